@@ -1,0 +1,123 @@
+#include "framework/cpu_allocator.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "framework/error.h"
+#include "framework/pool.h"
+
+namespace taper::cpu {
+namespace {
+
+constexpr size_t kSmall = 2048;
+constexpr size_t kMostCached = size_t(4) << 30;
+constexpr std::align_val_t kAlign{64};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kCaching = false;
+#else
+constexpr bool kCaching = true;
+#endif
+
+// Four classes to each doubling: at most a quarter of a block is unused.
+size_t class_of(size_t nbytes) {
+  const int log = std::bit_width(nbytes - 1) - 1;
+  return size_t(log) * 4 + ((nbytes - 1) >> (log - 2)) - 4;
+}
+size_t class_size(size_t c) { return (c % 4 + 5) << (c / 4 - 2); }
+
+struct Cache {
+  std::mutex mutex;
+  std::array<std::vector<void*>, 4 * 48> blocks;
+  size_t cached = 0;
+};
+
+// Never destroyed: tensors with static lifetime may still come back after main.
+Cache& cache() {
+  static Cache& instance = *::new Cache;
+  return instance;
+}
+
+std::atomic<size_t> allocated{0}, peak{0};
+
+void count(size_t nbytes) {
+  const size_t now = allocated.fetch_add(nbytes, std::memory_order_relaxed) + nbytes;
+  size_t seen = peak.load(std::memory_order_relaxed);
+  while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
+}
+
+void* take_cached(size_t c) {
+  Cache& held = cache();
+  std::lock_guard lock(held.mutex);
+  if (held.blocks[c].empty()) return nullptr;
+  void* block = held.blocks[c].back();
+  held.blocks[c].pop_back();
+  held.cached -= class_size(c);
+  return block;
+}
+
+bool put_cached(void* block, size_t c) noexcept try {
+  Cache& held = cache();
+  std::lock_guard lock(held.mutex);
+  if (!kCaching || held.cached + class_size(c) > kMostCached) return false;
+  held.blocks[c].push_back(block);
+  held.cached += class_size(c);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+void* from_system(size_t nbytes) {
+  void* block = ::operator new(nbytes, kAlign, std::nothrow);
+  if (block) return block;
+  empty_cache();
+  block = ::operator new(nbytes, kAlign, std::nothrow);
+  if (block) return block;
+  throw OutOfMemoryError(cat("CPU out of memory. Tried to allocate ", nbytes,
+                             " bytes; tensors hold ", allocated.load(), " bytes"));
+}
+
+}  // namespace
+
+void* allocate(size_t nbytes) {
+  void* block;
+  if (nbytes <= kSmall) {
+    block = pool_allocate(nbytes);
+  } else if (nbytes > (size_t(1) << 46)) {
+    throw OutOfMemoryError(cat("CPU out of memory. Tried to allocate ", nbytes, " bytes"));
+  } else {
+    const size_t c = class_of(nbytes);
+    block = take_cached(c);
+    if (!block) block = from_system(class_size(c));
+  }
+  count(nbytes);
+  return block;
+}
+
+void free(void* block, size_t nbytes) noexcept {
+  allocated.fetch_sub(nbytes, std::memory_order_relaxed);
+  if (nbytes <= kSmall) return pool_free(block, nbytes);
+  if (!put_cached(block, class_of(nbytes))) ::operator delete(block, kAlign);
+}
+
+MemoryStats memory_stats() {
+  std::lock_guard lock(cache().mutex);
+  return {allocated.load(), peak.load(), cache().cached};
+}
+
+void empty_cache() {
+  std::lock_guard lock(cache().mutex);
+  for (auto& list : cache().blocks) {
+    for (void* block : list) ::operator delete(block, kAlign);
+    list.clear();
+  }
+  cache().cached = 0;
+}
+
+}  // namespace taper::cpu

@@ -1,0 +1,262 @@
+#include "framework/cuda.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "framework/cuda/allocator.h"
+#include "framework/cuda/driver.h"
+#include "framework/error.h"
+
+namespace taper::cuda {
+namespace {
+
+constexpr const char* kDownload = "http://www.nvidia.com/Download/index.aspx";
+
+driver::State ask_driver() noexcept {
+  if constexpr (kHasCuda) return driver::probe();
+  return {};
+}
+
+[[noreturn]] void throw_unavailable() { throw AcceleratorError(unavailable_reason()); }
+
+// 13000 is "13.0".
+std::string version_text(int version) {
+  if (version == 0) return "";
+  return cat(version / 1000, ".", version % 1000 / 10);
+}
+
+// An existing device; -1 is the current one.
+int checked(int index) {
+  if (index == -1) return current_device();
+  driver::require_device(index);
+  return index;
+}
+
+// A handle that keeps nothing alive.
+std::shared_ptr<void> unowned(void* handle) { return {std::shared_ptr<void>(), handle}; }
+
+MemoryStats stats_of(int device) {
+  if constexpr (kHasCuda) {
+    if (is_available()) return memory_stats(checked(device));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string driver::unavailable_reason(const State& state) {
+  if (!state.built) {
+    return "Taper was built without CUDA (TAPER_CUDA=OFF or no nvcc found); to use a GPU, install "
+           "the CUDA Toolkit and build again with TAPER_CUDA=ON";
+  }
+  if (state.devices > 0) return "";
+  if (state.too_old && state.driver_version == 0) {
+    return cat("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU ",
+               "and installed a driver from ", kDownload);
+  }
+  if (state.too_old) {
+    return cat("The NVIDIA driver on your system is too old: it serves CUDA up to ",
+               version_text(state.driver_version), ", and Taper was built with CUDA ",
+               version_text(state.runtime_version), "; install a newer driver from ", kDownload,
+               ", or build Taper with an older CUDA Toolkit");
+  }
+  if (state.error) {
+    return cat("The NVIDIA driver could not be started: ", state.error,
+               "; check that nvidia-smi runs, as this user and in this container");
+  }
+  if (state.visible) {
+    return cat("No GPU is visible, since CUDA_VISIBLE_DEVICES is '", state.visible,
+               "'; unset it, or list the GPUs to use, such as CUDA_VISIBLE_DEVICES=0");
+  }
+  return "No GPU is visible, though there is an NVIDIA driver; check that nvidia-smi lists one, as "
+         "this user and in this container";
+}
+
+void driver::require_device(int index) {
+  const int count = device_count();
+  if (index >= 0 && index < count) return;
+  if (count == 0) throw_unavailable();
+  throw AcceleratorError(cat("CUDA error: invalid device ordinal\nGPU device may be out of range, ",
+                             "do you have enough GPUs? cuda:", index, " was asked for; visible: ",
+                             count, count == 1 ? " GPU (cuda:0)" : " GPUs (from cuda:0)",
+                             index < 0 ? "; for the CPU write \"cpu\"" : ""));
+}
+
+bool is_available() noexcept { return device_count() > 0; }
+
+int device_count() noexcept {
+  static std::atomic<int> seen{0};
+  const int known = seen.load(std::memory_order_relaxed);
+  if (known > 0) return known;
+  const int found = std::min(ask_driver().devices, Device::kMaxIndex + 1);
+  seen.store(found, std::memory_order_relaxed);
+  return found;
+}
+
+std::string unavailable_reason() {
+  return is_available() ? "" : driver::unavailable_reason(ask_driver());
+}
+
+int current_device() {
+  if (!is_available()) throw_unavailable();
+  if constexpr (kHasCuda) return driver::current_device();
+  throw_unavailable();
+}
+
+void set_device(int index) {
+  driver::require_device(index);
+  if constexpr (kHasCuda) driver::set_device(index);
+}
+
+std::string get_device_name(int index) {
+  const int device = checked(index);
+  if constexpr (kHasCuda) return driver::device_name(device);
+  throw_unavailable();
+}
+
+DeviceProperties get_device_properties(int index) {
+  const int device = checked(index);
+  if constexpr (kHasCuda) return driver::properties(device);
+  throw_unavailable();
+}
+
+std::string driver_version() { return version_text(ask_driver().driver_version); }
+std::string runtime_version() { return version_text(ask_driver().runtime_version); }
+
+std::string cudnn_version() {
+  if constexpr (kHasCuda) {
+    const size_t v = driver::cudnn_version();
+    if (v > 0) return cat(v / 10000, ".", v % 10000 / 100, ".", v % 100);
+  }
+  return "";
+}
+
+void synchronize(int index) {
+  const int device = checked(index);
+  if constexpr (kHasCuda) driver::synchronize(device);
+}
+
+Device resolve(Device device) {
+  if (device.is_cpu()) return Device();
+  return Device(DeviceType::cuda, checked(device.index()));
+}
+
+DeviceGuard::DeviceGuard(Device device) {
+  if (device.is_cpu()) {
+    throw ValueError(
+        "DeviceGuard chooses among GPUs and got the CPU; work stays on the CPU when its tensors "
+        "are "
+        "there, so give them the device \"cpu\" and leave the guard out");
+  }
+  previous_ = current_device();
+  if (device.has_index()) set_device(device.index());
+}
+
+DeviceGuard::~DeviceGuard() {
+  if constexpr (kHasCuda) driver::restore_device(previous_);
+}
+
+Stream Stream::create(int device) {
+  const int index = checked(device);
+  if constexpr (kHasCuda) return {index, driver::create_stream(index)};
+  throw_unavailable();
+}
+
+Stream Stream::default_stream(int device) { return {checked(device), nullptr}; }
+
+Stream Stream::current(int device) {
+  const int index = checked(device);
+  if constexpr (kHasCuda) return {index, unowned(driver::thread_stream(index))};
+  throw_unavailable();
+}
+
+void Stream::synchronize() const {
+  driver::require_device(device_);
+  if constexpr (kHasCuda) driver::synchronize_stream(device_, handle());
+}
+
+bool Stream::query() const {
+  driver::require_device(device_);
+  if constexpr (kHasCuda) return driver::query_stream(device_, handle());
+  throw_unavailable();
+}
+
+StreamGuard::StreamGuard(Stream stream)
+    : stream_(std::move(stream)),
+      previous_(Stream::current(stream_.device())),
+      previous_device_(current_device()) {
+  set_device(stream_.device());
+  if constexpr (kHasCuda) driver::set_thread_stream(stream_.device(), stream_.handle());
+}
+
+StreamGuard::~StreamGuard() {
+  if constexpr (kHasCuda) {
+    driver::set_thread_stream(previous_.device(), previous_.handle());
+    driver::restore_device(previous_device_);
+  }
+}
+
+void Event::record() { record(Stream::current()); }
+
+void Event::record(const Stream& stream) {
+  driver::require_device(stream.device());
+  if (handle_ && device_ != stream.device()) {
+    throw ValueError(cat("Event device ", device_, " does not match recording stream's device ",
+                         stream.device(), "."));
+  }
+  if constexpr (kHasCuda) {
+    std::shared_ptr<void> event =
+        handle_ ? handle_ : driver::create_event(stream.device(), timing_);
+    driver::record_event(event.get(), stream.device(), stream.handle());
+    device_ = stream.device();
+    handle_ = std::move(event);
+  }
+}
+
+void Event::wait(const Stream& stream) const {
+  if (!handle_) return;
+  if constexpr (kHasCuda) driver::wait_event(handle_.get(), stream.device(), stream.handle());
+}
+
+void Event::synchronize() const {
+  if (!handle_) return;
+  if constexpr (kHasCuda) driver::synchronize_event(handle_.get(), device_);
+}
+
+bool Event::query() const {
+  if constexpr (kHasCuda) return !handle_ || driver::query_event(handle_.get());
+  return true;
+}
+
+double Event::elapsed_time(const Event& end) const {
+  if (!timing_ || !end.timing_) {
+    throw ValueError("Both events must be created with argument 'enable_timing=True'.");
+  }
+  if (!handle_ || !end.handle_) {
+    throw ValueError("Both events must be recorded before calculating elapsed time.");
+  }
+  if (!query() || !end.query()) {
+    throw ValueError("Both events must be completed before calculating elapsed time.");
+  }
+  if constexpr (kHasCuda) return driver::elapsed_milliseconds(handle_.get(), end.handle_.get());
+  return 0;
+}
+
+size_t memory_allocated(int device) { return stats_of(device).allocated; }
+size_t max_memory_allocated(int device) { return stats_of(device).peak_allocated; }
+size_t memory_reserved(int device) { return stats_of(device).reserved; }
+size_t max_memory_reserved(int device) { return stats_of(device).peak_reserved; }
+
+void reset_peak_memory_stats(int device) {
+  if constexpr (kHasCuda) {
+    if (is_available()) reset_peaks(checked(device));
+  }
+}
+
+void empty_cache() {
+  if constexpr (kHasCuda) {
+    if (is_available()) release_unused_blocks();
+  }
+}
+
+}  // namespace taper::cuda

@@ -1,0 +1,185 @@
+#include "framework/cuda/allocator.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "framework/cuda/device_allocator.h"
+#include "framework/cuda/driver.h"
+#include "framework/cuda/fence.h"
+#include "framework/cuda/runtime.h"
+#include "framework/error.h"
+
+namespace taper::cuda {
+namespace {
+
+constexpr size_t kPage = 4096, kMiB = size_t(1) << 20;
+
+// One for each visible device. Neither these nor the pinned one are ever destroyed: tensors with
+// static lifetime may come back after main.
+DeviceAllocator& allocator_of(int device) {
+  static std::deque<DeviceAllocator>& all = []() -> std::deque<DeviceAllocator>& {
+    auto& made = *::new std::deque<DeviceAllocator>;
+    for (int i = 0; i < device_count(); ++i) made.emplace_back(i);
+    return made;
+  }();
+  return all[size_t(device)];
+}
+
+void free_block(Storage& storage) noexcept {
+  Block* block = static_cast<Block*>(storage.context);
+  allocator_of(block->device).give(block);
+}
+
+struct PinnedBlock {
+  void* data = nullptr;
+  size_t size = 0;
+  Fence fence{};
+};
+using PinnedPtr = std::unique_ptr<PinnedBlock>;
+
+// Sizes are powers of two up to 1 MiB, then whole MiB; a block serves its own size only.
+size_t pinned_size(size_t nbytes) {
+  if (nbytes <= kMiB) return std::max(std::bit_ceil(nbytes), kPage);
+  return (nbytes + kMiB - 1) / kMiB * kMiB;
+}
+
+class PinnedAllocator {
+ public:
+  PinnedPtr take(size_t nbytes);
+  void give(PinnedPtr block) noexcept;
+  void add_stream(PinnedBlock& block, const Stream& stream);
+  void release_unused();
+
+ private:
+  // These are called with the mutex held.
+  void reclaim_waiting();
+  void release_idle();
+
+  std::mutex mutex_;
+  std::multimap<size_t, PinnedPtr> idle_;
+  std::vector<PinnedPtr> waiting_;  // freed, while a GPU may still copy
+};
+
+PinnedAllocator& pinned_allocator() {
+  static PinnedAllocator& instance = *::new PinnedAllocator;
+  return instance;
+}
+
+PinnedPtr PinnedAllocator::take(size_t nbytes) {
+  if (nbytes > (size_t(1) << 46)) {
+    throw OutOfMemoryError(cat("Tried to allocate ", nbytes, " bytes of page-locked host memory"));
+  }
+  std::lock_guard lock(mutex_);
+  reclaim_waiting();
+  const size_t size = pinned_size(nbytes);
+  if (const auto found = idle_.find(size); found != idle_.end()) {
+    return std::move(idle_.extract(found).mapped());
+  }
+  auto block = std::make_unique<PinnedBlock>();
+  block->size = size;
+  const RelaxedCapture relaxed;
+  cudaError_t status = cudaHostAlloc(&block->data, size, cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    release_idle();
+    status = cudaHostAlloc(&block->data, size, cudaHostAllocPortable);
+  }
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw OutOfMemoryError(
+        cat("The system gave no ", size,
+            " bytes of page-locked host memory. Use plain host memory, or less"));
+  }
+  throw_on_error(status, "cudaHostAlloc", __FILE__, __LINE__);
+  return block;
+}
+
+void PinnedAllocator::give(PinnedPtr block) noexcept try {
+  int device = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) block->fence.add(device, current_stream(device));
+  block->fence.record();
+  std::lock_guard lock(mutex_);
+  waiting_.push_back(std::move(block));
+} catch (const std::bad_alloc&) {
+  return;  // the memory is not used again
+}
+
+void PinnedAllocator::add_stream(PinnedBlock& block, const Stream& stream) {
+  std::lock_guard lock(mutex_);
+  block.fence.add(stream.device(), static_cast<cudaStream_t>(stream.handle()));
+}
+
+void PinnedAllocator::reclaim_waiting() {
+  for (PinnedPtr& block : waiting_) {
+    if (!block->fence.passed()) continue;
+    const size_t size = block->size;
+    idle_.emplace(size, std::move(block));
+  }
+  std::erase(waiting_, nullptr);
+}
+
+void PinnedAllocator::release_idle() {
+  for (const auto& [size, block] : idle_) cudaFreeHost(block->data);
+  cudaGetLastError();
+  idle_.clear();
+}
+
+void PinnedAllocator::release_unused() {
+  std::lock_guard lock(mutex_);
+  reclaim_waiting();
+  const RelaxedCapture relaxed;
+  release_idle();
+}
+
+void free_pinned(Storage& storage) noexcept {
+  pinned_allocator().give(PinnedPtr(static_cast<PinnedBlock*>(storage.context)));
+}
+
+}  // namespace
+
+StoragePtr allocate(size_t nbytes, int device) {
+  driver::require_device(device);
+  StoragePtr storage = borrow(nullptr, nbytes, Device(DeviceType::cuda, device), nullptr);
+  if (nbytes == 0) return storage;
+  Block* block = allocator_of(device).take(nbytes, current_stream(device));
+  storage->data = block->data;
+  storage->context = block;
+  storage->free = free_block;
+  return storage;
+}
+
+StoragePtr allocate_pinned(size_t nbytes) {
+  StoragePtr storage = borrow(nullptr, nbytes, Device(), nullptr);
+  storage->pinned = true;
+  if (nbytes == 0) return storage;
+  PinnedPtr block = pinned_allocator().take(nbytes);
+  storage->data = block->data;
+  storage->context = block.release();
+  storage->free = free_pinned;
+  return storage;
+}
+
+void record_stream(const StoragePtr& storage, const Stream& stream) {
+  if (storage->free == free_block) {
+    Block* block = static_cast<Block*>(storage->context);
+    allocator_of(block->device).add_stream(block, stream);
+  } else if (storage->free == free_pinned) {
+    pinned_allocator().add_stream(*static_cast<PinnedBlock*>(storage->context), stream);
+  }
+}
+
+MemoryStats memory_stats(int device) { return allocator_of(device).stats(); }
+void reset_peaks(int device) { allocator_of(device).reset_peaks(); }
+
+void release_unused_blocks() {
+  for (int i = 0; i < device_count(); ++i) allocator_of(i).release_unused();
+  pinned_allocator().release_unused();
+}
+
+}  // namespace taper::cuda

@@ -1,0 +1,85 @@
+// The caching allocator of one GPU: segments from cudaMalloc, cut into blocks, free blocks kept for
+// each stream.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include <cuda_runtime.h>
+
+#include "framework/cuda.h"
+#include "framework/cuda/allocator.h"
+#include "framework/cuda/fence.h"
+
+namespace taper::cuda {
+
+struct Block;
+struct BySizeThenAddress {
+  using is_transparent = void;
+  bool operator()(const Block* a, const Block* b) const;
+  bool operator()(const Block* a, size_t size) const;
+};
+using FreeBlocks = std::set<Block*, BySizeThenAddress>;
+
+// A piece of a segment. Neighbours are linked, so that free ones can be joined.
+struct Block {
+  char* data = nullptr;
+  size_t size = 0;
+  size_t used = 0;  // what a tensor asked for, rounded up to kGrain
+  Block* before = nullptr;
+  Block* after = nullptr;
+  FreeBlocks* home = nullptr;  // the free list of its stream
+  bool is_free = false;
+  // Its node of `home` while it is not free: taking and giving back allocate nothing.
+  FreeBlocks::node_type node{};
+  Block* next = nullptr;  // in the list of waiting or of spare blocks
+  int device = 0;
+  cudaStream_t stream = nullptr;
+  Fence fence{};  // other streams that use it
+};
+
+class DeviceAllocator {
+ public:
+  explicit DeviceAllocator(int device) : device_(device) {}
+
+  // Best fit for a stream; throws OutOfMemoryError, which says what is held.
+  Block* take(size_t nbytes, cudaStream_t stream);
+  void give(Block* block) noexcept;
+  // A freed block is kept until this stream, too, has passed.
+  void add_stream(Block* block, const Stream& stream);
+  // Gives whole unused segments back to the driver; waits for the device.
+  void release_unused();
+  MemoryStats stats();
+  void reset_peaks();
+
+ private:
+  struct StreamBlocks {
+    FreeBlocks small, large;
+  };
+
+  // These are called with the mutex held.
+  Block* new_segment(size_t size, size_t nbytes, cudaStream_t stream, FreeBlocks& home);
+  Block* new_block();
+  void recycle(Block* block) noexcept;
+  void split(Block& block, size_t size);
+  void take_out(Block& block) noexcept;
+  void put_back(Block* block) noexcept;
+  void join(Block& left, Block* right) noexcept;
+  void reclaim_waiting() noexcept;
+  void release_segments() noexcept;
+  [[noreturn]] void throw_out_of_memory(size_t nbytes);
+
+  const int device_;
+  std::mutex mutex_;
+  std::unordered_map<cudaStream_t, StreamBlocks> streams_;
+  std::deque<Block> blocks_;  // every block there ever was; the unused ones are in spare_
+  Block* spare_ = nullptr;
+  Block* waiting_ = nullptr;  // freed, while another stream still uses them
+  size_t segments_ = 0;
+  MemoryStats stats_;
+};
+
+}  // namespace taper::cuda

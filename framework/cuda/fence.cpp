@@ -1,0 +1,95 @@
+#include "framework/cuda/fence.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "framework/cuda/runtime.h"
+
+namespace taper::cuda {
+namespace {
+
+// Events for marks, made once and used again.
+struct EventPool {
+  std::mutex mutex;
+  std::array<std::vector<cudaEvent_t>, Device::kMaxIndex + 1> idle;
+};
+
+// Never destroyed: memory may come back after main.
+EventPool& pool() {
+  static EventPool& instance = *::new EventPool;
+  return instance;
+}
+
+// Null when the driver gives none.
+cudaEvent_t take_event(int device) noexcept {
+  {
+    std::lock_guard lock(pool().mutex);
+    auto& idle = pool().idle[size_t(device)];
+    if (!idle.empty()) {
+      const cudaEvent_t event = idle.back();
+      idle.pop_back();
+      return event;
+    }
+  }
+  cudaEvent_t event = nullptr;
+  if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) return nullptr;
+  return event;
+}
+
+void give_event(int device, cudaEvent_t event) noexcept try {
+  std::lock_guard lock(pool().mutex);
+  pool().idle[size_t(device)].push_back(event);
+} catch (const std::bad_alloc&) {
+  cudaEventDestroy(event);
+}
+
+}  // namespace
+
+void Fence::add(int device, cudaStream_t stream) {
+  const auto same = [&](const Mark& m) { return m.device == device && m.stream == stream; };
+  if (std::any_of(marks_.begin(), marks_.end(), same)) return;
+  marks_.push_back({device, stream, nullptr});
+}
+
+void Fence::record() noexcept {
+  const RelaxedCapture relaxed;
+  for (Mark& mark : marks_) {
+    int previous = 0;
+    if (cudaGetDevice(&previous) != cudaSuccess) break;
+    if (previous != mark.device) cudaSetDevice(mark.device);
+    mark.event = take_event(mark.device);
+    if (mark.event && cudaEventRecord(mark.event, mark.stream) != cudaSuccess) {
+      give_event(mark.device, mark.event);
+      mark.event = nullptr;
+    }
+    if (previous != mark.device) cudaSetDevice(previous);
+  }
+  cudaGetLastError();
+}
+
+bool Fence::passed() noexcept {
+  if (marks_.empty()) return true;
+  const RelaxedCapture relaxed;
+  for (const Mark& mark : marks_) {
+    if (mark.event && cudaEventQuery(mark.event) == cudaSuccess) continue;
+    cudaGetLastError();  // "not ready" counts as an error for the next launch check
+    return false;
+  }
+  clear();
+  return true;
+}
+
+void Fence::wait() noexcept {
+  for (const Mark& mark : marks_) {
+    if (mark.event) cudaEventSynchronize(mark.event);
+  }
+  cudaGetLastError();
+}
+
+void Fence::clear() noexcept {
+  for (const Mark& mark : marks_) give_event(mark.device, mark.event);
+  marks_.clear();
+}
+
+}  // namespace taper::cuda

@@ -1,0 +1,219 @@
+#include "framework/cuda/runtime.h"
+
+#ifdef TAPER_WITH_CUDNN
+#include <cudnn.h>
+#endif
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "framework/cuda/driver.h"
+#include "framework/error.h"
+
+namespace taper::cuda {
+namespace {
+
+constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
+
+// Errors of a kernel that the driver reports at whatever call comes next.
+bool is_late(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string advice_for(cudaError_t status) {
+  if (status == cudaErrorInvalidDevice) {
+    return cat("\nGPU device may be out of range, do you have enough GPUs? Visible GPUs: ",
+               device_count());
+  }
+  if (status == cudaErrorNoKernelImageForDevice) {
+    return "\nTaper was built without code for this GPU; build it with CMAKE_CUDA_ARCHITECTURES "
+           "set "
+           "to its compute capability";
+  }
+  if (is_late(status)) {
+    return "\nCUDA kernel errors might be asynchronously reported at some other API call, so the "
+           "call named here may be innocent.\nFor debugging consider passing "
+           "CUDA_LAUNCH_BLOCKING=1";
+  }
+  return "";
+}
+
+[[noreturn]] void throw_error(cudaError_t status, const std::string& where) {
+  cudaGetLastError();  // or the next launch check would report it again
+  if (status == cudaErrorMemoryAllocation) {
+    throw OutOfMemoryError(cat("CUDA out of memory (", where, ")"));
+  }
+  throw AcceleratorError(
+      cat("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(", where, ")"));
+}
+
+bool launches_block() {
+  static const bool blocking = [] {
+    const char* value = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return value && std::string_view(value) == "1";
+  }();
+  return blocking;
+}
+
+std::array<std::atomic<BadIndex*>, kMaxDevices> bad_index_slots{};
+std::mutex bad_index_mutex;
+
+BadIndex* make_bad_index_slot(int device) {
+  std::lock_guard lock(bad_index_mutex);
+  BadIndex* slot = bad_index_slots[size_t(device)].load();
+  if (slot) return slot;
+  const DeviceScope scope(device);
+  const RelaxedCapture relaxed;
+  void* memory = nullptr;
+  // Under unified addressing the device sees page-locked memory at the host's own address.
+  TAPER_CUDA_CHECK(
+      cudaHostAlloc(&memory, sizeof(BadIndex), cudaHostAllocPortable | cudaHostAllocMapped));
+  slot = new (memory) BadIndex{};
+  bad_index_slots[size_t(device)].store(slot);
+  return slot;
+}
+
+}  // namespace
+
+void throw_on_error(cudaError_t status, const char* call, const char* file, int line) {
+  if (status == cudaSuccess) return;
+  throw_error(status, cat(call, " at ", file, ":", line));
+}
+
+DeviceScope::DeviceScope(int device) : previous_(device), changed_(false) {
+  TAPER_CUDA_CHECK(cudaGetDevice(&previous_));
+  if (previous_ == device) return;
+  TAPER_CUDA_CHECK(cudaSetDevice(device));
+  changed_ = true;
+}
+
+DeviceScope::~DeviceScope() {
+  if (changed_) cudaSetDevice(previous_);
+}
+
+void Launch::check(const char* op) const {
+  const cudaError_t status = cudaGetLastError();
+  if (status != cudaSuccess) throw_error(status, cat("launching ", op, " on cuda:", device));
+  if (!launches_block()) return;
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  TAPER_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
+  if (capture != cudaStreamCaptureStatusNone) return;
+  const cudaError_t finished = cudaStreamSynchronize(stream);
+  if (finished != cudaSuccess) throw_error(finished, cat("running ", op, " on cuda:", device));
+  throw_bad_index(device);
+}
+
+int multi_processor_count(int device) {
+  static std::array<std::atomic<int>, kMaxDevices> known{};
+  int count = known[size_t(device)].load(std::memory_order_relaxed);
+  if (count > 0) return count;
+  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  known[size_t(device)].store(count, std::memory_order_relaxed);
+  return count;
+}
+
+BadIndex* bad_index_slot(int device) {
+  BadIndex* slot = bad_index_slots[size_t(device)].load(std::memory_order_acquire);
+  return slot ? slot : make_bad_index_slot(device);
+}
+
+void throw_bad_index(int device) {
+  BadIndex* slot = bad_index_slots[size_t(device)].load(std::memory_order_acquire);
+  if (!slot) return;
+  // The op is written last: without it, a kernel of another stream is still reporting.
+  const std::atomic_ref<const char*> op_word(slot->op);
+  if (!op_word.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(bad_index_mutex);
+  const char* op = op_word.load(std::memory_order_acquire);
+  if (!op) return;
+  const int64_t index = slot->index, bound = slot->bound;
+  op_word.store(nullptr);
+  std::atomic_ref(slot->taken).store(0);
+  throw IndexError(cat("index ", index, " is out of bounds for a dimension with size ", bound,
+                       " (reported by ", op, " on cuda:", device, ")"));
+}
+
+namespace driver {
+
+size_t cudnn_version() noexcept {
+#ifdef TAPER_WITH_CUDNN
+  return cudnnGetVersion();
+#else
+  return 0;
+#endif
+}
+
+State probe() noexcept {
+  State state;
+  state.visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const cudaError_t status = cudaGetDeviceCount(&state.devices);
+  cudaDriverGetVersion(&state.driver_version);
+  cudaRuntimeGetVersion(&state.runtime_version);
+  cudaGetLastError();
+  if (status == cudaSuccess) return state;
+  state.devices = 0;
+  if (status == cudaErrorInsufficientDriver)
+    state.too_old = true;
+  else if (status != cudaErrorNoDevice)
+    state.error = cudaGetErrorString(status);
+  return state;
+}
+
+int current_device() {
+  int device = 0;
+  TAPER_CUDA_CHECK(cudaGetDevice(&device));
+  return device;
+}
+
+void set_device(int index) { TAPER_CUDA_CHECK(cudaSetDevice(index)); }
+
+void restore_device(int index) noexcept {
+  if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
+}
+
+DeviceProperties properties(int index) {
+  const DeviceScope scope(index);
+  cudaDeviceProp found;
+  TAPER_CUDA_CHECK(cudaGetDeviceProperties(&found, index));
+  size_t free = 0, total = 0;
+  TAPER_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return {.name = found.name,
+          .major = found.major,
+          .minor = found.minor,
+          .multi_processor_count = found.multiProcessorCount,
+          .total_memory = total,
+          .free_memory = free};
+}
+
+std::string device_name(int index) {
+  cudaDeviceProp found;
+  TAPER_CUDA_CHECK(cudaGetDeviceProperties(&found, index));
+  return found.name;
+}
+
+void synchronize(int device) {
+  const DeviceScope scope(device);
+  TAPER_CUDA_CHECK(cudaDeviceSynchronize());
+  throw_bad_index(device);
+}
+
+}  // namespace driver
+}  // namespace taper::cuda

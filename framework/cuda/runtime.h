@@ -1,0 +1,104 @@
+// What CUDA sources share: error checks, the current stream, scratch memory, and the word into
+// which a kernel writes a bad index. Included by .cu files and the runtime's own .cpp files only.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "framework/cuda/allocator.h"
+#include "framework/tensor.h"
+
+namespace taper::cuda {
+
+// Throws AcceleratorError (OutOfMemoryError for memory) naming the call, file and line.
+void throw_on_error(cudaError_t status, const char* call, const char* file, int line);
+
+#define TAPER_CUDA_CHECK(call) ::taper::cuda::throw_on_error((call), #call, __FILE__, __LINE__)
+
+// The stream that ops of this thread use on a device.
+cudaStream_t current_stream(int device);
+
+// Makes the device of a kernel's operands current for the scope; does nothing when it already is.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int previous_;
+  bool changed_;
+};
+
+// Lets this thread call cudaMalloc and its like while a stream is being captured into a graph.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+// Everything a launch on a tensor's device needs:
+//   Launch on(x);
+//   kernel<<<grid, block, 0, on.stream>>>(...);
+//   on.check("softmax");
+struct Launch {
+  explicit Launch(const Tensor& x) : Launch(x.device().index()) {}
+  explicit Launch(int device_index)
+      : device(device_index), scope(device_index), stream(current_stream(device_index)) {}
+
+  int device;
+  DeviceScope scope;
+  cudaStream_t stream;
+
+  // Throws when the launch was refused; waits for it when CUDA_LAUNCH_BLOCKING=1.
+  void check(const char* op) const;
+};
+
+int multi_processor_count(int device);
+
+// Where a kernel reports an index out of range: the first one wins, and the next synchronising
+// call throws it. Lives in host memory that the device sees, one for each device.
+struct BadIndex {
+  unsigned long long taken;  // 0 while nothing was reported
+  int64_t index, bound;
+  const char* op;  // a string literal of the host, carried through as an address; written last
+};
+// The device's view of it, for kernel arguments.
+BadIndex* bad_index_slot(int device);
+// Throws IndexError for what the device reported, and clears it. The caller has synchronised.
+void throw_bad_index(int device);
+
+#ifdef __CUDACC__
+__device__ inline void report_bad_index(BadIndex* slot, const char* op, int64_t index,
+                                        int64_t bound) {
+  if (atomicCAS_system(&slot->taken, 0ull, 1ull) != 0ull) return;
+  slot->index = index;
+  slot->bound = bound;
+  __threadfence_system();
+  slot->op = op;
+  __threadfence_system();
+}
+#endif
+
+// Scratch memory of the current stream: freed with the scope, reused in stream order.
+class Scratch {
+ public:
+  Scratch(size_t nbytes, int device) : storage_(allocate(nbytes, device)) {}
+  void* data() const { return storage_->data; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(storage_->data);
+  }
+
+ private:
+  StoragePtr storage_;
+};
+
+}  // namespace taper::cuda

@@ -1,0 +1,124 @@
+#include <array>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "framework/cuda/driver.h"
+#include "framework/cuda/runtime.h"
+
+namespace taper::cuda {
+namespace {
+
+constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
+
+// Null is the legacy default stream of a device.
+thread_local std::array<cudaStream_t, kMaxDevices> thread_streams{};
+
+struct StreamPool {
+  std::mutex mutex;
+  std::array<std::vector<cudaStream_t>, kMaxDevices> idle;
+};
+
+// Never destroyed: streams may come back after main.
+StreamPool& pool() {
+  static StreamPool& instance = *::new StreamPool;
+  return instance;
+}
+
+cudaStream_t take_stream(int device) {
+  {
+    std::lock_guard lock(pool().mutex);
+    auto& idle = pool().idle[size_t(device)];
+    if (!idle.empty()) {
+      const cudaStream_t stream = idle.back();
+      idle.pop_back();
+      return stream;
+    }
+  }
+  const DeviceScope scope(device);
+  cudaStream_t stream = nullptr;
+  TAPER_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+void give_stream(int device, cudaStream_t stream) noexcept try {
+  std::lock_guard lock(pool().mutex);
+  pool().idle[size_t(device)].push_back(stream);
+} catch (const std::bad_alloc&) {
+  return;  // the stream is not used again
+}
+
+// "Not ready" is an answer, but the runtime keeps it as an error for the next launch check.
+bool is_done(cudaError_t status, const char* call) {
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  throw_on_error(status, call, __FILE__, __LINE__);
+  return true;
+}
+
+cudaStream_t stream_of(void* handle) { return static_cast<cudaStream_t>(handle); }
+cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
+
+}  // namespace
+
+cudaStream_t current_stream(int device) { return thread_streams[size_t(device)]; }
+
+namespace driver {
+
+std::shared_ptr<void> create_stream(int device) {
+  return {take_stream(device), [device](void* handle) { give_stream(device, stream_of(handle)); }};
+}
+
+void* thread_stream(int device) noexcept { return thread_streams[size_t(device)]; }
+
+void set_thread_stream(int device, void* stream) noexcept {
+  thread_streams[size_t(device)] = stream_of(stream);
+}
+
+// The default stream's handle means the one of the current device, hence the scopes.
+void synchronize_stream(int device, void* stream) {
+  const DeviceScope scope(device);
+  TAPER_CUDA_CHECK(cudaStreamSynchronize(stream_of(stream)));
+  throw_bad_index(device);
+}
+
+bool query_stream(int device, void* stream) {
+  const DeviceScope scope(device);
+  return is_done(cudaStreamQuery(stream_of(stream)), "cudaStreamQuery");
+}
+
+std::shared_ptr<void> create_event(int device, bool timing) {
+  const DeviceScope scope(device);
+  cudaEvent_t event = nullptr;
+  TAPER_CUDA_CHECK(
+      cudaEventCreateWithFlags(&event, timing ? cudaEventDefault : cudaEventDisableTiming));
+  return {event, [](void* handle) { cudaEventDestroy(event_of(handle)); }};
+}
+
+void record_event(void* event, int device, void* stream) {
+  const DeviceScope scope(device);
+  TAPER_CUDA_CHECK(cudaEventRecord(event_of(event), stream_of(stream)));
+}
+
+void wait_event(void* event, int device, void* stream) {
+  const DeviceScope scope(device);
+  TAPER_CUDA_CHECK(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0));
+}
+
+void synchronize_event(void* event, int device) {
+  TAPER_CUDA_CHECK(cudaEventSynchronize(event_of(event)));
+  throw_bad_index(device);
+}
+
+bool query_event(void* event) { return is_done(cudaEventQuery(event_of(event)), "cudaEventQuery"); }
+
+double elapsed_milliseconds(void* start, void* end) {
+  float milliseconds = 0;
+  TAPER_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, event_of(start), event_of(end)));
+  return double(milliseconds);
+}
+
+}  // namespace driver
+}  // namespace taper::cuda

@@ -1,0 +1,89 @@
+#include "framework/device.h"
+
+#include <charconv>
+
+#include "framework/error.h"
+
+namespace taper {
+namespace {
+
+// The types PyTorch knows; Taper computes on the first two.
+constexpr const char* kKnownTypes =
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, "
+    "mps, meta, hpu, mtia, privateuseone";
+
+bool is_type_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+DeviceType parse_type(std::string_view type, std::string_view text) {
+  if (type == "cpu") return DeviceType::cpu;
+  if (type == "cuda") return DeviceType::cuda;
+  const std::string padded = cat(", ", kKnownTypes, ",");
+  if (padded.find(cat(", ", type, ",")) != std::string::npos) {
+    throw Error(cat("Taper computes on cpu and cuda, not on '", text, "'"));
+  }
+  throw Error(
+      cat("Expected one of ", kKnownTypes, " device type at start of device string: ", type));
+}
+
+int parse_index(std::string_view digits, std::string_view text) {
+  int index = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+  const bool leading_zero = digits.size() > 1 && digits[0] == '0';
+  const bool is_digit = !digits.empty() && digits[0] >= '0' && digits[0] <= '9';
+  if (!is_digit || end != digits.data() + digits.size() || leading_zero) {
+    throw Error(cat("Invalid device string: '", text, "'"));
+  }
+  if (error != std::errc() || index > Device::kMaxIndex) {
+    throw Error(cat("Device index out of range in device string '", text, "': at most ",
+                    Device::kMaxIndex));
+  }
+  return index;
+}
+
+}  // namespace
+
+Device::Device(DeviceType type, int index) : type_(type) {
+  if (index < 0) throw Error("Device index must not be negative");
+  if (index > kMaxIndex) {
+    throw Error(cat("Device index ", index, " is out of range: at most ", kMaxIndex));
+  }
+  index_ = int8_t(index);
+}
+
+Device::Device(std::string_view text) : type_(DeviceType::cpu) {
+  if (text.empty()) throw Error("Device string must not be empty");
+  size_t n = 0;
+  while (n < text.size() && is_type_char(text[n])) ++n;
+  const std::string_view type = text.substr(0, n), rest = text.substr(n);
+  if (!rest.empty() && (rest[0] != ':' || n == 0)) {
+    throw Error(cat("Invalid device string: '", text, "'"));
+  }
+  if (rest.empty()) {
+    type_ = parse_type(type, text);
+    return;
+  }
+  const int index = parse_index(rest.substr(1), text);
+  type_ = parse_type(type, text);
+  index_ = int8_t(index);
+}
+
+Device::Device(std::string_view type, int index) : type_(DeviceType::cpu) {
+  if (type.find(':') != std::string_view::npos) {
+    throw Error(
+        cat("type (string) must not include an index because index was passed explicitly: ", type));
+  }
+  *this = Device(Device(type).type(), index);
+}
+
+std::string to_string(Device device) {
+  const char* type = device.is_cuda() ? "cuda" : "cpu";
+  return device.has_index() ? cat(type, ":", device.index()) : std::string(type);
+}
+
+std::string repr(Device device) {
+  const char* type = device.is_cuda() ? "cuda" : "cpu";
+  if (!device.has_index()) return cat("device(type='", type, "')");
+  return cat("device(type='", type, "', index=", device.index(), ")");
+}
+
+}  // namespace taper

@@ -1,0 +1,80 @@
+// Errors are exceptions; nothing aborts. The first sentence is PyTorch's where it has one.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace taper {
+
+// The root of everything Taper throws (PyTorch: RuntimeError).
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  const char* what() const noexcept override {
+    return located_.empty() ? std::runtime_error::what() : located_.c_str();
+  }
+  // Called on the way out of each module, innermost first: the message then ends in its path,
+  // "(in module net.2)".
+  void add_module(const std::string& name) {
+    path_ = path_.empty() ? name : name + "." + path_;
+    located_ = std::string(std::runtime_error::what()) + " (in module " + path_ + ")";
+  }
+
+ private:
+  std::string path_, located_;
+};
+struct ValueError : Error {
+  using Error::Error;
+};
+struct TypeError : Error {
+  using Error::Error;
+};
+struct IndexError : Error {
+  using Error::Error;
+};
+struct NotImplementedError : Error {
+  using Error::Error;
+};
+// The GPU or its driver refused (PyTorch: AcceleratorError).
+struct AcceleratorError : Error {
+  using Error::Error;
+};
+struct OutOfMemoryError : Error {
+  using Error::Error;
+};
+
+// Appending to a message: text, numbers (shortest form that reads back), and whatever has a
+// to_string found by argument lookup (Device, DType, Shape).
+inline void append_to(std::string& out, std::string_view text) { out += text; }
+inline void append_to(std::string& out, const char* text) { out += text; }
+inline void append_to(std::string& out, const std::string& text) { out += text; }
+inline void append_to(std::string& out, char c) { out += c; }
+inline void append_to(std::string& out, bool b) { out += b ? "true" : "false"; }
+
+template <class T>
+requires std::integral<T> || std::floating_point<T>
+void append_to(std::string& out, T value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  out.append(text, end);
+}
+
+template <class T>
+requires(std::is_class_v<T> || std::is_enum_v<T>) && requires(const T& t) {
+  { to_string(t) } -> std::convertible_to<std::string>;
+}
+void append_to(std::string& out, const T& value) { out += to_string(value); }
+
+// cat("size ", 3, " of ", shape): one string of all arguments.
+template <class... Args>
+std::string cat(const Args&... args) {
+  std::string out;
+  (append_to(out, args), ...);
+  return out;
+}
+
+}  // namespace taper

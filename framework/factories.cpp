@@ -1,0 +1,198 @@
+#include "framework/factories.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "framework/cuda.h"
+#include "framework/kernels/copy.h"
+#include "framework/kernels/random.h"
+
+namespace taper {
+namespace {
+
+Tensor finish(Tensor t, const TensorOptions& options) {
+  if (options.requires_grad) t.requires_grad_();
+  return t;
+}
+
+Tensor make(const Shape& shape, const TensorOptions& options, DType natural = kFloat32) {
+  return Tensor::make(shape, options.dtype.value_or(natural), cuda::resolve(options.device));
+}
+
+Tensor filled(const Shape& shape, Scalar value, const TensorOptions& options, DType natural) {
+  Tensor t = make(shape, options, natural);
+  kernels::fill(t, value);
+  return finish(t, options);
+}
+
+PhiloxKey next_key(Generator* generator) {
+  return (generator ? *generator : default_generator()).next();
+}
+
+DType natural_dtype(Scalar value) { return value.dtype() == kFloat64 ? kFloat32 : value.dtype(); }
+
+}  // namespace
+
+TensorData::TensorData(std::initializer_list<TensorData> parts) {
+  for (const TensorData& part : parts) {
+    if (part.shape_ != parts.begin()->shape_) {
+      throw ValueError(cat("expected sequences of equal length: got parts of shape ",
+                           parts.begin()->shape_, " and ", part.shape_));
+    }
+    values_.insert(values_.end(), part.values_.begin(), part.values_.end());
+  }
+  shape_ = parts.size() ? parts.begin()->shape_ : Shape();
+  shape_.insert(0, int64_t(parts.size()));
+}
+
+DType TensorData::widest() const {
+  DType widest = kBool;
+  for (const Scalar& v : values_) widest = promote_types(widest, v.dtype());
+  return widest;
+}
+
+Tensor tensor(const TensorData& data, TensorOptions options) {
+  const DType wide = data.dtype();
+  const DType natural = wide == kFloat64 ? kFloat32 : wide;
+  Tensor t = Tensor::make(data.shape(), wide == kFloat64 ? kFloat64 : kInt64, Device());
+  for (size_t i = 0; i < data.values().size(); ++i) {
+    const Scalar& v = data.values()[i];
+    if (wide == kFloat64) {
+      static_cast<double*>(t.data_ptr())[i] = v.to_double();
+    } else {
+      static_cast<int64_t*>(t.data_ptr())[i] = v.to_int();
+    }
+  }
+  Tensor out = make(data.shape(), options, natural);
+  kernels::copy_into(out, t);
+  return finish(out, options);
+}
+
+Tensor tensor_from_bytes(const void* data, DType dtype, const Shape& shape, TensorOptions options) {
+  const Tensor host = Tensor::make(shape, dtype, Device());
+  if (host.nbytes() > 0) std::memcpy(host.data_ptr(), data, host.nbytes());
+  Tensor out = make(shape, options, dtype);
+  kernels::copy_into(out, host);
+  return finish(out, options);
+}
+
+Tensor empty(const Shape& shape, TensorOptions options) {
+  return finish(make(shape, options), options);
+}
+Tensor zeros(const Shape& shape, TensorOptions options) {
+  return filled(shape, 0, options, kFloat32);
+}
+Tensor ones(const Shape& shape, TensorOptions options) {
+  return filled(shape, 1, options, kFloat32);
+}
+Tensor full(const Shape& shape, Scalar value, TensorOptions options) {
+  return filled(shape, value, options, natural_dtype(value));
+}
+
+Tensor arange(Scalar end, TensorOptions options) { return arange(0, end, 1, options); }
+
+Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
+  if (step.to_double() == 0) throw Error("step must be nonzero");
+  const bool integers =
+      start.dtype() != kFloat64 && end.dtype() != kFloat64 && step.dtype() != kFloat64;
+  // Neighbours beyond 2^53 are the same double, so integers are subtracted as such.
+  double span = end.to_double() - start.to_double();
+  int64_t whole;
+  if (integers && !__builtin_sub_overflow(end.to_int(), start.to_int(), &whole)) {
+    span = double(whole);
+  }
+  const double count = std::ceil(span / step.to_double());
+  if (!(std::abs(count) < 9e18)) {
+    throw Error(cat("unsupported range: ", start.to_double(), " -> ", end.to_double()));
+  }
+  if (count < 0) {
+    throw Error("upper bound and lower bound inconsistent with step sign");
+  }
+  Tensor t = make({int64_t(count)}, options, integers ? kInt64 : kFloat32);
+  kernels::arange_into(t, start, step);
+  return finish(t, options);
+}
+
+Tensor linspace(double start, double end, int64_t steps, TensorOptions options) {
+  if (steps < 0) throw Error("number of steps must be non-negative");
+  const Tensor host = Tensor::make({steps}, kFloat64, Device());
+  double* x = host.data<double>();
+  // From both ends, so that the last value is exactly `end`.
+  const double step = steps > 1 ? (end - start) / double(steps - 1) : 0;
+  for (int64_t i = 0; i < steps; ++i) {
+    x[i] =
+        i < steps / 2 || steps == 1 ? start + step * double(i) : end - step * double(steps - 1 - i);
+  }
+  Tensor out = make({steps}, options);
+  kernels::copy_into(out, host);
+  return finish(out, options);
+}
+
+Tensor eye(int64_t n, TensorOptions options) {
+  Tensor t = make({n, n}, options);
+  kernels::fill(t, 0);
+  kernels::fill(view_as(t, {n}, {n + 1}, 0), 1);
+  return finish(t, options);
+}
+
+Tensor rand(const Shape& shape, TensorOptions options, Generator* generator) {
+  Tensor t = make(shape, options);
+  kernels::uniform_into(t, next_key(generator), 0, 1);
+  return finish(t, options);
+}
+
+Tensor randn(const Shape& shape, TensorOptions options, Generator* generator) {
+  Tensor t = make(shape, options);
+  kernels::normal_into(t, next_key(generator), 0, 1);
+  return finish(t, options);
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options,
+               Generator* generator) {
+  Tensor t = make(shape, options, kInt64);
+  kernels::randint_into(t, next_key(generator), low, high);
+  return finish(t, options);
+}
+
+Tensor randperm(int64_t n, TensorOptions options, Generator* generator) {
+  Tensor t = make({n}, {.dtype = kInt64, .device = options.device});
+  kernels::randperm_into(t, next_key(generator));
+  if (!options.dtype || *options.dtype == kInt64) return t;
+  Tensor out = make({n}, options);
+  kernels::copy_into(out, t);
+  return finish(out, options);
+}
+
+Tensor empty_like(const Tensor& x) { return empty_like_layout(x, x.dtype()); }
+Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
+Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+
+Tensor full_like(const Tensor& x, Scalar value) {
+  Tensor t = empty_like(x);
+  kernels::fill(t, value);
+  return t;
+}
+
+Tensor rand_like(const Tensor& x, Generator* generator) {
+  return rand(x.shape(), {.dtype = x.dtype(), .device = x.device()}, generator);
+}
+Tensor randn_like(const Tensor& x, Generator* generator) {
+  return randn(x.shape(), {.dtype = x.dtype(), .device = x.device()}, generator);
+}
+
+Tensor wrap_scalar(Scalar value) {
+  Tensor t = Tensor::make({}, value.dtype(), Device());
+  void* p = t.data_ptr();
+  if (value.dtype() == kFloat64) {
+    *static_cast<double*>(p) = value.to_double();
+  } else if (value.dtype() == kInt64) {
+    *static_cast<int64_t*>(p) = value.to_int();
+  } else {
+    *static_cast<bool*>(p) = value.to_int() != 0;
+  }
+  t.impl()->wrapped_number = true;
+  return t;
+}
+
+}  // namespace taper

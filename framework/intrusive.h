@@ -1,0 +1,53 @@
+// A counted pointer to an object that carries its own count (`refs`) and knows how to go
+// (`static void destroy(T*)`): one word, no control block.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace taper {
+
+template <class T>
+class IntrusivePtr {
+ public:
+  IntrusivePtr() = default;
+  // Takes over the one reference a new object is born with.
+  static IntrusivePtr adopt(T* p) {
+    IntrusivePtr out;
+    out.p_ = p;
+    return out;
+  }
+  // Adds a reference.
+  static IntrusivePtr share(T* p) {
+    if (p) p->refs.fetch_add(1, std::memory_order_relaxed);
+    return adopt(p);
+  }
+  IntrusivePtr(const IntrusivePtr& other) : p_(other.p_) {
+    if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed);
+  }
+  IntrusivePtr(IntrusivePtr&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
+  IntrusivePtr& operator=(IntrusivePtr other) noexcept {
+    std::swap(p_, other.p_);
+    return *this;
+  }
+  ~IntrusivePtr() { reset(); }
+
+  void reset() {
+    T* p = std::exchange(p_, nullptr);
+    if (p && p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p);
+  }
+  // Gives up the pointer without giving up the reference.
+  T* release() { return std::exchange(p_, nullptr); }
+
+  T* get() const { return p_; }
+  T* operator->() const { return p_; }
+  T& operator*() const { return *p_; }
+  explicit operator bool() const { return p_ != nullptr; }
+  bool operator==(const IntrusivePtr& other) const { return p_ == other.p_; }
+
+ private:
+  T* p_ = nullptr;
+};
+
+}  // namespace taper

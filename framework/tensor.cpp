@@ -1,0 +1,130 @@
+#include "framework/tensor.h"
+
+#include "framework/cuda.h"
+#include "framework/kernels/copy.h"
+#include "framework/pool.h"
+
+namespace taper {
+namespace {
+
+IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const Shape& strides,
+                                   int64_t offset, DType dtype) {
+  auto* impl = new (pool_allocate(sizeof(TensorImpl))) TensorImpl;
+  impl->dtype = dtype;
+  impl->storage = std::move(storage);
+  impl->offset = offset;
+  impl->shape = shape;
+  impl->strides = strides;
+  return IntrusivePtr<TensorImpl>::adopt(impl);
+}
+
+}  // namespace
+
+void TensorImpl::destroy(TensorImpl* impl) noexcept {
+  impl->~TensorImpl();
+  pool_free(impl, sizeof(TensorImpl));
+}
+
+Tensor Tensor::make(const Shape& shape, DType dtype, Device device) {
+  size_t nbytes = size_of(dtype);
+  for (const int64_t n : shape) {
+    if (n < 0) {
+      throw Error(cat("Trying to create tensor with negative dimension ", n, ": ", shape));
+    }
+    if (__builtin_mul_overflow(nbytes, size_t(n), &nbytes)) {
+      throw Error(cat("a tensor of shape ", shape, " has more bytes than can be counted"));
+    }
+  }
+  return Tensor(make_impl(allocate(nbytes, device), shape, contiguous_strides(shape), 0, dtype));
+}
+
+Tensor Tensor::make(StoragePtr storage, const Shape& shape, const Shape& strides, int64_t offset,
+                    DType dtype) {
+  return Tensor(make_impl(std::move(storage), shape, strides, offset, dtype));
+}
+
+Tensor view_as(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
+  return Tensor(make_impl(x.storage(), shape, strides, offset, x.dtype()));
+}
+
+Tensor empty_like_layout(const Tensor& x, DType dtype) {
+  Tensor y = Tensor::make(x.shape(), dtype, x.device());
+  if (!x.is_contiguous() && is_dense(x.shape(), x.strides())) y.impl()->strides = x.strides();
+  return y;
+}
+
+int64_t Tensor::size(int64_t dim) const {
+  if (this->dim() == 0) {
+    throw IndexError(cat("Dimension specified as ", dim, " but tensor has no dimensions"));
+  }
+  return shape()[wrap_dim(dim, this->dim())];
+}
+int64_t Tensor::stride(int64_t dim) const { return strides()[wrap_dim(dim, this->dim())]; }
+bool Tensor::is_pinned() const { return storage()->pinned; }
+
+std::string Tensor::type() const {
+  return cat(is_cuda() ? "cuda." : "", scalar_type_name(dtype()), "Tensor");
+}
+
+void* Tensor::host_data(DType wanted) const {
+  if (is_cuda()) {
+    throw TypeError(cat("can't read ", device(), " device type tensor on the host. ",
+                        "Use Tensor.cpu() to copy the tensor to host memory first."));
+  }
+  if (dtype() != wanted) {
+    throw TypeError(cat("expected scalar type ", scalar_type_name(wanted), " but found ",
+                        scalar_type_name(dtype()), "; use to(k", scalar_type_name(wanted),
+                        ") or to_vector"));
+  }
+  if (!is_contiguous()) {
+    throw Error(cat("data() needs a contiguous tensor, got shape ", shape(), " with strides ",
+                    strides(), "; use contiguous() first"));
+  }
+  return data_ptr();
+}
+
+void Tensor::copy_to_host(void* out, DType wanted) const {
+  if (is_cuda()) host_data(wanted);  // refuses with the advice
+  const auto nothing = [](Storage&) noexcept {};
+  StoragePtr storage = borrow(out, size_of(wanted) * size_t(numel()), Device(), nothing);
+  kernels::copy_into(make(std::move(storage), shape(), contiguous_strides(shape()), 0, wanted),
+                     *this);
+}
+
+Scalar Tensor::item() const {
+  if (numel() != 1) {
+    throw Error(cat("a Tensor with ", numel(), " elements cannot be converted to Scalar"));
+  }
+  const Tensor host = make({}, compute_type(dtype()) == kInt64 ? kInt64 : kFloat64, Device());
+  kernels::copy_into(host, view_as(*this, {}, {}, storage_offset()));
+  if (dtype() == kBool) return *host.data<int64_t>() != 0;
+  return host.dtype() == kInt64 ? Scalar(*host.data<int64_t>()) : Scalar(*host.data<double>());
+}
+
+Tensor Tensor::pin_memory() const {
+  if (is_cuda()) throw Error(cat("cannot pin '", type(), "' only dense CPU tensors can be pinned"));
+  if (is_pinned()) return *this;
+  Tensor out = make(allocate_pinned(nbytes()), shape(), contiguous_strides(shape()), 0, dtype());
+  kernels::copy_into(out, *this);
+  return out;
+}
+
+const Tensor& Tensor::requires_grad_(bool on) const {
+  if (on && !is_floating_point()) {
+    throw Error(cat("Only Tensors of floating point and complex dtype can require gradients (got ",
+                    dtype(), ")"));
+  }
+  if (!is_leaf()) {
+    if (on) return *this;
+    throw Error(
+        "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+        "variable in a subgraph that doesn't require differentiation use var_no_grad = "
+        "var.detach().");
+  }
+  impl_->requires_grad = on;
+  return *this;
+}
+
+Tensor Tensor::detach() const { return view_as(*this, shape(), strides(), storage_offset()); }
+
+}  // namespace taper

@@ -1,0 +1,270 @@
+// Tensor: a handle on a strided view of a Storage. Copying a Tensor copies the handle.
+// Semantics are PyTorch's (https://pytorch.org/docs/stable/tensors.html) unless said otherwise.
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/device.h"
+#include "framework/dtype.h"
+#include "framework/intrusive.h"
+#include "framework/scalar.h"
+#include "framework/shape.h"
+#include "framework/storage.h"
+
+namespace taper {
+
+struct Node;        // autograd/node.h
+struct TensorImpl;  // below
+
+// A reference to a tape node that knows how to give itself back, so that this layer need not.
+class NodeHandle {
+ public:
+  NodeHandle() = default;
+  NodeHandle(Node* node, void (*release)(Node*)) : node_(node), release_(release) {}
+  NodeHandle(NodeHandle&& other) noexcept
+      : node_(std::exchange(other.node_, nullptr)), release_(other.release_) {}
+  NodeHandle& operator=(NodeHandle other) noexcept {
+    std::swap(node_, other.node_);
+    std::swap(release_, other.release_);
+    return *this;
+  }
+  ~NodeHandle() {
+    if (node_) release_(node_);
+  }
+  Node* get() const { return node_; }
+
+ private:
+  Node* node_ = nullptr;
+  void (*release_)(Node*) = nullptr;
+};
+
+// What a factory makes: {.dtype = kInt64, .device = "cuda", .requires_grad = true}.
+// Without a dtype: float32, or what the values say.
+struct TensorOptions {
+  std::optional<DType> dtype = std::nullopt;
+  Device device = DeviceType::cpu;
+  bool requires_grad = false;
+};
+
+// How a tensor is moved: {.non_blocking = true, .copy = true}.
+struct ToOptions {
+  bool non_blocking = false;
+  bool copy = false;
+};
+
+class [[nodiscard]] Tensor {
+ public:
+  Tensor() = default;  // undefined
+  explicit Tensor(IntrusivePtr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  // Uninitialised, dense row-major, on a device whose index is resolved.
+  static Tensor make(const Shape& shape, DType dtype, Device device);
+  // A view of given memory.
+  static Tensor make(StoragePtr storage, const Shape& shape, const Shape& strides, int64_t offset,
+                     DType dtype);
+
+  bool defined() const { return bool(impl_); }
+  TensorImpl* impl() const { return impl_.get(); }
+  // The same handle: PyTorch's `a is b`.
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+
+  // --- shape and place ---
+  int dim() const;
+  // Counts a negative dimension from the end; throws IndexError beyond.
+  int64_t size(int64_t dim) const;
+  const Shape& shape() const;
+  const Shape& sizes() const { return shape(); }
+  const Shape& strides() const;
+  int64_t stride(int64_t dim) const;
+  int64_t storage_offset() const;
+  int64_t numel() const;
+  DType dtype() const;
+  Device device() const;
+  bool is_cuda() const { return device().is_cuda(); }
+  bool is_cpu() const { return device().is_cpu(); }
+  size_t element_size() const { return size_of(dtype()); }
+  size_t nbytes() const { return element_size() * size_t(numel()); }
+  bool is_floating_point() const { return taper::is_floating_point(dtype()); }
+  bool is_contiguous() const;
+  bool is_pinned() const;
+  const StoragePtr& storage() const;
+  // "FloatTensor", "cuda.FloatTensor": PyTorch's older type strings.
+  std::string type() const;
+
+  // --- reading on the host ---
+  // Address of the first element, wherever it is.
+  void* data_ptr() const;
+  // The elements of a dense CPU tensor. Throws TypeError for another dtype, for a CUDA tensor
+  // (with the advice to use cpu()) and for one that is not contiguous.
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(host_data(dtype_of<T>));
+  }
+  template <class T>
+  std::span<T> span() const {
+    return {data<T>(), size_t(numel())};
+  }
+  // The one element of a tensor on any device, converted; waits for the GPU. Throws Error when
+  // there is not exactly one.
+  template <class T>
+  T item() const {
+    const Scalar s = item();
+    if constexpr (std::same_as<T, bool>) return s.to_double() != 0;
+    if constexpr (std::floating_point<T>) return T(s.to_double());
+    return T(s.to_int());
+  }
+  Scalar item() const;
+  // All elements in row-major order, converted. Refuses a CUDA tensor like data().
+  template <class T>
+  std::vector<T> to_vector() const {
+    if constexpr (std::same_as<T, bool>) {
+      const std::vector<uint8_t> bytes = to_vector<uint8_t>();
+      return {bytes.begin(), bytes.end()};
+    } else {
+      std::vector<T> out{};
+      out.resize(size_t(numel()));
+      copy_to_host(out.data(), dtype_of<T>);
+      return out;
+    }
+  }
+  std::vector<float> to_floats() const { return to_vector<float>(); }
+
+  // --- moving: never changes *this ---
+  // Returns *this (the same handle) when nothing changes and no copy is asked for. Recorded on the
+  // tape; the gradient comes back on this device in this dtype.
+  [[nodiscard]] Tensor to(Device device, ToOptions options = {}) const;
+  [[nodiscard]] Tensor to(DType dtype, ToOptions options = {}) const;
+  [[nodiscard]] Tensor to(Device device, DType dtype, ToOptions options = {}) const;
+  [[nodiscard]] Tensor to(const Tensor& other, ToOptions options = {}) const;
+  [[nodiscard]] Tensor cuda() const;
+  [[nodiscard]] Tensor cuda(Device device, ToOptions options = {}) const;
+  [[nodiscard]] Tensor cpu() const;
+  // A copy in page-locked memory (CPU tensors only).
+  [[nodiscard]] Tensor pin_memory() const;
+
+  // --- the tape ---
+  bool requires_grad() const;
+  // Refused for integers and for tensors that are not leaves.
+  const Tensor& requires_grad_(bool on = true) const;
+  bool is_leaf() const;
+  // Undefined until a backward pass has reached this tensor.
+  Tensor grad() const;
+  // Undefined clears it. Refused when shape, dtype or device differ from this tensor's.
+  void set_grad(const Tensor& grad) const;
+  // The name of the op that made this tensor ("AddBackward0"), or null for a leaf.
+  const char* grad_fn() const;
+  void retain_grad() const;
+  // Runs the tape from this tensor. Without a gradient it must have one element.
+  void backward(const Tensor& gradient = {}, bool retain_graph = false,
+                bool create_graph = false) const;
+  // The same data, outside the tape.
+  [[nodiscard]] Tensor detach() const;
+  // Version of the memory: how often it was changed in place.
+  uint32_t version() const;
+
+  // --- views and copies (differentiable) ---
+  Tensor view(const Shape& shape) const;
+  Tensor reshape(const Shape& shape) const;
+  Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
+  Tensor squeeze(int64_t dim) const;
+  Tensor unsqueeze(int64_t dim) const;
+  Tensor transpose(int64_t dim0, int64_t dim1) const;
+  // Matrix transpose of a tensor with at most two dimensions.
+  Tensor t() const;
+  Tensor permute(const Shape& order) const;
+  Tensor expand(const Shape& shape) const;
+  Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
+  Tensor select(int64_t dim, int64_t index) const;
+  Tensor operator[](int64_t index) const { return select(0, index); }
+  Tensor contiguous() const;
+  Tensor clone() const;
+
+  // --- reductions (differentiable where they can be) ---
+  Tensor sum() const;
+  Tensor sum(const Shape& dims, bool keepdim = false) const;
+  Tensor mean() const;
+  Tensor mean(const Shape& dims, bool keepdim = false) const;
+  Tensor argmax(int64_t dim, bool keepdim = false) const;
+
+  // --- in place; each returns *this ---
+  const Tensor& copy_(const Tensor& source, bool non_blocking = false) const;
+  const Tensor& fill_(Scalar value) const;
+  const Tensor& zero_() const { return fill_(0); }
+  const Tensor& add_(const Tensor& other, Scalar alpha = 1) const;
+  const Tensor& sub_(const Tensor& other, Scalar alpha = 1) const;
+  const Tensor& mul_(const Tensor& other) const;
+  const Tensor& div_(const Tensor& other) const;
+  const Tensor& operator+=(const Tensor& other) const { return add_(other); }
+  const Tensor& operator-=(const Tensor& other) const { return sub_(other); }
+  const Tensor& operator*=(const Tensor& other) const { return mul_(other); }
+  const Tensor& operator/=(const Tensor& other) const { return div_(other); }
+  // Draws anew in place, from the default generator.
+  const Tensor& uniform_(double low = 0, double high = 1) const;
+  const Tensor& normal_(double mean = 0, double std = 1) const;
+
+ private:
+  void* host_data(DType wanted) const;
+  void copy_to_host(void* out, DType dtype) const;
+
+  IntrusivePtr<TensorImpl> impl_;
+};
+
+// A tensor and its path in a module or file: {"net.0.weight", w}.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+// What a handle points to. Users reach it through Tensor; ops and the tape use it directly.
+struct TensorImpl {
+  std::atomic<int> refs{1};
+  DType dtype = kFloat32;
+  bool requires_grad = false;
+  bool is_parameter = false;
+  bool retains_grad = false;
+  // Made of a C++ number: takes part in type promotion by its kind only.
+  bool wrapped_number = false;
+  // Which output of grad_fn this is.
+  uint16_t output = 0;
+  StoragePtr storage;
+  int64_t offset = 0;  // in elements
+  Shape shape, strides;
+
+  // The op that made this tensor; none for leaves.
+  NodeHandle grad_fn;
+  // The node that adds into `grad`; it holds this tensor, and is found here while it lives.
+  Node* accumulator = nullptr;
+  IntrusivePtr<TensorImpl> grad;
+
+  void* data() const {
+    return static_cast<char*>(storage->data) + offset * int64_t(size_of(dtype));
+  }
+  static void destroy(TensorImpl* impl) noexcept;
+};
+
+// --- views without a tape, for ops ---
+// The same memory seen with other sizes; the result is detached.
+Tensor view_as(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset);
+// Uninitialised, with the layout of x when x is dense, else row-major.
+Tensor empty_like_layout(const Tensor& x, DType dtype);
+
+inline int Tensor::dim() const { return impl_->shape.size(); }
+inline const Shape& Tensor::shape() const { return impl_->shape; }
+inline const Shape& Tensor::strides() const { return impl_->strides; }
+inline int64_t Tensor::storage_offset() const { return impl_->offset; }
+inline int64_t Tensor::numel() const { return impl_->shape.numel(); }
+inline DType Tensor::dtype() const { return impl_->dtype; }
+inline Device Tensor::device() const { return impl_->storage->device; }
+inline const StoragePtr& Tensor::storage() const { return impl_->storage; }
+inline void* Tensor::data_ptr() const { return impl_->data(); }
+inline bool Tensor::is_contiguous() const {
+  return taper::is_contiguous(impl_->shape, impl_->strides);
+}
+inline bool Tensor::requires_grad() const { return impl_->requires_grad || impl_->grad_fn.get(); }
+inline bool Tensor::is_leaf() const { return !impl_->grad_fn.get(); }
+inline uint32_t Tensor::version() const { return impl_->storage->version.load(); }
+
+}  // namespace taper
