@@ -1,0 +1,131 @@
+// Scalar arithmetic that is defined for every value of float, double and int64_t: integers wrap
+// around on overflow, quotients follow Python's signs.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "framework/host_device.h"
+#include "framework/kernels/math.h"
+
+namespace taper::kernels {
+
+template <class T>
+inline constexpr bool kIsInteger = std::is_integral_v<T>;
+
+template <class T>
+TAPER_HD T plus(T a, T b) {
+  if constexpr (kIsInteger<T>) return T(uint64_t(a) + uint64_t(b));
+  return a + b;
+}
+template <class T>
+TAPER_HD T minus(T a, T b) {
+  if constexpr (kIsInteger<T>) return T(uint64_t(a) - uint64_t(b));
+  return a - b;
+}
+template <class T>
+TAPER_HD T times(T a, T b) {
+  if constexpr (kIsInteger<T>) return T(uint64_t(a) * uint64_t(b));
+  return a * b;
+}
+
+template <class T>
+TAPER_HD bool is_nan(T x) {
+  if constexpr (kIsInteger<T>)
+    return false;
+  else
+    return x != x;
+}
+template <class T>
+TAPER_HD bool is_inf(T x) {
+  if constexpr (kIsInteger<T>)
+    return false;
+  else
+    return math::abs(x) > std::numeric_limits<T>::max();
+}
+template <class T>
+TAPER_HD bool is_finite(T x) {
+  if constexpr (kIsInteger<T>)
+    return true;
+  else
+    return math::abs(x) <= std::numeric_limits<T>::max();
+}
+
+// 1 or 0. A select, because compilers vectorise that better than a conversion.
+template <class T>
+TAPER_HD T truth(bool b) {
+  return b ? T(1) : T(0);
+}
+
+// A parameter in the type of the elements; infinite bounds become the largest integers.
+template <class T>
+TAPER_HD T parameter(double a) {
+  if constexpr (!kIsInteger<T>) return T(a);
+  if (!(a > -9.2233720368547758e18)) return std::numeric_limits<T>::min();
+  if (!(a < 9.2233720368547758e18)) return std::numeric_limits<T>::max();
+  return T(a);
+}
+
+// Python's //: rounds towards minus infinity. An integer divided by 0 gives 0 here.
+TAPER_HD int64_t floor_div(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return minus(int64_t(0), a);
+  const int64_t q = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+TAPER_HD int64_t python_mod(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return 0;
+  const int64_t r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+// The quotient is corrected by the exact remainder, so that a == floor_div * b + mod as nearly as
+// the type allows.
+template <class T>
+TAPER_HD T floor_div(T a, T b) {
+  if (b == T(0)) return a / b;
+  const T r = math::fmod(a, b);
+  T q = (a - r) / b;
+  if (r != T(0) && (r < T(0)) != (b < T(0))) q -= T(1);
+  if (q == T(0)) return math::copysign(T(0), a / b);
+  const T whole = math::floor(q);
+  return q - whole > T(0.5) ? whole + T(1) : whole;
+}
+template <class T>
+TAPER_HD T python_mod(T a, T b) {
+  const T r = math::fmod(a, b);
+  return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
+}
+
+// By repeated squaring. A negative exponent gives the truncated quotient: 0 except for 1 and -1.
+TAPER_HD int64_t power(int64_t x, int64_t n) {
+  if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0;
+  int64_t y = 1;
+  for (; n > 0; n >>= 1) {
+    if (n & 1) y = times(y, x);
+    x = times(x, x);
+  }
+  return y;
+}
+template <class T>
+TAPER_HD T power(T x, T n) {
+  return math::pow(x, n);
+}
+
+// The standard normal's distribution function and density.
+template <class T>
+TAPER_HD T normal_cdf(T x) {
+  return T(0.5) * (T(1) + math::erf(x * T(0.70710678118654752)));
+}
+template <class T>
+TAPER_HD T normal_pdf(T x) {
+  return T(0.39894228040143268) * math::exp(T(-0.5) * x * x);
+}
+
+// The argument of GELU's tanh form: sqrt(2 / pi) (x + 0.044715 x^3).
+template <class T>
+TAPER_HD T gelu_inner(T x) {
+  return T(0.79788456080286536) * (x + T(0.044715) * x * x * x);
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,113 @@
+#include "framework/kernels/binary.h"
+
+#include "framework/kernels/dispatch.h"
+
+namespace taper::kernels {
+namespace {
+
+enum class Rule : uint8_t {
+  promote,   // the promoted dtype
+  floating,  // integers give float32
+  predicate  // gives bool, computes in the promoted dtype
+};
+
+struct Entry {
+  const char* name;
+  Rule rule;
+};
+
+// In the order of BinaryOp.
+constexpr Entry kOps[] = {
+    {"add", Rule::promote},
+    {"sub", Rule::promote},
+    {"mul", Rule::promote},
+    {"div", Rule::floating},
+    {"floor_divide", Rule::promote},
+    {"remainder", Rule::promote},
+    {"pow", Rule::promote},
+    {"maximum", Rule::promote},
+    {"minimum", Rule::promote},
+    {"eq", Rule::predicate},
+    {"ne", Rule::predicate},
+    {"lt", Rule::predicate},
+    {"le", Rule::predicate},
+    {"gt", Rule::predicate},
+    {"ge", Rule::predicate},
+    {"logical_and", Rule::predicate},
+    {"logical_or", Rule::predicate},
+    {"logical_xor", Rule::predicate},
+    {"relu_backward", Rule::promote},
+    {"leaky_relu_backward", Rule::promote},
+    {"elu_backward", Rule::promote},
+    {"gelu_backward", Rule::promote},
+    {"gelu_tanh_backward", Rule::promote},
+    {"silu_backward", Rule::promote},
+    {"softplus_backward", Rule::promote},
+    {"sigmoid_backward", Rule::promote},
+    {"tanh_backward", Rule::promote},
+    {"clamp_backward", Rule::promote},
+    {"masked", Rule::promote},
+};
+static_assert(sizeof kOps / sizeof kOps[0] == size_t(BinaryOp::masked) + 1);
+
+struct Types {
+  DType result, compute;
+};
+
+Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
+  DType promoted = result_type({&a, &b});
+  const Rule rule = kOps[size_t(op)].rule;
+  if (rule == Rule::predicate) return {kBool, compute_type(promoted)};
+  if (rule == Rule::floating && !is_floating_point(promoted)) promoted = kFloat32;
+  if (op == BinaryOp::sub && a.dtype() == kBool && b.dtype() == kBool) {
+    throw Error(
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use "
+        "logical_xor() instead.");
+  }
+  return {promoted, compute_type(promoted)};
+}
+
+void run(BinaryOp op, BinaryArgs args, const Tensor& out, const Tensor& a, const Tensor& b,
+         DType compute) {
+  const Loop loop = make_loop(out, {&a, &b});
+  dispatch(
+      out.device(), [&] { cpu::binary(op, args, loop, compute); },
+      [&] { cuda::binary(op, args, loop, compute); });
+}
+
+}  // namespace
+
+const char* name_of(BinaryOp op) { return kOps[size_t(op)].name; }
+
+Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args) {
+  const Device device = common_device(name_of(op), {&a, &b});
+  const Types types = types_of(op, a, b);
+  Tensor out = make_result({&a, &b}, types.result, device);
+  run(op, args, out, a, b, types.compute);
+  return out;
+}
+
+void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& b,
+                 BinaryArgs args) {
+  const Device device = common_device(name_of(op), {&a, &b});
+  if (device != out.device()) {
+    throw Error(cat("Expected all tensors to be on the same device, but found at least two devices, ",
+                    device.is_cuda() ? device : out.device(), " and ",
+                    device.is_cuda() ? out.device() : device, "! (output of ", name_of(op), ")"));
+  }
+  const Types types = types_of(op, a, b);
+  const bool fits = is_floating_point(out.dtype()) || !is_floating_point(types.result);
+  if (!fits || (out.dtype() == kBool && types.result != kBool)) {
+    throw Error(cat("result type ", scalar_type_name(types.result),
+                    " can't be cast to the desired output type ", scalar_type_name(out.dtype()),
+                    " (in ", name_of(op), ")"));
+  }
+  const Shape shape = broadcast_shapes(a.shape(), b.shape());
+  if (broadcast_shapes(out.shape(), shape) != out.shape()) {
+    throw Error(cat("output with shape ", out.shape(), " doesn't match the broadcast shape ",
+                    broadcast_shapes(out.shape(), shape), " (in ", name_of(op), ")"));
+  }
+  run(op, args, out, a, b, types.compute);
+}
+
+}  // namespace taper::kernels

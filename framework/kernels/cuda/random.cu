@@ -1,0 +1,173 @@
+// Random draws (`=`): a thread makes the elements of one Philox block. The words come from cuRAND's
+// device Philox, the elements from the formulas that the CPU uses too.
+#include <cstdint>
+
+#include <curand_kernel.h>
+
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/cuda/elementwise.cuh"
+#include "framework/kernels/cuda/sort.h"
+#include "framework/kernels/random.h"
+#include "framework/kernels/random_formulas.h"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+
+// Counter: block number, then stream; key: seed. As framework/philox.h has it.
+__device__ Philox4 draw_words(PhiloxKey key, uint64_t block) {
+  const uint4 counter = make_uint4(uint32_t(block), uint32_t(block >> 32), uint32_t(key.stream),
+                                   uint32_t(key.stream >> 32));
+  const uint4 words =
+      curand_Philox4x32_10(counter, make_uint2(uint32_t(key.seed), uint32_t(key.seed >> 32)));
+  return {{words.x, words.y, words.z, words.w}};
+}
+
+unsigned grid_for(int64_t threads) {
+  return unsigned(std::min(ceil_div(threads, kThreads), kMaxPiece));
+}
+__device__ int64_t first_thread() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ int64_t thread_step() { return int64_t(gridDim.x) * blockDim.x; }
+
+template <class T, class Draw>
+__global__ void __launch_bounds__(kThreads)
+    draw_kernel(T* out, int64_t numel, PhiloxKey key, Draw draw, bool aligned) {
+  constexpr int kCount = Draw::Result::kCount;
+  const int64_t blocks = (numel + kCount - 1) / kCount;
+  for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
+    const typename Draw::Result drawn = draw(draw_words(key, uint64_t(b)));
+    T* at = out + b * kCount;
+    const int64_t left = numel - b * kCount;
+    if (aligned && left >= kCount) {
+      Vec<T, kCount> v;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) v.at[i] = drawn.value[i];
+      store_vec(at, v);
+      continue;
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (i < left) at[i] = drawn.value[i];
+    }
+  }
+}
+
+template <class T, class Draw>
+void launch_draw(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
+  const int64_t numel = out.numel();
+  if (numel == 0) return;
+  constexpr int kCount = Draw::Result::kCount;
+  const Launch on(out);
+  T* data = static_cast<T*>(out.data_ptr());
+  draw_kernel<<<grid_for(ceil_div(numel, kCount)), kThreads, 0, on.stream>>>(
+      data, numel, key, draw, is_aligned(data, alignof(Vec<T, kCount>)));
+  on.check(op);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    dropout_kernel(T* y, const T* x, int64_t numel, PhiloxKey key, DropoutRule<T> rule,
+                   bool aligned) {
+  const int64_t blocks = (numel + 3) / 4;
+  for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
+    const Philox4 words = draw_words(key, uint64_t(b));
+    const int64_t at = b * 4;
+    if (aligned && at + 4 <= numel) {
+      Vec<T, 4> v = load_vec<T, 4>(x + at);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) v.at[i] = rule(v.at[i], words.word[i]);
+      store_vec(y + at, v);
+      continue;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (at + i < numel) y[at + i] = rule(x[at + i], words.word[i]);
+    }
+  }
+}
+
+// keys[i] is the word of element i.
+__global__ void __launch_bounds__(kThreads)
+    permutation_keys(uint32_t* keys, int64_t* numbers, int64_t n, PhiloxKey key) {
+  const int64_t blocks = (n + 3) / 4;
+  for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
+    const Philox4 words = draw_words(key, uint64_t(b));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int64_t at = b * 4 + i;
+      if (at >= n) break;
+      keys[at] = words.word[i];
+      numbers[at] = at;
+    }
+  }
+}
+
+}  // namespace
+
+void uniform(const Tensor& out, PhiloxKey key, double low, double high) {
+  visit_floating(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch_draw<T>("uniform", out, key, uniform_draw<T>(low, high));
+  });
+}
+
+void normal(const Tensor& out, PhiloxKey key, double mean, double std) {
+  visit_floating(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Real = DrawReal<T>;
+    launch_draw<T>("normal", out, key, NormalDraw<T>{Real(mean), Real(std)});
+  });
+}
+
+void bernoulli(const Tensor& out, PhiloxKey key, double p) {
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch_draw<T>("bernoulli", out, key, BernoulliDraw<T>{float(p)});
+  });
+}
+
+void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
+  const uint64_t range = uint64_t(high) - uint64_t(low);
+  const bool wide = range > uint64_t(1) << 32;
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (wide)
+      return launch_draw<T>("randint", out, key, RandintDraw<T, true>{uint64_t(low), range});
+    launch_draw<T>("randint", out, key, RandintDraw<T, false>{uint64_t(low), range});
+  });
+}
+
+void randperm(const Tensor& out, PhiloxKey key) {
+  const int64_t n = out.numel();
+  if (n == 0) return;
+  const Launch on(out);
+  const Scratch keys(size_t(n) * sizeof(uint32_t), on.device);
+  const Scratch sorted(size_t(n) * sizeof(uint32_t), on.device);
+  const Scratch numbers(size_t(n) * sizeof(int64_t), on.device);
+  permutation_keys<<<grid_for(ceil_div(n, 4)), kThreads, 0, on.stream>>>(
+      keys.as<uint32_t>(), numbers.as<int64_t>(), n, key);
+  on.check("randperm");
+  sort_pairs(on, keys.as<uint32_t>(), numbers.as<int64_t>(), sorted.as<uint32_t>(),
+             static_cast<int64_t*>(out.data_ptr()), n, 32);
+  on.check("randperm");
+}
+
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key) {
+  const int64_t numel = y.numel();
+  if (numel == 0) return;
+  const Launch on(y);
+  visit_floating(y.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* to = static_cast<T*>(y.data_ptr());
+    const T* from = static_cast<const T*>(x.data_ptr());
+    constexpr size_t kAlign = alignof(Vec<T, 4>);
+    dropout_kernel<T><<<grid_for(ceil_div(numel, 4)), kThreads, 0, on.stream>>>(
+        to, from, numel, key, dropout_rule<T>(p),
+        is_aligned(to, kAlign) && is_aligned(from, kAlign));
+  });
+  on.check("dropout");
+}
+
+}  // namespace taper::kernels::cuda

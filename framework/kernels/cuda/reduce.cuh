@@ -1,0 +1,329 @@
+// What a reduction joins, and the three kernels that do it: short rows, long rows, columns.
+// Every thread keeps several partial results, which are joined in a tree: which element goes where
+// depends on sizes and dtype alone, not on the GPU and not on alignment.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "framework/kernels/arithmetic.h"
+#include "framework/kernels/cuda/elementwise.cuh"
+
+namespace taper::kernels::cuda {
+
+// --- what is reduced: take makes a partial result of one element (or of an earlier partial
+// result), join combines two, `none` is neutral ---
+
+template <class C>
+struct Sum {
+  using Acc = C;
+  static constexpr int kSets = 4;   // independent partial results of a thread
+  static constexpr int kLoads = 4;  // its vectors that are loaded together
+  C divisor;                        // n for a mean, else 1
+
+  static TAPER_HD C none() { return C(0); }
+  template <class T>
+  TAPER_HD C take(T x, int64_t) const {
+    return convert<C>(x);
+  }
+  TAPER_HD C join(C a, C b) const { return plus(a, b); }
+  TAPER_HD C result(C a) const {
+    if constexpr (std::is_integral_v<C>) return a;
+    return a / divisor;
+  }
+};
+
+template <class C>
+struct Product {
+  using Acc = C;
+  static constexpr int kSets = 4, kLoads = 4;
+
+  static TAPER_HD C none() { return C(1); }
+  template <class T>
+  TAPER_HD C take(T x, int64_t) const {
+    return convert<C>(x);
+  }
+  TAPER_HD C join(C a, C b) const { return times(a, b); }
+  TAPER_HD C result(C a) const { return a; }
+};
+
+// nan wins.
+template <class C, bool kLargest>
+struct Extreme {
+  using Acc = C;
+  static constexpr int kSets = 4, kLoads = 4;
+
+  static TAPER_HD C none() {
+    using Limits = std::numeric_limits<C>;
+    if constexpr (std::is_integral_v<C>) return kLargest ? Limits::min() : Limits::max();
+    return kLargest ? -Limits::infinity() : Limits::infinity();
+  }
+  template <class T>
+  TAPER_HD C take(T x, int64_t) const {
+    return convert<C>(x);
+  }
+  TAPER_HD C join(C a, C b) const {
+    const bool first = kLargest ? a > b : a < b;
+    return first || is_nan(a) ? a : b;
+  }
+  TAPER_HD C result(C a) const { return a; }
+};
+
+template <bool kAll>
+struct Truth {
+  using Acc = bool;
+  static constexpr int kSets = 4, kLoads = 4;
+
+  static TAPER_HD bool none() { return kAll; }
+  TAPER_HD bool take(bool x, int64_t) const { return x; }
+  TAPER_HD bool join(bool a, bool b) const { return kAll ? a && b : a || b; }
+  TAPER_HD bool result(bool a) const { return a; }
+};
+
+// A value and where it stands; an index below 0 for nothing seen.
+template <class C>
+struct Best {
+  C value;
+  int64_t index;
+};
+
+// The order is total (nan first, then the value, then the lower index), so join may run in any
+// order.
+template <class C>
+struct ArgExtreme {
+  using Acc = Best<C>;
+  static constexpr int kSets = 1, kLoads = 2;
+  bool largest;
+
+  static TAPER_HD Acc none() { return {C(0), -1}; }
+  template <class T>
+  TAPER_HD Acc take(T x, int64_t index) const {
+    return {convert<C>(x), index};
+  }
+  TAPER_HD Acc take(Acc x, int64_t) const { return x; }
+  TAPER_HD bool precedes(Acc a, Acc b) const {
+    if (a.index < 0 || b.index < 0) return b.index < 0;
+    if (is_nan(a.value) != is_nan(b.value)) return is_nan(a.value);
+    if (a.value == b.value || is_nan(a.value)) return a.index < b.index;
+    return (a.value > b.value) == largest;
+  }
+  TAPER_HD Acc join(Acc a, Acc b) const { return precedes(a, b) ? a : b; }
+  TAPER_HD int64_t result(Acc a) const { return a.index; }
+};
+
+// --- kernels ---
+
+inline constexpr int kWarpSize = 32;
+template <class T>
+inline constexpr int kVec = sizeof(T) < 2 ? 8 : int(16 / sizeof(T));
+
+template <class Op, class T>
+struct ReduceArgs {
+  using Acc = typename Op::Acc;
+  Op op;
+  const T* x;
+  int64_t outer, n, inner;
+  int64_t chunk, chunks;  // n in parts of `chunk`
+  bool aligned;           // whole vectors only, each aligned
+  Acc* partials;          // [outer, chunks, inner]; null where out is written
+  char* out;              // [outer, inner]
+  DType out_dtype;
+
+  __device__ void emit(int64_t at, Acc acc) const {
+    if (partials) {
+      partials[at] = acc;
+    } else {
+      store_any(out, out_dtype, at, op.result(acc));
+    }
+  }
+};
+
+template <class T>
+__device__ inline T shuffle_xor(T x, int mask) {
+  return __shfl_xor_sync(~0u, x, mask);
+}
+__device__ inline bool shuffle_xor(bool x, int mask) {
+  return __shfl_xor_sync(~0u, int(x), mask) != 0;
+}
+template <class C>
+__device__ inline Best<C> shuffle_xor(Best<C> x, int mask) {
+  return {__shfl_xor_sync(~0u, x.value, mask), __shfl_xor_sync(~0u, x.index, mask)};
+}
+
+// Over aligned groups of `lanes` (a power of two) neighbours; the whole warp calls.
+template <class Op>
+__device__ inline typename Op::Acc join_lanes(const Op& op, typename Op::Acc acc, int lanes) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) acc = op.join(acc, shuffle_xor(acc, mask));
+  return acc;
+}
+
+// How many of a vector's elements stand before `left` runs out.
+template <class T>
+__device__ inline int clip(int64_t left) {
+  return left < kVec<T> ? int(left < 0 ? 0 : left) : kVec<T>;
+}
+
+// The first `count` elements at p (at most a vector); what lies beyond stays unset.
+template <class T>
+__device__ inline Vec<T, kVec<T>> load_some(const T* p, int count, bool aligned) {
+  if (aligned && count > 0) return load_vec<T, kVec<T>>(p);
+  Vec<T, kVec<T>> v;
+#pragma unroll
+  for (int j = 0; j < kVec<T>; ++j) {
+    if (j < count) v.at[j] = p[j];
+  }
+  return v;
+}
+
+// What one of `lanes` threads sees of x[begin, end), which it shares with the others by vectors.
+template <class Op, class T>
+__device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x, int64_t begin,
+                                       int64_t end, int lane, int lanes) {
+  constexpr int V = kVec<T>, kLoads = Op::kLoads;
+  const Op& op = args.op;
+  typename Op::Acc acc[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) acc[j] = Op::none();
+
+  const int64_t step = int64_t(lanes) * V;
+  for (int64_t i = begin + int64_t(lane) * V; i < end; i += step * kLoads) {
+    Vec<T, V> v[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      v[k] = load_some(x + i + k * step, clip<T>(end - i - k * step), args.aligned);
+    }
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const int64_t at = i + k * step;
+      const int count = clip<T>(end - at);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        if (j < count) acc[j] = op.join(acc[j], op.take(v[k].at[j], at + j));
+      }
+    }
+  }
+#pragma unroll
+  for (int half = V / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int j = 0; j < half; ++j) acc[j] = op.join(acc[j], acc[j + half]);
+  }
+  return acc[0];
+}
+
+// inner == 1, short rows: `lanes` neighbours own a row.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    reduce_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args, int lanes) {
+  const int rows = kThreads / lanes, lane = int(threadIdx.x) % lanes;
+  for (int64_t first = int64_t(blockIdx.x) * rows; first < args.outer;
+       first += int64_t(gridDim.x) * rows) {
+    const int64_t row = first + int(threadIdx.x) / lanes;
+    typename Op::Acc acc = Op::none();
+    if (row < args.outer) acc = reduce_run(args, args.x + row * args.n, 0, args.n, lane, lanes);
+    acc = join_lanes(args.op, acc, lanes);
+    if (lane == 0 && row < args.outer) args.emit(row, acc);
+  }
+}
+
+// inner == 1, long rows: a block owns a chunk of a row.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    reduce_long_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args) {
+  constexpr int kWarps = kThreads / kWarpSize;
+  __shared__ typename Op::Acc of_warp[kWarps];
+  const int tid = int(threadIdx.x), lane = tid % kWarpSize;
+  for (int64_t job = blockIdx.x; job < args.outer * args.chunks; job += gridDim.x) {
+    const int64_t row = job / args.chunks, begin = job % args.chunks * args.chunk;
+    const int64_t end = begin + args.chunk < args.n ? begin + args.chunk : args.n;
+    typename Op::Acc acc = reduce_run(args, args.x + row * args.n, begin, end, tid, kThreads);
+    acc = join_lanes(args.op, acc, kWarpSize);
+    if (lane == 0) of_warp[tid / kWarpSize] = acc;
+    __syncthreads();
+    if (tid < kWarpSize) {
+      acc = join_lanes(args.op, lane < kWarps ? of_warp[lane] : Op::none(), kWarps);
+      if (tid == 0) args.emit(job, acc);
+    }
+    __syncthreads();
+  }
+}
+
+// How a block of width * height threads covers columns (a vector each) and rows.
+struct ColumnBlock {
+  int width, height;  // powers of two
+  int64_t tiles;      // of columns
+};
+
+// inner > 1: threads lie across columns, and the block's height goes down n.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    reduce_columns_kernel(const __grid_constant__ ReduceArgs<Op, T> args, ColumnBlock block) {
+  using Acc = typename Op::Acc;
+  constexpr int V = kVec<T>, kSets = Op::kSets, kLoads = Op::kLoads;
+  const Op& op = args.op;
+  __shared__ Acc part[V][kThreads];
+  const int tid = int(threadIdx.x), x = tid % block.width, y = tid / block.width;
+
+  for (int64_t job = blockIdx.x; job < args.outer * args.chunks * block.tiles; job += gridDim.x) {
+    const int64_t column = (job % block.tiles * block.width + x) * V;
+    const int64_t part_of_out = job / block.tiles;  // outer * chunks + chunk
+    const int64_t o = part_of_out / args.chunks, begin = part_of_out % args.chunks * args.chunk;
+    const int64_t end = begin + args.chunk < args.n ? begin + args.chunk : args.n;
+    const int columns = clip<T>(args.inner - column);
+    const T* from = args.x + o * args.n * args.inner + column;
+
+    Acc acc[kSets][V];
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) acc[s][j] = Op::none();
+    }
+    for (int64_t row = begin + y; row < end; row += int64_t(block.height) * kLoads) {
+      Vec<T, V> v[kLoads];
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t r = row + k * block.height;
+        v[k] = load_some(from + r * args.inner, r < end ? columns : 0, args.aligned);
+      }
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t r = row + k * block.height;
+        const int count = r < end ? columns : 0;
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          Acc& here = acc[k % kSets][j];
+          if (j < count) here = op.join(here, op.take(v[k].at[j], r));
+        }
+      }
+    }
+
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+#pragma unroll
+      for (int half = kSets / 2; half > 0; half /= 2) {
+#pragma unroll
+        for (int s = 0; s < half; ++s) acc[s][j] = op.join(acc[s][j], acc[s + half][j]);
+      }
+      part[j][tid] = acc[0][j];
+    }
+    __syncthreads();
+    for (int half = block.height / 2; half > 0; half /= 2) {
+      if (y < half) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          part[j][tid] = op.join(part[j][tid], part[j][tid + half * block.width]);
+        }
+      }
+      __syncthreads();
+    }
+    if (y == 0) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        if (j < columns) args.emit(part_of_out * args.inner + column + j, part[j][tid]);
+      }
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace taper::kernels::cuda

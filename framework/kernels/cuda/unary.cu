@@ -1,0 +1,12 @@
+// Launches of the element-wise functions of one tensor. y = op(x).
+#include "framework/kernels/cuda/elementwise.cuh"
+#include "framework/kernels/functors.h"
+#include "framework/kernels/unary.h"
+
+namespace taper::kernels::cuda {
+
+void unary(UnaryOp op, UnaryArgs args, const Loop& loop, DType compute) {
+  visit(op, args, [&](const auto& f) { run_loop<1>(name_of(op), f, loop, compute); });
+}
+
+}  // namespace taper::kernels::cuda

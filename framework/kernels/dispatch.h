@@ -1,0 +1,16 @@
+// Picks the device of a kernel call; the CUDA side is not even referred to in a build without it.
+#pragma once
+
+#include "framework/cuda.h"
+
+namespace taper::kernels {
+
+template <class OnCpu, class OnCuda>
+void dispatch(Device device, OnCpu on_cpu, [[maybe_unused]] OnCuda on_cuda) {
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return on_cuda();
+  }
+  on_cpu();
+}
+
+}  // namespace taper::kernels

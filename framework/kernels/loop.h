@@ -1,0 +1,53 @@
+// What an element-wise kernel walks over: one output and up to three inputs, broadcast to one
+// shape, with dimensions collapsed wherever all operands allow it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "framework/tensor.h"
+
+namespace taper::kernels {
+
+struct Operand {
+  void* data = nullptr;  // null on the GPU for a number: then `number` holds it
+  DType dtype = kFloat32;
+  int64_t strides[kMaxDims] = {};  // in elements, outermost first; 0 where broadcast
+  double number = 0;
+  int64_t integer = 0;
+};
+
+struct Loop {
+  int dims = 0;  // at least 1
+  int64_t sizes[kMaxDims] = {};
+  int64_t numel = 0;
+  int device = Device::kNoIndex;  // the GPU that out lives on
+  int inputs = 0;
+  Operand out;
+  Operand in[3];
+  // Every operand is either one dense run in the same order (stride 1) or a single number
+  // (stride 0): dims is 1.
+  bool dense = false;
+};
+
+// Inputs must broadcast to out's shape. On the GPU a 0-dim CPU tensor becomes a number.
+Loop make_loop(const Tensor& out, std::initializer_list<const Tensor*> inputs);
+
+// The dtype of an element-wise result: tensors with dimensions decide, then 0-dim tensors, then
+// numbers, each only where it is of a higher kind (bool < integer < floating).
+// https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
+DType result_type(std::initializer_list<const Tensor*> operands);
+
+// The device of an element-wise result. Throws Error in PyTorch's words for operands on two
+// devices, naming `op`, shapes and dtypes; one 0-dim CPU tensor may meet CUDA tensors.
+Device common_device(const char* op, std::initializer_list<const Tensor*> operands);
+
+// For ops that let no scalar cross devices (matmul, embedding, losses). `names` are the arguments'.
+Device same_device(const char* op, std::initializer_list<const Tensor*> operands,
+                   std::initializer_list<const char*> names);
+
+// A new tensor for an element-wise result: the layout of the first operand that has the result's
+// shape and is dense, else row-major.
+Tensor make_result(std::initializer_list<const Tensor*> operands, DType dtype, Device device);
+
+}  // namespace taper::kernels

@@ -1,0 +1,258 @@
+// Scalar mathematics for kernels. On the GPU: CUDA's functions. For double on the CPU: std's. For
+// float on the CPU: own branch-free polynomials, which compilers vectorise; within about 2 ulp,
+// right at infinities, nan, subnormals and overflow. Plain * and + only, so that every instruction
+// set gives the same bits (the project is compiled with -ffp-contract=off).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "framework/half.h"
+#include "framework/host_device.h"
+
+namespace taper::math {
+
+// Products and sums that no compiler fuses: these have the same bits on the host and on the GPU.
+TAPER_HD float mul_rn(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+TAPER_HD double mul_rn(double a, double b) {
+#ifdef __CUDA_ARCH__
+  return __dmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+TAPER_HD float add_rn(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+TAPER_HD double add_rn(double a, double b) {
+#ifdef __CUDA_ARCH__
+  return __dadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
+TAPER_HD float abs(float x) { return ::fabsf(x); }
+TAPER_HD double abs(double x) { return ::fabs(x); }
+TAPER_HD float sqrt(float x) { return ::sqrtf(x); }
+TAPER_HD double sqrt(double x) { return ::sqrt(x); }
+TAPER_HD float floor(float x) { return ::floorf(x); }
+TAPER_HD double floor(double x) { return ::floor(x); }
+TAPER_HD float ceil(float x) { return ::ceilf(x); }
+TAPER_HD double ceil(double x) { return ::ceil(x); }
+// Half to even.
+TAPER_HD float round(float x) { return ::rintf(x); }
+TAPER_HD double round(double x) { return ::rint(x); }
+TAPER_HD float sin(float x) { return ::sinf(x); }
+TAPER_HD double sin(double x) { return ::sin(x); }
+TAPER_HD float cos(float x) { return ::cosf(x); }
+TAPER_HD double cos(double x) { return ::cos(x); }
+TAPER_HD float pow(float x, float y) { return ::powf(x, y); }
+TAPER_HD double pow(double x, double y) { return ::pow(x, y); }
+TAPER_HD float fmod(float x, float y) { return ::fmodf(x, y); }
+TAPER_HD double fmod(double x, double y) { return ::fmod(x, y); }
+TAPER_HD float copysign(float x, float y) { return ::copysignf(x, y); }
+TAPER_HD double copysign(double x, double y) { return ::copysign(x, y); }
+
+TAPER_HD double exp(double x) { return ::exp(x); }
+TAPER_HD double expm1(double x) { return ::expm1(x); }
+TAPER_HD double log(double x) { return ::log(x); }
+TAPER_HD double log1p(double x) { return ::log1p(x); }
+TAPER_HD double tanh(double x) { return ::tanh(x); }
+TAPER_HD double erf(double x) { return ::erf(x); }
+
+// log(1 + f) = f - (f^2/2 - s (f^2/2 + R)) with s = f / (2 + f), R = 2/3 s^2 + 2/5 s^4 + ...; for
+// 1 + f in [sqrt(1/2), sqrt(2)], where s^2 < 0.0295. `carry` is added to the small part.
+template <class T>
+TAPER_HD T log_of_one_plus(T f, T carry) {
+  constexpr int kTerms = sizeof(T) == 4 ? 4 : 10;
+  const T s = f / add_rn(T(2), f);
+  const T z = mul_rn(s, s);
+  T r = 0;
+  for (int k = kTerms; k >= 1; --k) r = mul_rn(z, add_rn(T(2) / T(2 * k + 1), r));
+  const T half_square = mul_rn(T(0.5), mul_rn(f, f));
+  const T tail = add_rn(mul_rn(s, add_rn(half_square, r)), carry);
+  return add_rn(f, -add_rn(half_square, -tail));
+}
+
+// log of a positive normal number: x = 2^e (1 + f). ln2 is split so that e * high is exact.
+TAPER_HD float log_of_normal(float x, float e_shift = 0) {
+  const uint32_t root_half = 0x3f3504f3u;
+  const uint32_t u = bits_of_float(x) - root_half;
+  const float e = add_rn(float(int32_t(u) >> 23), e_shift);
+  const float f = float_of_bits((u & 0x007fffffu) + root_half) - 1.0f;
+  const float low = log_of_one_plus(f, mul_rn(e, 1.42860677e-06f));
+  return add_rn(mul_rn(e, 0.693145752f), low);
+}
+TAPER_HD double log_of_normal(double x) {
+  const uint64_t root_half = 0x3fe6a09e667f3bcdull;
+  uint64_t u;
+  memcpy(&u, &x, sizeof u);
+  u -= root_half;
+  const double e = double(int64_t(u) >> 52);
+  u = (u & 0x000fffffffffffffull) + root_half;
+  double m;
+  memcpy(&m, &u, sizeof m);
+  const double low = log_of_one_plus(m - 1.0, mul_rn(e, 1.9082149292705877e-10));
+  return add_rn(mul_rn(e, 0.69314718036912382), low);
+}
+
+#ifdef __CUDA_ARCH__
+
+TAPER_HD float exp(float x) { return ::expf(x); }
+TAPER_HD float expm1(float x) { return ::expm1f(x); }
+TAPER_HD float log(float x) { return ::logf(x); }
+TAPER_HD float log1p(float x) { return ::log1pf(x); }
+TAPER_HD float tanh(float x) { return ::tanhf(x); }
+TAPER_HD float erf(float x) { return ::erff(x); }
+
+#else
+
+// x = n ln2 + r with |r| <= ln2 / 2, for |x| < 1e5; p = exp(r) - 1 by its Taylor series.
+struct ExpParts {
+  float p;
+  int32_t n;
+};
+TAPER_HD ExpParts exp_parts(float x) {
+  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+  const float magic = 12582912.0f;
+  const float shifted = x * 1.44269504f + magic;
+  const int32_t n = int32_t(bits_of_float(shifted) - bits_of_float(magic));
+  const float whole = shifted - magic;
+  const float r = x - whole * 0.693145752f - whole * 1.42860677e-06f;
+  float q = 1.0f / 5040;
+  q = q * r + 1.0f / 720;
+  q = q * r + 1.0f / 120;
+  q = q * r + 1.0f / 24;
+  q = q * r + 1.0f / 6;
+  q = q * r + 0.5f;
+  return {r + r * r * q, n};
+}
+// 2^n for n in [-126, 127].
+TAPER_HD float power_of_two(int32_t n) { return float_of_bits(uint32_t(n + 127) << 23); }
+
+TAPER_HD float exp(float x) {
+  // Below -104 all is 0, above 89 all is infinite; nan fails both comparisons and stays.
+  const float low = x < -104.0f ? -104.0f : x;
+  const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
+  // Two factors reach subnormals and overflow.
+  const int32_t half = e.n >> 1;
+  return (1.0f + e.p) * power_of_two(half) * power_of_two(e.n - half);
+}
+
+TAPER_HD float expm1(float x) {
+  const float low = x < -20.0f ? -20.0f : x;
+  const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
+  // 2^n p + (2^n - 1), with half of 2^n because 2^128 is no number.
+  const float scale = power_of_two(e.n - 1);
+  const float y = 2.0f * (scale * e.p + (scale - 0.5f));
+  // Keeps the sign of zero and subnormals.
+  return e.n == 0 ? (x == 0.0f ? x : e.p) : y;
+}
+
+TAPER_HD float log(float x) {
+  const bool tiny = x < std::numeric_limits<float>::min();
+  const float y = log_of_normal(tiny ? x * 8388608.0f : x, tiny ? -23.0f : 0.0f);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  // Select by select: compilers vectorise this, and not nested conditions.
+  const float finite = x < inf ? y : x;
+  const float edge = x == 0.0f ? -inf : nan;
+  return x > 0.0f ? finite : edge;
+}
+
+// What 1 + x loses in rounding comes back to first order.
+TAPER_HD float log1p(float x) {
+  const float u = 1.0f + x;
+  const float ratio = (x - (u - 1.0f)) / u;
+  // At -1 and infinity the ratio is nan, and nothing is lost.
+  const float above = x > -1.0f ? ratio : 0.0f;
+  const float lost = x < std::numeric_limits<float>::infinity() ? above : 0.0f;
+  const float y = log(u) + lost;
+  return u == 1.0f ? x : y;
+}
+
+// (exp(2x) - 1) / (exp(2x) + 1); from 10 on it rounds to 1.
+TAPER_HD float tanh(float x) {
+  const float a = abs(x);
+  const float e = expm1(2.0f * (a > 10.0f ? 10.0f : a));
+  return copysign(e / (e + 2.0f), x);
+}
+
+// Below 1: x plus x times a polynomial in x^2. From there to 4, where erf rounds to 1: 1 -
+// exp(q(x)), q approximating log(erfc). Both fitted at Chebyshev nodes, to 2e-9 and 5e-10.
+TAPER_HD float erf(float x) {
+  const float a = abs(x);
+  const float z = a < 1.0f ? a * a : 1.0f;
+  float p = 7.8758751e-05f;
+  p = p * z - 8.0168643e-04f;
+  p = p * z + 5.1890874e-03f;
+  p = p * z - 2.6854212e-02f;
+  p = p * z + 1.1283595e-01f;
+  p = p * z - 3.7612627e-01f;
+  p = p * z + 1.2837917e-01f;
+  const float t = a > 4.0f ? 4.0f : a;
+  float q = 1.6371514e-06f;
+  q = q * t - 4.6058043e-05f;
+  q = q * t + 5.9680563e-04f;
+  q = q * t - 4.7595963e-03f;
+  q = q * t + 2.6421136e-02f;
+  q = q * t - 1.1008008e-01f;
+  q = q * t - 6.3182605e-01f;
+  q = q * t - 1.1302334e+00f;
+  q = q * t + 3.2013805e-04f;
+  return a < 1.0f ? x + x * p : copysign(1.0f - exp(q), x);
+}
+
+#endif
+
+// 1 / (1 + exp(-x)) without overflow, accurate in the far tail too.
+template <class T>
+TAPER_HD T sigmoid(T x) {
+  const T e = exp(-abs(x));
+  const T y = T(1) / (T(1) + e);
+  return x < T(0) ? e * y : y;
+}
+
+template <class T>
+struct NormalPair {
+  T cosine, sine;
+};
+
+// Two independent standard normals from two uniforms in [0, 1) (Box and Muller 1958):
+// sqrt(-2 log(1 - u)) times cos and sin of 2 pi v. The same bits on the host and on the GPU.
+template <class T>
+TAPER_HD NormalPair<T> normal_from_uniform(T u, T v) {
+  const T radius = sqrt(mul_rn(T(-2), log_of_normal(add_rn(T(1), -u))));
+  // v = quarter / 4 + rest, |rest| <= 1/8: both exact.
+  const int quarter = int(add_rn(mul_rn(v, T(4)), T(0.5)));
+  const T rest = add_rn(v, mul_rn(T(-0.25), T(quarter)));
+  const T t = mul_rn(rest, T(6.283185307179586));
+  const T z = mul_rn(t, t);
+  // Nested Taylor series: 1 - z/(2 3) (1 - z/(4 5) (...)) and 1 - z/(1 2) (1 - z/(3 4) (...)).
+  constexpr int kTerms = sizeof(T) == 4 ? 5 : 9;
+  T s = 1, c = 1;
+  for (int k = kTerms; k >= 1; --k) {
+    s = add_rn(T(1), -mul_rn(mul_rn(z, T(1) / T(2 * k * (2 * k + 1))), s));
+    c = add_rn(T(1), -mul_rn(mul_rn(z, T(1) / T(2 * k * (2 * k - 1))), c));
+  }
+  s = mul_rn(t, s);
+  const T x = quarter & 1 ? -s : c;
+  const T y = quarter & 1 ? c : s;
+  const bool turned = quarter & 2;
+  return {mul_rn(radius, turned ? -x : x), mul_rn(radius, turned ? -y : y)};
+}
+
+}  // namespace taper::math

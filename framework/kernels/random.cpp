@@ -1,0 +1,89 @@
+#include "framework/kernels/random.h"
+
+#include "framework/kernels/copy.h"
+#include "framework/kernels/dispatch.h"
+
+namespace taper::kernels {
+namespace {
+
+// Draws fill memory in row-major order of elements, so another layout is drawn dense and copied.
+template <class Draw>
+void draw(const Tensor& out, Draw into) {
+  if (out.numel() == 0) return;
+  if (out.is_contiguous()) return into(out);
+  const Tensor drawn = Tensor::make(out.shape(), out.dtype(), out.device());
+  into(drawn);
+  copy_into(out, drawn);
+}
+
+void check_floating(const char* op, const Tensor& out) {
+  if (out.is_floating_point()) return;
+  throw Error(cat("\"", op, "\" not implemented for '", scalar_type_name(out.dtype()), "'"));
+}
+
+}  // namespace
+
+void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {
+  check_floating("uniform", out);
+  if (!(low <= high)) {
+    throw Error(
+        cat("uniform_ expects to return a [from, to) range, but found from=", low, " > to=", high));
+  }
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::uniform(t, key, low, high); },
+        [&] { cuda::uniform(t, key, low, high); });
+  });
+}
+
+void normal_into(const Tensor& out, PhiloxKey key, double mean, double std) {
+  check_floating("normal", out);
+  if (!(std >= 0)) throw Error(cat("normal expects std >= 0.0, but found std ", std));
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::normal(t, key, mean, std); },
+        [&] { cuda::normal(t, key, mean, std); });
+  });
+}
+
+void bernoulli_into(const Tensor& out, PhiloxKey key, double p) {
+  if (!(p >= 0 && p <= 1)) throw Error(cat("bernoulli_ expects p to be in [0, 1], but got p=", p));
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::bernoulli(t, key, p); }, [&] { cuda::bernoulli(t, key, p); });
+  });
+}
+
+void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
+  if (low >= high) {
+    throw Error(
+        cat("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high));
+  }
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::randint(t, key, low, high); },
+        [&] { cuda::randint(t, key, low, high); });
+  });
+}
+
+void randperm_into(const Tensor& out, PhiloxKey key) {
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::randperm(t, key); }, [&] { cuda::randperm(t, key); });
+  });
+}
+
+Tensor dropout(const Tensor& x, double p, PhiloxKey key) {
+  check_floating("dropout", x);
+  if (!(p >= 0 && p <= 1)) {
+    throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", p));
+  }
+  const Tensor from = dense(x);
+  Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
+  if (y.numel() == 0) return y;
+  dispatch(
+      x.device(), [&] { cpu::dropout(y, from, p, key); }, [&] { cuda::dropout(y, from, p, key); });
+  return y;
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,40 @@
+// Random numbers as a function of (seed, stream, element index): equal bits on every device.
+// Element i of a draw uses word i % 4 of Philox block i / 4; float64 uses two words each. `offset`
+// shifts i: a draw of a long tensor equals the draws of its parts.
+#pragma once
+
+#include "framework/philox.h"
+#include "framework/tensor.h"
+
+namespace taper::kernels {
+
+// All write a dense tensor of a floating dtype unless said otherwise.
+void uniform_into(const Tensor& out, PhiloxKey key, double low, double high);    // [low, high)
+void normal_into(const Tensor& out, PhiloxKey key, double mean, double std);     // Box-Muller
+void bernoulli_into(const Tensor& out, PhiloxKey key, double p);                 // any dtype
+void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);  // [low, high)
+// A permutation of 0 .. n-1 as int64: sorts random words, ties by index.
+void randperm_into(const Tensor& out, PhiloxKey key);
+
+// y = x * keep / (1 - p), where element i is kept when its uniform number is at least p. No mask is
+// stored: the backward pass is the same call on dy with the same key.
+Tensor dropout(const Tensor& x, double p, PhiloxKey key);
+
+namespace cpu {
+void uniform(const Tensor& out, PhiloxKey key, double low, double high);
+void normal(const Tensor& out, PhiloxKey key, double mean, double std);
+void bernoulli(const Tensor& out, PhiloxKey key, double p);
+void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);
+void randperm(const Tensor& out, PhiloxKey key);
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key);
+}  // namespace cpu
+namespace cuda {
+void uniform(const Tensor& out, PhiloxKey key, double low, double high);
+void normal(const Tensor& out, PhiloxKey key, double mean, double std);
+void bernoulli(const Tensor& out, PhiloxKey key, double p);
+void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);
+void randperm(const Tensor& out, PhiloxKey key);
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key);
+}  // namespace cuda
+
+}  // namespace taper::kernels

@@ -1,0 +1,178 @@
+// From the four words of a Philox block to the elements of a draw: one formula for every device, so
+// that their bits agree. A draw is a functor; draw(words) gives the elements of one block, which
+// stand side by side in memory: block b of a stream makes elements kCount * b and following.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "framework/half.h"
+#include "framework/kernels/math.h"
+#include "framework/philox.h"
+
+namespace taper::kernels {
+
+// float64 draws are computed in double, all others in float.
+template <class T>
+using DrawReal = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// The elements that one block makes.
+template <class T, int kSize>
+struct Drawn {
+  static constexpr int kCount = kSize;
+  T value[kSize];
+};
+
+// One number of [0, 1) with as many random bits as T can hold for all of them.
+template <class T>
+TAPER_HD float unit_of_word(uint32_t word) {
+  if constexpr (std::is_same_v<T, Half>) return float(word >> 21) * 4.8828125e-04f;
+  if constexpr (std::is_same_v<T, BFloat16>) return float(word >> 24) * 3.90625e-03f;
+  return uniform_float(word);
+}
+
+template <class T>
+TAPER_HD T element_of_int(int64_t x) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return T(float(x));
+  return T(x);
+}
+
+// --- uniform: low + u * (high - low), below high after rounding too ---
+template <class T>
+struct UniformDraw {
+  using Real = DrawReal<T>;
+  using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
+  Real low, span, limit;
+
+  TAPER_HD Result operator()(const Philox4& w) const {
+    Result out;
+    for (int i = 0; i < Result::kCount; ++i) out.value[i] = placed(unit(w, i));
+    return out;
+  }
+  TAPER_HD static Real unit(const Philox4& w, int i) {
+    if constexpr (std::is_same_v<T, double>) {
+      return uniform_double(w.word[2 * i], w.word[2 * i + 1]);
+    } else {
+      return unit_of_word<T>(w.word[i]);
+    }
+  }
+  TAPER_HD T placed(Real u) const {
+    const T x = T(math::add_rn(low, math::mul_rn(u, span)));
+    return Real(x) > limit ? T(limit) : x;
+  }
+};
+
+// The next smaller number; x is finite.
+template <class T>
+T next_below(T x) {
+  if constexpr (sizeof(T) == 2) {
+    if ((x.bits & 0x7fff) == 0) {
+      x.bits = 0x8001;
+    } else {
+      x.bits = uint16_t(x.bits + (x.bits & 0x8000 ? 1 : -1));
+    }
+    return x;
+  } else {
+    return std::nextafter(x, -std::numeric_limits<T>::infinity());
+  }
+}
+
+// Numbers of [low, high); low alone when the two are equal in T.
+template <class T>
+UniformDraw<T> uniform_draw(double low, double high) {
+  using Real = DrawReal<T>;
+  T limit = T(Real(high));
+  if (double(Real(limit)) >= high) limit = next_below(limit);
+  const T first = T(Real(low));
+  return {Real(low), Real(high - low), Real(limit) < Real(first) ? Real(first) : Real(limit)};
+}
+
+// --- normal: elements 2j and 2j + 1 are one Box-Muller pair ---
+template <class T>
+struct NormalDraw {
+  using Real = DrawReal<T>;
+  using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
+  Real mean, std;
+
+  TAPER_HD Result operator()(const Philox4& w) const {
+    Result out;
+    for (int i = 0; i < Result::kCount; i += 2) {
+      const auto z = math::normal_from_uniform(unit(w, i), unit(w, i + 1));
+      out.value[i] = placed(z.cosine);
+      out.value[i + 1] = placed(z.sine);
+    }
+    return out;
+  }
+  TAPER_HD static Real unit(const Philox4& w, int i) {
+    if constexpr (std::is_same_v<T, double>) {
+      return uniform_double(w.word[2 * i], w.word[2 * i + 1]);
+    } else {
+      return uniform_float(w.word[i]);
+    }
+  }
+  TAPER_HD T placed(Real z) const { return T(math::add_rn(mean, math::mul_rn(std, z))); }
+};
+
+// --- bernoulli: 1 where the float32 uniform number is below p, for every dtype ---
+template <class T>
+struct BernoulliDraw {
+  using Result = Drawn<T, 4>;
+  float p;
+
+  TAPER_HD Result operator()(const Philox4& w) const {
+    Result out;
+    for (int i = 0; i < 4; ++i) out.value[i] = element_of_int<T>(uniform_float(w.word[i]) < p);
+    return out;
+  }
+};
+
+// --- integers of [low, low + range): the random word as a fraction, times range ---
+// The upper half of a 128-bit product.
+TAPER_HD uint64_t mul_high(uint64_t a, uint64_t b) {
+  const uint64_t a0 = uint32_t(a), a1 = a >> 32, b0 = uint32_t(b), b1 = b >> 32;
+  const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
+  const uint64_t carry = uint32_t(middle) + a0 * b1;
+  return a1 * b1 + (middle >> 32) + (carry >> 32);
+}
+
+// kWide, for ranges beyond 2^32: two words an element.
+template <class T, bool kWide>
+struct RandintDraw {
+  using Result = Drawn<T, kWide ? 2 : 4>;
+  uint64_t low, range;
+
+  TAPER_HD Result operator()(const Philox4& w) const {
+    Result out;
+    for (int i = 0; i < Result::kCount; ++i) {
+      out.value[i] = element_of_int<T>(int64_t(low + scaled(w, i)));
+    }
+    return out;
+  }
+  TAPER_HD uint64_t scaled(const Philox4& w, int i) const {
+    if constexpr (kWide) {
+      return mul_high(uint64_t(w.word[2 * i]) << 32 | w.word[2 * i + 1], range);
+    } else {
+      return (w.word[i] * range) >> 32;
+    }
+  }
+};
+
+// --- dropout: element i is kept when its float32 uniform number, word i % 4, is at least p ---
+template <class T>
+struct DropoutRule {
+  using Real = DrawReal<T>;
+  float p;
+  Real scale;
+
+  TAPER_HD T operator()(T x, uint32_t word) const {
+    return uniform_float(word) >= p ? T(Real(x) * scale) : T(Real(0));
+  }
+};
+template <class T>
+DropoutRule<T> dropout_rule(double p) {
+  return {float(p), DrawReal<T>(1 / (1 - p))};
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,32 @@
+// Reductions over any dimensions. Sums run in a fixed order that depends on the shape alone.
+#pragma once
+
+#include "framework/tensor.h"
+
+namespace taper::kernels {
+
+enum class ReduceOp : uint8_t { sum, mean, prod, amax, amin, all, any };
+
+// Reduces `dims` (all when empty). sum and prod of integers give int64, mean needs a floating
+// dtype, all and any give bool; float16 and bfloat16 accumulate in float. amax and amin of an empty
+// dimension are refused. nan wins in amax and amin.
+Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim = false);
+// Index (int64) of the first largest or smallest element along dim; nan wins.
+Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
+const char* name_of(ReduceOp op);
+
+// A dense [outer, n, inner] tensor is reduced over n into a dense [outer, inner] one.
+struct ReduceSizes {
+  int64_t outer = 1, n = 1, inner = 1;
+};
+
+namespace cpu {
+void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes);
+void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes);
+}  // namespace cpu
+namespace cuda {
+void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes);
+void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes);
+}  // namespace cuda
+
+}  // namespace taper::kernels
