@@ -1,0 +1,30 @@
+// Running the tape backwards (https://pytorch.org/docs/stable/autograd.html).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "autograd/node.h"
+
+namespace taper {
+
+// Adds the gradients of `outputs` into the .grad of every leaf they depend on. `gradients` may be
+// empty when each output has one element. Afterwards the graph is used up unless retain_graph;
+// create_graph records the pass itself, for second derivatives.
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients = {},
+              bool retain_graph = false, bool create_graph = false);
+
+// The gradients of `outputs` with respect to `inputs`; no .grad is touched. An input that the
+// outputs do not depend on gives an undefined tensor when allow_unused, else it is refused.
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& gradients = {}, bool retain_graph = false,
+                         bool create_graph = false, bool allow_unused = false);
+
+// Compares analytic gradients of f (any result shape) at float64 inputs with central differences.
+// Throws Error naming input, element and both values at the first difference beyond
+// atol + rtol * |numeric|; returns true otherwise.
+bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+               const std::vector<Tensor>& inputs, double eps = 1e-6, double atol = 1e-5,
+               double rtol = 1e-3);
+
+}  // namespace taper

@@ -1,0 +1,63 @@
+#include <cmath>
+
+#include "autograd/engine.h"
+#include "framework/factories.h"
+
+namespace taper {
+namespace {
+
+// A fixed direction of uneven weights, so that errors of opposite sign do not cancel.
+Tensor weights_for(const Tensor& y) {
+  Generator generator(20200229);
+  return rand(y.shape(), {.dtype = y.dtype(), .device = y.device()}, &generator);
+}
+
+double weighted_sum(const Tensor& y, const std::vector<double>& weights) {
+  const std::vector<double> values = y.cpu().to_vector<double>();
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) sum += values[i] * weights[i];
+  return sum;
+}
+
+Tensor with_values(const std::vector<double>& values, const Tensor& like) {
+  return tensor_of(values.data(), like.shape(), {.device = like.device()});
+}
+
+}  // namespace
+
+bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+               const std::vector<Tensor>& inputs, double eps, double atol, double rtol) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& x : inputs) {
+    if (x.dtype() != kFloat64) throw Error(cat("gradcheck needs float64 inputs, got ", x.dtype()));
+    leaves.push_back(x.detach().clone());
+    leaves.back().requires_grad_();
+  }
+  const Tensor y = f(leaves);
+  const Tensor dy = weights_for(y);
+  const std::vector<double> weights = dy.cpu().to_vector<double>();
+  const std::vector<Tensor> analytic = grad({y}, leaves, {dy}, false, false, true);
+
+  NoGradGuard no_grad;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const std::vector<double> at = leaves[i].cpu().to_vector<double>();
+    const std::vector<double> slope = analytic[i].defined() ? analytic[i].cpu().to_vector<double>()
+                                                            : std::vector<double>(at.size());
+    for (size_t j = 0; j < at.size(); ++j) {
+      const auto value_at = [&](double shift) {
+        std::vector<double> moved = at;
+        moved[j] += shift;
+        std::vector<Tensor> arguments = leaves;
+        arguments[i] = with_values(moved, leaves[i]);
+        return weighted_sum(f(arguments), weights);
+      };
+      const double numeric = (value_at(eps) - value_at(-eps)) / (2 * eps);
+      if (std::abs(slope[j] - numeric) <= atol + rtol * std::abs(numeric)) continue;
+      throw Error(cat("gradcheck: input ", i, " of shape ", leaves[i].shape(), ", element ", j,
+                      ": the tape gives ", slope[j], ", differences give ", numeric));
+    }
+  }
+  return true;
+}
+
+}  // namespace taper

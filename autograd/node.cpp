@@ -1,0 +1,173 @@
+#include "autograd/node.h"
+
+#include <algorithm>
+
+#include "autograd/ops/binary.h"
+
+namespace taper {
+namespace {
+
+thread_local bool grad_enabled = true;
+thread_local uint64_t next_sequence = 1;
+
+constexpr size_t kHeader = (sizeof(Node) + 15) / 16 * 16;
+
+size_t round16(size_t n) { return (n + 15) / 16 * 16; }
+
+void free_node(Node* node) {
+  node->release_saved();
+  for (int i = 0; i < node->num_inputs; ++i) node->edges[i].~Edge();
+  const size_t size = node->block_size;
+  node->~Node();
+  pool_free(node, size);
+}
+
+void release_node(Node* node) { NodePtr::adopt(node); }
+
+NodeHandle handle(NodePtr node) { return {node.release(), release_node}; }
+
+// Adds what arrives into a leaf's grad, and is found through the leaf while any op holds it.
+struct Accumulate {
+  IntrusivePtr<TensorImpl> leaf;
+
+  void operator()(Gradients& g) const {
+    const Tensor target{leaf};
+    const Tensor grad = target.grad();
+    if (!grad.defined()) {
+      // The engine hands over tensors that nobody else writes to; views and sharing are copied.
+      const bool own = g.dy().impl()->refs.load() == 1 && g.dy().storage()->refs.load() == 1 &&
+                       g.dy().is_contiguous();
+      target.set_grad(own || is_grad_enabled() ? g.dy() : g.dy().clone());
+    } else if (is_grad_enabled()) {
+      target.set_grad(grad + g.dy());
+    } else {
+      grad.add_(g.dy());
+    }
+  }
+  ~Accumulate() {
+    if (leaf) leaf->accumulator = nullptr;
+  }
+  explicit Accumulate(IntrusivePtr<TensorImpl> x) : leaf(std::move(x)) {}
+  Accumulate(Accumulate&& other) noexcept : leaf(std::move(other.leaf)) {}
+};
+
+Edge accumulator_of(TensorImpl* leaf) {
+  if (leaf->accumulator) return {NodePtr::share(leaf->accumulator), 0};
+  Node* node = new_node("AccumulateGrad", sizeof(Accumulate), {});
+  node->sequence = 0;
+  node->accumulates = true;
+  detail::fill_node(node, Accumulate{IntrusivePtr<TensorImpl>::share(leaf)});
+  leaf->accumulator = node;
+  return {NodePtr::adopt(node), 0};
+}
+
+}  // namespace
+
+bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node); }
+
+Tensor& Node::pending_grad(uint32_t output) {
+  if (output == 0) return pending;
+  if (more_pending.size() < output) more_pending.resize(num_outputs - 1);
+  return more_pending[output - 1];
+}
+
+void Node::release_saved() {
+  if (destroy_closure) destroy_closure(closure);
+  destroy_closure = nullptr;
+}
+
+// A chain of a million ops must not be freed by a million nested calls: nodes that go while another
+// one is being freed wait in a list.
+void Node::destroy(Node* node) noexcept {
+  static thread_local std::vector<Node*>* waiting = nullptr;
+  if (waiting) return waiting->push_back(node);
+  std::vector<Node*> list;
+  waiting = &list;
+  free_node(node);
+  while (!list.empty()) {
+    Node* next = list.back();
+    list.pop_back();
+    free_node(next);
+  }
+  waiting = nullptr;
+}
+
+bool is_grad_enabled() { return grad_enabled; }
+void set_grad_enabled(bool on) { grad_enabled = on; }
+
+bool needs_grad(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
+  if (!grad_enabled) return false;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Tensor& x) { return x.defined() && x.requires_grad(); });
+}
+
+bool needs_grad(std::span<const Tensor> inputs) {
+  if (!grad_enabled) return false;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Tensor& x) { return x.defined() && x.requires_grad(); });
+}
+
+Edge edge_of(const Tensor& x) {
+  if (!x.defined()) return {};
+  TensorImpl* impl = x.impl();
+  if (Node* node = impl->grad_fn.get()) return {NodePtr::share(node), impl->output};
+  return impl->requires_grad ? accumulator_of(impl) : Edge{};
+}
+
+Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs) {
+  const size_t edges_at = kHeader + round16(closure_size);
+  const size_t size = edges_at + inputs.size() * sizeof(Edge);
+  char* block = static_cast<char*>(pool_allocate(size));
+  Node* node = new (block) Node;
+  node->name = name;
+  node->block_size = size;
+  node->closure = block + kHeader;
+  node->edges = reinterpret_cast<Edge*>(block + edges_at);
+  uint64_t sequence = next_sequence;
+  for (const Tensor* x : inputs) {
+    Edge* edge = new (&node->edges[node->num_inputs++]) Edge(edge_of(*x));
+    if (edge->node) sequence = std::max(sequence, edge->node->sequence + 1);
+  }
+  node->sequence = sequence;
+  next_sequence = sequence + 1;
+  return node;
+}
+
+void connect(Node* node, std::span<const Tensor> outputs) {
+  node->num_outputs = uint16_t(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TensorImpl* impl = outputs[i].impl();
+    impl->grad_fn = handle(i == 0 ? NodePtr::adopt(node) : NodePtr::share(node));
+    impl->output = uint16_t(i);
+  }
+}
+
+Saved Saved::output(const Tensor& y, uint32_t number) {
+  Saved saved(y.detach());
+  saved.is_output_ = true;
+  saved.output_ = number;
+  return saved;
+}
+
+Tensor Saved::get(const Gradients& g) const {
+  if (!x_.defined()) return x_;
+  if (x_.version() != version_) {
+    const char* maker = is_output_ ? g.node().name : x_.grad_fn();
+    throw Error(
+        cat("one of the variables needed for gradient computation has been modified by an inplace "
+            "operation: [",
+            x_.type(), " ", x_.shape(), "]",
+            maker ? cat(", which is output ", is_output_ ? output_ : x_.impl()->output, " of ",
+                        maker, ",")
+                  : std::string(),
+            " is at version ", x_.version(), "; expected version ", version_, " instead (saved by ",
+            g.node().name, ")"));
+  }
+  if (!is_output_ || !is_grad_enabled()) return x_;
+  Tensor again = x_.detach();
+  again.impl()->grad_fn = handle(NodePtr::share(&g.node()));
+  again.impl()->output = uint16_t(output_);
+  return again;
+}
+
+}  // namespace taper

@@ -1,0 +1,163 @@
+// The tape: one node for each recorded op, with edges to the nodes of its inputs.
+//
+// A node is one pooled block: header, the op's backward closure with what it saved, and the edges.
+// Nodes carry a sequence number larger than that of any node they depend on, so the engine visits
+// them in falling order and needs no second pass. A graph belongs to one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "framework/pool.h"
+#include "framework/tensor.h"
+
+namespace taper {
+
+using NodePtr = IntrusivePtr<Node>;
+
+// Where a gradient goes: output `output` of `node`; no node for an input that needs none.
+struct Edge {
+  NodePtr node;
+  uint32_t output = 0;
+};
+
+// What a backward closure is given: gradients of the outputs, and places for those of the inputs.
+class Gradients {
+ public:
+  Gradients(Node& node, std::span<Tensor> dy, std::span<Tensor> dx)
+      : node_(node), dy_(dy), dx_(dx) {}
+
+  // Gradient of an output; undefined when nothing reached it (never so for the only output).
+  const Tensor& dy(size_t i = 0) const { return dy_[i]; }
+  // Whether input i wants a gradient: skip the work where it does not.
+  bool needs(size_t i) const;
+  // Where the gradient of input i is put.
+  Tensor& dx(size_t i) { return dx_[i]; }
+  Node& node() const { return node_; }
+
+ private:
+  Node& node_;
+  std::span<Tensor> dy_, dx_;
+};
+
+using TensorHook = std::function<Tensor(const Tensor&)>;
+
+struct Node {
+  std::atomic<int> refs{1};
+  uint16_t num_inputs = 0, num_outputs = 1;
+  // What the closure saved is gone: the graph was used up.
+  bool used = false;
+  bool accumulates = false;  // adds into a leaf's grad
+  uint64_t sequence = 0;
+  const char* name = nullptr;
+  size_t block_size = 0;
+  Edge* edges = nullptr;
+  void* closure = nullptr;
+  void (*apply)(void* closure, Gradients& g) = nullptr;
+  void (*destroy_closure)(void* closure) = nullptr;
+
+  // The engine's notes while a pass runs.
+  uint64_t visit = 0;
+  Tensor pending;                    // gradient of output 0 so far
+  std::vector<Tensor> more_pending;  // of outputs 1, 2, ...
+  // Called with the gradient of an output before the closure runs.
+  std::vector<std::pair<uint32_t, TensorHook>> hooks;
+  // Gradients kept for outputs that asked (retain_grad): here and not in the tensor, which holds
+  // this node.
+  std::vector<std::pair<uint32_t, Tensor>> retained;
+
+  Tensor& pending_grad(uint32_t output);
+  // Frees the closure with all it saved; the edges stay.
+  void release_saved();
+  static void destroy(Node* node) noexcept;
+};
+
+// --- grad mode, per thread ---
+bool is_grad_enabled();
+void set_grad_enabled(bool on);
+class GradMode {
+ public:
+  explicit GradMode(bool on) : previous_(is_grad_enabled()) { set_grad_enabled(on); }
+  ~GradMode() { set_grad_enabled(previous_); }
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool previous_;
+};
+// `NoGradGuard guard;`: nothing is recorded until the end of the scope.
+struct NoGradGuard : GradMode {
+  NoGradGuard() : GradMode(false) {}
+};
+
+// Whether an op on these must be recorded. Undefined tensors count as constants.
+bool needs_grad(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
+bool needs_grad(std::span<const Tensor> inputs);
+
+// Where the gradient of a tensor goes: its op's node, or the accumulator of a leaf.
+Edge edge_of(const Tensor& x);
+
+// Makes room for a node with `closure_size` bytes and `inputs` edges, and connects the outputs.
+Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs);
+void connect(Node* node, std::span<const Tensor> outputs);
+
+// A tensor that a closure needs later. Throws, in PyTorch's words, when its memory was changed in
+// place in between. An input keeps its place on the tape, so that its gradient can be
+// differentiated again; an output is kept detached (else the graph would hold itself) and put back
+// when read.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(const Tensor& x) : x_(x), version_(x.defined() ? x.version() : 0) {}
+  static Saved output(const Tensor& y, uint32_t number = 0);
+  Tensor get(const Gradients& g) const;
+
+ private:
+  Tensor x_;
+  uint32_t version_ = 0;
+  uint32_t output_ = 0;
+  bool is_output_ = false;
+};
+
+namespace detail {
+
+template <class F>
+void fill_node(Node* node, F&& backward) {
+  using Closure = std::decay_t<F>;
+  static_assert(alignof(Closure) <= 16);
+  new (node->closure) Closure(std::forward<F>(backward));
+  node->apply = [](void* closure, Gradients& g) { (*static_cast<Closure*>(closure))(g); };
+  node->destroy_closure = [](void* closure) { static_cast<Closure*>(closure)->~Closure(); };
+}
+
+}  // namespace detail
+
+// Puts y on the tape as made by `name` (PyTorch's node name, "MulBackward0") of the inputs. The
+// closure computes g.dx(i) from g.dy() for each input with g.needs(i). Call it only when
+// needs_grad(inputs).
+template <class F>
+void record_onto(const char* name, const Tensor& y,
+                 std::initializer_list<std::reference_wrapper<const Tensor>> inputs, F&& backward) {
+  const Tensor* pointers[8];
+  size_t n = 0;
+  for (const Tensor& x : inputs) pointers[n++] = &x;
+  Node* node = new_node(name, sizeof(std::decay_t<F>), {pointers, n});
+  detail::fill_node(node, std::forward<F>(backward));
+  connect(node, {&y, 1});
+}
+
+// The same; returns y.
+template <class F>
+Tensor record(const char* name, Tensor y,
+              std::initializer_list<std::reference_wrapper<const Tensor>> inputs, F&& backward) {
+  record_onto(name, y, inputs, std::forward<F>(backward));
+  return y;
+}
+
+}  // namespace taper

@@ -1,0 +1,171 @@
+#include "autograd/ops/binary.h"
+
+#include "autograd/node.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "framework/kernels/binary.h"
+
+namespace taper {
+namespace {
+
+using kernels::BinaryOp;
+
+// The gradient of operand x from its full-size one: summed where x was broadcast, in x's dtype, and
+// back on the CPU for a number that met CUDA tensors.
+Tensor reduce_to(const Tensor& dx, const Tensor& x) {
+  Tensor out = sum_to(dx, x.shape());
+  if (out.dtype() == x.dtype() && out.device() == x.device()) return out;
+  return out.to(x.device(), x.dtype());
+}
+
+// What a backward formula needs of an operand besides its values.
+struct Meta {
+  Shape shape;
+  DType dtype;
+  Device device;
+  explicit Meta(const Tensor& x) : shape(x.shape()), dtype(x.dtype()), device(x.device()) {}
+  Tensor reduce(const Tensor& dx) const {
+    Tensor out = sum_to(dx, shape);
+    if (out.dtype() == dtype && out.device() == device) return out;
+    return out.to(device, dtype);
+  }
+};
+
+Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
+  Tensor y = kernels::binary(op, a, b, {.a = alpha.to_double()});
+  if (!needs_grad({a, b})) return y;
+  const double factor = op == BinaryOp::sub ? -alpha.to_double() : alpha.to_double();
+  return record(name, y, {a, b}, [a = Meta(a), b = Meta(b), factor](Gradients& g) {
+    if (g.needs(0)) g.dx(0) = a.reduce(g.dy());
+    if (g.needs(1)) g.dx(1) = b.reduce(factor == 1 ? g.dy() : g.dy() * factor);
+  });
+}
+
+// maximum and minimum: the winner takes the gradient, equals share it.
+Tensor extremum(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
+  Tensor y = kernels::binary(op, a, b);
+  if (!needs_grad({a, b})) return y;
+  const bool largest = op == BinaryOp::maximum;
+  return record(name, y, {a, b}, [a = Saved(a), b = Saved(b), largest](Gradients& g) {
+    const Tensor x = a.get(g), z = b.get(g);
+    const Tensor half = eq(x, z).to(g.dy().dtype()) * 0.5;
+    if (g.needs(0)) g.dx(0) = reduce_to(g.dy() * (half + (largest ? gt(x, z) : lt(x, z))), x);
+    if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * (half + (largest ? gt(z, x) : lt(z, x))), z);
+  });
+}
+
+}  // namespace
+
+Tensor sum_to(const Tensor& dy, const Shape& shape) {
+  if (dy.shape() == shape) return dy;
+  const int extra = dy.dim() - shape.size();
+  Shape dims;
+  for (int i = 0; i < dy.dim(); ++i) {
+    if (i < extra || (shape[i - extra] == 1 && dy.shape()[i] != 1)) dims.push_back(i);
+  }
+  return dims.empty() ? dy.view(shape) : sum(dy, dims, true).view(shape);
+}
+
+Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) {
+  return add_scaled("AddBackward0", BinaryOp::add, a, b, alpha);
+}
+
+Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
+  return add_scaled("SubBackward0", BinaryOp::sub, a, b, alpha);
+}
+
+Tensor mul(const Tensor& a, const Tensor& b) {
+  Tensor y = kernels::binary(BinaryOp::mul, a, b);
+  if (!needs_grad({a, b})) return y;
+  // Each operand is kept only for the other's gradient.
+  Saved keep_a = b.requires_grad() ? Saved(a) : Saved();
+  Saved keep_b = a.requires_grad() ? Saved(b) : Saved();
+  return record(
+      "MulBackward0", y, {a, b},
+      [ma = Meta(a), mb = Meta(b), a = std::move(keep_a), b = std::move(keep_b)](Gradients& g) {
+        if (g.needs(0)) g.dx(0) = ma.reduce(g.dy() * b.get(g));
+        if (g.needs(1)) g.dx(1) = mb.reduce(g.dy() * a.get(g));
+      });
+}
+
+Tensor div(const Tensor& a, const Tensor& b) {
+  Tensor y = kernels::binary(BinaryOp::div, a, b);
+  if (!needs_grad({a, b})) return y;
+  Saved keep_a = b.requires_grad() ? Saved(a) : Saved();
+  return record("DivBackward0", y, {a, b},
+                [ma = Meta(a), a = std::move(keep_a), b = Saved(b)](Gradients& g) {
+                  const Tensor z = b.get(g);
+                  if (g.needs(0)) g.dx(0) = ma.reduce(g.dy() / z);
+                  // d(a/b)/db = -(a/b)/b
+                  if (g.needs(1)) g.dx(1) = reduce_to(neg(g.dy() * (a.get(g) / z / z)), z);
+                });
+}
+
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  return kernels::binary(BinaryOp::floor_divide, a, b);
+}
+
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  Tensor y = kernels::binary(BinaryOp::remainder, a, b);
+  if (!needs_grad({a, b})) return y;
+  return record("RemainderBackward0", y, {a, b}, [a = Saved(a), b = Saved(b)](Gradients& g) {
+    const Tensor x = a.get(g), z = b.get(g);
+    if (g.needs(0)) g.dx(0) = reduce_to(g.dy(), x);
+    // a - b * floor(a / b), with the quotient taken as constant.
+    if (g.needs(1)) g.dx(1) = reduce_to(neg(g.dy() * floor_divide(x.detach(), z.detach())), z);
+  });
+}
+
+Tensor pow(const Tensor& base, const Tensor& exponent) {
+  Tensor y = kernels::binary(BinaryOp::pow, base, exponent);
+  if (!needs_grad({base, exponent})) return y;
+  return record("PowBackward0", y, {base, exponent},
+                [a = Saved(base), b = Saved(exponent), y = Saved::output(y)](Gradients& g) {
+                  const Tensor x = a.get(g), e = b.get(g);
+                  // Where the exponent is 0 the slope is 0, also at x = 0.
+                  if (g.needs(0)) {
+                    const Tensor slope = e * pow(x, e - 1);
+                    g.dx(0) = reduce_to(g.dy() * masked(slope, e), x);
+                  }
+                  if (g.needs(1)) {
+                    // x^e log x, and 0 where x = 0 and e >= 0.
+                    const Tensor slope = y.get(g) * log(x);
+                    const Tensor steep = logical_or(x, lt(e, wrap_scalar(0)));
+                    g.dx(1) = reduce_to(g.dy() * masked(slope, steep), e);
+                  }
+                });
+}
+
+Tensor masked(const Tensor& x, const Tensor& mask) {
+  Tensor y = kernels::binary(BinaryOp::masked, x, mask);
+  if (!needs_grad({x})) return y;
+  return record("MaskedBackward0", y, {x}, [x = Meta(x), mask = Saved(mask)](Gradients& g) {
+    g.dx(0) = x.reduce(masked(g.dy(), mask.get(g)));
+  });
+}
+
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return extremum("MaximumBackward0", BinaryOp::maximum, a, b);
+}
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  return extremum("MinimumBackward0", BinaryOp::minimum, a, b);
+}
+
+Tensor eq(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::eq, a, b); }
+Tensor ne(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::ne, a, b); }
+Tensor lt(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::lt, a, b); }
+Tensor le(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::le, a, b); }
+Tensor gt(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::gt, a, b); }
+Tensor ge(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::ge, a, b); }
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return kernels::binary(BinaryOp::logical_and, a, b);
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return kernels::binary(BinaryOp::logical_or, a, b);
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  return kernels::binary(BinaryOp::logical_xor, a, b);
+}
+
+}  // namespace taper

@@ -1,0 +1,60 @@
+// Element-wise arithmetic of two tensors, with broadcasting and type promotion
+// (https://pytorch.org/docs/stable/torch.html#pointwise-ops). Numbers take part as 0-dim tensors
+// that promote by their kind.
+#pragma once
+
+#include "framework/factories.h"
+#include "framework/tensor.h"
+
+namespace taper {
+
+// a + alpha * b, a - alpha * b.
+Tensor add(const Tensor& a, const Tensor& b, Scalar alpha = 1);
+Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha = 1);
+Tensor mul(const Tensor& a, const Tensor& b);
+// True division: integers give float32.
+Tensor div(const Tensor& a, const Tensor& b);
+// Python's // and %; no gradient for the first.
+Tensor floor_divide(const Tensor& a, const Tensor& b);
+Tensor remainder(const Tensor& a, const Tensor& b);
+Tensor pow(const Tensor& base, const Tensor& exponent);
+// nan wins. Where both are equal each gets half the gradient.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+// Comparisons give bool tensors.
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+
+// x where mask is not zero, else 0: never 0 * inf.
+Tensor masked(const Tensor& x, const Tensor& mask);
+
+// The gradient of a broadcast operand: dy summed down to `shape`.
+Tensor sum_to(const Tensor& dy, const Shape& shape);
+
+inline Tensor add(const Tensor& a, Scalar b) { return add(a, wrap_scalar(b)); }
+inline Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrap_scalar(b)); }
+inline Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrap_scalar(b)); }
+inline Tensor div(const Tensor& a, Scalar b) { return div(a, wrap_scalar(b)); }
+inline Tensor pow(const Tensor& a, Scalar b) { return pow(a, wrap_scalar(b)); }
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator+(const Tensor& a, Scalar b) { return add(a, wrap_scalar(b)); }
+inline Tensor operator-(const Tensor& a, Scalar b) { return sub(a, wrap_scalar(b)); }
+inline Tensor operator*(const Tensor& a, Scalar b) { return mul(a, wrap_scalar(b)); }
+inline Tensor operator/(const Tensor& a, Scalar b) { return div(a, wrap_scalar(b)); }
+inline Tensor operator+(Scalar a, const Tensor& b) { return add(wrap_scalar(a), b); }
+inline Tensor operator-(Scalar a, const Tensor& b) { return sub(wrap_scalar(a), b); }
+inline Tensor operator*(Scalar a, const Tensor& b) { return mul(wrap_scalar(a), b); }
+inline Tensor operator/(Scalar a, const Tensor& b) { return div(wrap_scalar(a), b); }
+
+}  // namespace taper

@@ -1,0 +1,235 @@
+#include "autograd/ops/shape.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "framework/cuda.h"
+#include "framework/factories.h"
+#include "framework/kernels/copy.h"
+
+namespace taper {
+namespace {
+
+// The strides that show x with other sizes without a copy, if there are such.
+std::optional<Shape> view_strides(const Tensor& x, const Shape& shape) {
+  if (x.is_contiguous()) return contiguous_strides(shape);
+  Shape strides = shape;
+  int v = shape.size() - 1;
+  // Runs of x's dimensions that lie in memory like one are split into dimensions of the view.
+  int64_t run_step = x.strides()[x.dim() - 1], run = 1, viewed = 1;
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    run *= x.shape()[d];
+    const bool run_ends = d == 0 || (x.shape()[d - 1] != 1 && x.strides()[d - 1] != run * run_step);
+    if (!run_ends) continue;
+    while (v >= 0 && (viewed < run || shape[v] == 1)) {
+      strides[v] = viewed * run_step;
+      viewed *= shape[v--];
+    }
+    if (viewed != run) return std::nullopt;
+    if (d > 0) {
+      run_step = x.strides()[d - 1];
+      run = viewed = 1;
+    }
+  }
+  if (v >= 0) return std::nullopt;
+  return strides;
+}
+
+// Views whose gradient is the same view turned round: dx = back(dy).
+template <class F>
+Tensor record_view(const char* name, const Tensor& x, Tensor y, F back) {
+  if (!needs_grad({x})) return y;
+  return record(name, y, {x}, [back](Gradients& g) { g.dx(0) = back(g.dy()); });
+}
+
+// dy placed where `window(zeros)` looks.
+template <class F>
+Tensor scatter_into(const Shape& shape, const Tensor& dy, F window) {
+  if (is_grad_enabled() && dy.requires_grad()) {
+    throw NotImplementedError("narrow and select have no second derivative");
+  }
+  Tensor dx = zeros(shape, {.dtype = dy.dtype(), .device = dy.device()});
+  kernels::copy_into(window(dx), dy);
+  return dx;
+}
+
+Tensor narrow_view(const Tensor& x, int dim, int64_t start, int64_t length) {
+  Shape shape = x.shape();
+  shape[dim] = length;
+  return view_as(x, shape, x.strides(), x.storage_offset() + start * x.strides()[dim]);
+}
+
+}  // namespace
+
+Tensor view(const Tensor& x, const Shape& wanted) {
+  const Shape shape = infer_shape(wanted, x.numel());
+  const std::optional<Shape> strides = view_strides(x, shape);
+  if (!strides) {
+    throw Error(
+        cat("view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two contiguous subspaces). Use .reshape(...) instead. "
+            "(view ",
+            shape, " of ", x.shape(), " with strides ", x.strides(), ")"));
+  }
+  return record_view("ViewBackward0", x, view_as(x, shape, *strides, x.storage_offset()),
+                     [from = x.shape()](const Tensor& dy) { return reshape(dy, from); });
+}
+
+Tensor reshape(const Tensor& x, const Shape& wanted) {
+  const Shape shape = infer_shape(wanted, x.numel());
+  return view_strides(x, shape) ? view(x, shape) : view(contiguous(x), shape);
+}
+
+Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
+  const int start = wrap_dim(start_dim, x.dim()), end = wrap_dim(end_dim, x.dim());
+  if (start > end) {
+    throw Error("flatten() has invalid args: start_dim cannot come after end_dim");
+  }
+  if (x.dim() == 0) return reshape(x, {1});
+  Shape shape;
+  int64_t run = 1;
+  for (int i = 0; i < x.dim(); ++i) {
+    if (i < start || i > end) shape.push_back(x.shape()[i]);
+    if (i >= start && i <= end) run *= x.shape()[i];
+    if (i == end) shape.push_back(run);
+  }
+  return shape == x.shape() ? x : reshape(x, shape);
+}
+
+Tensor squeeze(const Tensor& x, int64_t dim) {
+  const int d = wrap_dim(dim, x.dim());
+  if (x.dim() == 0 || x.shape()[d] != 1) return view(x, x.shape());
+  Shape shape = x.shape(), strides = x.strides();
+  shape.erase(d);
+  strides.erase(d);
+  return record_view("SqueezeBackward1", x, view_as(x, shape, strides, x.storage_offset()),
+                     [d](const Tensor& dy) { return unsqueeze(dy, d); });
+}
+
+Tensor unsqueeze(const Tensor& x, int64_t dim) {
+  const int d = wrap_dim(dim, x.dim() + 1);
+  Shape shape = x.shape(), strides = x.strides();
+  strides.insert(d, d < x.dim() ? x.shape()[d] * x.strides()[d] : 1);
+  shape.insert(d, 1);
+  return record_view("UnsqueezeBackward0", x, view_as(x, shape, strides, x.storage_offset()),
+                     [d](const Tensor& dy) { return squeeze(dy, d); });
+}
+
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
+  const int a = wrap_dim(dim0, x.dim()), b = wrap_dim(dim1, x.dim());
+  Shape shape = x.shape(), strides = x.strides();
+  if (x.dim() > 0) {
+    std::swap(shape[a], shape[b]);
+    std::swap(strides[a], strides[b]);
+  }
+  return record_view("TransposeBackward0", x, view_as(x, shape, strides, x.storage_offset()),
+                     [a, b](const Tensor& dy) { return transpose(dy, a, b); });
+}
+
+Tensor permute(const Tensor& x, const Shape& order) {
+  if (order.size() != x.dim()) {
+    throw Error(
+        cat("permute: number of dimensions in the tensor input does not match "
+            "the length of the desired ordering of dimensions i.e. input.dim() = ",
+            x.dim(), " is not equal to len(dims) = ", order.size()));
+  }
+  Shape shape = x.shape(), strides = x.strides(), inverse = order;
+  bool seen[kMaxDims] = {};
+  for (int i = 0; i < x.dim(); ++i) {
+    const int from = wrap_dim(order[i], x.dim());
+    if (seen[from]) throw Error("permute(): duplicate dims are not allowed.");
+    seen[from] = true;
+    shape[i] = x.shape()[from];
+    strides[i] = x.strides()[from];
+    inverse[from] = i;
+  }
+  return record_view("PermuteBackward0", x, view_as(x, shape, strides, x.storage_offset()),
+                     [inverse](const Tensor& dy) { return permute(dy, inverse); });
+}
+
+Tensor expand(const Tensor& x, const Shape& wanted) {
+  const int extra = wanted.size() - x.dim();
+  if (extra < 0) {
+    throw Error(cat("expand(", x.type(), "{", x.shape(), "}, size=", wanted,
+                    "): the number of sizes provided (", wanted.size(),
+                    ") must be greater or equal to the number of dimensions in the tensor (",
+                    x.dim(), ")"));
+  }
+  Shape shape = wanted, strides = wanted;
+  for (int i = 0; i < wanted.size(); ++i) {
+    const int64_t size = i < extra ? 1 : x.shape()[i - extra];
+    const int64_t step = i < extra ? 0 : x.strides()[i - extra];
+    if (wanted[i] == -1 && i >= extra) shape[i] = size;
+    if (shape[i] < 0 || (size != 1 && shape[i] != size)) {
+      throw Error(cat("The expanded size of the tensor (", wanted[i],
+                      ") must match the existing size (", size, ") at non-singleton dimension ", i,
+                      ".  Target sizes: ", wanted, ".  Tensor sizes: ", x.shape()));
+    }
+    strides[i] = size == 1 && shape[i] != 1 ? 0 : step;
+  }
+  return record_view("ExpandBackward0", x, view_as(x, shape, strides, x.storage_offset()),
+                     [from = x.shape()](const Tensor& dy) { return sum_to(dy, from); });
+}
+
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  if (x.dim() == 0) throw Error("narrow() cannot be applied to a 0-dim tensor.");
+  const int d = wrap_dim(dim, x.dim());
+  const int64_t size = x.shape()[d];
+  const int64_t from = start < 0 ? start + size : start;
+  if (length < 0 || from < 0 || from + length > size) {
+    throw IndexError(
+        cat("start (", start, ") + length (", length, ") exceeds dimension size (", size, ")."));
+  }
+  return record_view("SliceBackward0", x, narrow_view(x, d, from, length),
+                     [shape = x.shape(), d, from, length](const Tensor& dy) {
+                       return scatter_into(shape, dy, [&](const Tensor& z) {
+                         return narrow_view(z, d, from, length);
+                       });
+                     });
+}
+
+Tensor select(const Tensor& x, int64_t dim, int64_t index) {
+  if (x.dim() == 0) throw IndexError("select() cannot be applied to a 0-dim tensor.");
+  const int d = wrap_dim(dim, x.dim());
+  const int64_t size = x.shape()[d];
+  if (index < -size || index >= size) {
+    throw IndexError(
+        cat("index ", index, " is out of bounds for dimension ", d, " with size ", size));
+  }
+  return squeeze(narrow(x, d, index < 0 ? index + size : index, 1), d);
+}
+
+Tensor clone(const Tensor& x) {
+  Tensor y = empty_like_layout(x, x.dtype());
+  kernels::copy_into(y, x);
+  if (!needs_grad({x})) return y;
+  return record("CloneBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy(); });
+}
+
+Tensor contiguous(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
+  kernels::copy_into(y, x);
+  if (!needs_grad({x})) return y;
+  return record("CloneBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy(); });
+}
+
+Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {
+  const Device target = cuda::resolve(device);
+  if (!options.copy && target == x.device() && dtype == x.dtype()) return x;
+  const bool to_host = x.is_cuda() && target.is_cpu();
+  Tensor y = to_host && options.non_blocking
+                 ? Tensor::make(allocate_pinned(size_of(dtype) * size_t(x.numel())), x.shape(),
+                                contiguous_strides(x.shape()), 0, dtype)
+                 : Tensor::make(x.shape(), dtype, target);
+  if (!x.is_contiguous() && is_dense(x.shape(), x.strides())) y.impl()->strides = x.strides();
+  kernels::copy_into(y, x, options.non_blocking);
+  if (!is_floating_point(dtype) || !needs_grad({x})) return y;
+  return record("ToCopyBackward0", y, {x}, [from = x.device(), type = x.dtype()](Gradients& g) {
+    g.dx(0) = to_copy(g.dy(), from, type);
+  });
+}
+
+}  // namespace taper

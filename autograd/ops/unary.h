@@ -1,0 +1,47 @@
+// Element-wise functions of one tensor (https://pytorch.org/docs/stable/torch.html#pointwise-ops,
+// https://pytorch.org/docs/stable/nn.functional.html). Integers are computed in float32 where the
+// result is not an integer.
+#pragma once
+
+#include "framework/tensor.h"
+
+namespace taper {
+
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor sign(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor expm1(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+// To the nearest, halves to even.
+Tensor round(const Tensor& x);
+
+Tensor relu(const Tensor& x);
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
+Tensor elu(const Tensor& x, double alpha = 1);
+// tanh_form: the approximation of GPT-2 (PyTorch: approximate="tanh"); else by erf.
+Tensor gelu(const Tensor& x, bool tanh_form = false);
+Tensor silu(const Tensor& x);
+Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
+Tensor clamp(const Tensor& x, double low, double high);
+
+Tensor logical_not(const Tensor& x);
+Tensor isnan(const Tensor& x);
+Tensor isinf(const Tensor& x);
+Tensor isfinite(const Tensor& x);
+
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+
+}  // namespace taper

@@ -1,0 +1,108 @@
+// The methods of Tensor that belong to the tape: each is one call of the function of its name.
+#include "framework/tensor.h"
+
+#include <algorithm>
+
+#include "autograd/engine.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "framework/cuda.h"
+#include "framework/factories.h"
+
+namespace taper {
+
+Tensor Tensor::to(Device device, ToOptions options) const {
+  return to_copy(*this, device, dtype(), options);
+}
+Tensor Tensor::to(DType dtype, ToOptions options) const {
+  return to_copy(*this, device(), dtype, options);
+}
+Tensor Tensor::to(Device device, DType dtype, ToOptions options) const {
+  return to_copy(*this, device, dtype, options);
+}
+Tensor Tensor::to(const Tensor& other, ToOptions options) const {
+  return to_copy(*this, other.device(), other.dtype(), options);
+}
+Tensor Tensor::cuda() const { return cuda(Device(DeviceType::cuda)); }
+Tensor Tensor::cuda(Device device, ToOptions options) const {
+  if (!device.is_cuda()) throw Error(cat("Invalid device, must be cuda device (got ", device, ")"));
+  return to_copy(*this, device, dtype(), options);
+}
+Tensor Tensor::cpu() const { return to_copy(*this, Device(), dtype()); }
+
+Tensor Tensor::grad() const {
+  if (is_leaf()) return Tensor(impl_->grad);
+  for (const auto& [output, kept] : impl_->grad_fn.get()->retained) {
+    if (output == impl_->output) return kept;
+  }
+  return {};
+}
+
+void Tensor::set_grad(const Tensor& grad) const {
+  if (grad.defined() && (grad.shape() != shape() || grad.device() != device())) {
+    throw Error(cat("assigned grad has data of a different size or device: ", grad.shape(), " on ",
+                    grad.device(), " for a tensor of ", shape(), " on ", device()));
+  }
+  if (grad.defined() && grad.dtype() != dtype()) {
+    throw TypeError(cat("assigned grad has data of a different type: ", grad.dtype(), " for a ",
+                        dtype(), " tensor"));
+  }
+  impl_->grad = IntrusivePtr<TensorImpl>::share(grad.impl());
+}
+
+const char* Tensor::grad_fn() const {
+  const Node* node = impl_->grad_fn.get();
+  return node ? node->name : nullptr;
+}
+
+void Tensor::retain_grad() const {
+  if (!requires_grad()) throw Error("can't retain_grad on Tensor that has requires_grad=False");
+  if (is_leaf()) return;
+  auto& retained = impl_->grad_fn.get()->retained;
+  const bool known = std::any_of(retained.begin(), retained.end(),
+                                 [&](const auto& r) { return r.first == impl_->output; });
+  if (!known) retained.push_back({impl_->output, Tensor()});
+}
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  taper::backward({this, 1}, {&gradient, 1}, retain_graph, create_graph);
+}
+
+Tensor Tensor::view(const Shape& shape) const { return taper::view(*this, shape); }
+Tensor Tensor::reshape(const Shape& shape) const { return taper::reshape(*this, shape); }
+Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const {
+  return taper::flatten(*this, start_dim, end_dim);
+}
+Tensor Tensor::squeeze(int64_t dim) const { return taper::squeeze(*this, dim); }
+Tensor Tensor::unsqueeze(int64_t dim) const { return taper::unsqueeze(*this, dim); }
+Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
+  return taper::transpose(*this, dim0, dim1);
+}
+Tensor Tensor::t() const {
+  if (dim() > 2) {
+    throw Error(cat("t() expects a tensor with <= 2 dimensions, but self is ", dim(), "D"));
+  }
+  return dim() < 2 ? *this : taper::transpose(*this, 0, 1);
+}
+Tensor Tensor::permute(const Shape& order) const { return taper::permute(*this, order); }
+Tensor Tensor::expand(const Shape& shape) const { return taper::expand(*this, shape); }
+Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
+  return taper::narrow(*this, dim, start, length);
+}
+Tensor Tensor::select(int64_t dim, int64_t index) const { return taper::select(*this, dim, index); }
+Tensor Tensor::contiguous() const { return taper::contiguous(*this); }
+Tensor Tensor::clone() const { return taper::clone(*this); }
+
+Tensor Tensor::sum() const { return taper::sum(*this); }
+Tensor Tensor::sum(const Shape& dims, bool keepdim) const {
+  return taper::sum(*this, dims, keepdim);
+}
+Tensor Tensor::mean() const { return taper::mean(*this); }
+Tensor Tensor::mean(const Shape& dims, bool keepdim) const {
+  return taper::mean(*this, dims, keepdim);
+}
+Tensor Tensor::argmax(int64_t dim, bool keepdim) const {
+  return taper::argmax(*this, dim, keepdim);
+}
+
+}  // namespace taper
