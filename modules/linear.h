@@ -1,0 +1,28 @@
+// y = x W^T + b (https://pytorch.org/docs/stable/generated/torch.nn.Linear.html).
+#pragma once
+
+#include "modules/module.h"
+
+namespace taper {
+
+struct LinearOptions {
+  bool bias = true;
+  Device device = DeviceType::cpu;
+};
+
+// x [..., in_features] to [..., out_features]. weight [out, in] and bias [out] are drawn from
+// U(-1/sqrt(in), 1/sqrt(in)) by the default generator: the same bits on every device.
+class Linear : public Module {
+ public:
+  Linear(int64_t in_features, int64_t out_features, LinearOptions options = {});
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "Linear"; }
+  std::string extra_repr() const override;
+
+  const int64_t in_features, out_features;
+  Parameter weight;
+  Parameter bias;
+};
+
+}  // namespace taper
