@@ -1,0 +1,19 @@
+// `digits`: an embedded data set that needs no file. Each image is one of the ten digits, drawn
+// from a stroke skeleton that is bent, turned, sheared, scaled and moved at random, then inked
+// with random width, blur, contrast and noise.
+#pragma once
+
+#include <cstdint>
+
+#include "apps/runner/data/images.h"
+
+namespace taper::runner {
+
+// Images first .. first + count - 1 of the endless sequence that `seed` names, 28x28 each, labels
+// 0 .. 9. Image i is a function of (seed, i) alone, so disjoint ranges give disjoint splits. Every
+// ten images from a multiple of ten on hold each digit once, in random order. Takes about 20 us an
+// image, on the calling thread. Throws ValueError when first or count is negative or an index or
+// the number of pixels leaves int64.
+Images draw_digits(uint64_t seed, int64_t first, int64_t count);
+
+}  // namespace taper::runner

@@ -1,0 +1,37 @@
+// IDX files, the format of MNIST (http://yann.lecun.com/exdb/mnist/): two zero bytes, the element
+// type, the number of dimensions, each size as a big-endian uint32, then the elements row by row.
+// Every input problem is an InputError whose message names the file, what was expected and what
+// was seen.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "apps/runner/data/images.h"
+
+namespace taper::runner {
+
+struct IdxArray {
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> data;  // row-major, as many bytes as the product of shape
+};
+
+// Reads an IDX file of unsigned bytes (type code 0x08), plain or gzip; its first bytes, not its
+// name, say which. Memory grows with the bytes that are there, never with what the header claims.
+// InputError: no such file, a directory, empty, another format, another element type, cut off,
+// bytes left over, sizes whose product overflows, a damaged gzip stream.
+IdxArray read_idx(const std::filesystem::path& file);
+
+// Reads images of shape (count, height, width) with labels of shape (count), each in
+// [0, num_classes). InputError: as read_idx; also another rank, no images, different counts, or a
+// label out of range.
+Images read_idx_images(const std::filesystem::path& images_file,
+                       const std::filesystem::path& labels_file, int64_t num_classes = 10);
+
+// Finds and reads one half of MNIST under `root`: train-images-idx3-ubyte and
+// train-labels-idx1-ubyte (t10k-* when not `train`), also as *.idx3-ubyte, plain or .gz.
+// InputError: as read_idx_images; also a missing file, with the names looked for and the source.
+Images load_mnist(const std::filesystem::path& root, bool train, int64_t num_classes = 10);
+
+}  // namespace taper::runner

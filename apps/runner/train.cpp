@@ -1,0 +1,201 @@
+#include "apps/runner/train.h"
+
+#include <chrono>
+#include <cmath>
+#include <numbers>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/dataset.h"
+#include "apps/runner/device.h"
+#include "apps/runner/errors.h"
+#include "apps/runner/metrics.h"
+#include "apps/runner/model.h"
+#include "autograd/engine.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/nn.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "framework/io/safetensors.h"
+#include "framework/threads.h"
+
+namespace taper::runner {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Shuffles are draws of their own, one for each epoch, far from the streams that init and dropout
+// take in turn.
+constexpr uint64_t kShuffleStreams = uint64_t(1) << 62;
+
+// Losses stay on the device; so many at a time are read together.
+constexpr int64_t kLossWindow = 64;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Trainer {
+ public:
+  Trainer(const RunConfig& config, Device device)
+      : config_(config), device_(device), data_(load_dataset(config.data, device, config.seed)) {
+    manual_seed(config.seed);
+    model_ = build_model(config.model, data_.input_shape, data_.outputs, device);
+    optimizer_ = build_optimizer(config.optimizer, *model_);
+    base_lr_ = optimizer_->lr();
+    losses_ = zeros({kLossWindow}, {.device = device});
+  }
+
+  TrainResult run(const std::filesystem::path& dir) {
+    metrics_.open(dir / "metrics.jsonl");
+    timing_.open(dir / "timing.jsonl");
+    spdlog::info("model: {} parameters", model_->num_parameters());
+    spdlog::info("data: {} training and {} test samples", data_.train.size(), data_.test.size());
+    EvalRecord last;
+    for (int64_t epoch = 1; epoch <= config_.train.epochs; ++epoch) {
+      const Clock::time_point start = Clock::now();
+      train_epoch(epoch);
+      const double seconds = seconds_since(start);
+      timing_ << cat(R"({"kind":"epoch","epoch":)", epoch, R"(,"seconds":)", seconds,
+                     R"(,"samples_per_second":)", double(data_.train.size()) / seconds, "}\n")
+              << std::flush;
+      last = evaluate(epoch);
+      metrics_.write(last);
+      log_epoch(last, seconds);
+    }
+    return {step_, last.loss, last.accuracy};
+  }
+
+  const Module& model() const { return *model_; }
+
+ private:
+  Tensor loss_of(const Tensor& outputs, const Tensor& targets, Reduction reduction) const {
+    if (!data_.regression) return cross_entropy(outputs, targets, reduction);
+    return mse_loss(outputs.squeeze(-1), targets, reduction);
+  }
+
+  Tensor order_of(int64_t epoch) const {
+    const int64_t n = data_.train.size();
+    if (!config_.train.shuffle) return arange(n, {.device = device_});
+    Generator generator;
+    generator.set_state({config_.seed, kShuffleStreams + uint64_t(epoch)});
+    return randperm(n, {.device = device_}, &generator);
+  }
+
+  // The learning rate of the step after `done` of `total`, as a share of the one given.
+  double schedule_factor(int64_t done, int64_t total) const {
+    const double part = double(done) / double(total);
+    switch (config_.train.schedule) {
+      case Schedule::kLinear:
+        return 1 - part;
+      case Schedule::kCosine:
+        return 0.5 * (1 + std::cos(std::numbers::pi * part));
+      default:
+        return 1;
+    }
+  }
+
+  void train_epoch(int64_t epoch) {
+    model_->train();
+    const int64_t n = data_.train.size(), batch = config_.train.batch_size;
+    const int64_t total = (n + batch - 1) / batch * config_.train.epochs;
+    const Tensor order = order_of(epoch);
+    for (int64_t first = 0; first < n; first += batch) {
+      const Tensor rows = order.narrow(0, first, std::min(batch, n - first));
+      const Tensor loss = loss_of((*model_)(embedding(data_.train.inputs, rows)),
+                                  embedding(data_.train.targets, rows), Reduction::mean);
+      optimizer_->set_lr(base_lr_ * schedule_factor(step_, total));
+      optimizer_->zero_grad();
+      loss.backward();
+      optimizer_->step();
+      keep_loss(loss.detach(), epoch);
+      progress_.show(cat("epoch ", epoch, "/", config_.train.epochs), std::min(first + batch, n), n,
+                     cat("loss ", last_loss_));
+    }
+    flush_losses(epoch);
+  }
+
+  void keep_loss(const Tensor& loss, int64_t epoch) {
+    losses_.select(0, pending_++).copy_(loss);
+    rates_.push_back(optimizer_->lr());
+    ++step_;
+    if (pending_ == kLossWindow) flush_losses(epoch);
+  }
+
+  void flush_losses(int64_t epoch) {
+    if (pending_ == 0) return;
+    const std::vector<float> losses = losses_.cpu().to_floats();
+    const int64_t first = step_ - pending_ + 1;
+    for (int64_t i = 0; i < pending_; ++i) {
+      const float loss = losses[size_t(i)];
+      const int64_t step = first + i;
+      if (!std::isfinite(loss)) {
+        progress_.clear();
+        throw Diverged(cat("the loss became ", loss, " at step ", step, " of epoch ", epoch,
+                           ": lower optimizer.lr, or check the data for extreme values"));
+      }
+      if (step % config_.train.log_every == 0)
+        metrics_.write({step, epoch, loss, rates_[size_t(i)]});
+      last_loss_ = loss;
+    }
+    pending_ = 0;
+    rates_.clear();
+  }
+
+  EvalRecord evaluate(int64_t epoch) {
+    const NoGradGuard no_grad;
+    model_->eval();
+    const int64_t n = data_.test.size(), batch = config_.train.eval_batch_size;
+    const Tensor loss_sum = zeros({}, {.dtype = kFloat64, .device = device_});
+    const Tensor correct = zeros({}, {.dtype = kInt64, .device = device_});
+    for (int64_t first = 0; first < n; first += batch) {
+      const int64_t count = std::min(batch, n - first);
+      const Tensor outputs = (*model_)(data_.test.inputs.narrow(0, first, count));
+      const Tensor targets = data_.test.targets.narrow(0, first, count);
+      loss_sum.add_(loss_of(outputs, targets, Reduction::sum));
+      if (!data_.regression) correct.add_(sum(eq(argmax(outputs, 1), targets)));
+    }
+    EvalRecord record{step_, epoch, "test", loss_sum.item<double>() / double(n)};
+    if (!data_.regression) record.accuracy = double(correct.item<int64_t>()) / double(n);
+    return record;
+  }
+
+  void log_epoch(const EvalRecord& r, double seconds) {
+    progress_.clear();
+    std::string line = cat("epoch=", r.epoch, " step=", r.step, " train_loss=", last_loss_,
+                           " test_loss=", float(r.loss));
+    if (r.accuracy >= 0) line += cat(" test_accuracy=", float(r.accuracy));
+    spdlog::info("{} lr={} seconds={:.2f}", line, optimizer_->lr(), seconds);
+  }
+
+  const RunConfig& config_;
+  Device device_;
+  Dataset data_;
+  MetricsLog metrics_;
+  std::ofstream timing_;
+  Progress progress_;
+  std::unique_ptr<Sequential> model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  Tensor losses_;              // of the steps that are not logged yet
+  std::vector<double> rates_;  // and their learning rates
+  double base_lr_ = 0;
+  int64_t pending_ = 0, step_ = 0;
+  float last_loss_ = 0;
+};
+
+}  // namespace
+
+TrainResult train(const RunConfig& config, const std::filesystem::path& dir) {
+  if (config.threads > 0) set_num_threads(int(config.threads));
+  const Device device = choose_device(config.device);
+  Trainer trainer(config, device);
+  // Only now: a run that cannot start leaves the directory of an earlier one alone.
+  make_run_directory(dir);
+  std::ofstream(dir / "config.yaml") << to_yaml(config) << "\n";
+  const TrainResult result = trainer.run(dir);
+  save_safetensors(dir / "model.safetensors", trainer.model().state_dict());
+  return result;
+}
+
+}  // namespace taper::runner
