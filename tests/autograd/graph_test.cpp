@@ -1,0 +1,180 @@
+// The graph as a structure: how it is freed, what exceptions leave behind, threads.
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "autograd/engine.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/inplace.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/nn.h"
+#include "autograd/ops/unary.h"
+#include "framework/cpu_allocator.h"
+#include "framework/factories.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+constexpr int kDeep = 1'000'000;
+
+Tensor chain(const Tensor& x, int length) {
+  Tensor y = x;
+  for (int i = 0; i < length; ++i) y = neg(y);
+  return y;
+}
+
+TEST(Graph, AMillionOpsGoBackwardAndAreFreedWithoutRecursion) {
+  const Tensor x = ones({}, {.requires_grad = true});
+  {
+    const Tensor y = chain(x, kDeep);
+    y.backward();
+  }
+  EXPECT_EQ(x.grad().item<float>(), 1);
+}
+
+TEST(Graph, AMillionOpsAreFreedWithoutHavingRun) {
+  const Tensor x = ones({}, {.requires_grad = true});
+  (void)chain(x, kDeep);
+  // Through closures too: each node keeps the output of the one before.
+  Tensor y = x;
+  for (int i = 0; i < kDeep / 4; ++i) y = y * y;
+}
+
+TEST(Graph, LeavesNoMemoryBehind) {
+  const auto train = [] {
+    const Tensor x = ones({64, 64}, {.requires_grad = true});
+    for (int i = 0; i < 3; ++i) {
+      const Tensor h = tanh(matmul(x, x) * 0.01);
+      const Tensor y = sigmoid(exp(h)) * relu(h) + softmax(h, 1);
+      if (i == 1) continue;  // a graph that is never run
+      y.sum().backward();
+    }
+    const Tensor dx = grad({(tanh(x) * x).sum()}, {x}, {}, true, true)[0];
+    (void)grad({dx.sum()}, {x});
+  };
+  train();
+  const size_t before = cpu::memory_stats().allocated;
+  train();
+  EXPECT_EQ(cpu::memory_stats().allocated, before);
+}
+
+// With create_graph a gradient holds the graph that it came from: one that is left in a node by an
+// exception would hold itself.
+TEST(Graph, AFailedPassLeavesNoMemoryBehind) {
+  const auto fail = [] {
+    const Tensor x = ones({64, 64}, {.requires_grad = true});
+    const Tensor y = silu(x);
+    EXPECT_THROW((void)grad({(y * y).sum()}, {x}, {}, true, true), NotImplementedError);
+  };
+  fail();
+  const size_t before = cpu::memory_stats().allocated;
+  fail();
+  EXPECT_EQ(cpu::memory_stats().allocated, before);
+}
+
+TEST(Graph, InPlaceChangesLeaveNoMemoryBehind) {
+  const auto change = [] {
+    const Tensor x = ones({64, 64}, {.requires_grad = true});
+    const Tensor y = x * 2;
+    for (int i = 0; i < 3; ++i) y.mul_(x);
+    (void)tanh(y);
+  };
+  change();
+  const size_t before = cpu::memory_stats().allocated;
+  change();
+  EXPECT_EQ(cpu::memory_stats().allocated, before);
+}
+
+// An op whose backward pass throws as long as told to.
+Tensor fragile(const Tensor& x, const bool* fails) {
+  return record("FragileBackward0", x.detach().clone(), {x}, [fails](Gradients& g) {
+    if (*fails) throw std::runtime_error("no");
+    g.dx(0) = g.dy();
+  });
+}
+
+TEST(Graph, AnExceptionInAPassDoesNotTouchTheNext) {
+  for (const Device device : all_devices()) {
+    const Tensor x = ones({2}, {.device = device, .requires_grad = true});
+    bool fails = true;
+    const Tensor y = x * 2;
+    const Tensor loss = (fragile(y, &fails) + y * 3).sum();
+    EXPECT_THROW(loss.backward({}, true), std::runtime_error);
+    EXPECT_TRUE(is_grad_enabled());
+    EXPECT_FALSE(x.grad().defined());
+    fails = false;
+    loss.backward();
+    EXPECT_TRUE(close(x.grad(), {2}, {8, 8}, 0));
+  }
+}
+
+TEST(Graph, UserFunctionsAreRecordedInAFewLines) {
+  for (const Device device : all_devices()) {
+    const auto cube = [](const Tensor& x) {
+      Tensor y = x.detach() * x.detach() * x.detach();
+      return record("CubeBackward0", y, {x}, [x = Saved(x)](Gradients& g) {
+        const Tensor u = x.get(g);
+        g.dx(0) = g.dy() * u * u * 3;
+      });
+    };
+    const Tensor x = tensor({2.0}, {.dtype = kFloat64, .device = device});
+    EXPECT_TRUE(gradcheck([&](const std::vector<Tensor>& in) { return cube(in[0]); }, {x}));
+    const Tensor leaf = x.clone().requires_grad_();
+    EXPECT_STREQ(cube(leaf).grad_fn(), "CubeBackward0");
+    const Tensor dx = grad({cube(leaf)}, {leaf}, {ones_like(x)}, true, true)[0];
+    EXPECT_TRUE(close(grad({dx}, {leaf}, {ones_like(x)})[0], {1}, {12}, 0));
+  }
+}
+
+TEST(Graph, GradcheckNamesAWrongGradient) {
+  const auto wrong = [](const std::vector<Tensor>& in) {
+    const Tensor& x = in[0];
+    Tensor y = x.detach() * 2;
+    if (!x.requires_grad()) return y;
+    return record("WrongBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy() * 2.1; });
+  };
+  const Tensor x = ones({2}, {.dtype = kFloat64});
+  EXPECT_TRUE(refuses<Error>([&] { return gradcheck(wrong, {x}); },
+                             "gradcheck: input 0 of shape [2], element 0: the tape gives "));
+  EXPECT_TRUE(refuses<Error>([&] { return gradcheck(wrong, {ones({2})}); },
+                             "gradcheck needs float64 inputs, got float32"));
+}
+
+double descend(uint64_t seed) {
+  Generator generator(seed);
+  const Tensor w = randn({8, 8}, {}, &generator).requires_grad_();
+  const Tensor x = randn({4, 8}, {}, &generator);
+  for (int i = 0; i < 50; ++i) {
+    w.set_grad({});
+    const Tensor loss = square(tanh(matmul(x, w)) - 0.5).mean();
+    loss.backward();
+    const NoGradGuard no_grad;
+    w.sub_(w.grad(), 0.1);
+  }
+  return square(tanh(matmul(x, w)) - 0.5).mean().item<double>();
+}
+
+TEST(Graph, ThreadsWithTheirOwnGraphsDoNotMeet) {
+  const double alone[] = {descend(1), descend(2)};
+  double together[2];
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&together, i] { together[i] = descend(uint64_t(i) + 1); });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(together[0], alone[0]);
+  EXPECT_EQ(together[1], alone[1]);
+}
+
+TEST(Graph, GradModeBelongsToItsThread) {
+  const NoGradGuard no_grad;
+  bool elsewhere = false;
+  std::thread([&] { elsewhere = is_grad_enabled(); }).join();
+  EXPECT_TRUE(elsewhere);
+}
+
+}  // namespace
+}  // namespace taper::test

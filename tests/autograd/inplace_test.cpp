@@ -1,0 +1,215 @@
+// Changing tensors in place, with and without the tape watching.
+#include "autograd/ops/inplace.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+const std::string kLeaf =
+    "a leaf Variable that requires grad is being used in an in-place operation.";
+const std::string kModified =
+    "one of the variables needed for gradient computation has been modified by an inplace "
+    "operation: [";
+
+struct InPlace {
+  const char* name;
+  void (*change)(const Tensor& x, const Tensor& other);
+  double (*value)(double x, double other);
+  // d value / dx and d value / d other.
+  double (*dx)(double x, double other);
+  double (*dother)(double x, double other);
+};
+
+const InPlace kChanges[] = {
+    {"add_", [](const Tensor& x, const Tensor& o) { x.add_(o); },
+     [](double x, double o) { return x + o; }, [](double, double) { return 1.0; },
+     [](double, double) { return 1.0; }},
+    {"add_ with alpha", [](const Tensor& x, const Tensor& o) { x.add_(o, 2.5); },
+     [](double x, double o) { return x + 2.5 * o; }, [](double, double) { return 1.0; },
+     [](double, double) { return 2.5; }},
+    {"sub_", [](const Tensor& x, const Tensor& o) { x.sub_(o); },
+     [](double x, double o) { return x - o; }, [](double, double) { return 1.0; },
+     [](double, double) { return -1.0; }},
+    {"mul_", [](const Tensor& x, const Tensor& o) { x.mul_(o); },
+     [](double x, double o) { return x * o; }, [](double, double o) { return o; },
+     [](double x, double) { return x; }},
+    {"div_", [](const Tensor& x, const Tensor& o) { x.div_(o); },
+     [](double x, double o) { return x / o; }, [](double, double o) { return 1 / o; },
+     [](double x, double o) { return -x / o / o; }},
+    {"copy_", [](const Tensor& x, const Tensor& o) { x.copy_(o); },
+     [](double, double o) { return o; }, [](double, double) { return 0.0; },
+     [](double, double) { return 1.0; }},
+};
+
+TEST(InPlace, GradientsFlowThroughTheChange) {
+  for (const Device device : all_devices()) {
+    for (const InPlace& c : kChanges) {
+      const TensorOptions options{.dtype = kFloat64, .device = device, .requires_grad = true};
+      const Tensor a = tensor({1.5, -2, 4}, options), b = tensor({2, 0.5, -8}, options);
+      const Tensor y = a * 3;
+      c.change(y, b);
+      y.sum().backward();
+      std::vector<double> values, da, db;
+      for (size_t i = 0; i < 3; ++i) {
+        const double x = 3 * values_of(a)[i], o = values_of(b)[i];
+        values.push_back(c.value(x, o));
+        da.push_back(3 * c.dx(x, o));
+        db.push_back(c.dother(x, o));
+      }
+      EXPECT_TRUE(close(y, {3}, values, 1e-15)) << c.name;
+      EXPECT_TRUE(close(a.grad(), {3}, da, 1e-15)) << c.name;
+      EXPECT_TRUE(close(b.grad(), {3}, db, 1e-15)) << c.name;
+    }
+  }
+}
+
+TEST(InPlace, ABroadcastOperandGetsItsGradientSummed) {
+  for (const Device device : all_devices()) {
+    for (const InPlace& c : kChanges) {
+      const Tensor x = zeros({2, 3}, {.dtype = kFloat64, .device = device});
+      const Tensor b = full({3}, 2.0, {.dtype = kFloat64, .device = device, .requires_grad = true});
+      c.change(x, b);
+      x.sum().backward();
+      EXPECT_EQ(b.grad().shape(), (Shape{3})) << c.name;
+    }
+  }
+}
+
+TEST(InPlace, ALeafThatRequiresGradIsRefusedExceptUnderNoGrad) {
+  for (const Device device : all_devices()) {
+    const Tensor x = ones({2}, {.device = device, .requires_grad = true});
+    const Tensor one = ones({2}, {.device = device});
+    for (const InPlace& c : kChanges) {
+      EXPECT_TRUE(refuses<Error>([&] { return c.change(x, one), 0; }, kLeaf)) << c.name;
+    }
+    EXPECT_TRUE(refuses<Error>([&] { return x.fill_(3), 0; }, kLeaf));
+    EXPECT_TRUE(refuses<Error>([&] { return x.zero_(), 0; }, kLeaf));
+    EXPECT_TRUE(refuses<Error>([&] { return x.uniform_(), 0; }, kLeaf));
+    EXPECT_TRUE(refuses<Error>([&] { return x.normal_(), 0; }, kLeaf));
+    EXPECT_TRUE(close(x, one, 0));
+    const NoGradGuard no_grad;
+    x.add_(one);
+    EXPECT_TRUE(close(x, {2}, {2, 2}, 0));
+    EXPECT_TRUE(x.is_leaf());
+  }
+}
+
+TEST(InPlace, ASavedInputThatChangedBehindTheTapeIsRefused) {
+  for (const Device device : all_devices()) {
+    const Tensor a = ones({2}, {.device = device, .requires_grad = true});
+    const Tensor b = ones({2}, {.device = device});
+    const Tensor y = (a * b).sum();
+    b.add_(wrap_scalar(1));
+    EXPECT_TRUE(refuses<Error>([&] { return y.backward(), 0; },
+                               kModified + (device.is_cuda() ? "cuda." : "") +
+                                   "FloatTensor [2]] is at version 1; expected version 0 instead"));
+    EXPECT_FALSE(a.grad().defined());
+  }
+}
+
+TEST(InPlace, ASavedOutputThatChangedBehindTheTapeIsRefused) {
+  for (const Device device : all_devices()) {
+    const Tensor x = ones({2}, {.device = device, .requires_grad = true});
+    const Tensor y = exp(x);
+    y.detach().zero_();
+    EXPECT_TRUE(refuses<Error>(
+        [&] { return y.sum().backward(), 0; },
+        kModified + (device.is_cuda() ? "cuda." : "") +
+            "FloatTensor [2]], which is output 0 of ExpBackward0, is at version 1; expected "
+            "version 0 instead"));
+  }
+}
+
+TEST(InPlace, AChangeOfWhatNobodySavedIsFine) {
+  for (const Device device : all_devices()) {
+    const Tensor x = ones({2}, {.device = device, .requires_grad = true});
+    const Tensor y = x + 1;
+    y.mul_(wrap_scalar(5));
+    y.add_(wrap_scalar(1));
+    y.sum().backward();
+    EXPECT_TRUE(close(x.grad(), {2}, {5, 5}, 0));
+  }
+}
+
+TEST(InPlace, FillStopsTheGradient) {
+  for (const Device device : all_devices()) {
+    const Tensor x = ones({2}, {.device = device, .requires_grad = true});
+    const Tensor y = x * 3;
+    y.fill_(9);
+    (y * 2 + x).sum().backward();
+    EXPECT_TRUE(close(x.grad(), {2}, {1, 1}, 0));
+  }
+}
+
+TEST(InPlace, VersionsCountTheChanges) {
+  const Tensor x = ones({4});
+  EXPECT_EQ(x.version(), 0u);
+  x.add_(wrap_scalar(1));
+  x.zero_();
+  x.narrow(0, 0, 2).fill_(3);
+  EXPECT_EQ(x.version(), 3u);
+  EXPECT_EQ(x.detach().version(), 3u);
+  EXPECT_EQ(x.clone().version(), 0u);
+}
+
+TEST(InPlace, ResultsThatDoNotFitAreRefusedAndChangeNothing) {
+  for (const Device device : all_devices()) {
+    const Tensor ints = ones({2}, {.dtype = kInt64, .device = device});
+    const Tensor x = ones({2}, {.device = device});
+    EXPECT_TRUE(refuses<Error>([&] { return ints.add_(x), 0; },
+                               "result type Float can't be cast to the desired output type Long"));
+    EXPECT_TRUE(refuses<Error>([&] { return ints.div_(ints), 0; },
+                               "result type Float can't be cast to the desired output type Long"));
+    EXPECT_TRUE(refuses<Error>(
+        [&] {
+          return x.add_(ones({3, 2}, {.device = device})), 0;
+        },
+        "output with shape [2] doesn't match the broadcast shape [3, 2]"));
+    EXPECT_TRUE(refuses<Error>(
+        [&] {
+          return x.copy_(ones({3, 2}, {.device = device})), 0;
+        },
+        "output with shape [2] doesn't match the broadcast shape [3, 2]"));
+    EXPECT_TRUE(refuses<Error>(
+        [&] {
+          return x.expand({3, 2}).add_(x), 0;
+        },
+        "unsupported operation: more than one element of the written-to tensor "
+        "refers to a single memory location. Please clone() the tensor before "
+        "performing the operation."));
+    EXPECT_TRUE(close(x, {2}, {1, 1}, 0));
+    EXPECT_EQ(x.version(), 0u);
+  }
+}
+
+TEST(InPlace, ATensorMayChangeByItself) {
+  for (const Device device : all_devices()) {
+    const Tensor x = tensor({1.0, 2.0, 3.0}, {.device = device});
+    x.add_(x);
+    x.mul_(x);
+    EXPECT_TRUE(close(x, {3}, {4, 16, 36}, 0));
+  }
+}
+
+TEST(InPlace, CopyConvertsBroadcastsAndCrossesDevices) {
+  for (const Device from : all_devices()) {
+    for (const Device to : all_devices()) {
+      const Tensor x = zeros({2, 3}, {.dtype = kFloat16, .device = to});
+      x.copy_(tensor({1, 2, 3}, {.dtype = kInt64, .device = from}));
+      EXPECT_TRUE(close(x, {2, 3}, {1, 2, 3, 1, 2, 3}, 0));
+      x.t().copy_(ones({3, 2}, {.dtype = kFloat64, .device = from}));
+      EXPECT_TRUE(close(x, {2, 3}, {1, 1, 1, 1, 1, 1}, 0));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace taper::test

@@ -1,0 +1,210 @@
+#include "framework/cuda.h"
+
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "framework/cuda/driver.h"
+#include "framework/error.h"
+#include "framework/storage.h"
+
+namespace taper::cuda {
+namespace {
+
+// What a call throws; empty when nothing.
+template <class E, class F>
+std::string refusal(F f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct ReasonCase {
+  const char* name;
+  driver::State state;
+  const char* says;
+};
+
+TEST(CudaReason, EachStateHasItsOwnSentence) {
+  const ReasonCase cases[] = {
+      {"usable", {.built = true, .devices = 1}, ""},
+      {"not built", {.built = false}, "Taper was built without CUDA"},
+      {"no driver",
+       {.built = true, .runtime_version = 13000, .too_old = true},
+       "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
+       "installed a driver from http://www.nvidia.com/Download/index.aspx"},
+      {"too old",
+       {.built = true, .driver_version = 12020, .runtime_version = 13000, .too_old = true},
+       "it serves CUDA up to 12.2, and Taper was built with CUDA 13.0"},
+      {"hidden", {.built = true, .visible = "-1"}, "CUDA_VISIBLE_DEVICES is '-1'"},
+      {"none", {.built = true}, "check that nvidia-smi lists one"},
+      {"broken", {.built = true, .error = "unknown error"}, "could not be started: unknown error"},
+  };
+  for (const ReasonCase& c : cases) {
+    const std::string reason = driver::unavailable_reason(c.state);
+    EXPECT_TRUE(contains(reason, c.says)) << c.name << ": " << reason;
+    EXPECT_EQ(reason.empty(), c.state.devices > 0) << c.name;
+  }
+}
+
+TEST(Cuda, AvailabilityCountAndReasonAgree) {
+  EXPECT_EQ(is_available(), device_count() > 0);
+  EXPECT_EQ(is_available(), unavailable_reason().empty());
+  if (!kHasCuda) {
+    EXPECT_TRUE(contains(unavailable_reason(), "built without CUDA"));
+  }
+  EXPECT_EQ(runtime_version().empty(), !kHasCuda);
+}
+
+TEST(Cuda, TheCpuNeedsNoGpu) {
+  EXPECT_EQ(resolve("cpu"), Device());
+  EXPECT_EQ(resolve("cpu:0"), Device());
+}
+
+TEST(Cuda, AGuardOnTheCpuIsRefusedWithAdvice) {
+  const std::string text = refusal<ValueError>([] { DeviceGuard guard("cpu"); });
+  EXPECT_TRUE(contains(text, "device \"cpu\"")) << text;
+  EXPECT_THROW(DeviceGuard guard(-1), Error);
+}
+
+TEST(Cuda, WithoutAGpuEverythingSaysWhy) {
+  if (is_available()) GTEST_SKIP() << "this machine has a GPU";
+  const std::string reason = unavailable_reason();
+  EXPECT_EQ(refusal<AcceleratorError>([] { current_device(); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { set_device(0); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { get_device_name(); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { get_device_properties(0); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { synchronize(); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { resolve("cuda"); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { resolve("cuda:1"); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { DeviceGuard guard("cuda"); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { Stream::create(); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { Stream::current(); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { Stream().synchronize(); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { StreamGuard guard{Stream()}; }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { Event().record(); }), reason);
+}
+
+TEST(Cuda, WithoutAGpuTheCountersAreZero) {
+  if (is_available()) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_EQ(memory_allocated() + max_memory_allocated(), 0u);
+  EXPECT_EQ(memory_reserved() + max_memory_reserved(), 0u);
+  reset_peak_memory_stats();
+  empty_cache();
+}
+
+TEST(CudaEvent, RefusalsThatNeedNoGpu) {
+  const Event timed(true), other(true), plain(false);
+  EXPECT_EQ(refusal<ValueError>([&] { timed.elapsed_time(other); }),
+            "Both events must be recorded before calculating elapsed time.");
+  EXPECT_EQ(refusal<ValueError>([&] { timed.elapsed_time(plain); }),
+            "Both events must be created with argument 'enable_timing=True'.");
+  EXPECT_TRUE(timed.query());
+  timed.synchronize();
+}
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_available()) GTEST_SKIP() << "needs a GPU: " << unavailable_reason();
+  }
+};
+
+TEST_F(Gpu, PropertiesAreFilledIn) {
+  const DeviceProperties p = get_device_properties();
+  EXPECT_EQ(p.name, get_device_name());
+  EXPECT_GE(p.major, 5);
+  EXPECT_GT(p.multi_processor_count, 0);
+  EXPECT_GT(p.free_memory, 0u);
+  EXPECT_LE(p.free_memory, p.total_memory);
+  EXPECT_FALSE(driver_version().empty());
+}
+
+TEST_F(Gpu, CudaWithoutAnIndexIsTheCurrentDevice) {
+  EXPECT_EQ(resolve("cuda"), Device(current_device()));
+  EXPECT_EQ(resolve("cuda:0"), Device("cuda:0"));
+}
+
+TEST_F(Gpu, AnOrdinalThatDoesNotExistIsRefused) {
+  const int missing = device_count(), before = current_device();
+  const std::string text = refusal<AcceleratorError>([&] { set_device(missing); });
+  EXPECT_TRUE(contains(text,
+                       "CUDA error: invalid device ordinal\nGPU device may be out of range, "
+                       "do you have enough GPUs?"))
+      << text;
+  EXPECT_TRUE(contains(text, cat("visible: ", missing))) << text;
+  EXPECT_THROW(resolve(Device(missing)), AcceleratorError);
+  EXPECT_THROW((void)allocate(8, Device(missing)), AcceleratorError);
+  EXPECT_THROW(DeviceGuard guard{Device(missing)}, AcceleratorError);
+  EXPECT_TRUE(contains(refusal<AcceleratorError>([] { set_device(-1); }), "for the CPU"));
+  EXPECT_EQ(current_device(), before);
+}
+
+TEST_F(Gpu, GuardsNestAndRestore) {
+  if (device_count() < 2) GTEST_SKIP() << "needs two GPUs";
+  set_device(0);
+  {
+    const DeviceGuard outer(1);
+    EXPECT_EQ(resolve("cuda"), Device(1));
+    {
+      const DeviceGuard inner(0);
+      EXPECT_EQ(current_device(), 0);
+    }
+    EXPECT_EQ(current_device(), 1);
+    const DeviceGuard same("cuda");
+    EXPECT_EQ(current_device(), 1);
+  }
+  EXPECT_EQ(current_device(), 0);
+  const auto fails = [] {
+    const DeviceGuard guard(1);
+    throw ValueError("inside");
+  };
+  EXPECT_THROW(fails(), ValueError);
+  EXPECT_EQ(current_device(), 0);
+}
+
+TEST_F(Gpu, AStreamIsCurrentInItsGuardAndOnItsThread) {
+  const Stream before = Stream::current(), made = Stream::create();
+  EXPECT_EQ(before, Stream::default_stream());
+  EXPECT_FALSE(made == before);
+  EXPECT_FALSE(made == Stream::create());
+  const auto fails = [&] {
+    const StreamGuard guard(made);
+    EXPECT_EQ(Stream::current(), made);
+    std::thread([&] { EXPECT_EQ(Stream::current(), before); }).join();
+    {
+      const StreamGuard inner(before);
+      EXPECT_EQ(Stream::current(), before);
+    }
+    EXPECT_EQ(Stream::current(), made);
+    throw ValueError("inside");
+  };
+  EXPECT_THROW(fails(), ValueError);
+  EXPECT_EQ(Stream::current(), before);
+}
+
+TEST_F(Gpu, AGuardKeepsItsStreamAlive) {
+  const StreamGuard guard(Stream::create());
+  EXPECT_FALSE(Stream::current() == Stream::create());
+}
+
+TEST_F(Gpu, EventsMeasureTime) {
+  Event start(true), end(true);
+  start.record();
+  const StoragePtr held = allocate(1 << 20, resolve("cuda"));
+  end.record();
+  end.synchronize();
+  EXPECT_TRUE(end.query());
+  EXPECT_GE(start.elapsed_time(end), 0.0);
+}
+
+}  // namespace
+}  // namespace taper::cuda

@@ -1,0 +1,190 @@
+#include "framework/print.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "framework/cuda.h"
+#include "framework/factories.h"
+#include "framework/kernels/copy.h"
+
+namespace taper {
+namespace {
+
+constexpr double kInf = INFINITY, kNan = NAN;
+
+Tensor shaped(const Tensor& x, const Shape& shape) {
+  return view_as(x, shape, contiguous_strides(shape), 0);
+}
+Tensor counting(const Shape& shape, DType dtype = kInt64) {
+  return shaped(arange(shape.numel(), {.dtype = dtype}), shape);
+}
+
+struct Case {
+  Tensor x;
+  const char* text;
+};
+
+// Texts are those of PyTorch 2.11, without the "torch." of dtypes.
+void check(std::initializer_list<Case> cases) {
+  for (const Case& c : cases) EXPECT_EQ(format_tensor(c.x), c.text);
+}
+
+TEST(Print, Integers) {
+  check({
+      {tensor({1, 2, 3}), "tensor([1, 2, 3])"},
+      {tensor(7), "tensor(7)"},
+      {tensor({1, 2}, {.dtype = kInt32}), "tensor([1, 2], dtype=int32)"},
+      {tensor({1, 255}, {.dtype = kUInt8}), "tensor([  1, 255], dtype=uint8)"},
+      {tensor({-1, 127}, {.dtype = kInt8}), "tensor([ -1, 127], dtype=int8)"},
+      {tensor({true, false}), "tensor([ True, False])"},
+      {tensor(true), "tensor(True)"},
+      {tensor({INT64_MIN, int64_t(0)}), "tensor([-9223372036854775808,                    0])"},
+  });
+}
+
+TEST(Print, FloatsInShortFixedAndScientificForm) {
+  check({
+      {tensor({1.0, 2.0}), "tensor([1., 2.])"},
+      {tensor({1.0, 20.0, 300.0}), "tensor([  1.,  20., 300.])"},
+      {tensor({0.1344, -0.1416, 0.2403}), "tensor([ 0.1344, -0.1416,  0.2403])"},
+      {tensor(3.5), "tensor(3.5000)"},
+      {tensor(3.0), "tensor(3.)"},
+      {tensor({1e9, 1.0}), "tensor([1.0000e+09, 1.0000e+00])"},
+      {tensor({1e-5, 1.0}), "tensor([1.0000e-05, 1.0000e+00])"},
+      {tensor({1.0, 1000.0}), "tensor([   1., 1000.])"},
+      {tensor({1.0, 1001.0}), "tensor([1.0000e+00, 1.0010e+03])"},
+      {tensor({1e8}), "tensor([100000000.])"},
+      {tensor({1.00000008e8}), "tensor([1.0000e+08])"},
+      {tensor({-0.0, 10.0}), "tensor([-0., 10.])"},
+      {tensor({1e300}, {.dtype = kFloat64}), "tensor([1.0000e+300], dtype=float64)"},
+      {tensor({1.5}, {.dtype = kFloat64}), "tensor([1.5000], dtype=float64)"},
+      {tensor({1.5, 2.25}, {.dtype = kFloat16}), "tensor([1.5000, 2.2500], dtype=float16)"},
+      {tensor({1.5, 2.25}, {.dtype = kBFloat16}), "tensor([1.5000, 2.2500], dtype=bfloat16)"},
+  });
+}
+
+TEST(Print, ZeroNanAndInfDoNotSetTheForm) {
+  check({
+      {tensor({1.0, kNan, kInf, -kInf}), "tensor([1., nan, inf, -inf])"},
+      {tensor({100.0, kNan}), "tensor([100.,  nan])"},
+      {tensor({1.5, -kNan, 0.0, -kInf}), "tensor([1.5000,    nan, 0.0000,   -inf])"},
+      {tensor({1e9, kNan, 0.0}), "tensor([1.0000e+09,        nan, 0.0000e+00])"},
+      {tensor({0.0, -0.0, kNan}), "tensor([0., -0., nan])"},
+  });
+}
+
+TEST(Print, BracketsNestWithBlankLinesBetweenMatrices) {
+  check({
+      {tensor({{1.0, 2.0}, {3.0, 4.0}}), "tensor([[1., 2.],\n        [3., 4.]])"},
+      {tensor({{-0.1367}, {-0.1584}}), "tensor([[-0.1367],\n        [-0.1584]])"},
+      {counting({2, 3, 4}),
+       "tensor([[[ 0,  1,  2,  3],\n"
+       "         [ 4,  5,  6,  7],\n"
+       "         [ 8,  9, 10, 11]],\n"
+       "\n"
+       "        [[12, 13, 14, 15],\n"
+       "         [16, 17, 18, 19],\n"
+       "         [20, 21, 22, 23]]])"},
+      {counting({2, 1, 1, 1}), "tensor([[[[0]]],\n\n\n        [[[1]]]])"},
+  });
+}
+
+TEST(Print, ViewsShowTheirOwnOrder) {
+  EXPECT_EQ(format_tensor(view_as(arange(6), {2, 2}, {1, 3}, 1)),
+            "tensor([[1, 4],\n        [2, 5]])");
+}
+
+TEST(Print, EmptyTensorsShowSizeAndDType) {
+  check({
+      {zeros({0}), "tensor([])"},
+      {zeros({0, 3}), "tensor([], size=(0, 3))"},
+      {zeros({0}, {.dtype = kInt64}), "tensor([], dtype=int64)"},
+      {zeros({2, 0}, {.dtype = kBool}), "tensor([], size=(2, 0), dtype=bool)"},
+      {Tensor(), "tensor(undefined)"},
+  });
+}
+
+TEST(Print, LongLinesBreakAtEightyColumns) {
+  check({
+      {linspace(0, 1, 30),
+       "tensor([0.0000, 0.0345, 0.0690, 0.1034, 0.1379, 0.1724, 0.2069, 0.2414, 0.2759,\n"
+       "        0.3103, 0.3448, 0.3793, 0.4138, 0.4483, 0.4828, 0.5172, 0.5517, 0.5862,\n"
+       "        0.6207, 0.6552, 0.6897, 0.7241, 0.7586, 0.7931, 0.8276, 0.8621, 0.8966,\n"
+       "        0.9310, 0.9655, 1.0000])"},
+      // These break only because PyTorch writes six characters more.
+      {tensor({12, 95, 53, 66, 97, 79, 60, 23, 7, 79, 94, 40, 45, 79}, {.dtype = kUInt8}),
+       "tensor([12, 95, 53, 66, 97, 79, 60, 23,  7, 79, 94, 40, 45, 79],\n"
+       "       dtype=uint8)"},
+  });
+  EXPECT_EQ(format_tensor(tensor({0.035, 0.2302, -0.0881}, {.dtype = kFloat64}),
+                          "grad_fn=<ViewBackward0>"),
+            "tensor([ 0.0350,  0.2302, -0.0881], dtype=float64,\n       grad_fn=<ViewBackward0>)");
+}
+
+TEST(Print, TheTapesSuffixComesLast) {
+  EXPECT_EQ(format_tensor(tensor({1.0, 2.0}), "requires_grad=True"),
+            "tensor([1., 2.], requires_grad=True)");
+  EXPECT_EQ(format_tensor(tensor(3.0), "grad_fn=<SumBackward0>"),
+            "tensor(3., grad_fn=<SumBackward0>)");
+}
+
+constexpr const char* kBigMatrix =
+    "tensor([[0.0000e+00, 1.0000e+00, 2.0000e+00,  ..., 1.9700e+02, 1.9800e+02,\n"
+    "         1.9900e+02],\n"
+    "        [2.0000e+02, 2.0100e+02, 2.0200e+02,  ..., 3.9700e+02, 3.9800e+02,\n"
+    "         3.9900e+02],\n"
+    "        [4.0000e+02, 4.0100e+02, 4.0200e+02,  ..., 5.9700e+02, 5.9800e+02,\n"
+    "         5.9900e+02],\n"
+    "        ...,\n"
+    "        [3.9400e+04, 3.9401e+04, 3.9402e+04,  ..., 3.9597e+04, 3.9598e+04,\n"
+    "         3.9599e+04],\n"
+    "        [3.9600e+04, 3.9601e+04, 3.9602e+04,  ..., 3.9797e+04, 3.9798e+04,\n"
+    "         3.9799e+04],\n"
+    "        [3.9800e+04, 3.9801e+04, 3.9802e+04,  ..., 3.9997e+04, 3.9998e+04,\n"
+    "         3.9999e+04]]";
+
+TEST(Print, MoreThanAThousandElementsAreSummarised) {
+  const std::string thousand = format_tensor(arange(1000));
+  EXPECT_EQ(thousand.find("..."), std::string::npos);
+  check({
+      {arange(2000), "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"},
+      // Short dimensions are shown whole.
+      {counting({2, 501}),
+       "tensor([[   0,    1,    2,  ...,  498,  499,  500],\n"
+       "        [ 501,  502,  503,  ...,  999, 1000, 1001]])"},
+  });
+  EXPECT_EQ(format_tensor(counting({200, 200}, kFloat32)), cat(kBigMatrix, ")"));
+}
+
+TEST(Print, FormIsChosenByTheShownElementsOnly) {
+  const Tensor x = ones({2000});
+  kernels::fill(view_as(x, {1}, {1}, 1000), 1e-9);
+  EXPECT_EQ(format_tensor(x), "tensor([1., 1., 1.,  ..., 1., 1., 1.])");
+}
+
+TEST(Print, ADeviceThatIsNotTheCpuIsNamedFirst) {
+  // Nothing is read of an empty tensor, so no GPU is needed.
+  const auto empty = [](const Shape& shape) {
+    return Tensor::make(borrow(nullptr, 0, Device(DeviceType::cuda, 1), nullptr), shape,
+                        contiguous_strides(shape), 0, kFloat64);
+  };
+  check({
+      {empty({0}), "tensor([], device='cuda:1', dtype=float64)"},
+      {empty({0, 2}), "tensor([], device='cuda:1', size=(0, 2), dtype=float64)"},
+  });
+}
+
+TEST(Print, GpuTensorsAreCopiedForPrinting) {
+  if (!cuda::is_available()) GTEST_SKIP() << cuda::unavailable_reason();
+  check({
+      {tensor({true, false}, {.device = "cuda:0"}), "tensor([ True, False], device='cuda:0')"},
+      {tensor({1.5, 2.25}, {.dtype = kFloat16, .device = "cuda:0"}),
+       "tensor([1.5000, 2.2500], device='cuda:0', dtype=float16)"},
+  });
+  const Tensor x = shaped(arange(40'000, {.dtype = kFloat32, .device = "cuda:0"}), {200, 200});
+  EXPECT_EQ(format_tensor(x), cat(kBigMatrix, ", device='cuda:0')"));
+}
+
+}  // namespace
+}  // namespace taper

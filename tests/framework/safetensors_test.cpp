@@ -1,0 +1,332 @@
+#include "framework/io/safetensors.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "framework/factories.h"
+#include "framework/kernels/copy.h"
+
+namespace taper {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SafeTensorsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / cat("taper_safetensors_", ::getpid());
+    fs::create_directories(directory_);
+    path_ = directory_ / "x.safetensors";
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  void write(const std::string& bytes) const {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  // For a file of the same length: faster.
+  void overwrite(const std::string& bytes) const {
+    std::ofstream(path_, std::ios::binary | std::ios::in) << bytes;
+  }
+  std::string bytes() const {
+    std::ostringstream out;
+    out << std::ifstream(path_, std::ios::binary).rdbuf();
+    return out.str();
+  }
+  // What load says of a file that it must refuse.
+  std::string refusal() const {
+    try {
+      (void)load_safetensors(path_);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "accepted";
+  }
+
+  fs::path directory_;
+  std::string path_;
+};
+
+std::string file_of(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
+}
+
+const Tensor& find(const SafeTensors& file, const std::string& name) {
+  for (const NamedTensor& t : file.tensors) {
+    if (t.name == name) return t.tensor;
+  }
+  throw Error("no tensor " + name);
+}
+
+// Numbers -3 .. 4 in a dtype, 2x4.
+Tensor sample(DType dtype) {
+  const Tensor x = Tensor::make({2, 4}, dtype, Device());
+  kernels::copy_into(x, view_as(arange(-3, 5), {2, 4}, {4, 1}, 0));
+  return x;
+}
+
+TEST_F(SafeTensorsTest, EveryDTypeComesBackAligned) {
+  std::vector<NamedTensor> given;
+  for (const DType t : kAllDTypes) given.push_back({cat("layer.", name_of(t)), sample(t)});
+  save_safetensors(path_, given);
+  const SafeTensors file = load_safetensors(path_);
+  ASSERT_EQ(file.tensors.size(), given.size());
+  for (const NamedTensor& t : given) {
+    const Tensor& back = find(file, t.name);
+    EXPECT_EQ(back.dtype(), t.tensor.dtype());
+    EXPECT_EQ(back.shape(), t.tensor.shape());
+    EXPECT_EQ(back.to_vector<double>(), t.tensor.to_vector<double>()) << t.name;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(back.data_ptr()) % back.element_size(), 0u) << t.name;
+  }
+}
+
+TEST_F(SafeTensorsTest, ScalarsEmptyTensorsViewsAndMetadataComeBack) {
+  const Tensor x = arange(12, {.dtype = kFloat32});
+  save_safetensors(path_,
+                   {{"scalar", tensor(2.5)},
+                    {"none", zeros({0, 3})},
+                    {"transposed", view_as(x, {4, 3}, {1, 4}, 0)},
+                    {"expanded", view_as(x, {2, 3}, {0, 1}, 5)}},
+                   {{"step", "12"}, {"note", "\"\n\xc3\xa9"}});
+  const SafeTensors file = load_safetensors(path_);
+  EXPECT_EQ(find(file, "scalar").dim(), 0);
+  EXPECT_EQ(find(file, "scalar").item<float>(), 2.5f);
+  EXPECT_EQ(find(file, "none").shape(), Shape({0, 3}));
+  EXPECT_EQ(find(file, "transposed").to_floats(),
+            (std::vector<float>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
+  EXPECT_EQ(find(file, "expanded").to_floats(), (std::vector<float>{5, 6, 7, 5, 6, 7}));
+  EXPECT_EQ(file.metadata.at("step"), "12");
+  EXPECT_EQ(file.metadata.at("note"), "\"\n\xc3\xa9");
+}
+
+TEST_F(SafeTensorsTest, NoTensorsAreAFileToo) {
+  save_safetensors(path_, {});
+  EXPECT_EQ(bytes(), file_of("{}      ", ""));
+  EXPECT_TRUE(load_safetensors(path_).tensors.empty());
+}
+
+// The text was written by version 0.8 of the Python library.
+TEST_F(SafeTensorsTest, BytesAreThoseOfThePythonLibrary) {
+  const Tensor x = tensor({1.0, 2.0});
+  save_safetensors(path_,
+                   {{"a", x},
+                    {"u8", tensor({7}, {.dtype = kUInt8})},
+                    {"i64", tensor({-1})},
+                    {"bf", tensor({1.0}, {.dtype = kBFloat16})},
+                    {"B", x}},
+                   {{"format", "pt"}});
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"i64":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+      R"("B":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},)"
+      R"("a":{"dtype":"F32","shape":[2],"data_offsets":[16,24]},)"
+      R"("bf":{"dtype":"BF16","shape":[1],"data_offsets":[24,26]},)"
+      R"("u8":{"dtype":"U8","shape":[1],"data_offsets":[26,27]}})";
+  const std::string one_two("\0\0\x80\x3f\0\0\0\x40", 8);
+  const std::string data = std::string(8, '\xff') + one_two + one_two + "\x80\x3f\x07";
+  EXPECT_EQ(bytes(), file_of(header + std::string(7 - (header.size() + 7) % 8, ' '), data));
+}
+
+TEST_F(SafeTensorsTest, ChangesInPlaceStayInMemory) {
+  save_safetensors(path_, {{"a", tensor({1.0, 2.0})}, {"b", tensor({3.0})}});
+  const std::string before = bytes();
+  const SafeTensors file = load_safetensors(path_);
+  kernels::fill(find(file, "a"), 9);
+  EXPECT_EQ(bytes(), before);
+  EXPECT_EQ(find(file, "a").to_floats(), (std::vector<float>{9, 9}));
+  EXPECT_EQ(find(file, "b").to_floats(), (std::vector<float>{3}));
+  EXPECT_NE(find(file, "a").storage(), find(file, "b").storage());
+}
+
+TEST_F(SafeTensorsTest, ATensorOutlivesTheFileAndTheOtherTensors) {
+  save_safetensors(path_, {{"a", tensor({1.0, 2.0})}, {"b", tensor({3.0})}});
+  Tensor kept = find(load_safetensors(path_), "b");
+  fs::remove(path_);
+  EXPECT_EQ(kept.item<float>(), 3.f);
+}
+
+TEST_F(SafeTensorsTest, AMappedFileCanBeSavedOver) {
+  save_safetensors(path_, {{"a", arange(50'000)}});
+  const SafeTensors file = load_safetensors(path_);
+  save_safetensors(path_, {file.tensors[0], {"b", tensor({1})}});
+  EXPECT_EQ(file.tensors[0].tensor.span<int64_t>().back(), 49'999);
+  EXPECT_EQ(find(load_safetensors(path_), "a").span<int64_t>().back(), 49'999);
+}
+
+TEST_F(SafeTensorsTest, UnalignedDataIsReadAndBoolsAreMadeZeroOrOne) {
+  write(file_of(R"({"b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]},)"
+                R"("f":{"dtype":"F32","shape":[1],"data_offsets":[3,7]}})",
+                std::string("\0\x01\xff\0\0\x80\x3f", 7)));
+  const SafeTensors file = load_safetensors(path_);
+  EXPECT_EQ(find(file, "f").item<float>(), 1.f);
+  EXPECT_EQ(find(file, "b").to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 1}));
+  EXPECT_EQ(file.tensors[0].name, "b");
+}
+
+TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
+  struct Case {
+    std::string header, expected;
+  };
+  const auto one = [](const std::string& dtype, const std::string& shape,
+                      const std::string& offsets) {
+    return cat(R"({"w":{"dtype":)", dtype, R"(,"shape":)", shape, R"(,"data_offsets":)", offsets,
+               "}}");
+  };
+  const std::string ok = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
+  const Case cases[] = {
+      {"", "empty header"},
+      {"[1]", "begin with '{', got byte 91"},
+      {" {}", "begin with '{'"},
+      {"\xef\xbb\xbf{}", "begin with '{'"},
+      {"{", "not valid JSON at byte 2"},
+      {R"({"w":)" + ok + "} x", "not valid JSON"},
+      {std::string("{}\0\0", 4), "zero byte at 2"},
+      {"{\"\xff\":" + ok + "}", "ill-formed UTF-8"},
+      {R"({"w":)" + ok + R"(,"w":)" + ok + "}", "key 'w' comes twice"},
+      {R"({"w":{"dtype":"F32","dtype":"F32"}})", "tensor 'w': key 'dtype' comes twice"},
+      {R"({"__metadata__":{"a":"1","a":"2"}})", "__metadata__: key 'a' comes twice"},
+      {R"({"__metadata__":{"a":1}})", "__metadata__: expected a string for 'a', got 1"},
+      {R"({"__metadata__":{"a":{}}})", "got an object"},
+      {R"({"__metadata__":"a"})", "expected an object as __metadata__, got 'a'"},
+      {R"({"w":3})", "description of tensor 'w', got 3"},
+      {R"({"w":[]})", "got an array"},
+      {R"({"w":{}})", "tensor 'w': has no dtype"},
+      {R"({"w":{"dtype":"F32","data_offsets":[0,8]}})", "has no shape"},
+      {R"({"w":{"dtype":"F32","shape":[2]}})", "data_offsets [begin, end], got none"},
+      {R"({"w":{"dtype":"F32","scale":1}})", "got 'scale'"},
+      {one("7", "[2]", "[0,8]"), "expected dtype I64"},
+      {one("\"F8_E4M3\"", "[8]", "[0,8]"), "BOOL, got 'F8_E4M3'"},
+      {one("\"f32\"", "[2]", "[0,8]"), "got 'f32'"},
+      {one("\"F32\"", "2", "[0,8]"), "expected shape to be a list of at most 8 sizes, got 2"},
+      {one("\"F32\"", "[2.0]", "[0,8]"), "got 2.0"},
+      {one("\"F32\"", "[-2]", "[0,8]"), "got -2"},
+      {one("\"F32\"", "[true]", "[0,8]"), "got true"},
+      {one("\"F32\"", "[null]", "[0,8]"), "got null"},
+      {one("\"F32\"", "[[2]]", "[0,8]"), "got an array"},
+      {one("\"F32\"", "[18446744073709551618]", "[0,8]"), "got 18446744073709551618"},
+      {one("\"F32\"", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), "at most 8 sizes, got a longer list"},
+      {one("\"F32\"", "[4611686018427387906]", "[0,8]"), "more bytes than can be counted"},
+      {one("\"F32\"", "[0,4294967296,4294967296]", "[0,0]"), "more bytes than can be counted"},
+      {one("\"F32\"", "[2]", "[0]"), "[begin, end], got 1 numbers"},
+      {one("\"F32\"", "[2]", "[0,8,9]"), "got a longer list"},
+      {one("\"F32\"", "[2]", "[-1,7]"), "got -1"},
+      {one("\"F32\"", "[2]", "[8,0]"), "do not lie within the 8 bytes"},
+      {one("\"F32\"", "[3]", "[0,12]"), "do not lie within the 8 bytes"},
+      {one("\"F32\"", "[1]", "[0,8]"), "tensor 'w': expected 4 bytes for shape [1] of float32"},
+      {one("\"F32\"", "[1]", "[4,8]"), "begin at 0, where the previous ends, got 4 (a hole)"},
+      {one("\"F32\"", "[1]", "[0,4]"), "expected 4 bytes of data after the header, got 8"},
+      {R"({"w":)" + ok + R"(,"v":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+       "tensor 'v': expected its data to begin at 8, where the previous ends, got 4 (an overlap)"},
+      {std::string(100'000, '[').replace(0, 1, "{\"a\":"), "got an array"},
+  };
+  for (const Case& c : cases) {
+    write(file_of(c.header, std::string(8, '\0')));
+    const std::string text = refusal();
+    EXPECT_NE(text.find(c.expected), text.npos) << c.header.substr(0, 200) << "\n  " << text;
+    EXPECT_EQ(text.rfind(path_, 0), 0u) << text;
+    EXPECT_LT(text.size(), 600u) << "names are cut";
+  }
+}
+
+TEST_F(SafeTensorsTest, ForeignFilesAreRefused) {
+  EXPECT_NE(refusal().find("No such file"), std::string::npos) << refusal();
+  write("short");
+  EXPECT_NE(refusal().find("at least 8 bytes, got 5"), std::string::npos) << refusal();
+  write(std::string(8, '\xff') + "{}");
+  EXPECT_NE(refusal().find("at most 2 bytes, got 18446744073709551615"), std::string::npos)
+      << refusal();
+  path_ = directory_;
+  EXPECT_NE(refusal().find("not a regular file"), std::string::npos) << refusal();
+}
+
+TEST_F(SafeTensorsTest, EveryTruncationAndExtensionIsRefused) {
+  save_safetensors(path_, {{"a", arange(5)}, {"b", tensor({true, false})}}, {{"k", "v"}});
+  const std::string whole = bytes();
+  for (size_t n = 0; n < whole.size(); ++n) {
+    write(whole.substr(0, n));
+    EXPECT_NE(refusal(), "accepted") << n;
+  }
+  write(whole + '\0');
+  EXPECT_NE(refusal(), "accepted");
+}
+
+TEST_F(SafeTensorsTest, RandomChangesAreRefusedOrReadWithinTheFile) {
+  save_safetensors(path_, {{"a", zeros({2, 3})}, {"b", tensor({1.0, 2.0})}}, {{"k", "v"}});
+  const std::string whole = bytes();
+  std::mt19937 random(7);
+  int accepted = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string changed = whole;
+    for (uint32_t i = 0; i <= random() % 3; ++i) {
+      changed[random() % changed.size()] =
+          random() % 2 ? char(random()) : "0123456789[]{}\","[random() % 16];
+    }
+    overwrite(changed);
+    try {
+      const SafeTensors file = load_safetensors(path_);
+      size_t nbytes = 0;
+      for (const NamedTensor& t : file.tensors) {
+        EXPECT_EQ(t.tensor.to_vector<double>().size(), size_t(t.tensor.numel()));
+        nbytes += t.tensor.nbytes();
+      }
+      EXPECT_LT(nbytes, whole.size());
+      ++accepted;
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_LT(accepted, 3900);
+}
+
+TEST_F(SafeTensorsTest, NamesThatCannotBeWrittenAreRefused) {
+  const Tensor x = tensor({1.0});
+  EXPECT_THROW(save_safetensors(path_, {{"a", x}, {"a", x}}), ValueError);
+  EXPECT_THROW(save_safetensors(path_, {{"__metadata__", x}}), ValueError);
+  EXPECT_THROW(save_safetensors(path_, {{"a", Tensor()}}), ValueError);
+  EXPECT_THROW(save_safetensors(path_, {{"\xff", x}}), ValueError);
+  EXPECT_THROW(save_safetensors(path_, {{"a", x}}, {{"k", "\xc3"}}), ValueError);
+  EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+// A limit on file size stands for a full disk.
+TEST_F(SafeTensorsTest, AFailedSaveLeavesTheOldFileAndSaysWhatItNeeds) {
+  save_safetensors(path_, {{"a", tensor({1.0})}});
+  const std::string before = bytes();
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit small{4096, old.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  std::string text = "saved";
+  try {
+    save_safetensors(path_, {{"a", zeros({4000})}});
+  } catch (const Error& e) {
+    text = e.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(text.find("cannot write"), text.npos) << text;
+  EXPECT_NE(text.find("the file needs 16072 bytes"), text.npos) << text;
+  EXPECT_EQ(bytes(), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1);
+}
+
+TEST_F(SafeTensorsTest, AMissingDirectoryIsNamed) {
+  try {
+    save_safetensors(directory_ / "none" / "x", {});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("none/x: cannot create the file: No such file"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace taper

@@ -1,0 +1,201 @@
+// The float functions of the CPU against double: errors in units of the last place over sweeps of
+// all magnitudes, and what they do at the edges.
+#include "framework/kernels/math.h"
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "framework/kernels/unary.h"
+#include "framework/kernels/unary_functors.h"
+
+namespace taper {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kMax = std::numeric_limits<float>::max();
+constexpr float kTiny = std::numeric_limits<float>::denorm_min();
+
+// The distance of y from the exact value in units of its last place.
+double ulps(float y, double exact) {
+  if (std::isnan(exact) || std::isnan(y)) return std::isnan(exact) && std::isnan(y) ? 0 : kInf;
+  const float nearest = float(exact);
+  if (y == nearest) return 0;
+  if (std::isinf(y) || std::isinf(nearest)) return kInf;
+  const int exponent = std::max(std::ilogb(exact), -126) - 23;
+  return std::abs(double(y) - exact) / std::ldexp(1.0, exponent);
+}
+
+struct Case {
+  const char* name;
+  float (*function)(float);
+  double (*exact)(double);
+  float low, high;
+  double max_ulps;
+};
+
+double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+const Case kCases[] = {
+    {"exp", math::exp, std::exp, -110, 90, 1.0},
+    {"expm1", math::expm1, std::expm1, -110, 90, 2.0},
+    {"log", math::log, std::log, 0, kMax, 1.0},
+    {"log1p", math::log1p, std::log1p, -1, kMax, 2.0},
+    {"tanh", math::tanh, std::tanh, -20, 20, 2.5},
+    {"erf", math::erf, std::erf, -10, 10, 2.0},
+    {"sigmoid", math::sigmoid<float>, exact_sigmoid, -110, 110, 2.5},
+};
+
+// Calls f with floats of every magnitude between low and high, dense where floats are dense, and
+// with equidistant ones.
+void sweep(float low, float high, const std::function<void(float)>& f) {
+  const auto in_range = [&](float x) {
+    if (x >= low && x <= high) f(x);
+  };
+  const uint32_t infinity_bits = bits_of_float(kInf);
+  for (uint32_t bits = 0; bits < infinity_bits; bits += 3001) {
+    in_range(float_of_bits(bits));
+    in_range(-float_of_bits(bits));
+  }
+  constexpr int kSteps = 500000;
+  for (int i = 0; i <= kSteps; ++i) {
+    const float x = float(low + (double(high) - low) * i / kSteps);
+    in_range(x);
+  }
+}
+
+TEST(Math, FloatFunctionsStayWithinTheirUlps) {
+  for (const Case& c : kCases) {
+    double worst = 0;
+    float at = 0;
+    sweep(c.low, c.high, [&](float x) {
+      const double error = ulps(c.function(x), c.exact(double(x)));
+      if (error > worst) {
+        worst = error;
+        at = x;
+      }
+    });
+    EXPECT_LE(worst, c.max_ulps) << c.name << " at " << at << ": " << c.function(at) << ", exactly "
+                                 << c.exact(double(at));
+    RecordProperty(std::string(c.name) + "_ulps", std::to_string(worst));
+  }
+}
+
+struct Edge {
+  const char* name;
+  float (*function)(float);
+  float x, y;
+};
+
+const Edge kEdges[] = {
+    {"exp", math::exp, kInf, kInf},
+    {"exp", math::exp, -kInf, 0},
+    {"exp", math::exp, 0, 1},
+    {"exp", math::exp, -0.0f, 1},
+    {"exp", math::exp, 88.8f, kInf},
+    {"exp", math::exp, -104.0f, 0},
+    {"exp", math::exp, kMax, kInf},
+    {"exp", math::exp, -kMax, 0},
+    {"expm1", math::expm1, kInf, kInf},
+    {"expm1", math::expm1, -kInf, -1},
+    {"expm1", math::expm1, -0.0f, -0.0f},
+    {"expm1", math::expm1, kTiny, kTiny},
+    {"log", math::log, 0, -kInf},
+    {"log", math::log, -0.0f, -kInf},
+    {"log", math::log, -1, kNan},
+    {"log", math::log, -kInf, kNan},
+    {"log", math::log, kInf, kInf},
+    {"log", math::log, 1, 0},
+    {"log", math::log, -kTiny, kNan},
+    {"log1p", math::log1p, -1, -kInf},
+    {"log1p", math::log1p, -2, kNan},
+    {"log1p", math::log1p, -kInf, kNan},
+    {"log1p", math::log1p, kInf, kInf},
+    {"log1p", math::log1p, -0.0f, -0.0f},
+    {"log1p", math::log1p, kTiny, kTiny},
+    {"tanh", math::tanh, kInf, 1},
+    {"tanh", math::tanh, -kInf, -1},
+    {"tanh", math::tanh, -0.0f, -0.0f},
+    {"tanh", math::tanh, kTiny, kTiny},
+    {"erf", math::erf, kInf, 1},
+    {"erf", math::erf, -kInf, -1},
+    {"erf", math::erf, -0.0f, -0.0f},
+    {"sigmoid", math::sigmoid, kInf, 1},
+    {"sigmoid", math::sigmoid, -kInf, 0},
+    {"sigmoid", math::sigmoid, 0, 0.5f},
+};
+
+TEST(Math, EdgesAreExact) {
+  for (const Edge& e : kEdges) {
+    const float y = e.function(e.x);
+    if (std::isnan(e.y)) {
+      EXPECT_TRUE(std::isnan(y)) << e.name << "(" << e.x << ") = " << y;
+      continue;
+    }
+    EXPECT_EQ(y, e.y) << e.name << "(" << e.x << ")";
+    EXPECT_EQ(std::signbit(y), std::signbit(e.y)) << e.name << "(" << e.x << ")";
+  }
+  for (const Case& c : kCases) EXPECT_TRUE(std::isnan(c.function(kNan))) << c.name;
+}
+
+// Whatever instructions the CPU offers, a vector loop gives the bits of the scalar formula.
+TEST(Math, VectorLoopsGiveTheBitsOfTheScalarFormula) {
+  using kernels::UnaryOp;
+  Tensor x = Tensor::make({4099}, kFloat32, Device());
+  float* xs = x.data<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) xs[i] = float(i - 2000) * 0.0137f;
+  xs[0] = kNan;
+  xs[1] = kInf;
+  xs[2] = -kInf;
+  Tensor y = Tensor::make({4099}, kFloat32, Device());
+  for (const UnaryOp op : {UnaryOp::exp, UnaryOp::expm1, UnaryOp::log, UnaryOp::log1p,
+                           UnaryOp::tanh, UnaryOp::sigmoid, UnaryOp::erf, UnaryOp::gelu,
+                           UnaryOp::gelu_tanh, UnaryOp::silu, UnaryOp::elu, UnaryOp::rsqrt}) {
+    const kernels::UnaryArgs args{1.5, 0};
+    kernels::unary_into(op, y, x, args);
+    kernels::visit(op, args, [&](auto functor) {
+      if constexpr (!decltype(functor)::kIntegers) {
+        for (int64_t i = 0; i < x.numel(); ++i) {
+          const float vector = y.data<float>()[i], scalar = functor(xs[i]);
+          if (std::isnan(vector) && std::isnan(scalar)) continue;
+          ASSERT_EQ(bits_of_float(vector), bits_of_float(scalar))
+              << kernels::name_of(op) << "(" << xs[i] << ")";
+        }
+      }
+    });
+  }
+}
+
+// Box and Muller's formula in double (or long double), by std's functions.
+template <class T>
+void expect_normals_follow_the_formula(double tolerance) {
+  using Exact = long double;
+  const Exact two_pi = 6.283185307179586476925286766559L;
+  constexpr int kSide = 400;
+  for (int i = 0; i < kSide; ++i) {
+    for (int j = 0; j < kSide; ++j) {
+      // The last of each is the largest number below 1.
+      const T largest = T(1) - std::numeric_limits<T>::epsilon() / 2;
+      const T u = i + 1 == kSide ? largest : T(i) / T(kSide), v = T(j) / T(kSide);
+      const auto z = math::normal_from_uniform(u, j + 1 == kSide ? largest : v);
+      const Exact radius = std::sqrt(-2 * std::log1p(-Exact(u)));
+      const Exact angle = two_pi * Exact(j + 1 == kSide ? largest : v);
+      ASSERT_NEAR(double(z.cosine), double(radius * std::cos(angle)), tolerance) << u << ", " << v;
+      ASSERT_NEAR(double(z.sine), double(radius * std::sin(angle)), tolerance) << u << ", " << v;
+    }
+  }
+}
+
+TEST(Math, NormalsFollowBoxAndMuller) {
+  expect_normals_follow_the_formula<float>(3e-6);
+  expect_normals_follow_the_formula<double>(4e-15);
+}
+
+}  // namespace
+}  // namespace taper

@@ -1,0 +1,176 @@
+// The architecture, read off the sources: which layer includes which, where third-party headers
+// may stand, how long a file may be.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostLines = 600;
+
+// framework <- autograd <- modules <- apps, framework <- autograd <- optim <- apps.
+const std::map<std::string, std::set<std::string>> kMayInclude = {
+    {"framework", {"framework"}},
+    {"autograd", {"framework", "autograd"}},
+    {"modules", {"framework", "autograd", "modules"}},
+    {"optim", {"framework", "autograd", "optim"}},
+    {"apps", {"framework", "autograd", "modules", "optim", "apps"}},
+};
+
+struct Include {
+  std::string file;  // path from the root
+  int line;
+  std::string header;
+};
+
+struct Source {
+  std::string path;
+  std::vector<std::string> lines;
+};
+
+bool starts_with_any(const std::string& text, const std::vector<std::string>& starts) {
+  for (const std::string& start : starts) {
+    if (text.rfind(start, 0) == 0) return true;
+  }
+  return false;
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+bool is_source(const fs::path& path) {
+  return std::set<std::string>{".h", ".cpp", ".cu", ".cuh"}.count(path.extension().string()) > 0;
+}
+
+std::vector<Source> sources() {
+  const fs::path root = TAPER_SOURCE_DIR;
+  std::vector<Source> out;
+  for (const auto& [layer, allowed] : kMayInclude) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / layer)) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      Source source{fs::relative(entry.path(), root).generic_string(), {}};
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);) source.lines.push_back(line);
+      out.push_back(std::move(source));
+    }
+  }
+  return out;
+}
+
+std::vector<Include> includes() {
+  const std::regex directive("\\s*#\\s*include\\s*[<\"]([^>\"]+)[>\"].*");
+  std::vector<Include> out;
+  for (const Source& source : sources()) {
+    for (size_t i = 0; i < source.lines.size(); ++i) {
+      std::smatch match;
+      if (!std::regex_match(source.lines[i], match, directive)) continue;
+      out.push_back({source.path, int(i) + 1, match[1]});
+    }
+  }
+  return out;
+}
+
+std::string layer_of(const std::string& path) { return path.substr(0, path.find('/')); }
+
+std::string place(const Include& include) {
+  return include.file + ":" + std::to_string(include.line) + " includes " + include.header;
+}
+
+TEST(Layers, TheSourcesAreFound) {
+  EXPECT_GT(sources().size(), 80u) << TAPER_SOURCE_DIR;
+  EXPECT_GT(includes().size(), 300u);
+}
+
+TEST(Layers, IncludesPointOneWay) {
+  for (const Include& include : includes()) {
+    const std::string to = layer_of(include.header);
+    if (!kMayInclude.count(to)) continue;
+    EXPECT_TRUE(kMayInclude.at(layer_of(include.file)).count(to)) << place(include);
+  }
+}
+
+TEST(Layers, OwnHeadersAreIncludedByTheirFullPath) {
+  const fs::path root = TAPER_SOURCE_DIR;
+  for (const Include& include : includes()) {
+    const fs::path beside = fs::path(include.file).parent_path() / include.header;
+    EXPECT_FALSE(include.header.find("..") != std::string::npos || fs::exists(root / beside))
+        << place(include) << "; write the path from the root";
+  }
+}
+
+// Where a library's headers may stand.
+struct Home {
+  const char* library;
+  std::vector<std::string> headers;  // how they begin
+  bool (*allowed)(const std::string& file);
+};
+
+bool in_apps(const std::string& file) { return starts_with_any(file, {"apps/"}); }
+bool in_apps_or_io(const std::string& file) {
+  return in_apps(file) || (starts_with_any(file, {"framework/io/"}) && ends_with(file, ".cpp"));
+}
+bool in_cuda(const std::string& file) {
+  return ends_with(file, ".cu") || ends_with(file, ".cuh") ||
+         starts_with_any(file, {"framework/cuda/"});
+}
+bool in_cpu_kernels(const std::string& file) {
+  return starts_with_any(file, {"framework/kernels/cpu/"});
+}
+
+const Home kHomes[] = {
+    {"yaml-cpp", {"yaml-cpp/"}, in_apps},
+    {"CLI11", {"CLI/"}, in_apps},
+    {"spdlog", {"spdlog/", "fmt/"}, in_apps},
+    {"zlib", {"zlib.h"}, in_apps},
+    {"nlohmann-json", {"nlohmann/"}, in_apps_or_io},
+    {"CUDA", {"cuda", "cublas", "curand", "cub/", "thrust/", "nvtx3/"}, in_cuda},
+    {"cuDNN", {"cudnn"}, in_cuda},
+    {"oneDNN", {"oneapi/", "dnnl"}, in_cpu_kernels},
+};
+
+TEST(Layers, ThirdPartyHeadersStayAtHome) {
+  for (const Include& include : includes()) {
+    for (const Home& home : kHomes) {
+      if (!starts_with_any(include.header, home.headers)) continue;
+      EXPECT_TRUE(home.allowed(include.file)) << place(include) << " of " << home.library;
+    }
+  }
+}
+
+TEST(Layers, NoPublicHeaderNeedsAThirdParty) {
+  for (const Include& include : includes()) {
+    const bool is_public = ends_with(include.file, ".h") && !in_cuda(include.file);
+    if (!is_public) continue;
+    for (const Home& home : kHomes) {
+      EXPECT_FALSE(starts_with_any(include.header, home.headers))
+          << place(include) << " of " << home.library;
+    }
+  }
+}
+
+TEST(Layers, NoFileIsLongerThanCanBeRead) {
+  for (const Source& source : sources()) {
+    EXPECT_LE(source.lines.size(), size_t(kMostLines)) << source.path;
+  }
+}
+
+TEST(Layers, HeadersBeginWithACommentAndAreIncludedOnce) {
+  for (const Source& source : sources()) {
+    if (!ends_with(source.path, ".h")) continue;
+    ASSERT_FALSE(source.lines.empty()) << source.path;
+    EXPECT_EQ(source.lines[0].rfind("//", 0), 0u) << source.path;
+    EXPECT_EQ(std::count(source.lines.begin(), source.lines.end(), "#pragma once"), 1)
+        << source.path;
+  }
+}
+
+}  // namespace

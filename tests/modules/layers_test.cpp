@@ -1,0 +1,187 @@
+// Layers: what they compute, how they start, how they print.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/nn.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "modules/activation.h"
+#include "modules/linear.h"
+#include "modules/sequential.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+TEST(Linear, StartsUniformWithinOneOverTheRootOfItsInputs) {
+  manual_seed(0);
+  const Linear layer(100, 300);
+  EXPECT_EQ(layer.weight->shape(), (Shape{300, 100}));
+  EXPECT_EQ(layer.bias->shape(), (Shape{300}));
+  double largest = 0, sum = 0, squares = 0;
+  const std::vector<double> values = values_of(*layer.weight);
+  for (const double w : values) {
+    largest = std::max(largest, std::abs(w));
+    sum += w;
+    squares += w * w;
+  }
+  const double n = double(values.size());
+  EXPECT_LE(largest, 0.1);
+  EXPECT_GT(largest, 0.0999);
+  EXPECT_NEAR(sum / n, 0, 0.002);
+  EXPECT_NEAR(squares / n, 0.1 * 0.1 / 3, 1e-4);  // the variance of U(-0.1, 0.1)
+  for (const double b : values_of(*layer.bias)) EXPECT_LE(std::abs(b), 0.1);
+}
+
+TEST(Linear, EqualSeedsGiveEqualLayersOnEveryDevice) {
+  manual_seed(42);
+  const Linear first(7, 5);
+  for (const Device device : all_devices()) {
+    manual_seed(42);
+    const Linear again(7, 5, {.device = device});
+    EXPECT_EQ(again.weight->device(), device);
+    EXPECT_TRUE(same_bits(*first.weight, *again.weight)) << to_string(device);
+    EXPECT_TRUE(same_bits(*first.bias, *again.bias)) << to_string(device);
+  }
+  manual_seed(43);
+  EXPECT_FALSE(same_bits(*first.weight, *Linear(7, 5).weight));
+}
+
+TEST(Linear, ComputesItsFormulaWithAndWithoutBias) {
+  Linear layer(3, 1);
+  layer.weight = tensor({{0.1344, -0.1416, 0.2403}});
+  layer.bias = tensor({-0.2868});
+  const Tensor y = layer(tensor({{1, 2, 3}}, {.dtype = kFloat32}));
+  EXPECT_TRUE(close(y, {1, 1}, {0.1344 - 2 * 0.1416 + 3 * 0.2403 - 0.2868}, 1e-6));
+  EXPECT_STREQ(y.grad_fn(), "AddmmBackward0");
+  Linear bare(3, 1, {.bias = false});
+  EXPECT_FALSE(bare.bias.defined());
+  EXPECT_EQ(bare.parameters().size(), 1u);
+}
+
+TEST(Linear, WrongSizesAreRefused) {
+  EXPECT_TRUE(refuses<ValueError>([] { return Linear(0, 3).num_parameters(); },
+                                  "Linear: in_features must be positive, got 0"));
+  EXPECT_TRUE(refuses<ValueError>([] { return Linear(3, -1).num_parameters(); },
+                                  "Linear: out_features must be positive, got -1"));
+  Linear layer(3, 1);
+  EXPECT_TRUE(refuses<Error>(
+      [&] {
+        return layer(ones({2, 4}));
+      },
+      "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x1)"));
+}
+
+struct Case {
+  const char* prints;
+  std::unique_ptr<Module> module;
+  Tensor (*function)(const Tensor&);
+};
+
+std::vector<Case> activations() {
+  std::vector<Case> cases;
+  const auto add = [&](const char* prints, auto module, Tensor (*function)(const Tensor&)) {
+    cases.push_back({prints, std::make_unique<decltype(module)>(std::move(module)), function});
+  };
+  add("ReLU()", ReLU(), [](const Tensor& x) { return relu(x); });
+  add("LeakyReLU(negative_slope=0.01)", LeakyReLU(), [](const Tensor& x) { return leaky_relu(x); });
+  add("LeakyReLU(negative_slope=0.2)", LeakyReLU(0.2),
+      [](const Tensor& x) { return leaky_relu(x, 0.2); });
+  add("GELU(approximate='none')", GELU(), [](const Tensor& x) { return gelu(x); });
+  add("GELU(approximate='tanh')", GELU("tanh"), [](const Tensor& x) { return gelu(x, true); });
+  add("SiLU()", SiLU(), [](const Tensor& x) { return silu(x); });
+  add("Tanh()", Tanh(), [](const Tensor& x) { return tanh(x); });
+  add("Sigmoid()", Sigmoid(), [](const Tensor& x) { return sigmoid(x); });
+  add("Softmax(dim=1)", Softmax(1), [](const Tensor& x) { return softmax(x, 1); });
+  add("Flatten(start_dim=1, end_dim=-1)", Flatten(), [](const Tensor& x) { return x.flatten(1); });
+  add("Identity()", Identity(), [](const Tensor& x) { return x; });
+  return cases;
+}
+
+TEST(Activations, AreTheirFunctionsAndPrintAsInPyTorch) {
+  for (const Device device : all_devices()) {
+    Generator generator(5);
+    const Tensor x = randn({2, 3, 4}, {.device = device}, &generator);
+    for (const Case& c : activations()) {
+      EXPECT_EQ(to_string(*c.module), c.prints);
+      EXPECT_TRUE(same_bits((*c.module)(x), c.function(x))) << c.prints;
+      EXPECT_TRUE(c.module->parameters().empty());
+    }
+  }
+}
+
+TEST(Activations, WrongSettingsAreRefused) {
+  EXPECT_TRUE(refuses<ValueError>([] { return GELU("erf").type_name(); },
+                                  "approximate argument must be either none or tanh"));
+  EXPECT_TRUE(refuses<ValueError>([] { return Dropout(-0.1).type_name(); },
+                                  "dropout probability has to be between 0 and 1, but got -0.1"));
+  EXPECT_TRUE(refuses<ValueError>([] { return Dropout(std::nan("")).type_name(); },
+                                  "dropout probability has to be between 0 and 1, but got nan"));
+}
+
+TEST(Dropout, ScalesWhatItKeepsAndIsSeeded) {
+  for (const Device device : all_devices()) {
+    Dropout layer(0.25);
+    const Tensor x = ones({10'000}, {.device = device});
+    manual_seed(3);
+    const Tensor y = layer(x);
+    const Tensor other = layer(x);
+    manual_seed(3);
+    EXPECT_TRUE(same_bits(layer(x), y));
+    EXPECT_FALSE(same_bits(other, y));
+    double kept = 0;
+    for (const double v : values_of(y)) {
+      EXPECT_TRUE(v == 0 || std::abs(v - 1 / 0.75) < 1e-6);
+      kept += v != 0;
+    }
+    EXPECT_NEAR(kept / 10'000, 0.75, 0.02);
+  }
+}
+
+TEST(Dropout, WithProbabilityOneDropsEverything) {
+  Dropout layer(1);
+  EXPECT_TRUE(close(layer(ones({5})), zeros({5}), 0));
+}
+
+TEST(Sequential, NamesItsChildrenByNumberAndPrintsAsInPyTorch) {
+  Sequential net(Linear(784, 512), ReLU(), Dropout(0.5));
+  EXPECT_EQ(to_string(net),
+            "Sequential(\n"
+            "  (0): Linear(in_features=784, out_features=512, bias=True)\n"
+            "  (1): ReLU()\n"
+            "  (2): Dropout(p=0.5, inplace=False)\n"
+            ")");
+  std::vector<std::string> names;
+  for (const NamedTensor& p : net.named_parameters()) names.push_back(p.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"0.weight", "0.bias"}));
+  EXPECT_EQ(net.size(), 3u);
+}
+
+TEST(Sequential, PrintsItsChildrenIndented) {
+  Sequential inner(Linear(2, 2, {.bias = false}));
+  Sequential net(std::move(inner), Tanh());
+  EXPECT_EQ(to_string(net),
+            "Sequential(\n"
+            "  (0): Sequential(\n"
+            "    (0): Linear(in_features=2, out_features=2, bias=False)\n"
+            "  )\n"
+            "  (1): Tanh()\n"
+            ")");
+  EXPECT_EQ(net.named_parameters()[0].name, "0.0.weight");
+}
+
+TEST(Sequential, CallsItsChildrenInOrder) {
+  manual_seed(1);
+  Sequential net(Linear(3, 4), Tanh(), Linear(4, 2));
+  const Tensor x = ones({5, 3});
+  EXPECT_TRUE(same_bits(net(x), net[2](tanh(net[0](x)))));
+  EXPECT_EQ(to_string(Sequential()), "Sequential()");
+  net.add(std::make_unique<Softmax>(1));
+  EXPECT_EQ(net.size(), 4u);
+  EXPECT_TRUE(close(net(x).sum({1}), ones({5}), 1e-6));
+}
+
+}  // namespace
+}  // namespace taper::test

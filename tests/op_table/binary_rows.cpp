@@ -1,0 +1,184 @@
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/binary.h"
+#include "tests/op_table/op_table.h"
+
+namespace taper::test {
+namespace {
+
+using Call = Tensor (*)(const Tensor&, const Tensor&);
+
+// Equal and broadcast shapes on either side; 0-dim, empty and odd sizes.
+const std::vector<std::vector<Shape>> kPairs = {{{}, {}},
+                                                {{3}, {3}},
+                                                {{2, 3}, {3}},
+                                                {{2, 3, 4}, {3, 1}},
+                                                {{2, 1, 4}, {3, 1}},
+                                                {{1}, {4, 3}},
+                                                {{}, {5}},
+                                                {{5}, {}},
+                                                {{0}, {1}},
+                                                {{2, 0, 3}, {1, 3}},
+                                                {{17}, {17}},
+                                                {{1025}, {1025}},
+                                                {{1025}, {1}},
+                                                {{2, 1, 3, 1, 2}, {2, 3, 2, 2}}};
+
+Refusal broadcast_refusal(Call f) {
+  return {"shapes",
+          [f](Device d) {
+            return f(empty({2, 3}, {.device = d}), empty({2, 4}, {.device = d}));
+          },
+          "The size of tensor a (3) must match the size of tensor b (4) at non-singleton "
+          "dimension 1"};
+}
+
+Row row(const std::string& name, Call f, std::function<double(double, double)> reference,
+        std::vector<DType> dtypes) {
+  return {.name = name,
+          .f = [f](const Tensors& x) { return f(x[0], x[1]); },
+          .reference = of_pairs(std::move(reference)),
+          .samples = kPairs,
+          .dtypes = std::move(dtypes),
+          .specials = true,
+          .refusals = {broadcast_refusal(f)}};
+}
+
+// Bool results; values on a coarse grid, so that equals are met.
+Row predicate(const std::string& name, Call f, std::function<double(double, double)> reference) {
+  Row r = row(name, f, std::move(reference), everything());
+  r.domains = {{-2, 2, 1}};
+  r.gives = Gives::boolean;
+  r.derivative = Derivative::none;
+  return r;
+}
+
+double larger(double a, double b) { return a > b || std::isnan(a) ? a : b; }
+double smaller(double a, double b) { return a < b || std::isnan(a) ? a : b; }
+double python_mod(double a, double b) {
+  const double r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+Tensor plain_add(const Tensor& a, const Tensor& b) { return add(a, b); }
+Tensor plain_sub(const Tensor& a, const Tensor& b) { return sub(a, b); }
+Tensor scaled_add(const Tensor& a, const Tensor& b) { return add(a, b, -3); }
+Tensor scaled_sub(const Tensor& a, const Tensor& b) { return sub(a, b, 2); }
+
+std::vector<Row> sums() {
+  Row with_alpha = row(
+      "add", scaled_add, [](double a, double b) { return a - 3 * b; }, numbers());
+  Row less_alpha = row(
+      "sub", scaled_sub, [](double a, double b) { return a - 2 * b; }, floating());
+  with_alpha.variant = "alpha";
+  with_alpha.dtypes = {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32};
+  less_alpha.variant = "alpha";
+  Row minus = row("sub", plain_sub, [](double a, double b) { return a - b; },
+                  {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32, kInt16, kInt8});
+  minus.refusals.push_back(
+      {"bool",
+       [](Device d) {
+         return sub(ones({2}, {.dtype = kBool, .device = d}),
+                    ones({2}, {.dtype = kBool, .device = d}));
+       },
+       "Subtraction, the `-` operator, with two bool tensors is not supported."});
+  return {row(
+              "add", plain_add, [](double a, double b) { return a + b; }, everything()),
+          with_alpha, minus, less_alpha};
+}
+
+// Divisors keep away from 0.
+std::vector<Row> quotients() {
+  Row product = row(
+      "mul", mul, [](double a, double b) { return a * b; }, everything());
+  Row quotient = row(
+      "div", div, [](double a, double b) { return a / b; }, everything());
+  quotient.domains = {{-3, 3}, {0.6, 3}};
+  quotient.gives = Gives::floating;
+  Row whole = row(
+      "floor_divide", floor_divide, [](double a, double b) { return std::floor(a / b); },
+      numbers());
+  whole.domains = {{-9, 9}, {0.6, 3}};
+  whole.derivative = Derivative::none;
+  whole.specials = false;
+  Row rest = row("remainder", remainder, python_mod, numbers());
+  rest.domains = {{-9, 9}, {0.6, 3}};
+  rest.specials = false;
+  rest.tolerance.gradient = 8;
+  Row power = row(
+      "pow", pow, [](double a, double b) { return std::pow(a, b); }, numbers());
+  power.domains = {{0.6, 2.4}, {-2, 3}};
+  power.dtypes = floating();
+  power.tolerance.float32 = 4e-6;
+  Row whole_power = power;
+  whole_power.variant = "integers";
+  whole_power.domains = {{-3, 3, 1}, {0, 3, 1}};
+  whole_power.dtypes = {kInt64, kInt32};
+  whole_power.derivative = Derivative::none;
+  whole_power.specials = false;
+  return {product, quotient, whole, rest, power, whole_power};
+}
+
+std::vector<Row> predicates() {
+  return {
+      predicate("eq", eq, [](double a, double b) { return a == b; }),
+      predicate("ne", ne, [](double a, double b) { return a != b; }),
+      predicate("lt", lt, [](double a, double b) { return a < b; }),
+      predicate("le", le, [](double a, double b) { return a <= b; }),
+      predicate("gt", gt, [](double a, double b) { return a > b; }),
+      predicate("ge", ge, [](double a, double b) { return a >= b; }),
+      predicate("logical_and", logical_and, [](double a, double b) { return a != 0 && b != 0; }),
+      predicate("logical_or", logical_or, [](double a, double b) { return a != 0 || b != 0; }),
+      predicate("logical_xor", logical_xor,
+                [](double a, double b) { return (a != 0) != (b != 0); }),
+  };
+}
+
+std::vector<Row> selections() {
+  Row most = row("maximum", maximum, larger, numbers());
+  Row least = row("minimum", minimum, smaller, numbers());
+  Row mask = row(
+      "masked", masked, [](double a, double b) { return b != 0 ? a : 0; }, numbers());
+  mask.domains = {{-2, 2}, {0, 1, 1, kBool}};
+  mask.specials = false;
+  Row summed{.name = "sum_to",
+             .f = [](const Tensors& x) { return sum_to(x[0], x[1].shape()); },
+             .reference =
+                 [](const std::vector<Array>& x) {
+                   Array y{x[1].shape, std::vector<double>(x[1].v.size())};
+                   const Shape& full = x[0].shape;
+                   for (size_t i = 0; i < x[0].v.size(); ++i) {
+                     const Shape at = index_of(full, int64_t(i));
+                     Shape to = y.shape;
+                     for (int d = 0; d < to.size(); ++d) {
+                       to[d] = to[d] == 1 ? 0 : at[full.size() - to.size() + d];
+                     }
+                     y.v[size_t(flat_index(y.shape, to))] += x[0].v[i];
+                   }
+                   return y;
+                 },
+             .samples = {{{2, 3, 4}, {3, 1}},
+                         {{2, 3, 4}, {2, 3, 4}},
+                         {{2, 3}, {}},
+                         {{3, 5, 1}, {1, 5, 1}},
+                         {{0, 3}, {1, 3}},
+                         {{1, 1, 3}, {3}},
+                         {{7, 1025}, {1025}}},
+             .domains = {Domain(), {0, 1, 1, kBool}},
+             .dtypes = floating(),
+             .tolerance = {.float32 = 1e-5, .float16 = 4e-3, .bfloat16 = 3e-2}};
+  return {most, least, mask, summed};
+}
+
+}  // namespace
+
+std::vector<Row> binary_rows() {
+  std::vector<Row> rows;
+  for (const auto& part : {sums(), quotients(), predicates(), selections()}) {
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  return rows;
+}
+
+}  // namespace taper::test

@@ -1,0 +1,423 @@
+// Every check for every row of the op table, on every device.
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "autograd/engine.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "framework/cuda.h"
+#include "framework/factories.h"
+#include "tests/op_table/op_table.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+// Enough for every row's interesting shapes; differences cost two calls an element.
+constexpr int64_t kMostForDifferences = 130;
+constexpr int64_t kMostForSecond = 40;
+
+template <class F>
+void for_each_row(F f) {
+  for (const Row& row : all_rows()) {
+    SCOPED_TRACE(row.title());
+    try {
+      f(row);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+std::string shapes_of(const Tensors& x) {
+  std::string out;
+  for (const Tensor& t : x) out += cat(out.empty() ? "" : " and ", t.shape(), " ", t.dtype());
+  return out;
+}
+
+std::vector<Array> arrays_of(const Tensors& x) {
+  std::vector<Array> out;
+  for (const Tensor& t : x) out.push_back(array_of(t));
+  return out;
+}
+
+DType dtype_given(Gives gives, DType t) {
+  switch (gives) {
+    case Gives::boolean:
+      return kBool;
+    case Gives::int64:
+      return kInt64;
+    case Gives::float64:
+      return kFloat64;
+    case Gives::wide:
+      return is_floating_point(t) ? t : kInt64;
+    case Gives::floating:
+      return is_floating_point(t) ? t : kFloat32;
+    default:
+      return t;
+  }
+}
+
+// What the reference gives, as the dtype can hold it.
+std::vector<double> held_by(DType t, std::vector<double> values) {
+  for (double& v : values) {
+    if (t == kBool) v = v != 0;
+    if (t == kUInt8) v = uint8_t(int64_t(v));
+    if (t == kFloat32) v = float(v);
+  }
+  return values;
+}
+
+testing::AssertionResult matches(const Row& row, const Tensors& x, DType dtype) {
+  const Array want = row.reference(arrays_of(x));
+  const Tensor y = row.f(x);
+  const DType gives = dtype_given(row.gives, dtype);
+  if (y.dtype() != gives) {
+    return testing::AssertionFailure()
+           << "gives " << name_of(y.dtype()) << ", expected " << name_of(gives);
+  }
+  return close(y, want.shape, held_by(gives, want.v), row.tolerance.of(gives));
+}
+
+bool differentiable(const Row& row) { return row.derivative != Derivative::none; }
+
+// The arguments that have gradients, as leaves.
+Tensors leaves_of(const Row& row, const Tensors& x) {
+  Tensors leaves;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!row.domain(i).dtype) leaves.push_back(x[i].requires_grad_());
+  }
+  return leaves;
+}
+
+int64_t numel_of(const Tensors& x) {
+  int64_t n = 0;
+  for (const Tensor& t : x) n += t.numel();
+  return n;
+}
+
+// A fixed direction for the gradient of a result; its values fit every dtype.
+Tensor direction(const Tensor& y) {
+  return filled(y.shape(), {-1, 1, 1.0 / 16}, 99, y.dtype(), y.device());
+}
+
+Tensors gradients(const Row& row, const Tensors& x) {
+  const Tensors leaves = leaves_of(row, x);
+  const Tensor y = row.f(x);
+  return grad({y}, leaves, {direction(y)}, false, false, true);
+}
+
+// row.f as a function of its differentiable arguments alone.
+Function of_leaves(const Row& row, const Tensors& x) {
+  return [&row, x](const Tensors& leaves) {
+    Tensors all = x;
+    size_t next = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!row.domain(i).dtype) all[i] = leaves[next++];
+    }
+    return row.f(all);
+  };
+}
+
+// --- layouts ---
+// Copies of x that hold the same values in other strides.
+Tensor transposed_layout(const Tensor& x) {
+  Shape order;
+  for (int d = x.dim() - 1; d >= 0; --d) order.push_back(d);
+  return permute(permute(x, order).clone().contiguous(), order).detach();
+}
+
+// Every second element of a longer memory, from the second on.
+Tensor strided_layout(const Tensor& x) {
+  const Tensor spacious = zeros({2 * x.numel() + 1}, {.dtype = x.dtype(), .device = x.device()});
+  Shape strides = contiguous_strides(x.shape());
+  for (int64_t& s : strides) s *= 2;
+  const Tensor y = view_as(spacious, x.shape(), strides, 1);
+  return y.copy_(x);
+}
+
+// Its first dimension repeats one slice without a copy: other values, but the same for reference
+// and operator.
+Tensor expanded_layout(const Tensor& x) {
+  if (x.dim() == 0 || x.size(0) < 2) return x;
+  return expand(narrow(x, 0, 0, 1), x.shape()).detach();
+}
+
+struct Layout {
+  const char* name;
+  Tensor (*of)(const Tensor&);
+};
+const Layout kLayouts[] = {
+    {"transposed", transposed_layout}, {"strided", strided_layout}, {"expanded", expanded_layout}};
+
+Tensors laid_out(const Layout& layout, const Tensors& x) {
+  Tensors out;
+  for (const Tensor& t : x) out.push_back(layout.of(t));
+  return out;
+}
+
+// --- the checks ---
+
+std::set<std::string> declared_ops() {
+  std::set<std::string> names;
+  for (const char* family : {"unary", "binary", "reduce", "matmul", "nn", "shape"}) {
+    std::ifstream file(std::string(TAPER_SOURCE_DIR "/autograd/ops/") + family + ".h");
+    EXPECT_TRUE(file) << family;
+    const std::regex declaration("^(?:inline )?Tensor ([a-z][a-z0-9_]*)\\(.*");
+    for (std::string line; std::getline(file, line);) {
+      std::smatch match;
+      if (!std::regex_match(line, match, declaration)) continue;
+      if (match[1].str().rfind("operator", 0) != 0) names.insert(match[1]);
+    }
+  }
+  return names;
+}
+
+TEST(OpTable, EveryPublicOperatorHasARow) {
+  std::set<std::string> rows;
+  for (const Row& row : all_rows()) rows.insert(row.name);
+  for (const std::string& name : declared_ops()) {
+    EXPECT_TRUE(rows.count(name)) << name << " has no row in tests/op_table";
+  }
+  for (const std::string& name : rows) {
+    EXPECT_TRUE(declared_ops().count(name)) << name << " is not declared in autograd/ops";
+  }
+}
+
+TEST(OpTable, ValuesMatchTheReferenceInEveryDtype) {
+  for_each_row([](const Row& row) {
+    for (const Device device : all_devices()) {
+      for (const DType dtype : row.dtypes) {
+        for (size_t s = 0; s < row.samples.size(); ++s) {
+          const Tensors x = arguments(row, s, dtype, device);
+          EXPECT_TRUE(matches(row, x, dtype)) << shapes_of(x) << " on " << to_string(device);
+        }
+      }
+    }
+  });
+}
+
+TEST(OpTable, SpecialValuesFollowTheReference) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> specials = {0.0, -0.0, 1, -1, inf, -inf, NAN, 1e4, -1e4, 1e-30};
+  const int64_t n = int64_t(specials.size());
+  for_each_row([&](const Row& row) {
+    if (!row.specials) return;
+    for (const Device device : all_devices()) {
+      for (const DType dtype : {kFloat32, kFloat64}) {
+        const Tensor x = tensor_of(specials.data(), {n}, {.dtype = dtype, .device = device});
+        const bool pairs = row.samples[0].size() == 2;
+        const Tensors arguments = pairs ? Tensors{x.view({n, 1}), x} : Tensors{x};
+        EXPECT_TRUE(matches(row, arguments, dtype)) << name_of(dtype) << " " << to_string(device);
+      }
+    }
+  });
+}
+
+TEST(OpTable, LayoutsDoNotChangeValues) {
+  for_each_row([](const Row& row) {
+    for (const Device device : all_devices()) {
+      for (const Layout& layout : kLayouts) {
+        for (size_t s = 0; s < row.samples.size(); ++s) {
+          const Tensors x = laid_out(layout, arguments(row, s, kFloat32, device));
+          EXPECT_TRUE(matches(row, x, kFloat32))
+              << layout.name << " " << shapes_of(x) << " on " << to_string(device);
+        }
+      }
+    }
+  });
+}
+
+TEST(OpTable, LayoutsDoNotChangeGradients) {
+  for_each_row([](const Row& row) {
+    if (!differentiable(row)) return;
+    for (const Device device : all_devices()) {
+      for (const Layout& layout : kLayouts) {
+        for (size_t s = 0; s < row.samples.size(); ++s) {
+          const Tensors x = laid_out(layout, arguments(row, s, kFloat64, device));
+          Tensors dense;
+          for (const Tensor& t : x) dense.push_back(t.clone().contiguous().detach());
+          const Tensors got = gradients(row, x), want = gradients(row, dense);
+          for (size_t i = 0; i < got.size(); ++i) {
+            EXPECT_TRUE(close(got[i], want[i], 1e-11))
+                << layout.name << ", gradient " << i << " of " << shapes_of(x) << " on "
+                << to_string(device);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(OpTable, OperatorsLeaveTheirArgumentsAlone) {
+  for_each_row([](const Row& row) {
+    for (const Device device : all_devices()) {
+      const Tensors x = arguments(row, row.samples.size() - 1, kFloat32, device);
+      const std::vector<Array> before = arrays_of(x);
+      (void)row.f(x);
+      for (size_t i = 0; i < x.size(); ++i) {
+        EXPECT_EQ(x[i].version(), 0u);
+        EXPECT_TRUE(close(x[i], before[i].shape, before[i].v, 0));
+      }
+    }
+  });
+}
+
+TEST(OpTable, GradientsMatchDifferences) {
+  for_each_row([](const Row& row) {
+    if (!differentiable(row)) return;
+    for (const Device device : all_devices()) {
+      for (size_t s = 0; s < row.samples.size(); ++s) {
+        const Tensors x = arguments(row, s, kFloat64, device);
+        if (numel_of(x) > kMostForDifferences) continue;
+        EXPECT_NO_THROW(gradcheck(of_leaves(row, x), leaves_of(row, x)))
+            << shapes_of(x) << " on " << to_string(device);
+      }
+    }
+  });
+}
+
+TEST(OpTable, GradientsOfLowerPrecisionFollowDouble) {
+  for_each_row([](const Row& row) {
+    if (!differentiable(row)) return;
+    for (const Device device : all_devices()) {
+      for (const DType dtype : {kFloat32, kFloat16, kBFloat16}) {
+        for (size_t s = 0; s < row.samples.size(); ++s) {
+          const Tensors x = arguments(row, s, dtype, device);
+          Tensors wide;
+          for (const Tensor& t : x) wide.push_back(t.is_floating_point() ? t.to(kFloat64) : t);
+          const Tensors got = gradients(row, x), want = gradients(row, wide);
+          for (size_t i = 0; i < got.size(); ++i) {
+            if (!got[i].defined() && !want[i].defined()) continue;
+            EXPECT_EQ(got[i].dtype(), dtype);
+            EXPECT_TRUE(close(got[i], want[i], row.tolerance.gradient * row.tolerance.of(dtype)))
+                << "gradient " << i << " of " << shapes_of(x) << " on " << to_string(device);
+          }
+        }
+      }
+    }
+  });
+}
+
+// A number that depends on y in more than a linear way.
+Tensor curved(const Tensor& y) { return sum((y * y + y) * direction(y)); }
+
+// The gradient of a curved function of the result, itself as a function of the arguments.
+Function gradient_of(const Row& row, const Tensors& x, size_t input) {
+  return [f = of_leaves(row, x), input](const Tensors& given) {
+    const GradMode mode(true);
+    Tensors leaves;
+    for (const Tensor& t : given) {
+      leaves.push_back(t.requires_grad() ? t : t.detach().requires_grad_());
+    }
+    const Tensor dx = grad({curved(f(leaves))}, {leaves[input]}, {}, true, true)[0];
+    // Keeps the result on the tape where the gradient does not depend on the arguments.
+    return dx + sum(leaves[0] * 0);
+  };
+}
+
+TEST(OpTable, SecondDerivativesMatchDifferencesOrAreRefused) {
+  for_each_row([](const Row& row) {
+    if (!differentiable(row)) return;
+    for (const Device device : all_devices()) {
+      for (size_t s = 0; s < row.samples.size(); ++s) {
+        const Tensors x = arguments(row, s, kFloat64, device);
+        const Tensors leaves = leaves_of(row, x);
+        if (numel_of(x) > kMostForSecond || row.f(x).numel() == 0) continue;
+        for (size_t i = 0; i < leaves.size(); ++i) {
+          const Function f = gradient_of(row, x, i);
+          if (row.derivative == Derivative::first) {
+            EXPECT_THROW((void)f(leaves), NotImplementedError) << shapes_of(x);
+          } else {
+            const Tensors first = grad({curved(row.f(x))}, leaves, {}, false, false, true);
+            EXPECT_TRUE(close(f(leaves), first[i], 1e-12)) << "with and without create_graph";
+            EXPECT_NO_THROW(gradcheck(f, leaves, 1e-6, 1e-4))
+                << "gradient " << i << " of " << shapes_of(x) << " on " << to_string(device);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(OpTable, OnlyWhatHasADerivativeIsRecorded) {
+  for_each_row([](const Row& row) {
+    for (const Device device : all_devices()) {
+      const Tensors x = arguments(row, 0, kFloat32, device);
+      (void)leaves_of(row, x);
+      const bool known_by_row = row.derivative == Derivative::none;
+      const Tensor y = row.f(x);
+      if (!known_by_row) {
+        EXPECT_NE(y.grad_fn(), nullptr);
+      } else if (row.variant.empty()) {
+        EXPECT_EQ(y.grad_fn(), nullptr);
+      }
+      const NoGradGuard no_grad;
+      const Tensor silent = row.f(x);
+      EXPECT_FALSE(silent.grad_fn()) << silent.grad_fn();
+    }
+  });
+}
+
+TEST(OpTable, CudaEqualsTheCpu) {
+  if (skip_without_cuda()) return;
+  const Device gpu(DeviceType::cuda, 0);
+  for_each_row([&](const Row& row) {
+    for (const DType dtype : row.dtypes) {
+      if (!is_floating_point(dtype) && row.derivative != Derivative::none) continue;
+      for (size_t s = 0; s < row.samples.size(); ++s) {
+        const Tensors here = arguments(row, s, dtype, Device());
+        const Tensors there = arguments(row, s, dtype, gpu);
+        const double tolerance = row.tolerance.of(dtype_given(row.gives, dtype));
+        const Tensor y = row.f(there);
+        EXPECT_EQ(y.device(), gpu);
+        EXPECT_TRUE(close(y, row.f(here), 2 * tolerance)) << shapes_of(here);
+        if (!differentiable(row)) continue;
+        const Tensors got = gradients(row, there), want = gradients(row, here);
+        for (size_t i = 0; i < got.size(); ++i) {
+          EXPECT_TRUE(close(got[i], want[i], 2 * row.tolerance.gradient * tolerance))
+              << "gradient " << i << " of " << shapes_of(here);
+        }
+      }
+    }
+  });
+}
+
+TEST(OpTable, OperandsOnTwoDevicesAreRefused) {
+  if (skip_without_cuda()) return;
+  const Device gpu(DeviceType::cuda, 0);
+  for_each_row([&](const Row& row) {
+    for (size_t s = 0; s < row.samples.size(); ++s) {
+      Tensors x = arguments(row, s, kFloat32, gpu);
+      // A 0-dim CPU tensor may meet CUDA tensors; sum_to reads only the shape of its second.
+      if (x.size() < 2 || x[1].dim() == 0 || row.name == "sum_to") continue;
+      x[1] = x[1].cpu();
+      EXPECT_TRUE(refuses<Error>([&] { return row.f(x); },
+                                 "Expected all tensors to be on the same device, but "))
+          << shapes_of(x);
+    }
+  });
+}
+
+TEST(OpTable, WrongArgumentsAreRefusedInPyTorchsWords) {
+  for_each_row([](const Row& row) {
+    for (const Device device : all_devices()) {
+      for (const Refusal& refusal : row.refusals) {
+        const bool late = device.is_cuda() && !refusal.text_on_cuda.empty();
+        EXPECT_TRUE(refuses<Error>([&] { return refusal.call(device); },
+                                   late ? refusal.text_on_cuda : refusal.text))
+            << refusal.what << " on " << to_string(device);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace taper::test

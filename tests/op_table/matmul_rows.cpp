@@ -1,0 +1,143 @@
+#include "autograd/ops/matmul.h"
+#include "framework/factories.h"
+#include "tests/op_table/op_table.h"
+
+namespace taper::test {
+namespace {
+
+// Products of up to 1025 terms of size 1.
+const Tolerance kProducts{.float64 = 1e-11, .float32 = 3e-5, .float16 = 1e-2, .bfloat16 = 6e-2};
+
+Array plus(const Array& a, const Array& b) {
+  return of_pairs([](double x, double y) { return x + y; })({a, b});
+}
+
+Array turned(const Array& x) {
+  return gathered(x, {x.shape[1], x.shape[0]}, [](const Shape& at) { return Shape{at[1], at[0]}; });
+}
+
+Row row(const std::string& name, Function f, std::vector<std::vector<Shape>> samples) {
+  return {.name = name,
+          .f = std::move(f),
+          .reference = [](const std::vector<Array>& x) { return matrix_product(x[0], x[1]); },
+          .samples = std::move(samples),
+          .domains = {{-1, 1}},
+          .dtypes = floating(),
+          .tolerance = kProducts};
+}
+
+std::function<Tensor(Device)> call(Tensor (*f)(const Tensor&, const Tensor&), Shape a, Shape b,
+                                   DType second = kFloat32) {
+  return
+      [=](Device d) { return f(ones(a, {.device = d}), ones(b, {.dtype = second, .device = d})); };
+}
+
+std::vector<Row> products() {
+  Row matrices = row("mm", [](const Tensors& x) { return mm(x[0], x[1]); },
+                     {{{2, 3}, {3, 4}},
+                      {{1, 1}, {1, 1}},
+                      {{17, 5}, {5, 3}},
+                      {{3, 1025}, {1025, 2}},
+                      {{1, 7}, {7, 1}},
+                      {{0, 3}, {3, 2}},
+                      {{2, 0}, {0, 3}}});
+  matrices.refusals = {{"shapes", call(mm, {2, 3}, {4, 5}),
+                        "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"},
+                       {"dtypes", call(mm, {2, 3}, {3, 5}, kFloat64),
+                        "expected m1 and m2 to have the same dtype, but got: float != double"},
+                       {"rank", call(mm, {2, 2, 2}, {2, 2}), "self must be a matrix"},
+                       {"rank of the second", call(mm, {2, 2}, {2}), "mat2 must be a matrix"}};
+  Row batches = row("bmm", [](const Tensors& x) { return bmm(x[0], x[1]); },
+                    {{{2, 3, 4}, {2, 4, 5}},
+                     {{1, 1, 1}, {1, 1, 1}},
+                     {{3, 1, 17}, {3, 17, 1}},
+                     {{0, 2, 3}, {0, 3, 2}},
+                     {{2, 3, 0}, {2, 0, 2}}});
+  batches.refusals = {
+      {"rank", call(bmm, {2, 2}, {2, 2, 2}), "batch1 must be a 3D tensor"},
+      {"rank of the second", call(bmm, {2, 2, 2}, {2, 2}), "batch2 must be a 3D tensor"},
+      {"batch", call(bmm, {2, 3, 4}, {3, 4, 5}),
+       "Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: [3, 4]."}};
+  Row any_rank = row("matmul", [](const Tensors& x) { return matmul(x[0], x[1]); },
+                     {{{3}, {3}},
+                      {{3}, {3, 2}},
+                      {{2, 3}, {3}},
+                      {{2, 3}, {3, 4}},
+                      {{2, 3, 4}, {4}},
+                      {{2, 3, 4}, {4, 2}},
+                      {{3}, {2, 3, 4}},
+                      {{2, 3}, {4, 3, 2}},
+                      {{2, 2, 3}, {2, 3, 2}},
+                      {{1, 2, 3}, {4, 3, 2}},
+                      {{2, 1, 2, 3}, {3, 3, 2}},
+                      {{0, 2, 3}, {3, 2}},
+                      {{2, 17}, {17, 3}}});
+  any_rank.refusals = {{"0-dim", call(matmul, {}, {3}),
+                        "both arguments to matmul need to be at least 1D, but they are 0D and 1D"},
+                       {"shapes", call(matmul, {2, 3}, {4, 5}),
+                        "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"}};
+  return {matrices, batches, any_rank};
+}
+
+std::vector<Row> affine_maps() {
+  Row with_bias = row("addmm", [](const Tensors& x) { return addmm(x[0], x[1], x[2]); },
+                      {{{4}, {2, 3}, {3, 4}},
+                       {{2, 4}, {2, 3}, {3, 4}},
+                       {{}, {1, 1}, {1, 1}},
+                       {{3}, {17, 5}, {5, 3}}});
+  with_bias.reference = [](const std::vector<Array>& x) {
+    return plus(matrix_product(x[1], x[2]), x[0]);
+  };
+  with_bias.refusals = {{"rank",
+                         [](Device d) {
+                           return addmm(ones({2}, {.device = d}), ones({2}, {.device = d}),
+                                        ones({2, 2}, {.device = d}));
+                         },
+                         "mat1 must be a matrix"}};
+
+  const std::vector<std::vector<Shape>> inputs = {
+      {{2, 3}, {4, 3}, {4}},       {{3}, {2, 3}, {2}},         {{2, 3, 5}, {4, 5}, {4}},
+      {{1, 1}, {1, 1}, {1}},       {{17, 33}, {3, 33}, {3}},   {{0, 3}, {2, 3}, {2}},
+      {{3, 1025}, {5, 1025}, {5}}, {{2, 2, 2, 3}, {1, 3}, {1}}};
+  Row full = row(
+      "linear", [](const Tensors& x) { return linear(x[0], x[1], x[2]); }, inputs);
+  full.reference = [](const std::vector<Array>& x) {
+    return plus(matrix_product(x[0], turned(x[1])), x[2]);
+  };
+  full.refusals = {
+      {"shapes",
+       [](Device d) {
+         return linear(ones({2, 4}, {.device = d}), ones({1, 3}, {.device = d}),
+                       ones({1}, {.device = d}));
+       },
+       "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x1)"},
+      {"dtypes",
+       [](Device d) {
+         return linear(ones({2, 3}, {.device = d}), ones({1, 3}, {.dtype = kFloat64, .device = d}));
+       },
+       "expected m1 and m2 to have the same dtype, but got: float != double"},
+      {"bias",
+       [](Device d) {
+         return linear(ones({2, 3}, {.device = d}), ones({4, 3}, {.device = d}),
+                       ones({1}, {.device = d}));
+       },
+       "addmm: bias must be a float32 tensor of shape [4], got float32 [1]"}};
+  Row bare = full;
+  bare.variant = "without bias";
+  bare.f = [](const Tensors& x) { return linear(x[0], x[1]); };
+  bare.reference = [](const std::vector<Array>& x) { return matrix_product(x[0], turned(x[1])); };
+  bare.samples.clear();
+  for (const auto& sample : inputs) bare.samples.push_back({sample[0], sample[1]});
+  bare.refusals.clear();
+  return {with_bias, full, bare};
+}
+
+}  // namespace
+
+std::vector<Row> matmul_rows() {
+  std::vector<Row> rows = products();
+  for (Row& r : affine_maps()) rows.push_back(std::move(r));
+  return rows;
+}
+
+}  // namespace taper::test

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/ops/reduce.h"
+#include "framework/factories.h"
+#include "tests/op_table/op_table.h"
+
+namespace taper::test {
+namespace {
+
+using Slice = std::vector<double>;
+using Fold = double (*)(const Slice&);
+
+double total(const Slice& s) { return std::accumulate(s.begin(), s.end(), 0.0); }
+double average(const Slice& s) { return total(s) / double(s.size()); }
+double product(const Slice& s) {
+  return std::accumulate(s.begin(), s.end(), 1.0, std::multiplies<>());
+}
+double largest(const Slice& s) { return *std::max_element(s.begin(), s.end()); }
+double smallest(const Slice& s) { return *std::min_element(s.begin(), s.end()); }
+double index_of_largest(const Slice& s) {
+  return double(std::max_element(s.begin(), s.end()) - s.begin());
+}
+double index_of_smallest(const Slice& s) {
+  return double(std::min_element(s.begin(), s.end()) - s.begin());
+}
+double every(const Slice& s) {
+  return std::all_of(s.begin(), s.end(), [](double x) { return x != 0; });
+}
+double some(const Slice& s) {
+  return std::any_of(s.begin(), s.end(), [](double x) { return x != 0; });
+}
+
+// Sums of a thousand numbers: error grows with the values that are added, not with their sum.
+const Tolerance kSums{.float32 = 2e-5, .float16 = 5e-3, .bfloat16 = 4e-2};
+
+using Samples = std::vector<std::vector<Shape>>;
+const Samples kAll = {{{}}, {{1}}, {{3}}, {{17}}, {{1025}}, {{3, 5, 7}}, {{2, 1, 3}}};
+// Three dimensions, so that dims 0, 1, -1 exist.
+const Samples kThreeDims = {{{3, 5, 7}},    {{1, 1, 1}},  {{2, 1, 3}},
+                            {{1, 1025, 1}}, {{3, 2, 17}}, {{65, 3, 33}}};
+
+Samples with_empty(Samples samples, const Shape& empty) {
+  samples.push_back({empty});
+  return samples;
+}
+
+Refusal dim_refusal(std::function<Tensor(const Tensor&)> f) {
+  return {"dim",
+          [f](Device d) {
+            return f(ones({2, 3}, {.device = d}));
+          },
+          "Dimension out of range (expected to be in range of [-2, 1], but got 2)"};
+}
+
+Row over_all(const std::string& name, Function f, Fold fold, std::vector<DType> dtypes,
+             Gives gives) {
+  return {
+      .name = name,
+      .variant = "all",
+      .f = std::move(f),
+      .reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {}, false, fold); },
+      .samples = kAll,
+      .dtypes = std::move(dtypes),
+      .gives = gives,
+      .tolerance = kSums};
+}
+
+struct Dims {
+  const char* variant;
+  Shape dims;
+  bool keepdim;
+};
+const Dims kDims[] = {{"dim 0", {0}, false},
+                      {"dim 1, keepdim", {1}, true},
+                      {"dim -1", {-1}, false},
+                      {"dims 0 and 2", {0, 2}, false},
+                      {"dims -1 and 1, keepdim", {-1, 1}, true}};
+
+using OverDims = Tensor (*)(const Tensor&, const Shape&, bool);
+
+std::vector<Row> over_dims(const std::string& name, OverDims f, Fold fold,
+                           const std::vector<DType>& dtypes, Gives gives) {
+  std::vector<Row> rows;
+  for (const Dims& d : kDims) {
+    rows.push_back({.name = name,
+                    .variant = d.variant,
+                    .f = [f, d](const Tensors& x) { return f(x[0], d.dims, d.keepdim); },
+                    .reference =
+                        [fold, d](const std::vector<Array>& x) {
+                          return reduced(x[0], d.dims, d.keepdim, fold);
+                        },
+                    .samples = kThreeDims,
+                    .dtypes = dtypes,
+                    .gives = gives,
+                    .tolerance = kSums});
+  }
+  rows[0].refusals.push_back(dim_refusal([f](const Tensor& x) { return f(x, {2}, false); }));
+  rows[0].refusals.push_back({"dim twice",
+                              [f](Device d) {
+                                return f(ones({2, 3}, {.device = d}), {1, -1}, false);
+                              },
+                              "dim 1 appears multiple times in the list of dims"});
+  return rows;
+}
+
+using OverOne = Tensor (*)(const Tensor&, int64_t, bool);
+
+std::vector<Row> arg_rows(const std::string& name, OverOne f, Fold fold) {
+  std::vector<Row> rows;
+  for (const int64_t dim : {0, 1, -1}) {
+    const bool keepdim = dim == 1;
+    // A coarse grid has equals, of which the first must be named.
+    rows.push_back({.name = name,
+                    .variant = cat("dim ", dim),
+                    .f = [f, dim, keepdim](const Tensors& x) { return f(x[0], dim, keepdim); },
+                    .reference =
+                        [fold, dim, keepdim](const std::vector<Array>& x) {
+                          return reduced(x[0], {dim}, keepdim, fold);
+                        },
+                    .samples = kThreeDims,
+                    .domains = {{-3, 3, 0.5}},
+                    .dtypes = numbers(),
+                    .gives = Gives::int64,
+                    .derivative = Derivative::none});
+  }
+  rows[0].refusals = {dim_refusal([f](const Tensor& x) { return f(x, 2, false); }),
+                      {"empty",
+                       [f](Device d) {
+                         return f(empty({0, 3}, {.device = d}), 0, false);
+                       },
+                       name + "(): Expected reduction dim 0 to have non-zero size."}};
+  return rows;
+}
+
+void append(std::vector<Row>& rows, std::vector<Row> more) {
+  for (Row& r : more) rows.push_back(std::move(r));
+}
+
+std::vector<Row> sums() {
+  std::vector<Row> rows = over_dims(
+      "sum", [](const Tensor& x, const Shape& d, bool k) { return sum(x, d, k); }, total,
+      everything(), Gives::wide);
+  rows[0].samples = with_empty(kThreeDims, {0, 2, 3});
+  rows.push_back(over_all(
+      "sum", [](const Tensors& x) { return sum(x[0]); }, total, everything(), Gives::wide));
+  rows.back().samples = with_empty(kAll, {2, 0, 3});
+
+  append(rows, over_dims(
+                   "mean", [](const Tensor& x, const Shape& d, bool k) { return mean(x, d, k); },
+                   average, floating(), Gives::same));
+  rows.push_back(over_all(
+      "mean", [](const Tensors& x) { return mean(x[0]); }, average, floating(), Gives::same));
+  rows.back().samples = with_empty(kAll, {0});  // 0 / 0
+  rows.back().refusals.push_back(
+      {"integers", [](Device d) { return mean(ones({2}, {.dtype = kInt64, .device = d})); },
+       "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+       "complex dtype. Got: Long"});
+
+  rows.push_back(over_all(
+      "prod", [](const Tensors& x) { return prod(x[0]); }, product, everything(), Gives::wide));
+  rows.back().samples = {{{}}, {{0}}, {{1}}, {{3}}, {{17}}, {{2, 3, 4}}};
+  rows.back().domains = {{0.6, 1.4}};
+  rows.back().tolerance.gradient = 8;
+  return rows;
+}
+
+// Zeros among the factors: y / x does not serve there.
+Row products_with_zeros() {
+  Row r = over_all(
+      "prod", [](const Tensors& x) { return prod(x[0]); }, product, floating(), Gives::same);
+  r.variant = "zeros";
+  r.domains = {{-1, 3, 1}};
+  r.samples = {{{1}}, {{3}}, {{4}}, {{5}}, {{6}}, {{2, 3}}};
+  return r;
+}
+
+std::vector<Row> extremes() {
+  std::vector<Row> rows = over_dims("amax", amax, largest, numbers(), Gives::same);
+  append(rows, over_dims("amin", amin, smallest, numbers(), Gives::same));
+  for (const auto& [name, f, fold] :
+       {std::tuple("amax", &amax, &largest), std::tuple("amin", &amin, &smallest)}) {
+    rows.push_back(over_all(
+        name, [f = f](const Tensors& x) { return f(x[0], {}, false); }, fold, numbers(),
+        Gives::same));
+    rows.back().refusals.push_back(
+        {"empty", [f = f](Device d) { return f(empty({0}, {.device = d}), {}, false); },
+         cat(name, "(): Expected reduction dim to be specified for input.numel() == 0")});
+  }
+  return rows;
+}
+
+std::vector<Row> truths() {
+  std::vector<Row> rows = over_dims("all", all, every, everything(), Gives::boolean);
+  append(rows, over_dims("any", any, some, everything(), Gives::boolean));
+  rows.push_back(over_all(
+      "all", [](const Tensors& x) { return all(x[0]); }, every, everything(), Gives::boolean));
+  rows.push_back(over_all(
+      "any", [](const Tensors& x) { return any(x[0]); }, some, everything(), Gives::boolean));
+  for (Row& r : rows) {
+    r.derivative = Derivative::none;
+    r.domains = {{0, r.name == "all" ? 4.0 : 0.6, 1}};
+    r.samples = with_empty(r.samples, {2, 0, 3});
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<Row> reduce_rows() {
+  std::vector<Row> rows = sums();
+  rows.push_back(products_with_zeros());
+  append(rows, extremes());
+  append(rows, arg_rows("argmax", argmax, index_of_largest));
+  append(rows, arg_rows("argmin", argmin, index_of_smallest));
+  append(rows, truths());
+  return rows;
+}
+
+}  // namespace taper::test

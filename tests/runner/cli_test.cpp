@@ -1,0 +1,396 @@
+// The program as its users meet it: exit codes, messages and the files of a run. The path of the
+// program comes from the definition or the environment variable TAPER_PROGRAM.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "framework/error.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Learns in a moment: 512 images in 8 steps.
+constexpr const char* kTiny =
+    "device: cpu\n"
+    "data: {type: digits, train_size: 512, test_size: 128}\n"
+    "model: {type: mlp, hidden: [16], dropout: 0.1}\n"
+    "optimizer: {type: sgd, lr: 0.1}\n"
+    "train: {epochs: 1, batch_size: 64}\n";
+
+struct Outcome {
+  int code = 0;  // 128 + n when signal n killed it
+  std::string out;
+  std::string err;
+};
+
+std::string program() {
+  const char* path = std::getenv("TAPER_PROGRAM");
+#ifdef TAPER_PROGRAM
+  if (path == nullptr) path = TAPER_PROGRAM;
+#endif
+  if (path == nullptr) throw Error("set TAPER_PROGRAM to the path of the program taper");
+  return fs::absolute(path).string();
+}
+
+std::string in_quotes(const std::string& word) {
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t i = 0; (i = text.find(part, i)) != std::string::npos; i += part.size()) ++n;
+  return n;
+}
+
+class Cli : public ::testing::Test {
+ protected:
+  Cli() : directory_(fs::temp_directory_path() / cat("taper_cli_", getpid())) {
+    fs::create_directories(directory_);
+  }
+  ~Cli() override { fs::remove_all(directory_); }
+
+  void write(const fs::path& name, const std::string& content) const {
+    fs::create_directories((directory_ / name).parent_path());
+    std::ofstream(directory_ / name, std::ios::binary) << content;
+  }
+
+  std::string read(const fs::path& name) const {
+    const std::ifstream in(directory_ / name, std::ios::binary);
+    std::ostringstream out;
+    if (in) out << in.rdbuf();
+    return out.str();
+  }
+
+  // Runs the program in the test's directory, as a pipe's reader would see it.
+  Outcome taper(const std::vector<std::string>& arguments) const {
+    std::string command = cat("cd ", in_quotes(directory_.string()), " && ", in_quotes(program()));
+    for (const std::string& argument : arguments) command += " " + in_quotes(argument);
+    const int status = std::system(cat(command, " </dev/null >stdout 2>stderr").c_str());
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return {code, read("stdout"), read("stderr")};
+  }
+
+  bool has_gpu() const { return taper({"info"}).out.find("cuda:0") != std::string::npos; }
+
+  fs::path directory_;
+};
+
+// One message of the program's own, with every part that is to be in it.
+void expect_refusal(const Outcome& outcome, int code, const std::vector<std::string>& says) {
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "taper: "), 1) << outcome.err;
+  EXPECT_EQ(outcome.err.find("terminate called"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  for (const std::string& part : says) {
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << "expected '" << part << "' in:\n"
+                                                         << outcome.err;
+  }
+}
+
+struct Refusal {
+  const char* name;
+  std::string config;  // of run.yaml
+  int code;
+  std::vector<std::string> says;
+};
+
+std::string with(const std::string& line) { return cat(kTiny, line, "\n"); }
+
+// kTiny with one of its sections replaced.
+std::string instead_of(const std::string& section, const std::string& line) {
+  std::string out;
+  for (const std::string& old : lines_of(kTiny))
+    out += (old.starts_with(section) ? line : old) + '\n';
+  return out;
+}
+
+std::string data(const std::string& text) { return instead_of("data:", cat("data: ", text)); }
+
+// --- the command line ---
+
+TEST_F(Cli, HelpIsNoError) {
+  const Outcome outcome = taper({"--help"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.out.find("train"), std::string::npos);
+  EXPECT_NE(outcome.out.find("info"), std::string::npos);
+}
+
+TEST_F(Cli, WrongCommandsExitWith2) {
+  const std::vector<std::vector<std::string>> commands = {
+      {}, {"trian"}, {"train"}, {"train", "run.yaml", "--frobnicate"}};
+  for (const std::vector<std::string>& command : commands) {
+    const Outcome outcome = taper(command);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err, "");
+  }
+}
+
+TEST_F(Cli, InfoShowsVersionsAndDevices) {
+  const Outcome outcome = taper({"info"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("taper +[0-9]+\\.[0-9]+")));
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("oneDNN [0-9]+\\.[0-9]+")));
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("cpu .*threads, memory .*GiB")));
+  // A GPU with its memory, or the reason why there is none.
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("cuda:0 .*memory .*GiB|not used: .+")))
+      << outcome.out;
+}
+
+// --- the config ---
+
+TEST_F(Cli, WrongConfigsAreRefusedAtTheirPlace) {
+  const std::vector<Refusal> cases = {
+      {"unknown key", with("sede: 1"), 2, {"run.yaml:6:1", "sede", "seed"}},
+      {"unknown key in a section",
+       instead_of("train:", "train: {epoch: 1}"),
+       2,
+       {"run.yaml:5:9", "epoch", "epochs"}},
+      {"duplicate key", with("device: cpu"), 2, {"run.yaml:6:1", "device"}},
+      {"ill-typed value",
+       instead_of("train:", "train: {epochs: many}"),
+       2,
+       {"run.yaml:5:17", "epochs", "many"}},
+      {"value out of range",
+       instead_of("optimizer:", "optimizer: {type: sgd, lr: -1}"),
+       2,
+       {"run.yaml:4:28", "lr", "-1"}},
+      {"unknown type",
+       instead_of("model:", "model: {type: mpl}"),
+       2,
+       {"run.yaml:3:15", "mpl", "mlp"}},
+      {"missing section", instead_of("model:", ""), 2, {"run.yaml", "model"}},
+      {"unknown device", instead_of("device:", "device: gpu"), 2, {"run.yaml:1:9", "gpu", "cuda"}},
+      {"no YAML", "data: [", 2, {"run.yaml"}},
+      {"shapes that do not fit",
+       instead_of("model:", "model: {type: sequential, layers: [flatten, linear: 3]}"),
+       2,
+       {"run.yaml:3:", "[3]", "[10]"}},
+  };
+  for (const Refusal& c : cases) {
+    SCOPED_TRACE(c.name);
+    write("run.yaml", c.config);
+    expect_refusal(taper({"train", "run.yaml", "--out", "r"}), c.code, c.says);
+  }
+}
+
+TEST_F(Cli, AWrongOverrideIsNamedAsWritten) {
+  write("run.yaml", kTiny);
+  expect_refusal(taper({"train", "run.yaml", "train.epochs=none"}), 2, {"train.epochs=none"});
+  expect_refusal(taper({"train", "run.yaml", "train.epohcs=1"}), 2, {"train.epohcs=1", "epochs"});
+}
+
+TEST_F(Cli, AMissingConfigIsNamed) {
+  expect_refusal(taper({"train", "nowhere.yaml"}), 2, {"nowhere.yaml"});
+}
+
+// --- the device ---
+
+TEST_F(Cli, CudaWithoutAGpuExitsWith69AndTheReason) {
+  if (has_gpu()) GTEST_SKIP() << "this machine can use cuda";
+  write("run.yaml", kTiny);
+  expect_refusal(taper({"train", "run.yaml", "device=cuda"}), 69, {"device 'cuda'", "used: "});
+}
+
+TEST_F(Cli, AGpuThatIsNotThereExitsWith69) {
+  write("run.yaml", kTiny);
+  expect_refusal(taper({"train", "run.yaml", "device=cuda:63"}), 69, {"device 'cuda:63'"});
+}
+
+TEST_F(Cli, AutoSaysWhatItChose) {
+  write("run.yaml", kTiny);
+  const Outcome outcome = taper({"train", "run.yaml", "device=auto", "--out", "r"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(std::regex_search(outcome.err, std::regex("device: (cpu|cuda:0) \\(auto: .+\\)")));
+}
+
+// --- the data ---
+
+std::string idx(const std::vector<uint32_t>& shape, const std::string& bytes) {
+  std::string out{0, 0, 8, char(shape.size())};
+  for (const uint32_t size : shape) {
+    for (const int shift : {24, 16, 8, 0}) out += char(size >> shift);
+  }
+  return out + bytes;
+}
+
+// The four files of a data set like MNIST: three images of 2x2 pixels in each half.
+class CliMnist : public Cli {
+ protected:
+  CliMnist() {
+    for (const std::string half : {"train", "t10k"}) {
+      write("mnist/" + half + "-images-idx3-ubyte", idx({3, 2, 2}, "abcdefghijkl"));
+      write("mnist/" + half + "-labels-idx1-ubyte", idx({3}, {0, 1, 9}));
+    }
+    write("run.yaml", data("{type: mnist, root: mnist}"));
+  }
+
+  Outcome train() const { return taper({"train", "run.yaml", "--out", "r"}); }
+};
+
+TEST_F(CliMnist, WholeFilesAreTaken) {
+  const Outcome outcome = train();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(CliMnist, AMissingDirectorySaysWhatWasLookedForAndHowToGetIt) {
+  expect_refusal(taper({"train", "run.yaml", "data.root=nowhere"}), 66,
+                 {"'nowhere'", "-images-idx3-ubyte", ".gz", "https://", "data.root"});
+}
+
+TEST_F(CliMnist, DamagedFilesAreRefused) {
+  struct Damage {
+    const char* name;
+    const char* file;
+    std::string content;
+    std::vector<std::string> says;
+  };
+  const std::vector<Damage> cases = {
+      {"truncated", "train-images-idx3-ubyte", idx({3, 2, 2}, "abcdefg"), {"cut off", "12", "7"}},
+      {"empty", "t10k-labels-idx1-ubyte", "", {"empty"}},
+      {"foreign", "train-images-idx3-ubyte", "<!DOCTYPE html>", {"not an IDX file", "HTML"}},
+      {"label out of range", "t10k-labels-idx1-ubyte", idx({3}, {0, 10, 1}), {"record 1", "10"}},
+      {"too few labels", "train-labels-idx1-ubyte", idx({2}, {0, 1}), {"3 labels", "got 2"}},
+  };
+  for (const Damage& c : cases) {
+    SCOPED_TRACE(c.name);
+    const std::string path = cat("mnist/", c.file);
+    const std::string whole = read(path);
+    write(path, c.content);
+    std::vector<std::string> says = c.says;
+    says.push_back(path);
+    expect_refusal(train(), 66, says);
+    write(path, whole);
+  }
+}
+
+TEST_F(Cli, WrongTablesAreRefusedAtTheirLine) {
+  struct Table {
+    const char* name;
+    std::string content;
+    std::vector<std::string> says;
+  };
+  const std::vector<Table> cases = {
+      {"ragged row", "a,b,c\n1,2,x\n3,y\n", {"table.csv:3", "3 fields", "got 2"}},
+      {"word in a number column", "a,b,c\n1,2,x\n3,four,y\n", {"table.csv:3", "'b'", "'four'"}},
+      {"empty", "", {"table.csv", "empty"}},
+  };
+  write("run.yaml", data("{type: csv, path: table.csv}"));
+  for (const Table& c : cases) {
+    SCOPED_TRACE(c.name);
+    write("table.csv", c.content);
+    expect_refusal(taper({"train", "run.yaml", "--out", "r"}), 66, c.says);
+  }
+  expect_refusal(taper({"train", "run.yaml", "data.path=nowhere.csv"}), 66, {"nowhere.csv"});
+}
+
+// --- a run ---
+
+// kTiny trained into a directory.
+class CliRun : public Cli {
+ protected:
+  CliRun() { write("run.yaml", kTiny); }
+
+  Outcome train(const std::string& config, const std::string& out) const {
+    Outcome outcome = taper({"train", config, "--out", out});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome;
+  }
+};
+
+TEST_F(CliRun, WritesItsFiles) {
+  const Outcome outcome = train("run.yaml", "r");
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("test accuracy: [0-9.]+ %\n$")))
+      << outcome.out;
+
+  const std::vector<std::string> metrics = lines_of(read("r/metrics.jsonl"));
+  ASSERT_EQ(metrics.size(), 9u);
+  const std::string number = "[0-9.e+-]+";
+  for (int step = 1; step <= 8; ++step) {
+    const std::string expected = cat("\\{\"kind\":\"train\",\"step\":", step,
+                                     ",\"epoch\":1,\"loss\":", number, ",\"lr\":0\\.1\\}");
+    EXPECT_TRUE(std::regex_match(metrics[size_t(step) - 1], std::regex(expected)))
+        << metrics[size_t(step) - 1];
+  }
+  const std::string expected = cat(R"(\{"kind":"eval","step":8,"epoch":1,"split":"test","loss":)",
+                                   number, ",\"accuracy\":", number, "\\}");
+  EXPECT_TRUE(std::regex_match(metrics[8], std::regex(expected))) << metrics[8];
+
+  EXPECT_EQ(lines_of(read("r/timing.jsonl")).size(), 1u);
+  EXPECT_NE(read("r/timing.jsonl").find("\"seconds\":"), std::string::npos);
+  EXPECT_NE(read("r/config.yaml").find("batch_size: 64"), std::string::npos);
+  // Layer 0 flattens. Weights of 784 x 16 and 16 x 10 floats and their biases.
+  const std::string weights = read("r/model.safetensors");
+  EXPECT_GT(weights.size(), 4u * (784 * 16 + 16 + 16 * 10 + 10));
+  EXPECT_NE(weights.find("\"1.weight\""), std::string::npos);
+}
+
+TEST_F(CliRun, TheSameRunGivesTheSameBytes) {
+  train("run.yaml", "a");
+  train("run.yaml", "b");
+  train("a/config.yaml", "c");
+  for (const std::string file : {"metrics.jsonl", "config.yaml", "model.safetensors"}) {
+    SCOPED_TRACE(file);
+    EXPECT_NE(read("a/" + file), "");
+    EXPECT_EQ(read("a/" + file), read("b/" + file));
+    EXPECT_EQ(read("a/" + file), read("c/" + file));
+  }
+}
+
+TEST_F(CliRun, TheNumberOfThreadsChangesNothing) {
+  for (const std::string threads : {"1", "3"}) {
+    const Outcome outcome = taper({"train", "run.yaml", "threads=" + threads, "model.hidden=[256]",
+                                   "train.batch_size=128", "--out", threads});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+  EXPECT_NE(read("1/metrics.jsonl"), "");
+  EXPECT_EQ(read("1/metrics.jsonl"), read("3/metrics.jsonl"));
+}
+
+TEST_F(CliRun, AnotherSeedGivesAnotherRun) {
+  train("run.yaml", "a");
+  EXPECT_EQ(taper({"train", "run.yaml", "seed=1", "--out", "b"}).code, 0);
+  EXPECT_NE(read("a/metrics.jsonl"), read("b/metrics.jsonl"));
+}
+
+TEST_F(CliRun, AnEarlierRunIsKeptAside) {
+  train("run.yaml", "r");
+  const std::string first = read("r/metrics.jsonl");
+  EXPECT_EQ(taper({"train", "run.yaml", "seed=1", "--out", "r"}).code, 0);
+  EXPECT_EQ(read("r.1/metrics.jsonl"), first);
+  EXPECT_NE(read("r/metrics.jsonl"), first);
+}
+
+TEST_F(CliRun, AFileInPlaceOfItsDirectoryIsRefused) {
+  write("r", "not a run");
+  expect_refusal(taper({"train", "run.yaml", "--out", "r"}), 66, {"'r'", "file"});
+  EXPECT_EQ(read("r"), "not a run");
+}
+
+TEST_F(CliRun, ALossThatDivergesEndsTheRunWithOneMessage) {
+  const Outcome outcome = taper({"train", "run.yaml", "optimizer.lr=1e30", "--out", "r"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_LT(outcome.code, 128) << outcome.err;
+  expect_refusal(outcome, outcome.code, {"the loss became", "step", "lr"});
+}
+
+}  // namespace
+}  // namespace taper::runner

@@ -1,0 +1,453 @@
+// Wrong input points at its place; right input comes back as the same bytes.
+#include "apps/runner/config.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "apps/runner/errors.h"
+#include "apps/runner/schema.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() : directory_(fs::temp_directory_path() / cat("taper_config_", getpid())) {
+    fs::create_directories(directory_);
+  }
+  ~ConfigTest() override { fs::remove_all(directory_); }
+
+  std::string file(const std::string& text) const {
+    const fs::path path = directory_ / "run.yaml";
+    std::ofstream(path, std::ios::binary) << text;
+    return path.string();
+  }
+
+  RunConfig load(const std::string& text, const std::vector<std::string>& overrides = {}) const {
+    return load_config(file(text), overrides);
+  }
+
+  // The error's text without the directory; empty when the text is accepted.
+  std::string error_of(const std::string& text,
+                       const std::vector<std::string>& overrides = {}) const {
+    try {
+      load(text, overrides);
+      return "";
+    } catch (const ConfigError& error) {
+      std::string what = error.what();
+      const std::string prefix = directory_.string() + "/";
+      for (std::size_t i; (i = what.find(prefix)) != std::string::npos;)
+        what.erase(i, prefix.size());
+      return what;
+    }
+  }
+
+  fs::path directory_;
+};
+
+const std::vector<std::string> kBase = {"data: {type: digits}", "model: {type: mlp}",
+                                        "optimizer: {type: sgd}", "train: {}"};
+
+// The smallest run, with one of its four lines replaced.
+std::string with_line(std::size_t line, const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < kBase.size(); ++i) out += (i + 1 == line ? text : kBase[i]) + "\n";
+  return out;
+}
+
+struct WrongRow {
+  std::size_t line;  // that `text` stands for; later lines of `text` count on
+  std::string text;
+  std::string place;
+  std::string fragment;
+};
+
+const std::vector<WrongRow> kWrong = {
+    // Keys.
+    {4, "trian: {}", "4:1", "unknown key 'trian'; did you mean 'train'?; known keys: name, seed"},
+    {4, "train:\n  batchsize: 3", "5:3",
+     "unknown key 'batchsize' in 'train'; did you mean 'batch_size'?"},
+    {4, "train: {Batch-Size: 3}", "4:9", "did you mean 'batch_size'?"},
+    {4, "train: {num_epochs: 3}", "4:9", "did you mean 'epochs'?"},
+    {4, "batch_size: 3", "4:1", "did you mean 'train.batch_size'?"},
+    {4, "lr: 3", "4:1", "did you mean 'optimizer.lr'?"},
+    {3, "optimizer: {type: sgd, learning_rate: 1}", "3:24", "did you mean 'lr'?"},
+    {4, "train: {zzzzzz: 3}", "4:9", "unknown key 'zzzzzz' in 'train'; known keys: epochs"},
+    {4, "train:\n  epochs: 1\n  epochs: 2", "6:3", "duplicate key 'epochs', first in line 5"},
+    {4, "data: {type: digits}", "4:1", "duplicate key 'data', first in line 1"},
+    {1, "", "2:1", "missing key 'data' (what is learned from, with a type: digits, mnist, csv)"},
+    {1, "data: {}", "1:1", "missing key 'type' in 'data'; one of digits, mnist, csv"},
+    {1, "data: {type: mnist}", "1:1", "missing key 'root' in 'data'"},
+    {1, "data: {type: digits, root: x}", "1:22",
+     "key 'root' is not for data of type digits but for type mnist"},
+    {3, "optimizer: {type: sgd, betas: [0.9, 0.99]}", "3:24", "but for type adam, adamw"},
+    {1, "data: {type: csv, path: a, test_path: b, test_fraction: 0.1}", "1:42",
+     "has no meaning when test_path is given"},
+    {4, "train: {? [a] : 1}", "4:11", "a key must be a single word"},
+    {4, "train: {~: 1}", "4:9", "a key must be a single word"},
+    // Names.
+    {1, "data: {type: digit}", "1:14",
+     "expected one of digits, mnist, csv, got 'digit'; did you mean 'digits'?"},
+    {2, "model: {type: MLP}", "2:15", "did you mean 'mlp'?"},
+    {2, "model: {type: [mlp]}", "2:15", "got a list"},
+    {2, "model: {type: mlp, activation: leakyrelu}", "2:32", "did you mean 'leaky_relu'?"},
+    {1, "data: {type: csv, path: a, header: yes}", "1:36", "expected one of auto, present, absent"},
+    {4, "device: gpu", "4:9",
+     "device: expected auto, cpu, cuda or cuda:N with N from 0 to 63, got 'gpu'"},
+    {4, "device: cuda:-1", "4:9", "expected auto, cpu, cuda or cuda:N"},
+    {4, "name: a/b", "4:7", "without '/'"},
+    {1, "data: {type: mnist, root: ''}", "1:27", "data.root: expected a path that is not empty"},
+    {1, "data: {type: csv, path: a, delimiter: ab}", "1:39", "one character"},
+    // Numbers.
+    {4, "train: {epochs: 010}", "4:17", "a leading 0 may mean octal or decimal; write 10"},
+    {4, "train: {epochs: -007}", "4:17", "write -7"},
+    {4, "train: {epochs: 0x10}", "4:17", "write it in decimal"},
+    {4, "train: {epochs: 0o17}", "4:17", "write it in decimal"},
+    {4, "train: {epochs: 1_000}", "4:17", "write 1000"},
+    {4, "train: {epochs: 1e3}", "4:17",
+     "expected an integer, at least 1 and at most 1000000000, got '1e3'; write 1000"},
+    {4, "train: {epochs: 5.0}", "4:17", "write 5"},
+    {4, "train: {epochs: 2.5}", "4:17", "expected an integer"},
+    {4, "train: {epochs: '5'}", "4:17", "remove the quotes"},
+    {4, "train: {epochs: five}", "4:17", "train.epochs: expected an integer"},
+    {4, "train: {epochs: 0}", "4:17", "at least 1"},
+    {4, "train: {epochs: 99999999999999999999}", "4:17", "does not fit in 64 bits"},
+    {4, "train: {epochs: }", "4:9", "got nothing"},
+    {4, "train:\n  epochs:", "5:3", "got nothing"},
+    {4, "train: {epochs: [1]}", "4:17", "got a list"},
+    {4, "train: {epochs: {a: 1}}", "4:17", "got a map"},
+    {4, "seed: -1", "4:7", "seed: expected an integer of 0 or more, got '-1'"},
+    {4, "seed: 18446744073709551616", "4:7", "does not fit in 64 bits"},
+    {3, "optimizer: {type: sgd, lr: 0}", "3:28",
+     "optimizer.lr: expected a number, above 0, got '0'"},
+    {3, "optimizer: {type: sgd, lr: .inf}", "3:28", "it must be finite"},
+    {3, "optimizer: {type: sgd, lr: nan}", "3:28", "it must be finite"},
+    {3, "optimizer: {type: sgd, lr: 1e999}", "3:28", "does not fit in a double"},
+    {3, "optimizer: {type: sgd, lr: 1e}", "3:28", "expected a number"},
+    {3, "optimizer: {type: sgd, lr: 0.1x}", "3:28", "expected a number"},
+    {3, "optimizer: {type: sgd, momentum: 1}", "3:34", "at least 0 and below 1"},
+    {3, "optimizer: {type: adam, betas: 0.9}", "3:32", "expected a list of 2 numbers, got '0.9'"},
+    {3, "optimizer: {type: adam, betas: [0.9]}", "3:32", "it has 1"},
+    {3, "optimizer: {type: adam, betas: [0.9, 1]}", "3:38", "optimizer.betas.1: expected a number"},
+    {2, "model: {type: mlp, hidden: 512}", "2:28", "expected a list of integers, as in [512, 512]"},
+    {2, "model: {type: mlp, hidden: [512, 0]}", "2:34",
+     "model.hidden.1: expected an integer, at least 1"},
+    // Booleans.
+    {4, "train: {shuffle: yes}", "4:18",
+     "train.shuffle: expected true or false, got 'yes'; write true"},
+    {4, "train: {shuffle: Off}", "4:18", "write false"},
+    {4, "train: {shuffle: TRUE}", "4:18", "write true"},
+    {4, "train: {shuffle: 'true'}", "4:18", "write true"},
+    {4, "train: {shuffle: maybe}", "4:18", "expected true or false, got 'maybe'"},
+    // Layers.
+    {2, "model: {type: sequential}", "2:1", "missing key 'layers' in 'model'"},
+    {2, "model: {type: sequential, layers: []}", "2:35", "a list of at least one entry"},
+    {2, "model: {type: sequential, layers: relu}", "2:35", "a list of at least one entry"},
+    {2, "model: {type: sequential, layers: [liner: 3]}", "2:36",
+     "model.layers.0: expected one of linear"},
+    {2, "model: {type: sequential, layers: [relu, linear]}", "2:42",
+     "missing key 'out_features' in 'model.layers.1.linear'"},
+    {2, "model: {type: sequential, layers: [linear: 0]}", "2:44",
+     "model.layers.0.linear.out_features"},
+    {2, "model: {type: sequential, layers: [linear: {outfeatures: 3, out_features: 2}]}", "2:45",
+     "did you mean 'out_features'?"},
+    {2, "model: {type: sequential, layers: [relu: 3]}", "2:42", "write the name alone"},
+    {2, "model: {type: sequential, layers: [dropout: 1]}", "2:45", "below 1"},
+    {2, "model:\n  type: sequential\n  layers:\n    - linear: 3\n      relu:", "5:7",
+     "it has 2 keys; one entry names one thing"},
+    {2, "model: {type: sequential, layers: [[relu]]}", "2:36", "got a list"},
+    // Sections and rules.
+    {4, "train: 3", "4:8", "train: expected a map with the keys epochs"},
+    {4, "train:\n  epochs:3", "5:3", "a space belongs after ':'"},
+    {1, "data: digits", "1:7",
+     "data: expected a map with a type: digits, mnist, csv, got 'digits'"},
+    {3, "optimizer: {type: sgd, nesterov: true}", "3:24",
+     "optimizer.nesterov: needs a momentum above 0"},
+    // YAML itself.
+    {4, "---\ntrain: {}", "4:1", "second document"},
+    {4, "train: {epochs: 3", "4:8", "not valid YAML: this bracket is never closed"},
+    {4, "train: [1", "4:8", "this bracket is never closed"},
+    {4, "name: \"ab", "4:1", "a quote opened in this line is never closed"},
+    {2, "model: {type: 'mlp}", "2:1", "a quote opened in this line is never closed"},
+    {4, "train:\n\tepochs: 3", "5:1", "indent with spaces"},
+    {4, "train: {epochs: !!int 3}", "4:17", "tags (!name) are not allowed"},
+    {4, "train: &a {epochs: *a}", "4:20", "contains itself"},
+    {4, "train: *none", "4:8", "not valid YAML"},
+    {4, "name: a\x04\ntrian: 3", "4:8", "control character (byte 4)"},
+    {4, "name: \"\xff\"", "4:8", "not UTF-8"},
+    {4, "name: {a\xc3\xa9: 1, \xc3\xa9/: 1}", "4:7", "name: expected a text, got a map"},
+    {4, "name: \xc3\xa9\xc3\xa9/", "4:7", "without '/'"},
+    {4, "train: {\xc3\xa9: 1, epochs: x}", "4:23", "expected an integer"},
+};
+
+TEST_F(ConfigTest, WrongInputPointsAtItsPlace) {
+  EXPECT_EQ(error_of(with_line(0, "")), "");
+  for (const WrongRow& row : kWrong) {
+    const std::string error = error_of(with_line(row.line, row.text));
+    const std::size_t at = error.find("run.yaml:" + row.place + (row.place.empty() ? "" : ": "));
+    EXPECT_NE(at, std::string::npos) << row.text << "\n" << error;
+    if (at == std::string::npos) continue;
+    const std::string rest = error.substr(at, error.find('\n', at) - at);
+    EXPECT_NE(rest.find(row.fragment), std::string::npos) << row.text << "\n" << error;
+  }
+}
+
+TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
+  EXPECT_EQ(
+      error_of("sed: 3\n"
+               "data: {type: digits, \xc3\xa9: 1}\n"
+               "model: {type: mlp, hidden: [8]}\n"
+               "optimizer: {type: sgd, lr: fast}\n",
+               {"train.epochs=no", "train.batch=3"}),
+      "run.yaml:1:1: unknown key 'sed'; did you mean 'seed'?; known keys: name, seed, device, "
+      "threads, data, model, optimizer, train\n"
+      "  1 | sed: 3\n"
+      "    | ^\n"
+      "run.yaml:2:22: unknown key '\xc3\xa9' in 'data'; known keys: type, train_size, "
+      "test_size, seed\n"
+      "  2 | data: {type: digits, \xc3\xa9: 1}\n"
+      "    |                      ^\n"
+      "run.yaml:4:28: optimizer.lr: expected a number, above 0, got 'fast'\n"
+      "  4 | optimizer: {type: sgd, lr: fast}\n"
+      "    |                            ^\n"
+      "command line: train.epochs=no: train.epochs: expected an integer, at least 1 and at "
+      "most 1000000000, got 'no'\n"
+      "command line: train.batch=3: unknown key 'batch' in 'train'; did you mean "
+      "'batch_size'?; known keys: epochs, batch_size, schedule, shuffle, log_every, eval_batch_size");
+}
+
+TEST_F(ConfigTest, LongLinesAreCutAroundTheCaret) {
+  const std::string error =
+      error_of(with_line(4, "train: {" + std::string(5000, ' ') + "epochs: x}"));
+  EXPECT_NE(error.find("run.yaml:4:5017: "), std::string::npos) << error;
+  EXPECT_LT(error.size(), 500u);
+}
+
+TEST_F(ConfigTest, MissingFilesAndDirectoriesAreRefused) {
+  EXPECT_THROW(load_config(directory_ / "none.yaml", {}), ConfigError);
+  EXPECT_THROW(load_config(directory_, {}), ConfigError);
+}
+
+TEST_F(ConfigTest, AbsurdSizesAreRefusedQuickly) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_NE(error_of(std::string(kMaxYamlBytes + 1, '#')).find("over 1048576 bytes"),
+            std::string::npos);
+  EXPECT_NE(error_of(std::string(100000, '[')).find("nested deeper than 64"), std::string::npos);
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    bomb += cat("a", i, ": &a", i, " [");
+    for (int k = 0; k < 10; ++k) bomb += cat(k ? ", " : "", "*a", i - 1);
+    bomb += "]\n";
+  }
+  EXPECT_NE(error_of(bomb).find("aliases expanded"), std::string::npos);
+  std::string many;
+  for (int i = 0; i < 40000; ++i) many += cat("unknown_key_", i, ": 1\n");
+  EXPECT_NE(error_of(many).find("more"), std::string::npos);
+  EXPECT_NE(error_of(",").find("run.yaml:"), std::string::npos);
+  EXPECT_NE(error_of("").find("run.yaml:1:1: missing key 'data'"), std::string::npos);
+  EXPECT_NE(error_of("- 1").find("expected a map"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+// Bytes thrown at a good file are accepted or refused with ConfigError, and always in the end.
+TEST_F(ConfigTest, MutatedFilesAreRefusedOrAcceptedButNeverWorse) {
+  const std::string base = to_yaml(load(with_line(
+      2,
+      "model: {type: sequential, layers: [flatten, linear: 8, relu, dropout: 0.5, linear: 2]}")));
+  const std::string letters = "{}[],:#&*!|>'\"%@`-? \n\t\\01x~";
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = base;
+    for (unsigned n = random() % 3 + 1; n > 0; --n) {
+      const std::size_t at = random() % text.size();
+      const char letter = letters[random() % letters.size()];
+      if (random() % 2) {
+        text[at] = letter;
+      } else {
+        text.insert(at, 1, letter);
+      }
+    }
+    refused += error_of(text).empty() ? 0 : 1;
+  }
+  EXPECT_GT(refused, 1500);
+}
+
+TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
+  const RunConfig c = load(
+      "seed: 18446744073709551615\n"
+      "device: cuda:1\n"
+      "data: {type: csv, path: a.csv, label: -1, delimiter: \"\\t\", header: absent,\n"
+      "       task: regression, test_path: b.csv}\n"
+      "model:\n"
+      "  type: sequential\n"
+      "  layers:\n"
+      "    - flatten\n"
+      "    - linear: 512\n"
+      "    - leaky_relu: {negative_slope: 0.2}\n"
+      "    - linear: {out_features: 10, bias: false}\n"
+      "    - dropout:\n"
+      "optimizer: {type: adamw, lr: 1e-3, betas: [.5, 0.75], eps: 1E-6}\n");
+  EXPECT_EQ(c.name, "run");
+  EXPECT_EQ(c.seed, 18446744073709551615u);
+  EXPECT_EQ(c.device, "cuda:1");
+  EXPECT_EQ(c.data.type, DataType::kCsv);
+  EXPECT_EQ(c.data.csv.label, "-1");
+  EXPECT_EQ(c.data.csv.delimiter, "\t");
+  EXPECT_EQ(c.data.csv.header, CsvHeader::kAbsent);
+  EXPECT_EQ(c.data.csv.task, Task::kRegression);
+  EXPECT_EQ(c.data.csv.test_path, "b.csv");
+  EXPECT_EQ(c.optimizer.adamw.lr, 1e-3);
+  EXPECT_EQ(c.optimizer.adamw.betas[0], 0.5);
+  EXPECT_EQ(c.optimizer.adamw.eps, 1e-6);
+  EXPECT_EQ(c.optimizer.adamw.weight_decay, 0.01);
+  EXPECT_EQ(c.train.batch_size, 128);
+
+  const std::vector<LayerConfig>& layers = c.model.sequential.layers;
+  ASSERT_EQ(layers.size(), 5u);
+  EXPECT_EQ(layers[0].type, LayerType::kFlatten);
+  EXPECT_EQ(layers[1].linear.out_features, 512);
+  EXPECT_TRUE(layers[1].linear.bias);
+  EXPECT_EQ(layers[2].leaky_relu.negative_slope, 0.2);
+  EXPECT_FALSE(layers[3].linear.bias);
+  EXPECT_EQ(layers[4].dropout.p, 0.5);
+  EXPECT_EQ(layers[3].place.line, 11);
+  EXPECT_EQ(layers[3].place.column, 7);
+  EXPECT_EQ(located(layers[3].place, "no"),
+            file("") +
+                ":11:7: no\n  11 |     - linear: {out_features: 10, bias: false}\n"
+                "     |       ^");
+  EXPECT_EQ(c.places.at("optimizer.lr").line, 13);
+  EXPECT_EQ(c.places.count("train.batch_size"), 0u);
+}
+
+TEST_F(ConfigTest, AliasesStandForWhatTheyName) {
+  const RunConfig c = load(
+      "data: {type: digits, train_size: &n 64}\nmodel: {type: mlp}\n"
+      "optimizer: {type: sgd}\ntrain: {batch_size: *n}\n");
+  EXPECT_EQ(c.train.batch_size, 64);
+}
+
+TEST_F(ConfigTest, WindowsFilesWithByteOrderMarkAreRead) {
+  EXPECT_EQ(error_of("\xEF\xBB\xBF"
+                     "data: {type: digits}\r\nmodel: {type: mlp}\r\n"
+                     "optimizer: {type: sgd}\r\nseed: x\r\n"),
+            "run.yaml:4:7: seed: expected an integer of 0 or more, got 'x'\n"
+            "  4 | seed: x\n    |       ^");
+}
+
+TEST_F(ConfigTest, OverridesGoThroughTheSameChecks) {
+  const std::string base = with_line(2, "model: {type: sequential, layers: [{linear: 4}, relu]}");
+  const RunConfig c = load(base, {"train.epochs=3", "train.epochs=4", "name=x",
+                                  "optimizer={type: adam, betas: [0.5, 0.6]}",
+                                  "model.layers.0.linear=7", "data.train_size=10"});
+  EXPECT_EQ(c.train.epochs, 4);
+  EXPECT_EQ(c.name, "x");
+  EXPECT_EQ(c.optimizer.type, OptimizerType::kAdam);
+  EXPECT_EQ(c.optimizer.adam.betas[1], 0.6);
+  EXPECT_EQ(c.model.sequential.layers[0].linear.out_features, 7);
+  EXPECT_EQ(to_string(c.places.at("train.epochs")), "command line: train.epochs=4");
+
+  struct Row {
+    const char* text;
+    const char* fragment;
+  };
+  const std::vector<Row> rows = {
+      {"train.epoch=3", "unknown key 'epoch' in 'train'; did you mean 'epochs'?"},
+      {"trian.epochs=3", "unknown key 'trian'; did you mean 'train'?"},
+      {"train.epochs=010", "write 10"},
+      {"train.epochs=", "got nothing"},
+      {"train.epochs", "expected key=value"},
+      {"=3", "expected key=value"},
+      {"train..epochs=3", "joined by single dots"},
+      {"data.type.x=3", "'data.type' is 'digits', not a map: there is no 'x' in it"},
+      {"model.layers.2=relu", "'model.layers' is a list of 2 entries, from 0: there is no '2'"},
+      {"model.layers.1=rleu", "did you mean 'relu'?"},
+      {"train.epochs=[1", "not valid YAML"},
+      {"train={epochs: 1, epochs: 2}", "duplicate key 'epochs'"},
+      {"train=3", "expected a map"},
+      {"data.root=x", "key 'root' is not for data of type digits but for type mnist"},
+      {"optimizer.nesterov=true", "needs a momentum above 0"},
+  };
+  for (const Row& row : rows) {
+    const std::string error = error_of(base, {row.text});
+    EXPECT_EQ(error.find(cat("command line: ", row.text, ": ")), 0u) << error;
+    EXPECT_NE(error.find(row.fragment), std::string::npos) << error;
+  }
+}
+
+TEST_F(ConfigTest, AnOverrideOfAWrongValueHealsIt) {
+  EXPECT_EQ(error_of(with_line(4, "train: {epochs: 0}"), {"train.epochs=1"}), "");
+  EXPECT_EQ(error_of(with_line(3, ""), {"optimizer.type=adam"}), "");
+}
+
+TEST_F(ConfigTest, ResolvedTextComesBackAsTheSameBytes) {
+  const std::vector<std::string> texts = {
+      with_line(0, ""),
+      with_line(1, "data: {type: mnist, root: ../shared/data}"),
+      with_line(1, "data: {type: csv, path: 'a b: #1.csv', label: '010', delimiter: \"\\t\"}"),
+      with_line(1, "data: {type: csv, path: \"\\e\\\"\\\\\xc3\xa9\\n\", test_path: 'null'}"),
+      with_line(1, "name: 'yes'\ndata: {type: csv, path: '- x', label: 'true'}"),
+      with_line(2, "model: {type: mlp, hidden: [], activation: silu, dropout: 0.3333333333333333}"),
+      with_line(2,
+                "model: {type: sequential, layers: [flatten, linear: 3, dropout, relu, "
+                "leaky_relu: 0.1, linear: {out_features: 2, bias: false}]}"),
+      with_line(3, "optimizer: {type: adam, lr: 1e-300, eps: 1.7976931348623157e308}"),
+      with_line(3, "optimizer: {type: sgd, lr: 3, momentum: 0.9, nesterov: true}"),
+  };
+  for (const std::string& text : texts) {
+    const std::string first = to_yaml(load(text));
+    EXPECT_EQ(to_yaml(load(first)), first) << text;
+    EXPECT_EQ(to_yaml(load(to_yaml_with_origins(load(text)))), first) << text;
+  }
+}
+
+TEST_F(ConfigTest, ResolvedTextIsReadable) {
+  const RunConfig c = load(
+      "data: {type: digits}\nmodel: {type: sequential, layers: [linear: 3, relu]}\n"
+      "optimizer: {type: adam}\n",
+      {"train.epochs=2"});
+  EXPECT_EQ(to_yaml(c),
+            "name: run\nseed: 0\ndevice: auto\nthreads: 0\n"
+            "data:\n  type: digits\n  train_size: 20000\n  test_size: 4000\n  seed: 1\n"
+            "model:\n  type: sequential\n  layers:\n"
+            "    - linear: {out_features: 3, bias: true}\n    - relu\n"
+            "optimizer:\n  type: adam\n  lr: 0.001\n  betas: [0.9, 0.999]\n  eps: 1e-08\n"
+            "  weight_decay: 0\n"
+            "train:\n  epochs: 2\n  batch_size: 128\n  schedule: constant\n  shuffle: true\n  log_every: 1\n"
+            "  eval_batch_size: 1024\n");
+  const std::string origins = to_yaml_with_origins(c);
+  EXPECT_NE(origins.find("epochs: 2  # command line: train.epochs=2\n"), std::string::npos);
+  EXPECT_NE(origins.find("seed: 0  # default\n"), std::string::npos);
+  EXPECT_NE(origins.find("run.yaml:2:36\n"), std::string::npos);
+}
+
+TEST_F(ConfigTest, EveryShippedConfigLoads) {
+  int count = 0;
+  const fs::path source = TAPER_SOURCE_DIR;
+  for (const fs::directory_entry& entry : fs::directory_iterator(source / "configs")) {
+    const RunConfig c = load_config(entry.path(), {});
+    EXPECT_EQ(c.name, entry.path().stem().string());
+    ++count;
+  }
+  EXPECT_GE(count, 3);
+}
+
+TEST(ConfigNames, NearestFindsWhatWasMeant) {
+  const std::vector<std::string> known = {"epochs", "batch_size", "shuffle", "lr"};
+  EXPECT_EQ(nearest("epoch", known), "epochs");
+  EXPECT_EQ(nearest("BatchSize", known), "batch_size");
+  EXPECT_EQ(nearest("shufle", known), "shuffle");
+  EXPECT_EQ(nearest("xyz", known), "");
+  EXPECT_EQ(nearest("", known), "");
+}
+
+}  // namespace
+}  // namespace taper::runner

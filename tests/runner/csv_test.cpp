@@ -1,0 +1,348 @@
+#include "apps/runner/data/csv.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "apps/runner/errors.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Header = CsvOptions::Header;
+using Floats = std::vector<float>;
+using Ints = std::vector<int64_t>;
+using Names = std::vector<std::string>;
+
+class Csv : public ::testing::Test {
+ protected:
+  Csv() {
+    std::string name = (fs::temp_directory_path() / "csv_test_XXXXXX").string();
+    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
+    directory_ = name;
+  }
+  ~Csv() override { fs::remove_all(directory_); }
+
+  fs::path write(const std::string& text, const std::string& name = "t.csv") const {
+    const fs::path file = directory_ / name;
+    std::ofstream(file, std::ios::binary) << text;
+    return file;
+  }
+  CsvTable read(const std::string& text, const CsvOptions& options = {}) const {
+    return read_csv(write(text), options);
+  }
+
+  fs::path directory_;
+};
+
+CsvOptions with_label(std::string label) {
+  CsvOptions options;
+  options.label = std::move(label);
+  return options;
+}
+
+CsvOptions with_header(Header header) {
+  CsvOptions options;
+  options.header = header;
+  return options;
+}
+
+CsvOptions for_regression() {
+  CsvOptions options;
+  options.regression = true;
+  return options;
+}
+
+template <class Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// `message` is one line that starts with `start` and holds every one of `parts`.
+void expect_message(const std::string& message, const std::string& start, const Names& parts) {
+  EXPECT_EQ(message.substr(0, start.size()), start) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  for (const std::string& part : parts) {
+    EXPECT_NE(message.find(part), std::string::npos) << "wanted: " << part << "\nin: " << message;
+  }
+}
+
+TEST_F(Csv, ReadsFeaturesAndTextClasses) {
+  const CsvTable t = read("5.1,3.5,setosa\n4.9,-3,virginica\n1e-1,+.5,setosa\n");
+  EXPECT_FALSE(t.has_header);
+  EXPECT_EQ(t.rows, 3);
+  EXPECT_EQ(t.columns, 2);
+  EXPECT_EQ(t.features, (Floats{5.1F, 3.5F, 4.9F, -3.F, 0.1F, 0.5F}));
+  EXPECT_EQ(t.feature_names, (Names{"column 0", "column 1"}));
+  EXPECT_EQ(t.classes, (Names{"setosa", "virginica"}));
+  EXPECT_EQ(t.labels, (Ints{0, 1, 0}));
+  EXPECT_TRUE(t.targets.empty());
+}
+
+TEST_F(Csv, IntegerClassesSortByValueAndOthersByBytes) {
+  EXPECT_EQ(read("1,10\n1,9\n1,-2\n1,+9\n1,010\n").classes, (Names{"-2", "9", "10"}));
+  EXPECT_EQ(read("1,10\n1,9\n1,-2\n1,+9\n1,010\n").labels, (Ints{2, 1, 0, 1, 2}));
+  EXPECT_EQ(read("1,10\n1,9\n1,b\n1,B\n").classes, (Names{"10", "9", "B", "b"}));
+  EXPECT_EQ(read("1,10\n1,9\n1,b\n1,B\n").labels, (Ints{0, 1, 3, 2}));
+}
+
+TEST_F(Csv, TheLabelColumnIsAnIndexFromEitherEndOrAName) {
+  const std::string rows = "1,2,3\n4,5,6\n";
+  const struct {
+    std::string text, label;
+    int64_t column;
+    Floats features;
+  } cases[] = {
+      {rows, "-1", 2, {1, 2, 4, 5}},
+      {rows, "0", 0, {2, 3, 5, 6}},
+      {rows, "-3", 0, {2, 3, 5, 6}},
+      {rows, "1", 1, {1, 3, 4, 6}},
+      {"a,b,c\n" + rows, "b", 1, {1, 3, 4, 6}},
+      {"a,b,c\n" + rows, "-1", 2, {1, 2, 4, 5}},
+      {"a,b,-1\n" + rows, "b", 1, {1, 3, 4, 6}},
+  };
+  for (const auto& c : cases) {
+    CsvOptions options = with_label(c.label);
+    options.header = c.text == rows ? Header::kAbsent : Header::kPresent;
+    const CsvTable t = read(c.text, options);
+    EXPECT_EQ(t.label_column, c.column) << c.label;
+    EXPECT_EQ(t.features, c.features) << c.label;
+  }
+}
+
+TEST_F(Csv, ANameInTheHeaderGoesBeforeAnIndex) {
+  EXPECT_EQ(read("1,0,x\n7,8,9\n", {.label = "1", .header = Header::kPresent}).label_column, 0);
+}
+
+TEST_F(Csv, AHeaderIsWordsAboveNumbers) {
+  const struct {
+    std::string text;
+    bool has_header;
+    int64_t rows;
+  } cases[] = {
+      {"a,b,c\n1,2,x\n3,4,y\n", true, 2},
+      {"1,2,x\n3,4,y\n", false, 2},
+      {"1,2,3\n3,4,5\n", false, 2},
+      {",a,c\n1,2,x\n", true, 1},
+      {"a,b,c\n\n\n1,2,x\n", true, 1},
+      {"1,2,x\n", false, 1},
+      {"1,2,class\n3,4,y\n5,6,z\n", false, 3},
+      {"a,b,7\n1,2,x\n", true, 1},
+  };
+  for (const auto& c : cases) {
+    const CsvTable t = read(c.text);
+    EXPECT_EQ(t.has_header, c.has_header) << c.text;
+    EXPECT_EQ(t.rows, c.rows) << c.text;
+  }
+  EXPECT_EQ(read("a,b,c\n1,2,x\n").feature_names, (Names{"a", "b"}));
+  EXPECT_EQ(read("a,b,c\n1,2,x\n").label_name, "c");
+  EXPECT_EQ(read("1,2,3\n4,5,6\n", with_header(Header::kPresent)).rows, 1);
+}
+
+TEST_F(Csv, AWordInTheFirstRowOfNumbersIsNotTakenForAHeader) {
+  const std::string message = refusal([&] { read("5,abc,3\n4,2,3\n"); });
+  expect_message(message, (directory_ / "t.csv").string() + ":1: column 1",
+                 {"'abc'", "data.header"});
+}
+
+TEST_F(Csv, RegressionTargetsAreNumbers) {
+  const CsvTable t = read("1,2.5\n3,-4\n", for_regression());
+  EXPECT_EQ(t.targets, (Floats{2.5F, -4.F}));
+  EXPECT_TRUE(t.labels.empty());
+  EXPECT_TRUE(t.classes.empty());
+}
+
+TEST_F(Csv, ToleratesQuotesLineEndsBlankLinesBomAndBlanks) {
+  const std::string texts[] = {
+      "x,y\n1,a b\n2,c\n",
+      "x,y\n1,a b\n2,c",
+      "x,y\r\n1,a b\r\n2,c\r\n",
+      "x,y\r1,a b\r2,c\r",
+      "\n\nx,y\n \n1,a b\n\r\n\t\n2,c\n\n",
+      "\xef\xbb\xbfx,y\n1,a b\n2,c\n",
+      "\xef\xbb\xbf\"x\",y\n1,a b\n2,c\n",
+      " x , y \n  1\t,\ta b \n2 , c\n",
+      "\"x\",\"y\"\n\"1\",\"a b\"\n \"2\" ,\"c\" \n",
+  };
+  for (const std::string& text : texts) {
+    const CsvTable t = read(text);
+    EXPECT_EQ(t.feature_names, Names{"x"}) << text;
+    EXPECT_EQ(t.label_name, "y") << text;
+    EXPECT_EQ(t.features, (Floats{1, 2})) << text;
+    EXPECT_EQ(t.classes, (Names{"a b", "c"})) << text;
+  }
+}
+
+TEST_F(Csv, AQuotedFieldMayHoldDelimiterQuotesAndLineEnds) {
+  const CsvTable t = read("1,\"a,\"\"b\"\"\n c \"\n2,it\"s\n3,\"\"\"\"\n");
+  EXPECT_EQ(t.classes, (Names{"\"", "a,\"b\"\n c ", "it\"s"}));
+  EXPECT_EQ(t.labels, (Ints{1, 2, 0}));
+}
+
+TEST_F(Csv, OtherDelimiters) {
+  for (const char delimiter : {';', '\t', ' ', '|'}) {
+    CsvOptions options;
+    options.delimiter = delimiter;
+    const std::string d(1, delimiter);
+    const CsvTable t = read("1" + d + "2" + d + "a,b\n3" + d + "4" + d + "c\n", options);
+    EXPECT_EQ(t.features, (Floats{1, 2, 3, 4})) << delimiter;
+    EXPECT_EQ(t.classes, (Names{"a,b", "c"})) << delimiter;
+  }
+  for (const char delimiter : {'"', '\n', '\r'}) {
+    CsvOptions options;
+    options.delimiter = delimiter;
+    EXPECT_THROW(read("1,2\n", options), ConfigError);
+  }
+}
+
+TEST_F(Csv, NumbersRoundToTheNearestFloat) {
+  const CsvTable t = read("3.4028234e38,1e-60,16777217,x\n");
+  EXPECT_EQ(t.features, (Floats{3.4028234e38F, 0, 16777216}));
+}
+
+TEST_F(Csv, RefusesBadRowsWithFileAndLine) {
+  static const struct {
+    std::string text;
+    CsvOptions options;
+    std::string start;  // after the file's name
+    Names parts;
+  } cases[] = {
+      {"", {}, ": ", {"empty file"}},
+      {" \n\r\n\xef\xbb\xbf", {}, ":3: ", {"one field"}},
+      {"\n \n\n", {}, ": ", {"empty file"}},
+      {"a,b\n", with_header(Header::kPresent), ": ", {"only a header"}},
+      {"1,2,x\n\n3,4\n", {}, ":3: expected 3 fields, got 2", {}},
+      {"1,2,x\n3,4,y,\n", {}, ":2: expected 3 fields, got 4", {}},
+      {"a,b,c\n1,2,x\n3,4\n", {}, ":3: expected 3 fields, got 2", {}},
+      {"1,\"a\nb\"\n3,c,5\n", {}, ":3: expected 2 fields, got 3", {}},
+      {"1;2;x\n3;4;y\n", {}, ":1: ", {"'1;2;x'", "delimiter ','"}},
+      {"a,b,c\n1,2,x\n3,four,y\n", {}, ":3: column 'b': expected a number, got 'four'", {}},
+      {"1,2,x\n3,4 5,y\n", {}, ":2: column 1: expected a number, got '4 5'", {}},
+      {"a,b,c\n1,0x10,x\n", with_header(Header::kPresent), ":2: column 'b'", {"'0x10'"}},
+      {"1,2,x\n3,--4,y\n", {}, ":2: column 1: expected a number", {}},
+      {"1,2,x\n3,+-4,y\n", {}, ":2: column 1: expected a number", {}},
+      {"1,2,x\n3,\"4,5\",y\n", {}, ":2: column 1: expected a number, got '4,5'", {}},
+      {"1,a\tb,x\n3,c,y\n", {}, ":1: column 1", {"'a\\x09b'", "must be numeric"}},
+      {"1,2,x\n3,,y\n", {}, ":2: column 1 is empty", {}},
+      {"1,2,x\n3,\"\",y\n", {}, ":2: column 1 is empty", {}},
+      {"1,2,x\n3,4,\n", {}, ":2: column 2 is empty", {"class label"}},
+      {"1,2,x\n3,nan,y\n", {}, ":2: column 1: expected a finite number, got 'nan'", {}},
+      {"nan,2,x\n3,4,y\n", {}, ":1: column 0: expected a finite number, got 'nan'", {}},
+      {"1,2,x\n3,-Inf,y\n", {}, ":2: column 1: expected a finite number, got '-Inf'", {}},
+      {"1,2,x\n3,1e39,y\n", {}, ":2: column 1: '1e39' is out of float32's range", {}},
+      {"1,2,x\n3,1e999,y\n", {}, ":2: column 1: '1e999' is out of float32's range", {}},
+      {"1,2,x\n3,\"4,y\n5,6,z\n", {}, ":2: a quote is opened", {"never closed"}},
+      {"1,2,x\n3,\"4\"4,y\n", {}, ":2: ", {"closing quote"}},
+      {"1,2\n3,x\n", for_regression(), ":2: column 1: expected a number, got 'x'", {}},
+      {"1,2\n3,\n", for_regression(), ":2: column 1 is empty", {}},
+      {"len,width,kind\n1,2,x\n",
+       with_label("knd"),
+       ":1: no label column 'knd'",
+       {"nearest are 'kind'"}},
+      {"1,2,x\n3,4,y\n",
+       with_label("kind"),
+       ":1: no label column 'kind'",
+       {"-3 .. 2", "no header"}},
+      {"1,2,x\n3,4,y\n", with_label("3"), ":1: no label column '3'", {"-3 .. 2"}},
+      {"1,2,x\n3,4,y\n", with_label("-4"), ":1: no label column '-4'", {}},
+      {"a,b,b\n1,2,x\n", with_label("b"), ":1: two columns are named 'b'", {"index"}},
+      {std::string("1,2\n\0,3\n", 8), {}, ": ", {"zero byte at offset 4"}},
+  };
+  for (const auto& c : cases) {
+    const std::string message = refusal([&] { read(c.text, c.options); });
+    expect_message(message, (directory_ / "t.csv").string() + c.start, c.parts);
+  }
+}
+
+TEST_F(Csv, RefusesAMissingFileAndADirectory) {
+  const fs::path missing = directory_ / "missing.csv";
+  expect_message(refusal([&] { read_csv(missing, {}); }), missing.string() + ": ",
+                 {"No such file"});
+  expect_message(refusal([&] { read_csv(directory_, {}); }), directory_.string() + ": ",
+                 {"directory"});
+}
+
+TEST_F(Csv, LongTextIsShortenedBetweenCharacters) {
+  std::string word;
+  for (int i = 0; i < 30; ++i) word += "\xc3\xa9";
+  const std::string message = refusal([&] { read("1,2,x\n3,a" + word + ",y\n"); });
+  EXPECT_NE(message.find("\xc3\xa9...'"), std::string::npos) << message;
+  EXPECT_EQ(message.find("\xc3..."), std::string::npos) << message;
+}
+
+TEST_F(Csv, ATestFileTakesItsClassesFromTheTrainingFile) {
+  const CsvTable train = read("a,kind,b\n1,x,2\n3,y,4\n5,z,6\n", with_label("kind"));
+  const CsvTable test = read_csv_like(train, write("7,z,8\n9,x,10\n", "test.csv"), {});
+  EXPECT_EQ(test.classes, train.classes);
+  EXPECT_EQ(test.labels, (Ints{2, 0}));
+  EXPECT_EQ(test.features, (Floats{7, 8, 9, 10}));
+  const CsvTable numbers = read("1,3\n1,12\n");
+  EXPECT_EQ(read_csv_like(numbers, write("1,012\n", "test.csv"), {}).labels, Ints{1});
+  const CsvTable target = read("1,3\n1,12\n", for_regression());
+  EXPECT_EQ(read_csv_like(target, write("1,7\n", "test.csv"), {}).targets, Floats{7});
+}
+
+TEST_F(Csv, RefusesATestFileThatDoesNotFitTheTrainingFile) {
+  const CsvTable train = read("a,b,kind\n1,2,rose\n3,4,lily\n");
+  const struct {
+    std::string text, start;
+    Names parts;
+  } cases[] = {
+      {"1,2,rose\n3,4,lilly\n", ":2: column 2: class 'lilly'", {"nearest", "'lily', 'rose'"}},
+      {"a,b,kind\n\n1,2,iris\n", ":3: column 'kind': class 'iris'", {}},
+      {"1,rose\n", ":1: expected 3 fields as in the training file, got 2", {}},
+      {"b,a,kind\n1,2,rose\n", ":1: expected column 0 to be 'a'", {"got 'b'"}},
+  };
+  for (const auto& c : cases) {
+    const fs::path file = write(c.text, "test.csv");
+    expect_message(refusal([&] { read_csv_like(train, file, {}); }), file.string() + c.start,
+                   c.parts);
+  }
+}
+
+TEST_F(Csv, StandardizedColumnsHaveMeanZeroAndDeviationOne) {
+  Floats matrix{1, 0.1F, -7, 2, 0.1F, 9, 6, 0.1F, 40};
+  const Standardizer s = fit_standardizer(matrix, 3);
+  EXPECT_EQ(s.mean, (Floats{3, 0.1F, 14}));
+  EXPECT_FLOAT_EQ(s.std[0], std::sqrt(14.F / 3));
+  EXPECT_EQ(s.std[1], 1);
+  EXPECT_FLOAT_EQ(s.std[2], std::sqrt(1142.F / 3));
+  standardize(matrix, s);
+  EXPECT_FLOAT_EQ(matrix[0], -2 / std::sqrt(14.F / 3));
+  EXPECT_EQ(matrix[4], 0);
+  const Standardizer again = fit_standardizer(matrix, 3);
+  for (const size_t j : {0, 2}) {
+    EXPECT_NEAR(again.mean[j], 0, 1e-7);
+    EXPECT_NEAR(again.std[j], 1, 1e-6);
+  }
+}
+
+TEST_F(Csv, StandardizingKeepsALargeOffsetsDigits) {
+  const Standardizer s = fit_standardizer(Floats{16777214, 16777216}, 1);
+  EXPECT_EQ(s.mean[0], 16777215);
+  EXPECT_EQ(s.std[0], 1);
+  EXPECT_EQ(fit_standardizer(Floats(1000, 0.1F), 1).std[0], 1);
+}
+
+TEST_F(Csv, RefusesToStandardizeWhatHasNoSuchColumns) {
+  Floats matrix{1, 2, 3};
+  EXPECT_THROW(fit_standardizer(matrix, 2), ValueError);
+  EXPECT_THROW(fit_standardizer(matrix, 0), ValueError);
+  EXPECT_THROW(fit_standardizer(Floats{}, 2), ValueError);
+  EXPECT_THROW(standardize(matrix, fit_standardizer(Floats{1, 2}, 2)), ValueError);
+}
+
+}  // namespace
+}  // namespace taper::runner

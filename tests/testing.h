@@ -1,0 +1,48 @@
+// What all tests share: the devices there are, comparisons that say where they failed, refusals.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "framework/tensor.h"
+
+namespace taper::test {
+
+// The CPU, and the GPU where one can be used: test bodies loop over these.
+std::vector<Device> all_devices();
+
+// True, with the test marked as skipped and the reason said, when no GPU can be used:
+// `if (skip_without_cuda()) return;`
+bool skip_without_cuda();
+
+// All elements on the host, whatever the device, dtype and layout.
+std::vector<double> values_of(const Tensor& x);
+
+// Shapes equal and every |got - want| <= tolerance * (1 + |want|); nan equals nan, and infinities
+// equal themselves. A failure names the first element and counts the rest.
+testing::AssertionResult close(const Tensor& got, const Tensor& want, double tolerance);
+testing::AssertionResult close(const Tensor& got, const Shape& shape,
+                               const std::vector<double>& want, double tolerance);
+testing::AssertionResult close(const std::vector<double>& got, const std::vector<double>& want,
+                               double tolerance);
+
+// Shape, dtype and every bit pattern equal, whatever the devices and layouts.
+testing::AssertionResult same_bits(const Tensor& a, const Tensor& b);
+
+// f throws exactly E (or what derives from it) and the message begins with `text`.
+template <class E, class F>
+testing::AssertionResult refuses(F&& f, const std::string& text) {
+  try {
+    (void)f();
+  } catch (const E& error) {
+    if (std::string(error.what()).starts_with(text)) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "says: " << error.what() << "\n  not: " << text;
+  } catch (const std::exception& error) {
+    return testing::AssertionFailure() << "another kind of exception: " << error.what();
+  }
+  return testing::AssertionFailure() << "nothing was thrown; expected: " << text;
+}
+
+}  // namespace taper::test
