@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Builds with CUDA on a machine with a GPU and checks everything there. Installs nothing.
+#   scripts/gpu.sh [test] [sanitize] [train] [bench]      default: test sanitize
+# test      the whole suite
+# sanitize  compute-sanitizer's memcheck, racecheck and initcheck over the test programs, whose
+#           bodies run on every device; the runner's tests work on the CPU and are left out
+# train     one training on the CPU and on the GPU: the first 100 losses must agree within 1e-4.
+#           MNIST when TAPER_MNIST names its directory, else the embedded digits
+# bench     seconds of an epoch of an MLP 784-512-512-10 on 60,000 digits, on the CPU and the GPU
+# Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
+# -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), SANITIZE_FILTER (a GoogleTest
+# filter, *), SANITIZE_TOOLS (memcheck racecheck initcheck).
+# A step that fails does not stop the others; the exit code is that of the whole.
+#
+# shellcheck disable=SC2317  # the functions are reached through `step`
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export BUILD_DIR=${BUILD_DIR:-$root/build-gpu}
+logs=${LOGS:-$BUILD_DIR/logs}
+filter=${SANITIZE_FILTER:-*}
+PATH=$PATH:/usr/local/cuda/bin
+read -ra cmake_args <<<"${CMAKE_ARGS:-}"
+read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck initcheck}"
+
+wanted=("$@")
+if (($# == 0)); then wanted=(test sanitize); fi
+for name in "${wanted[@]}"; do
+  [[ $name =~ ^(test|sanitize|train|bench)$ ]] && continue
+  echo "unknown step '$name': expected test, sanitize, train or bench" >&2
+  exit 2
+done
+missing=()
+for tool in cmake ninja c++ nvcc; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+if ((${#missing[@]} > 0)); then
+  echo "not found on PATH: ${missing[*]}" >&2
+  exit 1
+fi
+mkdir -p "$logs"
+
+table=()
+failed=0
+
+# step NAME COMMAND...: runs it into a log of that name; its last line goes into the table.
+step() {
+  local name=$1 start=$SECONDS result=ok note
+  shift
+  printf '== %s\n' "$name"
+  "$@" >"$logs/$name.log" 2>&1 || result=FAILED
+  note=$(grep -v '^ *$' "$logs/$name.log" | tail -n 1 | cut -c 1-90 || :)
+  table+=("$(printf '%-14s %-7s %7d  %s' "$name" "$result" $((SECONDS - start)) "$note")")
+  if [[ $result == ok ]]; then return 0; fi
+  failed=1
+  tail -n 40 "$logs/$name.log"
+  return 1
+}
+
+build() {
+  cmake -S "$root" -B "$BUILD_DIR" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPER_CUDA=ON \
+    -DTAPER_TESTS=ON "${cmake_args[@]}" && ninja -k 0 -C "$BUILD_DIR" --quiet && echo "$BUILD_DIR"
+}
+
+# Fails when the program that was built does not see a GPU.
+gpu_is_seen() {
+  "$BUILD_DIR/apps/taper" info && "$BUILD_DIR/apps/taper" info | grep '^cuda:0'
+}
+
+run_tests() {
+  TAPER_INSTALL=0 CTEST_PARALLEL_LEVEL=4 "$root/scripts/test.sh"
+}
+
+# sanitize_with TOOL: over every test program with tests that the filter names.
+sanitize_with() {
+  local program status=0 programs=0 bad=0
+  while IFS= read -r program; do
+    "$program" --gtest_list_tests --gtest_filter="$filter" 2>/dev/null | grep -c '^  ' >/dev/null ||
+      continue
+    programs=$((programs + 1))
+    echo "== $program"
+    # Tests provoke refusals by the driver on purpose; those are no findings.
+    compute-sanitizer --tool "$1" --error-exitcode 1 --report-api-errors no --print-limit 20 \
+      "$program" --gtest_brief=1 --gtest_filter="$filter" || { status=1 && bad=$((bad + 1)); }
+  done < <(find "$BUILD_DIR/tests" -maxdepth 1 -type f -executable -name 'test_*' \
+    ! -name test_runner ! -name test_layers | sort)
+  echo "$programs programs, $bad with findings or failures"
+  ((programs > 0)) && return "$status"
+}
+
+# train_on DEVICE SETTING...: a training into $logs/train-DEVICE.
+train_on() {
+  local device=$1 out=$logs/train-$1
+  shift
+  rm -rf "$out"
+  "$BUILD_DIR/apps/taper" train "$@" device="$device" --out "$out"
+}
+
+train_and_report() {
+  train_on "$@" || return 1
+  local out=$logs/train-$1
+  awk -F '[:,}]' '/"seconds"/ { for (i = 1; i < NF; ++i) if ($i == "\"seconds\"") s = $(i + 1)
+      if (best == "" || s < best) best = s }
+    /"accuracy"/ { for (i = 1; i < NF; ++i) if ($i == "\"accuracy\"") accuracy = $(i + 1) }
+    END { printf "accuracy %.4f, best epoch %.3f s\n", accuracy, best }' \
+    "$out/timing.jsonl" "$out/metrics.jsonl"
+}
+
+first_losses() {
+  sed -n 's/.*"kind":"train".*"loss":\([^,}]*\).*/\1/p' "$1" | head -n 100
+}
+
+# The largest relative difference of the first 100 losses; fails above 1e-4.
+compare_losses() {
+  paste <(first_losses "$logs/train-cpu/metrics.jsonl") \
+    <(first_losses "$logs/train-cuda/metrics.jsonl") | awk '
+    { d = $1 - $2; d = d < 0 ? -d : d; d /= ($1 < 0 ? -$1 : $1) + 1e-30; if (d > worst) worst = d }
+    END { printf "%d losses, largest relative difference %.2e\n", NR, worst
+          exit !(NR >= 100 && worst <= 1e-4) }'
+}
+
+train_step() {
+  local run=("$root/configs/digits.yaml")
+  if [[ -n ${TAPER_MNIST:-} ]]; then
+    run=("$root/configs/mnist.yaml" "data.root=$TAPER_MNIST")
+  fi
+  step train-cpu train_and_report cpu "${run[@]}" || :
+  step train-cuda train_and_report cuda "${run[@]}" || :
+  step losses compare_losses || :
+}
+
+bench_step() {
+  local device run=("$root/configs/digits.yaml" data.train_size=60000 "model.hidden=[512, 512]"
+    model.dropout=0 train.epochs=3)
+  for device in cpu cuda; do
+    step "bench-$device" train_and_report "$device" "${run[@]}" || :
+  done
+}
+
+if step build build; then
+  step gpu gpu_is_seen || :
+  for name in "${wanted[@]}"; do
+    case $name in
+      test) step test run_tests || : ;;
+      sanitize)
+        for tool in "${tools[@]}"; do step "$tool" sanitize_with "$tool" || :; done
+        ;;
+      train) train_step ;;
+      bench) bench_step ;;
+    esac
+  done
+fi
+
+printf '\n%-14s %-7s %7s\n' step result seconds
+printf '%s\n' "${table[@]}"
+echo "logs: $logs"
+exit "$failed"

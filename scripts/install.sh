@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs from apt what a build needs and is not here yet; does nothing when all is here.
+#   scripts/install.sh          what the program needs
+#   scripts/install.sh tests    what the tests need, too
+set -euo pipefail
+
+# Debian's oneDNN names OpenCL in its CMake files, though Taper does not use it.
+packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
+  nlohmann-json3-dev zlib1g-dev)
+if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev); fi
+
+missing=()
+# Tools count wherever they come from. Each is a command and its package.
+for tool in g++:g++ cmake:cmake ninja:ninja-build ccache:ccache; do
+  command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
+done
+
+if ! command -v apt-get >/dev/null; then
+  if ((${#missing[@]} == 0)); then exit 0; fi # CMake says which library it misses
+  echo "Not a Debian system. Install what these packages of Debian's hold, then try again:" >&2
+  echo "  ${missing[*]} ${packages[*]}" >&2
+  exit 1
+fi
+
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null ||:)
+for package in "${packages[@]}"; do
+  grep -qx "installed $package" <<<"$installed" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then exit 0; fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "These packages are missing, and there is neither root nor sudo to install them:" >&2
+    echo "  apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "== installing ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+  --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null
