@@ -73,22 +73,37 @@ bool launches_block() {
   return blocking;
 }
 
-std::array<std::atomic<BadIndex*>, kMaxDevices> bad_index_slots{};
+struct BadIndexSlot {
+  BadIndex* on_device;
+  BadIndexReport* report;
+};
+std::array<std::atomic<const BadIndexSlot*>, kMaxDevices> bad_index_slots{};
 std::mutex bad_index_mutex;
 
-BadIndex* make_bad_index_slot(int device) {
+// Never freed: a kernel may report until the process ends.
+const BadIndexSlot& make_bad_index_slot(int device) {
   std::lock_guard lock(bad_index_mutex);
-  BadIndex* slot = bad_index_slots[size_t(device)].load();
-  if (slot) return slot;
+  if (const BadIndexSlot* slot = bad_index_slots[size_t(device)].load()) return *slot;
+  static std::array<BadIndexSlot, kMaxDevices> slots{};
+  BadIndexSlot& slot = slots[size_t(device)];
   const DeviceScope scope(device);
   const RelaxedCapture relaxed;
   void* memory = nullptr;
   // Under unified addressing the device sees page-locked memory at the host's own address.
   TAPER_CUDA_CHECK(
-      cudaHostAlloc(&memory, sizeof(BadIndex), cudaHostAllocPortable | cudaHostAllocMapped));
-  slot = new (memory) BadIndex{};
-  bad_index_slots[size_t(device)].store(slot);
+      cudaHostAlloc(&memory, sizeof(BadIndexReport), cudaHostAllocPortable | cudaHostAllocMapped));
+  slot.report = new (memory) BadIndexReport{};
+  TAPER_CUDA_CHECK(cudaMalloc(&memory, sizeof(BadIndex)));
+  slot.on_device = static_cast<BadIndex*>(memory);
+  const BadIndex fresh{0, slot.report};
+  TAPER_CUDA_CHECK(cudaMemcpy(memory, &fresh, sizeof fresh, cudaMemcpyHostToDevice));
+  bad_index_slots[size_t(device)].store(&slot);
   return slot;
+}
+
+const BadIndexSlot& slot_of(int device) {
+  const BadIndexSlot* slot = bad_index_slots[size_t(device)].load(std::memory_order_acquire);
+  return slot ? *slot : make_bad_index_slot(device);
 }
 
 }  // namespace
@@ -130,23 +145,22 @@ int multi_processor_count(int device) {
   return count;
 }
 
-BadIndex* bad_index_slot(int device) {
-  BadIndex* slot = bad_index_slots[size_t(device)].load(std::memory_order_acquire);
-  return slot ? slot : make_bad_index_slot(device);
-}
+BadIndex* bad_index_slot(int device) { return slot_of(device).on_device; }
+BadIndexReport* bad_index_report(int device) { return slot_of(device).report; }
 
 void throw_bad_index(int device) {
-  BadIndex* slot = bad_index_slots[size_t(device)].load(std::memory_order_acquire);
+  const BadIndexSlot* slot = bad_index_slots[size_t(device)].load(std::memory_order_acquire);
   if (!slot) return;
   // The op is written last: without it, a kernel of another stream is still reporting.
-  const std::atomic_ref<const char*> op_word(slot->op);
+  const std::atomic_ref<const char*> op_word(slot->report->op);
   if (!op_word.load(std::memory_order_acquire)) return;
   std::lock_guard lock(bad_index_mutex);
   const char* op = op_word.load(std::memory_order_acquire);
   if (!op) return;
-  const int64_t index = slot->index, bound = slot->bound;
+  const int64_t index = slot->report->index, bound = slot->report->bound;
   op_word.store(nullptr);
-  std::atomic_ref(slot->taken).store(0);
+  const DeviceScope scope(device);
+  TAPER_CUDA_CHECK(cudaMemset(&slot->on_device->taken, 0, sizeof slot->on_device->taken));
   throw IndexError(cat("index ", index, " is out of bounds for a dimension with size ", bound,
                        " (reported by ", op, " on cuda:", device, ")"));
 }

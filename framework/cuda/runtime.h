@@ -63,26 +63,33 @@ struct Launch {
 
 int multi_processor_count(int device);
 
-// Where a kernel reports an index out of range: the first one wins, and the next synchronising
-// call throws it. Lives in host memory that the device sees, one for each device.
-struct BadIndex {
-  unsigned long long taken;  // 0 while nothing was reported
+// Where a kernel reports an index out of range: the first one wins, and the next synchronising call
+// throws it. The report lies in host memory that the device sees; the word that decides who is
+// first lies in device memory, since atomics on host memory are not for every GPU.
+struct BadIndexReport {
   int64_t index, bound;
   const char* op;  // a string literal of the host, carried through as an address; written last
 };
-// The device's view of it, for kernel arguments.
+struct BadIndex {
+  unsigned int taken;  // 0 while nothing was reported
+  BadIndexReport* report;
+};
+// In device memory, for kernel arguments; one for each device.
 BadIndex* bad_index_slot(int device);
+// Its report, as the host sees it.
+BadIndexReport* bad_index_report(int device);
 // Throws IndexError for what the device reported, and clears it. The caller has synchronised.
 void throw_bad_index(int device);
 
 #ifdef __CUDACC__
 __device__ inline void report_bad_index(BadIndex* slot, const char* op, int64_t index,
                                         int64_t bound) {
-  if (atomicCAS_system(&slot->taken, 0ull, 1ull) != 0ull) return;
-  slot->index = index;
-  slot->bound = bound;
+  if (atomicCAS(&slot->taken, 0u, 1u) != 0u) return;
+  BadIndexReport* report = slot->report;
+  report->index = index;
+  report->bound = bound;
   __threadfence_system();
-  slot->op = op;
+  report->op = op;
   __threadfence_system();
 }
 #endif
