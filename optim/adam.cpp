@@ -1,7 +1,5 @@
 #include "optim/adam.h"
 
-#include "autograd/node.h"
-
 namespace taper::optim {
 
 Adam::Adam(const std::vector<Tensor>& params, AdamOptions options)
@@ -38,7 +36,6 @@ void Adam::add(const std::vector<Tensor>& params, double lr, kernels::AdamArgs a
 }
 
 void Adam::step() {
-  const NoGradGuard no_grad;
   for (size_t i = 0; i < groups_.size(); ++i) {
     for (const Batch& batch : batches(groups_[i], 2)) {
       kernels::adam(batch.updates, batch.lr, batch.step, args_[i]);

@@ -2,22 +2,29 @@
 
 #include <algorithm>
 
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
 #include "framework/factories.h"
+#include "framework/kernels/binary.h"
+#include "framework/kernels/copy.h"
 
 namespace taper::optim {
 namespace {
 
 DType state_dtype(const Tensor& param) { return param.dtype() == kFloat64 ? kFloat64 : kFloat32; }
 
+Tensor copy_of(const Tensor& x, DType dtype, Device device) {
+  Tensor out = Tensor::make(x.shape(), dtype, device);
+  kernels::copy_into(out, x);
+  return out;
+}
+
 // State that is missing starts at zero; state that was left behind by a move follows.
 void prepare(Tensor& state, const Tensor& param) {
+  const DType dtype = state_dtype(param);
   if (!state.defined()) {
-    state = zeros(param.shape(), {.dtype = state_dtype(param), .device = param.device()});
+    state = zeros(param.shape(), {.dtype = dtype, .device = param.device()});
+  } else if (state.dtype() != dtype || state.device() != param.device()) {
+    state = copy_of(state, dtype, param.device());
   }
-  state = to_copy(state, param.device(), state_dtype(param));
 }
 
 }  // namespace
@@ -65,9 +72,23 @@ std::vector<Optimizer::Batch> Optimizer::batches(Group& group, int states) {
     std::vector<Slot*> slots;
   };
   std::vector<Members> parts;
+  // Counts that followed their parameters to another device: who shared one still does.
+  std::vector<std::pair<Tensor, Tensor>> moved;
+  const auto follow_step = [&](Tensor& step, Device device) {
+    if (!step.defined() || step.device() == device) return;
+    const auto known = std::find_if(moved.begin(), moved.end(), [&](const auto& m) {
+      return m.first.is_same(step) && m.second.device() == device;
+    });
+    if (known != moved.end()) {
+      step = known->second;
+      return;
+    }
+    moved.push_back({step, copy_of(step, kFloat64, device)});
+    step = moved.back().second;
+  };
   for (Slot& slot : group.slots) {
     if (!slot.param.grad().defined()) continue;
-    if (slot.step.defined()) slot.step = to_copy(slot.step, slot.param.device(), kFloat64);
+    follow_step(slot.step, slot.param.device());
     const auto belongs = [&](const Members& m) {
       const Tensor& other = m.slots[0]->param;
       return m.step.is_same(slot.step) && other.device() == slot.param.device() &&
@@ -84,7 +105,7 @@ std::vector<Optimizer::Batch> Optimizer::batches(Group& group, int states) {
     if (!group.device_lr.defined() || group.device_lr.device() != device) {
       group.device_lr = empty({}, {.dtype = kFloat64, .device = device});
     }
-    group.device_lr.fill_(group.lr);
+    kernels::fill(group.device_lr, group.lr);
     const auto sharers = std::count_if(group.slots.begin(), group.slots.end(), [&](const Slot& s) {
       return s.step.defined() && s.step.is_same(part.step);
     });
@@ -92,9 +113,9 @@ std::vector<Optimizer::Batch> Optimizer::batches(Group& group, int states) {
     if (!step.defined()) {
       step = zeros({}, {.dtype = kFloat64, .device = device});
     } else if (size_t(sharers) != part.slots.size()) {
-      step = step.clone();  // the others stay behind with the old count
+      step = copy_of(step, kFloat64, device);  // the others stay behind with the old count
     }
-    step.add_(wrap_scalar(1));
+    kernels::binary_into(kernels::BinaryOp::add, step, step, wrap_scalar(1));
     Batch batch{{}, group.device_lr, step};
     for (Slot* slot : part.slots) {
       slot->step = step;

@@ -10,8 +10,7 @@
 namespace taper::optim {
 
 // Parameters that share their settings.
-template <class Options>
-struct ParamGroup {
+template <class Options> struct ParamGroup {
   std::vector<Tensor> params;
   Options options;
 };

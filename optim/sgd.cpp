@@ -1,7 +1,5 @@
 #include "optim/sgd.h"
 
-#include "autograd/node.h"
-
 namespace taper::optim {
 
 SGD::SGD(const std::vector<Tensor>& params, SGDOptions options)
@@ -24,7 +22,6 @@ SGD::SGD(const std::vector<ParamGroup<SGDOptions>>& groups) {
 }
 
 void SGD::step() {
-  const NoGradGuard no_grad;
   for (size_t i = 0; i < groups_.size(); ++i) {
     const SGDOptions& o = options_[i];
     for (const Batch& batch : batches(groups_[i], o.momentum != 0 ? 1 : 0)) {
