@@ -15,6 +15,7 @@
 #include "framework/factories.h"
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
+#include "framework/legacy.h"
 #include "framework/tensor.h"
 #include "framework/threads.h"
 #include "modules/activation.h"

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <set>
+#include <string>
 
-#include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
 
@@ -12,9 +14,29 @@ namespace {
 
 constexpr const char* kDownload = "http://www.nvidia.com/Download/index.aspx";
 
+// Whether the driver may have read CUDA_VISIBLE_DEVICES: it does so once. Set in a build without
+// CUDA too, so that a program goes wrong there as it would elsewhere.
+std::atomic<bool> used{false};
+
 driver::State ask_driver() noexcept {
+  used.store(true);
   if constexpr (kHasCuda) return driver::probe();
   return {};
+}
+
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+
+// "0", "12"; no sign, no leading zero.
+bool is_gpu_number(const std::string& text) {
+  const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+  return digits && !text.empty() && text.size() < 4 && (text.size() == 1 || text[0] != '0');
+}
+
+// "GPU-8932f937", "MIG-...", as nvidia-smi -L lists them; MIG's older form has slashes.
+bool is_gpu_name(const std::string& text) {
+  if (!text.starts_with("GPU-") && !text.starts_with("MIG-")) return false;
+  return text.size() > 4 &&
+         text.find_first_not_of("0123456789abcdefABCDEF-/GPU", 4) == std::string::npos;
 }
 
 [[noreturn]] void throw_unavailable() { throw AcceleratorError(unavailable_reason()); }
@@ -23,6 +45,12 @@ driver::State ask_driver() noexcept {
 std::string version_text(int version) {
   if (version == 0) return "";
   return cat(version / 1000, ".", version % 1000 / 10);
+}
+
+[[noreturn]] void throw_negative_index(const char* what, int index) {
+  throw ValueError(cat(what, ": a negative device index does not mean the CPU (got ", index,
+                       "); for the CPU write Device(\"cpu\"), as in x.to(\"cpu\"), and leave out ",
+                       what));
 }
 
 // An existing device; -1 is the current one.
@@ -34,13 +62,6 @@ int checked(int index) {
 
 // A handle that keeps nothing alive.
 std::shared_ptr<void> unowned(void* handle) { return {std::shared_ptr<void>(), handle}; }
-
-MemoryStats stats_of(int device) {
-  if constexpr (kHasCuda) {
-    if (is_available()) return memory_stats(checked(device));
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -97,6 +118,36 @@ std::string unavailable_reason() {
   return is_available() ? "" : driver::unavailable_reason(ask_driver());
 }
 
+void set_visible_devices(const std::string& devices) {
+  if (!is_visible_devices(devices)) {
+    throw ValueError(
+        cat("visible devices are given as GPU numbers joined by commas, such as \"0\" ",
+            "or \"1,2\", each once and without spaces, or \"\" for none; got \"", devices, "\""));
+  }
+  const char* before = std::getenv(kVisible);
+  if (before && devices == before) return;
+  if (used.load()) {
+    throw Error(
+        cat("CUDA has been used in this process already; visible devices can only be chosen ",
+            "before the first call that asks for a GPU. Choose them earlier, or start the ",
+            "program with CUDA_VISIBLE_DEVICES=", devices));
+  }
+  if (setenv(kVisible, devices.c_str(), 1) != 0) throw Error(cat("cannot set ", kVisible));
+}
+
+bool is_visible_devices(const std::string& devices) {
+  if (devices.empty()) return true;
+  std::set<std::string> seen;
+  for (size_t from = 0; from <= devices.size();) {
+    const size_t comma = std::min(devices.find(',', from), devices.size());
+    const std::string entry = devices.substr(from, comma - from);
+    if (!is_gpu_number(entry) && !is_gpu_name(entry)) return false;
+    if (!seen.insert(entry).second) return false;
+    from = comma + 1;
+  }
+  return true;
+}
+
 int current_device() {
   if (!is_available()) throw_unavailable();
   if constexpr (kHasCuda) return driver::current_device();
@@ -104,6 +155,7 @@ int current_device() {
 }
 
 void set_device(int index) {
+  if (index < 0) throw_negative_index("set_device", index);
   driver::require_device(index);
   if constexpr (kHasCuda) driver::set_device(index);
 }
@@ -145,11 +197,16 @@ DeviceGuard::DeviceGuard(Device device) {
   if (device.is_cpu()) {
     throw ValueError(
         "DeviceGuard chooses among GPUs and got the CPU; work stays on the CPU when its tensors "
-        "are "
-        "there, so give them the device \"cpu\" and leave the guard out");
+        "are there, so give them the device \"cpu\" and leave the guard out");
   }
   previous_ = current_device();
   if (device.has_index()) set_device(device.index());
+}
+
+DeviceGuard::DeviceGuard(int index) {
+  if (index < 0) throw_negative_index("DeviceGuard", index);
+  previous_ = current_device();
+  set_device(index);
 }
 
 DeviceGuard::~DeviceGuard() {
@@ -240,23 +297,6 @@ double Event::elapsed_time(const Event& end) const {
   }
   if constexpr (kHasCuda) return driver::elapsed_milliseconds(handle_.get(), end.handle_.get());
   return 0;
-}
-
-size_t memory_allocated(int device) { return stats_of(device).allocated; }
-size_t max_memory_allocated(int device) { return stats_of(device).peak_allocated; }
-size_t memory_reserved(int device) { return stats_of(device).reserved; }
-size_t max_memory_reserved(int device) { return stats_of(device).peak_reserved; }
-
-void reset_peak_memory_stats(int device) {
-  if constexpr (kHasCuda) {
-    if (is_available()) reset_peaks(checked(device));
-  }
-}
-
-void empty_cache() {
-  if constexpr (kHasCuda) {
-    if (is_available()) release_unused_blocks();
-  }
 }
 
 }  // namespace taper::cuda

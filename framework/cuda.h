@@ -27,9 +27,18 @@ int device_count() noexcept;
 // Why is_available() is false, in one sentence; empty when it is true.
 std::string unavailable_reason();
 
+// Sets CUDA_VISIBLE_DEVICES for this process: "0", "2,0" (which become cuda:0 and cuda:1), names
+// such as "GPU-8932f937-d72c-..." and "MIG-...", or "" for no GPU. Call it before anything else of
+// cuda::, and before other threads read the environment. Throws ValueError for another form; Error,
+// with the reason, once CUDA was used, unless nothing changes.
+void set_visible_devices(const std::string& devices);
+// Whether set_visible_devices knows the form.
+bool is_visible_devices(const std::string& devices);
+
 // Throws AcceleratorError with the reason when no GPU can be used.
 int current_device();
-// Throws AcceleratorError for an ordinal that does not exist.
+// Throws AcceleratorError for an ordinal that does not exist; ValueError for a negative one, which
+// PyTorch passes over in silence.
 void set_device(int index);
 std::string get_device_name(int index = -1);
 
@@ -55,10 +64,12 @@ void synchronize(int index = -1);
 Device resolve(Device device);
 
 // Makes a device current until the end of the scope; "cuda" without an index keeps the current one.
-// Throws ValueError for the CPU, AcceleratorError for an ordinal that does not exist.
+// Throws ValueError for the CPU and for a negative index (in PyTorch one that does nothing),
+// AcceleratorError for an ordinal that does not exist.
 class DeviceGuard {
  public:
   explicit DeviceGuard(Device device);
+  explicit DeviceGuard(int index);
   ~DeviceGuard();
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
@@ -140,6 +151,8 @@ size_t max_memory_allocated(int device = -1);  // the most there ever were
 size_t memory_reserved(int device = -1);       // taken from the driver
 size_t max_memory_reserved(int device = -1);
 void reset_peak_memory_stats(int device = -1);
+// All of these as a small table; one line with the reason where no GPU can be used.
+std::string memory_summary(int device = -1);
 // Gives unused blocks back to the driver, those of page-locked host memory too.
 void empty_cache();
 

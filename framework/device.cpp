@@ -43,7 +43,10 @@ int parse_index(std::string_view digits, std::string_view text) {
 }  // namespace
 
 Device::Device(DeviceType type, int index) : type_(type) {
-  if (index < 0) throw Error("Device index must not be negative");
+  if (index < 0) {
+    throw Error(
+        cat("Device index must not be negative (got ", index, "); for the CPU write \"cpu\""));
+  }
   if (index > kMaxIndex) {
     throw Error(cat("Device index ", index, " is out of range: at most ", kMaxIndex));
   }

@@ -6,6 +6,7 @@
 
 #include "apps/runner/errors.h"
 #include "apps/runner/schema.h"
+#include "framework/cuda.h"
 #include "framework/device.h"
 
 namespace taper::runner {
@@ -127,14 +128,10 @@ Choice describe(LayerType& type) {
 // The arguments of a layer; a type not named here takes none.
 Schema describe_arguments(LayerConfig& c, LayerType type) {
   switch (type) {
-    case LayerType::kLinear:
-      return describe(c.linear);
-    case LayerType::kLeakyRelu:
-      return describe(c.leaky_relu);
-    case LayerType::kDropout:
-      return describe(c.dropout);
-    default:
-      return {};
+    case LayerType::kLinear: return describe(c.linear);
+    case LayerType::kLeakyRelu: return describe(c.leaky_relu);
+    case LayerType::kDropout: return describe(c.dropout);
+    default: return {};
   }
 }
 
@@ -226,6 +223,11 @@ std::string device_wrong(const std::string& text) {
   } catch (const Error&) {
     return cat("auto, cpu, cuda or cuda:N with N from 0 to ", Device::kMaxIndex);
   }
+}
+
+std::string visible_devices_wrong(const std::string& text) {
+  if (cuda::is_visible_devices(text)) return "";
+  return "GPU numbers joined by commas, such as \"0\" or \"1,2\", each once and without spaces";
 }
 
 // One "a.b=v" of the command line, taken apart.
@@ -347,6 +349,8 @@ Schema describe(RunConfig& c) {
   s.field("name", &c.name, "names the run and its directory").verify(name_wrong);
   s.field("seed", &c.seed, "what initial weights, orders and dropout are drawn from");
   s.field("device", &c.device, "auto, cpu, cuda or cuda:N").verify(device_wrong);
+  s.field("visible_devices", &c.visible_devices, "GPUs that the run may see, as \"0\" or \"1,2\"")
+      .verify(visible_devices_wrong);
   s.field("threads", &c.threads, "CPU threads; 0 takes all").within(kThreads);
   s.field("data", describe(c.data), "what is learned from").required();
   s.field("model", describe(c.model), "what learns").required();

@@ -140,8 +140,9 @@ struct TrainConfig {
 struct RunConfig {
   std::string name;
   uint64_t seed = 0;
-  std::string device = "auto";  // or what Device reads: "cpu", "cuda", "cuda:1"
-  int64_t threads = 0;          // 0: all that the process may use
+  std::string device = "auto";                   // or what Device reads: "cpu", "cuda", "cuda:1"
+  std::optional<std::string> visible_devices{};  // CUDA_VISIBLE_DEVICES: "0", "1,2"
+  int64_t threads = 0;                           // 0: all that the process may use
   DataConfig data;
   ModelConfig model;
   OptimizerConfig optimizer;

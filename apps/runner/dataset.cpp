@@ -115,10 +115,8 @@ Dataset load_dataset(const DataConfig& config, Device device, uint64_t seed) {
       const Images train = load_mnist(config.mnist.root, true);
       return of_images(train, load_mnist(config.mnist.root, false), device);
     }
-    case DataType::kCsv:
-      return load_csv(config.csv, device, seed);
-    default:
-      break;
+    case DataType::kCsv: return load_csv(config.csv, device, seed);
+    default: break;
   }
   const DigitsConfig& digits = config.digits;
   return of_images(draw_digits(digits.seed, 0, digits.train_size),

@@ -6,8 +6,19 @@
 #include "framework/cuda.h"
 
 namespace taper::runner {
+namespace {
 
-Device choose_device(const std::string& name) {
+void apply_visible_devices(const std::string& devices) try {
+  cuda::set_visible_devices(devices);
+} catch (const Error& error) {
+  throw DeviceUnavailable(
+      cat("visible_devices: '", devices, "' cannot be applied: ", error.what()));
+}
+
+}  // namespace
+
+Device choose_device(const std::string& name, const std::optional<std::string>& visible_devices) {
+  if (visible_devices) apply_visible_devices(*visible_devices);
   if (name == "auto") {
     if (!cuda::is_available()) {
       spdlog::info("device: cpu (auto: {})", cuda::unavailable_reason());

@@ -11,18 +11,12 @@ namespace {
 
 std::unique_ptr<Module> make_activation(Activation activation) {
   switch (activation) {
-    case Activation::kGelu:
-      return std::make_unique<GELU>();
-    case Activation::kTanh:
-      return std::make_unique<Tanh>();
-    case Activation::kSigmoid:
-      return std::make_unique<Sigmoid>();
-    case Activation::kSilu:
-      return std::make_unique<SiLU>();
-    case Activation::kLeakyRelu:
-      return std::make_unique<LeakyReLU>();
-    default:
-      return std::make_unique<ReLU>();
+    case Activation::kGelu: return std::make_unique<GELU>();
+    case Activation::kTanh: return std::make_unique<Tanh>();
+    case Activation::kSigmoid: return std::make_unique<Sigmoid>();
+    case Activation::kSilu: return std::make_unique<SiLU>();
+    case Activation::kLeakyRelu: return std::make_unique<LeakyReLU>();
+    default: return std::make_unique<ReLU>();
   }
 }
 
@@ -56,23 +50,14 @@ std::unique_ptr<Module> make_layer(const LayerConfig& layer, Shape& shape, Devic
       return std::make_unique<Linear>(in, out,
                                       LinearOptions{.bias = layer.linear.bias, .device = device});
     }
-    case LayerType::kFlatten:
-      shape = {shape.numel()};
-      return std::make_unique<Flatten>();
-    case LayerType::kDropout:
-      return std::make_unique<Dropout>(layer.dropout.p);
-    case LayerType::kLeakyRelu:
-      return std::make_unique<LeakyReLU>(layer.leaky_relu.negative_slope);
-    case LayerType::kGelu:
-      return make_activation(Activation::kGelu);
-    case LayerType::kTanh:
-      return make_activation(Activation::kTanh);
-    case LayerType::kSigmoid:
-      return make_activation(Activation::kSigmoid);
-    case LayerType::kSilu:
-      return make_activation(Activation::kSilu);
-    default:
-      return make_activation(Activation::kRelu);
+    case LayerType::kFlatten: shape = {shape.numel()}; return std::make_unique<Flatten>();
+    case LayerType::kDropout: return std::make_unique<Dropout>(layer.dropout.p);
+    case LayerType::kLeakyRelu: return std::make_unique<LeakyReLU>(layer.leaky_relu.negative_slope);
+    case LayerType::kGelu: return make_activation(Activation::kGelu);
+    case LayerType::kTanh: return make_activation(Activation::kTanh);
+    case LayerType::kSigmoid: return make_activation(Activation::kSigmoid);
+    case LayerType::kSilu: return make_activation(Activation::kSilu);
+    default: return make_activation(Activation::kRelu);
   }
 }
 

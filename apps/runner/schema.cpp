@@ -13,10 +13,7 @@ namespace {
 // A cap on what is collected, so that a hostile file costs no time; the report shows fewer.
 constexpr std::size_t kMaxProblems = 1000;
 
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
+template <class... F> struct Overloaded : F... { using F::operator()...; };
 
 std::string join(const std::vector<std::string>& words) {
   std::string out;
@@ -465,8 +462,7 @@ class Writer {
     return arguments.empty() ? name : cat(name, ": {", arguments, "}");
   }
 
-  template <class Values>
-  static std::string flow(const Values& values) {
+  template <class Values> static std::string flow(const Values& values) {
     std::vector<std::string> words;
     for (const auto v : values) words.push_back(cat(v));
     return cat("[", join(words), "]");

@@ -45,14 +45,12 @@ struct Choice {
   std::function<void(std::size_t)> set;
 };
 
-template <class E>
-struct Named {
+template <class E> struct Named {
   const char* name;
   E value;
 };
 
-template <class E>
-Choice choice(E& target, std::initializer_list<Named<E>> values) {
+template <class E> Choice choice(E& target, std::initializer_list<Named<E>> values) {
   const std::vector<Named<E>> all = values;
   Choice out;
   for (const Named<E>& v : all) out.names.emplace_back(v.name);
@@ -80,8 +78,7 @@ struct Schema {
   std::vector<Rule> rules;
 
   // The reference holds until the next call. `target` is one of Target's alternatives.
-  template <class T>
-  Field& field(std::string name, T target, std::string doc);
+  template <class T> Field& field(std::string name, T target, std::string doc);
   void rule(std::string key, std::function<std::string()> broken);
 };
 
@@ -126,8 +123,7 @@ struct Field {
   Field& often_called(std::string name_by_mistake);
 };
 
-template <class T>
-Field& Schema::field(std::string name, T target, std::string doc) {
+template <class T> Field& Schema::field(std::string name, T target, std::string doc) {
   fields.push_back(Field{std::move(name), Target(std::move(target)), std::move(doc)});
   return fields.back();
 }

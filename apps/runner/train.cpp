@@ -87,12 +87,9 @@ class Trainer {
   double schedule_factor(int64_t done, int64_t total) const {
     const double part = double(done) / double(total);
     switch (config_.train.schedule) {
-      case Schedule::kLinear:
-        return 1 - part;
-      case Schedule::kCosine:
-        return 0.5 * (1 + std::cos(std::numbers::pi * part));
-      default:
-        return 1;
+      case Schedule::kLinear: return 1 - part;
+      case Schedule::kCosine: return 0.5 * (1 + std::cos(std::numbers::pi * part));
+      default: return 1;
     }
   }
 
@@ -188,7 +185,7 @@ class Trainer {
 
 TrainResult train(const RunConfig& config, const std::filesystem::path& dir) {
   if (config.threads > 0) set_num_threads(int(config.threads));
-  const Device device = choose_device(config.device);
+  const Device device = choose_device(config.device, config.visible_devices);
   Trainer trainer(config, device);
   // Only now: a run that cannot start leaves the directory of an earlier one alone.
   make_run_directory(dir);

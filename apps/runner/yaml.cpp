@@ -365,8 +365,7 @@ std::string_view without_plus(std::string_view text) {
   return text;
 }
 
-template <class T>
-std::optional<T> convert(std::string_view text) {
+template <class T> std::optional<T> convert(std::string_view text) {
   text = without_plus(text);
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -394,8 +393,7 @@ std::string number_advice(const Node& node) {
   return "";
 }
 
-template <class T>
-Reading<T> to_integer(const Node& node) {
+template <class T> Reading<T> to_integer(const Node& node) {
   if (node.kind != Node::Kind::kScalar) return {};
   const std::string& text = node.text;
   if (node.quoted || !is_number(text) || has_leading_zero(text)) {
@@ -543,14 +541,10 @@ Reading<std::string> to_text(const Node& node) {
 
 std::string seen(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::kNull:
-      return "nothing";
-    case Node::Kind::kSequence:
-      return "a list";
-    case Node::Kind::kMap:
-      return "a map";
-    case Node::Kind::kScalar:
-      break;
+    case Node::Kind::kNull: return "nothing";
+    case Node::Kind::kSequence: return "a list";
+    case Node::Kind::kMap: return "a map";
+    case Node::Kind::kScalar: break;
   }
   return cat("'", shown(node.text, 40), "'");
 }

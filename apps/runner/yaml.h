@@ -84,8 +84,7 @@ Document parse_yaml(std::string_view text, Source source, int index);
 std::string read_config_text(const std::filesystem::path& path);
 
 // A scalar's value, or advice (may be empty) for whoever wrote something else.
-template <class T>
-struct Reading {
+template <class T> struct Reading {
   std::optional<T> value;
   std::string advice;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "framework/storage.h"
 
@@ -29,9 +30,12 @@ struct MemoryStats {
   size_t peak_allocated = 0;
   size_t reserved = 0;  // bytes taken from the driver
   size_t peak_reserved = 0;
+  size_t segments = 0;  // pieces that reserved memory is made of
 };
 MemoryStats memory_stats(int device);
 void reset_peaks(int device);
+// "4096.00 GiB", with the unit that PyTorch would take.
+std::string format_bytes(size_t n);
 
 // Gives everything unused back to the driver, on all devices and on the host; waits for them.
 void release_unused_blocks();

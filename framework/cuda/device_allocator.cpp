@@ -1,7 +1,6 @@
 #include "framework/cuda/device_allocator.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string>
 
@@ -27,17 +26,6 @@ size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 size_t segment_size(size_t size) {
   if (size <= kSmall) return kSmallSegment;
   return size <= kMedium ? kMediumSegment : round_up(size, kSegmentStep);
-}
-
-// "4096.00 GiB", with the unit that PyTorch would take.
-std::string format_bytes(size_t n) {
-  if (n < 1024) return cat(n, " bytes");
-  const bool kib = n < kMiB, mib = n < 1024 * kMiB;
-  const double unit = kib ? 1024.0 : mib ? double(kMiB) : 1024.0 * double(kMiB);
-  char text[32];
-  const auto end =
-      std::to_chars(text, text + sizeof text, double(n) / unit, std::chars_format::fixed, 2).ptr;
-  return cat(std::string_view(text, size_t(end - text)), kib ? " KiB" : mib ? " MiB" : " GiB");
 }
 
 }  // namespace
@@ -107,7 +95,7 @@ Block* DeviceAllocator::new_segment(size_t size, size_t nbytes, cudaStream_t str
   block->device = device_;
   block->stream = stream;
   block->is_free = true;
-  ++segments_;
+  ++stats_.segments;
   stats_.reserved += whole;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
   return block;
@@ -202,7 +190,7 @@ void DeviceAllocator::release_segments() noexcept {
       it = home.erase(it);
       cudaFree(block->data);
       stats_.reserved -= block->size;
-      --segments_;
+      --stats_.segments;
       recycle(block);
     }
   };
@@ -215,7 +203,7 @@ void DeviceAllocator::release_segments() noexcept {
 
 void DeviceAllocator::release_unused() {
   std::lock_guard lock(mutex_);
-  if (segments_ == 0) return;
+  if (stats_.segments == 0) return;
   const RelaxedCapture relaxed;
   release_segments();
 }
@@ -244,7 +232,7 @@ void DeviceAllocator::throw_out_of_memory(size_t nbytes) {
           " has a total capacity of ", format_bytes(total), " of which ", format_bytes(free),
           " is free. Tensors hold ", format_bytes(stats_.allocated), ", and ",
           format_bytes(stats_.reserved - stats_.allocated), " is cached in unused blocks (",
-          segments_, segments_ == 1 ? " segment in all)." : " segments in all).");
+          stats_.segments, stats_.segments == 1 ? " segment in all)." : " segments in all).");
   if (!held.empty()) message += " The largest tensors:";
   int listed = 0;
   for (const auto& [size, count] : held) {

@@ -78,7 +78,6 @@ class DeviceAllocator {
   std::deque<Block> blocks_;  // every block there ever was; the unused ones are in spare_
   Block* spare_ = nullptr;
   Block* waiting_ = nullptr;  // freed, while another stream still uses them
-  size_t segments_ = 0;
   MemoryStats stats_;
 };
 

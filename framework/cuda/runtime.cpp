@@ -31,10 +31,8 @@ bool is_late(cudaError_t status) {
     case cudaErrorIllegalInstruction:
     case cudaErrorMisalignedAddress:
     case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-      return true;
-    default:
-      return false;
+    case cudaErrorInvalidPc: return true;
+    default: return false;
   }
 }
 

@@ -99,10 +99,7 @@ class Scratch {
  public:
   Scratch(size_t nbytes, int device) : storage_(allocate(nbytes, device)) {}
   void* data() const { return storage_->data; }
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(storage_->data);
-  }
+  template <class T> T* as() const { return static_cast<T*>(storage_->data); }
 
  private:
   StoragePtr storage_;

@@ -1,5 +1,7 @@
 #include "framework/cuda.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -13,8 +15,7 @@ namespace taper::cuda {
 namespace {
 
 // What a call throws; empty when nothing.
-template <class E, class F>
-std::string refusal(F f) {
+template <class E, class F> std::string refusal(F f) {
   try {
     f();
   } catch (const E& e) {
@@ -73,6 +74,70 @@ TEST(Cuda, AGuardOnTheCpuIsRefusedWithAdvice) {
   const std::string text = refusal<ValueError>([] { DeviceGuard guard("cpu"); });
   EXPECT_TRUE(contains(text, "device \"cpu\"")) << text;
   EXPECT_THROW(DeviceGuard guard(-1), Error);
+}
+
+TEST(Cuda, ANegativeIndexIsRefusedWithTheAdviceForTheCpu) {
+  const std::string advice =
+      ": a negative device index does not mean the CPU (got -1); for the CPU write "
+      "Device(\"cpu\"), "
+      "as in x.to(\"cpu\"), and leave out ";
+  EXPECT_EQ(refusal<ValueError>([] { set_device(-1); }), cat("set_device", advice, "set_device"));
+  EXPECT_EQ(refusal<ValueError>([] { DeviceGuard guard(-1); }),
+            cat("DeviceGuard", advice, "DeviceGuard"));
+}
+
+TEST(CudaVisibleDevices, TheFormIsChecked) {
+  for (const char* good : {"", "0", "12", "1,2", "2,0,1", "GPU-8932f937-d72c-4106", "MIG-3a/1/0",
+                           "MIG-GPU-8932f937/1/0"}) {
+    EXPECT_TRUE(is_visible_devices(good)) << good;
+  }
+  for (const char* bad : {"-1", "01", "0,", ",0", "0,,1", "0 1", "0, 1", "1,1", "cuda:0", "GPU-",
+                          "gpu-8932", "1234", "all"}) {
+    EXPECT_FALSE(is_visible_devices(bad)) << bad;
+    EXPECT_TRUE(contains(refusal<ValueError>([&] { set_visible_devices(bad); }),
+                         "such as \"0\" or \"1,2\""))
+        << bad;
+  }
+}
+
+TEST(CudaVisibleDevices, AreRefusedOnceCudaWasUsed) {
+  (void)is_available();
+  const char* before = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string kept = before ? before : "none";
+  EXPECT_TRUE(contains(refusal<Error>([] { set_visible_devices("5,6"); }),
+                       "CUDA has been used in this process already; visible devices can only be "
+                       "chosen before"));
+  const char* after = std::getenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(kept, after ? after : "none");
+}
+
+// Run by the next one in a process of its own: the driver reads the variable once.
+TEST(CudaVisibleDevices, DISABLED_HideTheGpus) {
+  set_visible_devices("0");
+  set_visible_devices("");
+  EXPECT_STREQ(std::getenv("CUDA_VISIBLE_DEVICES"), "");
+  EXPECT_FALSE(is_available());
+  set_visible_devices("");
+  EXPECT_THROW(set_visible_devices("0"), Error);
+}
+
+TEST(CudaVisibleDevices, AreAppliedBeforeTheDriverStarts) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string command = cat("'", program, "' --gtest_also_run_disabled_tests ",
+                                  "--gtest_filter=CudaVisibleDevices.DISABLED_HideTheGpus");
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST(Cuda, TheMemorySummaryIsATable) {
+  const std::string text = memory_summary();
+  if (!is_available()) {
+    EXPECT_EQ(text, cat("CUDA memory: none; ", unavailable_reason(), "\n"));
+    return;
+  }
+  EXPECT_TRUE(text.starts_with(cat("CUDA memory of cuda:", current_device(), " (")));
+  for (const char* name : {"allocated ", "reserved ", "unused ", "segments ", "device total "}) {
+    EXPECT_TRUE(contains(text, cat("\n", name))) << text;
+  }
 }
 
 TEST(Cuda, WithoutAGpuEverythingSaysWhy) {
@@ -144,7 +209,6 @@ TEST_F(Gpu, AnOrdinalThatDoesNotExistIsRefused) {
   EXPECT_THROW(resolve(Device(missing)), AcceleratorError);
   EXPECT_THROW((void)allocate(8, Device(missing)), AcceleratorError);
   EXPECT_THROW(DeviceGuard guard{Device(missing)}, AcceleratorError);
-  EXPECT_TRUE(contains(refusal<AcceleratorError>([] { set_device(-1); }), "for the CPU"));
   EXPECT_EQ(current_device(), before);
 }
 

@@ -24,15 +24,13 @@ double value_of(uint16_t bits, int mantissa) {
   return sign * std::ldexp(1 + fraction, exponent - bias);
 }
 
-template <class T>
-T of_bits(uint16_t bits) {
+template <class T> T of_bits(uint16_t bits) {
   T x;
   x.bits = bits;
   return x;
 }
 
-template <class T>
-void expect_all_values_read_and_return(int mantissa) {
+template <class T> void expect_all_values_read_and_return(int mantissa) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float x = of_bits<T>(uint16_t(bits));
     const double want = value_of(uint16_t(bits), mantissa);
@@ -51,8 +49,7 @@ TEST(Half, AllValuesReadAndReturn) { expect_all_values_read_and_return<Half>(10)
 TEST(BFloat16, AllValuesReadAndReturn) { expect_all_values_read_and_return<BFloat16>(7); }
 
 // Between each two neighbours: just below, at and just above the middle.
-template <class T>
-void expect_rounding_to_nearest_even(uint16_t largest) {
+template <class T> void expect_rounding_to_nearest_even(uint16_t largest) {
   for (uint16_t bits = 0; bits < largest; ++bits) {
     const double low = float(of_bits<T>(bits)), high = float(of_bits<T>(uint16_t(bits + 1)));
     const float middle = float((low + high) / 2);

@@ -61,8 +61,7 @@ std::string bytes_of(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-template <class Exception>
-std::string save_refusal(const Tensor& x) {
+template <class Exception> std::string save_refusal(const Tensor& x) {
   try {
     save_npy("/nonexistent/x.npy", x);
   } catch (const Exception& e) {

@@ -102,6 +102,11 @@ const std::vector<WrongRow> kWrong = {
     {4, "device: gpu", "4:9",
      "device: expected auto, cpu, cuda or cuda:N with N from 0 to 63, got 'gpu'"},
     {4, "device: cuda:-1", "4:9", "expected auto, cpu, cuda or cuda:N"},
+    {4, "visible_devices: 0 1", "4:18",
+     "visible_devices: expected GPU numbers joined by commas, such as \"0\" or \"1,2\""},
+    {4, "visible_devices: -1", "4:18", "got '-1'"},
+    {4, "visible_devices: '1,1'", "4:18", "each once"},
+    {4, "visible_devices: [0, 1]", "4:18", "got a list"},
     {4, "name: a/b", "4:7", "without '/'"},
     {1, "data: {type: mnist, root: ''}", "1:27", "data.root: expected a path that is not empty"},
     {1, "data: {type: csv, path: a, delimiter: ab}", "1:39", "one character"},
@@ -207,7 +212,7 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
                "optimizer: {type: sgd, lr: fast}\n",
                {"train.epochs=no", "train.batch=3"}),
       "run.yaml:1:1: unknown key 'sed'; did you mean 'seed'?; known keys: name, seed, device, "
-      "threads, data, model, optimizer, train\n"
+      "visible_devices, threads, data, model, optimizer, train\n"
       "  1 | sed: 3\n"
       "    | ^\n"
       "run.yaml:2:22: unknown key '\xc3\xa9' in 'data'; known keys: type, train_size, "
@@ -220,7 +225,8 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "command line: train.epochs=no: train.epochs: expected an integer, at least 1 and at "
       "most 1000000000, got 'no'\n"
       "command line: train.batch=3: unknown key 'batch' in 'train'; did you mean "
-      "'batch_size'?; known keys: epochs, batch_size, schedule, shuffle, log_every, eval_batch_size");
+      "'batch_size'?; known keys: epochs, batch_size, schedule, shuffle, log_every, "
+      "eval_batch_size");
 }
 
 TEST_F(ConfigTest, LongLinesAreCutAroundTheCaret) {
@@ -298,6 +304,7 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
   EXPECT_EQ(c.name, "run");
   EXPECT_EQ(c.seed, 18446744073709551615u);
   EXPECT_EQ(c.device, "cuda:1");
+  EXPECT_FALSE(c.visible_devices.has_value());
   EXPECT_EQ(c.data.type, DataType::kCsv);
   EXPECT_EQ(c.data.csv.label, "-1");
   EXPECT_EQ(c.data.csv.delimiter, "\t");
@@ -421,12 +428,24 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "    - linear: {out_features: 3, bias: true}\n    - relu\n"
             "optimizer:\n  type: adam\n  lr: 0.001\n  betas: [0.9, 0.999]\n  eps: 1e-08\n"
             "  weight_decay: 0\n"
-            "train:\n  epochs: 2\n  batch_size: 128\n  schedule: constant\n  shuffle: true\n  log_every: 1\n"
+            "train:\n  epochs: 2\n  batch_size: 128\n  schedule: constant\n  shuffle: true\n  "
+            "log_every: 1\n"
             "  eval_batch_size: 1024\n");
   const std::string origins = to_yaml_with_origins(c);
   EXPECT_NE(origins.find("epochs: 2  # command line: train.epochs=2\n"), std::string::npos);
   EXPECT_NE(origins.find("seed: 0  # default\n"), std::string::npos);
   EXPECT_NE(origins.find("run.yaml:2:36\n"), std::string::npos);
+}
+
+TEST_F(ConfigTest, VisibleDevicesAreATextThatReadsBack) {
+  for (const std::string value : {"0", "1,2", "''", "'3'", "GPU-8932f937-d72c"}) {
+    const RunConfig c = load(with_line(4, cat("visible_devices: ", value)));
+    ASSERT_TRUE(c.visible_devices.has_value()) << value;
+    const RunConfig again = load(to_yaml(c));
+    EXPECT_EQ(again.visible_devices, c.visible_devices) << to_yaml(c);
+  }
+  EXPECT_EQ(load(with_line(4, "visible_devices: 1,2")).visible_devices, "1,2");
+  EXPECT_EQ(load(with_line(4, "visible_devices: ''")).visible_devices, "");
 }
 
 TEST_F(ConfigTest, EveryShippedConfigLoads) {

@@ -25,8 +25,7 @@ constexpr size_t kBufferBytes = size_t{1} << 16;
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr uint8_t kUnsignedByte = 0x08;
 
-template <class... Args>
-[[noreturn]] void fail(const fs::path& file, const Args&... args) {
+template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args&... args) {
   throw InputError(cat(file.string(), ": ", args...));
 }
 

@@ -1,0 +1,72 @@
+#include "framework/legacy.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/cuda.h"
+#include "framework/error.h"
+#include "framework/print.h"
+
+namespace taper {
+namespace {
+
+struct Case {
+  LegacyTensorType on_cpu, on_gpu;
+  DType dtype;
+  const char* type;
+};
+
+const Case kCases[] = {
+    {FloatTensor, cuda::FloatTensor, kFloat32, "FloatTensor"},
+    {DoubleTensor, cuda::DoubleTensor, kFloat64, "DoubleTensor"},
+    {HalfTensor, cuda::HalfTensor, kFloat16, "HalfTensor"},
+    {BFloat16Tensor, cuda::BFloat16Tensor, kBFloat16, "BFloat16Tensor"},
+    {LongTensor, cuda::LongTensor, kInt64, "LongTensor"},
+    {IntTensor, cuda::IntTensor, kInt32, "IntTensor"},
+    {ShortTensor, cuda::ShortTensor, kInt16, "ShortTensor"},
+    {CharTensor, cuda::CharTensor, kInt8, "CharTensor"},
+    {ByteTensor, cuda::ByteTensor, kUInt8, "ByteTensor"},
+    {BoolTensor, cuda::BoolTensor, kBool, "BoolTensor"},
+};
+
+TEST(Legacy, EachNameMakesItsType) {
+  for (const Case& c : kCases) {
+    const Tensor x = c.on_cpu(2, 3);
+    EXPECT_EQ(x.dtype(), c.dtype) << c.type;
+    EXPECT_EQ(x.shape(), Shape({2, 3})) << c.type;
+    EXPECT_EQ(x.type(), c.type);
+  }
+}
+
+TEST(Legacy, NumbersAreSizesAndAListIsValues) {
+  EXPECT_EQ(FloatTensor(2).shape(), Shape({2}));
+  EXPECT_EQ(FloatTensor(int64_t(4), 1, 2u).shape(), Shape({4, 1, 2}));
+  EXPECT_EQ(FloatTensor().shape(), Shape({0}));
+  EXPECT_EQ(FloatTensor(0, 3).shape(), Shape({0, 3}));
+  EXPECT_EQ(FloatTensor(Shape{2, 3}).shape(), Shape({2, 3}));
+  EXPECT_EQ(format_tensor(FloatTensor({2, 3})), "tensor([2., 3.])");
+  EXPECT_EQ(format_tensor(FloatTensor({5})), "tensor([5.])");
+  EXPECT_EQ(format_tensor(LongTensor({{1, 2}, {3, 4}})), "tensor([[1, 2],\n        [3, 4]])");
+  EXPECT_EQ(format_tensor(BoolTensor({true, false})), "tensor([ True, False])");
+  EXPECT_THROW(FloatTensor(-1), Error);
+}
+
+TEST(Legacy, AVariableIsATensor) {
+  const Variable x = tensor({1.0}, {.requires_grad = true});
+  EXPECT_TRUE(Variable(x).is_same(x));
+}
+
+TEST(Legacy, CudaNamesMakeTensorsOnTheCurrentGpu) {
+  if (!cuda::is_available()) {
+    EXPECT_THROW(cuda::FloatTensor(2), AcceleratorError);
+    GTEST_SKIP() << "needs a GPU: " << cuda::unavailable_reason();
+  }
+  for (const Case& c : kCases) {
+    const Tensor x = c.on_gpu(2, 3);
+    EXPECT_EQ(x.dtype(), c.dtype) << c.type;
+    EXPECT_EQ(x.device(), cuda::resolve("cuda"));
+    EXPECT_EQ(x.type(), cat("cuda.", c.type));
+  }
+}
+
+}  // namespace
+}  // namespace taper
