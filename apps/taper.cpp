@@ -1,4 +1,4 @@
-// The program: `taper train CONFIG [a.b=v ...] [--out DIR]` and `taper info`.
+// The program: `taper train CONFIG [a.b=v ...] [--out DIR]`, `taper info` and `taper conformance`.
 #include <cstdio>
 #include <ctime>
 
@@ -10,6 +10,7 @@
 #include "apps/runner/errors.h"
 #include "apps/runner/info.h"
 #include "apps/runner/train.h"
+#include "tests/conformance/conformance.h"
 
 namespace taper::runner {
 namespace {
@@ -47,8 +48,7 @@ int fail(ExitCode code, const std::exception& error) {
 }
 
 // Runs f; what it throws ends as one message and an exit code.
-template <class F>
-int guarded(F f) try {
+template <class F> int guarded(F f) try {
   f();
   return kExitOk;
 } catch (const ConfigError& error) {
@@ -67,6 +67,17 @@ int guarded(F f) try {
   return fail(kExitBug, error);
 }
 
+// Prints the table; 1 when a row fails.
+int run_conformance() {
+  int failed = 0;
+  const int code = guarded([&] {
+    const conformance::Report report = conformance::run_all();
+    std::fputs(report.text.c_str(), stdout);
+    failed = report.failed;
+  });
+  return code == kExitOk && failed > 0 ? 1 : code;
+}
+
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("taper"));
   spdlog::set_pattern("%v");
@@ -79,12 +90,15 @@ int main(int argc, char** argv) {
   train->add_option("overrides", args.overrides, "settings over the file's, as train.epochs=3");
   train->add_option("--out", args.out, "directory of the run (default: runs/NAME-DATE)");
   CLI::App* info = app.add_subcommand("info", "Show versions and devices");
+  CLI::App* conform =
+      app.add_subcommand("conformance", "Compare what Taper prints and raises with PyTorch");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitConfig;
   }
   if (info->parsed()) return guarded([] { std::fputs(system_info().c_str(), stdout); });
+  if (conform->parsed()) return run_conformance();
   return guarded([&] { run_train(args); });
 }
 

@@ -1,0 +1,123 @@
+#include "tests/conformance/conformance.h"
+
+#include <algorithm>
+
+#include "framework/cuda.h"
+#include "framework/error.h"
+#include "tests/conformance/expected.h"
+#include "tests/conformance/families.h"
+
+namespace taper::conformance {
+namespace {
+
+struct Answer {
+  std::string text;
+  bool raised;
+};
+
+Answer raised(const char* kind, const std::exception& error) {
+  return {cat(kind, ": ", error.what()), true};
+}
+
+// PyTorch's name of the exception comes first.
+Answer answer_of(const Row& row) try { return {row.run(), false}; } catch (const ValueError& e) {
+  return raised("ValueError", e);
+} catch (const TypeError& e) {
+  return raised("TypeError", e);
+} catch (const IndexError& e) {
+  return raised("IndexError", e);
+} catch (const NotImplementedError& e) {
+  return raised("NotImplementedError", e);
+} catch (const AcceleratorError& e) {
+  return raised("AcceleratorError", e);
+} catch (const OutOfMemoryError& e) {
+  return raised("OutOfMemoryError", e);
+} catch (const Error& e) {
+  return raised("RuntimeError", e);
+} catch (const std::exception& e) {
+  return raised("an exception that is not Taper's", e);
+}
+
+std::string without_torch(std::string text) {
+  constexpr std::string_view kPrefix = "torch.";
+  for (size_t at; (at = text.find(kPrefix)) != std::string::npos;) text.erase(at, kPrefix.size());
+  return text;
+}
+
+// What an error must begin with: PyTorch goes on with hints, and names its wrapper functions.
+std::string beginning(const std::string& error) {
+  return error.substr(0, std::min(error.find('\n'), error.find(" (when checking")));
+}
+
+std::string wanted(const Row& row) {
+  if (!row.ours.empty()) return row.ours;
+  const std::string& theirs = expected_row(row.name).text;
+  return row.differs.empty() ? theirs : without_torch(theirs);
+}
+
+const char* word_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::held: return "held";
+    case Outcome::differs: return "differs";
+    case Outcome::skipped: return "skipped";
+    case Outcome::missing: return "missing";
+    case Outcome::failed: return "FAILED";
+  }
+  return "";
+}
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+}  // namespace
+
+const std::vector<Row>& all_rows() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> all;
+    for (const auto family :
+         {device_rows, print_rows, move_rows, compute_rows, module_rows, runtime_rows}) {
+      for (Row& row : family()) all.push_back(std::move(row));
+    }
+    return all;
+  }();
+  return rows;
+}
+
+Result check(const Row& row) {
+  if (!row.needs.empty()) return {Outcome::missing, cat("needs ", row.needs)};
+  if (const int seen = cuda::device_count(); seen < row.gpus) {
+    return {Outcome::skipped,
+            cat("needs ", row.gpus == 1 ? "a GPU" : cat(row.gpus, " GPUs"), "; visible: ", seen)};
+  }
+  const Answer got = answer_of(row);
+  const std::string want = wanted(row);
+  const bool same = got.raised ? got.text.starts_with(beginning(want)) : got.text == want;
+  if (!same) return {Outcome::failed, cat("expected: ", want, "\n  got:      ", got.text)};
+  if (!row.differs.empty()) return {Outcome::differs, row.differs};
+  return {Outcome::held, ""};
+}
+
+Report run_all() {
+  Report report{"", 0};
+  int counts[size_t(Outcome::failed) + 1] = {};
+  size_t width = 0;
+  for (const Row& row : all_rows()) width = std::max(width, row.name.size());
+  for (const Row& row : all_rows()) {
+    const Result result = check(row);
+    ++counts[size_t(result.outcome)];
+    const char* word = word_of(result.outcome);
+    report.text += cat(padded(row.name, width), "  ",
+                       result.text.empty() ? word : padded(word, 7) + "  " + result.text, "\n");
+  }
+  const auto count = [&](Outcome outcome) { return counts[size_t(outcome)]; };
+  report.failed = count(Outcome::failed);
+  report.text += cat("\n", all_rows().size(), " rows: ", count(Outcome::held), " held, ",
+                     count(Outcome::differs), " differ on purpose, ", count(Outcome::skipped),
+                     " skipped for want of GPUs, ", count(Outcome::missing),
+                     " missing (not built yet), ", report.failed, " failed\n");
+  return report;
+}
+
+}  // namespace taper::conformance

@@ -1,0 +1,75 @@
+// Every behaviour of PyTorch's in pytorch-2.11.json, one test a row.
+#include "tests/conformance/conformance.h"
+
+#include <cctype>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/conformance/expected.h"
+
+namespace taper::conformance {
+namespace {
+
+class Conformance : public testing::TestWithParam<size_t> {};
+
+TEST_P(Conformance, HoldsOrDiffersOnPurpose) {
+  const Result result = check(all_rows()[GetParam()]);
+  const bool can_run = result.outcome != Outcome::skipped && result.outcome != Outcome::missing;
+  if (!can_run) GTEST_SKIP() << result.text;
+  EXPECT_NE(result.outcome, Outcome::failed) << result.text;
+}
+
+// "device.parse[cuda:-1]" is device_parse_cuda_minus1_: test names take letters, digits and _.
+std::string test_name(const testing::TestParamInfo<size_t>& info) {
+  std::string name;
+  for (const char c : all_rows()[info.param].name) {
+    if (c == '-') {
+      name += "minus";
+    } else if (c == ' ') {
+      name += "space";
+    } else {
+      name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    }
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Conformance, testing::Range<size_t>(0, all_rows().size()),
+                         test_name);
+
+TEST(ConformanceTable, HasEachRowOfThePyTorchFileOnce) {
+  std::multiset<std::string> ours, theirs;
+  for (const Row& row : all_rows()) ours.insert(row.name);
+  for (const Expected& row : expected_rows()) theirs.insert(row.name);
+  EXPECT_EQ(ours, theirs);
+}
+
+TEST(ConformanceTable, SaysWhyWhereOurTextIsAnother) {
+  for (const Row& row : all_rows()) {
+    EXPECT_TRUE(row.ours.empty() || !row.differs.empty()) << row.name;
+    EXPECT_EQ(row.run == nullptr, !row.needs.empty()) << row.name;
+  }
+}
+
+TEST(ConformanceCheck, FindsWhatDoesNotHold) {
+  const auto outcome = [](const char* name, std::function<std::string()> run) {
+    return check({.name = name, .run = std::move(run)}).outcome;
+  };
+  const std::string wrong = "tensor([1, 2, 4])";
+  EXPECT_EQ(outcome("print.cpu.int1d", [&] { return wrong; }), Outcome::failed);
+  EXPECT_EQ(outcome("print.cpu.int1d", [] { return "tensor([1, 2, 3])"; }), Outcome::held);
+  EXPECT_EQ(outcome("shape.add", [&] { return wrong; }), Outcome::failed);
+  EXPECT_EQ(outcome("shape.add", []() -> std::string { throw std::runtime_error("other"); }),
+            Outcome::failed);
+  EXPECT_EQ(check({.name = "mix.add", .gpus = 1000, .run = [&] { return wrong; }}).outcome,
+            Outcome::skipped);
+}
+
+TEST(ConformanceReport, CountsEachRowAndFindsNoFailure) {
+  const Report report = run_all();
+  EXPECT_EQ(report.failed, 0) << report.text;
+}
+
+}  // namespace
+}  // namespace taper::conformance

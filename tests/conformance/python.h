@@ -1,0 +1,38 @@
+// Values in the form in which Python prints them.
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <vector>
+
+#include "framework/device.h"
+#include "framework/dtype.h"
+#include "framework/error.h"
+
+namespace taper::conformance {
+
+inline std::string py(std::same_as<bool> auto value) { return value ? "True" : "False"; }
+inline std::string py(const std::string& text) { return cat("'", text, "'"); }
+inline std::string py(Device device) { return py(to_string(device)); }
+inline std::string py(DType dtype) { return py(to_string(dtype)); }
+template <std::integral T>
+requires(!std::same_as<T, bool>) std::string py(T value) { return cat(value); }
+template <std::floating_point T> std::string py(T value) {
+  const std::string text = cat(value);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
+template <class T> std::string py(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) text += cat(text.empty() ? "" : ", ", py(value));
+  return cat("[", text, "]");
+}
+
+// py_list(1, true, Device()) is "[1, True, 'cpu']".
+template <class... Args> std::string py_list(const Args&... args) {
+  std::string text;
+  ((text += cat(text.empty() ? "" : ", ", py(args))), ...);
+  return cat("[", text, "]");
+}
+
+}  // namespace taper::conformance

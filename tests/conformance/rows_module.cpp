@@ -1,0 +1,178 @@
+// Rows of modules that move in place, of the backward pass, and of optimizers around a move.
+#include "autograd/ops/binary.h"
+#include "autograd/print.h"
+#include "framework/cuda.h"
+#include "framework/factories.h"
+#include "modules/linear.h"
+#include "modules/sequential.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
+#include "tests/conformance/families.h"
+#include "tests/conformance/python.h"
+
+namespace taper::conformance {
+namespace {
+
+// Linear(3, 1) with the weights that the rows print.
+Linear known_linear() {
+  Linear net(3, 1);
+  net.weight = tensor({{0.1344, -0.1416, 0.2403}});
+  net.bias = tensor({-0.2868});
+  return net;
+}
+
+// A layer that holds a given tensor as its weight, and gives a new tensor back.
+struct Holder : Module {
+  explicit Holder(const Tensor& weight) { register_parameter("weight", weight); }
+  Tensor forward(const Tensor&) override { return zeros({1}); }
+  std::string type_name() const override { return "Holder"; }
+};
+
+Tensor leaf(const TensorData& values) { return tensor(values, {.requires_grad = true}); }
+
+std::string parameter_list() {
+  std::string text;
+  for (const Tensor& p : known_linear().parameters()) {
+    text += cat(text.empty() ? "" : ", ", to_string(p));
+  }
+  return cat("[", text, "]");
+}
+
+std::string moves_in_place() {
+  Linear net(3, 1);
+  const Tensor before = net.parameters()[0];
+  Module& moved = net.cuda();
+  return py_list(&moved == &net, net.parameters()[0].is_same(before), repr(before.device()));
+}
+
+std::string forward_print() {
+  Linear net = known_linear();
+  net.cuda();
+  return to_string(net(eye(3).narrow(0, 0, 2).to("cuda")));
+}
+
+std::string moves_gradients() {
+  Linear net(3, 1);
+  net(ones({2, 3})).sum().backward();
+  net.cuda();
+  return py_list(net.weight->device(), net.weight->grad().device());
+}
+
+std::string stays_tied() {
+  const Tensor shared = leaf({1., 2.});
+  Sequential net{Holder(shared), Holder(shared)};
+  net.cuda();
+  std::vector<std::string> keys;
+  for (const NamedTensor& entry : net.state_dict()) keys.push_back(entry.name);
+  const bool tied = net.state_dict()[0].tensor.data_ptr() == net.state_dict()[1].tensor.data_ptr();
+  return py_list(tied && shared.is_cuda(), net.parameters().size(), keys);
+}
+
+std::string new_tensor() {
+  Holder net(leaf({1., 2.}));
+  net.cuda();
+  return to_string(net(ones({1}, {.device = "cuda"})).device());
+}
+
+std::string backward_twice() {
+  const Tensor x = leaf({1., 2.}), y = (x * x).sum();
+  y.backward();
+  y.backward();
+  return "no error";
+}
+
+std::string backward_accumulates() {
+  const Tensor x = leaf({1.});
+  for (int i = 0; i < 2; ++i) (x * 2).sum().backward();
+  return to_string(x.grad());
+}
+
+void train_once(Linear& net, optim::Optimizer& optimizer) {
+  optimizer.zero_grad();
+  net(ones({2, 3}, {.device = net.weight->device()})).sum().backward();
+  optimizer.step();
+}
+
+// The optimizer is made before the move and steps after it.
+std::string made_before_move() {
+  Linear net = known_linear();
+  optim::SGD optimizer(net.parameters(), {.lr = 0.5});
+  net.cuda();
+  train_once(net, optimizer);
+  // The gradient of the bias is the number of rows.
+  const bool stepped = net.bias->item<float>() == -0.2868f - 1;
+  return stepped ? to_string(net.weight->device()) : "the step changed another tensor";
+}
+
+// Adam's moments are on the CPU when the model moves.
+std::string state_follows() {
+  Linear net = known_linear();
+  optim::Adam optimizer(net.parameters(), {.lr = 0.5});
+  train_once(net, optimizer);
+  net.cuda();
+  train_once(net, optimizer);
+  return cat("a step on ", net.weight->device());
+}
+
+std::vector<Row> of_modules() {
+  return {
+      {.name = "module.parameters", .run = parameter_list},
+      {.name = "module.device_before",
+       .run = [] { return repr(Linear(3, 1).parameters()[0].device()); }},
+      {.name = "module.in_place", .gpus = 1, .run = moves_in_place},
+      {.name = "module.forward_print", .gpus = 1, .run = forward_print},
+      {.name = "module.repr", .needs = "Conv2d, BatchNorm2d, LayerNorm and Embedding"},
+      {.name = "module.to_moves_grad", .gpus = 1, .run = moves_gradients},
+      {.name = "module.to_int_refused",
+       .run = [] { return to_string(Linear(3, 1).to(kInt64)); },
+       .differs = kNoTorchPrefix},
+      {.name = "module.tied", .gpus = 1, .run = stays_tied},
+      {.name = "module.new_tensor_stays_cpu", .gpus = 1, .run = new_tensor},
+      {.name = "module.state_dict_keys", .needs = "BatchNorm"},
+      {.name = "optimizer.before_move", .gpus = 1, .run = made_before_move},
+      {.name = "optimizer.state_stays_behind",
+       .gpus = 1,
+       .run = state_follows,
+       .differs = "the state follows its parameter",
+       .ours = "a step on cuda:0"},
+  };
+}
+
+std::vector<Row> of_the_tape() {
+  return {
+      {.name = "backward.nonscalar",
+       .run =
+           [] {
+             (leaf({1., 2.}) * 2).backward();
+             return "no error";
+           }},
+      {.name = "backward.no_grad_tensor",
+       .run =
+           [] {
+             tensor({1.}).sum().backward();
+             return "no error";
+           }},
+      {.name = "backward.twice", .run = backward_twice},
+      {.name = "backward.accumulates", .run = backward_accumulates},
+      {.name = "inplace.leaf",
+       .run =
+           [] {
+             return to_string(leaf({1., 2.}).add_(ones({2})));
+           }},
+      {.name = "grad.int_requires_grad",
+       .run =
+           [] {
+             return to_string(leaf({1, 2}));
+           }},
+  };
+}
+
+}  // namespace
+
+std::vector<Row> module_rows() {
+  std::vector<Row> rows = of_modules();
+  for (Row& row : of_the_tape()) rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace taper::conformance

@@ -1,0 +1,67 @@
+// What the README shows is what the programs do. The path of the first program comes from the
+// definition TAPER_FIRST_STEPS.
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "framework/cuda.h"
+#include "framework/error.h"
+
+namespace taper {
+namespace {
+
+std::string content_of(const std::string& name) {
+  const std::ifstream in(std::string(TAPER_SOURCE_DIR) + "/" + name, std::ios::binary);
+  std::ostringstream out;
+  if (in) out << in.rdbuf();
+  return out.str();
+}
+
+// The code block that follows `after` in the README; "no block" where there is none.
+std::string block_after(const std::string& after) {
+  const std::string readme = content_of("README.md");
+  const size_t from = readme.find(after);
+  if (from == std::string::npos) return "no block";
+  const size_t fence = readme.find("\n```", from);
+  const size_t start = readme.find('\n', fence + 1);
+  const size_t end = readme.find("\n```", start);
+  if (fence == std::string::npos || end == std::string::npos) return "no block";
+  return readme.substr(start + 1, end - start);
+}
+
+std::string printed_by(const std::string& program) {
+  std::string out;
+  FILE* pipe = popen(("'" + program + "'").c_str(), "r");
+  if (!pipe) return "could not be started";
+  char part[4096];
+  for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) out.append(part, n);
+  const int status = pclose(pipe);
+  return status == 0 ? out : cat(out, "exit status ", status, "\n");
+}
+
+TEST(Readme, ShowsTheFirstProgram) {
+  EXPECT_EQ(block_after("## A first program"), content_of("apps/examples/first_steps.cpp"));
+}
+
+TEST(Readme, ShowsWhatTheFirstProgramPrints) {
+  const std::string got = printed_by(TAPER_FIRST_STEPS);
+  if (cuda::is_available()) {
+    EXPECT_EQ(got, block_after("With a GPU it prints"));
+    return;
+  }
+  // The README has the reason of a build without CUDA; other machines have other reasons.
+  std::string want = block_after("Without one it prints");
+  const std::string reason =
+      "Taper was built without CUDA (TAPER_CUDA=OFF or no nvcc found); to use a GPU, install the "
+      "CUDA Toolkit and build again with TAPER_CUDA=ON";
+  const size_t at = want.find(reason);
+  ASSERT_NE(at, std::string::npos) << want;
+  want.replace(at, reason.size(), cuda::unavailable_reason());
+  EXPECT_EQ(got, want);
+}
+
+}  // namespace
+}  // namespace taper
