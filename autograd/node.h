@@ -127,8 +127,7 @@ class Saved {
 
 namespace detail {
 
-template <class F>
-void fill_node(Node* node, F&& backward) {
+template <class F> void fill_node(Node* node, F&& backward) {
   using Closure = std::decay_t<F>;
   static_assert(alignof(Closure) <= 16);
   new (node->closure) Closure(std::forward<F>(backward));

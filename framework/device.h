@@ -51,8 +51,7 @@ std::string repr(Device device);
 
 }  // namespace taper
 
-template <>
-struct std::hash<taper::Device> {
+template <> struct std::hash<taper::Device> {
   size_t operator()(taper::Device d) const noexcept {
     return size_t(d.type()) * 1000003u + size_t(d.index() + 1);
   }

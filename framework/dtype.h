@@ -42,17 +42,13 @@ inline constexpr DType kAllDTypes[] = {kFloat32, kFloat64, kFloat16, kBFloat16, 
 constexpr size_t size_of(DType t) {
   switch (t) {
     case DType::float64:
-    case DType::int64:
-      return 8;
+    case DType::int64: return 8;
     case DType::float32:
-    case DType::int32:
-      return 4;
+    case DType::int32: return 4;
     case DType::float16:
     case DType::bfloat16:
-    case DType::int16:
-      return 2;
-    default:
-      return 1;
+    case DType::int16: return 2;
+    default: return 1;
   }
 }
 
@@ -82,71 +78,42 @@ constexpr DType compute_type(DType t) {
 // The C++ type of elements, and back.
 template <class T>
 inline constexpr DType dtype_of = [] { static_assert(sizeof(T) == 0, "no such dtype"); }();
-template <>
-inline constexpr DType dtype_of<float> = DType::float32;
-template <>
-inline constexpr DType dtype_of<double> = DType::float64;
-template <>
-inline constexpr DType dtype_of<Half> = DType::float16;
-template <>
-inline constexpr DType dtype_of<BFloat16> = DType::bfloat16;
-template <>
-inline constexpr DType dtype_of<int64_t> = DType::int64;
-template <>
-inline constexpr DType dtype_of<int32_t> = DType::int32;
-template <>
-inline constexpr DType dtype_of<int16_t> = DType::int16;
-template <>
-inline constexpr DType dtype_of<int8_t> = DType::int8;
-template <>
-inline constexpr DType dtype_of<uint8_t> = DType::uint8;
-template <>
-inline constexpr DType dtype_of<bool> = DType::boolean;
+template <> inline constexpr DType dtype_of<float> = DType::float32;
+template <> inline constexpr DType dtype_of<double> = DType::float64;
+template <> inline constexpr DType dtype_of<Half> = DType::float16;
+template <> inline constexpr DType dtype_of<BFloat16> = DType::bfloat16;
+template <> inline constexpr DType dtype_of<int64_t> = DType::int64;
+template <> inline constexpr DType dtype_of<int32_t> = DType::int32;
+template <> inline constexpr DType dtype_of<int16_t> = DType::int16;
+template <> inline constexpr DType dtype_of<int8_t> = DType::int8;
+template <> inline constexpr DType dtype_of<uint8_t> = DType::uint8;
+template <> inline constexpr DType dtype_of<bool> = DType::boolean;
 
-template <class T>
-struct TypeTag {
-  using type = T;
-};
+template <class T> struct TypeTag { using type = T; };
 
 // Calls f(TypeTag<T>{}) with the C++ type of t.
-template <class F>
-constexpr decltype(auto) visit(DType t, F&& f) {
+template <class F> constexpr decltype(auto) visit(DType t, F&& f) {
   switch (t) {
-    case DType::float32:
-      return f(TypeTag<float>{});
-    case DType::float64:
-      return f(TypeTag<double>{});
-    case DType::float16:
-      return f(TypeTag<Half>{});
-    case DType::bfloat16:
-      return f(TypeTag<BFloat16>{});
-    case DType::int64:
-      return f(TypeTag<int64_t>{});
-    case DType::int32:
-      return f(TypeTag<int32_t>{});
-    case DType::int16:
-      return f(TypeTag<int16_t>{});
-    case DType::int8:
-      return f(TypeTag<int8_t>{});
-    case DType::uint8:
-      return f(TypeTag<uint8_t>{});
-    default:
-      return f(TypeTag<bool>{});
+    case DType::float32: return f(TypeTag<float>{});
+    case DType::float64: return f(TypeTag<double>{});
+    case DType::float16: return f(TypeTag<Half>{});
+    case DType::bfloat16: return f(TypeTag<BFloat16>{});
+    case DType::int64: return f(TypeTag<int64_t>{});
+    case DType::int32: return f(TypeTag<int32_t>{});
+    case DType::int16: return f(TypeTag<int16_t>{});
+    case DType::int8: return f(TypeTag<int8_t>{});
+    case DType::uint8: return f(TypeTag<uint8_t>{});
+    default: return f(TypeTag<bool>{});
   }
 }
 
 // The same over the floating types only; the caller has checked.
-template <class F>
-decltype(auto) visit_floating(DType t, F&& f) {
+template <class F> decltype(auto) visit_floating(DType t, F&& f) {
   switch (t) {
-    case DType::float64:
-      return f(TypeTag<double>{});
-    case DType::float16:
-      return f(TypeTag<Half>{});
-    case DType::bfloat16:
-      return f(TypeTag<BFloat16>{});
-    default:
-      return f(TypeTag<float>{});
+    case DType::float64: return f(TypeTag<double>{});
+    case DType::float16: return f(TypeTag<Half>{});
+    case DType::bfloat16: return f(TypeTag<BFloat16>{});
+    default: return f(TypeTag<float>{});
   }
 }
 

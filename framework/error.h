@@ -70,8 +70,7 @@ requires(std::is_class_v<T> || std::is_enum_v<T>) && requires(const T& t) {
 void append_to(std::string& out, const T& value) { out += to_string(value); }
 
 // cat("size ", 3, " of ", shape): one string of all arguments.
-template <class... Args>
-std::string cat(const Args&... args) {
+template <class... Args> std::string cat(const Args&... args) {
   std::string out;
   (append_to(out, args), ...);
   return out;

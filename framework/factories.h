@@ -42,8 +42,7 @@ class TensorData {
 
 Tensor tensor(const TensorData& data, TensorOptions options = {});
 // A copy of `count` elements; the dtype is theirs unless options say otherwise.
-template <class T>
-Tensor tensor_of(const T* data, const Shape& shape, TensorOptions options = {});
+template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOptions options = {});
 
 // requires_grad is refused for integers: "Only Tensors of floating point ...".
 Tensor empty(const Shape& shape, TensorOptions options = {});
@@ -79,8 +78,7 @@ Tensor wrap_scalar(Scalar value);
 
 // --- definitions ---
 Tensor tensor_from_bytes(const void* data, DType dtype, const Shape& shape, TensorOptions options);
-template <class T>
-Tensor tensor_of(const T* data, const Shape& shape, TensorOptions options) {
+template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOptions options) {
   return tensor_from_bytes(data, dtype_of<T>, shape, options);
 }
 

@@ -8,8 +8,7 @@
 
 namespace taper {
 
-template <class T>
-class IntrusivePtr {
+template <class T> class IntrusivePtr {
  public:
   IntrusivePtr() = default;
   // Takes over the one reference a new object is born with.

@@ -13,8 +13,7 @@ class Scalar {
  public:
   template <std::integral T>
   Scalar(T value) : dtype_(std::same_as<T, bool> ? kBool : kInt64), i_(int64_t(value)) {}
-  template <std::floating_point T>
-  Scalar(T value) : dtype_(kFloat64), d_(double(value)) {}
+  template <std::floating_point T> Scalar(T value) : dtype_(kFloat64), d_(double(value)) {}
 
   // kBool, kInt64 or kFloat64.
   DType dtype() const { return dtype_; }

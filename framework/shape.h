@@ -18,8 +18,7 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : Shape(dims.begin(), dims.end()) {}
   Shape(std::span<const int64_t> dims) : Shape(dims.data(), dims.data() + dims.size()) {}
-  template <class It>
-  Shape(It first, It last) {
+  template <class It> Shape(It first, It last) {
     for (; first != last; ++first) push_back(*first);
   }
 

@@ -99,18 +99,11 @@ class [[nodiscard]] Tensor {
   void* data_ptr() const;
   // The elements of a dense CPU tensor. Throws TypeError for another dtype, for a CUDA tensor
   // (with the advice to use cpu()) and for one that is not contiguous.
-  template <class T>
-  T* data() const {
-    return static_cast<T*>(host_data(dtype_of<T>));
-  }
-  template <class T>
-  std::span<T> span() const {
-    return {data<T>(), size_t(numel())};
-  }
+  template <class T> T* data() const { return static_cast<T*>(host_data(dtype_of<T>)); }
+  template <class T> std::span<T> span() const { return {data<T>(), size_t(numel())}; }
   // The one element of a tensor on any device, converted; waits for the GPU. Throws Error when
   // there is not exactly one.
-  template <class T>
-  T item() const {
+  template <class T> T item() const {
     const Scalar s = item();
     if constexpr (std::same_as<T, bool>) return s.to_double() != 0;
     if constexpr (std::floating_point<T>) return T(s.to_double());
@@ -118,8 +111,7 @@ class [[nodiscard]] Tensor {
   }
   Scalar item() const;
   // All elements in row-major order, converted. Refuses a CUDA tensor like data().
-  template <class T>
-  std::vector<T> to_vector() const {
+  template <class T> std::vector<T> to_vector() const {
     if constexpr (std::same_as<T, bool>) {
       const std::vector<uint8_t> bytes = to_vector<uint8_t>();
       return {bytes.begin(), bytes.end()};

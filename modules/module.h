@@ -140,16 +140,14 @@ class Buffer : public ModuleTensor {
 };
 
 // A child of type M, made in place with M's own arguments.
-template <class M>
-class Child {
+template <class M> class Child {
  public:
   template <class... Args>
   Child(Module& owner, const std::string& name, Args&&... args)
       : module_(std::make_unique<M>(std::forward<Args>(args)...)) {
     owner.register_module(name, *module_);
   }
-  template <class... Args>
-  decltype(auto) operator()(Args&&... args) {
+  template <class... Args> decltype(auto) operator()(Args&&... args) {
     return (*module_)(std::forward<Args>(args)...);
   }
   M& operator*() const { return *module_; }

@@ -32,8 +32,7 @@ testing::AssertionResult close(const std::vector<double>& got, const std::vector
 testing::AssertionResult same_bits(const Tensor& a, const Tensor& b);
 
 // f throws exactly E (or what derives from it) and the message begins with `text`.
-template <class E, class F>
-testing::AssertionResult refuses(F&& f, const std::string& text) {
+template <class E, class F> testing::AssertionResult refuses(F&& f, const std::string& text) {
   try {
     (void)f();
   } catch (const E& error) {

@@ -35,8 +35,7 @@ void check_changeable(const char* op, const Tensor& x, bool recorded) {
 void changed(const Tensor& x) { x.storage()->version.fetch_add(1, std::memory_order_relaxed); }
 
 // Makes x the output of a new node whose first input is what x was before.
-template <class F>
-void rebase(const char* name, const Tensor& x, const Tensor& other, F backward) {
+template <class F> void rebase(const char* name, const Tensor& x, const Tensor& other, F backward) {
   const Tensor before = x.detach();
   before.impl()->grad_fn = std::move(x.impl()->grad_fn);
   before.impl()->output = x.impl()->output;

@@ -38,15 +38,13 @@ std::optional<Shape> view_strides(const Tensor& x, const Shape& shape) {
 }
 
 // Views whose gradient is the same view turned round: dx = back(dy).
-template <class F>
-Tensor record_view(const char* name, const Tensor& x, Tensor y, F back) {
+template <class F> Tensor record_view(const char* name, const Tensor& x, Tensor y, F back) {
   if (!needs_grad({x})) return y;
   return record(name, y, {x}, [back](Gradients& g) { g.dx(0) = back(g.dy()); });
 }
 
 // dy placed where `window(zeros)` looks.
-template <class F>
-Tensor scatter_into(const Shape& shape, const Tensor& dy, F window) {
+template <class F> Tensor scatter_into(const Shape& shape, const Tensor& dy, F window) {
   if (is_grad_enabled() && dy.requires_grad()) {
     throw NotImplementedError("narrow and select have no second derivative");
   }

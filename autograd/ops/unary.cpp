@@ -23,8 +23,7 @@ Tensor from_input(const char* name, UnaryOp op, const Tensor& x, F formula, Unar
 }
 
 // The same with a gradient computed from y.
-template <class F>
-Tensor from_output(const char* name, UnaryOp op, const Tensor& x, F formula) {
+template <class F> Tensor from_output(const char* name, UnaryOp op, const Tensor& x, F formula) {
   Tensor y = kernels::unary(op, x);
   if (!needs_grad({x})) return y;
   return record(name, y, {x}, [y = Saved::output(y), formula](Gradients& g) {

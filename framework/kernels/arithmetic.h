@@ -11,41 +11,34 @@
 
 namespace taper::kernels {
 
-template <class T>
-inline constexpr bool kIsInteger = std::is_integral_v<T>;
+template <class T> inline constexpr bool kIsInteger = std::is_integral_v<T>;
 
-template <class T>
-TAPER_HD T plus(T a, T b) {
+template <class T> TAPER_HD T plus(T a, T b) {
   if constexpr (kIsInteger<T>) return T(uint64_t(a) + uint64_t(b));
   return a + b;
 }
-template <class T>
-TAPER_HD T minus(T a, T b) {
+template <class T> TAPER_HD T minus(T a, T b) {
   if constexpr (kIsInteger<T>) return T(uint64_t(a) - uint64_t(b));
   return a - b;
 }
-template <class T>
-TAPER_HD T times(T a, T b) {
+template <class T> TAPER_HD T times(T a, T b) {
   if constexpr (kIsInteger<T>) return T(uint64_t(a) * uint64_t(b));
   return a * b;
 }
 
-template <class T>
-TAPER_HD bool is_nan(T x) {
+template <class T> TAPER_HD bool is_nan(T x) {
   if constexpr (kIsInteger<T>)
     return false;
   else
     return x != x;
 }
-template <class T>
-TAPER_HD bool is_inf(T x) {
+template <class T> TAPER_HD bool is_inf(T x) {
   if constexpr (kIsInteger<T>)
     return false;
   else
     return math::abs(x) > std::numeric_limits<T>::max();
 }
-template <class T>
-TAPER_HD bool is_finite(T x) {
+template <class T> TAPER_HD bool is_finite(T x) {
   if constexpr (kIsInteger<T>)
     return true;
   else
@@ -53,14 +46,10 @@ TAPER_HD bool is_finite(T x) {
 }
 
 // 1 or 0. A select, because compilers vectorise that better than a conversion.
-template <class T>
-TAPER_HD T truth(bool b) {
-  return b ? T(1) : T(0);
-}
+template <class T> TAPER_HD T truth(bool b) { return b ? T(1) : T(0); }
 
 // A parameter in the type of the elements; infinite bounds become the largest integers.
-template <class T>
-TAPER_HD T parameter(double a) {
+template <class T> TAPER_HD T parameter(double a) {
   if constexpr (!kIsInteger<T>) return T(a);
   if (!(a > -9.2233720368547758e18)) return std::numeric_limits<T>::min();
   if (!(a < 9.2233720368547758e18)) return std::numeric_limits<T>::max();
@@ -81,8 +70,7 @@ TAPER_HD int64_t python_mod(int64_t a, int64_t b) {
 }
 // The quotient is corrected by the exact remainder, so that a == floor_div * b + mod as nearly as
 // the type allows.
-template <class T>
-TAPER_HD T floor_div(T a, T b) {
+template <class T> TAPER_HD T floor_div(T a, T b) {
   if (b == T(0)) return a / b;
   const T r = math::fmod(a, b);
   T q = (a - r) / b;
@@ -91,8 +79,7 @@ TAPER_HD T floor_div(T a, T b) {
   const T whole = math::floor(q);
   return q - whole > T(0.5) ? whole + T(1) : whole;
 }
-template <class T>
-TAPER_HD T python_mod(T a, T b) {
+template <class T> TAPER_HD T python_mod(T a, T b) {
   const T r = math::fmod(a, b);
   return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
 }
@@ -107,24 +94,18 @@ TAPER_HD int64_t power(int64_t x, int64_t n) {
   }
   return y;
 }
-template <class T>
-TAPER_HD T power(T x, T n) {
-  return math::pow(x, n);
-}
+template <class T> TAPER_HD T power(T x, T n) { return math::pow(x, n); }
 
 // The standard normal's distribution function and density.
-template <class T>
-TAPER_HD T normal_cdf(T x) {
+template <class T> TAPER_HD T normal_cdf(T x) {
   return T(0.5) * (T(1) + math::erf(x * T(0.70710678118654752)));
 }
-template <class T>
-TAPER_HD T normal_pdf(T x) {
+template <class T> TAPER_HD T normal_pdf(T x) {
   return T(0.39894228040143268) * math::exp(T(-0.5) * x * x);
 }
 
 // The argument of GELU's tanh form: sqrt(2 / pi) (x + 0.044715 x^3).
-template <class T>
-TAPER_HD T gelu_inner(T x) {
+template <class T> TAPER_HD T gelu_inner(T x) {
   return T(0.79788456080286536) * (x + T(0.044715) * x * x * x);
 }
 

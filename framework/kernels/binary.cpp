@@ -91,9 +91,10 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
                  BinaryArgs args) {
   const Device device = common_device(name_of(op), {&a, &b});
   if (device != out.device()) {
-    throw Error(cat("Expected all tensors to be on the same device, but found at least two devices, ",
-                    device.is_cuda() ? device : out.device(), " and ",
-                    device.is_cuda() ? out.device() : device, "! (output of ", name_of(op), ")"));
+    throw Error(
+        cat("Expected all tensors to be on the same device, but found at least two devices, ",
+            device.is_cuda() ? device : out.device(), " and ",
+            device.is_cuda() ? out.device() : device, "! (output of ", name_of(op), ")"));
   }
   const Types types = types_of(op, a, b);
   const bool fits = is_floating_point(out.dtype()) || !is_floating_point(types.result);

@@ -75,8 +75,7 @@ TAPER_HD double erf(double x) { return ::erf(x); }
 
 // log(1 + f) = f - (f^2/2 - s (f^2/2 + R)) with s = f / (2 + f), R = 2/3 s^2 + 2/5 s^4 + ...; for
 // 1 + f in [sqrt(1/2), sqrt(2)], where s^2 < 0.0295. `carry` is added to the small part.
-template <class T>
-TAPER_HD T log_of_one_plus(T f, T carry) {
+template <class T> TAPER_HD T log_of_one_plus(T f, T carry) {
   constexpr int kTerms = sizeof(T) == 4 ? 4 : 10;
   const T s = f / add_rn(T(2), f);
   const T z = mul_rn(s, s);
@@ -219,22 +218,17 @@ TAPER_HD float erf(float x) {
 #endif
 
 // 1 / (1 + exp(-x)) without overflow, accurate in the far tail too.
-template <class T>
-TAPER_HD T sigmoid(T x) {
+template <class T> TAPER_HD T sigmoid(T x) {
   const T e = exp(-abs(x));
   const T y = T(1) / (T(1) + e);
   return x < T(0) ? e * y : y;
 }
 
-template <class T>
-struct NormalPair {
-  T cosine, sine;
-};
+template <class T> struct NormalPair { T cosine, sine; };
 
 // Two independent standard normals from two uniforms in [0, 1) (Box and Muller 1958):
 // sqrt(-2 log(1 - u)) times cos and sin of 2 pi v. The same bits on the host and on the GPU.
-template <class T>
-TAPER_HD NormalPair<T> normal_from_uniform(T u, T v) {
+template <class T> TAPER_HD NormalPair<T> normal_from_uniform(T u, T v) {
   const T radius = sqrt(mul_rn(T(-2), log_of_normal(add_rn(T(1), -u))));
   // v = quarter / 4 + rest, |rest| <= 1/8: both exact.
   const int quarter = int(add_rn(mul_rn(v, T(4)), T(0.5)));

@@ -19,16 +19,11 @@ struct Operand2d {
 // The C++ name that PyTorch's texts use.
 const char* c_name(DType t) {
   switch (t) {
-    case DType::float32:
-      return "float";
-    case DType::float64:
-      return "double";
-    case DType::float16:
-      return "c10::Half";
-    case DType::bfloat16:
-      return "c10::BFloat16";
-    default:
-      return name_of(t);
+    case DType::float32: return "float";
+    case DType::float64: return "double";
+    case DType::float16: return "c10::Half";
+    case DType::bfloat16: return "c10::BFloat16";
+    default: return name_of(t);
   }
 }
 

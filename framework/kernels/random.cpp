@@ -7,8 +7,7 @@ namespace taper::kernels {
 namespace {
 
 // Draws fill memory in row-major order of elements, so another layout is drawn dense and copied.
-template <class Draw>
-void draw(const Tensor& out, Draw into) {
+template <class Draw> void draw(const Tensor& out, Draw into) {
   if (out.numel() == 0) return;
   if (out.is_contiguous()) return into(out);
   const Tensor drawn = Tensor::make(out.shape(), out.dtype(), out.device());

@@ -15,33 +15,28 @@
 namespace taper::kernels {
 
 // float64 draws are computed in double, all others in float.
-template <class T>
-using DrawReal = std::conditional_t<std::is_same_v<T, double>, double, float>;
+template <class T> using DrawReal = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // The elements that one block makes.
-template <class T, int kSize>
-struct Drawn {
+template <class T, int kSize> struct Drawn {
   static constexpr int kCount = kSize;
   T value[kSize];
 };
 
 // One number of [0, 1) with as many random bits as T can hold for all of them.
-template <class T>
-TAPER_HD float unit_of_word(uint32_t word) {
+template <class T> TAPER_HD float unit_of_word(uint32_t word) {
   if constexpr (std::is_same_v<T, Half>) return float(word >> 21) * 4.8828125e-04f;
   if constexpr (std::is_same_v<T, BFloat16>) return float(word >> 24) * 3.90625e-03f;
   return uniform_float(word);
 }
 
-template <class T>
-TAPER_HD T element_of_int(int64_t x) {
+template <class T> TAPER_HD T element_of_int(int64_t x) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return T(float(x));
   return T(x);
 }
 
 // --- uniform: low + u * (high - low), below high after rounding too ---
-template <class T>
-struct UniformDraw {
+template <class T> struct UniformDraw {
   using Real = DrawReal<T>;
   using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
   Real low, span, limit;
@@ -65,8 +60,7 @@ struct UniformDraw {
 };
 
 // The next smaller number; x is finite.
-template <class T>
-T next_below(T x) {
+template <class T> T next_below(T x) {
   if constexpr (sizeof(T) == 2) {
     if ((x.bits & 0x7fff) == 0) {
       x.bits = 0x8001;
@@ -80,8 +74,7 @@ T next_below(T x) {
 }
 
 // Numbers of [low, high); low alone when the two are equal in T.
-template <class T>
-UniformDraw<T> uniform_draw(double low, double high) {
+template <class T> UniformDraw<T> uniform_draw(double low, double high) {
   using Real = DrawReal<T>;
   T limit = T(Real(high));
   if (double(Real(limit)) >= high) limit = next_below(limit);
@@ -90,8 +83,7 @@ UniformDraw<T> uniform_draw(double low, double high) {
 }
 
 // --- normal: elements 2j and 2j + 1 are one Box-Muller pair ---
-template <class T>
-struct NormalDraw {
+template <class T> struct NormalDraw {
   using Real = DrawReal<T>;
   using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
   Real mean, std;
@@ -116,8 +108,7 @@ struct NormalDraw {
 };
 
 // --- bernoulli: 1 where the float32 uniform number is below p, for every dtype ---
-template <class T>
-struct BernoulliDraw {
+template <class T> struct BernoulliDraw {
   using Result = Drawn<T, 4>;
   float p;
 
@@ -138,8 +129,7 @@ TAPER_HD uint64_t mul_high(uint64_t a, uint64_t b) {
 }
 
 // kWide, for ranges beyond 2^32: two words an element.
-template <class T, bool kWide>
-struct RandintDraw {
+template <class T, bool kWide> struct RandintDraw {
   using Result = Drawn<T, kWide ? 2 : 4>;
   uint64_t low, range;
 
@@ -160,8 +150,7 @@ struct RandintDraw {
 };
 
 // --- dropout: element i is kept when its float32 uniform number, word i % 4, is at least p ---
-template <class T>
-struct DropoutRule {
+template <class T> struct DropoutRule {
   using Real = DrawReal<T>;
   float p;
   Real scale;
@@ -170,8 +159,7 @@ struct DropoutRule {
     return uniform_float(word) >= p ? T(Real(x) * scale) : T(Real(0));
   }
 };
-template <class T>
-DropoutRule<T> dropout_rule(double p) {
+template <class T> DropoutRule<T> dropout_rule(double p) {
   return {float(p), DrawReal<T>(1 / (1 - p))};
 }
 

@@ -12,13 +12,10 @@ constexpr const char* kNames[] = {"sum", "mean", "prod", "amax", "amin", "all", 
 DType result_dtype(ReduceOp op, DType x) {
   switch (op) {
     case ReduceOp::all:
-    case ReduceOp::any:
-      return kBool;
+    case ReduceOp::any: return kBool;
     case ReduceOp::sum:
-    case ReduceOp::prod:
-      return is_floating_point(x) ? x : kInt64;
-    default:
-      return x;
+    case ReduceOp::prod: return is_floating_point(x) ? x : kInt64;
+    default: return x;
   }
 }
 

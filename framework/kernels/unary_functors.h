@@ -9,16 +9,14 @@ namespace taper::kernels {
 
 struct Neg {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>) return minus(T(0), x);
     return -x;
   }
 };
 struct Abs {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>)
       return x < 0 ? minus(T(0), x) : x;
     else
@@ -28,146 +26,94 @@ struct Abs {
 // 0 for nan, as in PyTorch.
 struct Sign {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     return truth<T>(x > T(0)) - truth<T>(x < T(0));
   }
 };
 struct Square {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return times(x, x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return times(x, x); }
 };
 struct Sqrt {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::sqrt(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::sqrt(x); }
 };
 struct Rsqrt {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return T(1) / math::sqrt(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return T(1) / math::sqrt(x); }
 };
 struct Reciprocal {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return T(1) / x;
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return T(1) / x; }
 };
 struct Exp {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::exp(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::exp(x); }
 };
 struct Expm1 {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::expm1(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::expm1(x); }
 };
 struct Log {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::log(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::log(x); }
 };
 struct Log1p {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::log1p(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::log1p(x); }
 };
 struct Sin {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::sin(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
 };
 struct Cos {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::cos(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::cos(x); }
 };
 struct Tanh {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::tanh(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::tanh(x); }
 };
 struct Sigmoid {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::sigmoid(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::sigmoid(x); }
 };
 struct Relu {
   static constexpr bool kIntegers = true;
   // nan stays nan.
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return x < T(0) ? T(0) : x;
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return x < T(0) ? T(0) : x; }
 };
 struct LeakyRelu {
   static constexpr bool kIntegers = false;
   double slope;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return x > T(0) ? x : x * T(slope);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return x > T(0) ? x : x * T(slope); }
 };
 struct Elu {
   static constexpr bool kIntegers = false;
   double alpha;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     const T below = T(alpha) * math::expm1(x);
     return x > T(0) ? x : below;
   }
 };
 struct Gelu {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return x * normal_cdf(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return x * normal_cdf(x); }
 };
 struct GeluTanh {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     return T(0.5) * x * (T(1) + math::tanh(gelu_inner(x)));
   }
 };
 struct Silu {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return x * math::sigmoid(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return x * math::sigmoid(x); }
 };
 struct Softplus {
   static constexpr bool kIntegers = false;
   double beta, threshold;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     const T z = x * T(beta);
     const T bent = math::log1p(math::exp(z)) / T(beta);
     return z > T(threshold) ? x : bent;
@@ -175,15 +121,11 @@ struct Softplus {
 };
 struct Erf {
   static constexpr bool kIntegers = false;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return math::erf(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::erf(x); }
 };
 struct Floor {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>)
       return x;
     else
@@ -192,8 +134,7 @@ struct Floor {
 };
 struct Ceil {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>)
       return x;
     else
@@ -202,8 +143,7 @@ struct Ceil {
 };
 struct Round {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>)
       return x;
     else
@@ -214,8 +154,7 @@ struct Clamp {
   static constexpr bool kIntegers = true;
   double low, high;
   // nan stays nan; with low > high everything becomes high.
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     const T lo = parameter<T>(low), hi = parameter<T>(high);
     const T y = x < lo ? lo : x;
     return y > hi ? hi : y;
@@ -224,108 +163,62 @@ struct Clamp {
 struct Affine {
   static constexpr bool kIntegers = true;
   double a, b;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
+  template <class T> TAPER_HD T operator()(T x) const {
     return plus(times(parameter<T>(a), x), parameter<T>(b));
   }
 };
 struct LogicalNot {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return truth<T>(x == T(0));
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(x == T(0)); }
 };
 struct IsNan {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return truth<T>(is_nan(x));
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_nan(x)); }
 };
 struct IsInf {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return truth<T>(is_inf(x));
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_inf(x)); }
 };
 struct IsFinite {
   static constexpr bool kIntegers = true;
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return truth<T>(is_finite(x));
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_finite(x)); }
 };
 
 // Calls f with the functor of `op`.
-template <class F>
-decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
+template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
   switch (op) {
-    case UnaryOp::neg:
-      return f(Neg{});
-    case UnaryOp::abs:
-      return f(Abs{});
-    case UnaryOp::sign:
-      return f(Sign{});
-    case UnaryOp::square:
-      return f(Square{});
-    case UnaryOp::sqrt:
-      return f(Sqrt{});
-    case UnaryOp::rsqrt:
-      return f(Rsqrt{});
-    case UnaryOp::reciprocal:
-      return f(Reciprocal{});
-    case UnaryOp::exp:
-      return f(Exp{});
-    case UnaryOp::expm1:
-      return f(Expm1{});
-    case UnaryOp::log:
-      return f(Log{});
-    case UnaryOp::log1p:
-      return f(Log1p{});
-    case UnaryOp::sin:
-      return f(Sin{});
-    case UnaryOp::cos:
-      return f(Cos{});
-    case UnaryOp::tanh:
-      return f(Tanh{});
-    case UnaryOp::sigmoid:
-      return f(Sigmoid{});
-    case UnaryOp::relu:
-      return f(Relu{});
-    case UnaryOp::leaky_relu:
-      return f(LeakyRelu{args.a});
-    case UnaryOp::elu:
-      return f(Elu{args.a});
-    case UnaryOp::gelu:
-      return f(Gelu{});
-    case UnaryOp::gelu_tanh:
-      return f(GeluTanh{});
-    case UnaryOp::silu:
-      return f(Silu{});
-    case UnaryOp::softplus:
-      return f(Softplus{args.a, args.b});
-    case UnaryOp::erf:
-      return f(Erf{});
-    case UnaryOp::floor:
-      return f(Floor{});
-    case UnaryOp::ceil:
-      return f(Ceil{});
-    case UnaryOp::round:
-      return f(Round{});
-    case UnaryOp::clamp:
-      return f(Clamp{args.a, args.b});
-    case UnaryOp::affine:
-      return f(Affine{args.a, args.b});
-    case UnaryOp::logical_not:
-      return f(LogicalNot{});
-    case UnaryOp::isnan:
-      return f(IsNan{});
-    case UnaryOp::isinf:
-      return f(IsInf{});
-    default:
-      return f(IsFinite{});
+    case UnaryOp::neg: return f(Neg{});
+    case UnaryOp::abs: return f(Abs{});
+    case UnaryOp::sign: return f(Sign{});
+    case UnaryOp::square: return f(Square{});
+    case UnaryOp::sqrt: return f(Sqrt{});
+    case UnaryOp::rsqrt: return f(Rsqrt{});
+    case UnaryOp::reciprocal: return f(Reciprocal{});
+    case UnaryOp::exp: return f(Exp{});
+    case UnaryOp::expm1: return f(Expm1{});
+    case UnaryOp::log: return f(Log{});
+    case UnaryOp::log1p: return f(Log1p{});
+    case UnaryOp::sin: return f(Sin{});
+    case UnaryOp::cos: return f(Cos{});
+    case UnaryOp::tanh: return f(Tanh{});
+    case UnaryOp::sigmoid: return f(Sigmoid{});
+    case UnaryOp::relu: return f(Relu{});
+    case UnaryOp::leaky_relu: return f(LeakyRelu{args.a});
+    case UnaryOp::elu: return f(Elu{args.a});
+    case UnaryOp::gelu: return f(Gelu{});
+    case UnaryOp::gelu_tanh: return f(GeluTanh{});
+    case UnaryOp::silu: return f(Silu{});
+    case UnaryOp::softplus: return f(Softplus{args.a, args.b});
+    case UnaryOp::erf: return f(Erf{});
+    case UnaryOp::floor: return f(Floor{});
+    case UnaryOp::ceil: return f(Ceil{});
+    case UnaryOp::round: return f(Round{});
+    case UnaryOp::clamp: return f(Clamp{args.a, args.b});
+    case UnaryOp::affine: return f(Affine{args.a, args.b});
+    case UnaryOp::logical_not: return f(LogicalNot{});
+    case UnaryOp::isnan: return f(IsNan{});
+    case UnaryOp::isinf: return f(IsInf{});
+    default: return f(IsFinite{});
   }
 }
 

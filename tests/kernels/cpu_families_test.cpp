@@ -164,8 +164,7 @@ TEST(CrossEntropy, ForwardAndBackwardFollowTheFormula) {
   }
 }
 
-template <class F>
-std::string message_of(F f) {
+template <class F> std::string message_of(F f) {
   try {
     f();
   } catch (const IndexError& e) {

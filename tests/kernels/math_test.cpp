@@ -173,8 +173,7 @@ TEST(Math, VectorLoopsGiveTheBitsOfTheScalarFormula) {
 }
 
 // Box and Muller's formula in double (or long double), by std's functions.
-template <class T>
-void expect_normals_follow_the_formula(double tolerance) {
+template <class T> void expect_normals_follow_the_formula(double tolerance) {
   using Exact = long double;
   const Exact two_pi = 6.283185307179586476925286766559L;
   constexpr int kSide = 400;

@@ -24,8 +24,7 @@ namespace {
 constexpr int64_t kMostForDifferences = 130;
 constexpr int64_t kMostForSecond = 40;
 
-template <class F>
-void for_each_row(F f) {
+template <class F> void for_each_row(F f) {
   for (const Row& row : all_rows()) {
     SCOPED_TRACE(row.title());
     try {
@@ -50,18 +49,12 @@ std::vector<Array> arrays_of(const Tensors& x) {
 
 DType dtype_given(Gives gives, DType t) {
   switch (gives) {
-    case Gives::boolean:
-      return kBool;
-    case Gives::int64:
-      return kInt64;
-    case Gives::float64:
-      return kFloat64;
-    case Gives::wide:
-      return is_floating_point(t) ? t : kInt64;
-    case Gives::floating:
-      return is_floating_point(t) ? t : kFloat32;
-    default:
-      return t;
+    case Gives::boolean: return kBool;
+    case Gives::int64: return kInt64;
+    case Gives::float64: return kFloat64;
+    case Gives::wide: return is_floating_point(t) ? t : kInt64;
+    case Gives::floating: return is_floating_point(t) ? t : kFloat32;
+    default: return t;
   }
 }
 

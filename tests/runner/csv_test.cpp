@@ -60,8 +60,7 @@ CsvOptions for_regression() {
   return options;
 }
 
-template <class Call>
-std::string refusal(const Call& call) {
+template <class Call> std::string refusal(const Call& call) {
   try {
     call();
   } catch (const InputError& error) {

@@ -81,8 +81,7 @@ class Idx : public ::testing::Test {
   fs::path directory_;
 };
 
-template <class Call>
-std::string refusal(const Call& call) {
+template <class Call> std::string refusal(const Call& call) {
   try {
     call();
   } catch (const InputError& error) {

@@ -7,14 +7,12 @@ namespace taper::kernels::cpu {
 namespace {
 
 // x comes before the best so far: only when it is strictly better, or the first nan.
-template <class F, class T>
-bool beats(T x, T best) {
+template <class F, class T> bool beats(T x, T best) {
   if (is_nan(best)) return false;
   return is_nan(x) || (std::is_same_v<F, MaxOf> ? x > best : x < best);
 }
 
-template <class F, class T>
-int64_t arg_of_row(const Reader<T>& x, int64_t start, int64_t n) {
+template <class F, class T> int64_t arg_of_row(const Reader<T>& x, int64_t start, int64_t n) {
   T buffer[kBlock];
   T best = *x.read(start, 1, buffer);
   int64_t index = 0;
@@ -65,15 +63,11 @@ void arg_reduce_as(const Tensor& out, const Tensor& tensor, ReduceSizes sizes) {
   });
 }
 
-template <class F>
-void arg_reduce_numbers(const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+template <class F> void arg_reduce_numbers(const Tensor& out, const Tensor& x, ReduceSizes sizes) {
   switch (compute_type(x.dtype())) {
-    case DType::float64:
-      return arg_reduce_as<F, double>(out, x, sizes);
-    case DType::float32:
-      return arg_reduce_as<F, float>(out, x, sizes);
-    default:
-      return arg_reduce_as<F, int64_t>(out, x, sizes);
+    case DType::float64: return arg_reduce_as<F, double>(out, x, sizes);
+    case DType::float32: return arg_reduce_as<F, float>(out, x, sizes);
+    default: return arg_reduce_as<F, int64_t>(out, x, sizes);
   }
 }
 

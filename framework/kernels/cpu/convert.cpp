@@ -11,16 +11,13 @@ namespace {
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-template <class T>
-inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsHalf<T>;
+template <class T> inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsHalf<T>;
 
 // bool is read and written as a byte, so that a foreign value other than 0 and 1 is no trap.
-template <class T>
-using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+template <class T> using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
 // Truncates; saturates beyond int64; nan gives 0.
-template <class T>
-inline int64_t to_int64(T x) {
+template <class T> inline int64_t to_int64(T x) {
   constexpr T kLimit = T(9223372036854775808.0);
   const bool fits = (x >= -kLimit) & (x < kLimit);
   const int64_t inside = int64_t(fits ? x : T(0));
@@ -30,8 +27,7 @@ inline int64_t to_int64(T x) {
   return fits ? inside : edge;
 }
 
-template <class S, class D>
-inline Stored<D> convert_one(Stored<S> x) {
+template <class S, class D> inline Stored<D> convert_one(Stored<S> x) {
   if constexpr (std::is_same_v<S, bool>) {
     return convert_one<uint8_t, D>(uint8_t(x != 0));
   } else if constexpr (std::is_same_v<D, bool>) {
@@ -92,14 +88,10 @@ void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, in
 
 ConvertFn mover(DType t) {
   switch (size_of(t)) {
-    case 1:
-      return move<uint8_t>;
-    case 2:
-      return move<uint16_t>;
-    case 4:
-      return move<uint32_t>;
-    default:
-      return move<uint64_t>;
+    case 1: return move<uint8_t>;
+    case 2: return move<uint16_t>;
+    case 4: return move<uint32_t>;
+    default: return move<uint64_t>;
   }
 }
 

@@ -89,8 +89,7 @@ void copy_tiles(const Copier& copier, int cross) {
 }
 
 // One run of the same value's bits.
-template <class Bits>
-void fill_bits(const Loop& loop, const void* bits) {
+template <class Bits> void fill_bits(const Loop& loop, const void* bits) {
   const Bits value = *static_cast<const Bits*>(bits);
   auto* out = static_cast<Bits*>(loop.out.data);
   const int last = loop.dims - 1;
@@ -111,8 +110,7 @@ void fill_bits(const Loop& loop, const void* bits) {
   });
 }
 
-template <class T>
-void arange_as(const Tensor& out, T start, T step) {
+template <class T> void arange_as(const Tensor& out, T start, T step) {
   const ConvertFn convert = converter(dtype_of<T>, out.dtype());
   const int64_t size = int64_t(out.element_size());
   char* data = static_cast<char*>(out.data_ptr());
@@ -149,14 +147,10 @@ void fill(const Loop& loop, Scalar value) {
   const void* given = floating ? static_cast<const void*>(&d) : &i;
   converter(floating ? kFloat64 : kInt64, loop.out.dtype)(given, 1, &bits, 1, 1);
   switch (size_of(loop.out.dtype)) {
-    case 1:
-      return fill_bits<uint8_t>(loop, &bits);
-    case 2:
-      return fill_bits<uint16_t>(loop, &bits);
-    case 4:
-      return fill_bits<uint32_t>(loop, &bits);
-    default:
-      return fill_bits<uint64_t>(loop, &bits);
+    case 1: return fill_bits<uint8_t>(loop, &bits);
+    case 2: return fill_bits<uint16_t>(loop, &bits);
+    case 4: return fill_bits<uint32_t>(loop, &bits);
+    default: return fill_bits<uint64_t>(loop, &bits);
   }
 }
 

@@ -118,8 +118,7 @@ char* in_place(const Plan& plan, const Port& port, const Stretch& s) {
 }
 
 // Calls f(address, stride, position in the stretch, length) for every piece that lies in one row.
-template <class F>
-void for_pieces(const Loop& loop, const Port& port, const Stretch& s, F&& f) {
+template <class F> void for_pieces(const Loop& loop, const Port& port, const Stretch& s, F&& f) {
   if (port.linear) return f(port.data + s.begin * port.element, 1, 0, s.n);
   const int last = loop.dims - 1;
   int64_t index[kMaxDims];

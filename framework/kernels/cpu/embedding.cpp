@@ -45,8 +45,7 @@ Groups group_positions(const std::vector<int64_t>& index, int64_t rows) {
   return g;
 }
 
-template <class S, class T>
-TAPER_CLONES void add_row(S* sum, const T* x, int64_t n) {
+template <class S, class T> TAPER_CLONES void add_row(S* sum, const T* x, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sum[i] += S(x[i]);
 }

@@ -97,8 +97,7 @@ TAPER_CLONES bool multiply_tile(const Gemm& g, const double* a, const double* b,
   return true;
 }
 
-template <class T>
-void multiply(const Gemm& g, const T* a, const T* b, T* c) {
+template <class T> void multiply(const Gemm& g, const T* a, const T* b, T* c) {
   const Tiling grid = make_tiling(g);
   const int64_t tiles = g.batch * grid.down * grid.across;
   const int64_t work = g.batch * g.m * g.n * g.k;
@@ -158,8 +157,7 @@ std::vector<float> widen(const T* x, int64_t batch, int64_t stride, int64_t rows
 }
 
 // Half types: products and sums in float, one rounding at the end.
-template <class T>
-void multiply_wide(const Gemm& g, const T* a, const T* b, T* c) {
+template <class T> void multiply_wide(const Gemm& g, const T* a, const T* b, T* c) {
   Gemm f = g;
   f.dtype = kFloat32;
   f.lda = g.transpose_a ? g.m : g.k;
@@ -183,8 +181,7 @@ void multiply_wide(const Gemm& g, const T* a, const T* b, T* c) {
 }
 
 // Integers are for counting and tests: no blocking, sums in int64.
-template <class T>
-void multiply_integers(const Gemm& g, const T* a, const T* b, T* c) {
+template <class T> void multiply_integers(const Gemm& g, const T* a, const T* b, T* c) {
   for (int64_t r = 0; r < g.batch * g.m; ++r) {
     const int64_t matrix = r / g.m, i = r % g.m;
     const T* from_a = a + matrix * g.stride_a + (g.transpose_a ? i : i * g.lda);
@@ -204,8 +201,7 @@ void multiply_integers(const Gemm& g, const T* a, const T* b, T* c) {
 }
 
 // k = 0: nothing is added; beta 0 clears whatever C held, nan included.
-template <class T>
-void scale_only(const Gemm& g, T* c) {
+template <class T> void scale_only(const Gemm& g, T* c) {
   for (int64_t r = 0; r < g.batch * g.m; ++r) {
     T* row = c + r / g.m * g.stride_c + r % g.m * g.ldc;
     for (int64_t j = 0; j < g.n; ++j) {

@@ -19,8 +19,7 @@ constexpr int64_t kChunk = 2048;
 double number_of(const Tensor& x) { return *x.data<double>(); }
 
 // d = grad + weight_decay p; buf = momentum buf + d; p -= lr (nesterov ? d + momentum buf : buf)
-template <class T>
-struct SgdStep {
+template <class T> struct SgdStep {
   T lr, momentum, weight_decay;
   bool nesterov;
 
@@ -33,8 +32,7 @@ struct SgdStep {
 
 // m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
 // p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-template <class T>
-struct AdamStep {
+template <class T> struct AdamStep {
   T beta1, beta2, rest1, rest2;  // rest: 1 - beta, before it is rounded to T
   T eps, step_size, root2;
   T keep;   // what weight decay leaves of p (AdamW)
@@ -95,8 +93,7 @@ void update_chunk(const Update& u, int64_t first, int64_t n, const Step& step) {
 }
 
 // Chunks are counted through all parameters; chunk_end[i] is where parameter i's end.
-template <class MakeStep>
-void update_all(const std::vector<Update>& updates, MakeStep make_step) {
+template <class MakeStep> void update_all(const std::vector<Update>& updates, MakeStep make_step) {
   std::vector<int64_t> chunk_end;
   int64_t chunks = 0;
   for (const Update& u : updates) {

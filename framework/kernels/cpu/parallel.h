@@ -27,8 +27,7 @@ inline int threads_for(int64_t n, int64_t grain) {
 
 // Calls f(i) for i in [0, n) on at most `threads` threads, in any order. What f throws comes out
 // here, once; the other calls are still made.
-template <class F>
-void parallel_tasks(int64_t n, int threads, const F& f) {
+template <class F> void parallel_tasks(int64_t n, int threads, const F& f) {
   if (threads <= 1 || n <= 1) {
     for (int64_t i = 0; i < n; ++i) f(i);
     return;
@@ -57,8 +56,7 @@ void parallel_tasks(int64_t n, int threads, const F& f) {
 
 // Calls f(begin, end) on disjoint slices that cover [0, n), each of at least `grain`. Results must
 // not depend on where the slices are cut. Never nests. What f throws comes out here, once.
-template <class F>
-void parallel_for(int64_t n, int64_t grain, F&& f) {
+template <class F> void parallel_for(int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;
   const int threads = threads_for(n, grain);
   if (threads <= 1) {

@@ -29,8 +29,7 @@ TAPER_CLONES void draw_blocks(T* out, PhiloxKey key, Draw draw, int64_t begin, i
   }
 }
 
-template <class T, class Draw>
-void draw_all(const Tensor& tensor, PhiloxKey key, Draw draw) {
+template <class T, class Draw> void draw_all(const Tensor& tensor, PhiloxKey key, Draw draw) {
   constexpr int kCount = Draw::Result::kCount;
   T* out = static_cast<T*>(tensor.data_ptr());
   const int64_t whole = tensor.numel() / kCount;

@@ -15,11 +15,9 @@ namespace {
 constexpr int64_t kBlockRows = 128;  // rows that one task adds into columns
 
 // Blocks' results are joined in this type.
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+template <class T> using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
-template <class T>
-struct Writer {
+template <class T> struct Writer {
   char* data;
   int64_t element;
   ConvertFn convert;
@@ -84,8 +82,7 @@ void reduce_rows(const Reader<T>& x, const Writer<T>& out, ReduceSizes sizes) {
 
 // --- columns: inner > 1 ---
 
-template <class F, class T>
-TAPER_CLONES void combine_columns(T* acc, const T* x, int64_t n) {
+template <class F, class T> TAPER_CLONES void combine_columns(T* acc, const T* x, int64_t n) {
   const F f;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) acc[i] = f(acc[i], x[i]);
@@ -160,12 +157,9 @@ void reduce_as(const Tensor& out, const Tensor& x, ReduceSizes sizes, DType as, 
 template <class F>
 void reduce_numbers(const Tensor& out, const Tensor& x, ReduceSizes sizes, double divisor = 1) {
   switch (compute_type(x.dtype())) {
-    case DType::float64:
-      return reduce_as<F, double>(out, x, sizes, kFloat64, divisor);
-    case DType::float32:
-      return reduce_as<F, float>(out, x, sizes, kFloat32, divisor);
-    default:
-      return reduce_as<F, int64_t>(out, x, sizes, kInt64, divisor);
+    case DType::float64: return reduce_as<F, double>(out, x, sizes, kFloat64, divisor);
+    case DType::float32: return reduce_as<F, float>(out, x, sizes, kFloat32, divisor);
+    default: return reduce_as<F, int64_t>(out, x, sizes, kInt64, divisor);
   }
 }
 
@@ -173,21 +167,14 @@ void reduce_numbers(const Tensor& out, const Tensor& x, ReduceSizes sizes, doubl
 
 void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
   switch (op) {
-    case ReduceOp::sum:
-      return reduce_numbers<SumOf>(out, x, sizes);
-    case ReduceOp::mean:
-      return reduce_numbers<SumOf>(out, x, sizes, double(sizes.n));
-    case ReduceOp::prod:
-      return reduce_numbers<ProdOf>(out, x, sizes);
-    case ReduceOp::amax:
-      return reduce_numbers<MaxOf>(out, x, sizes);
-    case ReduceOp::amin:
-      return reduce_numbers<MinOf>(out, x, sizes);
+    case ReduceOp::sum: return reduce_numbers<SumOf>(out, x, sizes);
+    case ReduceOp::mean: return reduce_numbers<SumOf>(out, x, sizes, double(sizes.n));
+    case ReduceOp::prod: return reduce_numbers<ProdOf>(out, x, sizes);
+    case ReduceOp::amax: return reduce_numbers<MaxOf>(out, x, sizes);
+    case ReduceOp::amin: return reduce_numbers<MinOf>(out, x, sizes);
     // Elements as 0 or 1.
-    case ReduceOp::all:
-      return reduce_as<MinOf, uint8_t>(out, x, sizes, kBool, 1);
-    default:
-      return reduce_as<MaxOf, uint8_t>(out, x, sizes, kBool, 1);
+    case ReduceOp::all: return reduce_as<MinOf, uint8_t>(out, x, sizes, kBool, 1);
+    default: return reduce_as<MaxOf, uint8_t>(out, x, sizes, kBool, 1);
   }
 }
 

@@ -18,52 +18,31 @@ inline constexpr int64_t kBlock = 2048;       // elements of a row that one task
 inline constexpr int64_t kTileColumns = 512;  // columns of one task
 
 struct SumOf {
-  template <class T>
-  static constexpr T identity() {
-    return T(0);
-  }
-  template <class T>
-  T operator()(T a, T b) const {
-    return plus(a, b);
-  }
+  template <class T> static constexpr T identity() { return T(0); }
+  template <class T> T operator()(T a, T b) const { return plus(a, b); }
 };
 struct ProdOf {
-  template <class T>
-  static constexpr T identity() {
-    return T(1);
-  }
-  template <class T>
-  T operator()(T a, T b) const {
-    return times(a, b);
-  }
+  template <class T> static constexpr T identity() { return T(1); }
+  template <class T> T operator()(T a, T b) const { return times(a, b); }
 };
 struct MaxOf {
-  template <class T>
-  static constexpr T identity() {
+  template <class T> static constexpr T identity() {
     return std::is_integral_v<T> ? std::numeric_limits<T>::min()
                                  : -std::numeric_limits<T>::infinity();
   }
   // nan on either side wins.
-  template <class T>
-  T operator()(T a, T b) const {
-    return (a > b) | is_nan(a) ? a : b;
-  }
+  template <class T> T operator()(T a, T b) const { return (a > b) | is_nan(a) ? a : b; }
 };
 struct MinOf {
-  template <class T>
-  static constexpr T identity() {
+  template <class T> static constexpr T identity() {
     return std::is_integral_v<T> ? std::numeric_limits<T>::max()
                                  : std::numeric_limits<T>::infinity();
   }
-  template <class T>
-  T operator()(T a, T b) const {
-    return (a < b) | is_nan(a) ? a : b;
-  }
+  template <class T> T operator()(T a, T b) const { return (a < b) | is_nan(a) ? a : b; }
 };
 
 // In a fixed order: 64 lanes side by side, then joined as a tree, then the rest.
-template <class F, class T>
-TAPER_CLONES T combine_run(const T* x, int64_t n) {
+template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
   constexpr int kLanes = 64;
   const F f;
   T lanes[kLanes];
@@ -85,8 +64,7 @@ TAPER_CLONES T combine_run(const T* x, int64_t n) {
 }
 
 // Elements of x as T: where they are, or converted into a buffer.
-template <class T>
-struct Reader {
+template <class T> struct Reader {
   const char* data;
   int64_t element;
   bool in_place;

@@ -18,21 +18,18 @@ namespace {
 constexpr int64_t kExpWork = 4;
 
 // y = exp(x - shift)
-template <class T>
-TAPER_CLONES void exp_row(T* y, const T* x, int64_t n, T shift) {
+template <class T> TAPER_CLONES void exp_row(T* y, const T* x, int64_t n, T shift) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - shift);
 }
 
-template <class T>
-TAPER_CLONES void scale_row(T* y, int64_t n, T factor) {
+template <class T> TAPER_CLONES void scale_row(T* y, int64_t n, T factor) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
 
 // One number in place of an array of equal ones.
-template <class T>
-struct Same {
+template <class T> struct Same {
   T value;
   T operator[](int64_t) const { return value; }
 };
@@ -63,12 +60,8 @@ TAPER_CLONES void backward_row(bool log, T* dx, const T* dy, const T* y, int64_t
 }
 
 // The largest element of a row and the sum of exp(x - max); `exps` keeps the terms.
-template <class T>
-struct MaxSum {
-  T max, sum;
-};
-template <class T>
-MaxSum<T> max_sum(const T* x, T* exps, int64_t n) {
+template <class T> struct MaxSum { T max, sum; };
+template <class T> MaxSum<T> max_sum(const T* x, T* exps, int64_t n) {
   const T max = combine_run<MaxOf>(x, n);
   exp_row(exps, x, n, max);
   return {max, combine_run<SumOf>(exps, n)};
@@ -116,8 +109,7 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
 
 // --- along a dimension that is not the last: columns side by side ---
 
-template <class T>
-TAPER_CLONES void max_columns(T* max, const T* x, int64_t width) {
+template <class T> TAPER_CLONES void max_columns(T* max, const T* x, int64_t width) {
   const MaxOf larger;
 #pragma omp simd
   for (int64_t j = 0; j < width; ++j) max[j] = larger(max[j], x[j]);
@@ -136,8 +128,7 @@ TAPER_CLONES void softmax_columns(T* y, const T* x, const T* max, const T* facto
 }
 
 // Calls f(at, width) for tiles of columns; row i of a tile starts at element at + i * inner.
-template <class F>
-void for_column_tiles(ReduceSizes s, F f) {
+template <class F> void for_column_tiles(ReduceSizes s, F f) {
   const int64_t tiles = (s.inner + kTileColumns - 1) / kTileColumns;
   const int64_t work = s.n * std::min(s.inner, kTileColumns) * kExpWork;
   parallel_for(s.outer * tiles, grain_of(work), [&](int64_t begin, int64_t end) {
@@ -148,8 +139,7 @@ void for_column_tiles(ReduceSizes s, F f) {
   });
 }
 
-template <class T>
-void softmax_tiles(bool log, const Tensor& y, const Tensor& x, ReduceSizes s) {
+template <class T> void softmax_tiles(bool log, const Tensor& y, const Tensor& x, ReduceSizes s) {
   const Reader<T> from(x, dtype_of<T>);
   const Writer<T> to(y, dtype_of<T>);
   for_column_tiles(s, [&](int64_t first, int64_t width) {

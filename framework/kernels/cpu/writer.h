@@ -9,8 +9,7 @@
 namespace taper::kernels::cpu {
 
 // Where results of type T go: in place, or into a buffer that store() converts.
-template <class T>
-struct Writer {
+template <class T> struct Writer {
   char* data;
   int64_t element;
   bool in_place;

@@ -1,5 +1,6 @@
 // Launches of the element-wise functions of two tensors. y = op(a, b).
 #include "framework/kernels/binary.h"
+
 #include "framework/kernels/cuda/elementwise.cuh"
 #include "framework/kernels/functors.h"
 

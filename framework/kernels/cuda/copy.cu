@@ -1,7 +1,8 @@
 // Copies between layouts, dtypes and devices; fill; arange. out = x.
+#include "framework/kernels/copy.h"
+
 #include <memory>
 
-#include "framework/kernels/copy.h"
 #include "framework/kernels/cuda/elementwise.cuh"
 #include "framework/kernels/cuda/transpose.cuh"
 
@@ -11,31 +12,22 @@ namespace {
 using taper::cuda::Launch;
 
 struct Identity {
-  template <class T>
-  TAPER_HD T operator()(T x) const {
-    return x;
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return x; }
 };
 
 // Calls f with an unsigned integer of an element's size: copies of one dtype move bits only.
-template <class F>
-void visit_size(size_t size, F&& f) {
+template <class F> void visit_size(size_t size, F&& f) {
   switch (size) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: return f(uint64_t{});
   }
 }
 
 // --- copies of one dtype with any strides; fill ---
 
-template <class U>
-struct BitsArgs {
+template <class U> struct BitsArgs {
   Walk<2> walk;
   U* out;
   const U* in;  // null: `value` everywhere
@@ -72,8 +64,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // piece.in[0].data may be null.
-template <class U>
-void copy_bits(const char* op, const Loop& piece, U value, const Launch& on) {
+template <class U> void copy_bits(const char* op, const Loop& piece, U value, const Launch& on) {
   BitsArgs<U> args;
   args.walk = make_walk<2>(piece);
   args.out = static_cast<U*>(piece.out.data);
@@ -107,8 +98,7 @@ __global__ void __launch_bounds__(kThreads) arange_kernel(T* out, int64_t numel,
   }
 }
 
-template <class C>
-void run_arange(const Tensor& out, C start, C step) {
+template <class C> void run_arange(const Tensor& out, C start, C step) {
   const Launch on(out);
   const int64_t numel = out.numel(), blocks = ceil_div(numel, kThreads);
   visit(out.dtype(), [&](auto tag) {

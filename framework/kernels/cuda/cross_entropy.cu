@@ -74,8 +74,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
   }
 }
 
-template <class F>
-void with_lanes(int64_t n, F f) {
+template <class F> void with_lanes(int64_t n, F f) {
   if (n <= 1024) return f(std::integral_constant<int, kWarp>{});
   f(std::integral_constant<int, 512>{});
 }

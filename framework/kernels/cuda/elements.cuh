@@ -23,8 +23,7 @@ template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 // Truncates; saturates beyond the range, nan gives 0.
-template <class T>
-TAPER_HD int64_t to_int64(T x) {
+template <class T> TAPER_HD int64_t to_int64(T x) {
   constexpr T kEdge = T(9223372036854775808.0);
   if (x != x) return 0;
   if (x >= kEdge) return std::numeric_limits<int64_t>::max();
@@ -32,8 +31,7 @@ TAPER_HD int64_t to_int64(T x) {
 }
 
 // As framework/kernels/copy.h says.
-template <class To, class From>
-TAPER_HD To convert(From x) {
+template <class To, class From> TAPER_HD To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
   } else if constexpr (kIsHalf<From>) {
@@ -49,33 +47,17 @@ TAPER_HD To convert(From x) {
   }
 }
 
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
-  T at[N];
-};
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec { T at[N]; };
 
 // The machine word of a vector access.
-template <size_t kBytes>
-struct Word {
-  using type = uint4;
-};
-template <>
-struct Word<8> {
-  using type = uint2;
-};
-template <>
-struct Word<4> {
-  using type = uint32_t;
-};
+template <size_t kBytes> struct Word { using type = uint4; };
+template <> struct Word<8> { using type = uint2; };
+template <> struct Word<4> { using type = uint32_t; };
 // Single half elements of rows and draws that are not aligned.
-template <>
-struct Word<2> {
-  using type = uint16_t;
-};
+template <> struct Word<2> { using type = uint16_t; };
 
 // One access (two for 32 bytes); p is aligned to the vector, or to 16 bytes for larger ones.
-template <class T, int N>
-__device__ inline Vec<T, N> load_vec(const T* p) {
+template <class T, int N> __device__ inline Vec<T, N> load_vec(const T* p) {
   using W = typename Word<sizeof(Vec<T, N>)>::type;
   constexpr int kWords = sizeof(Vec<T, N>) / sizeof(W);
   W words[kWords];
@@ -85,8 +67,7 @@ __device__ inline Vec<T, N> load_vec(const T* p) {
   memcpy(&v, words, sizeof v);
   return v;
 }
-template <class T, int N>
-__device__ inline void store_vec(T* p, const Vec<T, N>& v) {
+template <class T, int N> __device__ inline void store_vec(T* p, const Vec<T, N>& v) {
   using W = typename Word<sizeof(Vec<T, N>)>::type;
   constexpr int kWords = sizeof(Vec<T, N>) / sizeof(W);
   W words[kWords];
@@ -100,8 +81,7 @@ inline bool is_aligned(const void* p, size_t bytes) {
 }
 
 // One element of any dtype; real calls, so that the many kernels stay small.
-template <class C>
-__device__ __noinline__ C load_any(const char* data, DType dtype, int64_t at) {
+template <class C> __device__ __noinline__ C load_any(const char* data, DType dtype, int64_t at) {
   return visit(dtype, [&](auto tag) {
     return convert<C>(reinterpret_cast<const typename decltype(tag)::type*>(data)[at]);
   });

@@ -19,8 +19,7 @@ namespace taper::kernels::cuda {
 
 inline constexpr int kThreads = 256;
 
-template <class C>
-C number_of(const Operand& x) {
+template <class C> C number_of(const Operand& x) {
   return std::is_same_v<C, int64_t> ? C(x.integer) : C(x.number);
 }
 
@@ -39,8 +38,7 @@ __device__ inline C apply(const F& f, const C* x, std::integral_constant<int, 3>
 
 // --- dense operands of dtype T ---
 
-template <class T, int N>
-struct DenseArgs {
+template <class T, int N> struct DenseArgs {
   struct Input {
     const T* data;  // null for a number
     Compute<T> number;
@@ -52,8 +50,7 @@ struct DenseArgs {
   bool aligned;  // every pointer to 16 bytes
 };
 
-template <class T, int N>
-struct DenseTile {
+template <class T, int N> struct DenseTile {
   static constexpr int kVec = 16 / sizeof(T);
   static constexpr int kLoads = 2;  // of every input, in flight
   static constexpr int kSize = kThreads * kVec * kLoads;
@@ -109,8 +106,7 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> ar
 }
 
 // Every tensor operand is dense and has dtype T.
-template <class T, int N>
-bool is_dense_in(const Loop& loop) {
+template <class T, int N> bool is_dense_in(const Loop& loop) {
   bool yes = loop.dense && loop.out.dtype == dtype_of<T>;
   for (int n = 0; n < N; ++n) {
     yes = yes && (!loop.in[n].data || loop.in[n].dtype == dtype_of<T>);
@@ -138,12 +134,10 @@ void run_dense(const char* op, const F& f, const Loop& loop, const taper::cuda::
 
 // --- the index walk ---
 
-template <class C>
-using Group = Vec<C, kGroup>;
+template <class C> using Group = Vec<C, kGroup>;
 
 // A tensor operand, or a number where data is null.
-template <class C>
-struct Strided {
+template <class C> struct Strided {
   char* data;
   C number;
   int64_t inner_stride;
@@ -151,8 +145,7 @@ struct Strided {
   bool vector;
 };
 
-template <class C, int N>
-struct StridedArgs {
+template <class C, int N> struct StridedArgs {
   Walk<N + 1> walk;
   Strided<C> operand[N + 1];
 };
@@ -195,8 +188,7 @@ __device__ inline void store_group(char* data, int64_t offset, const Group<C>& g
 }
 
 // The frequent cases stand inline: the computing type, vectors of half types and of bool.
-template <class C>
-__device__ inline Group<C> load(const Strided<C>& x, int64_t offset, int count) {
+template <class C> __device__ inline Group<C> load(const Strided<C>& x, int64_t offset, int count) {
   if (!x.data || x.inner_stride == 0) {
     const C one = x.data ? load_any<C>(x.data, x.dtype, offset) : x.number;
     Group<C> g;

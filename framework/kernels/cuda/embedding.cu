@@ -1,5 +1,7 @@
 // Rows of a table by index (`=`), and the gradient of the table (`=`): positions sorted by index,
 // then every run of equal indices summed in float (double for double) in a fixed order.
+#include "framework/kernels/embedding.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -9,7 +11,6 @@
 #include "framework/error.h"
 #include "framework/kernels/cuda/elementwise.cuh"
 #include "framework/kernels/cuda/sort.h"
-#include "framework/kernels/embedding.h"
 
 namespace taper::kernels::cuda {
 namespace {
@@ -43,24 +44,17 @@ size_t unit_of(size_t row_bytes, const void* a, const void* b) {
   return unit;
 }
 
-template <class F>
-void with_unit(size_t unit, F f) {
+template <class F> void with_unit(size_t unit, F f) {
   switch (unit) {
-    case 16:
-      return f(TypeTag<uint4>{});
-    case 8:
-      return f(TypeTag<uint64_t>{});
-    case 4:
-      return f(TypeTag<uint32_t>{});
-    case 2:
-      return f(TypeTag<uint16_t>{});
-    default:
-      return f(TypeTag<uint8_t>{});
+    case 16: return f(TypeTag<uint4>{});
+    case 8: return f(TypeTag<uint64_t>{});
+    case 4: return f(TypeTag<uint32_t>{});
+    case 2: return f(TypeTag<uint16_t>{});
+    default: return f(TypeTag<uint8_t>{});
   }
 }
 
-template <class F>
-void with_index(const Tensor& index, F f) {
+template <class F> void with_index(const Tensor& index, F f) {
   if (index.dtype() == kInt32) return f(static_cast<const int32_t*>(index.data_ptr()));
   f(static_cast<const int64_t*>(index.data_ptr()));
 }

@@ -2,6 +2,8 @@
 // Row-major C = op(A) op(B) is handed over as column-major C' = op(B)' op(A)'. float32 is computed
 // in float32 (no TF32), half types accumulate in float32. An algorithm is chosen once for each
 // shape, and split sums go through the workspace in a fixed order, never through atomics.
+#include "framework/kernels/matmul.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -12,7 +14,6 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
-#include "framework/kernels/matmul.h"
 
 namespace taper::kernels::cuda {
 namespace {
@@ -37,12 +38,8 @@ void check(cublasStatus_t status, const char* call, const Gemm& g) {
 }
 
 // Owners of cuBLASLt's objects.
-template <auto kDestroy>
-struct Destroy {
-  template <class T>
-  void operator()(T* handle) const {
-    kDestroy(handle);
-  }
+template <auto kDestroy> struct Destroy {
+  template <class T> void operator()(T* handle) const { kDestroy(handle); }
 };
 using Handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, Destroy<cublasLtDestroy>>;
 using Operation = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>,
@@ -91,14 +88,10 @@ struct Blas {
 
 cudaDataType_t data_type(DType t) {
   switch (t) {
-    case DType::float64:
-      return CUDA_R_64F;
-    case DType::float16:
-      return CUDA_R_16F;
-    case DType::bfloat16:
-      return CUDA_R_16BF;
-    default:
-      return CUDA_R_32F;
+    case DType::float64: return CUDA_R_64F;
+    case DType::float16: return CUDA_R_16F;
+    case DType::bfloat16: return CUDA_R_16BF;
+    default: return CUDA_R_32F;
   }
 }
 

@@ -1,6 +1,8 @@
 // Optimizer updates (in place): one launch for all parameters of a dtype. Every tensor is cut into
 // chunks, a block updates one chunk. Pointers travel in the kernel's arguments; the learning rate
 // and the step count are read from device memory, so that a captured graph replays them.
+#include "framework/kernels/optim.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -9,7 +11,6 @@
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/cuda/elementwise.cuh"
 #include "framework/kernels/math.h"
-#include "framework/kernels/optim.h"
 
 namespace taper::kernels::cuda {
 namespace {
@@ -17,8 +18,7 @@ namespace {
 using taper::cuda::Launch;
 
 // The tensors of one launch. Chunks are counted through all of them.
-template <int kMax>
-struct TensorList {
+template <int kMax> struct TensorList {
   void* param[kMax];
   const void* grad[kMax];
   void* state1[kMax];  // null where the rule keeps none
@@ -38,8 +38,7 @@ struct SgdRule {
   const double* lr;
   SgdArgs args;
 
-  template <class C>
-  struct Step {
+  template <class C> struct Step {
     C lr, momentum, weight_decay;
     bool nesterov;
 
@@ -54,8 +53,7 @@ struct SgdRule {
       p -= lr * d;
     }
   };
-  template <class C>
-  __device__ Step<C> prepare() const {
+  template <class C> __device__ Step<C> prepare() const {
     return {C(*lr), C(args.momentum), C(args.weight_decay), args.nesterov};
   }
 };
@@ -65,8 +63,7 @@ struct AdamRule {
   const double* step;
   AdamArgs args;
 
-  template <class C>
-  struct Step {
+  template <class C> struct Step {
     C beta1, beta2, rest1, rest2;  // rest: 1 - beta, before it is rounded to C
     C eps, step_size, root2;
     C keep;   // what weight decay leaves of p (AdamW)
@@ -86,8 +83,7 @@ struct AdamRule {
   __device__ static double correction(double beta, double t) {
     return -math::expm1(t * math::log(beta));
   }
-  template <class C>
-  __device__ Step<C> prepare() const {
+  template <class C> __device__ Step<C> prepare() const {
     const double t = *step, rate = *lr, weight_decay = args.weight_decay;
     return {C(args.beta1),
             C(args.beta2),
@@ -102,8 +98,7 @@ struct AdamRule {
 };
 
 // The tensor that a chunk belongs to.
-template <int kMax>
-__device__ int tensor_of(const TensorList<kMax>& list, uint32_t chunk) {
+template <int kMax> __device__ int tensor_of(const TensorList<kMax>& list, uint32_t chunk) {
   int low = 0, high = list.count;
   while (high - low > 1) {
     const int middle = (low + high) / 2;

@@ -1,5 +1,7 @@
 // Random draws (`=`): a thread makes the elements of one Philox block. The words come from cuRAND's
 // device Philox, the elements from the formulas that the CPU uses too.
+#include "framework/kernels/random.h"
+
 #include <cstdint>
 
 #include <curand_kernel.h>
@@ -7,7 +9,6 @@
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/cuda/elementwise.cuh"
 #include "framework/kernels/cuda/sort.h"
-#include "framework/kernels/random.h"
 #include "framework/kernels/random_formulas.h"
 
 namespace taper::kernels::cuda {

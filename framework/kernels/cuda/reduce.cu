@@ -2,12 +2,13 @@
 // Half types and float accumulate in float, double in double, integers and bool in int64. Where
 // there are few results, n is split into chunks, a function of sizes and dtype alone, whose partial
 // results a second launch joins.
+#include "framework/kernels/cuda/reduce.cuh"
+
 #include <algorithm>
 #include <cassert>
 #include <optional>
 
 #include "framework/kernels/copy.h"
-#include "framework/kernels/cuda/reduce.cuh"
 #include "framework/kernels/reduce.h"
 
 namespace taper::kernels::cuda {
@@ -119,8 +120,7 @@ Scratch converted(const Tensor& x, DType dtype, const Launch& on) {
 }
 
 // Floating types and int64 as they are, other integers by way of int64: f(tag, elements).
-template <class F>
-void visit_elements(const Tensor& x, const Launch& on, F&& f) {
+template <class F> void visit_elements(const Tensor& x, const Launch& on, F&& f) {
   if (is_floating_point(x.dtype())) {
     return visit_floating(x.dtype(), [&](auto tag) { f(tag, x.data_ptr()); });
   }
@@ -153,16 +153,11 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) 
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
     switch (op) {
-      case ReduceOp::sum:
-        return run<T>(name, Sum<C>{C(1)}, elements, out, sizes, on);
-      case ReduceOp::mean:
-        return run<T>(name, Sum<C>{C(sizes.n)}, elements, out, sizes, on);
-      case ReduceOp::prod:
-        return run<T>(name, Product<C>{}, elements, out, sizes, on);
-      case ReduceOp::amax:
-        return run<T>(name, Extreme<C, true>{}, elements, out, sizes, on);
-      default:
-        return run<T>(name, Extreme<C, false>{}, elements, out, sizes, on);
+      case ReduceOp::sum: return run<T>(name, Sum<C>{C(1)}, elements, out, sizes, on);
+      case ReduceOp::mean: return run<T>(name, Sum<C>{C(sizes.n)}, elements, out, sizes, on);
+      case ReduceOp::prod: return run<T>(name, Product<C>{}, elements, out, sizes, on);
+      case ReduceOp::amax: return run<T>(name, Extreme<C, true>{}, elements, out, sizes, on);
+      default: return run<T>(name, Extreme<C, false>{}, elements, out, sizes, on);
     }
   });
 }

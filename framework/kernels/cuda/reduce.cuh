@@ -15,18 +15,14 @@ namespace taper::kernels::cuda {
 // --- what is reduced: take makes a partial result of one element (or of an earlier partial
 // result), join combines two, `none` is neutral ---
 
-template <class C>
-struct Sum {
+template <class C> struct Sum {
   using Acc = C;
   static constexpr int kSets = 4;   // independent partial results of a thread
   static constexpr int kLoads = 4;  // its vectors that are loaded together
   C divisor;                        // n for a mean, else 1
 
   static TAPER_HD C none() { return C(0); }
-  template <class T>
-  TAPER_HD C take(T x, int64_t) const {
-    return convert<C>(x);
-  }
+  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
   TAPER_HD C join(C a, C b) const { return plus(a, b); }
   TAPER_HD C result(C a) const {
     if constexpr (std::is_integral_v<C>) return a;
@@ -34,23 +30,18 @@ struct Sum {
   }
 };
 
-template <class C>
-struct Product {
+template <class C> struct Product {
   using Acc = C;
   static constexpr int kSets = 4, kLoads = 4;
 
   static TAPER_HD C none() { return C(1); }
-  template <class T>
-  TAPER_HD C take(T x, int64_t) const {
-    return convert<C>(x);
-  }
+  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
   TAPER_HD C join(C a, C b) const { return times(a, b); }
   TAPER_HD C result(C a) const { return a; }
 };
 
 // nan wins.
-template <class C, bool kLargest>
-struct Extreme {
+template <class C, bool kLargest> struct Extreme {
   using Acc = C;
   static constexpr int kSets = 4, kLoads = 4;
 
@@ -59,10 +50,7 @@ struct Extreme {
     if constexpr (std::is_integral_v<C>) return kLargest ? Limits::min() : Limits::max();
     return kLargest ? -Limits::infinity() : Limits::infinity();
   }
-  template <class T>
-  TAPER_HD C take(T x, int64_t) const {
-    return convert<C>(x);
-  }
+  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
   TAPER_HD C join(C a, C b) const {
     const bool first = kLargest ? a > b : a < b;
     return first || is_nan(a) ? a : b;
@@ -70,8 +58,7 @@ struct Extreme {
   TAPER_HD C result(C a) const { return a; }
 };
 
-template <bool kAll>
-struct Truth {
+template <bool kAll> struct Truth {
   using Acc = bool;
   static constexpr int kSets = 4, kLoads = 4;
 
@@ -82,25 +69,20 @@ struct Truth {
 };
 
 // A value and where it stands; an index below 0 for nothing seen.
-template <class C>
-struct Best {
+template <class C> struct Best {
   C value;
   int64_t index;
 };
 
 // The order is total (nan first, then the value, then the lower index), so join may run in any
 // order.
-template <class C>
-struct ArgExtreme {
+template <class C> struct ArgExtreme {
   using Acc = Best<C>;
   static constexpr int kSets = 1, kLoads = 2;
   bool largest;
 
   static TAPER_HD Acc none() { return {C(0), -1}; }
-  template <class T>
-  TAPER_HD Acc take(T x, int64_t index) const {
-    return {convert<C>(x), index};
-  }
+  template <class T> TAPER_HD Acc take(T x, int64_t index) const { return {convert<C>(x), index}; }
   TAPER_HD Acc take(Acc x, int64_t) const { return x; }
   TAPER_HD bool precedes(Acc a, Acc b) const {
     if (a.index < 0 || b.index < 0) return b.index < 0;
@@ -115,11 +97,9 @@ struct ArgExtreme {
 // --- kernels ---
 
 inline constexpr int kWarpSize = 32;
-template <class T>
-inline constexpr int kVec = sizeof(T) < 2 ? 8 : int(16 / sizeof(T));
+template <class T> inline constexpr int kVec = sizeof(T) < 2 ? 8 : int(16 / sizeof(T));
 
-template <class Op, class T>
-struct ReduceArgs {
+template <class Op, class T> struct ReduceArgs {
   using Acc = typename Op::Acc;
   Op op;
   const T* x;
@@ -139,15 +119,13 @@ struct ReduceArgs {
   }
 };
 
-template <class T>
-__device__ inline T shuffle_xor(T x, int mask) {
+template <class T> __device__ inline T shuffle_xor(T x, int mask) {
   return __shfl_xor_sync(~0u, x, mask);
 }
 __device__ inline bool shuffle_xor(bool x, int mask) {
   return __shfl_xor_sync(~0u, int(x), mask) != 0;
 }
-template <class C>
-__device__ inline Best<C> shuffle_xor(Best<C> x, int mask) {
+template <class C> __device__ inline Best<C> shuffle_xor(Best<C> x, int mask) {
   return {__shfl_xor_sync(~0u, x.value, mask), __shfl_xor_sync(~0u, x.index, mask)};
 }
 
@@ -159,8 +137,7 @@ __device__ inline typename Op::Acc join_lanes(const Op& op, typename Op::Acc acc
 }
 
 // How many of a vector's elements stand before `left` runs out.
-template <class T>
-__device__ inline int clip(int64_t left) {
+template <class T> __device__ inline int clip(int64_t left) {
   return left < kVec<T> ? int(left < 0 ? 0 : left) : kVec<T>;
 }
 

@@ -17,29 +17,21 @@ __device__ inline float larger(float a, float b) { return fmaxf(a, b); }
 __device__ inline double larger(double a, double b) { return fmax(a, b); }
 
 struct Larger {
-  template <class C>
-  __device__ C operator()(C a, C b) const {
-    return larger(a, b);
-  }
+  template <class C> __device__ C operator()(C a, C b) const { return larger(a, b); }
 };
 struct Plus {
-  template <class C>
-  __device__ C operator()(C a, C b) const {
-    return a + b;
-  }
+  template <class C> __device__ C operator()(C a, C b) const { return a + b; }
 };
 
 // Every lane gets the same bits, because f commutes.
-template <class C, class F>
-__device__ C warp_reduce(C x, F f) {
+template <class C, class F> __device__ C warp_reduce(C x, F f) {
 #pragma unroll
   for (int step = kWarp / 2; step > 0; step /= 2) x = f(x, __shfl_xor_sync(~0u, x, step));
   return x;
 }
 
 // Over the kLanes threads of a row; `none` is f's neutral element. All threads of the block call.
-template <int kLanes, class C, class F>
-__device__ C row_reduce(C x, C none, F f) {
+template <int kLanes, class C, class F> __device__ C row_reduce(C x, C none, F f) {
   x = warp_reduce(x, f);
   if constexpr (kLanes == kWarp) {
     return x;
@@ -52,27 +44,23 @@ __device__ C row_reduce(C x, C none, F f) {
     return warp_reduce(lane < kLanes / kWarp ? parts[lane] : none, f);
   }
 }
-template <int kLanes, class C>
-__device__ C row_max(C x) {
+template <int kLanes, class C> __device__ C row_max(C x) {
   return row_reduce<kLanes>(x, C(-INFINITY), Larger{});
 }
-template <int kLanes, class C>
-__device__ C row_sum(C x) {
+template <int kLanes, class C> __device__ C row_sum(C x) {
   return row_reduce<kLanes>(x, C(0), Plus{});
 }
 
 // max of the elements seen, and the sum of exp(x - max) over them, in one pass (Milakov and
 // Gimelshein 2018).
-template <class C>
-struct MaxSum {
+template <class C> struct MaxSum {
   C max = C(-INFINITY);
   C sum = 0;
 
   // What exponents are taken relative to: finite while nothing but -inf was seen.
   __device__ C origin() const { return max == C(-INFINITY) ? C(0) : max; }
 
-  template <int N>
-  __device__ void add(const C (&x)[N]) {
+  template <int N> __device__ void add(const C (&x)[N]) {
     const C before = max;
 #pragma unroll
     for (int j = 0; j < N; ++j) max = larger(max, x[j]);
@@ -83,14 +71,12 @@ struct MaxSum {
   }
 };
 
-template <class T, int kVec>
-__device__ void load_row(Compute<T> (&x)[kVec], const T* p) {
+template <class T, int kVec> __device__ void load_row(Compute<T> (&x)[kVec], const T* p) {
   const Vec<T, kVec> v = load_vec<T, kVec>(p);
 #pragma unroll
   for (int j = 0; j < kVec; ++j) x[j] = Compute<T>(v.at[j]);
 }
-template <class T, int kVec>
-__device__ void store_row(T* p, const Compute<T> (&x)[kVec]) {
+template <class T, int kVec> __device__ void store_row(T* p, const Compute<T> (&x)[kVec]) {
   Vec<T, kVec> v;
 #pragma unroll
   for (int j = 0; j < kVec; ++j) v.at[j] = T(x[j]);
@@ -116,12 +102,10 @@ __device__ MaxSum<Compute<T>> max_sum_of_row(const T* row, int64_t n) {
 
 // --- launches: block (kLanes, rows of a block) ---
 
-template <int kLanes>
-dim3 row_block() {
+template <int kLanes> dim3 row_block() {
   return kLanes == kWarp ? dim3(kWarp, kRowsPerBlock) : dim3(kLanes);
 }
-template <int kLanes>
-unsigned row_grid(int64_t rows) {
+template <int kLanes> unsigned row_grid(int64_t rows) {
   return unsigned(std::min(ceil_div(rows, row_block<kLanes>().y), kMaxPiece));
 }
 template <int kLanes>

@@ -1,12 +1,13 @@
 // Softmax and its logarithm (`=`; sums in float, in double for double).
 // Rows that fit are read once into registers; longer ones are read twice. Along an outer dimension
 // a block owns 32 neighbouring columns.
+#include "framework/kernels/softmax.h"
+
 #include <cstdint>
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/cuda/rows.cuh"
 #include "framework/kernels/math.h"
-#include "framework/kernels/softmax.h"
 
 namespace taper::kernels::cuda {
 namespace {
@@ -14,14 +15,11 @@ namespace {
 using taper::cuda::Launch;
 
 // Elements of a row that a thread keeps in registers.
-template <int kLanes>
-inline constexpr int kHeldItems = kLanes == kWarp ? 32 : 16;
-template <int kLanes>
-inline constexpr int64_t kHeldSize = kLanes* kHeldItems<kLanes>;
+template <int kLanes> inline constexpr int kHeldItems = kLanes == kWarp ? 32 : 16;
+template <int kLanes> inline constexpr int64_t kHeldSize = kLanes* kHeldItems<kLanes>;
 
 // A row of up to kHeldSize elements, spread over the threads that own it.
-template <class T, int kVec, int kLanes>
-struct HeldRow {
+template <class T, int kVec, int kLanes> struct HeldRow {
   static constexpr int kPacks = kHeldItems<kLanes> / kVec;
   using C = Compute<T>;
   C at[kPacks][kVec];
@@ -105,12 +103,8 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
 }
 
 // d softmax: y (dy - sum(y dy)); d log_softmax: dy - exp(y) sum(dy).
-template <class C>
-__device__ C term(bool log, C dy, C y) {
-  return log ? dy : dy * y;
-}
-template <class C>
-__device__ C gradient(bool log, C dy, C y, C sum) {
+template <class C> __device__ C term(bool log, C dy, C y) { return log ? dy : dy * y; }
+template <class C> __device__ C gradient(bool log, C dy, C y, C sum) {
   return log ? dy - math::exp(y) * sum : y * (dy - sum);
 }
 
@@ -242,8 +236,7 @@ __global__ void __launch_bounds__(kWarp* kSlices)
 // --- launchers ---
 
 // Calls f(lanes, held) with the threads that own a row of n elements.
-template <class F>
-void with_lanes(int64_t n, F f) {
+template <class F> void with_lanes(int64_t n, F f) {
   constexpr std::true_type kHeld;
   if (n <= kHeldSize<32>) return f(std::integral_constant<int, 32>{}, kHeld);
   if (n <= kHeldSize<256>) return f(std::integral_constant<int, 256>{}, kHeld);
@@ -254,8 +247,7 @@ void with_lanes(int64_t n, F f) {
 int64_t tiles_of(ReduceSizes sizes) { return ceil_div(sizes.outer * sizes.inner, kWarp); }
 unsigned tile_grid(int64_t tiles) { return unsigned(std::min(tiles, kMaxPiece)); }
 
-template <class T>
-void forward(const Launch& on, bool log, T* y, const T* x, ReduceSizes sizes) {
+template <class T> void forward(const Launch& on, bool log, T* y, const T* x, ReduceSizes sizes) {
   if (sizes.inner > 1) {
     const int64_t tiles = tiles_of(sizes);
     column_forward<<<tile_grid(tiles), dim3(kWarp, kSlices), 0, on.stream>>>(log, y, x, sizes,

@@ -1,6 +1,6 @@
-#include <cub/device/device_radix_sort.cuh>
-
 #include "framework/kernels/cuda/sort.h"
+
+#include <cub/device/device_radix_sort.cuh>
 
 namespace taper::kernels::cuda {
 

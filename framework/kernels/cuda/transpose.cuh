@@ -8,15 +8,12 @@
 
 namespace taper::kernels::cuda {
 
-template <class U>
-inline constexpr int kTile = sizeof(U) == 8 ? 32 : 64;
+template <class U> inline constexpr int kTile = sizeof(U) == 8 ? 32 : 64;
 // An odd number of 4-byte words a row (of 8-byte words for 8 bytes), so that a column of the tile
 // touches every bank once.
-template <class U>
-inline constexpr int kTilePad = sizeof(U) < 4 ? 4 / int(sizeof(U)) : 1;
+template <class U> inline constexpr int kTilePad = sizeof(U) < 4 ? 4 / int(sizeof(U)) : 1;
 
-template <class U>
-struct TileArgs {
+template <class U> struct TileArgs {
   U* out;
   const U* in;
   int size_a, size_b;
@@ -70,8 +67,7 @@ inline bool is_transposed(const Loop& loop) {
          loop.sizes[b] >= kWorthIt;
 }
 
-template <class U>
-void transpose(const Loop& piece, const taper::cuda::Launch& on) {
+template <class U> void transpose(const Loop& piece, const taper::cuda::Launch& on) {
   const int a = innermost(piece, piece.out), b = innermost(piece, piece.in[0]);
   TileArgs<U> args;
   args.out = static_cast<U*>(piece.out.data);

@@ -1,7 +1,8 @@
 // Launches of the element-wise functions of one tensor. y = op(x).
+#include "framework/kernels/unary.h"
+
 #include "framework/kernels/cuda/elementwise.cuh"
 #include "framework/kernels/functors.h"
-#include "framework/kernels/unary.h"
 
 namespace taper::kernels::cuda {
 

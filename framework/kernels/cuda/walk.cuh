@@ -33,16 +33,14 @@ struct FastDivisor {
   }
 };
 
-template <int kOperands>
-struct Place {
+template <int kOperands> struct Place {
   int64_t offset[kOperands];
   int inner;  // position in the innermost dimension
 };
 
 // From the number of a group (kWidth neighbours of the innermost dimension) to the offset of its
 // first element in every operand. The innermost dimension comes first; operand 0 is the output.
-template <int kOperands, int kWidth = kGroup>
-struct Walk {
+template <int kOperands, int kWidth = kGroup> struct Walk {
   int dims = 1;
   uint32_t groups = 0;
   int inner_size = 1;
@@ -75,8 +73,7 @@ inline Operand& operand_of(Loop& loop, int k) { return k == 0 ? loop.out : loop.
 
 // loop.numel is at most kMaxPiece. Dimensions are ordered by the output's strides, so that its
 // neighbours belong to one thread.
-template <int kOperands, int kWidth = kGroup>
-Walk<kOperands, kWidth> make_walk(const Loop& loop) {
+template <int kOperands, int kWidth = kGroup> Walk<kOperands, kWidth> make_walk(const Loop& loop) {
   int order[kMaxDims] = {};
   for (int d = 0; d < loop.dims; ++d) order[d] = loop.dims - 1 - d;
   std::stable_sort(order, order + loop.dims, [&](int a, int b) {
@@ -102,8 +99,7 @@ Walk<kOperands, kWidth> make_walk(const Loop& loop) {
 }
 
 // Whole groups of operand k can be moved by one vector access.
-template <int kOperands>
-bool has_vectors(const Walk<kOperands>& walk, int k, const Operand& x) {
+template <int kOperands> bool has_vectors(const Walk<kOperands>& walk, int k, const Operand& x) {
   bool yes = x.data && walk.inner_size % kGroup == 0 && walk.inner_stride[k] == 1 &&
              is_aligned(x.data, std::min<size_t>(16, kGroup * size_of(x.dtype)));
   for (int d = 1; d < walk.dims; ++d) yes = yes && walk.stride[k][d] % kGroup == 0;
@@ -111,8 +107,7 @@ bool has_vectors(const Walk<kOperands>& walk, int k, const Operand& x) {
 }
 
 // Calls run(piece) for parts of the loop whose numel is at most kMaxPiece.
-template <class Run>
-void for_each_piece(const Loop& loop, const Run& run) {
+template <class Run> void for_each_piece(const Loop& loop, const Run& run) {
   if (loop.numel <= kMaxPiece) return run(loop);
   const int longest = int(std::max_element(loop.sizes, loop.sizes + loop.dims) - loop.sizes);
   Loop head = loop, tail = loop;
