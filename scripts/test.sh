@@ -76,7 +76,7 @@ awk '
     sub(/  # GetParam.*/, "", name)
   }
   /^\[  SKIPPED \]/ { reason = 0 }
-  reason && /GPU|CUDA/ && !/has a GPU/ { wants_gpu = 1 }
+  reason && /GPU|CUDA/ && !/has a GPU|there is a GPU/ { wants_gpu = 1 }
   /: Skipped$/      { reason = 1 }
   /<\/testcase>/    { close_case() }
   END {
