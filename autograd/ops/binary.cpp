@@ -11,26 +11,18 @@ namespace {
 
 using kernels::BinaryOp;
 
-// The gradient of operand x from its full-size one: summed where x was broadcast, in x's dtype, and
-// back on the CPU for a number that met CUDA tensors.
-Tensor reduce_to(const Tensor& dx, const Tensor& x) {
-  Tensor out = sum_to(dx, x.shape());
-  if (out.dtype() == x.dtype() && out.device() == x.device()) return out;
-  return out.to(x.device(), x.dtype());
-}
-
-// What a backward formula needs of an operand besides its values.
+// What the gradient of an operand needs of it besides its values.
 struct Meta {
   Shape shape;
   DType dtype;
   Device device;
   explicit Meta(const Tensor& x) : shape(x.shape()), dtype(x.dtype()), device(x.device()) {}
-  Tensor reduce(const Tensor& dx) const {
-    Tensor out = sum_to(dx, shape);
-    if (out.dtype() == dtype && out.device() == device) return out;
-    return out.to(device, dtype);
-  }
+  // The operand's gradient from its full-size one: summed where it was broadcast, in its dtype, and
+  // back on the CPU for a number that met CUDA tensors.
+  Tensor reduce(const Tensor& dx) const { return sum_to(dx, shape).to(device, dtype); }
 };
+
+Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
 
 Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
   Tensor y = kernels::binary(op, a, b, {.a = alpha.to_double()});

@@ -1,6 +1,6 @@
 // Random numbers as a function of (seed, stream, element index): equal bits on every device.
-// Element i of a draw uses word i % 4 of Philox block i / 4; float64 uses two words each. `offset`
-// shifts i: a draw of a long tensor equals the draws of its parts.
+// Element i of a draw uses word i % 4 of Philox block i / 4; float64 uses two words each. So a
+// shorter draw is the beginning of a longer one with the same key.
 #pragma once
 
 #include "framework/philox.h"
