@@ -142,6 +142,14 @@ void connect(Node* node, std::span<const Tensor> outputs) {
   }
 }
 
+void refuse_second_derivative(const char* op, const Tensor& dy) {
+  if (!is_grad_enabled()) return;
+  throw NotImplementedError(cat("the backward pass of ", op,
+                                " is one fused kernel without a second derivative; gradient of "
+                                "shape ",
+                                dy.shape()));
+}
+
 Saved Saved::output(const Tensor& y, uint32_t number) {
   Saved saved(y.detach());
   saved.is_output_ = true;

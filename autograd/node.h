@@ -125,6 +125,10 @@ class Saved {
   bool is_output_ = false;
 };
 
+// For the backward pass of a fused kernel, which is not on the tape: a second derivative through it
+// would be silently lost. Throws NotImplementedError naming `op` when the pass is recorded.
+void refuse_second_derivative(const char* op, const Tensor& dy);
+
 namespace detail {
 
 template <class F> void fill_node(Node* node, F&& backward) {

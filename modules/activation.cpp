@@ -1,6 +1,7 @@
 #include "modules/activation.h"
 
-#include "autograd/ops/nn.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 

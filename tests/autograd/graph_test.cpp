@@ -9,7 +9,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/nn.h"
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/cpu_allocator.h"
 #include "framework/factories.h"

@@ -7,7 +7,9 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/nn.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"

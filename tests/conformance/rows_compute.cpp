@@ -1,7 +1,8 @@
 // Rows of operands that meet: on several devices, of other shapes, of other dtypes.
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/nn.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/loss.h"
 #include "autograd/print.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/nn.h"
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/activation.h"

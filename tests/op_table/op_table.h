@@ -84,7 +84,14 @@ std::vector<Row> unary_rows();
 std::vector<Row> binary_rows();
 std::vector<Row> reduce_rows();
 std::vector<Row> matmul_rows();
-std::vector<Row> nn_rows();
+std::vector<Row> softmax_rows();
+std::vector<Row> loss_rows();
+std::vector<Row> random_rows();
+std::vector<Row> index_rows();
+std::vector<Row> norm_rows();
+std::vector<Row> conv_rows();
+std::vector<Row> pool_rows();
+std::vector<Row> attention_rows();
 std::vector<Row> shape_rows();
 const std::vector<Row>& all_rows();
 
@@ -104,6 +111,8 @@ Array reduced(const Array& x, Shape dims, bool keepdim,
 Array gathered(const Array& x, const Shape& shape,
                const std::function<Shape(const Shape&)>& source);
 Array matrix_product(const Array& a, const Array& b);
+// exp(x - max) / sum along a dimension, or its logarithm.
+Array normalised(const Array& x, int64_t dim, bool log);
 
 int64_t flat_index(const Shape& shape, const Shape& at);
 Shape index_of(const Shape& shape, int64_t flat);

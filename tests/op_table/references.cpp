@@ -183,12 +183,30 @@ const std::vector<Row>& all_rows() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all;
     for (const auto& family :
-         {unary_rows(), binary_rows(), reduce_rows(), matmul_rows(), nn_rows(), shape_rows()}) {
+         {unary_rows(), binary_rows(), reduce_rows(), matmul_rows(), shape_rows(), softmax_rows(),
+          loss_rows(), random_rows(), index_rows(), norm_rows(), conv_rows(), pool_rows(),
+          attention_rows()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;
   }();
   return rows;
+}
+
+Array normalised(const Array& x, int64_t dim, bool log) {
+  const Array peak = reduced(x, {dim}, true, [](const std::vector<double>& s) {
+    return *std::max_element(s.begin(), s.end());
+  });
+  const Reference minus = of_pairs([](double a, double b) { return a - b; });
+  const Array shifted = minus({x, peak});
+  const Array lse = reduced(shifted, {dim}, true, [](const std::vector<double>& s) {
+    double sum = 0;
+    for (const double v : s) sum += std::exp(v);
+    return std::log(sum);
+  });
+  Array y = minus({shifted, lse});
+  for (double& v : y.v) v = log ? v : std::exp(v);
+  return y;
 }
 
 }  // namespace taper::test

@@ -1,0 +1,29 @@
+// Families that compute a result element by element write one formula for both backends: a
+// host-device functor of an index, run by `Each` on the CPU's threads or on the GPU.
+//
+//   pool.h          template <class Each> struct PoolKernels { static void max_pool(...); };
+//   pool.cpp        on_device<PoolKernels>(x.device(), [&](auto k) { k.max_pool(y, x, ...); });
+//   pool_kernels.h  the functors, and the members: they call Each::run(y, n, work, functor)
+//   cpu/pool.cpp    template struct PoolKernels<cpu::Each>;
+//   cuda/pool.cu    template struct PoolKernels<cuda::Each>;
+#pragma once
+
+#include "framework/cuda.h"
+
+namespace taper::kernels {
+
+namespace cpu {
+struct Each;  // framework/kernels/cpu/each.h
+}
+namespace cuda {
+struct Each;  // framework/kernels/cuda/each.cuh
+}
+
+template <template <class> class Kernels, class F> void on_device(Device device, F f) {
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return f(Kernels<cuda::Each>());
+  }
+  f(Kernels<cpu::Each>());
+}
+
+}  // namespace taper::kernels
