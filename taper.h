@@ -1,7 +1,12 @@
 // Everything a program that trains its own models needs.
 #pragma once
 
+#include "autograd/anomaly.h"
+#include "autograd/checkpoint.h"
+#include "autograd/dump.h"
 #include "autograd/engine.h"
+#include "autograd/function.h"
+#include "autograd/hooks.h"
 #include "autograd/node.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
@@ -26,8 +31,12 @@
 #include "framework/tensor.h"
 #include "framework/threads.h"
 #include "modules/activation.h"
+#include "modules/conv.h"
+#include "modules/embedding.h"
+#include "modules/init.h"
 #include "modules/linear.h"
 #include "modules/module.h"
+#include "modules/norm.h"
 #include "modules/sequential.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"

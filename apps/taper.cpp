@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include <CLI/CLI.hpp>
+#include <spdlog/fmt/chrono.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -15,31 +16,28 @@
 namespace taper::runner {
 namespace {
 
-struct Arguments {
-  std::string config;
-  std::vector<std::string> overrides;
-  std::string out;
-};
-
 // runs/NAME-20260131-235959
 std::string default_directory(const std::string& name) {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char stamp[32];
-  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &utc);
-  return cat("runs/", name, "-", stamp);
+  return fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", name, fmt::gmtime(std::time(nullptr)));
 }
 
-void run_train(const Arguments& args) {
-  const RunConfig config = load_config(args.config, args.overrides);
-  const std::string dir = args.out.empty() ? default_directory(config.name) : args.out;
+int run_train(const std::string& file, const std::vector<std::string>& overrides, std::string dir) {
+  const RunConfig config = load_config(file, overrides);
+  if (dir.empty()) dir = default_directory(config.name);
   const TrainResult result = train(config, dir);
-  std::printf("run:           %s\nsteps:         %lld\ntest loss:     %.4f\n", dir.c_str(),
-              static_cast<long long>(result.steps), result.test_loss);
+  fmt::print("run:           {}\nsteps:         {}\ntest loss:     {:.4f}\n", dir, result.steps,
+             result.test_loss);
   if (result.test_accuracy >= 0) {
-    std::printf("test accuracy: %.2f %%\n", 100 * result.test_accuracy);
+    fmt::print("test accuracy: {:.2f} %\n", 100 * result.test_accuracy);
   }
+  return kExitOk;
+}
+
+// 1 when a row fails.
+int run_conformance() {
+  const conformance::Report report = conformance::run_all();
+  std::fputs(report.text.c_str(), stdout);
+  return report.failed > 0 ? 1 : kExitOk;
 }
 
 int fail(ExitCode code, const std::exception& error) {
@@ -47,18 +45,9 @@ int fail(ExitCode code, const std::exception& error) {
   return code;
 }
 
-// Runs f; what it throws ends as one message and an exit code.
-template <class F> int guarded(F f) try {
-  f();
-  return kExitOk;
-} catch (const ConfigError& error) {
-  return fail(kExitConfig, error);
-} catch (const InputError& error) {
-  return fail(kExitInput, error);
-} catch (const DeviceUnavailable& error) {
-  return fail(kExitDevice, error);
-} catch (const Diverged& error) {
-  return fail(kExitData, error);
+// Runs f, which gives an exit code; what it throws ends as one message and its own code.
+template <class F> int guarded(F f) try { return f(); } catch (const RunError& error) {
+  return fail(error.code, error);
 } catch (const OutOfMemoryError& error) {
   return fail(kExitMemory, error);
 } catch (const std::bad_alloc& error) {
@@ -67,29 +56,19 @@ template <class F> int guarded(F f) try {
   return fail(kExitBug, error);
 }
 
-// Prints the table; 1 when a row fails.
-int run_conformance() {
-  int failed = 0;
-  const int code = guarded([&] {
-    const conformance::Report report = conformance::run_all();
-    std::fputs(report.text.c_str(), stdout);
-    failed = report.failed;
-  });
-  return code == kExitOk && failed > 0 ? 1 : code;
-}
-
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("taper"));
   spdlog::set_pattern("%v");
 
   CLI::App app{"Taper trains models from YAML files."};
   app.require_subcommand(1);
-  Arguments args;
-  CLI::App* train = app.add_subcommand("train", "Train as a YAML file says");
-  train->add_option("config", args.config, "the YAML file, as configs/digits.yaml")->required();
-  train->add_option("overrides", args.overrides, "settings over the file's, as train.epochs=3");
-  train->add_option("--out", args.out, "directory of the run (default: runs/NAME-DATE)");
-  CLI::App* info = app.add_subcommand("info", "Show versions and devices");
+  std::string config, out;
+  std::vector<std::string> overrides;
+  CLI::App* run = app.add_subcommand("train", "Train as a YAML file says");
+  run->add_option("config", config, "the YAML file, as configs/digits.yaml")->required();
+  run->add_option("overrides", overrides, "settings over the file's, as train.epochs=3");
+  run->add_option("--out", out, "directory of the run (default: runs/NAME-DATE)");
+  app.add_subcommand("info", "Show versions and devices");
   CLI::App* conform =
       app.add_subcommand("conformance", "Compare what Taper prints and raises with PyTorch");
   try {
@@ -97,9 +76,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitConfig;
   }
-  if (info->parsed()) return guarded([] { std::fputs(system_info().c_str(), stdout); });
-  if (conform->parsed()) return run_conformance();
-  return guarded([&] { run_train(args); });
+  return guarded([&]() -> int {
+    if (conform->parsed()) return run_conformance();
+    if (run->parsed()) return run_train(config, overrides, out);
+    return std::fputs(system_info().c_str(), stdout) < 0 ? kExitBug : kExitOk;
+  });
 }
 
 }  // namespace

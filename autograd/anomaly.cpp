@@ -1,1 +1,110 @@
-// To come.
+#include "autograd/anomaly.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include "autograd/node.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+
+namespace taper {
+namespace {
+
+thread_local bool enabled = false;
+thread_local std::vector<std::string> running;  // names of the modules, outermost first
+
+struct Frame {
+  std::string function, place;
+};
+
+Frame frame_at(void* address) {
+  Dl_info info{};
+  // A return address: the call is one byte before it at the latest.
+  const char* call = static_cast<char*>(address) - 1;
+  if (!dladdr(call, &info) || !info.dli_fname) return {"", "?"};
+  Frame frame;
+  const std::string file = info.dli_fname;
+  char offset[24];
+  std::snprintf(offset, sizeof offset, "+0x%zx",
+                size_t(call - static_cast<const char*>(info.dli_fbase)));
+  frame.place = file.substr(file.rfind('/') + 1) + offset;
+  if (!info.dli_sname) return frame;
+  int status = 0;
+  char* name = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
+  frame.function = status == 0 ? name : info.dli_sname;
+  std::free(name);
+  return frame;
+}
+
+// Whether a function is the library's, by its name without template arguments, parameters and
+// return type. Tests are not the library.
+bool is_own(const std::string& function) {
+  static const std::string unnamed = "(anonymous namespace)";
+  std::string name;
+  int depth = 0;
+  for (size_t i = 0; i < function.size(); ++i) {
+    if (function.compare(i, unnamed.size(), unnamed) == 0) {
+      i += unnamed.size() - 1;
+      continue;
+    }
+    depth += (function[i] == '<') - (function[i] == '>');
+    if (function[i] == '(' && depth == 0) break;
+    if (depth == 0) name += function[i];
+  }
+  name = name.substr(name.rfind(' ') + 1);
+  return name.starts_with("taper::") && !name.starts_with("taper::test::");
+}
+
+}  // namespace
+
+bool is_anomaly_enabled() { return enabled; }
+void set_detect_anomaly(bool on) { enabled = on; }
+
+ModuleScope::ModuleScope(const std::string& name) : entered_(enabled && !name.empty()) {
+  if (entered_) running.push_back(name);
+}
+ModuleScope::~ModuleScope() {
+  if (entered_) running.pop_back();
+}
+
+std::unique_ptr<ForwardCall> current_call() {
+  constexpr int kDeepest = 48;
+  void* addresses[kDeepest];
+  const int n = backtrace(addresses, kDeepest);
+  auto call = std::make_unique<ForwardCall>();
+  call->addresses.assign(addresses, addresses + n);
+  for (const std::string& name : running) {
+    call->module += call->module.empty() ? name : "." + name;
+  }
+  return call;
+}
+
+std::string to_string(const ForwardCall& call) {
+  std::string text = "The forward was called";
+  if (!call.module.empty()) text += " in module " + call.module + ",";
+  text += " at:";
+  bool inside = true;
+  // The first two are this file and new_node.
+  for (size_t i = 2; i < call.addresses.size(); ++i) {
+    const Frame frame = frame_at(call.addresses[i]);
+    inside = inside && is_own(frame.function);
+    if (!inside)
+      text += cat("\n  ", frame.function, frame.function.empty() ? "" : " ", "(", frame.place, ")");
+  }
+  return text;
+}
+
+void check_no_nan(const char* name, std::span<const Tensor> gradients) {
+  const NoGradGuard no_grad;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const Tensor& dx = gradients[i];
+    if (!dx.defined() || !dx.is_floating_point() || !any(isnan(dx)).item<bool>()) continue;
+    throw Error(cat("Function '", name, "' returned nan values in its ", i, "th output."));
+  }
+}
+
+}  // namespace taper

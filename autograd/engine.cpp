@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "autograd/anomaly.h"
+#include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 
@@ -37,8 +39,14 @@ class Pass {
     if (!edge.node || !dy.defined()) return;
     Node& node = *edge.node;
     if (node.visit != visit_) {
+      // Every pass clears what it visited, so this one belongs to a pass that is still running.
+      if (node.pending.defined() || !node.more_pending.empty()) {
+        throw NotImplementedError(
+            cat("a backward pass inside a backward pass (in a hook or a "
+                "backward function) reached ",
+                node.name, ", for which the outer pass has a gradient too"));
+      }
       node.visit = visit_;
-      clear(node);
       ready_.push(edge.node);
     }
     Tensor& sum = node.pending_grad(edge.output);
@@ -53,7 +61,7 @@ class Pass {
     while (!ready_.empty()) {
       const NodePtr node = running_ = ready_.top();
       ready_.pop();
-      run_hooks(*node);
+      call_hooks(*node);
       for (const Capture& c : captures_) {
         if (c.edge.node == node) results[c.slot] = node->pending_grad(c.edge.output);
       }
@@ -74,12 +82,9 @@ class Pass {
     node.more_pending.clear();
   }
 
-  static void run_hooks(Node& node) {
-    for (const auto& [output, hook] : node.hooks) {
-      Tensor& dy = node.pending_grad(output);
-      if (!dy.defined()) continue;
-      const Tensor changed = hook(dy);
-      if (changed.defined()) dy = changed;
+  static void call_hooks(Node& node) {
+    for (uint32_t i = 0; node.hooks && i < node.num_outputs; ++i) {
+      if (node.pending_grad(i).defined()) run_hooks(*node.hooks, i, node.pending_grad(i));
     }
     for (auto& [output, kept] : node.retained) {
       const Tensor& dy = node.pending_grad(output);
@@ -102,7 +107,13 @@ class Pass {
     }
     const std::span<Tensor> dy = all_dy.empty() ? std::span(&node.pending, 1) : std::span(all_dy);
     Gradients g(node, dy, dx);
-    node.apply(node.closure, g);
+    try {
+      node.apply(node.closure, g);
+      if (is_anomaly_enabled()) check_no_nan(node.name, dx);
+    } catch (const Error& error) {
+      if (!node.origin) throw;
+      throw Error(cat(error.what(), "\n", *node.origin));
+    }
     if (!keep_graph_ && !node.accumulates) {
       node.release_saved();
       node.used = true;
@@ -119,6 +130,9 @@ class Pass {
 };
 
 void start(Pass& pass, std::span<const Tensor> outputs, std::span<const Tensor> gradients) {
+  if (!gradients.empty() && gradients.size() != outputs.size()) {
+    throw Error(cat("got ", outputs.size(), " tensors and ", gradients.size(), " gradients"));
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& y = outputs[i];
     if (!y.requires_grad()) {
@@ -137,7 +151,11 @@ void start(Pass& pass, std::span<const Tensor> outputs, std::span<const Tensor> 
       throw Error(cat("Mismatch in shape: grad_output[", i, "] has a shape of ", dy.shape(),
                       " and output[", i, "] has a shape of ", y.shape(), "."));
     }
-    pass.deliver(edge_of(y), std::move(dy));
+    if (dy.device() != y.device()) {
+      throw Error(
+          cat("grad_output[", i, "] is on ", dy.device(), " and output[", i, "] on ", y.device()));
+    }
+    pass.deliver(edge_of(y), dy.to(y.dtype()));
   }
 }
 
@@ -154,6 +172,7 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients, bool retain_graph, bool create_graph,
                          bool allow_unused) {
+  if (inputs.empty()) throw ValueError("grad requires non-empty inputs.");
   Pass pass(retain_graph || create_graph, false);
   GradMode mode(create_graph);
   for (size_t i = 0; i < inputs.size(); ++i) {

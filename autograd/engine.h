@@ -1,9 +1,11 @@
 // Running the tape backwards (https://pytorch.org/docs/stable/autograd.html).
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "autograd/hooks.h"
 #include "autograd/node.h"
 
 namespace taper {
@@ -16,6 +18,7 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
 
 // The gradients of `outputs` with respect to `inputs`; no .grad is touched. An input that the
 // outputs do not depend on gives an undefined tensor when allow_unused, else it is refused.
+// A given gradient has its output's shape and device; its dtype is converted.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients = {}, bool retain_graph = false,
                          bool create_graph = false, bool allow_unused = false);

@@ -1,1 +1,134 @@
-// To come.
+#include "autograd/function.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <cxxabi.h>
+
+#include "autograd/ops/binary.h"
+#include "framework/factories.h"
+
+namespace taper {
+namespace {
+
+struct Meta {
+  Shape shape;
+  DType dtype = kFloat32;
+  Device device;
+  explicit Meta(const Tensor& x) {
+    if (!x.defined()) return;
+    shape = x.shape();
+    dtype = x.dtype();
+    device = x.device();
+  }
+};
+
+bool can_reduce_to(const Shape& from, const Shape& to) {
+  try {
+    return broadcast_shapes(from, to) == from;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// The gradient that backward returned for argument i, as the argument needs it.
+Tensor checked(const char* name, size_t i, const Tensor& dx, const Meta& x) {
+  const auto invalid = [&](const auto&... what) {
+    return Error(
+        cat("Function ", name, " returned an invalid gradient at index ", i, " - ", what...));
+  };
+  if (!can_reduce_to(dx.shape(), x.shape)) {
+    throw invalid("got ", dx.shape(), " but expected shape compatible with ", x.shape);
+  }
+  if (dx.device() != x.device) {
+    throw invalid("expected device ", x.device, " but got ", dx.device());
+  }
+  return sum_to(dx, x.shape).to(x.dtype);
+}
+
+bool is_in(const Tensor& x, const std::vector<Tensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.is_same(x); });
+}
+
+}  // namespace
+
+std::string backward_name(const std::type_info& type) {
+  int status = 0;
+  char* full = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? full : type.name();
+  std::free(full);
+  const size_t scope = name.rfind("::", name.find('<'));
+  return (scope == std::string::npos ? name : name.substr(scope + 2)) + "Backward";
+}
+
+std::vector<Tensor> Context::saved_tensors() const {
+  if (!pass_) return to_save_;
+  std::vector<Tensor> tensors;
+  for (const Saved& s : saved_) tensors.push_back(s.get(*pass_));
+  return tensors;
+}
+
+FunctionCall::FunctionCall(const char* name, std::vector<Tensor> arguments)
+    : name_(name), arguments_(std::move(arguments)), context_(std::make_shared<Context>()) {
+  recorded_ = taper::needs_grad(std::span<const Tensor>(arguments_));
+  for (const Tensor& x : arguments_) {
+    context_->needs_.push_back(recorded_ && x.defined() && x.requires_grad());
+  }
+}
+
+std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward backward) {
+  Context& ctx = *context_;
+  // An input that is returned as it is becomes a tensor of its own.
+  for (Tensor& y : outputs) {
+    if (!is_in(y, arguments_)) continue;
+    const bool constant = is_in(y, ctx.constant_);
+    y = y.detach();
+    y.impl()->no_grad_view = TensorImpl::of_recorded;
+    if (constant) ctx.constant_.push_back(y);
+  }
+  if (!recorded_ || outputs.empty()) return outputs;
+  // An output that is saved as it is would keep its own node alive.
+  for (const Tensor& x : ctx.to_save_) {
+    const auto found = std::find_if(outputs.begin(), outputs.end(),
+                                    [&](const Tensor& y) { return x.defined() && y.is_same(x); });
+    ctx.saved_.push_back(
+        found == outputs.end() ? Saved(x) : Saved::output(x, uint32_t(found - outputs.begin())));
+  }
+  ctx.to_save_.clear();
+  std::vector<Meta> inputs(arguments_.begin(), arguments_.end());
+  std::vector<Meta> results(outputs.begin(), outputs.end());
+  size_t required = arguments_.size();
+  while (required > 0 && !arguments_[required - 1].defined()) --required;
+
+  auto run = [name = name_, context = std::move(context_), inputs = std::move(inputs),
+              results = std::move(results), required, backward](Gradients& g) {
+    std::vector<Tensor> dy;
+    for (size_t i = 0; i < results.size(); ++i) {
+      dy.push_back(g.dy(i).defined() ? g.dy(i)
+                                     : zeros(results[i].shape, {.dtype = results[i].dtype,
+                                                                .device = results[i].device}));
+    }
+    context->pass_ = &g;
+    const std::vector<Tensor> dx = backward(*context, dy);
+    context->pass_ = nullptr;
+    if (dx.size() < required || dx.size() > inputs.size()) {
+      throw Error(cat("function ", name, " returned an incorrect number of gradients (expected ",
+                      inputs.size(), ", got ", dx.size(), ")"));
+    }
+    for (size_t i = 0; i < dx.size(); ++i) {
+      if (g.needs(i) && dx[i].defined()) g.dx(i) = checked(name, i, dx[i], inputs[i]);
+    }
+  };
+  std::vector<const Tensor*> edges;
+  for (const Tensor& x : arguments_) edges.push_back(&x);
+  Node* node = new_node(name_, sizeof(run), edges);
+  const std::vector<Tensor> constant = std::move(ctx.constant_);
+  detail::fill_node(node, std::move(run));
+  connect(node, outputs);
+  for (const Tensor& y : outputs) {
+    if (!y.is_floating_point() || is_in(y, constant)) set_node(y, {}, 0);
+  }
+  return outputs;
+}
+
+}  // namespace taper

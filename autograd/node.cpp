@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "autograd/anomaly.h"
+#include "autograd/checkpoint.h"
+#include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
 
 namespace taper {
@@ -43,6 +46,9 @@ struct Accumulate {
     } else {
       grad.add_(g.dy());
     }
+    if (!leaf->hooks) return;
+    Tensor given = target;
+    run_hooks(*leaf->hooks, Hooks::kAfterAccumulation, given);
   }
   ~Accumulate() {
     if (leaf) leaf->accumulator = nullptr;
@@ -56,6 +62,7 @@ Edge accumulator_of(TensorImpl* leaf) {
   Node* node = new_node("AccumulateGrad", sizeof(Accumulate), {});
   node->sequence = 0;
   node->accumulates = true;
+  node->hooks = leaf->hooks;
   detail::fill_node(node, Accumulate{IntrusivePtr<TensorImpl>::share(leaf)});
   leaf->accumulator = node;
   return {NodePtr::adopt(node), 0};
@@ -110,8 +117,30 @@ bool needs_grad(std::span<const Tensor> inputs) {
 Edge edge_of(const Tensor& x) {
   if (!x.defined()) return {};
   TensorImpl* impl = x.impl();
-  if (Node* node = impl->grad_fn.get()) return {NodePtr::share(node), impl->output};
+  if (Node* node = node_of(x)) return {NodePtr::share(node), impl->output};
   return impl->requires_grad ? accumulator_of(impl) : Edge{};
+}
+
+Tensor leaf_of(const Node& accumulator) {
+  return Tensor(static_cast<const Accumulate*>(accumulator.closure)->leaf);
+}
+
+void set_node(const Tensor& x, NodePtr node, uint32_t output) {
+  TensorImpl* impl = x.impl();
+  if (Node* old = impl->grad_fn.get(); old && node) {
+    for (auto& [kept_output, kept] : old->retained) {
+      if (kept_output == impl->output) node->retained.push_back({output, std::move(kept)});
+    }
+    std::erase_if(old->retained, [&](const auto& r) { return r.first == impl->output; });
+  }
+  impl->grad_fn = node ? handle(std::move(node)) : NodeHandle();
+  impl->output = uint16_t(output);
+}
+
+Tensor alias_of(const Tensor& x) {
+  Tensor alias = x.detach();
+  if (Node* node = node_of(x)) set_node(alias, NodePtr::share(node), x.impl()->output);
+  return alias;
 }
 
 Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs) {
@@ -130,6 +159,7 @@ Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* co
   }
   node->sequence = sequence;
   next_sequence = sequence + 1;
+  if (is_anomaly_enabled()) node->origin = current_call();
   return node;
 }
 
@@ -150,31 +180,58 @@ void refuse_second_derivative(const char* op, const Tensor& dy) {
                                 dy.shape()));
 }
 
+void Saved::keep(const Tensor& x) {
+  x_ = x;
+  version_ = x.version();
+  note_saved(*this);
+}
+
+// A view is kept without its base: what is written there later may depend on this very op, and the
+// graph would hold itself.
+Saved::Saved(const Tensor& x) {
+  if (!x.defined()) return;
+  const bool bare = !x.impl()->base || (x.impl()->requires_grad && !x.impl()->on_tape());
+  keep(bare ? x : alias_of(x));
+}
+
 Saved Saved::output(const Tensor& y, uint32_t number) {
-  Saved saved(y.detach());
+  Saved saved;
   saved.is_output_ = true;
-  saved.output_ = number;
+  saved.output_ = uint16_t(number);
+  saved.keep(y.detach());
   return saved;
 }
 
-Tensor Saved::get(const Gradients& g) const {
+Tensor Saved::read(const char* reader) const {
   if (!x_.defined()) return x_;
-  if (x_.version() != version_) {
-    const char* maker = is_output_ ? g.node().name : x_.grad_fn();
-    throw Error(
-        cat("one of the variables needed for gradient computation has been modified by an inplace "
-            "operation: [",
-            x_.type(), " ", x_.shape(), "]",
-            maker ? cat(", which is output ", is_output_ ? output_ : x_.impl()->output, " of ",
-                        maker, ",")
-                  : std::string(),
-            " is at version ", x_.version(), "; expected version ", version_, " instead (saved by ",
-            g.node().name, ")"));
+  if (region_) {
+    Tensor again = read_again(*region_, version_, x_, reader).detach();
+    if (Node* node = x_.impl()->grad_fn.get()) {
+      set_node(again, NodePtr::share(node), x_.impl()->output);
+    }
+    return again;
   }
-  if (!is_output_ || !is_grad_enabled()) return x_;
-  Tensor again = x_.detach();
-  again.impl()->grad_fn = handle(NodePtr::share(&g.node()));
-  again.impl()->output = uint16_t(output_);
+  if (x_.version() == version_) return x_;
+  const char* maker = is_output_ ? reader : x_.grad_fn();
+  const std::string which =
+      maker
+          ? cat(", which is output ", is_output_ ? output_ : x_.impl()->output, " of ", maker, ",")
+          : "";
+  throw Error(
+      cat("one of the variables needed for gradient computation has been modified by an inplace "
+          "operation: [",
+          x_.type(), " ", x_.shape(), "]", which, " is at version ", x_.version(),
+          "; expected version ", version_,
+          " instead. Hint: enable anomaly detection to find the operation that failed to compute "
+          "its gradient, with AnomalyMode. (saved by ",
+          reader, ")"));
+}
+
+Tensor Saved::get(const Gradients& g) const {
+  const Tensor x = read(g.node().name);
+  if (!is_output_ || !x.defined() || !is_grad_enabled()) return x;
+  Tensor again = x.detach();
+  set_node(again, NodePtr::share(&g.node()), output_);
   return again;
 }
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <new>
@@ -46,7 +45,7 @@ class Gradients {
   std::span<Tensor> dy_, dx_;
 };
 
-using TensorHook = std::function<Tensor(const Tensor&)>;
+struct ForwardCall;  // autograd/anomaly.h
 
 struct Node {
   std::atomic<int> refs{1};
@@ -67,10 +66,12 @@ struct Node {
   Tensor pending;                    // gradient of output 0 so far
   std::vector<Tensor> more_pending;  // of outputs 1, 2, ...
   // Called with the gradient of an output before the closure runs.
-  std::vector<std::pair<uint32_t, TensorHook>> hooks;
+  std::shared_ptr<Hooks> hooks;
   // Gradients kept for outputs that asked (retain_grad): here and not in the tensor, which holds
   // this node.
   std::vector<std::pair<uint32_t, Tensor>> retained;
+  // Where the op was called; known in anomaly mode only.
+  std::unique_ptr<ForwardCall> origin;
 
   Tensor& pending_grad(uint32_t output);
   // Frees the closure with all it saved; the edges stay.
@@ -100,12 +101,27 @@ struct NoGradGuard : GradMode {
 bool needs_grad(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 bool needs_grad(std::span<const Tensor> inputs);
 
+// The op that made x, or null for a leaf. (Of a view whose base was written to since: made anew.)
+Node* node_of(const Tensor& x);
+// Makes x, a leaf until now or not, an output of `node`. What was kept by retain_grad moves along.
+void set_node(const Tensor& x, NodePtr node, uint32_t output);
 // Where the gradient of a tensor goes: its op's node, or the accumulator of a leaf.
 Edge edge_of(const Tensor& x);
+// The leaf that an accumulating node adds to.
+Tensor leaf_of(const Node& accumulator);
+// x's memory and its place on the tape in another handle, which keeps both when x changes in place.
+Tensor alias_of(const Tensor& x);
 
 // Makes room for a node with `closure_size` bytes and `inputs` edges, and connects the outputs.
 Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs);
 void connect(Node* node, std::span<const Tensor> outputs);
+
+// A checkpointed part of a forward pass (autograd/checkpoint.cpp), which keeps nothing and runs
+// again when something saved is asked for.
+struct Region {
+  std::atomic<int> refs{1};
+  static void destroy(Region* region) noexcept;
+};
 
 // A tensor that a closure needs later. Throws, in PyTorch's words, when its memory was changed in
 // place in between. An input keeps its place on the tape, so that its gradient can be
@@ -114,14 +130,21 @@ void connect(Node* node, std::span<const Tensor> outputs);
 class Saved {
  public:
   Saved() = default;
-  explicit Saved(const Tensor& x) : x_(x), version_(x.defined() ? x.version() : 0) {}
+  explicit Saved(const Tensor& x);
   static Saved output(const Tensor& y, uint32_t number = 0);
   Tensor get(const Gradients& g) const;
+  // The same for a reader that is no node; an output comes detached.
+  Tensor read(const char* reader) const;
 
  private:
+  friend struct CheckpointRegion;
+  void keep(const Tensor& x);
+
+  // In a region: without memory, only dtype, shape and place on the tape.
   Tensor x_;
-  uint32_t version_ = 0;
-  uint32_t output_ = 0;
+  IntrusivePtr<Region> region_;
+  uint32_t version_ = 0;  // in a region: the how manieth that it saved
+  uint16_t output_ = 0;
   bool is_output_ = false;
 };
 
@@ -141,6 +164,16 @@ template <class F> void fill_node(Node* node, F&& backward) {
 
 }  // namespace detail
 
+// Puts outputs on the tape as made together of any number of inputs; g.dy(i) is output i's
+// gradient.
+template <class F>
+void record_many(const char* name, std::span<const Tensor> outputs,
+                 std::span<const Tensor* const> inputs, F&& backward) {
+  Node* node = new_node(name, sizeof(std::decay_t<F>), inputs);
+  detail::fill_node(node, std::forward<F>(backward));
+  connect(node, outputs);
+}
+
 // Puts y on the tape as made by `name` (PyTorch's node name, "MulBackward0") of the inputs. The
 // closure computes g.dx(i) from g.dy() for each input with g.needs(i). Call it only when
 // needs_grad(inputs).
@@ -150,9 +183,7 @@ void record_onto(const char* name, const Tensor& y,
   const Tensor* pointers[8];
   size_t n = 0;
   for (const Tensor& x : inputs) pointers[n++] = &x;
-  Node* node = new_node(name, sizeof(std::decay_t<F>), {pointers, n});
-  detail::fill_node(node, std::forward<F>(backward));
-  connect(node, {&y, 1});
+  record_many(name, {&y, 1}, {pointers, n}, std::forward<F>(backward));
 }
 
 // The same; returns y.

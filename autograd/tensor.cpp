@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "autograd/engine.h"
+#include "autograd/ops/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/cuda.h"
@@ -31,34 +32,37 @@ Tensor Tensor::cuda(Device device, ToOptions options) const {
 Tensor Tensor::cpu() const { return to_copy(*this, Device(), dtype()); }
 
 Tensor Tensor::grad() const {
-  if (is_leaf()) return Tensor(impl_->grad);
-  for (const auto& [output, kept] : impl_->grad_fn.get()->retained) {
+  const Node* node = node_of(*this);
+  if (!node) return Tensor(impl_->grad);
+  for (const auto& [output, kept] : node->retained) {
     if (output == impl_->output) return kept;
   }
   return {};
 }
 
 void Tensor::set_grad(const Tensor& grad) const {
-  if (grad.defined() && (grad.shape() != shape() || grad.device() != device())) {
-    throw Error(cat("assigned grad has data of a different size or device: ", grad.shape(), " on ",
-                    grad.device(), " for a tensor of ", shape(), " on ", device()));
-  }
-  if (grad.defined() && grad.dtype() != dtype()) {
-    throw TypeError(cat("assigned grad has data of a different type: ", grad.dtype(), " for a ",
-                        dtype(), " tensor"));
+  const auto check = [](const char* what, bool same, const auto& got, const auto& own) {
+    if (same) return;
+    throw Error(cat("attempting to assign a gradient ", what, " '", got, "' to a tensor ", what,
+                    " '", own, "'. Please ensure that the gradient and the tensor are the same"));
+  };
+  if (grad.defined()) {
+    check("of size", grad.shape() == shape(), grad.shape(), shape());
+    check("with device type", grad.device() == device(), grad.device(), device());
+    check("with dtype", grad.dtype() == dtype(), grad.dtype(), dtype());
   }
   impl_->grad = IntrusivePtr<TensorImpl>::share(grad.impl());
 }
 
 const char* Tensor::grad_fn() const {
-  const Node* node = impl_->grad_fn.get();
+  const Node* node = node_of(*this);
   return node ? node->name : nullptr;
 }
 
 void Tensor::retain_grad() const {
   if (!requires_grad()) throw Error("can't retain_grad on Tensor that has requires_grad=False");
   if (is_leaf()) return;
-  auto& retained = impl_->grad_fn.get()->retained;
+  auto& retained = node_of(*this)->retained;
   const bool known = std::any_of(retained.begin(), retained.end(),
                                  [&](const auto& r) { return r.first == impl_->output; });
   if (!known) retained.push_back({impl_->output, Tensor()});
@@ -90,6 +94,7 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
   return taper::narrow(*this, dim, start, length);
 }
 Tensor Tensor::select(int64_t dim, int64_t index) const { return taper::select(*this, dim, index); }
+Tensor Tensor::operator[](const Tensor& index) const { return taper::index(*this, index); }
 Tensor Tensor::contiguous() const { return taper::contiguous(*this); }
 Tensor Tensor::clone() const { return taper::clone(*this); }
 

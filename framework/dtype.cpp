@@ -22,6 +22,16 @@ constexpr Names kNames[] = {
 
 const char* name_of(DType t) { return kNames[size_t(t)].name; }
 const char* scalar_type_name(DType t) { return kNames[size_t(t)].scalar_type; }
+const char* cpp_name(DType t) {
+  switch (t) {
+    case DType::float32: return "float";
+    case DType::float64: return "double";
+    case DType::float16: return "c10::Half";
+    case DType::bfloat16: return "c10::BFloat16";
+    case DType::int64: return "long int";
+    default: return name_of(t);
+  }
+}
 
 DType parse_dtype(std::string_view name) {
   for (const Names& n : kNames) {

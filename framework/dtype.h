@@ -61,6 +61,8 @@ inline std::string to_string(DType t) { return name_of(t); }
 
 // PyTorch's names of scalar types, as its error texts and type strings use them: "Float", "Long".
 const char* scalar_type_name(DType t);
+// The C++ name, as other texts of PyTorch use it: "float", "c10::Half".
+const char* cpp_name(DType t);
 
 // Reads "float32" or "float", "double", "half", "bfloat16", "long" ...; throws ValueError
 // otherwise.

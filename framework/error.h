@@ -69,8 +69,11 @@ requires(std::is_class_v<T> || std::is_enum_v<T>) && requires(const T& t) {
 }
 void append_to(std::string& out, const T& value) { out += to_string(value); }
 
-// cat("size ", 3, " of ", shape): one string of all arguments.
-template <class... Args> std::string cat(const Args&... args) {
+template <class T>
+concept Printable = requires(std::string& out, const T& t) { append_to(out, t); };
+
+// cat("size ", 3, " of ", shape): one string of all arguments. (Tensors are joined by another cat.)
+template <Printable... Args> std::string cat(const Args&... args) {
   std::string out;
   (append_to(out, args), ...);
   return out;

@@ -142,10 +142,14 @@ Tensor rand(const Shape& shape, TensorOptions options, Generator* generator) {
   return finish(t, options);
 }
 
-Tensor randn(const Shape& shape, TensorOptions options, Generator* generator) {
+Tensor normal(double mean, double std, const Shape& shape, TensorOptions options,
+              Generator* generator) {
   Tensor t = make(shape, options);
-  kernels::normal_into(t, next_key(generator), 0, 1);
+  kernels::normal_into(t, next_key(generator), mean, std);
   return finish(t, options);
+}
+Tensor randn(const Shape& shape, TensorOptions options, Generator* generator) {
+  return normal(0, 1, shape, options, generator);
 }
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options,

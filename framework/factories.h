@@ -60,6 +60,8 @@ Tensor eye(int64_t n, TensorOptions options = {});
 // Drawn from the generator given, else from default_generator(): equal bits on every device.
 Tensor rand(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
 Tensor randn(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
+Tensor normal(double mean, double std, const Shape& shape, TensorOptions options = {},
+              Generator* generator = nullptr);
 // Integers in [low, high); int64 unless options say otherwise.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options = {},
                Generator* generator = nullptr);

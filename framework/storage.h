@@ -24,6 +24,9 @@ struct Storage {
   // The memory's owner gets it back through this; `context` is whatever the owner needs for it.
   void (*free)(Storage&) noexcept = nullptr;
   void* context = nullptr;
+  // Set while a GPU may still read or write host memory: waits for it. Whoever takes the address on
+  // the host calls it first.
+  std::atomic<void (*)(Storage&)> settle{nullptr};
 
   static void destroy(Storage* storage) noexcept;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,7 +18,10 @@
 
 namespace taper {
 
-struct Node;        // autograd/node.h
+struct Node;   // autograd/node.h
+struct Hooks;  // autograd/hooks.h, as are the two below
+struct TensorHook;
+class HookHandle;
 struct TensorImpl;  // below
 
 // A reference to a tape node that knows how to give itself back, so that this layer need not.
@@ -152,6 +156,12 @@ class [[nodiscard]] Tensor {
   // Runs the tape from this tensor. Without a gradient it must have one element.
   void backward(const Tensor& gradient = {}, bool retain_graph = false,
                 bool create_graph = false) const;
+  // hook(dy) runs whenever the gradient of this tensor is computed, before it goes on (or into
+  // grad()), in order of registration; a tensor that it returns, of the same shape, dtype and
+  // device, replaces dy. autograd/hooks.h has the types.
+  HookHandle register_hook(TensorHook hook) const;
+  // hook(*this) runs when a backward pass has added to grad() of this leaf.
+  HookHandle register_post_accumulate_grad_hook(TensorHook hook) const;
   // The same data, outside the tape.
   [[nodiscard]] Tensor detach() const;
   // Version of the memory: how often it was changed in place.
@@ -171,6 +181,8 @@ class [[nodiscard]] Tensor {
   Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
   Tensor select(int64_t dim, int64_t index) const;
   Tensor operator[](int64_t index) const { return select(0, index); }
+  // Rows named by an integer tensor of any shape; negative numbers count from the end.
+  Tensor operator[](const Tensor& index) const;
   Tensor contiguous() const;
   Tensor clone() const;
 
@@ -189,6 +201,23 @@ class [[nodiscard]] Tensor {
   const Tensor& sub_(const Tensor& other, Scalar alpha = 1) const;
   const Tensor& mul_(const Tensor& other) const;
   const Tensor& div_(const Tensor& other) const;
+  const Tensor& pow_(const Tensor& exponent) const;
+  const Tensor& add_(Scalar other) const;
+  const Tensor& sub_(Scalar other) const;
+  const Tensor& mul_(Scalar other) const;
+  const Tensor& div_(Scalar other) const;
+  const Tensor& pow_(Scalar exponent) const;
+  const Tensor& neg_() const;
+  const Tensor& abs_() const;
+  const Tensor& exp_() const;
+  const Tensor& log_() const;
+  const Tensor& sqrt_() const;
+  const Tensor& relu_() const;
+  const Tensor& sigmoid_() const;
+  const Tensor& tanh_() const;
+  const Tensor& clamp_(double low, double high) const;
+  // value where mask (broadcast to this shape) is true.
+  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
   const Tensor& operator+=(const Tensor& other) const { return add_(other); }
   const Tensor& operator-=(const Tensor& other) const { return sub_(other); }
   const Tensor& operator*=(const Tensor& other) const { return mul_(other); }
@@ -196,6 +225,8 @@ class [[nodiscard]] Tensor {
   // Draws anew in place, from the default generator.
   const Tensor& uniform_(double low = 0, double high = 1) const;
   const Tensor& normal_(double mean = 0, double std = 1) const;
+  // 1 with probability p, else 0; any dtype.
+  const Tensor& bernoulli_(double p = 0.5) const;
 
  private:
   void* host_data(DType wanted) const;
@@ -216,11 +247,15 @@ struct TensorImpl {
   DType dtype = kFloat32;
   bool requires_grad = false;
   bool is_parameter = false;
-  bool retains_grad = false;
+  // A view that was made while nothing was recorded: of a constant, or of what is on the tape.
+  enum NoGradView : uint8_t { none, of_constant, of_recorded } no_grad_view = none;
   // Made of a C++ number: takes part in type promotion by its kind only.
   bool wrapped_number = false;
   // Which output of grad_fn this is.
   uint16_t output = 0;
+  // How often in-place functions gave this tensor another grad_fn. In a view: the base's count at
+  // the time of the view's own grad_fn, which is made anew when they differ.
+  uint32_t history = 0;
   StoragePtr storage;
   int64_t offset = 0;  // in elements
   Shape shape, strides;
@@ -230,8 +265,21 @@ struct TensorImpl {
   // The node that adds into `grad`; it holds this tensor, and is found here while it lives.
   Node* accumulator = nullptr;
   IntrusivePtr<TensorImpl> grad;
+  // Of a leaf; the others' are in their node.
+  std::shared_ptr<Hooks> hooks;
+  // The tensor that this is a view of, itself no view; none when the tape does not care.
+  IntrusivePtr<TensorImpl> base;
 
+  // Made by an op, or a view of memory into which a recorded op wrote since.
+  bool on_tape() const { return grad_fn.get() || (base && base->history != history); }
+  // The first element, for the host or for a kernel; host memory that an asynchronous copy still
+  // uses is waited for.
   void* data() const {
+    if (const auto settle = storage->settle.load(std::memory_order_acquire)) settle(*storage);
+    return address();
+  }
+  // The same without waiting, for copies in stream order.
+  void* address() const {
     return static_cast<char*>(storage->data) + offset * int64_t(size_of(dtype));
   }
   static void destroy(TensorImpl* impl) noexcept;
@@ -255,8 +303,8 @@ inline void* Tensor::data_ptr() const { return impl_->data(); }
 inline bool Tensor::is_contiguous() const {
   return taper::is_contiguous(impl_->shape, impl_->strides);
 }
-inline bool Tensor::requires_grad() const { return impl_->requires_grad || impl_->grad_fn.get(); }
-inline bool Tensor::is_leaf() const { return !impl_->grad_fn.get(); }
+inline bool Tensor::requires_grad() const { return impl_->requires_grad || impl_->on_tape(); }
+inline bool Tensor::is_leaf() const { return !impl_->on_tape(); }
 inline uint32_t Tensor::version() const { return impl_->storage->version.load(); }
 
 }  // namespace taper

@@ -1,8 +1,8 @@
 #include "modules/activation.h"
 
 #include "autograd/ops/random.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 
 namespace taper {

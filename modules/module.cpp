@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "autograd/anomaly.h"
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
 #include "framework/cuda.h"
@@ -38,7 +39,10 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-Tensor Module::operator()(const Tensor& x) try { return forward(x); } catch (Error& error) {
+Tensor Module::operator()(const Tensor& x) try {
+  const ModuleScope scope(name_);
+  return forward(x);
+} catch (Error& error) {
   if (!name_.empty()) error.add_module(name_);
   throw;
 }

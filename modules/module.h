@@ -132,6 +132,8 @@ class Parameter : public ModuleTensor {
 class Buffer : public ModuleTensor {
  public:
   Buffer(Module& owner, const std::string& name, const Tensor& value);
+  // Undefined, and not registered.
+  Buffer() : ModuleTensor(Tensor()) {}
   Buffer(Buffer&&) = default;
   Buffer& operator=(const Tensor& value) {
     assign(value);

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Builds with CUDA on a machine with a GPU and checks everything there. Installs nothing.
-#   scripts/gpu.sh [test] [sanitize] [train] [bench]      default: test sanitize
+#   scripts/gpu.sh [test] [sanitize] [train] [bench] [ops]   default: test sanitize
 # test      the whole suite
-# sanitize  compute-sanitizer's memcheck and racecheck over the test programs, whose
+# sanitize  compute-sanitizer's memcheck, racecheck and initcheck over the test programs, whose
 #           bodies run on every device; the runner's tests work on the CPU and are left out
 # train     one training on the CPU and on the GPU: the first 100 losses must agree within 1e-4.
 #           MNIST when TAPER_MNIST names its directory, else the embedded digits
 # bench     seconds of an epoch of an MLP 784-512-512-10 on 60,000 digits, on the CPU and the GPU
+# ops       microseconds and GB/s or GFLOP/s of every operator of the op table
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
 # -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), SANITIZE_FILTER (a GoogleTest
-# filter, *), SANITIZE_TOOLS (memcheck racecheck; initcheck).
+# filter, *), SANITIZE_TOOLS (memcheck racecheck initcheck).
 # A step that fails does not stop the others; the exit code is that of the whole.
 #
 # shellcheck disable=SC2317  # the functions are reached through `step`
@@ -21,13 +22,13 @@ logs=${LOGS:-$BUILD_DIR/logs}
 filter=${SANITIZE_FILTER:-*}
 PATH=$PATH:/usr/local/cuda/bin
 read -ra cmake_args <<<"${CMAKE_ARGS:-}"
-read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck}"
+read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck initcheck}"
 
 wanted=("$@")
 if (($# == 0)); then wanted=(test sanitize); fi
 for name in "${wanted[@]}"; do
-  [[ $name =~ ^(test|sanitize|train|bench)$ ]] && continue
-  echo "unknown step '$name': expected test, sanitize, train or bench" >&2
+  [[ $name =~ ^(test|sanitize|train|bench|ops)$ ]] && continue
+  echo "unknown step '$name': expected test, sanitize, train, bench or ops" >&2
   exit 2
 done
 missing=()
@@ -69,24 +70,40 @@ run_tests() {
   TAPER_INSTALL=0 CTEST_PARALLEL_LEVEL=4 "$root/scripts/test.sh"
 }
 
-# sanitize_with TOOL: over every test program with tests that the filter names.
+# sanitize_shard TOOL PROGRAM FILTER SHARD SHARDS: one part of a program's tests.
+sanitize_shard() {
+  local name log status=ok
+  name=$(basename "$2")
+  log=$logs/$1-$name-$4.log
+  # Tests provoke refusals by the driver on purpose; those are no findings.
+  GTEST_TOTAL_SHARDS=$5 GTEST_SHARD_INDEX=$4 compute-sanitizer --tool "$1" --error-exitcode 1 \
+    --report-api-errors no --print-limit 20 --require-cuda-init no \
+    "$2" --gtest_brief=1 --gtest_filter="$3" >"$log" 2>&1 || status=FAILED
+  echo "$status $name part $4: $(grep -E 'SUMMARY' "$log" | tail -n 1)"
+  if [[ $status == FAILED ]]; then tail -n 30 "$log"; fi
+}
+
+# sanitize_with TOOL: over every test program with tests that the filter names, eight parts at once.
 sanitize_with() {
-  local program status=0 programs=0 bad=0 only=$filter
+  local only=$filter out=$logs/$1-parts.txt program shard
   # racecheck slows each launch a hundredfold; numerical differences launch the kernels of the other
   # tests some hundred thousand times again.
   if [[ $1 == racecheck && $only == '*' ]]; then only='-*Differences*'; fi
-  while IFS= read -r program; do
-    "$program" --gtest_list_tests --gtest_filter="$only" 2>/dev/null | grep -c '^  ' >/dev/null ||
+  export -f sanitize_shard
+  export logs
+  find "$BUILD_DIR/tests" -maxdepth 1 -type f -executable -name 'test_*' \
+    ! -name test_runner ! -name test_layers | sort | while IFS= read -r program; do
+    # No pipe into grep -q: it would close early, which pipefail takes for a failure.
+    if [[ $("$program" --gtest_list_tests --gtest_filter="$only" 2>/dev/null | grep -c '^  ') == 0 ]]; then
       continue
-    programs=$((programs + 1))
-    echo "== $program"
-    # Tests provoke refusals by the driver on purpose; those are no findings.
-    compute-sanitizer --tool "$1" --error-exitcode 1 --report-api-errors no --print-limit 20 \
-      --require-cuda-init no "$program" --gtest_brief=1 --gtest_filter="$only" || { status=1 && bad=$((bad + 1)); }
-  done < <(find "$BUILD_DIR/tests" -maxdepth 1 -type f -executable -name 'test_*' \
-    ! -name test_runner ! -name test_layers | sort)
-  echo "$programs programs, $bad with findings or failures"
-  ((programs > 0)) && return "$status"
+    fi
+    for shard in 0 1 2 3 4 5 6 7; do printf '%s\0' "$1" "$program" "$only" "$shard" 8; done
+  done | xargs -0 -P 8 -n 5 bash -c 'sanitize_shard "$@"' sanitize | tee "$out"
+  local parts bad
+  parts=$(grep -cE '^(ok|FAILED) ' "$out" || :)
+  bad=$(grep -c '^FAILED ' "$out" || :)
+  echo "$parts parts, $bad with findings or failures"
+  ((parts > 0 && bad == 0))
 }
 
 # train_on DEVICE SETTING...: a training into $logs/train-DEVICE.
@@ -148,6 +165,7 @@ if step build build; then
         ;;
       train) train_step ;;
       bench) bench_step ;;
+      ops) step ops "$BUILD_DIR/tests/test_ops" --bench || : ;;
     esac
   done
 fi

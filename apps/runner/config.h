@@ -1,5 +1,5 @@
 // What one YAML file says of a training run, with its defaults. The key names, their ranges and
-// their meaning stand in config.cpp's descriptions.
+// their meaning stand in config.cpp's descriptions, which name an enum's values in their order.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/data/csv.h"
 #include "apps/runner/yaml.h"
 
 namespace taper::runner {
@@ -17,8 +18,7 @@ namespace taper::runner {
 struct Schema;
 
 enum class DataType { kDigits, kMnist, kCsv };
-enum class CsvHeader { kAuto, kPresent, kAbsent };
-enum class Task { kClassification, kRegression };
+using CsvHeader = CsvOptions::Header;
 
 // Images drawn by the program itself.
 struct DigitsConfig {
@@ -31,15 +31,11 @@ struct MnistConfig {
   std::string root;  // relative to the working directory, as all paths
 };
 
-struct CsvConfig {
+struct CsvConfig : CsvOptions {
   std::string path;
   std::optional<std::string> test_path;
   double test_fraction = 0.2;  // means nothing when test_path is given
-  std::string label = "-1";    // a column's name, or its index (negative: from the end)
-  CsvHeader header = CsvHeader::kAuto;
-  std::string delimiter = ",";  // one character
   bool standardize = true;
-  Task task = Task::kClassification;
 };
 
 // Only the member that `type` names has a meaning; so in all structs with a type below.
@@ -50,14 +46,7 @@ struct DataConfig {
   CsvConfig csv;
 };
 
-enum class Activation { kRelu, kGelu, kTanh, kSigmoid, kSilu, kLeakyRelu };
-
-struct MlpConfig {
-  std::vector<int64_t> hidden = {512, 512};
-  Activation activation = Activation::kRelu;
-  double dropout = 0;  // after every activation
-};
-
+// kRelu to kLeakyRelu are activations.
 enum class LayerType {
   kLinear,
   kRelu,
@@ -68,6 +57,12 @@ enum class LayerType {
   kLeakyRelu,
   kDropout,
   kFlatten
+};
+
+struct MlpConfig {
+  std::vector<int64_t> hidden = {512, 512};
+  LayerType activation = LayerType::kRelu;
+  double dropout = 0;  // after every activation
 };
 
 struct LinearConfig {
@@ -83,10 +78,10 @@ struct DropoutConfig {
 
 struct LayerConfig {
   LayerType type = LayerType::kRelu;
-  LinearConfig linear;
-  LeakyReluConfig leaky_relu;
-  DropoutConfig dropout;
-  Place place;  // of its entry, for located(): shapes are known only when the model is built
+  LinearConfig linear{};
+  LeakyReluConfig leaky_relu{};
+  DropoutConfig dropout{};
+  Place place{};  // of its entry, for located(): shapes are known only when the model is built
 };
 
 enum class ModelType { kMlp, kSequential };
@@ -165,9 +160,5 @@ std::string to_yaml(const RunConfig& config);
 
 // The same, each value with a comment where it comes from: "default" or its place.
 std::string to_yaml_with_origins(const RunConfig& config);
-
-// The names used in YAML: "leaky_relu", "linear".
-std::string to_string(Activation activation);
-std::string to_string(LayerType type);
 
 }  // namespace taper::runner

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "apps/runner/data/csv.h"
 #include "apps/runner/data/digits.h"
 #include "apps/runner/data/idx.h"
 #include "apps/runner/errors.h"
+#include "autograd/ops/index.h"
 #include "framework/factories.h"
 
 namespace taper::runner {
@@ -34,75 +36,55 @@ Dataset of_images(const Images& train, const Images& test, Device device) {
   return out;
 }
 
-Split as_split(const CsvTable& table, const CsvConfig& config, Device device) {
-  const Tensor inputs =
-      tensor_of(table.features.data(), {table.rows, table.columns}, {.device = device});
-  if (config.task == Task::kRegression) {
-    return {inputs, tensor_of(table.targets.data(), {table.rows}, {.device = device})};
-  }
-  return {inputs, tensor_of(table.labels.data(), {table.rows}, {.device = device})};
+Split as_split(const CsvTable& table) {
+  const Tensor inputs = tensor_of(table.features.data(), {table.rows, table.columns});
+  if (table.classes.empty()) return {inputs, tensor_of(table.targets.data(), {table.rows})};
+  return {inputs, tensor_of(table.labels.data(), {table.rows})};
 }
 
-// Rows of `table` in the order given.
-CsvTable pick(const CsvTable& table, const std::vector<int64_t>& rows) {
-  CsvTable out = table;
-  out.rows = int64_t(rows.size());
-  out.features.clear();
-  out.labels.clear();
-  out.targets.clear();
-  for (const int64_t row : rows) {
-    const auto first = table.features.begin() + row * table.columns;
-    out.features.insert(out.features.end(), first, first + table.columns);
-    if (!table.labels.empty()) out.labels.push_back(table.labels[size_t(row)]);
-    if (!table.targets.empty()) out.targets.push_back(table.targets[size_t(row)]);
-  }
-  return out;
-}
-
-struct Tables {
-  CsvTable train, test;
-};
-
-Tables split_rows(const CsvTable& table, double test_fraction, uint64_t seed) {
-  const int64_t test_rows = int64_t(std::llround(double(table.rows) * test_fraction));
-  if (test_rows < 1 || test_rows >= table.rows) {
-    throw InputError(cat("data.test_fraction ", test_fraction, " of ", table.rows, " rows leaves ",
-                         table.rows - test_rows, " to train and ", test_rows,
+// A random part of the rows becomes the test set.
+Dataset split_rows(const Split& all, double test_fraction, uint64_t seed) {
+  const int64_t rows = all.size(), test_rows = std::llround(double(rows) * test_fraction);
+  if (test_rows < 1 || test_rows >= rows) {
+    throw InputError(cat("data.test_fraction ", test_fraction, " of ", rows, " rows leaves ",
+                         rows - test_rows, " to train and ", test_rows,
                          " to test; both must be at least 1"));
   }
   Generator generator(seed);
-  const std::vector<int64_t> order = randperm(table.rows, {}, &generator).to_vector<int64_t>();
-  return {pick(table, {order.begin() + test_rows, order.end()}),
-          pick(table, {order.begin(), order.begin() + test_rows})};
+  const Tensor order = randperm(rows, {}, &generator);
+  const auto part = [&](int64_t first, int64_t count) {
+    const Tensor picked = order.narrow(0, first, count);
+    return Split{embedding(all.inputs, picked), embedding(all.targets, picked)};
+  };
+  Dataset out;
+  out.test = part(0, test_rows);
+  out.train = part(test_rows, rows - test_rows);
+  return out;
 }
 
-CsvOptions csv_options(const CsvConfig& config) {
-  CsvOptions options;
-  options.label = config.label;
-  options.delimiter = config.delimiter[0];
-  options.regression = config.task == Task::kRegression;
-  options.header = config.header == CsvHeader::kPresent  ? CsvOptions::Header::kPresent
-                   : config.header == CsvHeader::kAbsent ? CsvOptions::Header::kAbsent
-                                                         : CsvOptions::Header::kAuto;
-  return options;
+std::span<float> values_of(const Split& split) {
+  return {split.inputs.data<float>(), size_t(split.inputs.numel())};
 }
 
 Dataset load_csv(const CsvConfig& config, Device device, uint64_t seed) {
-  const CsvOptions options = csv_options(config);
-  const CsvTable table = read_csv(config.path, options);
-  Tables tables = config.test_path ? Tables{table, read_csv_like(table, *config.test_path, options)}
-                                   : split_rows(table, config.test_fraction, seed);
-  if (config.standardize) {
-    const Standardizer scale = fit_standardizer(tables.train.features, table.columns);
-    standardize(tables.train.features, scale);
-    standardize(tables.test.features, scale);
-  }
+  const CsvTable table = read_csv(config.path, config);
   Dataset out;
-  out.train = as_split(tables.train, config, device);
-  out.test = as_split(tables.test, config, device);
-  out.regression = options.regression;
+  if (config.test_path) {
+    out.train = as_split(table);
+    out.test = as_split(read_csv_like(table, *config.test_path, config));
+  } else {
+    out = split_rows(as_split(table), config.test_fraction, seed);
+  }
+  if (config.standardize) {
+    const Standardizer scale = fit_standardizer(values_of(out.train), table.columns);
+    for (const Split& split : {out.train, out.test}) standardize(values_of(split), scale);
+  }
+  for (Split* split : {&out.train, &out.test}) {
+    *split = {split->inputs.to(device), split->targets.to(device)};
+  }
+  out.regression = config.task == Task::kRegression;
   out.class_names = table.classes;
-  out.outputs = options.regression ? 1 : int64_t(table.classes.size());
+  out.outputs = out.regression ? 1 : std::ssize(table.classes);
   out.input_shape = {table.columns};
   return out;
 }

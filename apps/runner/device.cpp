@@ -30,14 +30,13 @@ Device choose_device(const std::string& name, const std::optional<std::string>& 
   }
   const Device device(name);
   if (device.is_cpu()) return Device();
-  if (!cuda::is_available()) {
-    throw DeviceUnavailable(
-        cat("device '", name, "' cannot be used: ", cuda::unavailable_reason()));
-  }
-  if (device.has_index() && device.index() >= cuda::device_count()) {
-    throw DeviceUnavailable(
-        cat("device '", name, "' cannot be used: ", cuda::device_count(),
-            " GPU(s) are visible, the last is cuda:", cuda::device_count() - 1));
+  const auto refuse = [&](const std::string& why) {
+    throw DeviceUnavailable(cat("device '", name, "' cannot be used: ", why));
+  };
+  if (!cuda::is_available()) refuse(cuda::unavailable_reason());
+  const int count = cuda::device_count();
+  if (device.has_index() && device.index() >= count) {
+    refuse(cat(count, " GPU(s) are visible, the last is cuda:", count - 1));
   }
   return cuda::resolve(device);
 }

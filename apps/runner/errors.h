@@ -5,24 +5,6 @@
 
 namespace taper::runner {
 
-// The command line or the YAML file is wrong.
-struct ConfigError : Error {
-  using Error::Error;
-};
-// An input file is missing, damaged or of another kind.
-struct InputError : Error {
-  using Error::Error;
-};
-// The device that the run names cannot be used.
-struct DeviceUnavailable : Error {
-  using Error::Error;
-};
-
-// The loss is no longer a finite number.
-struct Diverged : Error {
-  using Error::Error;
-};
-
 enum ExitCode : int {
   kExitOk = 0,
   kExitConfig = 2,
@@ -32,5 +14,18 @@ enum ExitCode : int {
   kExitBug = 70,
   kExitMemory = 71,
 };
+
+struct RunError : Error {
+  RunError(ExitCode exit_code, const std::string& what) : Error(what), code(exit_code) {}
+  ExitCode code;
+};
+template <ExitCode kCode> struct RunErrorOf : RunError {
+  explicit RunErrorOf(const std::string& what) : RunError(kCode, what) {}
+};
+
+using ConfigError = RunErrorOf<kExitConfig>;        // the command line or the YAML file is wrong
+using InputError = RunErrorOf<kExitInput>;          // a file is missing, damaged or of another kind
+using DeviceUnavailable = RunErrorOf<kExitDevice>;  // the device that the run names
+using Diverged = RunErrorOf<kExitData>;             // the loss is no longer a finite number
 
 }  // namespace taper::runner

@@ -1,8 +1,8 @@
 #include "apps/runner/info.h"
 
-#include <algorithm>
 #include <fstream>
 
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include "framework/cuda.h"
@@ -12,10 +12,7 @@
 namespace taper::runner {
 namespace {
 
-std::string gib(size_t bytes) {
-  const size_t tenths = (bytes * 10 + (size_t(1) << 29)) >> 30;
-  return cat(tenths / 10, ".", tenths % 10, " GiB");
-}
+std::string gib(size_t bytes) { return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30)); }
 
 std::string cpu_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -27,30 +24,21 @@ std::string cpu_name() {
   return "unknown processor";
 }
 
-std::string mib(size_t bytes) { return cat((bytes + (size_t(1) << 19)) >> 20, " MiB"); }
-
-std::string padded(std::string text, size_t width) {
-  text.resize(std::max(text.size() + 1, width), ' ');
-  return text;
-}
-
-// One line of the table of GPUs, in the manner of nvidia-smi.
-std::string gpu_row(const std::string& gpu, const std::string& name, const std::string& capability,
-                    const std::string& multiprocessors, const std::string& memory,
-                    const std::string& held) {
-  return cat(padded(gpu, 9), padded(name, 32), padded(capability, 6), padded(multiprocessors, 6),
-             padded(memory, 24), held, "\n");
-}
-
+// A table in the manner of nvidia-smi.
 std::string gpu_lines() {
   if (!cuda::is_available()) return cat("cuda     not used: ", cuda::unavailable_reason(), "\n");
-  std::string out = gpu_row("gpu", "name", "cc", "SMs", "memory used / total", "by taper");
+  constexpr const char* kRow = "{:<8} {:<31} {:<5} {:<5} {:<23} {}\n";
+  const auto mib = [](size_t bytes) {
+    return fmt::format("{:.0f} MiB", double(bytes) / (1 << 20));
+  };
+  std::string out =
+      fmt::format(kRow, "gpu", "name", "cc", "SMs", "memory used / total", "by taper");
   for (int i = 0; i < cuda::device_count(); ++i) {
     const cuda::DeviceProperties p = cuda::get_device_properties(i);
-    out +=
-        gpu_row(cat("cuda:", i), p.name, cat(p.major, ".", p.minor), cat(p.multi_processor_count),
-                cat(gib(p.total_memory - p.free_memory), " / ", gib(p.total_memory)),
-                cat(mib(cuda::memory_allocated(i)), " of ", mib(cuda::memory_reserved(i))));
+    out += fmt::format(kRow, cat("cuda:", i), p.name, cat(p.major, ".", p.minor),
+                       p.multi_processor_count,
+                       cat(gib(p.total_memory - p.free_memory), " / ", gib(p.total_memory)),
+                       cat(mib(cuda::memory_allocated(i)), " of ", mib(cuda::memory_reserved(i))));
   }
   return out + "         used: by all programs; by taper: in tensors, of what is reserved here\n";
 }

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include "apps/runner/errors.h"
@@ -10,52 +11,33 @@ namespace taper::runner {
 
 namespace fs = std::filesystem;
 
-fs::path make_run_directory(const fs::path& dir) {
+void make_run_directory(const fs::path& dir) {
   std::error_code error;
-  if (fs::exists(dir, error) && !fs::is_directory(dir, error)) {
-    throw InputError(cat("cannot write the run to '", dir.string(), "': it is a file"));
-  }
-  if (fs::exists(dir, error) && !fs::is_empty(dir, error)) {
-    fs::path name = dir;
-    if (name.filename().empty()) name = name.parent_path();  // "runs/m/"
-    fs::path aside;
-    for (int i = 1; aside.empty() || fs::exists(aside, error); ++i) {
-      aside = name;
-      aside += cat(".", i);
-    }
-    fs::rename(name, aside, error);
-    if (error) {
-      throw InputError(
-          cat("cannot move the earlier run in '", dir.string(), "' aside: ", error.message()));
-    }
+  const auto require = [&](bool is_done, const char* what, const std::string& why) {
+    if (!is_done) throw InputError(cat("cannot ", what, " '", dir.string(), "'", why));
+  };
+  const bool exists = fs::exists(dir, error);
+  require(!exists || fs::is_directory(dir, error), "write the run to", ": it is a file");
+  if (exists && !fs::is_empty(dir, error)) {
+    const fs::path name = dir.filename().empty() ? dir.parent_path() : dir;  // of "runs/m/"
+    int i = 1;
+    while (fs::exists(cat(name.string(), ".", i), error)) ++i;
+    fs::rename(name, cat(name.string(), ".", i), error);
+    require(!error, "move aside the earlier run in", cat(": ", error.message()));
   }
   fs::create_directories(dir, error);
-  if (error) {
-    throw InputError(
-        cat("cannot make the run's directory '", dir.string(), "': ", error.message()));
-  }
-  return dir;
+  require(!error, "make the run's directory", cat(": ", error.message()));
 }
 
-void MetricsLog::open(const fs::path& file) {
+void JsonLines::open(const fs::path& file) {
   path_ = file;
   out_.open(file);
   if (!out_) throw InputError(cat("cannot write '", file.string(), "'"));
 }
 
-void MetricsLog::line(const std::string& text) {
-  out_ << text << '\n' << std::flush;
+void JsonLines::write(const std::string& fields) {
+  out_ << '{' << fields << "}\n" << std::flush;
   if (!out_) throw InputError(cat("cannot write '", path_.string(), "': is the disk full?"));
-}
-
-void MetricsLog::write(const TrainRecord& r) {
-  line(cat(R"({"kind":"train","step":)", r.step, R"(,"epoch":)", r.epoch, R"(,"loss":)", r.loss,
-           R"(,"lr":)", r.lr, "}"));
-}
-
-void MetricsLog::write(const EvalRecord& r) {
-  line(cat(R"({"kind":"eval","step":)", r.step, R"(,"epoch":)", r.epoch, R"(,"split":")", r.split,
-           R"(","loss":)", r.loss, r.accuracy < 0 ? "" : cat(R"(,"accuracy":)", r.accuracy), "}"));
 }
 
 Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0) {}
@@ -66,12 +48,8 @@ void Progress::show(const std::string& label, int64_t done, int64_t total,
   const auto now = std::chrono::steady_clock::now();
   if (done < total && now - last_ < std::chrono::milliseconds(50)) return;
   last_ = now;
-  constexpr int64_t kWidth = 24;
-  const int64_t filled = total > 0 ? done * kWidth / total : 0;
-  std::string bar(size_t(filled), '#');
-  bar.resize(size_t(kWidth), '.');
-  std::fprintf(stderr, "\r\033[K%s [%s] %lld/%lld  %s", label.c_str(), bar.c_str(),
-               static_cast<long long>(done), static_cast<long long>(total), note.c_str());
+  const std::string bar(size_t(total > 0 ? done * 24 / total : 0), '#');
+  fmt::print(stderr, "\r\033[K{} [{:.<24}] {}/{}  {}", label, bar, done, total, note);
   std::fflush(stderr);
   shown_ = true;
 }

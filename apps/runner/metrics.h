@@ -6,39 +6,34 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <type_traits>
+
+#include "framework/error.h"
 
 namespace taper::runner {
 
 // An empty directory for a run. One that holds an earlier run is kept: it is renamed to DIR.1,
-// DIR.2,
-// ... first. Throws InputError when it cannot be made.
-std::filesystem::path make_run_directory(const std::filesystem::path& dir);
+// DIR.2, ... first. Throws InputError when it cannot be made.
+void make_run_directory(const std::filesystem::path& dir);
 
-struct TrainRecord {
-  int64_t step = 0, epoch = 0;  // from 1
-  float loss = 0;
-  double lr = 0;
-};
+// The inside of a JSON object: `"kind":"train","step":3` of ("kind", "train", "step", 3). Values
+// are numbers or plain words.
+template <class Value, class... Rest>
+std::string json_fields(const char* key, const Value& value, const Rest&... rest) {
+  const char* quote = std::is_arithmetic_v<Value> ? "" : "\"";
+  const std::string out = cat('"', key, "\":", quote, value, quote);
+  if constexpr (sizeof...(rest) > 0) return cat(out, ",", json_fields(rest...));
+  return out;
+}
 
-// accuracy is a share in [0, 1]; regression has none.
-struct EvalRecord {
-  int64_t step = 0, epoch = 0;
-  std::string split;
-  double loss = 0;
-  double accuracy = -1;
-};
-
-// metrics.jsonl: one JSON object a line. Nothing in it depends on the clock.
-class MetricsLog {
+// A file of one JSON object a line.
+class JsonLines {
  public:
-  // Throws InputError when the file cannot be made.
+  // Both throw InputError when the file cannot be written.
   void open(const std::filesystem::path& file);
-  void write(const TrainRecord& record);
-  void write(const EvalRecord& record);
+  void write(const std::string& fields);
 
  private:
-  void line(const std::string& text);
-
   std::filesystem::path path_;
   std::ofstream out_;
 };

@@ -9,30 +9,23 @@
 namespace taper::runner {
 namespace {
 
-std::unique_ptr<Module> make_activation(Activation activation) {
-  switch (activation) {
-    case Activation::kGelu: return std::make_unique<GELU>();
-    case Activation::kTanh: return std::make_unique<Tanh>();
-    case Activation::kSigmoid: return std::make_unique<Sigmoid>();
-    case Activation::kSilu: return std::make_unique<SiLU>();
-    case Activation::kLeakyRelu: return std::make_unique<LeakyReLU>();
-    default: return std::make_unique<ReLU>();
-  }
-}
-
-std::unique_ptr<Sequential> build_mlp(const MlpConfig& config, const Shape& input_shape,
-                                      int64_t outputs, Device device) {
-  auto model = std::make_unique<Sequential>();
-  if (input_shape.size() > 1) model->add(std::make_unique<Flatten>());
-  int64_t width = input_shape.numel();
+// The layers that an mlp is short for.
+std::vector<LayerConfig> layers_of(const MlpConfig& config, const Shape& input_shape,
+                                   int64_t outputs) {
+  std::vector<LayerConfig> layers;
+  const auto add_linear = [&](int64_t width) {
+    layers.push_back({.type = LayerType::kLinear, .linear = {.out_features = width}});
+  };
+  if (input_shape.size() > 1) layers.push_back({.type = LayerType::kFlatten});
   for (const int64_t hidden : config.hidden) {
-    model->add(std::make_unique<Linear>(width, hidden, LinearOptions{.device = device}));
-    model->add(make_activation(config.activation));
-    if (config.dropout > 0) model->add(std::make_unique<Dropout>(config.dropout));
-    width = hidden;
+    add_linear(hidden);
+    layers.push_back({.type = config.activation});
+    if (config.dropout > 0) {
+      layers.push_back({.type = LayerType::kDropout, .dropout = {.p = config.dropout}});
+    }
   }
-  model->add(std::make_unique<Linear>(width, outputs, LinearOptions{.device = device}));
-  return model;
+  add_linear(outputs);
+  return layers;
 }
 
 // One layer for inputs of `shape` (without the batch); `shape` becomes that of its outputs.
@@ -53,37 +46,33 @@ std::unique_ptr<Module> make_layer(const LayerConfig& layer, Shape& shape, Devic
     case LayerType::kFlatten: shape = {shape.numel()}; return std::make_unique<Flatten>();
     case LayerType::kDropout: return std::make_unique<Dropout>(layer.dropout.p);
     case LayerType::kLeakyRelu: return std::make_unique<LeakyReLU>(layer.leaky_relu.negative_slope);
-    case LayerType::kGelu: return make_activation(Activation::kGelu);
-    case LayerType::kTanh: return make_activation(Activation::kTanh);
-    case LayerType::kSigmoid: return make_activation(Activation::kSigmoid);
-    case LayerType::kSilu: return make_activation(Activation::kSilu);
-    default: return make_activation(Activation::kRelu);
+    case LayerType::kGelu: return std::make_unique<GELU>();
+    case LayerType::kTanh: return std::make_unique<Tanh>();
+    case LayerType::kSigmoid: return std::make_unique<Sigmoid>();
+    case LayerType::kSilu: return std::make_unique<SiLU>();
+    default: return std::make_unique<ReLU>();
   }
 }
 
-std::unique_ptr<Sequential> build_sequential(const ModelConfig& config, const Shape& input_shape,
-                                             int64_t outputs, Device device) {
-  auto model = std::make_unique<Sequential>();
-  Shape shape = input_shape;
-  for (const LayerConfig& layer : config.sequential.layers) {
-    model->add(make_layer(layer, shape, device));
-  }
-  if (shape != Shape{outputs}) {
-    const std::vector<LayerConfig>& layers = config.sequential.layers;
-    throw ConfigError(
-        located(layers.empty() ? config.place : layers.back().place,
-                cat("the model's last layer gives shape ", shape, ", but the data need [", outputs,
-                    "]: end with `linear: ", outputs, "`")));
-  }
-  return model;
+template <class Options> Options options_of(const AdamConfig& c) {
+  return {c.lr, c.betas[0], c.betas[1], c.eps, c.weight_decay};
 }
 
 }  // namespace
 
 std::unique_ptr<Sequential> build_model(const ModelConfig& config, const Shape& input_shape,
                                         int64_t outputs, Device device) {
-  if (config.type == ModelType::kMlp) return build_mlp(config.mlp, input_shape, outputs, device);
-  return build_sequential(config, input_shape, outputs, device);
+  const std::vector<LayerConfig> layers = config.type == ModelType::kMlp
+                                              ? layers_of(config.mlp, input_shape, outputs)
+                                              : config.sequential.layers;
+  auto model = std::make_unique<Sequential>();
+  Shape shape = input_shape;
+  for (const LayerConfig& layer : layers) model->add(make_layer(layer, shape, device));
+  if (shape == Shape{outputs}) return model;
+  throw ConfigError(
+      located(layers.empty() ? config.place : layers.back().place,
+              cat("the model's last layer gives shape ", shape, ", but the data need [", outputs,
+                  "]: end with `linear: ", outputs, "`")));
 }
 
 std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config,
@@ -96,13 +85,9 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config,
         params, optim::SGDOptions{c.lr, c.momentum, c.weight_decay, c.nesterov});
   }
   if (config.type == OptimizerType::kAdam) {
-    const AdamConfig& c = config.adam;
-    return std::make_unique<optim::Adam>(
-        params, optim::AdamOptions{c.lr, c.betas[0], c.betas[1], c.eps, c.weight_decay});
+    return std::make_unique<optim::Adam>(params, options_of<optim::AdamOptions>(config.adam));
   }
-  const AdamConfig& c = config.adamw;
-  return std::make_unique<optim::AdamW>(
-      params, optim::AdamWOptions{c.lr, c.betas[0], c.betas[1], c.eps, c.weight_decay});
+  return std::make_unique<optim::AdamW>(params, options_of<optim::AdamWOptions>(config.adamw));
 }
 
 }  // namespace taper::runner

@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
@@ -25,14 +24,15 @@
 
 namespace taper::runner {
 
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // What a number, or each number of a list, must lie in.
 struct Range {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
+  double low = -kInfinity;
+  double high = kInfinity;
   bool low_open = false;
   bool high_open = false;
 };
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr Range kPositive{0, kInfinity, true, false};
 inline constexpr Range kNonNegative{0, kInfinity, false, false};
 inline constexpr Range kBelowOne{0, 1, false, true};
@@ -43,43 +43,34 @@ struct Choice {
   std::vector<std::string> names;
   std::function<std::size_t()> get;
   std::function<void(std::size_t)> set;
+
+  const std::string& name() const { return names[get()]; }
 };
 
-template <class E> struct Named {
-  const char* name;
-  E value;
-};
-
-template <class E> Choice choice(E& target, std::initializer_list<Named<E>> values) {
-  const std::vector<Named<E>> all = values;
-  Choice out;
-  for (const Named<E>& v : all) out.names.emplace_back(v.name);
-  out.get = [&target, all] {
-    std::size_t i = 0;
-    while (i + 1 < all.size() && all[i].value != target) ++i;
-    return i;
-  };
-  out.set = [&target, all](std::size_t i) { target = all[i].value; };
-  return out;
+// The names are those of E's values in turn, beginning with `first`.
+template <class E> Choice choice(E& target, std::vector<std::string> names, E first = E{}) {
+  return {.names = std::move(names),
+          .get = [&target, first] { return std::size_t(target) - std::size_t(first); },
+          .set = [&target, first](std::size_t i) { target = E(std::size_t(first) + i); }};
 }
 
 struct Field;
 
-// A cross-field rule: an empty text, or what is wrong. Asked once all fields are read; the
-// message is placed at the key named, or at the section when that key was not written.
+// A cross-field rule, asked once all fields are read. The message is placed at the key named, or at
+// the section when that key was not written.
 struct Rule {
   std::string key;
-  std::function<std::string()> broken;
+  std::string requirement;  // "needs a momentum above 0"
+  std::function<bool()> holds;
 };
 
 // The keys of one map.
 struct Schema {
-  std::vector<Field> fields;
-  std::vector<Rule> rules;
+  std::vector<Field> fields{};
+  std::vector<Rule> rules{};
 
   // The reference holds until the next call. `target` is one of Target's alternatives.
   template <class T> Field& field(std::string name, T target, std::string doc);
-  void rule(std::string key, std::function<std::string()> broken);
 };
 
 // A map with a tag that decides which other keys it may have: `{type: sgd, lr: 0.1}`. In a list
@@ -89,13 +80,14 @@ struct Union {
   Choice tag;
   std::vector<Schema> alternatives;  // one for each of tag's names, in that order
   Place* place = nullptr;            // where set: receives the place of the text read
+
+  const Schema& chosen() const { return alternatives[tag.get()]; }
 };
 
-// A list of unions; its texts are read into the items after `resize`.
+// A list of unions, whose texts are read into the items after `resize`.
 struct UnionList {
-  std::function<std::size_t()> size;
   std::function<void(std::size_t)> resize;
-  std::function<Union(std::size_t)> item;
+  std::function<std::vector<Union>()> items;
 };
 
 // The members that a field can be bound to. A span is a list of exactly that many numbers; an
@@ -111,16 +103,22 @@ struct Field {
   Range range{};
   bool is_required = false;
   std::string other_name{};  // what people write by mistake; for the hint only
-  // For texts: what was expected when the text is wrong, else empty.
-  std::function<std::string(const std::string&)> wrong{};
-  // When not empty, the field means nothing ("test_path is given"): refused and not written.
-  std::function<std::string()> idle_because{};
+  // Of texts: "a path that is not empty", and whether a text is that.
+  std::string form{};
+  std::function<bool(const std::string&)> has_form{};
+  // When the field means nothing, it is refused and not written: "test_path is given".
+  std::string idle_reason{};
+  std::function<bool()> is_idle{};
 
-  Field& within(Range allowed);
-  Field& required();
-  Field& verify(std::function<std::string(const std::string&)> check);
-  Field& idle_when(std::function<std::string()> because);
-  Field& often_called(std::string name_by_mistake);
+  Field& within(Range allowed) { return range = allowed, *this; }
+  Field& required() { return is_required = true, *this; }
+  Field& often_called(std::string mistake) { return other_name = std::move(mistake), *this; }
+  Field& of_form(std::string words, std::function<bool(const std::string&)> check) {
+    return form = std::move(words), has_form = std::move(check), *this;
+  }
+  Field& idle_when(std::string reason, std::function<bool()> check) {
+    return idle_reason = std::move(reason), is_idle = std::move(check), *this;
+  }
 };
 
 template <class T> Field& Schema::field(std::string name, T target, std::string doc) {
@@ -128,16 +126,15 @@ template <class T> Field& Schema::field(std::string name, T target, std::string 
   return fields.back();
 }
 
-// What came of reading: values stand in the struct, problems are to be reported, and every value
-// that was written somewhere (path "train.epochs", "model.layers.0") has its place.
+// What came of reading: every value that was written somewhere (path "train.epochs",
+// "model.layers.0") has its place; with problems the struct is not to be used.
 struct ReadResult {
   std::vector<Problem> problems;
   std::map<std::string, Place> places;
 };
 
-// Reads the tree into the struct that the schema is bound to. A value with a problem keeps its
-// default. Never throws for what the tree holds.
-ReadResult read(const Schema& schema, const Node& root, const std::vector<Source>& sources);
+// Reads the tree into the struct that the schema is bound to. Never throws for what the tree holds.
+ReadResult read(const Schema& schema, const Node& root);
 
 // All fields in the order of the description; read() of it gives the same values and the same
 // bytes when written again. With `comment_of`, a line ends in "  # " + comment_of(path).

@@ -33,10 +33,6 @@ constexpr uint64_t kShuffleStreams = uint64_t(1) << 62;
 // Losses stay on the device; so many at a time are read together.
 constexpr int64_t kLossWindow = 64;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 class Trainer {
  public:
   Trainer(const RunConfig& config, Device device)
@@ -53,19 +49,17 @@ class Trainer {
     timing_.open(dir / "timing.jsonl");
     spdlog::info("model: {} parameters", model_->num_parameters());
     spdlog::info("data: {} training and {} test samples", data_.train.size(), data_.test.size());
-    EvalRecord last;
+    TrainResult result;
     for (int64_t epoch = 1; epoch <= config_.train.epochs; ++epoch) {
-      const Clock::time_point start = Clock::now();
+      const auto start = Clock::now();
       train_epoch(epoch);
-      const double seconds = seconds_since(start);
-      timing_ << cat(R"({"kind":"epoch","epoch":)", epoch, R"(,"seconds":)", seconds,
-                     R"(,"samples_per_second":)", double(data_.train.size()) / seconds, "}\n")
-              << std::flush;
-      last = evaluate(epoch);
-      metrics_.write(last);
-      log_epoch(last, seconds);
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      timing_.write(json_fields("kind", "epoch", "epoch", epoch, "seconds", seconds,
+                                "samples_per_second", double(data_.train.size()) / seconds));
+      result = evaluate();
+      record_epoch(epoch, result, seconds);
     }
-    return {step_, last.loss, last.accuracy};
+    return result;
   }
 
   const Module& model() const { return *model_; }
@@ -133,15 +127,17 @@ class Trainer {
         throw Diverged(cat("the loss became ", loss, " at step ", step, " of epoch ", epoch,
                            ": lower optimizer.lr, or check the data for extreme values"));
       }
-      if (step % config_.train.log_every == 0)
-        metrics_.write({step, epoch, loss, rates_[size_t(i)]});
+      if (step % config_.train.log_every == 0) {
+        metrics_.write(json_fields("kind", "train", "step", step, "epoch", epoch, "loss", loss,
+                                   "lr", rates_[size_t(i)]));
+      }
       last_loss_ = loss;
     }
     pending_ = 0;
     rates_.clear();
   }
 
-  EvalRecord evaluate(int64_t epoch) {
+  TrainResult evaluate() {
     const NoGradGuard no_grad;
     model_->eval();
     const int64_t n = data_.test.size(), batch = config_.train.eval_batch_size;
@@ -154,24 +150,29 @@ class Trainer {
       loss_sum.add_(loss_of(outputs, targets, Reduction::sum));
       if (!data_.regression) correct.add_(sum(eq(argmax(outputs, 1), targets)));
     }
-    EvalRecord record{step_, epoch, "test", loss_sum.item<double>() / double(n)};
-    if (!data_.regression) record.accuracy = double(correct.item<int64_t>()) / double(n);
-    return record;
+    TrainResult result{.steps = step_, .test_loss = loss_sum.item<double>() / double(n)};
+    if (!data_.regression) result.test_accuracy = double(correct.item<int64_t>()) / double(n);
+    return result;
   }
 
-  void log_epoch(const EvalRecord& r, double seconds) {
+  void record_epoch(int64_t epoch, const TrainResult& r, double seconds) {
     progress_.clear();
-    std::string line = cat("epoch=", r.epoch, " step=", r.step, " train_loss=", last_loss_,
-                           " test_loss=", float(r.loss));
-    if (r.accuracy >= 0) line += cat(" test_accuracy=", float(r.accuracy));
+    std::string fields = json_fields("kind", "eval", "step", r.steps, "epoch", epoch, "split",
+                                     "test", "loss", r.test_loss);
+    std::string line = cat("epoch=", epoch, " step=", r.steps, " train_loss=", last_loss_,
+                           " test_loss=", float(r.test_loss));
+    if (!data_.regression) {
+      fields += cat(",", json_fields("accuracy", r.test_accuracy));
+      line += cat(" test_accuracy=", float(r.test_accuracy));
+    }
+    metrics_.write(fields);
     spdlog::info("{} lr={} seconds={:.2f}", line, optimizer_->lr(), seconds);
   }
 
   const RunConfig& config_;
   Device device_;
   Dataset data_;
-  MetricsLog metrics_;
-  std::ofstream timing_;
+  JsonLines metrics_, timing_;
   Progress progress_;
   std::unique_ptr<Sequential> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,54 +16,42 @@ inline constexpr std::size_t kMaxYamlBytes = 1 << 20;
 inline constexpr std::size_t kMaxYamlNodes = 100'000;  // after aliases are expanded
 inline constexpr int kMaxYamlDepth = 64;
 
-// A text that is read: a file, or one "a.b=v" of the command line (which has no line numbers).
+// A text that is read: the file (number 0), or one "a.b=v" of the command line (from 1 on).
 struct Source {
   std::string name;
-  bool is_command_line = false;
+  int number = 0;
   std::vector<std::string> lines{};
 };
 
-// A position in one of several sources; line and column (in bytes) count from 0.
-struct Mark {
-  int source = 0;
-  int line = 0;
-  int column = 0;
-  auto operator<=>(const Mark&) const = default;
-};
-
-// A position that can be shown when the sources are gone.
+// A position in a source, which it keeps alive for messages.
 struct Place {
-  std::string source;
-  int line = 0;           // from 1; 0: the source as a whole
-  int column = 0;         // from 1, in characters
-  std::string excerpt{};  // the line, or the part of a long line around the place
-  int caret = 0;          // index of the place in the excerpt, in characters
+  std::shared_ptr<const Source> source{};
+  int line = 0;    // from 1; 0: the source as a whole
+  int column = 0;  // from 1, in bytes
 };
 
-// "configs/digits.yaml:3:5" or "command line: train.epochs=0".
+// "configs/digits.yaml:3:5" with the column in characters, or "command line: train.epochs=0".
 std::string to_string(const Place& place);
 
 // "place: message", the source line below it, a caret under the place.
 std::string located(const Place& place, const std::string& message);
 
-Place place_of(const std::vector<Source>& sources, Mark mark);
-
 struct Problem {
-  Mark mark;
+  Place place;
   std::string message;
 };
 
 // All problems as one text in the order of the sources; the first 20 in full.
-std::string report(const std::vector<Source>& sources, std::vector<Problem> problems);
+std::string report(std::vector<Problem> problems);
 
 struct Node {
   enum class Kind : uint8_t { kNull, kScalar, kSequence, kMap };
   Kind kind = Kind::kNull;
-  bool quoted = false;  // a quoted or block scalar: always text, never a number
-  Mark mark;
+  bool is_quoted = false;        // a quoted or block scalar: always text, never a number
+  Place place{};                 // of a map's child without a value: that of its key
   std::string text{};            // of a scalar
   std::string key{};             // of a map's child
-  Mark key_mark{};               // of a map's child
+  Place key_place{};             // the same as `place` where there is no key
   std::vector<Node> children{};  // in the order of the text
 
   // The child of that key, or null.
@@ -71,28 +59,18 @@ struct Node {
 };
 
 struct Document {
-  Source source;
-  Node root{};
+  std::optional<Node> root{};  // nothing where the text is broken; the problems say why
   std::vector<Problem> problems{};
-  bool broken = false;  // the tree is not to be used; the problems say why
 };
+Document parse_yaml(std::string_view text, Source source);
 
-// One document of YAML; `index` is the source's number in the marks. Never throws.
-Document parse_yaml(std::string_view text, Source source, int index);
-
-// Throws ConfigError when the file is missing, not a file, unreadable or over kMaxYamlBytes.
-std::string read_config_text(const std::filesystem::path& path);
-
-// A scalar's value, or advice (may be empty) for whoever wrote something else.
+// A scalar's value, or advice (may be empty) for whoever wrote something else. T is bool, int64_t,
+// uint64_t, double or std::string (any scalar but null).
 template <class T> struct Reading {
-  std::optional<T> value;
-  std::string advice;
+  std::optional<T> value{};
+  std::string advice{};
 };
-Reading<bool> to_bool(const Node& node);
-Reading<int64_t> to_int64(const Node& node);
-Reading<uint64_t> to_uint64(const Node& node);
-Reading<double> to_double(const Node& node);
-Reading<std::string> to_text(const Node& node);  // any scalar but null
+template <class T> Reading<T> read_scalar(const Node& node);
 
 // What stands there, for messages: "'abc'", "nothing", "a list", "a map".
 std::string seen(const Node& node);

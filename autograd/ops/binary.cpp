@@ -26,6 +26,9 @@ Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx);
 
 Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
   Tensor y = kernels::binary(op, a, b, {.a = alpha.to_double()});
+  if (alpha.dtype() == kFloat64 && !y.is_floating_point()) {
+    throw Error("For integral input tensors, argument alpha must not be a floating point number.");
+  }
   if (!needs_grad({a, b})) return y;
   const double factor = op == BinaryOp::sub ? -alpha.to_double() : alpha.to_double();
   return record(name, y, {a, b}, [a = Meta(a), b = Meta(b), factor](Gradients& g) {
@@ -34,16 +37,16 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
   });
 }
 
-// maximum and minimum: the winner takes the gradient, equals share it.
+// maximum and minimum: the loser gets no gradient, equals share it.
 Tensor extremum(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
   Tensor y = kernels::binary(op, a, b);
   if (!needs_grad({a, b})) return y;
   const bool largest = op == BinaryOp::maximum;
   return record(name, y, {a, b}, [a = Saved(a), b = Saved(b), largest](Gradients& g) {
     const Tensor x = a.get(g), z = b.get(g);
-    const Tensor half = eq(x, z).to(g.dy().dtype()) * 0.5;
-    if (g.needs(0)) g.dx(0) = reduce_to(g.dy() * (half + (largest ? gt(x, z) : lt(x, z))), x);
-    if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * (half + (largest ? gt(z, x) : lt(z, x))), z);
+    const Tensor dy = where(eq(x, z), g.dy() * 0.5, g.dy());
+    if (g.needs(0)) g.dx(0) = reduce_to(where(largest ? x < z : x > z, 0, dy), x);
+    if (g.needs(1)) g.dx(1) = reduce_to(where(largest ? x > z : x < z, 0, dy), z);
   });
 }
 
@@ -94,6 +97,29 @@ Tensor div(const Tensor& a, const Tensor& b) {
                 });
 }
 
+Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
+  const bool down = rounding_mode == "floor";
+  if (!down && rounding_mode != "trunc") {
+    throw Error(cat("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
+                    rounding_mode, "'"));
+  }
+  const Tensor x = a.detach(), z = b.detach();
+  Tensor y = floor_divide(x, z);
+  if (!down && y.is_floating_point()) {
+    // Half types round once only.
+    const Tensor q = x.to(y.element_size() == 2 ? kFloat32 : y.dtype()) / z;
+    y = where(q < 0, ceil(q), floor(q)).to(y.dtype());
+  } else if (!down) {
+    y = y + logical_and(y < 0, ne(y * z, x));
+  }
+  if (!needs_grad({a, b})) return y;
+  return record("DivBackward0", y, {a, b}, [a = Meta(a), b = Meta(b)](Gradients& g) {
+    const Tensor none = zeros_like(g.dy());
+    if (g.needs(0)) g.dx(0) = a.reduce(none);
+    if (g.needs(1)) g.dx(1) = b.reduce(none);
+  });
+}
+
 Tensor floor_divide(const Tensor& a, const Tensor& b) {
   return kernels::binary(BinaryOp::floor_divide, a, b);
 }
@@ -117,20 +143,40 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
                   const Tensor x = a.get(g), e = b.get(g);
                   // Where the exponent is 0 the slope is 0, also at x = 0.
                   if (g.needs(0)) {
-                    const Tensor slope = e * pow(x, e - 1);
-                    g.dx(0) = reduce_to(g.dy() * masked(slope, e), x);
+                    g.dx(0) = reduce_to(g.dy() * masked(e * pow(x, e - 1), e), x);
                   }
+                  // x^e log x, and 0 where x = 0 and e >= 0.
                   if (g.needs(1)) {
-                    // x^e log x, and 0 where x = 0 and e >= 0.
-                    const Tensor slope = y.get(g) * log(x);
-                    const Tensor steep = logical_or(x, lt(e, wrap_scalar(0)));
-                    g.dx(1) = reduce_to(g.dy() * masked(slope, steep), e);
+                    const Tensor flat = logical_and(eq(x, 0), e >= 0);
+                    g.dx(1) = reduce_to(g.dy() * where(flat, 0, y.get(g) * log(x)), e);
                   }
                 });
 }
 
+Tensor pow(const Tensor& base, Scalar exponent) {
+  if (!base.is_floating_point() && exponent.dtype() == kInt64 && exponent.to_int() < 0) {
+    throw Error("Integers to negative integer powers are not allowed.");
+  }
+  return pow(base, wrap_scalar(exponent));
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  if (condition.dtype() != kBool && condition.dtype() != kUInt8) {
+    throw Error(cat("where expected condition to be a boolean tensor, but got a tensor with dtype ",
+                    scalar_type_name(condition.dtype())));
+  }
+  Tensor y = kernels::where(condition, a, b);
+  if (!needs_grad({a, b})) return y;
+  return record("WhereBackward0", y, {a, b},
+                [c = Saved(condition), a = Meta(a), b = Meta(b)](Gradients& g) {
+                  if (g.needs(0)) g.dx(0) = a.reduce(where(c.get(g), g.dy(), 0));
+                  if (g.needs(1)) g.dx(1) = b.reduce(where(c.get(g), 0, g.dy()));
+                });
+}
+
 Tensor masked(const Tensor& x, const Tensor& mask) {
-  Tensor y = kernels::binary(BinaryOp::masked, x, mask);
+  // false keeps x's dtype.
+  Tensor y = kernels::where(mask, x, wrap_scalar(false));
   if (!needs_grad({x})) return y;
   return record("MaskedBackward0", y, {x}, [x = Meta(x), mask = Saved(mask)](Gradients& g) {
     g.dx(0) = x.reduce(masked(g.dy(), mask.get(g)));

@@ -3,6 +3,8 @@
 // that promote by their kind.
 #pragma once
 
+#include <string>
+
 #include "framework/factories.h"
 #include "framework/tensor.h"
 
@@ -14,11 +16,15 @@ Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha = 1);
 Tensor mul(const Tensor& a, const Tensor& b);
 // True division: integers give float32.
 Tensor div(const Tensor& a, const Tensor& b);
+// "floor": floor_divide; "trunc": rounded towards zero. Integers stay integers; the gradient is 0.
+Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode);
 // Python's // and %; no gradient for the first.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& base, const Tensor& exponent);
-// nan wins. Where both are equal each gets half the gradient.
+// Refuses a negative integer exponent of integers.
+Tensor pow(const Tensor& base, Scalar exponent);
+// nan wins. Where both are equal each gets half the gradient; with nan both get all of it.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 // Comparisons give bool tensors.
@@ -32,7 +38,10 @@ Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
 
-// x where mask is not zero, else 0: never 0 * inf.
+// a where condition (bool, or uint8) holds, else b: all three broadcast, a and b promote. The
+// gradient goes to the chosen side alone: never 0 * inf.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+// x where mask (of any dtype) is not zero, else 0.
 Tensor masked(const Tensor& x, const Tensor& mask);
 
 // The gradient of a broadcast operand: dy summed down to `shape`.
@@ -42,7 +51,26 @@ inline Tensor add(const Tensor& a, Scalar b) { return add(a, wrap_scalar(b)); }
 inline Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrap_scalar(b)); }
 inline Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrap_scalar(b)); }
 inline Tensor div(const Tensor& a, Scalar b) { return div(a, wrap_scalar(b)); }
-inline Tensor pow(const Tensor& a, Scalar b) { return pow(a, wrap_scalar(b)); }
+inline Tensor div(const Tensor& a, Scalar b, const std::string& rounding_mode) {
+  return div(a, wrap_scalar(b), rounding_mode);
+}
+inline Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, wrap_scalar(b)); }
+inline Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, wrap_scalar(b)); }
+inline Tensor pow(Scalar a, const Tensor& b) { return pow(wrap_scalar(a), b); }
+inline Tensor maximum(const Tensor& a, Scalar b) { return maximum(a, wrap_scalar(b)); }
+inline Tensor minimum(const Tensor& a, Scalar b) { return minimum(a, wrap_scalar(b)); }
+inline Tensor eq(const Tensor& a, Scalar b) { return eq(a, wrap_scalar(b)); }
+inline Tensor ne(const Tensor& a, Scalar b) { return ne(a, wrap_scalar(b)); }
+inline Tensor lt(const Tensor& a, Scalar b) { return lt(a, wrap_scalar(b)); }
+inline Tensor le(const Tensor& a, Scalar b) { return le(a, wrap_scalar(b)); }
+inline Tensor gt(const Tensor& a, Scalar b) { return gt(a, wrap_scalar(b)); }
+inline Tensor ge(const Tensor& a, Scalar b) { return ge(a, wrap_scalar(b)); }
+inline Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
+  return where(condition, a, wrap_scalar(b));
+}
+inline Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
+  return where(condition, wrap_scalar(a), b);
+}
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
@@ -56,5 +84,13 @@ inline Tensor operator+(Scalar a, const Tensor& b) { return add(wrap_scalar(a), 
 inline Tensor operator-(Scalar a, const Tensor& b) { return sub(wrap_scalar(a), b); }
 inline Tensor operator*(Scalar a, const Tensor& b) { return mul(wrap_scalar(a), b); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(wrap_scalar(a), b); }
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+inline Tensor operator<(const Tensor& a, Scalar b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, Scalar b) { return le(a, b); }
+inline Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
 
 }  // namespace taper

@@ -1,18 +1,306 @@
 #include "autograd/ops/index.h"
 
+#include <algorithm>
+
 #include "autograd/node.h"
-#include "framework/kernels/embedding.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "framework/kernels/copy.h"
+#include "framework/kernels/index.h"
+#include "framework/kernels/sort.h"
 
 namespace taper {
+namespace {
+
+using kernels::IndexRules;
+
+// --- rows of a table (framework/kernels/index.h): taking and adding are each other's gradient ---
+
+Tensor take(const char* name, const Tensor& x, const Tensor& key, int64_t width,
+            const Shape& shape);
+
+// base may be undefined: zeros.
+Tensor add(const Tensor& base, const Shape& shape, const Tensor& key, int64_t width,
+           const Tensor& src) {
+  Tensor y = kernels::add_rows(base, shape, key, width, src);
+  if (!needs_grad({base, src})) return y;
+  return record("ScatterAddBackward0", y, {base, src},
+                [key, width, shape = src.shape()](Gradients& g) {
+                  if (g.needs(0)) g.dx(0) = g.dy();
+                  if (g.needs(1)) g.dx(1) = take("GatherBackward0", g.dy(), key, width, shape);
+                });
+}
+
+Tensor take(const char* name, const Tensor& x, const Tensor& key, int64_t width,
+            const Shape& shape) {
+  Tensor y = kernels::take_rows(x, key, width, shape);
+  if (!needs_grad({x})) return y;
+  return record(name, y, {x}, [key, width, shape = x.shape()](Gradients& g) {
+    g.dx(0) = add({}, shape, key, width, g.dy());
+  });
+}
+
+bool is_index(const Tensor& index) { return index.dtype() == kInt64 || index.dtype() == kInt32; }
+
+// Whole rows along dimension 0: index's shape, then x's sizes after the first.
+Tensor rows_of(const char* name, const IndexRules& rules, const Tensor& x, const Tensor& index) {
+  Shape shape = index.shape();
+  int64_t width = 1;
+  for (int i = 1; i < x.dim(); ++i) {
+    shape.push_back(x.shape()[i]);
+    width *= x.shape()[i];
+  }
+  const Tensor key = kernels::row_keys(rules, reshape(index, {index.numel()}), {x.size(0)}, 0);
+  return take(name, x, key, width, shape);
+}
+
+// A tensor without dimensions counts as one with a single element.
+Shape at_least_1d(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
+
+// Keys of the single elements of a tensor of x's shape that an index of its own shape names.
+Tensor element_keys(const char* op, const Tensor& x, int dim, const Tensor& index) {
+  const Shape sizes = at_least_1d(index.shape());
+  return kernels::row_keys({op}, reshape(index, sizes), at_least_1d(x.shape()), dim);
+}
+
+// The elements of x that a sorted order of it names.
+Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim, Tensor order) {
+  const Tensor key = element_keys(op, x, wrap_dim(dim, x.dim()), order);
+  return {take(name, x, key, 1, order.shape()), order};
+}
+
+void check_elements(const char* op, const char* self, const Tensor& x, const Tensor& index) {
+  if (!is_index(index)) {
+    throw Error(cat(op, "(): Expected dtype int32/int64 for index, got ", index.dtype()));
+  }
+  if (std::max(1, index.dim()) != std::max(1, x.dim())) {
+    throw Error(cat("Index tensor must have the same number of dimensions as ", self,
+                    " tensor, got shapes ", index.shape(), " and ", x.shape()));
+  }
+}
+
+// The first dimension, apart from one, in which x is larger than limit; -1 for none.
+int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from) {
+  const Shape sizes = at_least_1d(x.shape()), largest = at_least_1d(limit.shape());
+  for (int d = 0; d < sizes.size(); ++d) {
+    if (d != apart_from && sizes[d] > largest[d]) return d;
+  }
+  return -1;
+}
+
+// Zeros of x's shape but for one side of a diagonal.
+Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
+  if (x.dim() < 2) {
+    throw Error(cat(op, ": input tensor must have at least 2 dimensions, got shape ", x.shape()));
+  }
+  const Tensor row = arange(x.size(-2), {.device = x.device()});
+  const Tensor column = arange(x.size(-1), {.device = x.device()});
+  const Tensor edge = unsqueeze(row, 1) + diagonal;
+  return masked(x, lower ? le(column, edge) : ge(column, edge));
+}
+
+}  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& index) {
-  Tensor y = kernels::take_rows("embedding", weight, index);
-  if (!needs_grad({weight})) return y;
-  return record("EmbeddingBackward0", y, {weight},
-                [index = Saved(index), rows = weight.size(0)](Gradients& g) {
-                  refuse_second_derivative("embedding", g.dy());
-                  g.dx(0) = kernels::take_rows_backward(g.dy(), index.get(g), rows);
-                });
+  kernels::same_device("embedding", {&weight, &index}, {"self", "index"});
+  if (!is_index(index)) {
+    throw Error(
+        cat("Expected tensor for argument #1 'indices' to have one of the following scalar "
+            "types: Long, Int; but got ",
+            scalar_type_name(index.dtype()), " instead (while checking arguments for embedding)"));
+  }
+  if (weight.dim() == 0) throw Error("embedding needs a weight with at least one dimension");
+  return rows_of("EmbeddingBackward0", {"embedding", "index out of range in self"}, weight, index);
+}
+
+Tensor index(const Tensor& x, const Tensor& index) {
+  if (index.dtype() == kBool || index.dtype() == kUInt8) {
+    throw NotImplementedError(
+        "index with a mask is not supported: the size of its result would have to be read from "
+        "the device. Use masked_fill(x, mask, value) or where(mask, a, b), which keep the shape");
+  }
+  if (!is_index(index)) {
+    throw IndexError(cat("tensors used as indices must be long, int, byte or bool tensors, got ",
+                         index.dtype()));
+  }
+  if (x.dim() == 0) throw IndexError("too many indices for tensor of dimension 0");
+  if (!index.is_cpu() && index.device() != x.device()) {
+    throw Error(cat("indices should be either on cpu or on the same device as the indexed tensor (",
+                    x.device(), ")"));
+  }
+  return rows_of("IndexBackward0", {.op = "index", .wrap = true}, x, index.to(x.device()));
+}
+
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  kernels::same_device("index_select", {&x, &index}, {"self", "index"});
+  const int d = wrap_dim(dim, x.dim());
+  if (!is_index(index)) {
+    throw Error(
+        cat("index_select(): Expected dtype int32 or int64 for index, got ", index.dtype()));
+  }
+  if (index.dim() > 1) {
+    throw IndexError(cat("index_select(): Index is supposed to be a vector, got ", index.shape()));
+  }
+  const int64_t count = index.numel();
+  if (x.dim() == 0 && count != 1) {
+    throw Error(
+        cat("index_select(): Index to scalar can have only 1 value, got ", count, " value(s)"));
+  }
+  const Shape from = at_least_1d(x.shape());
+  Shape shape = x.shape();
+  if (x.dim() > 0) shape[d] = count;
+  int64_t outer = 1, width = 1;
+  for (int i = 0; i < d; ++i) outer *= from[i];
+  for (int i = d + 1; i < from.size(); ++i) width *= from[i];
+  const Tensor key =
+      kernels::row_keys({"index_select", "index out of range in self"},
+                        expand(reshape(index, {1, count}), {outer, count}), {outer, from[d]}, 1);
+  return take("IndexSelectBackward0", x, key, width, shape);
+}
+
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
+  kernels::same_device("gather", {&x, &index}, {"self", "index"});
+  const int d = wrap_dim(dim, x.dim());
+  check_elements("gather", "input", x, index);
+  const int beyond = dim_beyond(index, x, d);
+  if (beyond >= 0) {
+    throw Error(cat("Size does not match at dimension ", beyond, " expected index ", index.shape(),
+                    " to be no larger than self ", x.shape(), " apart from dimension ", d));
+  }
+  return take("GatherBackward0", x, element_keys("gather", x, d, index), 1, index.shape());
+}
+
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  kernels::same_device("scatter_add", {&x, &index, &src}, {"self", "index", "src"});
+  const int d = wrap_dim(dim, x.dim());
+  check_elements("scatter", "self", x, index);
+  check_elements("scatter", "src", src, index);
+  if (x.dtype() != src.dtype()) {
+    throw Error(cat("scatter(): Expected self.dtype to be equal to src.dtype, got ", x.dtype(),
+                    " and ", src.dtype()));
+  }
+  if (dim_beyond(index, x, d) >= 0 || dim_beyond(index, src, -1) >= 0) {
+    throw Error(cat("Expected index ", index.shape(), " to be no larger than self ", x.shape(),
+                    " apart from dimension ", d, " and to be no larger size than src ",
+                    src.shape()));
+  }
+  const Shape sizes = at_least_1d(index.shape());
+  Tensor added = reshape(src, at_least_1d(src.shape()));
+  std::vector<int64_t> crop;
+  for (int i = sizes.size() - 1; i >= 0; --i) {
+    crop.insert(crop.end(), {0, sizes[i] - added.shape()[i]});
+  }
+  if (sizes != added.shape()) added = pad(added, crop);
+  return add(x, x.shape(), element_keys("scatter_add", x, d, index), 1, added);
+}
+
+Tensor one_hot(const Tensor& index, int64_t num_classes) {
+  if (index.dtype() != kInt64) {
+    throw Error(
+        cat("one_hot is only applicable to index tensor of type LongTensor, got ", index.dtype()));
+  }
+  if (num_classes < 1) {
+    throw Error(cat("one_hot needs num_classes, got ", num_classes,
+                    ": finding the largest index would wait for the device"));
+  }
+  const Tensor flat = reshape(index, {index.numel()});
+  const IndexRules rules{"one_hot",
+                         "Class values must be non-negative and smaller than num_classes"};
+  const Tensor key = kernels::row_keys(rules, flat, {num_classes}, 0);
+  Shape shape = index.shape();
+  shape.push_back(num_classes);
+  const Tensor classes = arange(num_classes, {.device = index.device()});
+  return reshape(eq(unsqueeze(key, 1), classes).to(kInt64), shape);
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  if (mask.dtype() != kBool) {
+    throw Error(
+        cat("masked_fill_ only supports boolean masks, but got mask with dtype ", mask.dtype()));
+  }
+  return where(mask, full({}, value, {.dtype = x.dtype()}), x);
+}
+
+Tensor tril(const Tensor& x, int64_t diagonal) { return band("tril", x, diagonal, true); }
+Tensor triu(const Tensor& x, int64_t diagonal) { return band("triu", x, diagonal, false); }
+
+Tensor flip(const Tensor& x, const Shape& dims) {
+  bool flipped[kMaxDims] = {};
+  for (const int64_t dim : dims) {
+    const int d = wrap_dim(dim, x.dim());
+    if (flipped[d]) throw Error(cat("dim ", d, " appears multiple times in the list of dims"));
+    flipped[d] = true;
+  }
+  Tensor y = clone(x.detach());
+  for (int d = 0; d < x.dim(); ++d) {
+    if (!flipped[d] || x.shape()[d] < 2) continue;
+    y = index_select(y, d, arange(x.shape()[d] - 1, -1, -1, {.device = x.device()}));
+  }
+  if (!needs_grad({x})) return y;
+  return record("FlipBackward0", y, {x}, [dims](Gradients& g) { g.dx(0) = flip(g.dy(), dims); });
+}
+
+Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
+  const int pairs = int(padding.size() / 2);
+  if (padding.size() % 2 != 0) {
+    throw Error(cat("Padding length must be divisible by 2, got ", padding.size()));
+  }
+  if (pairs > x.dim()) {
+    throw Error(
+        cat("Padding length should be less than or equal to two times the input dimension but got "
+            "padding length ",
+            padding.size(), " and input of dimension ", x.dim()));
+  }
+  Shape shape = x.shape(), kept = x.shape(), start = x.shape();
+  std::fill(start.begin(), start.end(), 0);  // of what is kept, in the result
+  int64_t from = x.storage_offset(), to = 0;
+  for (int i = 0; i < pairs; ++i) {
+    const int d = x.dim() - 1 - i;
+    const int64_t before = padding[size_t(2 * i)], after = padding[size_t(2 * i) + 1];
+    shape[d] += before + after;
+    kept[d] += std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
+    start[d] = std::max<int64_t>(before, 0);
+    from += std::max<int64_t>(-before, 0) * x.strides()[d];
+    if (kept[d] < 0) {
+      throw Error(cat("narrow(): length must be non-negative. (pad: dimension ", d, " of size ",
+                      x.shape()[d], " is cropped by ", before, " and ", after, ")"));
+    }
+  }
+  Tensor y = Tensor::make(shape, x.dtype(), x.device());
+  for (int d = 0; d < x.dim(); ++d) to += start[d] * y.strides()[d];
+  kernels::fill(y, value);
+  kernels::copy_into(view_as(y, kept, y.strides(), to), view_as(x, kept, x.strides(), from));
+  if (!needs_grad({x})) return y;
+  std::vector<int64_t> back = padding;
+  for (int64_t& n : back) n = -n;
+  return record("ConstantPadNdBackward0", y, {x},
+                [back](Gradients& g) { g.dx(0) = pad(g.dy(), back); });
+}
+
+Sorted sort(const Tensor& x, int64_t dim, bool descending) {
+  return take_order("SortBackward0", "sort", x, dim, argsort(x, dim, descending));
+}
+
+Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+  return kernels::argsort(x, dim, descending);
+}
+
+Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
+  const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
+  if (k < 0 || k > size) {
+    throw Error(cat("selected index k out of range, got ", k, " of ", size, " elements"));
+  }
+  Tensor order = argsort(x, dim, largest);
+  if (x.dim() > 0) order = contiguous(narrow(order, dim, 0, k));
+  return take_order("TopkBackward0", "topk", x, dim, order);
+}
+
+Tensor cumsum(const Tensor& x, int64_t dim) {
+  Tensor y = kernels::cumsum(x, dim);
+  if (!needs_grad({x})) return y;
+  return record("CumsumBackward0", y, {x},
+                [dim](Gradients& g) { g.dx(0) = flip(cumsum(flip(g.dy(), {dim}), dim), {dim}); });
 }
 
 }  // namespace taper

@@ -1,11 +1,49 @@
-// Picking and placing elements by index (https://pytorch.org/docs/stable/torch.html).
+// Picking and placing elements by index, sorting and running sums
+// (https://pytorch.org/docs/stable/torch.html#indexing-slicing-joining). An index is an int64 or
+// int32 tensor; one out of range throws IndexError: on the CPU at once, on the GPU at the next
+// synchronising call.
 #pragma once
 
+#include <vector>
+
+#include "framework/scalar.h"
 #include "framework/tensor.h"
 
 namespace taper {
 
-// weight [rows, dim...], index of any shape (int64 or int32): rows of weight.
+// weight [rows, dim...], index of any shape: rows of weight.
 Tensor embedding(const Tensor& weight, const Tensor& index);
+// x[index]: the same with negative numbers counted from the end; the index may be on the CPU for a
+// CUDA tensor. A bool mask is refused, for its result's size would have to be read from the device.
+Tensor index(const Tensor& x, const Tensor& index);
+// index [k]: x with k slices along dim.
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+// Result of index's shape: for dim 0, y[i][j] = x[index[i][j]][j].
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
+// A copy of x to which src is added, for dim 0: y[index[i][j]][j] += src[i][j], in the order of i.
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
+// index [...] int64: [..., num_classes] int64, 1 at each index.
+Tensor one_hot(const Tensor& index, int64_t num_classes);
+
+// value (as x's dtype holds it) where the mask is true, else x; the two broadcast.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
+// Matrices [..., n, m] with zeros above (tril) or below (triu) a diagonal.
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+Tensor flip(const Tensor& x, const Shape& dims);
+// {before, after} of the last dimension, then of the one before it, ...; negative ones crop.
+Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value = 0);
+
+// Elements along a dimension, and the places (int64) that they come from.
+struct Sorted {
+  Tensor values, indices;
+};
+// Stable; nan counts as the largest.
+Sorted sort(const Tensor& x, int64_t dim = -1, bool descending = false);
+Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
+// The k largest or smallest, sorted; of equals the first.
+Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
+// Integers give int64.
+Tensor cumsum(const Tensor& x, int64_t dim);
 
 }  // namespace taper

@@ -2,6 +2,9 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/unary.h"
+#include "autograd/view.h"
 #include "framework/kernels/binary.h"
 #include "framework/kernels/copy.h"
 #include "framework/kernels/random.h"
@@ -11,96 +14,134 @@ namespace {
 
 using kernels::BinaryOp;
 
-void check_changeable(const char* op, const Tensor& x, bool recorded) {
-  if (is_grad_enabled() && x.is_leaf() && x.requires_grad()) {
-    throw Error(cat("a leaf Variable that requires grad is being used in an in-place operation. (",
-                    op, ")"));
+// First and last byte of a tensor without holes; none else.
+struct Extent {
+  const char *begin = nullptr, *end = nullptr;
+  explicit Extent(const Tensor& x) {
+    if (!is_dense(x.shape(), x.strides())) return;
+    begin = static_cast<const char*>(x.storage()->data) +
+            x.storage_offset() * int64_t(x.element_size());
+    end = begin + x.nbytes();
   }
-  for (int i = 0; i < x.dim(); ++i) {
-    if (x.strides()[i] != 0 || x.shape()[i] < 2) continue;
-    throw Error(
-        cat("unsupported operation: more than one element of the written-to tensor refers "
-            "to a single memory location. Please clone() the tensor before performing the "
-            "operation. (",
-            op, ")"));
-  }
-  const bool whole = x.numel() * int64_t(x.element_size()) == int64_t(x.storage()->nbytes);
-  if (recorded && !whole) {
-    throw NotImplementedError(cat(op,
-                                  " on a view is not recorded on the tape; write it with "
-                                  "functions that return new tensors, or under NoGradGuard"));
-  }
+};
+
+// An operand may be x itself or lie beside it, but not share a part with it.
+void check_overlap(const char* op, const Tensor& x, const Tensor& other) {
+  if (!other.defined() || other.storage() != x.storage()) return;
+  const Extent a(x), b(other);
+  if (!a.begin || !b.begin || a.begin >= b.end || b.begin >= a.end) return;
+  if (a.begin == b.begin && a.end == b.end && x.strides() == other.strides()) return;
+  throw Error(
+      cat("unsupported operation: some elements of the input tensor and the written-to tensor "
+          "refer to a single memory location. Please clone() the tensor before performing the "
+          "operation. (",
+          op, ")"));
 }
 
-void changed(const Tensor& x) { x.storage()->version.fetch_add(1, std::memory_order_relaxed); }
-
-// Makes x the output of a new node whose first input is what x was before.
-template <class F> void rebase(const char* name, const Tensor& x, const Tensor& other, F backward) {
-  const Tensor before = x.detach();
-  before.impl()->grad_fn = std::move(x.impl()->grad_fn);
-  before.impl()->output = x.impl()->output;
-  before.impl()->requires_grad = x.impl()->requires_grad;
-  record_onto(name, x, {before, other}, std::move(backward));
+// What x was, in memory of its own.
+Tensor before(const Tensor& x) {
+  const Tensor old = empty_like_layout(x, x.dtype());
+  kernels::copy_into(old, x);
+  if (Node* node = node_of(x)) set_node(old, NodePtr::share(node), x.impl()->output);
+  return old;
 }
 
-// x = op(x, other) with gradients (dy * da, dy * db) given by the functions.
-template <class Da, class Db>
-void arithmetic(const char* op_name, const char* node_name, BinaryOp op, const Tensor& x,
-                const Tensor& other, double alpha, bool saves, Da da, Db db) {
-  const bool recorded = needs_grad({x, other});
-  check_changeable(op_name, x, recorded);
-  const Tensor old = recorded && saves ? x.detach().clone() : Tensor();
-  kernels::binary_into(op, x, x, other, {.a = alpha});
-  changed(x);
-  if (!recorded) return;
-  const Tensor kept = saves ? other : Tensor();
-  rebase(node_name, x, other,
-         [old, b = Saved(kept), shape = other.shape(), device = other.device(),
-          dtype = other.dtype(), da, db](Gradients& g) {
-           const Tensor z = b.get(g);
-           if (g.needs(0)) g.dx(0) = da(g.dy(), z);
-           if (g.needs(1)) g.dx(1) = sum_to(db(g.dy(), old, z), shape).to(device, dtype);
-         });
+// The one way to change a tensor. `write` changes its memory; when the change is recorded instead,
+// `compute(old, other)` gives the new values as a differentiable function of what x was: in memory
+// of its own when the function keeps it, else in x's.
+template <class Write, class Compute>
+const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool keeps_old,
+                     Write write, Compute compute) {
+  const bool recorded = x.is_floating_point() && needs_grad({x, other});
+  check_changeable(op, x, recorded);
+  check_overlap(op, x, other);
+  if (!recorded) {
+    write();
+    x.storage()->version.fetch_add(1, std::memory_order_relaxed);
+    return x;
+  }
+  const Tensor old = keeps_old ? before(x) : alias_of(x);
+  Tensor y = compute(old, other.defined() && other.is_same(x) ? old : other);
+  if (y.shape() != x.shape()) {
+    throw Error(cat("output with shape ", x.shape(), " doesn't match the broadcast shape ",
+                    y.shape(), " (in ", op, ")"));
+  }
+  y = y.to(x.device(), x.dtype());
+  if (y.storage() != x.storage()) kernels::copy_into(x, y);
+  x.storage()->version.fetch_add(1, std::memory_order_relaxed);
+  rebase(x, y);
+  return x;
+}
+
+// New values that do not depend on the old ones, but on `source` where there is one.
+template <class Write>
+const Tensor& overwrite(const char* op, const char* node_name, const Tensor& x,
+                        const Tensor& source, Write write) {
+  return change(op, x, source, false, write, [&](const Tensor& old, const Tensor& from) {
+    write();
+    const Tensor& like = from.defined() ? from : old;
+    return record(
+        node_name, x.detach(), {old, from},
+        [shape = like.shape(), device = like.device(), dtype = like.dtype()](Gradients& g) {
+          if (g.needs(0)) g.dx(0) = zeros_like(g.dy());
+          if (g.needs(1)) g.dx(1) = sum_to(g.dy(), shape).to(device, dtype);
+        });
+  });
+}
+
+template <class F>
+const Tensor& arithmetic(const char* name, BinaryOp op, const Tensor& x, const Tensor& other,
+                         bool keeps_old, F f, double alpha = 1) {
+  const auto write = [&] { kernels::binary_into(op, x, x, other, {.a = alpha}); };
+  return change(name, x, other, keeps_old, write, f);
+}
+
+// x = f(x).
+template <class F> const Tensor& apply(const char* name, const Tensor& x, F f) {
+  const auto write = [&] {
+    const Tensor y = f(x);
+    if (y.dtype() != x.dtype()) {
+      throw Error(cat("result type ", scalar_type_name(y.dtype()),
+                      " can't be cast to the desired output type ", scalar_type_name(x.dtype()),
+                      " (in ", name, ")"));
+    }
+    kernels::copy_into(x, y);
+  };
+  return change(name, x, {}, true, write, [&](const Tensor& old, const Tensor&) { return f(old); });
+}
+
+PhiloxKey next_key(Generator* generator) {
+  return (generator ? *generator : default_generator()).next();
 }
 
 }  // namespace
 
 void copy_(const Tensor& x, const Tensor& source, bool non_blocking) {
-  const bool recorded = needs_grad({x, source});
-  check_changeable("copy_", x, recorded);
   if (broadcast_shapes(x.shape(), source.shape()) != x.shape()) {
     throw Error(cat("output with shape ", x.shape(), " doesn't match the broadcast shape ",
                     broadcast_shapes(x.shape(), source.shape()), " (in copy_)"));
   }
-  kernels::copy_into(x, source, non_blocking);
-  changed(x);
-  if (!recorded) return;
-  rebase("CopyBackwards", x, source,
-         [shape = source.shape(), device = source.device(), dtype = source.dtype()](Gradients& g) {
-           if (g.needs(0)) g.dx(0) = zeros_like(g.dy());
-           if (g.needs(1)) g.dx(1) = sum_to(g.dy(), shape).to(device, dtype);
-         });
+  overwrite("copy_", "CopyBackwards", x, source,
+            [&] { kernels::copy_into(x, source, non_blocking); });
 }
 
 void fill_(const Tensor& x, Scalar value) {
-  const bool recorded = needs_grad({x});
-  check_changeable("fill_", x, recorded);
-  kernels::fill(x, value);
-  changed(x);
-  if (!recorded) return;
-  rebase("FillBackward0", x, Tensor(), [](Gradients& g) { g.dx(0) = zeros_like(g.dy()); });
+  overwrite("fill_", "FillBackward0", x, {}, [&] { kernels::fill(x, value); });
 }
 
 void uniform_(const Tensor& x, double low, double high, Generator* generator) {
-  check_changeable("uniform_", x, needs_grad({x}));
-  kernels::uniform_into(x, (generator ? *generator : default_generator()).next(), low, high);
-  changed(x);
+  overwrite("uniform_", "UniformBackward0", x, {},
+            [&] { kernels::uniform_into(x, next_key(generator), low, high); });
 }
 
 void normal_(const Tensor& x, double mean, double std, Generator* generator) {
-  check_changeable("normal_", x, needs_grad({x}));
-  kernels::normal_into(x, (generator ? *generator : default_generator()).next(), mean, std);
-  changed(x);
+  overwrite("normal_", "NormalBackward0", x, {},
+            [&] { kernels::normal_into(x, next_key(generator), mean, std); });
+}
+
+void bernoulli_(const Tensor& x, double p, Generator* generator) {
+  overwrite("bernoulli_", "BernoulliBackward1", x, {},
+            [&] { kernels::bernoulli_into(x, next_key(generator), p); });
 }
 
 const Tensor& Tensor::copy_(const Tensor& source, bool non_blocking) const {
@@ -119,39 +160,51 @@ const Tensor& Tensor::normal_(double mean, double std) const {
   taper::normal_(*this, mean, std);
   return *this;
 }
+const Tensor& Tensor::bernoulli_(double p) const {
+  taper::bernoulli_(*this, p);
+  return *this;
+}
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
-  const double a = alpha.to_double();
-  arithmetic(
-      "add_", "AddBackward0", BinaryOp::add, *this, other, a, false,
-      [](const Tensor& dy, const Tensor&) { return dy; },
-      [a](const Tensor& dy, const Tensor&, const Tensor&) { return dy * a; });
-  return *this;
+  const auto f = [&](const Tensor& x, const Tensor& b) { return add(x, b, alpha); };
+  return arithmetic("add_", BinaryOp::add, *this, other, false, f, alpha.to_double());
 }
-
 const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
-  const double a = alpha.to_double();
-  arithmetic(
-      "sub_", "SubBackward0", BinaryOp::sub, *this, other, a, false,
-      [](const Tensor& dy, const Tensor&) { return dy; },
-      [a](const Tensor& dy, const Tensor&, const Tensor&) { return dy * -a; });
-  return *this;
+  const auto f = [&](const Tensor& x, const Tensor& b) { return sub(x, b, alpha); };
+  return arithmetic("sub_", BinaryOp::sub, *this, other, false, f, alpha.to_double());
 }
-
 const Tensor& Tensor::mul_(const Tensor& other) const {
-  arithmetic(
-      "mul_", "MulBackward0", BinaryOp::mul, *this, other, 1, true,
-      [](const Tensor& dy, const Tensor& z) { return dy * z; },
-      [](const Tensor& dy, const Tensor& old, const Tensor&) { return dy * old; });
-  return *this;
+  const auto f = [](const Tensor& x, const Tensor& b) { return mul(x, b); };
+  return arithmetic("mul_", BinaryOp::mul, *this, other, other.requires_grad(), f);
 }
-
 const Tensor& Tensor::div_(const Tensor& other) const {
-  arithmetic(
-      "div_", "DivBackward0", BinaryOp::div, *this, other, 1, true,
-      [](const Tensor& dy, const Tensor& z) { return dy / z; },
-      [](const Tensor& dy, const Tensor& old, const Tensor& z) { return dy * old / z / z * -1; });
-  return *this;
+  const auto f = [](const Tensor& x, const Tensor& b) { return div(x, b); };
+  return arithmetic("div_", BinaryOp::div, *this, other, other.requires_grad(), f);
+}
+const Tensor& Tensor::pow_(const Tensor& exponent) const {
+  const auto f = [](const Tensor& x, const Tensor& b) { return pow(x, b); };
+  return arithmetic("pow_", BinaryOp::pow, *this, exponent, true, f);
+}
+const Tensor& Tensor::add_(Scalar other) const { return add_(wrap_scalar(other)); }
+const Tensor& Tensor::sub_(Scalar other) const { return sub_(wrap_scalar(other)); }
+const Tensor& Tensor::mul_(Scalar other) const { return mul_(wrap_scalar(other)); }
+const Tensor& Tensor::div_(Scalar other) const { return div_(wrap_scalar(other)); }
+const Tensor& Tensor::pow_(Scalar exponent) const { return pow_(wrap_scalar(exponent)); }
+
+const Tensor& Tensor::neg_() const { return apply("neg_", *this, neg); }
+const Tensor& Tensor::abs_() const { return apply("abs_", *this, abs); }
+const Tensor& Tensor::exp_() const { return apply("exp_", *this, exp); }
+const Tensor& Tensor::log_() const { return apply("log_", *this, log); }
+const Tensor& Tensor::sqrt_() const { return apply("sqrt_", *this, sqrt); }
+const Tensor& Tensor::relu_() const { return apply("relu_", *this, relu); }
+const Tensor& Tensor::sigmoid_() const { return apply("sigmoid_", *this, sigmoid); }
+const Tensor& Tensor::tanh_() const { return apply("tanh_", *this, tanh); }
+const Tensor& Tensor::clamp_(double low, double high) const {
+  return apply("clamp_", *this, [&](const Tensor& x) { return clamp(x, low, high); });
+}
+const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  check_overlap("masked_fill_", *this, mask);
+  return apply("masked_fill_", *this, [&](const Tensor& x) { return masked_fill(x, mask, value); });
 }
 
 }  // namespace taper

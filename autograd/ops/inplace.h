@@ -1,6 +1,7 @@
-// Functions that change their first argument and return it. Refused, in PyTorch's words, on a leaf
-// that requires grad; on the tape the changed tensor is the output of a new node. Each bumps the
-// memory's version, so that a backward pass that saved the old values is refused.
+// Functions that change their first argument, as do the methods of Tensor that end in "_". Refused,
+// in PyTorch's words, on a leaf that requires grad and on views of one; on the tape the changed
+// tensor, its views and the tensor that it is a view of are what was written from then on. Each
+// bumps the memory's version, so that a backward pass that saved the old values is refused.
 #pragma once
 
 #include "framework/random.h"
@@ -13,5 +14,6 @@ void copy_(const Tensor& x, const Tensor& source, bool non_blocking = false);
 void fill_(const Tensor& x, Scalar value);
 void uniform_(const Tensor& x, double low, double high, Generator* generator = nullptr);
 void normal_(const Tensor& x, double mean, double std, Generator* generator = nullptr);
+void bernoulli_(const Tensor& x, double p, Generator* generator = nullptr);
 
 }  // namespace taper

@@ -2,28 +2,212 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
+#include "framework/kernels/loop.h"
 
 namespace taper {
+namespace {
+
+using kernels::NllOptions;
+
+Tensor reduced(const Tensor& loss, Reduction reduction) {
+  if (reduction == Reduction::none) return loss;
+  if (reduction == Reduction::sum) return sum(loss);
+  if (reduction == Reduction::mean) return mean(loss);
+  throw ValueError("batchmean is not a valid value for reduction (it is kl_div's)");
+}
+
+// --- one class a row ---
+
+// Written with public ops, for a second derivative.
+Tensor nll_gradient(const Tensor& dy, const Tensor& x, const Tensor& target,
+                    const kernels::CrossEntropy& forward, bool log_probabilities) {
+  const Tensor classes = arange(x.size(1), {.dtype = kInt64, .device = x.device()});
+  const Tensor hot = eq(target.unsqueeze(1), classes).to(x.dtype());
+  const Tensor& weights = forward.rows.weights;
+  const Tensor scale = forward.total.defined() ? weights / forward.total : weights;
+  const Tensor direction = log_probabilities ? -hot : softmax(x, 1) - hot;
+  return direction * (dy * scale.to(x.dtype())).unsqueeze(1);
+}
+
+// x [n, C], target [n].
+Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, NllOptions o) {
+  if (reduction == Reduction::batchmean) (void)reduced(x, reduction);
+  if (o.weight.defined()) o.weight = o.weight.detach();
+  const kernels::CrossEntropy out = kernels::cross_entropy(x, target, reduction, o);
+  if (!needs_grad({x})) return out.loss;
+  return record(
+      "NllLossBackward0", out.loss, {x},
+      [x = Saved(x), target = Saved(target), rows = out.rows, total = out.total, o](Gradients& g) {
+        const kernels::CrossEntropy forward{{}, rows, total};
+        const Tensor logits = x.get(g), t = target.get(g);
+        g.dx(0) = is_grad_enabled()
+                      ? nll_gradient(g.dy(), logits, t, forward, o.log_probabilities)
+                      : kernels::cross_entropy_backward(g.dy(), logits, t, forward, o);
+      });
+}
+
+// [N, C, d1, ...] or [C] as [rows, C].
+Tensor class_last(const Tensor& x) {
+  if (x.dim() == 2) return x;
+  if (x.dim() == 1) return x.unsqueeze(0);
+  Shape order = {0};
+  for (int d = 2; d < x.dim(); ++d) order.push_back(d);
+  order.push_back(1);
+  int64_t rows = x.size(0);
+  for (int d = 2; d < x.dim(); ++d) rows *= x.size(d);
+  return x.permute(order).reshape({rows, x.size(1)});
+}
+
+Shape without_classes(const Tensor& x) {
+  Shape shape = x.shape();
+  shape.erase(x.dim() > 1 ? 1 : 0);
+  return shape;
+}
+
+void check_shapes(const Tensor& x, const Tensor& target) {
+  if (x.dim() == 0) throw ValueError("Expected 1 or more dimensions (got 0)");
+  if (x.dim() == 1) {
+    if (target.dim() == 0 || target.shape() == Shape{1}) return;
+    throw ValueError(
+        cat("For 1D input, 1D target must have size 1, but got target size: ", target.size(0)));
+  }
+  if (target.dim() > 0 && x.size(0) != target.size(0)) {
+    throw ValueError(cat("Expected input batch_size (", x.size(0), ") to match target batch_size (",
+                         target.size(0), ")."));
+  }
+  const Shape wanted = without_classes(x);
+  if (target.shape() == wanted) return;
+  if (x.dim() == 2) {
+    throw Error(cat("0D or 1D target tensor expected, multi-target not supported (got input ",
+                    x.shape(), ", target ", target.shape(), ")"));
+  }
+  if (x.dim() == 4) {
+    throw Error(cat("size mismatch (got input: ", x.shape(), " , target: ", target.shape(), ")"));
+  }
+  throw Error(cat("Expected target size ", wanted, ", got ", target.shape()));
+}
+
+Tensor nll(const Tensor& x, const Tensor& target, Reduction reduction, const NllOptions& o) {
+  check_shapes(x, target);
+  if (x.dim() == 2) return nll_of_rows(x, target, reduction, o);
+  const Tensor y = nll_of_rows(class_last(x), target.reshape({target.numel()}), reduction, o);
+  return reduction == Reduction::none ? y.reshape(target.shape()) : y;
+}
+
+// --- cross entropy's other forms ---
+
+// -sum(logp * p * weight) of each row.
+Tensor expected_nll(const Tensor& x, const Tensor& p, const Tensor& weight) {
+  const Tensor terms = log_softmax(x, 1) * p;
+  return -sum(weight.defined() ? terms * weight.detach() : terms, {1});
+}
+
+Tensor with_probabilities(const Tensor& logits, const Tensor& target,
+                          const CrossEntropyOptions& o) {
+  if (!target.is_floating_point()) {
+    throw Error(cat("Expected floating point type for target with class probabilities, got ",
+                    scalar_type_name(target.dtype())));
+  }
+  if (o.ignore_index >= 0) throw Error("ignore_index is not supported for floating point target");
+  kernels::same_device("cross_entropy", {&logits, &target}, {"self", "target"});
+  const Tensor x = class_last(logits);
+  Tensor p = class_last(target);
+  if (o.label_smoothing > 0) {
+    p = p * (1 - o.label_smoothing) + o.label_smoothing / double(x.size(1));
+  }
+  const Tensor loss = expected_nll(x, p, o.weight);
+  return o.reduction == Reduction::none ? loss.reshape(without_classes(logits))
+                                        : reduced(loss, o.reduction);
+}
+
+Tensor with_smoothing(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
+  check_shapes(logits, target);
+  const Tensor x = class_last(logits), t = target.reshape({target.numel()});
+  const double part = o.label_smoothing;
+  const Tensor nll = nll_of_rows(x, t, Reduction::none, {o.ignore_index, o.weight});
+  const Tensor counts = ne(t, wrap_scalar(o.ignore_index));
+  const Tensor share = wrap_scalar(part / double(x.size(1)));
+  const Tensor loss = nll * (1 - part) + masked(expected_nll(x, share, o.weight), counts);
+  if (o.reduction == Reduction::none) return loss.reshape(target.shape());
+  if (o.reduction != Reduction::mean) return reduced(loss, o.reduction);
+  Tensor weights = counts.to(x.dtype());
+  if (o.weight.defined()) weights = weights * embedding(o.weight.detach(), masked(t, counts));
+  return sum(loss) / sum(weights);
+}
+
+// --- other losses ---
+
+void check_same_size(const Tensor& input, const Tensor& target) {
+  if (input.shape() == target.shape()) return;
+  throw ValueError(cat("Target size (torch.Size(", target.shape(),
+                       ")) must be the same as input size (torch.Size(", input.shape(), "))"));
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
+  if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1)) {
+    throw Error(cat("label_smoothing must be between 0.0 and 1.0. Got: ", o.label_smoothing));
+  }
+  if (logits.shape() == target.shape()) return with_probabilities(logits, target, o);
+  if (o.label_smoothing > 0) return with_smoothing(logits, target, o);
+  return nll(logits, target, o.reduction, {o.ignore_index, o.weight});
+}
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
                      int64_t ignore_index) {
-  kernels::CrossEntropy out = kernels::cross_entropy(logits, target, reduction, ignore_index);
-  if (!needs_grad({logits})) return out.loss;
-  return record("NllLossBackward0", out.loss, {logits},
-                [x = Saved(logits), target = Saved(target), lse = out.logsumexp, reduction,
-                 ignore_index](Gradients& g) {
-                  refuse_second_derivative("cross_entropy", g.dy());
-                  g.dx(0) = kernels::cross_entropy_backward(g.dy(), x.get(g), target.get(g), lse,
-                                                            reduction, ignore_index);
-                });
+  return cross_entropy(logits, target, {.ignore_index = ignore_index, .reduction = reduction});
+}
+
+Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& o) {
+  return nll(logp, target, o.reduction, {o.ignore_index, o.weight, true});
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  const Tensor loss = square(input - target);
-  if (reduction == Reduction::none) return loss;
-  return reduction == Reduction::mean ? mean(loss) : sum(loss);
+  return reduced(square(input - target), reduction);
+}
+
+Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  return reduced(abs(input - target), reduction);
+}
+
+Tensor huber_loss(const Tensor& input, const Tensor& target, double delta, Reduction reduction) {
+  if (!(delta > 0)) throw Error("huber_loss does not support non-positive values for delta.");
+  // d^2 / 2 up to delta, delta (d - delta / 2) beyond.
+  const Tensor d = abs(input - target), near = clamp(d, 0, delta);
+  return reduced(near * (d - near * 0.5), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, double beta, Reduction reduction) {
+  if (!(beta >= 0)) throw Error("smooth_l1_loss does not support negative values for beta.");
+  if (beta == 0) return l1_loss(input, target, reduction);
+  return huber_loss(input, target, beta, reduction) / beta;
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
+                                        const BceWithLogitsOptions& o) {
+  check_same_size(input, target);
+  // -log(sigmoid(x)); beyond the threshold it is -x in every dtype.
+  Tensor positive = softplus(-input, 1, 40);
+  if (o.pos_weight.defined()) positive = positive * ((o.pos_weight - 1) * target + 1);
+  const Tensor loss = (1 - target) * input + positive;
+  return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
+}
+
+Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
+  if (!input.is_floating_point() || !target.is_floating_point()) {
+    throw Error("kl_div: Integral inputs not supported.");
+  }
+  // 0 log 0 = 0.
+  const Tensor loss =
+      log_target ? exp(target) * (target - input) : target * (masked(log(target), target) - input);
+  if (reduction != Reduction::batchmean) return reduced(loss, reduction);
+  return sum(loss) / (input.dim() > 0 ? input.size(0) : 1);
 }
 
 }  // namespace taper

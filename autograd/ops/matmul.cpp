@@ -28,6 +28,28 @@ void check_dim(const char* op, const char* argument, const Tensor& x, int dim) {
                   x.shape(), ")"));
 }
 
+// Of [..., k] as one matrix.
+int64_t rows_of(const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 1).numel(); }
+
+// [..., n, k] or [k] times a vector [k].
+void check_vector(const Tensor& a, const Tensor& b) {
+  const int64_t k = a.shape().back(), n = b.size(0);
+  if (k == n) return;
+  if (a.dim() == 1) {
+    throw Error(cat("inconsistent tensor size, expected tensor [", k, "] and src [", n,
+                    "] to have the same number of elements, but got ", k, " and ", n,
+                    " elements respectively"));
+  }
+  throw Error(cat("size mismatch, got input (", rows_of(a), "), mat (", rows_of(a), "x", k,
+                  "), vec (", n, ")"));
+}
+
+void check_batches(const Tensor& a, const Tensor& b) {
+  if (a.size(0) == b.size(0) && a.size(2) == b.size(1)) return;
+  throw Error(cat("Expected size for first two dimensions of batch2 tensor to be: [", a.size(0),
+                  ", ", a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "]."));
+}
+
 // Batches of any rank, as one batch dimension each.
 Tensor batched(const Tensor& a, const Tensor& b) {
   const auto batch_of = [](const Tensor& x) {
@@ -43,7 +65,7 @@ Tensor batched(const Tensor& a, const Tensor& b) {
   Shape result = batch;
   result.push_back(a.size(-2));
   result.push_back(b.size(-1));
-  return reshape(product("BmmBackward0", as_3d(a), as_3d(b)), result);
+  return reshape(bmm(as_3d(a), as_3d(b)), result);
 }
 
 }  // namespace
@@ -57,6 +79,7 @@ Tensor mm(const Tensor& a, const Tensor& b) {
 Tensor bmm(const Tensor& a, const Tensor& b) {
   check_dim("bmm", "batch1", a, 3);
   check_dim("bmm", "batch2", b, 3);
+  check_batches(a, b);
   return product("BmmBackward0", a, b);
 }
 
@@ -65,23 +88,42 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     throw Error(cat("both arguments to matmul need to be at least 1D, but they are ", a.dim(),
                     "D and ", b.dim(), "D"));
   }
-  if (a.dim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.dim() == 1 ? 0 : -2);
-  if (b.dim() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
+  if (b.dim() == 1) {
+    check_vector(a, b);
+    const Tensor y = squeeze(matmul(a.dim() == 1 ? unsqueeze(a, 0) : a, unsqueeze(b, 1)), -1);
+    return a.dim() == 1 ? squeeze(y, 0) : y;
+  }
+  if (a.dim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), -2);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
   if (b.dim() == 2) {
     // Rows of every matrix of the batch against one matrix: a single product.
     Shape result = a.shape();
     result[result.size() - 1] = b.size(1);
-    return reshape(mm(reshape(a, {-1, a.size(-1)}), b), result);
+    return reshape(mm(reshape(a, {rows_of(a), a.size(-1)}), b), result);
   }
-  if (a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0)) return product("BmmBackward0", a, b);
+  if (a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0)) return bmm(a, b);
   return batched(a, b);
 }
 
-Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b) {
+Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
   check_dim("addmm", "mat1", a, 2);
   check_dim("addmm", "mat2", b, 2);
-  return bias + mm(a, b);
+  if (bias.dtype() != b.dtype()) {
+    throw Error(cat("self and mat2 must have the same dtype, but got ",
+                    scalar_type_name(bias.dtype()), " and ", scalar_type_name(b.dtype())));
+  }
+  const Tensor y = mm(a, b), full = expand(bias, y.shape());
+  const Tensor product = alpha.to_double() == 1 ? y : y * alpha;
+  return beta.to_double() == 0 ? product : add(product, full, beta);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  for (const Tensor* x : {&a, &b}) {
+    if (x->dim() == 1) continue;
+    throw Error(cat("outer: Expected 1-D argument ", x == &a ? "self" : "vec2", ", but got ",
+                    x->dim(), "-D"));
+  }
+  return unsqueeze(a, 1) * b;
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -90,7 +132,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (x.dim() != 2) {
     Shape result = x.shape();
     result[result.size() - 1] = weight.size(0);
-    return reshape(linear(reshape(x, {-1, x.shape().back()}), weight, bias), result);
+    return reshape(linear(reshape(x, {rows_of(x), x.shape().back()}), weight, bias), result);
   }
   Tensor y = kernels::linear(x, weight, bias);
   if (!needs_grad({x, weight, bias})) return y;

@@ -1,6 +1,7 @@
 // Matrix products (https://pytorch.org/docs/stable/generated/torch.matmul.html).
 #pragma once
 
+#include "framework/scalar.h"
 #include "framework/tensor.h"
 
 namespace taper {
@@ -11,8 +12,11 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor mm(const Tensor& a, const Tensor& b);
 // [b, n, k] x [b, k, m].
 Tensor bmm(const Tensor& a, const Tensor& b);
-// bias + a b, with bias broadcast to [n, m].
-Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b);
+// beta bias + alpha a b, with bias broadcast to [n, m]; not read where beta is 0.
+Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta = 1,
+             Scalar alpha = 1);
+// a [n], b [m]: their products [n, m].
+Tensor outer(const Tensor& a, const Tensor& b);
 // x [..., in] times weight [out, in] transposed, plus bias [out] where defined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 

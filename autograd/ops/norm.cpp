@@ -1,1 +1,214 @@
-// To come.
+#include "autograd/ops/norm.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "framework/kernels/loop.h"
+#include "framework/kernels/norm.h"
+
+namespace taper {
+namespace {
+
+using kernels::Norm;
+using kernels::NormSizes;
+
+void check_dtypes(const char* op, const Tensor& x,
+                  std::initializer_list<std::reference_wrapper<const Tensor>> parameters) {
+  if (!x.is_floating_point()) {
+    throw NotImplementedError(
+        cat("\"", op, "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
+  }
+  for (const Tensor& p : parameters) {
+    if (!p.defined() || p.dtype() == x.dtype()) continue;
+    if (is_half(x.dtype()) && p.dtype() == kFloat32) continue;
+    throw Error(cat("expected scalar type ", scalar_type_name(kernels::wide_type(x.dtype())),
+                    " but found ", scalar_type_name(p.dtype()), " (parameter of ", op,
+                    " with shape ", p.shape(), "; its input is ", scalar_type_name(x.dtype()),
+                    ")"));
+  }
+}
+
+// The formula in public functions: its gradients differentiate again.
+void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const Tensor& w,
+                        DType bias_dtype) {
+  const NormSizes& s = norm.sizes;
+  const DType wide = kernels::wide_type(x.dtype());
+  // [outer, groups, channels of a group, inner]; batch norm's groups are channels.
+  const int64_t groups = s.groups > 0 ? s.groups : s.channels;
+  const Shape parts{s.outer, groups, s.per_group(), s.inner};
+  const Shape dims = s.groups > 0 ? Shape{2, 3} : Shape{0, 2, 3};
+  const Shape of_group = {groups, 1, 1}, of_channel = {groups, s.per_group(), 1};
+  const Tensor z = x.to(wide).reshape(parts), dy = g.dy().to(wide).reshape(parts);
+  const auto mean_of = [&](const Tensor& t) { return mean(t, dims, true); };
+  const Tensor centred = norm.given ? z - norm.mean.view(of_group) : norm.rms ? z : z - mean_of(z);
+  const Tensor rstd =
+      norm.given ? norm.rstd.view(of_group) : rsqrt(mean_of(square(centred)) + norm.eps);
+  const Tensor xhat = centred * rstd;
+  if (g.needs(0)) {
+    const Tensor u = w.defined() ? dy * w.to(wide).reshape(of_channel) : dy;
+    Tensor dx = norm.given || norm.rms ? u : u - mean_of(u);
+    if (!norm.given) dx = dx - xhat * mean_of(u * xhat);
+    g.dx(0) = (dx * rstd).reshape(x.shape()).to(x.dtype());
+  }
+  if (g.needs(1)) g.dx(1) = sum_to(dy * xhat, of_channel).reshape(w.shape()).to(w.dtype());
+  if (g.needs(2)) g.dx(2) = sum_to(dy, of_channel).to(bias_dtype);
+}
+
+Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& weight,
+                  const Tensor& bias, const Tensor& running_mean = {},
+                  const Tensor& running_var = {}, double momentum = 0) {
+  norm.weight = weight;
+  norm.bias = bias;
+  Tensor y = kernels::norm(norm, x, running_mean, running_var, momentum);
+  if (!needs_grad({x, weight, bias})) return y;
+  norm.weight = norm.bias = {};
+  const Shape shape = bias.defined() ? bias.shape() : Shape();
+  const DType bias_dtype = bias.defined() ? bias.dtype() : kFloat32;
+  return record(name, std::move(y), {x, weight, bias},
+                [norm, x = Saved(x), weight = Saved(weight), shape, bias_dtype](Gradients& g) {
+                  const Tensor z = x.get(g), w = weight.get(g);
+                  if (is_grad_enabled()) {
+                    composite_backward(g, norm, z, w, bias_dtype);
+                  } else {
+                    Norm full = norm;
+                    full.weight = w;
+                    const auto [dx, sums] = kernels::norm_backward(full, g.dy(), z, g.needs(0),
+                                                                   g.needs(1) || g.needs(2));
+                    g.dx(0) = dx;
+                    if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
+                    if (g.needs(2)) g.dx(2) = sums[1].to(bias_dtype);
+                  }
+                  if (g.needs(2)) g.dx(2) = g.dx(2).reshape(shape);
+                });
+}
+
+// --- layer norm and rms norm ---
+
+NormSizes row_sizes(const Tensor& x, const Shape& shape, const char* star) {
+  if (shape.empty()) {
+    throw Error(
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+        "element, but got normalized_shape = []");
+  }
+  const int first = x.dim() - shape.size();
+  if (first < 0 || Shape(x.shape().begin() + first, x.shape().end()) != shape) {
+    const std::string sizes = to_string(shape).substr(1);
+    throw Error(cat("Given normalized_shape=", shape, ", expected input with shape [", star, sizes,
+                    ", but got input of size", x.shape()));
+  }
+  const int64_t outer = Shape(x.shape().begin(), x.shape().begin() + first).numel();
+  return {outer, shape.numel(), 1, 1};
+}
+
+void check_row_parameter(const char* name, const Tensor& p, const Shape& shape) {
+  if (!p.defined() || p.shape() == shape) return;
+  throw Error(cat("Expected ", name, " to be of same shape as normalized_shape, but got ", name,
+                  " of shape ", p.shape(), " and normalized_shape = ", shape));
+}
+
+void check_size(const char* name, const Tensor& p, int64_t channels) {
+  if (!p.defined() || (p.dim() == 1 && p.numel() == channels)) return;
+  throw Error(cat(name, " should contain ", channels, " elements not ", p.numel(), ", in shape [",
+                  channels, "], got ", p.shape(), " (in batch_norm)"));
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                  const Tensor& bias, double eps) {
+  kernels::same_device("layer_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
+  const Norm norm{row_sizes(x, normalized_shape, "*, "), eps};
+  check_row_parameter("weight", weight, normalized_shape);
+  check_row_parameter("bias", bias, normalized_shape);
+  check_dtypes("LayerNormKernelImpl", x, {weight, bias});
+  return normalised("NativeLayerNormBackward0", norm, x, weight, bias);
+}
+
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                std::optional<double> eps) {
+  kernels::same_device("rms_norm", {&x, &weight}, {"input", "weight"});
+  Norm norm{row_sizes(x, normalized_shape, "*"), 0, true};
+  check_row_parameter("weight", weight, normalized_shape);
+  check_dtypes("rms_norm", x, {weight});
+  norm.eps = eps.value_or(x.dtype() == kFloat64 ? std::numeric_limits<double>::epsilon()
+                                                : std::numeric_limits<float>::epsilon());
+  return normalised("FusedRmsNormBackward0", norm, x, weight, {});
+}
+
+Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  kernels::same_device("group_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
+  if (x.dim() < 2) {
+    throw Error(cat("Expected at least 2 dimensions for input tensor but received ", x.dim()));
+  }
+  if (num_groups < 1)
+    throw Error(cat("Expected num groups to be greater than 0, got ", num_groups));
+  const int64_t batch = x.shape()[0], channels = x.shape()[1];
+  if (channels % num_groups != 0) {
+    throw Error(
+        cat("Expected number of channels in input to be divisible by num_groups, but got input of "
+            "shape ",
+            x.shape(), " and num_groups=", num_groups));
+  }
+  const auto check = [&](const char* name, const Tensor& p) {
+    if (!p.defined() || (p.dim() == 1 && p.numel() == channels)) return;
+    throw Error(
+        cat("Expected ", name, " to be a vector of size equal to the number of channels in ",
+            "input, but got ", name, " of shape ", p.shape(), " and input of shape ", x.shape()));
+  };
+  check("weight", weight);
+  check("bias", bias);
+  if (x.numel() == num_groups) {
+    throw ValueError(cat("Expected more than 1 value per channel when training, got input size ",
+                         x.shape(), " (group_norm with ", num_groups, " groups)"));
+  }
+  check_dtypes("GroupNormKernelImpl", x, {weight, bias});
+  const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
+  const Norm norm{{batch, channels, inner, num_groups}, eps};
+  return normalised("NativeGroupNormBackward0", norm, x, weight, bias);
+}
+
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, bool training, double momentum,
+                  double eps) {
+  kernels::same_device("batch_norm", {&x, &running_mean, &running_var, &weight, &bias},
+                       {"input", "running_mean", "running_var", "weight", "bias"});
+  if (x.dim() < 2) {
+    throw Error(cat("batch_norm expects an input [N, C, ...], got shape ", x.shape()));
+  }
+  if (eps <= 0) throw ValueError(cat("batch_norm eps must be positive, but got ", eps));
+  const int64_t channels = x.shape()[1];
+  if (training && x.numel() == channels && channels > 0) {
+    throw ValueError(
+        cat("Expected more than 1 value per channel when training, got input size ", x.shape()));
+  }
+  for (const bool mean : {true, false}) {
+    if (training || (mean ? running_mean : running_var).defined()) continue;
+    throw Error(cat(mean ? "running_mean" : "running_var", " must be defined in evaluation mode"));
+  }
+  if (running_mean.defined() != running_var.defined()) {
+    throw ValueError("running_mean and running_var must either both be None or neither be None");
+  }
+  check_size("running_mean", running_mean, channels);
+  check_size("running_var", running_var, channels);
+  check_size("weight", weight, channels);
+  check_size("bias", bias, channels);
+  check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
+  const int64_t inner = x.numel() / std::max<int64_t>(1, x.shape()[0] * channels);
+  const Norm norm{{x.shape()[0], channels, inner, 0}, eps, false, !training};
+  Tensor y = normalised("NativeBatchNormBackward0", norm, x, weight, bias, running_mean,
+                        running_var, momentum);
+  if (training && running_mean.defined() && x.numel() > 0) {
+    for (const Tensor& t : {running_mean, running_var}) {
+      t.storage()->version.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  return y;
+}
+
+}  // namespace taper

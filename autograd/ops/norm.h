@@ -1,2 +1,28 @@
-// To come.
+// Normalisation (https://pytorch.org/docs/stable/nn.functional.html#normalization-functions).
+// Parameters have the dtype of x, or float32 where x is of a half type; statistics are float32
+// (float64 for double). Undefined weight and bias stand for 1 and 0. All differentiate twice.
 #pragma once
+
+#include <optional>
+
+#include "framework/tensor.h"
+
+namespace taper {
+
+// Over the last dimensions, whose sizes are normalized_shape and the parameters' shape.
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+// x / sqrt(mean(x^2) + eps) * weight. Without eps: the epsilon of float32 (of double for double).
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
+                std::optional<double> eps = std::nullopt);
+// x [N, C, ...]: over num_groups groups of channels of each of N; parameters [C].
+Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+// x [N, C, ...], row-major or channels-last, which the result keeps; the others [C]. training: by
+// each channel's statistics, which move the running ones in place, outside the tape, by momentum
+// (the variance unbiased). Else by the running ones.
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
+                  const Tensor& weight = {}, const Tensor& bias = {}, bool training = false,
+                  double momentum = 0.1, double eps = 1e-5);
+
+}  // namespace taper

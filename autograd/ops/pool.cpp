@@ -1,1 +1,166 @@
-// To come.
+#include "autograd/ops/pool.h"
+
+#include <cmath>
+
+#include "autograd/node.h"
+#include "framework/kernels/pool.h"
+
+namespace taper {
+namespace {
+
+using kernels::Axes;
+using kernels::Axis;
+
+// Linear in x, so that it and its transpose are each other's gradient.
+Tensor resample(const char* name, const Tensor& x, const Axes& axes, bool transposed = false) {
+  Tensor y = kernels::resample(x, axes, transposed);
+  if (!needs_grad({x})) return y;
+  return record(name, y, {x}, [name, axes, transposed](Gradients& g) {
+    g.dx(0) = resample(name, g.dy(), axes, !transposed);
+  });
+}
+
+// The gradient of max pooling, and the gradient of that.
+Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes);
+Tensor take_at(const Tensor& x, const Tensor& index, const Axes& axes) {
+  Tensor y = kernels::max_pool_take(x, index);
+  if (!needs_grad({x})) return y;
+  return record("MaxPoolTakeBackward0", y, {x},
+                [index, axes](Gradients& g) { g.dx(0) = place_at(g.dy(), index, axes); });
+}
+Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes) {
+  Tensor dx = kernels::max_pool_backward(dy, index, axes);
+  if (!needs_grad({dy})) return dx;
+  return record("MaxPool2DWithIndicesBackwardBackward0", dx, {dy},
+                [index, axes](Gradients& g) { g.dx(0) = take_at(g.dy(), index, axes); });
+}
+
+Tensor max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptions& o) {
+  const Axes axes =
+      kernels::window_axes(op, x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode});
+  const kernels::MaxPool out = kernels::max_pool(x, axes);
+  if (!needs_grad({x})) return out.y;
+  return record(
+      "MaxPool2DWithIndicesBackward0", out.y, {x},
+      [index = out.index, axes](Gradients& g) { g.dx(0) = place_at(g.dy(), index, axes); });
+}
+
+Tensor avg_pool(const char* op, const Tensor& x, Pair kernel, const AvgPoolOptions& o) {
+  const Axes axes = kernels::window_axes(
+      op, x, {kernel, o.stride, o.padding, 1, o.ceil_mode, o.count_include_pad});
+  return resample("AvgPool2DBackward0", x, axes);
+}
+
+// --- one dimension: images of height 1 ---
+
+template <class Options> Options of_rows(Options options) {
+  options.padding.h = 0;
+  if (options.stride) options.stride->h = 1;
+  return options;
+}
+
+void check_rows(const char* op, const Tensor& x) {
+  if (x.dim() == 2 || x.dim() == 3) return;
+  throw Error(cat("Expected 2 to 3 dimensions, but got ", x.dim(),
+                  "-dimensional tensor for argument #1 'self' (while checking arguments for ", op,
+                  ")"));
+}
+
+// --- interpolation ---
+
+constexpr const char* kModes[] = {"nearest", "linear", "bilinear"};
+
+void check_interpolate(const Tensor& x, const InterpolateOptions& o) {
+  const char* mode = kModes[size_t(o.mode)];
+  if (!o.size && !o.scale_factor) throw ValueError("either size or scale_factor should be defined");
+  if (o.size && o.scale_factor) {
+    throw ValueError("only one of size or scale_factor should be defined");
+  }
+  if (o.mode == Interpolation::nearest && o.align_corners) {
+    throw ValueError(
+        "align_corners option can only be set with the interpolating modes: linear | bilinear | "
+        "bicubic | trilinear");
+  }
+  if (x.dim() != 3 && x.dim() != 4) {
+    throw NotImplementedError(cat("Input Error: Only 3D and 4D input Tensors supported (got ",
+                                  x.dim(), "D) for the modes: nearest | linear | bilinear (got ",
+                                  mode, ")"));
+  }
+  const int wanted = o.mode == Interpolation::nearest ? x.dim() : 2 + int(o.mode);
+  if (x.dim() != wanted) {
+    throw NotImplementedError(
+        cat("Got ", x.dim(), "D input, but ", mode, " mode needs ", wanted, "D input"));
+  }
+  if (x.size(1) == 0) {
+    throw Error(cat("Non-empty ", x.dim(), "D data tensor expected but got a tensor with sizes ",
+                    x.shape()));
+  }
+}
+
+void check_sizes(const Tensor& x, Pair out) {
+  const int64_t h = x.dim() == 4 ? x.size(2) : 1, w = x.size(-1);
+  if (h > 0 && w > 0 && out.h > 0 && out.w > 0) return;
+  const std::string what = "Input and output sizes should be greater than 0, but got input (";
+  if (x.dim() == 3) throw Error(cat(what, "W: ", w, ") and output (W: ", out.w, ")"));
+  throw Error(cat(what, "H: ", h, ", W: ", w, ") output (H: ", out.h, ", W: ", out.w, ")"));
+}
+
+}  // namespace
+
+Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options) {
+  if (x.dim() != 3 && x.dim() != 4) {
+    throw Error(
+        cat("non-empty 3D or 4D (batch mode) tensor expected for input, but max_pool2d got ",
+            x.shape()));
+  }
+  return max_pool("max_pool2d", x, kernel_size, options);
+}
+
+Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const MaxPoolOptions& options) {
+  if (x.dim() != 2 && x.dim() != 3) {
+    throw Error(
+        cat("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch "
+            "size for input, but got:",
+            x.shape()));
+  }
+  return max_pool("max_pool1d", x.unsqueeze(-2), {1, kernel_size}, of_rows(options)).squeeze(-2);
+}
+
+Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& options) {
+  return avg_pool("avg_pool2d", x, kernel_size, options);
+}
+
+Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const AvgPoolOptions& options) {
+  check_rows("avg_pool1d", x);
+  return avg_pool("avg_pool1d", x.unsqueeze(-2), {1, kernel_size}, of_rows(options)).squeeze(-2);
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
+  return resample("AdaptiveAvgPool2DBackward0", x, kernels::adaptive_axes(x, output_size));
+}
+
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
+  check_rows("adaptive_avg_pool1d", x);
+  return adaptive_avg_pool2d(x.unsqueeze(-2), {1, output_size}).squeeze(-2);
+}
+
+Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
+  check_interpolate(x, o);
+  const bool rows = x.dim() == 3;
+  const auto scaled = [&](int64_t size) {
+    return o.size ? 0 : int64_t(std::floor(double(size) * *o.scale_factor));
+  };
+  Pair size = o.size ? *o.size : Pair(rows ? 1 : scaled(x.size(2)), scaled(x.size(-1)));
+  if (rows) size.h = 1;
+  check_sizes(x, size);
+  const bool nearest = o.mode == Interpolation::nearest;
+  const Tensor images = rows ? x.unsqueeze(-2) : x;
+  const Axes axes = kernels::scaled_axes(images, size, o.scale_factor,
+                                         nearest ? Axis::Kind::nearest : Axis::Kind::linear,
+                                         o.align_corners.value_or(false));
+  const Tensor y = resample(nearest ? "UpsampleNearest2DBackward0" : "UpsampleBilinear2DBackward0",
+                            images, axes);
+  return rows ? y.squeeze(-2) : y;
+}
+
+}  // namespace taper

@@ -1,9 +1,33 @@
 #include "autograd/ops/random.h"
 
 #include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
 #include "framework/kernels/random.h"
 
 namespace taper {
+namespace {
+
+void check_multinomial(const Tensor& weights, int64_t num_samples, bool replacement) {
+  if (weights.dim() != 1 && weights.dim() != 2) throw Error("prob_dist must be 1 or 2 dim");
+  if (!weights.is_floating_point()) {
+    throw Error(cat("multinomial only supports floating-point dtypes for input, got: ",
+                    scalar_type_name(weights.dtype())));
+  }
+  const int64_t k = weights.size(-1);
+  if (num_samples <= 0) throw Error("cannot sample n_sample <= 0 samples");
+  if (!replacement && num_samples > k) {
+    throw Error("cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  }
+  if (k > 1 << 24) throw Error("number of categories cannot exceed 2^24");
+  if (k == 0) throw Error("invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
+}  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator* generator) {
   if (!(p >= 0 && p <= 1)) {
@@ -24,6 +48,37 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator* generator) {
     }
   };
   return record("NativeDropoutBackward0", y, {x}, Again{p, key});
+}
+
+Tensor bernoulli(const Tensor& p, Generator* generator) {
+  if (!p.is_floating_point()) {
+    throw NotImplementedError(
+        cat("\"bernoulli_tensor\" not implemented for '", scalar_type_name(p.dtype()), "'"));
+  }
+  return lt(rand(p.shape(), {.device = p.device()}, generator), p).to(p.dtype());
+}
+
+Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement,
+                   Generator* generator) {
+  check_multinomial(weights, num_samples, replacement);
+  const NoGradGuard no_grad;
+  const DType type = weights.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const Tensor w = weights.to(type).reshape({-1, weights.size(-1)});
+  const int64_t rows = w.size(0);
+  Tensor picked;
+  if (replacement) {
+    // Sums of integers are the same in any order. 2^24 weights of at most 2^38 fit.
+    const Tensor parts = (w / amax(w, {-1}, true) * 0x1p38).to(kInt64);
+    const TensorOptions options{.dtype = kFloat64, .device = w.device()};
+    picked = kernels::pick(cumsum(parts, -1), rand({rows, num_samples}, options, generator));
+  } else {
+    // A race: category i arrives after an exponential time q / w. Half the squares of two normals
+    // are such a q, and normals have the same bits everywhere.
+    const Tensor z = randn({2, rows, w.size(1)}, {.dtype = type, .device = w.device()}, generator);
+    const Tensor q = square(z[0]) + square(z[1]);
+    picked = topk(w / clamp(q, 1e-30), num_samples).indices;
+  }
+  return weights.dim() == 1 ? squeeze(picked, 0) : picked;
 }
 
 }  // namespace taper

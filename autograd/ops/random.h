@@ -11,4 +11,15 @@ namespace taper {
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true,
                Generator* generator = nullptr);
 
+// 1 with the probability that stands in each element of p, else 0, in p's dtype; no gradient. A
+// probability out of [0, 1] is the caller's mistake: it counts as the nearer of the two.
+Tensor bernoulli(const Tensor& p, Generator* generator = nullptr);
+
+// Rows of weights, [k] or [rows, k], not negative and not all 0: the numbers (int64) of num_samples
+// categories for each. Weights need no sum of 1; they are not read on the host, so bad ones are the
+// caller's mistake and give some category. Without replacement a row needs num_samples weights
+// above 0.
+Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement = false,
+                   Generator* generator = nullptr);
+
 }  // namespace taper

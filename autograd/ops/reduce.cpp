@@ -1,8 +1,12 @@
 #include "autograd/ops/reduce.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "framework/kernels/reduce.h"
 
 namespace taper {
@@ -46,6 +50,35 @@ Tensor extremum(const char* name, ReduceOp op, const Tensor& x, const Shape& dim
       });
 }
 
+Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
+  if (x.numel() == 0) {
+    throw IndexError(cat(name,
+                         "(): Expected reduction dim to be specified for input.numel() == 0. "
+                         "Specify the reduction dim with the 'dim' argument."));
+  }
+  return kernels::arg_reduce(largest, flatten(x.detach()), 0);
+}
+
+bool is_half(const Tensor& x) { return x.is_floating_point() && x.element_size() == 2; }
+
+// For each element along dim the product of all others, without division: of those before times of
+// those behind, each in log2(n) steps that double the stretch.
+Tensor product_of_others(const Tensor& x, int64_t dim) {
+  const int64_t n = x.size(dim);
+  if (n < 2) return ones_like(x);
+  const auto part = [dim](const Tensor& t, int64_t from, int64_t length) {
+    return narrow(t, dim, from, length);
+  };
+  const Tensor one = ones_like(part(x, 0, 1));
+  Tensor before = cat({one, part(x, 0, n - 1)}, dim);
+  Tensor behind = cat({part(x, 1, n - 1), one}, dim);
+  for (int64_t s = 1; s < n; s *= 2) {
+    before = cat({part(before, 0, s), part(before, s, n - s) * part(before, 0, n - s)}, dim);
+    behind = cat({part(behind, 0, n - s) * part(behind, s, n - s), part(behind, n - s, s)}, dim);
+  }
+  return before * behind;
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const Shape& dims, bool keepdim) {
@@ -60,19 +93,86 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keepdim) {
 }
 Tensor mean(const Tensor& x) { return mean(x, {}, false); }
 
-Tensor prod(const Tensor& x) {
-  Tensor y = kernels::reduce(ReduceOp::prod, x, {}, false);
+Tensor prod(const Tensor& x, int64_t dim, bool keepdim) {
+  Tensor y = kernels::reduce(ReduceOp::prod, x, {dim}, keepdim);
   if (!needs_grad({x})) return y;
-  return record("ProdBackward0", y, {x}, [x = Saved(x), y = Saved::output(y)](Gradients& g) {
-    const Tensor z = x.get(g);
-    // The product of the others: y / x where nothing is 0; with one 0 only that element has a
-    // slope, the product of the rest; with more none has.
-    const Tensor nonzero = ne(z, wrap_scalar(0));
-    const Tensor zero = logical_xor(nonzero, wrap_scalar(true)).to(z.dtype());
-    const Tensor factors = masked(z, nonzero) + zero;
-    const Tensor at_zero = masked(prod(factors) * zero, eq(sum(zero), wrap_scalar(1)));
-    g.dx(0) = g.dy() * (masked(y.get(g) / factors, nonzero) + at_zero);
+  return record("ProdBackward1", y, {x}, [x = Saved(x), dim, keepdim](Gradients& g) {
+    const Tensor dy = keepdim || g.dy().dim() == x.get(g).dim() ? g.dy() : unsqueeze(g.dy(), dim);
+    g.dx(0) = dy * product_of_others(x.get(g), dim);
   });
+}
+Tensor prod(const Tensor& x) { return prod(flatten(x), 0); }
+
+Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+  if (!x.is_floating_point()) {
+    throw Error(
+        cat("std and var only support floating point and complex dtypes (got ", x.dtype(), ")"));
+  }
+  if (is_half(x)) return var(x.to(kFloat32), dims, correction, keepdim).to(x.dtype());
+  // In two passes, so that a mean far from 0 costs no digits.
+  const Tensor plain = x.detach();
+  const Tensor total = sum(square(plain - mean(plain, dims, true)), dims, keepdim);
+  const double n = double(x.numel()) / double(std::max<int64_t>(total.numel(), 1));
+  const double freedom = std::max(n - correction, 0.0);
+  Tensor y = total / freedom;
+  if (!needs_grad({x})) return y;
+  return record("VarBackward0", y, {x},
+                [x = Saved(x), dims, freedom, kept = kept_shape(x, dims)](Gradients& g) {
+                  const Tensor z = x.get(g);
+                  g.dx(0) = reshape(g.dy(), kept) * ((z - mean(z, dims, true)) * (2 / freedom));
+                });
+}
+
+Tensor std(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+  if (is_half(x)) return std(x.to(kFloat32), dims, correction, keepdim).to(x.dtype());
+  const Tensor square_of_it = var(x, dims, correction, keepdim);
+  Tensor y = sqrt(square_of_it.detach());
+  if (!needs_grad({x})) return y;
+  // No slope at 0.
+  return record("StdBackward0", y, {square_of_it}, [y = Saved::output(y)](Gradients& g) {
+    g.dx(0) = masked(g.dy() / (y.get(g) * 2), y.get(g));
+  });
+}
+
+Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim) {
+  if (!x.is_floating_point()) {
+    throw Error(
+        cat("linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
+            scalar_type_name(x.dtype())));
+  }
+  if (p == 0) return sum(ne(x, 0).to(x.dtype()), dims, keepdim);
+  if (p == 1) return sum(abs(x), dims, keepdim);
+  if (std::isinf(p)) return p > 0 ? amax(abs(x), dims, keepdim) : amin(abs(x), dims, keepdim);
+  if (is_half(x)) return norm(x.to(kFloat32), p, dims, keepdim).to(x.dtype());
+  const Tensor plain = x.detach();
+  Tensor y = p == 2 ? sqrt(sum(square(plain), dims, keepdim))
+                    : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
+  if (!needs_grad({x})) return y;
+  return record("LinalgVectorNormBackward0", y, {x},
+                [x = Saved(x), y = Saved::output(y), p, kept = kept_shape(x, dims)](Gradients& g) {
+                  // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
+                  const Tensor z = x.get(g), all = y.get(g);
+                  const Tensor own = p == 2 ? z : masked(sign(z) * pow(abs(z), p - 1), z);
+                  const Tensor dy = masked(g.dy() / (p == 2 ? all : pow(all, p - 1)), all);
+                  g.dx(0) = own * reshape(dy, kept);
+                });
+}
+
+Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
+  if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
+  if (is_half(x)) return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
+  if (x.numel() == 0) return log(sum(exp(x), dims, keepdim));
+  const Tensor plain = x.detach();
+  // Less the largest, but not less an infinity: inf - inf is nan.
+  const Tensor peak = amax(plain, dims, true), shift = masked(peak, isfinite(peak));
+  Tensor y = log(sum(exp(plain - shift), dims, true)) + shift;
+  const Shape kept = y.shape();
+  if (!keepdim) y = sum(y, dims);
+  if (!needs_grad({x})) return y;
+  return record("LogsumexpBackward0", y, {x},
+                [x = Saved(x), y = Saved::output(y), kept](Gradients& g) {
+                  g.dx(0) = reshape(g.dy(), kept) * exp(x.get(g) - reshape(y.get(g), kept));
+                });
 }
 
 Tensor amax(const Tensor& x, const Shape& dims, bool keepdim) {
@@ -82,6 +182,8 @@ Tensor amin(const Tensor& x, const Shape& dims, bool keepdim) {
   return extremum("AminBackward0", ReduceOp::amin, x, dims, keepdim);
 }
 
+Tensor argmax(const Tensor& x) { return arg_of_all("argmax", true, x); }
+Tensor argmin(const Tensor& x) { return arg_of_all("argmin", false, x); }
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim) {
   return kernels::arg_reduce(true, x, dim, keepdim);
 }

@@ -11,10 +11,22 @@ Tensor sum(const Tensor& x, const Shape& dims, bool keepdim = false);
 Tensor mean(const Tensor& x);
 Tensor mean(const Tensor& x, const Shape& dims, bool keepdim = false);
 Tensor prod(const Tensor& x);
+Tensor prod(const Tensor& x, int64_t dim, bool keepdim = false);
+// Mean squared distance from the mean (and its root), with n - correction for n: nan where nothing
+// is left to divide by. Floating dtypes only.
+Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false);
+Tensor std(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false);
+// (sum |x|^p)^(1/p); for p = inf the largest |x|, for -inf the smallest, for 0 the number of
+// elements that are not 0 (which has no gradient). The gradient at 0 is 0. Floating dtypes only.
+Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, bool keepdim = false);
+// log(sum(exp(x))) without overflow.
+Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim = false);
 // Largest and smallest; nan wins; equal elements share the gradient.
 Tensor amax(const Tensor& x, const Shape& dims = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Shape& dims = {}, bool keepdim = false);
-// Index of the first largest or smallest element, int64; no gradient.
+// Index of the first largest or smallest element, int64; no gradient. Without dim: of x flattened.
+Tensor argmax(const Tensor& x);
+Tensor argmin(const Tensor& x);
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false);
 Tensor argmin(const Tensor& x, int64_t dim, bool keepdim = false);
 // bool; no gradient.

@@ -2,6 +2,9 @@
 // Each has a method of the same name on Tensor. A view shares its tensor's memory.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "framework/tensor.h"
 
 namespace taper {
@@ -10,16 +13,38 @@ namespace taper {
 Tensor view(const Tensor& x, const Shape& shape);
 // A view where possible, else a copy. One size may be -1.
 Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor view_as(const Tensor& x, const Tensor& other);
 Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
+// One dimension as several; one of the sizes may be -1.
+Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes);
+// Without dimensions of size 1: all, or those that are named.
+Tensor squeeze(const Tensor& x);
 Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor squeeze(const Tensor& x, const Shape& dims);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
 Tensor permute(const Tensor& x, const Shape& order);
+Tensor movedim(const Tensor& x, int64_t source, int64_t destination);
 // -1 keeps a size.
 Tensor expand(const Tensor& x, const Shape& shape);
+Tensor expand_as(const Tensor& x, const Tensor& other);
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
+// x[start:end:step] along a dimension: negative ends count from the end, all are clamped. step > 0.
+Tensor slice(const Tensor& x, int64_t dim = 0, std::optional<int64_t> start = std::nullopt,
+             std::optional<int64_t> end = std::nullopt, int64_t step = 1);
+// Views of `size` neighbours each (the last may be shorter), or of the sizes given.
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
+// At most this many views of equal size but for the last.
+std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim = 0);
 
+// Joined along a dimension, in the promoted dtype. Empty 1-d tensors are passed over.
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
+// Joined along a new dimension.
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
+// x several times along each dimension; new dimensions come in front.
+Tensor repeat(const Tensor& x, const Shape& repeats);
 // Always a new tensor; keeps a dense layout.
 Tensor clone(const Tensor& x);
 // x itself when it is dense row-major.

@@ -1,5 +1,7 @@
 #include "autograd/ops/unary.h"
 
+#include <limits>
+
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "framework/kernels/binary.h"
@@ -31,13 +33,24 @@ template <class F> Tensor from_output(const char* name, UnaryOp op, const Tensor
   });
 }
 
-// A gradient in one fused kernel, dx = op(dy, saved), which itself is linear in dy but is not
-// differentiated with respect to what was saved.
-Tensor fused(BinaryOp op, const Tensor& dy, const Tensor& saved, BinaryArgs args = {}) {
-  if (needs_grad({dy, saved})) {
-    throw NotImplementedError(cat(kernels::name_of(op), " has no second derivative"));
-  }
-  return kernels::binary(op, dy, saved, args);
+// From x, by one fused kernel; by `slope` in public ops where the backward pass is on the tape.
+template <class F>
+Tensor fused(const char* name, UnaryOp op, BinaryOp backward, const Tensor& x, F slope,
+             UnaryArgs args = {}, BinaryArgs backward_args = {}) {
+  return from_input(
+      name, op, x,
+      [=](const Tensor& dy, const Tensor& u) {
+        if (is_grad_enabled()) return slope(dy, u);
+        return kernels::binary(backward, dy, u, backward_args);
+      },
+      args);
+}
+
+// Steps: no slope anywhere.
+Tensor flat(const char* name, UnaryOp op, const Tensor& x) {
+  Tensor y = kernels::unary(op, x);
+  if (!needs_grad({x})) return y;
+  return record(name, y, {x}, [](Gradients& g) { g.dx(0) = zeros_like(g.dy()); });
 }
 
 }  // namespace
@@ -53,10 +66,7 @@ Tensor abs(const Tensor& x) {
                     [](const Tensor& dy, const Tensor& u) { return dy * sign(u); });
 }
 
-Tensor sign(const Tensor& x) {
-  return from_input("SignBackward0", UnaryOp::sign, x,
-                    [](const Tensor& dy, const Tensor&) { return zeros_like(dy); });
-}
+Tensor sign(const Tensor& x) { return flat("SignBackward0", UnaryOp::sign, x); }
 
 Tensor square(const Tensor& x) {
   return from_input("PowBackward0", UnaryOp::square, x,
@@ -130,74 +140,81 @@ Tensor erf(const Tensor& x) {
   });
 }
 
-Tensor floor(const Tensor& x) {
-  return from_input("FloorBackward0", UnaryOp::floor, x,
-                    [](const Tensor& dy, const Tensor&) { return zeros_like(dy); });
-}
-Tensor ceil(const Tensor& x) {
-  return from_input("CeilBackward0", UnaryOp::ceil, x,
-                    [](const Tensor& dy, const Tensor&) { return zeros_like(dy); });
-}
-Tensor round(const Tensor& x) {
-  return from_input("RoundBackward0", UnaryOp::round, x,
-                    [](const Tensor& dy, const Tensor&) { return zeros_like(dy); });
-}
+Tensor floor(const Tensor& x) { return flat("FloorBackward0", UnaryOp::floor, x); }
+Tensor ceil(const Tensor& x) { return flat("CeilBackward0", UnaryOp::ceil, x); }
+Tensor round(const Tensor& x) { return flat("RoundBackward0", UnaryOp::round, x); }
 
 Tensor relu(const Tensor& x) {
   // y > 0 exactly where x > 0, and y is kept alive by the next op anyway.
   return from_output("ReluBackward0", UnaryOp::relu, x, [](const Tensor& dy, const Tensor& y) {
-    if (is_grad_enabled()) return masked(dy, gt(y, wrap_scalar(0)));
+    if (is_grad_enabled()) return masked(dy, y > 0);
     return kernels::binary(BinaryOp::relu_backward, dy, y);
   });
 }
 
 Tensor leaky_relu(const Tensor& x, double negative_slope) {
-  return from_input("LeakyReluBackward0", UnaryOp::leaky_relu, x,
-                    [negative_slope](const Tensor& dy, const Tensor& u) {
-                      return fused(BinaryOp::leaky_relu_backward, dy, u, {.a = negative_slope});
-                    },
-                    {.a = negative_slope});
+  return fused(
+      "LeakyReluBackward0", UnaryOp::leaky_relu, BinaryOp::leaky_relu_backward, x,
+      [=](const Tensor& dy, const Tensor& u) { return where(u > 0, dy, dy * negative_slope); },
+      {.a = negative_slope}, {.a = negative_slope});
 }
 
 Tensor elu(const Tensor& x, double alpha) {
-  return from_input("EluBackward0", UnaryOp::elu, x,
-                    [alpha](const Tensor& dy, const Tensor& u) {
-                      return fused(BinaryOp::elu_backward, dy, u, {.a = alpha});
-                    },
-                    {.a = alpha});
+  return fused("EluBackward0", UnaryOp::elu, BinaryOp::elu_backward, x,
+               [alpha](const Tensor& dy, const Tensor& u) {
+                 // Above 0 exp may overflow, and 0 * inf would reach the next derivative.
+                 return where(u > 0, dy, dy * (exp(clamp(u, {}, 0)) * alpha));
+               },
+               {.a = alpha}, {.a = alpha});
 }
 
 Tensor gelu(const Tensor& x, bool tanh_form) {
-  const BinaryOp gradient = tanh_form ? BinaryOp::gelu_tanh_backward : BinaryOp::gelu_backward;
-  return from_input(
-      "GeluBackward0", tanh_form ? UnaryOp::gelu_tanh : UnaryOp::gelu, x,
-      [gradient](const Tensor& dy, const Tensor& u) { return fused(gradient, dy, u); });
+  if (tanh_form) {
+    return fused("GeluBackward0", UnaryOp::gelu_tanh, BinaryOp::gelu_tanh_backward, x,
+                 [](const Tensor& dy, const Tensor& u) {
+                   constexpr double kRootTwoOverPi = 0.79788456080286536, kCubic = 0.044715;
+                   const Tensor z = u * u;
+                   const Tensor t = tanh(u * (z * kCubic + 1) * kRootTwoOverPi);
+                   const Tensor slope = (z * (3 * kCubic) + 1) * kRootTwoOverPi;
+                   return dy * ((t + 1 + u * (1 - t * t) * slope) * 0.5);
+                 });
+  }
+  return fused("GeluBackward0", UnaryOp::gelu, BinaryOp::gelu_backward, x,
+               [](const Tensor& dy, const Tensor& u) {
+                 const Tensor cdf = (erf(u * 0.70710678118654752) + 1) * 0.5;
+                 return dy * (cdf + u * exp(u * u * -0.5) * 0.39894228040143268);
+               });
 }
 
 Tensor silu(const Tensor& x) {
-  return from_input("SiluBackward0", UnaryOp::silu, x, [](const Tensor& dy, const Tensor& u) {
-    return fused(BinaryOp::silu_backward, dy, u);
-  });
+  return fused("SiluBackward0", UnaryOp::silu, BinaryOp::silu_backward, x,
+               [](const Tensor& dy, const Tensor& u) {
+                 const Tensor s = sigmoid(u);
+                 return dy * (s * (u * (1 - s) + 1));
+               });
 }
 
 Tensor softplus(const Tensor& x, double beta, double threshold) {
-  return from_input("SoftplusBackward0", UnaryOp::softplus, x,
-                    [beta, threshold](const Tensor& dy, const Tensor& u) {
-                      return fused(BinaryOp::softplus_backward, dy, u, {.a = beta, .b = threshold});
-                    },
-                    {.a = beta, .b = threshold});
+  return fused("SoftplusBackward0", UnaryOp::softplus, BinaryOp::softplus_backward, x,
+               [=](const Tensor& dy, const Tensor& u) {
+                 const Tensor z = u * beta;
+                 return where(z > threshold, dy, dy * sigmoid(z));
+               },
+               {.a = beta, .b = threshold}, {.a = beta, .b = threshold});
 }
 
-Tensor clamp(const Tensor& x, double low, double high) {
-  return from_input(
-      "ClampBackward1", UnaryOp::clamp, x,
-      [low, high](const Tensor& dy, const Tensor& u) {
-        if (is_grad_enabled()) {
-          return masked(dy, logical_and(ge(u, wrap_scalar(low)), le(u, wrap_scalar(high))));
-        }
-        return kernels::binary(BinaryOp::clamp_backward, dy, u, {.a = low, .b = high});
-      },
-      {.a = low, .b = high});
+Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
+  if (!min && !max) throw Error("torch.clamp: At least one of 'min' or 'max' must not be None");
+  // Numbers of a higher kind than x's raise it.
+  const Tensor low = wrap_scalar(min.value_or(*(min ? min : max)));
+  const Tensor high = wrap_scalar(max.value_or(*(max ? max : min)));
+  const DType type = kernels::result_type({&x, &low, &high});
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  const double a = min ? min->to_double() : -kNone, b = max ? max->to_double() : kNone;
+  return fused(
+      "ClampBackward1", UnaryOp::clamp, BinaryOp::clamp_backward, x.to(type),
+      [a, b](const Tensor& dy, const Tensor& u) { return masked(dy, logical_and(u >= a, u <= b)); },
+      {.a = a, .b = b}, {.a = a, .b = b});
 }
 
 Tensor logical_not(const Tensor& x) { return kernels::unary(UnaryOp::logical_not, x); }

@@ -3,6 +3,8 @@
 // result is not an integer.
 #pragma once
 
+#include <optional>
+
 #include "framework/tensor.h"
 
 namespace taper {
@@ -35,7 +37,9 @@ Tensor elu(const Tensor& x, double alpha = 1);
 Tensor gelu(const Tensor& x, bool tanh_form = false);
 Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
-Tensor clamp(const Tensor& x, double low, double high);
+// Either bound may be missing; nan passes; integers stay integers where the bounds are. The
+// gradient passes at the bounds too.
+Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max = std::nullopt);
 
 Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);

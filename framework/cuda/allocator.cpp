@@ -39,7 +39,9 @@ void free_block(Storage& storage) noexcept {
 struct PinnedBlock {
   void* data = nullptr;
   size_t size = 0;
-  Fence fence{};
+  Fence fence{};   // what must pass before the memory is handed out again
+  Fence copies{};  // what must pass before the host may touch it
+  int copy_device = 0;
 };
 using PinnedPtr = std::unique_ptr<PinnedBlock>;
 
@@ -54,6 +56,8 @@ class PinnedAllocator {
   PinnedPtr take(size_t nbytes);
   void give(PinnedPtr block) noexcept;
   void add_stream(PinnedBlock& block, const Stream& stream);
+  void add_copy(PinnedBlock& block, int device);
+  void wait_for_copies(PinnedBlock& block) noexcept;
   void release_unused();
 
  private:
@@ -115,9 +119,23 @@ void PinnedAllocator::add_stream(PinnedBlock& block, const Stream& stream) {
   block.fence.add(stream.device(), static_cast<cudaStream_t>(stream.handle()));
 }
 
+void PinnedAllocator::add_copy(PinnedBlock& block, int device) {
+  std::lock_guard lock(mutex_);
+  block.fence.add(device, current_stream(device));
+  block.copies.add(device, current_stream(device));
+  block.copies.record();
+  block.copy_device = device;
+}
+
+void PinnedAllocator::wait_for_copies(PinnedBlock& block) noexcept {
+  std::lock_guard lock(mutex_);
+  block.copies.wait();
+  block.copies.passed();
+}
+
 void PinnedAllocator::reclaim_waiting() {
   for (PinnedPtr& block : waiting_) {
-    if (!block->fence.passed()) continue;
+    if (!block->fence.passed() || !block->copies.passed()) continue;
     const size_t size = block->size;
     idle_.emplace(size, std::move(block));
   }
@@ -137,8 +155,19 @@ void PinnedAllocator::release_unused() {
   release_idle();
 }
 
+PinnedBlock* pinned_block(const Storage& storage) {
+  return static_cast<PinnedBlock*>(storage.context);
+}
+
 void free_pinned(Storage& storage) noexcept {
-  pinned_allocator().give(PinnedPtr(static_cast<PinnedBlock*>(storage.context)));
+  pinned_allocator().give(PinnedPtr(pinned_block(storage)));
+}
+
+// A synchronising call: it throws what kernels before the copy refused.
+void settle_pinned(Storage& storage) {
+  pinned_allocator().wait_for_copies(*pinned_block(storage));
+  storage.settle.store(nullptr, std::memory_order_release);
+  throw_bad_index(pinned_block(storage)->copy_device);
 }
 
 }  // namespace
@@ -170,8 +199,14 @@ void record_stream(const StoragePtr& storage, const Stream& stream) {
     Block* block = static_cast<Block*>(storage->context);
     allocator_of(block->device).add_stream(block, stream);
   } else if (storage->free == free_pinned) {
-    pinned_allocator().add_stream(*static_cast<PinnedBlock*>(storage->context), stream);
+    pinned_allocator().add_stream(*pinned_block(*storage), stream);
   }
+}
+
+void mark_in_flight(const StoragePtr& storage, int device) {
+  if (storage->free != free_pinned) return;
+  pinned_allocator().add_copy(*pinned_block(*storage), device);
+  storage->settle.store(settle_pinned, std::memory_order_release);
 }
 
 MemoryStats memory_stats(int device) { return allocator_of(device).stats(); }

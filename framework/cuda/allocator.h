@@ -25,6 +25,10 @@ StoragePtr allocate_pinned(size_t nbytes);
 // before the stream has passed that point. Nothing to do for memory of other owners.
 void record_stream(const StoragePtr& storage, const Stream& stream);
 
+// Says that the current stream of a device copies to or from this page-locked memory: access by the
+// host waits until it has passed that point.
+void mark_in_flight(const StoragePtr& storage, int device);
+
 struct MemoryStats {
   size_t allocated = 0;  // bytes in tensors now
   size_t peak_allocated = 0;

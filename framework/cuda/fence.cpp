@@ -58,7 +58,7 @@ void Fence::record() noexcept {
     int previous = 0;
     if (cudaGetDevice(&previous) != cudaSuccess) break;
     if (previous != mark.device) cudaSetDevice(mark.device);
-    mark.event = take_event(mark.device);
+    if (!mark.event) mark.event = take_event(mark.device);
     if (mark.event && cudaEventRecord(mark.event, mark.stream) != cudaSuccess) {
       give_event(mark.device, mark.event);
       mark.event = nullptr;

@@ -84,6 +84,14 @@ template <class T> TAPER_HD T python_mod(T a, T b) {
   return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
 }
 
+// The bases of functors: which compute in floating types only, and which in int64_t as well.
+struct Floats {
+  static constexpr bool kIntegers = false;
+};
+struct Numbers {
+  static constexpr bool kIntegers = true;
+};
+
 // By repeated squaring. A negative exponent gives the truncated quotient: 0 except for 1 and -1.
 TAPER_HD int64_t power(int64_t x, int64_t n) {
   if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0;

@@ -1,1 +1,34 @@
-// To come.
+#include "framework/kernels/attention.h"
+
+#include "framework/cuda.h"
+#include "framework/kernels/binary.h"
+#include "framework/kernels/copy.h"
+#include "framework/kernels/reduce.h"
+
+namespace taper::kernels {
+
+AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionArgs& args) {
+  const int64_t B = q.size(0), T = q.size(1);
+  const AttentionResult out = {Tensor::make({B, T, v.size(2)}, q.dtype(), q.device()),
+                               Tensor::make({B, T}, compute_type(q.dtype()), q.device())};
+  if constexpr (kHasCuda) cuda::attention(out, dense(q), dense(k), dense(v), args);
+  return out;
+}
+
+AttentionGradients attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k,
+                                      const Tensor& v, const AttentionResult& forward,
+                                      const AttentionArgs& args) {
+  const DType wide = compute_type(q.dtype());
+  const Tensor products = binary(BinaryOp::mul, packed(dy, wide), packed(forward.y, wide));
+  const Tensor delta = reduce(ReduceOp::sum, products, {2});
+  const auto like = [](const Tensor& x) { return Tensor::make(x.shape(), x.dtype(), x.device()); };
+  const AttentionGradients out = {like(q), like(k), like(v)};
+  if constexpr (kHasCuda) {
+    cuda::attention_backward(out, dense(dy), dense(q), dense(k), dense(v), forward.logsumexp, delta,
+                             args);
+  }
+  return out;
+}
+
+}  // namespace taper::kernels

@@ -46,9 +46,8 @@ constexpr Entry kOps[] = {
     {"sigmoid_backward", Rule::promote},
     {"tanh_backward", Rule::promote},
     {"clamp_backward", Rule::promote},
-    {"masked", Rule::promote},
 };
-static_assert(sizeof kOps / sizeof kOps[0] == size_t(BinaryOp::masked) + 1);
+static_assert(sizeof kOps / sizeof kOps[0] == size_t(BinaryOp::clamp_backward) + 1);
 
 struct Types {
   DType result, compute;
@@ -59,10 +58,16 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
   const Rule rule = kOps[size_t(op)].rule;
   if (rule == Rule::predicate) return {kBool, compute_type(promoted)};
   if (rule == Rule::floating && !is_floating_point(promoted)) promoted = kFloat32;
-  if (op == BinaryOp::sub && a.dtype() == kBool && b.dtype() == kBool) {
-    throw Error(
-        "Subtraction, the `-` operator, with two bool tensors is not supported. Use "
-        "logical_xor() instead.");
+  const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
+  if (op == BinaryOp::sub && bools > 0) {
+    throw Error(cat("Subtraction, the `-` operator, with ",
+                    bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",
+                    bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead."));
+  }
+  const bool whole =
+      op == BinaryOp::floor_divide || op == BinaryOp::remainder || op == BinaryOp::pow;
+  if (whole && promoted == kBool) {
+    throw NotImplementedError(cat("\"", name_of(op), "\" not implemented for 'Bool'"));
   }
   return {promoted, compute_type(promoted)};
 }
@@ -84,6 +89,17 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args) {
   const Types types = types_of(op, a, b);
   Tensor out = make_result({&a, &b}, types.result, device);
   run(op, args, out, a, b, types.compute);
+  return out;
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  const Device device = common_device("where", {&condition, &a, &b});
+  const DType result = result_type({&a, &b});
+  const Tensor out = make_result({&condition, &a, &b}, result, device);
+  const DType compute = compute_type(promote_types(condition.dtype(), result));
+  const Loop loop = make_loop(out, {&condition, &a, &b});
+  dispatch(
+      device, [&] { cpu::where(loop, compute); }, [&] { cuda::where(loop, compute); });
   return out;
 }
 

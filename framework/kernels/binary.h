@@ -35,8 +35,6 @@ enum class BinaryOp : uint8_t {
   sigmoid_backward,     // from y: dy * y * (1 - y)
   tanh_backward,        // from y: dy * (1 - y * y)
   clamp_backward,       // dy where a <= x <= b, else 0
-  // The first operand where the second is not zero, else 0 (never 0 * inf).
-  masked,
 };
 
 // Parameters of those that have some: add and sub (a = alpha, the factor of the second operand; 1
@@ -54,11 +52,16 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
                  BinaryArgs args = {});
 const char* name_of(BinaryOp op);
 
+// a where condition is not zero, else b; in the promoted dtype of a and b.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+
 namespace cpu {
 void binary(BinaryOp op, BinaryArgs args, const Loop& loop, DType compute);
-}
+void where(const Loop& loop, DType compute);
+}  // namespace cpu
 namespace cuda {
 void binary(BinaryOp op, BinaryArgs args, const Loop& loop, DType compute);
-}
+void where(const Loop& loop, DType compute);
+}  // namespace cuda
 
 }  // namespace taper::kernels

@@ -1,5 +1,5 @@
 // The formulas of all element-wise functions of two tensors, once for the CPU and the GPU. A
-// functor is called with float, double or, where kIntegers says so, int64_t. Comparisons and
+// functor is called with float and double, and Numbers with int64_t too. Comparisons and
 // logical functions give 1 or 0.
 #pragma once
 
@@ -8,106 +8,84 @@
 
 namespace taper::kernels {
 
-struct Add {
-  static constexpr bool kIntegers = true;
+struct Add : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return plus(a, b); }
 };
-struct AddScaled {
-  static constexpr bool kIntegers = true;
+struct AddScaled : Numbers {
   double alpha;
   template <class T> TAPER_HD T operator()(T a, T b) const {
     return plus(a, times(parameter<T>(alpha), b));
   }
 };
-struct Sub {
-  static constexpr bool kIntegers = true;
+struct Sub : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return minus(a, b); }
 };
-struct Mul {
-  static constexpr bool kIntegers = true;
+struct Mul : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return times(a, b); }
 };
-struct Div {
-  static constexpr bool kIntegers = false;
+struct Div : Floats {
   template <class T> TAPER_HD T operator()(T a, T b) const { return a / b; }
 };
-struct FloorDivide {
-  static constexpr bool kIntegers = true;
+struct FloorDivide : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return floor_div(a, b); }
 };
-struct Remainder {
-  static constexpr bool kIntegers = true;
+struct Remainder : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return python_mod(a, b); }
 };
-struct Pow {
-  static constexpr bool kIntegers = true;
+struct Pow : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return power(a, b); }
 };
 // nan on either side wins in both.
-struct Maximum {
-  static constexpr bool kIntegers = true;
+struct Maximum : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return a > b || is_nan(a) ? a : b; }
 };
-struct Minimum {
-  static constexpr bool kIntegers = true;
+struct Minimum : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return a < b || is_nan(a) ? a : b; }
 };
-struct Eq {
-  static constexpr bool kIntegers = true;
+struct Eq : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a == b); }
 };
-struct Ne {
-  static constexpr bool kIntegers = true;
+struct Ne : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a != b); }
 };
-struct Lt {
-  static constexpr bool kIntegers = true;
+struct Lt : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a < b); }
 };
-struct Le {
-  static constexpr bool kIntegers = true;
+struct Le : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a <= b); }
 };
-struct Gt {
-  static constexpr bool kIntegers = true;
+struct Gt : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a > b); }
 };
-struct Ge {
-  static constexpr bool kIntegers = true;
+struct Ge : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a >= b); }
 };
-struct LogicalAnd {
-  static constexpr bool kIntegers = true;
+struct LogicalAnd : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     return truth<T>((a != T(0)) & (b != T(0)));
   }
 };
-struct LogicalOr {
-  static constexpr bool kIntegers = true;
+struct LogicalOr : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     return truth<T>((a != T(0)) | (b != T(0)));
   }
 };
-struct LogicalXor {
-  static constexpr bool kIntegers = true;
+struct LogicalXor : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     return truth<T>((a != T(0)) != (b != T(0)));
   }
 };
-struct ReluBackward {
-  static constexpr bool kIntegers = false;
+struct ReluBackward : Floats {
   // dy passes where x is nan, as in PyTorch.
   template <class T> TAPER_HD T operator()(T dy, T x) const { return x <= T(0) ? T(0) : dy; }
 };
-struct LeakyReluBackward {
-  static constexpr bool kIntegers = false;
+struct LeakyReluBackward : Floats {
   double slope;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     return x > T(0) ? dy : dy * T(slope);
   }
 };
-struct EluBackward {
-  static constexpr bool kIntegers = false;
+struct EluBackward : Floats {
   double alpha;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T below = dy * T(alpha) * math::exp(x);
@@ -115,15 +93,13 @@ struct EluBackward {
   }
 };
 // d(x cdf(x)) = cdf(x) + x pdf(x).
-struct GeluBackward {
-  static constexpr bool kIntegers = false;
+struct GeluBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     return dy * (normal_cdf(x) + x * normal_pdf(x));
   }
 };
 // With t = tanh(inner(x)): (1 + t) / 2 + x / 2 (1 - t^2) inner'(x).
-struct GeluTanhBackward {
-  static constexpr bool kIntegers = false;
+struct GeluTanhBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T t = math::tanh(gelu_inner(x));
     const T slope = T(0.79788456080286536) * (T(1) + T(3 * 0.044715) * x * x);
@@ -131,15 +107,13 @@ struct GeluTanhBackward {
   }
 };
 // With s = sigmoid(x): s (1 + x (1 - s)).
-struct SiluBackward {
-  static constexpr bool kIntegers = false;
+struct SiluBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T s = math::sigmoid(x);
     return dy * s * (T(1) + x * (T(1) - s));
   }
 };
-struct SoftplusBackward {
-  static constexpr bool kIntegers = false;
+struct SoftplusBackward : Floats {
   double beta, threshold;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T z = x * T(beta);
@@ -147,31 +121,29 @@ struct SoftplusBackward {
     return z > T(threshold) ? dy : bent;
   }
 };
-struct SigmoidBackward {
-  static constexpr bool kIntegers = false;
+struct SigmoidBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T y) const { return dy * (T(1) - y) * y; }
 };
-struct TanhBackward {
-  static constexpr bool kIntegers = false;
+struct TanhBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T y) const { return dy * (T(1) - y * y); }
 };
-struct ClampBackward {
-  static constexpr bool kIntegers = false;
+struct ClampBackward : Floats {
   double low, high;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     return (x >= T(low)) & (x <= T(high)) ? dy : T(0);
   }
 };
-struct Masked {
-  static constexpr bool kIntegers = true;
-  template <class T> TAPER_HD T operator()(T x, T mask) const { return mask != T(0) ? x : T(0); }
+struct Where : Numbers {
+  template <class T> TAPER_HD T operator()(T condition, T a, T b) const {
+    return condition != T(0) ? a : b;
+  }
 };
 
 // Calls f with the functor of `op`.
 template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
   switch (op) {
-    case BinaryOp::add: return args.a == 1 ? f(Add{}) : f(AddScaled{args.a});
-    case BinaryOp::sub: return args.a == 1 ? f(Sub{}) : f(AddScaled{-args.a});
+    case BinaryOp::add: return args.a == 1 ? f(Add{}) : f(AddScaled{{}, args.a});
+    case BinaryOp::sub: return args.a == 1 ? f(Sub{}) : f(AddScaled{{}, -args.a});
     case BinaryOp::mul: return f(Mul{});
     case BinaryOp::div: return f(Div{});
     case BinaryOp::floor_divide: return f(FloorDivide{});
@@ -189,16 +161,15 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::logical_or: return f(LogicalOr{});
     case BinaryOp::logical_xor: return f(LogicalXor{});
     case BinaryOp::relu_backward: return f(ReluBackward{});
-    case BinaryOp::leaky_relu_backward: return f(LeakyReluBackward{args.a});
-    case BinaryOp::elu_backward: return f(EluBackward{args.a});
+    case BinaryOp::leaky_relu_backward: return f(LeakyReluBackward{{}, args.a});
+    case BinaryOp::elu_backward: return f(EluBackward{{}, args.a});
     case BinaryOp::gelu_backward: return f(GeluBackward{});
     case BinaryOp::gelu_tanh_backward: return f(GeluTanhBackward{});
     case BinaryOp::silu_backward: return f(SiluBackward{});
-    case BinaryOp::softplus_backward: return f(SoftplusBackward{args.a, args.b});
+    case BinaryOp::softplus_backward: return f(SoftplusBackward{{}, args.a, args.b});
     case BinaryOp::sigmoid_backward: return f(SigmoidBackward{});
     case BinaryOp::tanh_backward: return f(TanhBackward{});
-    case BinaryOp::clamp_backward: return f(ClampBackward{args.a, args.b});
-    default: return f(Masked{});
+    default: return f(ClampBackward{{}, args.a, args.b});
   }
 }
 

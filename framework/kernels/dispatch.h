@@ -5,6 +5,12 @@
 
 namespace taper::kernels {
 
+#ifdef TAPER_WITH_CUDNN
+inline constexpr bool kHasCudnn = true;
+#else
+inline constexpr bool kHasCudnn = false;
+#endif
+
 template <class OnCpu, class OnCuda>
 void dispatch(Device device, OnCpu on_cpu, [[maybe_unused]] OnCuda on_cuda) {
   if constexpr (kHasCuda) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "framework/cuda.h"
+#include "framework/tensor.h"
 
 namespace taper::kernels {
 

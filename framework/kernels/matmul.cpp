@@ -16,17 +16,6 @@ struct Operand2d {
   int64_t ld, batch_stride;
 };
 
-// The C++ name that PyTorch's texts use.
-const char* c_name(DType t) {
-  switch (t) {
-    case DType::float32: return "float";
-    case DType::float64: return "double";
-    case DType::float16: return "c10::Half";
-    case DType::bfloat16: return "c10::BFloat16";
-    default: return name_of(t);
-  }
-}
-
 // The last two dimensions must be dense rows or dense columns; otherwise a copy is made.
 Operand2d as_operand(const Tensor& x) {
   const int rows = x.dim() - 2, cols = x.dim() - 1;
@@ -48,8 +37,8 @@ Operand2d as_operand(const Tensor& x) {
 
 void check_operands(const char* op, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) {
-    throw Error(cat("expected m1 and m2 to have the same dtype, but got: ", c_name(a.dtype()),
-                    " != ", c_name(b.dtype()), " (", op, " of ", a.shape(), " and ", b.shape(),
+    throw Error(cat("expected m1 and m2 to have the same dtype, but got: ", cpp_name(a.dtype()),
+                    " != ", cpp_name(b.dtype()), " (", op, " of ", a.shape(), " and ", b.shape(),
                     ")"));
   }
   if (a.is_cuda() && !a.is_floating_point()) {

@@ -85,4 +85,11 @@ Tensor dropout(const Tensor& x, double p, PhiloxKey key) {
   return y;
 }
 
+Tensor pick(const Tensor& sums, const Tensor& draws) {
+  const Tensor out = Tensor::make(draws.shape(), kInt64, draws.device()), from = dense(sums);
+  dispatch(
+      out.device(), [&] { cpu::pick(out, from, draws); }, [&] { cuda::pick(out, from, draws); });
+  return out;
+}
+
 }  // namespace taper::kernels

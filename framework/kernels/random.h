@@ -20,6 +20,10 @@ void randperm_into(const Tensor& out, PhiloxKey key);
 // stored: the backward pass is the same call on dy with the same key.
 Tensor dropout(const Tensor& x, double p, PhiloxKey key);
 
+// For each of draws [rows, n] (float64 in [0, 1)) the first place in its row of sums [rows, k]
+// (int64, rising, k > 0) that is above draw * the row's last sum: int64 [rows, n].
+Tensor pick(const Tensor& sums, const Tensor& draws);
+
 namespace cpu {
 void uniform(const Tensor& out, PhiloxKey key, double low, double high);
 void normal(const Tensor& out, PhiloxKey key, double mean, double std);
@@ -27,6 +31,7 @@ void bernoulli(const Tensor& out, PhiloxKey key, double p);
 void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);
 void randperm(const Tensor& out, PhiloxKey key);
 void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key);
+void pick(const Tensor& out, const Tensor& sums, const Tensor& draws);
 }  // namespace cpu
 namespace cuda {
 void uniform(const Tensor& out, PhiloxKey key, double low, double high);
@@ -35,6 +40,7 @@ void bernoulli(const Tensor& out, PhiloxKey key, double p);
 void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);
 void randperm(const Tensor& out, PhiloxKey key);
 void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key);
+void pick(const Tensor& out, const Tensor& sums, const Tensor& draws);
 }  // namespace cuda
 
 }  // namespace taper::kernels

@@ -149,6 +149,30 @@ template <class T, bool kWide> struct RandintDraw {
   }
 };
 
+// --- which place of a row of running sums a draw falls on ---
+struct Pick {
+  int64_t* out;         // [rows, n]
+  const int64_t* sums;  // [rows, k]
+  const double* draws;  // [rows, n]
+  int64_t n, k;
+
+  TAPER_HD void operator()(int64_t i) const {
+    const int64_t* row = sums + i / n * k;
+    const int64_t total = row[k - 1], place = int64_t(draws[i] * double(total));
+    const int64_t limit = place < total ? place : total - 1;
+    int64_t low = 0, high = k - 1;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (row[middle] > limit) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    out[i] = low;
+  }
+};
+
 // --- dropout: element i is kept when its float32 uniform number, word i % 4, is at least p ---
 template <class T> struct DropoutRule {
   using Real = DrawReal<T>;

@@ -70,8 +70,6 @@ Plan make_plan(const Tensor& x, const Shape& dims, bool keepdim) {
   return plan;
 }
 
-bool has_identity(ReduceOp op) { return op != ReduceOp::amax && op != ReduceOp::amin; }
-
 }  // namespace
 
 const char* name_of(ReduceOp op) { return kNames[size_t(op)]; }
@@ -84,11 +82,17 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
             scalar_type_name(x.dtype())));
   }
   const Plan plan = make_plan(x, dims, keepdim);
-  if (plan.sizes.n == 0 && !has_identity(op)) {
-    throw IndexError(cat(name_of(op),
-                         "(): Expected reduction dim to be specified for input.numel() "
-                         "== 0, got shape ",
-                         x.shape()));
+  if (plan.sizes.n == 0 && (op == ReduceOp::amax || op == ReduceOp::amin)) {
+    if (dims.empty()) {
+      throw Error(cat(name_of(op),
+                      "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                      "the reduction dim with the 'dim' argument."));
+    }
+    for (const int64_t d : dims) {
+      if (x.size(d) > 0) continue;
+      throw IndexError(
+          cat(name_of(op), "(): Expected reduction dim ", d, " to have non-zero size."));
+    }
   }
   Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype()), x.device());
   if (out.numel() == 0) return out;

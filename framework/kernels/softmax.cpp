@@ -44,29 +44,22 @@ Tensor backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim) {
   return dx;
 }
 
-void check_cross_entropy(const Tensor& logits, const Tensor& target) {
-  same_device("cross_entropy", {&logits, &target}, {"self", "target"});
-  check_floating("cross_entropy", logits);
-  if (logits.dim() != 2 || target.dim() != 1) {
-    throw Error(cat("cross_entropy expects logits [N, classes] and target [N], got ",
-                    logits.shape(), " and ", target.shape()));
-  }
-  if (logits.size(0) != target.size(0)) {
-    throw ValueError(cat("Expected input batch_size (", logits.size(0),
-                         ") to match target batch_size (", target.size(0), ")."));
-  }
+void check_cross_entropy(const Tensor& logits, const Tensor& target, const NllOptions& o) {
+  same_device(o.name(), {&logits, &target, &o.weight}, {"self", "target", "weight"});
+  check_floating(o.name(), logits);
   if (target.dtype() != kInt64) {
     throw Error(cat("expected scalar type Long but found ", scalar_type_name(target.dtype()),
-                    " (argument target of cross_entropy)"));
+                    " (argument target of ", o.name(), ")"));
   }
-}
-
-// How many targets count, as a 0-dim tensor on their device.
-Tensor count_targets(const Tensor& target, int64_t ignore_index, DType dtype) {
-  Tensor number = Tensor::make({}, kInt64, Device());
-  fill(number, ignore_index);
-  const Tensor counted = binary(BinaryOp::ne, target, number);
-  return reduce(ReduceOp::sum, packed(counted, dtype), {});
+  if (!o.weight.defined()) return;
+  if (o.weight.shape() != Shape{logits.size(1)}) {
+    throw Error(cat("weight tensor should be defined either for all ", logits.size(1),
+                    " classes or no classes but got weight tensor of shape: ", o.weight.shape()));
+  }
+  if (o.weight.dtype() != logits.dtype()) {
+    throw Error(cat("expected scalar type ", scalar_type_name(logits.dtype()), " but found ",
+                    scalar_type_name(o.weight.dtype()), " (argument weight of ", o.name(), ")"));
+  }
 }
 
 DType wide(DType t) { return t == kFloat64 ? kFloat64 : kFloat32; }
@@ -84,39 +77,46 @@ Tensor log_softmax_backward(const Tensor& dy, const Tensor& y, int64_t dim) {
 }
 
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
-                           int64_t ignore_index) {
-  check_cross_entropy(logits, target);
+                           const NllOptions& given) {
+  check_cross_entropy(logits, target, given);
   const DType sum_type = wide(logits.dtype());
+  const int64_t n = logits.size(0);
   const Tensor x = dense(logits), t = dense(target);
-  const Tensor losses = Tensor::make(t.shape(), sum_type, x.device());
-  CrossEntropy out{{}, Tensor::make(t.shape(), sum_type, x.device())};
-  if (losses.numel() > 0) {
+  NllOptions options = given;
+  if (given.weight.defined()) options.weight = packed(given.weight, sum_type);
+  // Losses and weights lie behind one another, so that one kernel sums both.
+  const Tensor both = Tensor::make({2, n}, sum_type, x.device());
+  const NllRows rows{view_as(both, {n}, {1}, 0), view_as(both, {n}, {1}, n),
+                     Tensor::make({n}, sum_type, x.device())};
+  if (n > 0) {
     dispatch(
-        x.device(), [&] { cpu::cross_entropy(losses, out.logsumexp, x, t, ignore_index); },
-        [&] { cuda::cross_entropy(losses, out.logsumexp, x, t, ignore_index); });
+        x.device(), [&] { cpu::cross_entropy(rows, x, t, options); },
+        [&] { cuda::cross_entropy(rows, x, t, options); });
   }
-  Tensor loss = losses;
-  if (reduction != Reduction::none) loss = reduce(ReduceOp::sum, losses, {});
-  if (reduction == Reduction::mean) {
-    loss = binary(BinaryOp::div, loss, count_targets(t, ignore_index, sum_type));
+  CrossEntropy out{rows.losses, rows, {}};
+  if (reduction != Reduction::none) {
+    const Tensor sums = reduce(ReduceOp::sum, both, {1});
+    out.loss = view_as(sums, {}, {}, 0);
+    if (reduction == Reduction::mean) {
+      out.total = view_as(sums, {}, {}, 1);
+      out.loss = binary(BinaryOp::div, out.loss, out.total);
+    }
   }
-  out.loss = packed(loss, logits.dtype());
+  out.loss = packed(out.loss, logits.dtype());
   return out;
 }
 
 Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
-                              const Tensor& logsumexp, Reduction reduction, int64_t ignore_index) {
+                              const CrossEntropy& forward, const NllOptions& options) {
   const Tensor x = dense(logits), t = dense(target);
-  Tensor scale = packed(dloss, logsumexp.dtype());
-  if (reduction == Reduction::mean) {
-    scale = binary(BinaryOp::div, scale, count_targets(t, ignore_index, logsumexp.dtype()));
-  }
+  Tensor scale = packed(dloss, forward.rows.losses.dtype());
+  if (forward.total.defined()) scale = binary(BinaryOp::div, scale, forward.total);
   Tensor dx = Tensor::make(x.shape(), x.dtype(), x.device());
   if (dx.numel() == 0) return dx;
   scale = view_as(scale, {scale.numel()}, {1}, scale.storage_offset());
   dispatch(
-      x.device(), [&] { cpu::cross_entropy_backward(dx, scale, x, t, logsumexp, ignore_index); },
-      [&] { cuda::cross_entropy_backward(dx, scale, x, t, logsumexp, ignore_index); });
+      x.device(), [&] { cpu::cross_entropy_backward(dx, scale, forward.rows, x, t, options); },
+      [&] { cuda::cross_entropy_backward(dx, scale, forward.rows, x, t, options); });
   return dx;
 }
 

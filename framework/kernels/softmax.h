@@ -7,7 +7,7 @@ namespace taper {
 
 // What becomes of the losses of a batch. Outside kernels: argument lookup would otherwise find the
 // kernel of each loss function beside the function itself.
-enum class Reduction : uint8_t { none, mean, sum };
+enum class Reduction : uint8_t { none, mean, sum, batchmean };  // the last for kl_div only
 
 }  // namespace taper
 
@@ -19,40 +19,55 @@ Tensor log_softmax(const Tensor& x, int64_t dim);
 Tensor softmax_backward(const Tensor& dy, const Tensor& y, int64_t dim);
 Tensor log_softmax_backward(const Tensor& dy, const Tensor& y, int64_t dim);
 
+// Negative log likelihood of one class a row.
+struct NllOptions {
+  int64_t ignore_index = -100;
+  Tensor weight = {};              // [classes], of the logits' dtype; undefined: 1 for each
+  bool log_probabilities = false;  // nll_loss: the logits are normalised already
+  const char* name() const { return log_probabilities ? "nll_loss" : "cross_entropy"; }
+};
+// What each row gives, [n] in float32 (float64 for double); losses and weights are 0 where ignored.
+struct NllRows {
+  Tensor losses;
+  Tensor weights;    // that of the row's class
+  Tensor logsumexp;  // what the backward pass needs
+};
 struct CrossEntropy {
-  Tensor loss;       // [n] for none, else 0-dim; in the logits' dtype
-  Tensor logsumexp;  // [n] float32 (float64 for double): what the backward pass needs
+  Tensor loss;  // [n] for none, else 0-dim; in the logits' dtype
+  NllRows rows;
+  Tensor total;  // 0-dim, for mean: the sum of the weights, which it divides by
 };
 
-// logits [n, classes] (floating), target [n] int64 with values in [0, classes) or ignore_index.
-// mean divides by the number of targets that are not ignored. A target out of range throws
-// IndexError: on the CPU at once, on the GPU at the next synchronising call.
+// logits [n, classes] (floating), target [n] int64 with values in [0, classes) or ignore_index. A
+// target out of range throws IndexError: on the CPU at once, on the GPU at the next synchronising
+// call.
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
-                           int64_t ignore_index);
-// dlogits = (softmax(logits) - onehot(target)) * dloss (divided by the count for mean).
+                           const NllOptions& options);
+// dlogits = (softmax(logits) - onehot(target)) * weight * dloss (divided by the total for mean);
+// without the softmax for log-probabilities.
 Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
-                              const Tensor& logsumexp, Reduction reduction, int64_t ignore_index);
+                              const CrossEntropy& forward, const NllOptions& options);
 
 // Dense [outer, n, inner] tensors, along n.
 namespace cpu {
 void softmax(bool log, const Tensor& y, const Tensor& x, ReduceSizes sizes);
 void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y,
                       ReduceSizes sizes);
-// losses [n] float32 (float64 for double), 0 where ignored.
-void cross_entropy(const Tensor& losses, const Tensor& logsumexp, const Tensor& logits,
-                   const Tensor& target, int64_t ignore_index);
-// scale: [n] or [1], in the dtype of logsumexp.
-void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const Tensor& logits,
-                            const Tensor& target, const Tensor& logsumexp, int64_t ignore_index);
+// options.weight is dense, in the dtype of the rows.
+void cross_entropy(const NllRows& rows, const Tensor& logits, const Tensor& target,
+                   const NllOptions& options);
+// scale: [n] or [1], in the dtype of the rows.
+void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const NllRows& rows,
+                            const Tensor& logits, const Tensor& target, const NllOptions& options);
 }  // namespace cpu
 namespace cuda {
 void softmax(bool log, const Tensor& y, const Tensor& x, ReduceSizes sizes);
 void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y,
                       ReduceSizes sizes);
-void cross_entropy(const Tensor& losses, const Tensor& logsumexp, const Tensor& logits,
-                   const Tensor& target, int64_t ignore_index);
-void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const Tensor& logits,
-                            const Tensor& target, const Tensor& logsumexp, int64_t ignore_index);
+void cross_entropy(const NllRows& rows, const Tensor& logits, const Tensor& target,
+                   const NllOptions& options);
+void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const NllRows& rows,
+                            const Tensor& logits, const Tensor& target, const NllOptions& options);
 }  // namespace cuda
 
 }  // namespace taper::kernels

@@ -46,7 +46,6 @@ constexpr Entry kOps[] = {
     {"ceil", Rule::same},
     {"round", Rule::same},
     {"clamp", Rule::same},
-    {"affine", Rule::floating},
     {"logical_not", Rule::predicate},
     {"isnan", Rule::predicate},
     {"isinf", Rule::predicate},

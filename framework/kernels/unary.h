@@ -33,7 +33,6 @@ enum class UnaryOp : uint8_t {
   ceil,
   round,
   clamp,
-  affine,
   logical_not,
   isnan,
   isinf,
@@ -41,7 +40,7 @@ enum class UnaryOp : uint8_t {
 };
 
 // Parameters of those that have some: leaky_relu (a = slope), elu (a = alpha), softplus (a = beta,
-// b = threshold), clamp (a = low, b = high), affine (a * x + b).
+// b = threshold), clamp (a = low, b = high).
 struct UnaryArgs {
   double a = 0, b = 0;
 };

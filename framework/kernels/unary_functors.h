@@ -1,5 +1,5 @@
 // The formulas of all element-wise functions of one tensor, once for the CPU and the GPU. A functor
-// is called with float, double or, where kIntegers says so, int64_t.
+// is called with float and double, and Numbers with int64_t too.
 #pragma once
 
 #include "framework/kernels/arithmetic.h"
@@ -7,15 +7,13 @@
 
 namespace taper::kernels {
 
-struct Neg {
-  static constexpr bool kIntegers = true;
+struct Neg : Numbers {
   template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>) return minus(T(0), x);
     return -x;
   }
 };
-struct Abs {
-  static constexpr bool kIntegers = true;
+struct Abs : Numbers {
   template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>)
       return x < 0 ? minus(T(0), x) : x;
@@ -24,94 +22,74 @@ struct Abs {
   }
 };
 // 0 for nan, as in PyTorch.
-struct Sign {
-  static constexpr bool kIntegers = true;
+struct Sign : Numbers {
   template <class T> TAPER_HD T operator()(T x) const {
     return truth<T>(x > T(0)) - truth<T>(x < T(0));
   }
 };
-struct Square {
-  static constexpr bool kIntegers = true;
+struct Square : Numbers {
   template <class T> TAPER_HD T operator()(T x) const { return times(x, x); }
 };
-struct Sqrt {
-  static constexpr bool kIntegers = false;
+struct Sqrt : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sqrt(x); }
 };
-struct Rsqrt {
-  static constexpr bool kIntegers = false;
+struct Rsqrt : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return T(1) / math::sqrt(x); }
 };
-struct Reciprocal {
-  static constexpr bool kIntegers = false;
+struct Reciprocal : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return T(1) / x; }
 };
-struct Exp {
-  static constexpr bool kIntegers = false;
+struct Exp : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::exp(x); }
 };
-struct Expm1 {
-  static constexpr bool kIntegers = false;
+struct Expm1 : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::expm1(x); }
 };
-struct Log {
-  static constexpr bool kIntegers = false;
+struct Log : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::log(x); }
 };
-struct Log1p {
-  static constexpr bool kIntegers = false;
+struct Log1p : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::log1p(x); }
 };
-struct Sin {
-  static constexpr bool kIntegers = false;
+struct Sin : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
 };
-struct Cos {
-  static constexpr bool kIntegers = false;
+struct Cos : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::cos(x); }
 };
-struct Tanh {
-  static constexpr bool kIntegers = false;
+struct Tanh : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::tanh(x); }
 };
-struct Sigmoid {
-  static constexpr bool kIntegers = false;
+struct Sigmoid : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sigmoid(x); }
 };
-struct Relu {
-  static constexpr bool kIntegers = true;
+struct Relu : Numbers {
   // nan stays nan.
   template <class T> TAPER_HD T operator()(T x) const { return x < T(0) ? T(0) : x; }
 };
-struct LeakyRelu {
-  static constexpr bool kIntegers = false;
+struct LeakyRelu : Floats {
   double slope;
   template <class T> TAPER_HD T operator()(T x) const { return x > T(0) ? x : x * T(slope); }
 };
-struct Elu {
-  static constexpr bool kIntegers = false;
+struct Elu : Floats {
   double alpha;
   template <class T> TAPER_HD T operator()(T x) const {
     const T below = T(alpha) * math::expm1(x);
     return x > T(0) ? x : below;
   }
 };
-struct Gelu {
-  static constexpr bool kIntegers = false;
+struct Gelu : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return x * normal_cdf(x); }
 };
-struct GeluTanh {
-  static constexpr bool kIntegers = false;
+struct GeluTanh : Floats {
   template <class T> TAPER_HD T operator()(T x) const {
     return T(0.5) * x * (T(1) + math::tanh(gelu_inner(x)));
   }
 };
-struct Silu {
-  static constexpr bool kIntegers = false;
+struct Silu : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return x * math::sigmoid(x); }
 };
-struct Softplus {
-  static constexpr bool kIntegers = false;
+struct Softplus : Floats {
   double beta, threshold;
   template <class T> TAPER_HD T operator()(T x) const {
     const T z = x * T(beta);
@@ -119,12 +97,10 @@ struct Softplus {
     return z > T(threshold) ? x : bent;
   }
 };
-struct Erf {
-  static constexpr bool kIntegers = false;
+struct Erf : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::erf(x); }
 };
-struct Floor {
-  static constexpr bool kIntegers = true;
+struct Floor : Numbers {
   template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>)
       return x;
@@ -132,8 +108,7 @@ struct Floor {
       return math::floor(x);
   }
 };
-struct Ceil {
-  static constexpr bool kIntegers = true;
+struct Ceil : Numbers {
   template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>)
       return x;
@@ -141,8 +116,7 @@ struct Ceil {
       return math::ceil(x);
   }
 };
-struct Round {
-  static constexpr bool kIntegers = true;
+struct Round : Numbers {
   template <class T> TAPER_HD T operator()(T x) const {
     if constexpr (kIsInteger<T>)
       return x;
@@ -150,8 +124,7 @@ struct Round {
       return math::round(x);
   }
 };
-struct Clamp {
-  static constexpr bool kIntegers = true;
+struct Clamp : Numbers {
   double low, high;
   // nan stays nan; with low > high everything becomes high.
   template <class T> TAPER_HD T operator()(T x) const {
@@ -160,27 +133,16 @@ struct Clamp {
     return y > hi ? hi : y;
   }
 };
-struct Affine {
-  static constexpr bool kIntegers = true;
-  double a, b;
-  template <class T> TAPER_HD T operator()(T x) const {
-    return plus(times(parameter<T>(a), x), parameter<T>(b));
-  }
-};
-struct LogicalNot {
-  static constexpr bool kIntegers = true;
+struct LogicalNot : Numbers {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(x == T(0)); }
 };
-struct IsNan {
-  static constexpr bool kIntegers = true;
+struct IsNan : Numbers {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_nan(x)); }
 };
-struct IsInf {
-  static constexpr bool kIntegers = true;
+struct IsInf : Numbers {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_inf(x)); }
 };
-struct IsFinite {
-  static constexpr bool kIntegers = true;
+struct IsFinite : Numbers {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_finite(x)); }
 };
 
@@ -203,18 +165,17 @@ template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
     case UnaryOp::tanh: return f(Tanh{});
     case UnaryOp::sigmoid: return f(Sigmoid{});
     case UnaryOp::relu: return f(Relu{});
-    case UnaryOp::leaky_relu: return f(LeakyRelu{args.a});
-    case UnaryOp::elu: return f(Elu{args.a});
+    case UnaryOp::leaky_relu: return f(LeakyRelu{{}, args.a});
+    case UnaryOp::elu: return f(Elu{{}, args.a});
     case UnaryOp::gelu: return f(Gelu{});
     case UnaryOp::gelu_tanh: return f(GeluTanh{});
     case UnaryOp::silu: return f(Silu{});
-    case UnaryOp::softplus: return f(Softplus{args.a, args.b});
+    case UnaryOp::softplus: return f(Softplus{{}, args.a, args.b});
     case UnaryOp::erf: return f(Erf{});
     case UnaryOp::floor: return f(Floor{});
     case UnaryOp::ceil: return f(Ceil{});
     case UnaryOp::round: return f(Round{});
-    case UnaryOp::clamp: return f(Clamp{args.a, args.b});
-    case UnaryOp::affine: return f(Affine{args.a, args.b});
+    case UnaryOp::clamp: return f(Clamp{{}, args.a, args.b});
     case UnaryOp::logical_not: return f(LogicalNot{});
     case UnaryOp::isnan: return f(IsNan{});
     case UnaryOp::isinf: return f(IsInf{});

@@ -9,8 +9,8 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/random.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "tests/testing.h"
@@ -163,6 +163,45 @@ TEST_P(Tape, GradRefusesInputsThatAreNotInTheGraph) {
   EXPECT_FALSE(grad({x.sum()}, {other}, {}, false, false, true)[0].defined());
 }
 
+TEST_P(Tape, GradTakesInputsAsTheyCome) {
+  const Tensor x = leaf({1, 2});
+  const auto twice = grad({(x * x).sum()}, {x, x});
+  EXPECT_TRUE(close(twice[0], {2}, {2, 4}, 0));
+  EXPECT_TRUE(close(twice[1], {2}, {2, 4}, 0));
+  const Tensor y = x * 2;
+  const auto itself = grad({y}, {y, x}, {constant({1, 10})});
+  EXPECT_TRUE(close(itself[0], {2}, {1, 10}, 0));
+  EXPECT_TRUE(close(itself[1], {2}, {2, 20}, 0));
+  EXPECT_TRUE(close(grad({x}, {x}, {constant({3, 4})})[0], {2}, {3, 4}, 0));
+  // Of another dtype: converted.
+  const Tensor ints = tensor({1, 2}, {.device = GetParam()});
+  const Tensor dx = grad({x * 2}, {x}, {ints})[0];
+  EXPECT_EQ(dx.dtype(), kFloat64);
+  EXPECT_TRUE(close(dx, {2}, {2, 4}, 0));
+}
+
+TEST_P(Tape, GradRefusesWhatDoesNotFitTogether) {
+  const Tensor x = leaf({1, 2});
+  const Tensor one = tensor(1, {.device = GetParam()});
+  EXPECT_TRUE(
+      refuses<ValueError>([&] { return grad({x.sum()}, {}); }, "grad requires non-empty inputs."));
+  EXPECT_TRUE(
+      refuses<Error>([&] { return grad({one}, {x}); },
+                     "element 0 of tensors does not require grad and does not have a grad_fn"));
+  EXPECT_TRUE(refuses<Error>([&] { return grad({x.sum()}, {one}); },
+                             "One of the differentiated Tensors does not require grad"));
+  EXPECT_TRUE(refuses<Error>(
+      [&] {
+        return grad({x.sum(), x.sum()}, {x}, {one});
+      },
+      "got 2 tensors and 1 gradients"));
+  EXPECT_TRUE(refuses<Error>([&] { return grad({}, {x}); },
+                             "One of the differentiated Tensors appears to not have been used"));
+  const auto unused = grad({x.sum()}, {x, leaf({1})}, {}, false, false, true);
+  EXPECT_TRUE(unused[0].defined());
+  EXPECT_FALSE(unused[1].defined());
+}
+
 TEST_P(Tape, CreateGraphGivesHigherDerivatives) {
   const Tensor x = leaf({2});
   const Tensor y = (x * x * x * x).sum();
@@ -234,11 +273,13 @@ TEST_P(Tape, LeavesAreWhatNoOpMade) {
 
 TEST_P(Tape, AnAssignedGradientMustFit) {
   const Tensor x = leaf({1, 2});
-  EXPECT_TRUE(refuses<Error>([&] { return x.set_grad(constant({1})), 0; },
-                             "assigned grad has data of a different size"));
-  EXPECT_TRUE(refuses<TypeError>(
+  EXPECT_TRUE(
+      refuses<Error>([&] { return x.set_grad(constant({1})), 0; },
+                     "attempting to assign a gradient of size '[1]' to a tensor of size '[2]'. "
+                     "Please ensure that the gradient and the tensor are the same"));
+  EXPECT_TRUE(refuses<Error>(
       [&] { return x.set_grad(ones({2}, {.dtype = kFloat32, .device = GetParam()})), 0; },
-      "assigned grad has data of a different type"));
+      "attempting to assign a gradient with dtype '"));
 }
 
 TEST_P(Tape, NumbersTakePartWithoutBeingOnTheTape) {

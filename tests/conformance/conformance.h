@@ -13,22 +13,20 @@ struct Row {
   std::string name;
   int gpus = 0;  // how many must be visible
   // Does what the row says and returns the text that PyTorch would print, or throws.
-  std::function<std::string()> run = nullptr;
+  std::function<std::string()> run;
   // Why Taper differs on purpose; empty where it does not.
   std::string differs = "";
   // What Taper prints, or how its error begins ("TypeError: ..."), when it differs; empty means
   // PyTorch's text without its "torch.".
   std::string ours = "";
-  // What Taper has not got yet; such a row is not run.
-  std::string needs = "";
 };
 
-// skipped: for want of hardware; missing: Taper has not got what the row needs.
-enum class Outcome { held, differs, skipped, missing, failed };
+// skipped: for want of hardware.
+enum class Outcome { held, differs, skipped, failed };
 
 struct Result {
   Outcome outcome;
-  // Why it differs, what it needs, or what was expected and what came.
+  // Why it differs, what hardware it needs, or what was expected and what came.
   std::string text;
 };
 

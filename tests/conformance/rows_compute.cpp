@@ -1,8 +1,9 @@
 // Rows of operands that meet: on several devices, of other shapes, of other dtypes.
 #include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/conv.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/print.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
@@ -69,8 +70,16 @@ std::vector<Row> mixed_devices() {
            }},
       {.name = "mix.embedding", .gpus = 1, .run = embedding_mix},
       {.name = "mix.cross_entropy", .gpus = 1, .run = cross_entropy_mix},
-      {.name = "mix.conv", .gpus = 1, .needs = "a convolution"},
-      {.name = "mix.index", .gpus = 1, .needs = "indexing by a tensor"},
+      {.name = "mix.conv",
+       .gpus = 1,
+       .run =
+           [] {
+             return to_string(
+                 conv2d(ones_on("cpu", {1, 1, 4, 4}), ones_on("cuda:0", {1, 1, 3, 3})));
+           }},
+      {.name = "mix.index",
+       .gpus = 1,
+       .run = [] { return to_string(ones_on("cpu", {3})[tensor({0}, {.device = "cuda:0"})]); }},
       {.name = "mix.out_of_scalar_cpu",
        .gpus = 1,
        .run = [] { return to_string(ones_on("cuda:0", {2}) + tensor(1.)); }},

@@ -3,7 +3,11 @@
 #include "autograd/print.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
+#include "modules/activation.h"
+#include "modules/conv.h"
+#include "modules/embedding.h"
 #include "modules/linear.h"
+#include "modules/norm.h"
 #include "modules/sequential.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
@@ -114,6 +118,18 @@ std::string state_follows() {
   return cat("a step on ", net.weight->device());
 }
 
+std::string printed_layers() {
+  return to_string(Sequential(Linear(784, 512), ReLU(), Dropout(), Conv2d(1, 20, 5),
+                              BatchNorm2d(20), LayerNorm({8}), Embedding(10, 3)));
+}
+
+std::string state_keys() {
+  std::vector<std::string> keys;
+  Sequential net(Linear(3, 4), BatchNorm2d(4));
+  for (const NamedTensor& entry : net.state_dict()) keys.push_back(entry.name);
+  return py(keys);
+}
+
 std::vector<Row> of_modules() {
   return {
       {.name = "module.parameters", .run = parameter_list},
@@ -121,14 +137,14 @@ std::vector<Row> of_modules() {
        .run = [] { return repr(Linear(3, 1).parameters()[0].device()); }},
       {.name = "module.in_place", .gpus = 1, .run = moves_in_place},
       {.name = "module.forward_print", .gpus = 1, .run = forward_print},
-      {.name = "module.repr", .needs = "Conv2d, BatchNorm2d, LayerNorm and Embedding"},
+      {.name = "module.repr", .run = printed_layers},
       {.name = "module.to_moves_grad", .gpus = 1, .run = moves_gradients},
       {.name = "module.to_int_refused",
        .run = [] { return to_string(Linear(3, 1).to(kInt64)); },
        .differs = kNoTorchPrefix},
       {.name = "module.tied", .gpus = 1, .run = stays_tied},
       {.name = "module.new_tensor_stays_cpu", .gpus = 1, .run = new_tensor},
-      {.name = "module.state_dict_keys", .needs = "BatchNorm"},
+      {.name = "module.state_dict_keys", .run = state_keys},
       {.name = "optimizer.before_move", .gpus = 1, .run = made_before_move},
       {.name = "optimizer.state_stays_behind",
        .gpus = 1,

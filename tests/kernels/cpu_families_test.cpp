@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/factories.h"
-#include "framework/kernels/embedding.h"
+#include "framework/kernels/index.h"
 #include "framework/kernels/matmul.h"
 #include "framework/kernels/optim.h"
 #include "framework/kernels/random.h"
@@ -147,8 +147,9 @@ TEST(CrossEntropy, ForwardAndBackwardFollowTheFormula) {
     const Tensor x = drawn({4, 10}, t, 1), target = tensor({3, -100, 0, 9});
     const Tensor loss = empty({4}, {.dtype = sums}), lse = empty({4}, {.dtype = sums});
     const Tensor scale = full({1}, 0.5, {.dtype = sums}), dx = empty({4, 10}, {.dtype = t});
-    kernels::cpu::cross_entropy(loss, lse, x, target, -100);
-    kernels::cpu::cross_entropy_backward(dx, scale, x, target, lse, -100);
+    const kernels::NllRows rows{loss, empty({4}, {.dtype = sums}), lse};
+    kernels::cpu::cross_entropy(rows, x, target, {});
+    kernels::cpu::cross_entropy_backward(dx, scale, rows, x, target, {});
     const auto vx = x.to_vector<double>(), vdx = dx.to_vector<double>();
     for (int64_t r = 0; r < 4; ++r) {
       const int64_t k = target.data<int64_t>()[r];
@@ -176,23 +177,22 @@ template <class F> std::string message_of(F f) {
 TEST(BadIndex, IsRefusedInPyTorchsWords) {
   const Tensor x = zeros({2, 10}), out = empty({2});
   const std::string target = message_of([&] {
-    kernels::cpu::cross_entropy(out, out, x, tensor({1, 12}), -100);
+    kernels::cpu::cross_entropy({out, out, out}, x, tensor({1, 12}), {});
   });
   EXPECT_TRUE(target.starts_with("Target 12 is out of bounds.")) << target;
   EXPECT_NE(target.find("element 1"), std::string::npos) << target;
   const std::string row = message_of([&] {
-    kernels::cpu::take_rows("embedding", out, zeros({2, 1}), tensor({0, -1}));
+    (void)kernels::row_keys({"embedding", "index out of range in self"}, tensor({0, -1}), {2}, 0);
   });
   EXPECT_TRUE(row.starts_with("index out of range in self")) << row;
 }
 
-TEST(Embedding, TakesRowsAndSumsThemBack) {
+TEST(Index, TakesRowsAndSumsThemBack) {
   const Tensor index = tensor({4, 0, 4, 2, 4});
   for (const DType t : kFloating) {
-    const Tensor table = drawn({5, 3}, t, 1), out = empty({5, 3}, {.dtype = t});
-    const Tensor dtable = full({5, 3}, NAN, {.dtype = t});
-    kernels::cpu::take_rows("embedding", out, table, index);
-    kernels::cpu::take_rows_backward(dtable, out, index);
+    const Tensor table = drawn({5, 3}, t, 1);
+    const Tensor out = kernels::take_rows(table, index, 3, {5, 3});
+    const Tensor dtable = kernels::add_rows({}, {5, 3}, index, 3, out);
     const auto rows = table.to_vector<double>(), taken = out.to_vector<double>();
     const auto sums = dtable.to_vector<double>();
     for (size_t i = 0; i < 15; ++i) {

@@ -1,7 +1,268 @@
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/attention.h"
+#include "framework/factories.h"
+#include "framework/philox.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::test {
+namespace {
 
-std::vector<Row> attention_rows() { return {}; }
+constexpr uint64_t kMaskSeed = 11;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kDropped = 0.25;
+
+struct Options {
+  bool causal = false;
+  std::optional<double> scale = std::nullopt;
+  double dropout_p = 0;
+  std::optional<DType> mask = std::nullopt;  // kBool: true takes part; else added to the scores
+};
+
+// The index in `shape`, broadcast to the one that `at` belongs to, for its last two dimensions
+// given.
+int64_t place(const Shape& shape, const Shape& batch, int64_t row, int64_t column) {
+  Shape at = batch;
+  at.push_back(row);
+  at.push_back(column);
+  int64_t flat = 0;
+  for (int d = 0; d < shape.size(); ++d) {
+    flat = flat * shape[d] + (shape[d] == 1 ? 0 : at[at.size() - shape.size() + d]);
+  }
+  return flat;
+}
+
+// One query at a time, as the formula is written.
+Array attention(const std::vector<Array>& x, const Options& options) {
+  const Array &q = x[0], &k = x[1], &v = x[2];
+  const auto batch_of = [](const Array& a) { return Shape(a.shape.begin(), a.shape.end() - 2); };
+  const Shape batch = broadcast_shapes(broadcast_shapes(batch_of(q), batch_of(k)), batch_of(v));
+  const int64_t T = q.shape[q.shape.size() - 2], D = q.shape.back();
+  const int64_t S = k.shape[k.shape.size() - 2], Dv = v.shape.back();
+  const double scale = options.scale.value_or(1 / std::sqrt(double(D)));
+  Array y{batch, {}};
+  y.shape.push_back(T);
+  y.shape.push_back(Dv);
+  for (int64_t b = 0; b < batch.numel(); ++b) {
+    const Shape at = index_of(batch, b);
+    const auto value = [&](const Array& a, int64_t row, int64_t column) {
+      return a.v[size_t(place(a.shape, at, row, column))];
+    };
+    for (int64_t i = 0; i < T; ++i) {
+      std::vector<double> p(size_t(S), -kInf), out(size_t(Dv), 0.0);
+      double peak = -kInf, sum = 0;
+      for (int64_t j = 0; j < S; ++j) {
+        if (options.causal && j > i) continue;
+        double s = 0;
+        for (int64_t d = 0; d < D; ++d) s += scale * value(q, i, d) * value(k, j, d);
+        if (options.mask) {
+          const double m = value(x[3], i, j);
+          s += *options.mask != kBool ? m : m != 0 ? 0 : -kInf;
+        }
+        p[size_t(j)] = s;
+        peak = std::max(peak, s);
+      }
+      for (double& s : p) sum += s = peak == -kInf ? 0 : std::exp(s - peak);
+      for (int64_t j = 0; j < S && sum > 0; ++j) {
+        const uint64_t element = uint64_t((b * T + i) * S + j);
+        const uint32_t word = philox({kMaskSeed, 0}, element / 4).word[element % 4];
+        if (uniform_float(word) < float(options.dropout_p)) continue;
+        const double weight = p[size_t(j)] / sum / (1 - options.dropout_p);
+        for (int64_t d = 0; d < Dv; ++d) out[size_t(d)] += weight * value(v, j, d);
+      }
+      y.v.insert(y.v.end(), out.begin(), out.end());
+    }
+  }
+  return y;
+}
+
+Row row(const std::string& variant, const Options& options,
+        std::vector<std::vector<Shape>> samples) {
+  Row row{.name = "scaled_dot_product_attention",
+          .variant = variant,
+          .f =
+              [options](const Tensors& x) {
+                Generator generator(kMaskSeed);
+                return scaled_dot_product_attention(
+                    x[0], x[1], x[2], options.mask ? x[3] : Tensor(), options.dropout_p,
+                    options.causal, options.scale, &generator);
+              },
+          .reference = [options](const std::vector<Array>& x) { return attention(x, options); },
+          .samples = std::move(samples),
+          .dtypes = floating(),
+          .tolerance = {.float32 = 1e-5, .float16 = 3e-3, .bfloat16 = 2e-2}};
+  if (options.mask == kBool) {
+    row.domains = {Domain(), Domain(), Domain(), {-1, 1, 0, kBool}};
+  }
+  return row;
+}
+
+std::vector<Shape> tiny() { return {{1, 2, 3}, {1, 3, 3}, {1, 3, 2}}; }
+std::vector<Shape> with_mask(std::vector<Shape> shapes, const Shape& mask) {
+  shapes.push_back(mask);
+  return shapes;
+}
+
+std::vector<Refusal> refusals() {
+  struct Case {
+    const char* what;
+    std::vector<Shape> shapes;
+    DType dtype, key_dtype;
+    std::optional<DType> mask;
+    double dropout_p;
+    bool causal;
+    const char* text;
+  };
+  const Shape q{2, 3, 4}, k{2, 5, 4}, v{2, 5, 4}, mask{3, 5};
+  const std::vector<Case> cases = {
+      {"one dimension",
+       {{4}, {4}, {4}},
+       kFloat32,
+       kFloat32,
+       {},
+       0,
+       false,
+       "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: 1 "
+       "key.dim: 1 and value.dim: 1 instead."},
+      {"two dtypes",
+       {q, k, v},
+       kFloat16,
+       kBFloat16,
+       {},
+       0,
+       false,
+       "Expected query, key, and value to have the same dtype, but got query.dtype: c10::Half "
+       "key.dtype: c10::BFloat16 and value.dtype: c10::Half instead."},
+      {"integers",
+       {q, k, v},
+       kInt64,
+       kInt64,
+       {},
+       0,
+       false,
+       "expected scalar type Float but found Long"},
+      {"sizes of query and key",
+       {q, {2, 5, 6}, v},
+       kFloat32,
+       kFloat32,
+       {},
+       0,
+       false,
+       "Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: [2, 6]."},
+      {"lengths of key and value",
+       {q, k, {2, 6, 4}},
+       kFloat32,
+       kFloat32,
+       {},
+       0,
+       false,
+       "Expected size for first two dimensions of batch2 tensor to be: [2, 5] but got: [2, 6]."},
+      {"batches",
+       {q, {3, 5, 4}, {3, 5, 4}},
+       kFloat32,
+       kFloat32,
+       {},
+       0,
+       false,
+       "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"},
+      {"mask and causal",
+       {q, k, v, mask},
+       kFloat32,
+       kFloat32,
+       kBool,
+       0,
+       true,
+       "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"},
+      {"integer mask",
+       {q, k, v, mask},
+       kFloat32,
+       kFloat32,
+       kInt64,
+       0,
+       false,
+       "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+       "attn_mask.dtype: long int and  query.dtype: float instead."},
+      {"mask of another size",
+       {q, k, v, {3, 4}},
+       kFloat32,
+       kFloat32,
+       kBool,
+       0,
+       false,
+       "The size of tensor a (5) must match the size of tensor b (4) at non-singleton dimension 2"},
+      {"mask of a larger batch",
+       {{1, 3, 4}, {1, 5, 4}, {1, 5, 4}, {2, 3, 5}},
+       kFloat32,
+       kFloat32,
+       kBool,
+       0,
+       false,
+       "output with shape [1, 3, 5] doesn't match the broadcast shape [2, 3, 5]"},
+      {"probability",
+       {q, k, v},
+       kFloat32,
+       kFloat32,
+       {},
+       1.5,
+       false,
+       "dropout probability has to be between 0 and 1, but got 1.5"}};
+  std::vector<Refusal> out;
+  for (const Case& c : cases) {
+    out.push_back({c.what,
+                   [c](Device d) {
+                     const auto made = [&](size_t i, DType t) {
+                       return ones(c.shapes[i], {.dtype = t, .device = d});
+                     };
+                     return scaled_dot_product_attention(
+                         made(0, c.dtype), made(1, c.key_dtype), made(2, c.dtype),
+                         c.mask ? made(3, *c.mask) : Tensor(), c.dropout_p, c.causal);
+                   },
+                   c.text});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Row> attention_rows() {
+  const std::vector<Shape> small{{2, 5, 3}, {2, 4, 3}, {2, 4, 5}};
+  const std::vector<Shape> beyond_a_tile{{70, 17}, {130, 17}, {130, 3}};
+  const std::vector<Shape> wide{{1, 66, 70}, {1, 35, 70}, {1, 35, 130}};
+  const std::vector<Shape> heads{{2, 2, 5, 4}, {2, 2, 7, 4}, {2, 2, 7, 4}};
+  std::vector<Row> rows = {
+      row("", {},
+          {tiny(),
+           {{3, 2}, {4, 2}, {4, 1}},
+           small,
+           beyond_a_tile,
+           wide,
+           heads,
+           {{2, 1, 3, 2}, {3, 4, 2}, {1, 1, 4, 2}},
+           {{0, 3, 2}, {0, 4, 2}, {0, 4, 2}},
+           {{2, 0, 3}, {2, 4, 3}, {2, 4, 3}},
+           {{2, 3, 4}, {2, 0, 4}, {2, 0, 5}}}),
+      row("causal", {.causal = true},
+          {tiny(),
+           {{4, 2}, {2, 2}, {2, 3}},
+           small,
+           beyond_a_tile,
+           {{130, 3}, {70, 3}, {70, 5}},
+           heads}),
+      row("scale", {.scale = 0.3}, {tiny(), small}),
+      row("bool mask", {.mask = kBool},
+          {with_mask(tiny(), {2, 3}), with_mask(tiny(), {1, 2, 1}), with_mask(small, {2, 5, 4}),
+           with_mask(heads, {2, 1, 1, 7}), with_mask(heads, {2, 5, 1}), with_mask(heads, {7}),
+           with_mask(beyond_a_tile, {70, 130}), with_mask(small, {})}),
+      row("float mask", {.mask = kFloat64},
+          {with_mask(tiny(), {2, 3}), with_mask(tiny(), {3}), with_mask(heads, {2, 1, 5, 7}),
+           with_mask(beyond_a_tile, {70, 130})}),
+      row("dropout", {.dropout_p = kDropped},
+          {tiny(), {{2, 3, 2}, {2, 4, 2}, {2, 4, 3}}, small, beyond_a_tile, heads}),
+      row("dropout, causal", {.causal = true, .dropout_p = kDropped}, {tiny(), small}),
+  };
+  rows[0].refusals = refusals();
+  return rows;
+}
 
 }  // namespace taper::test

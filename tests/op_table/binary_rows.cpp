@@ -83,6 +83,17 @@ std::vector<Row> sums() {
                     ones({2}, {.dtype = kBool, .device = d}));
        },
        "Subtraction, the `-` operator, with two bool tensors is not supported."});
+  minus.refusals.push_back(
+      {"one bool",
+       [](Device d) { return ones({2}, {.device = d}) - ones({2}, {.dtype = kBool, .device = d}); },
+       "Subtraction, the `-` operator, with a bool tensor is not supported."});
+  minus.refusals.push_back({"alpha",
+                            [](Device d) {
+                              const Tensor x = ones({2}, {.dtype = kInt64, .device = d});
+                              return sub(x, x, 1.5);
+                            },
+                            "For integral input tensors, argument alpha must not be a floating "
+                            "point number."});
   return {row(
               "add", plain_add, [](double a, double b) { return a + b; }, everything()),
           with_alpha, minus, less_alpha};
@@ -117,7 +128,156 @@ std::vector<Row> quotients() {
   whole_power.dtypes = {kInt64, kInt32};
   whole_power.derivative = Derivative::none;
   whole_power.specials = false;
-  return {product, quotient, whole, rest, power, whole_power};
+  // Also of negative and zero bases.
+  Row whole_exponent = power;
+  whole_exponent.variant = "whole exponents";
+  whole_exponent.domains = {{-2, 2, 1}, {1, 3, 1, kInt64}};
+  whole_exponent.specials = false;
+  power.refusals.push_back({"bool",
+                            [](Device d) {
+                              const Tensor x = ones({2}, {.dtype = kBool, .device = d});
+                              return pow(x, x);
+                            },
+                            "\"pow\" not implemented for 'Bool'"});
+  power.refusals.push_back(
+      {"negative integer",
+       [](Device d) { return pow(ones({2}, {.dtype = kInt64, .device = d}), -1); },
+       "Integers to negative integer powers are not allowed."});
+  return {product, quotient, whole, rest, power, whole_power, whole_exponent};
+}
+
+// Quotients rounded down and towards zero; the gradient is 0.
+std::vector<Row> whole_quotients() {
+  Row down = row(
+      "div", [](const Tensor& a, const Tensor& b) { return div(a, b, "floor"); },
+      [](double a, double b) { return std::floor(a / b); }, numbers());
+  Row cut = row(
+      "div", [](const Tensor& a, const Tensor& b) { return div(a, b, "trunc"); },
+      [](double a, double b) { return std::trunc(a / b); }, numbers());
+  down.variant = "floor";
+  cut.variant = "trunc";
+  for (Row* r : {&down, &cut}) {
+    r->domains = {{-9, 9}, {0.6, 3}};
+    r->specials = false;
+  }
+  cut.refusals.push_back(
+      {"mode", [](Device d) { return div(ones({2}, {.device = d}), 2, "up"); },
+       "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found 'up'"});
+  return {down, cut};
+}
+
+// A number on one side: it raises no dtype of its own kind.
+Row with_number(const std::string& name, const std::string& variant, Tensor (*f)(const Tensor&),
+                std::function<double(double)> reference) {
+  return {.name = name,
+          .variant = variant,
+          .f = [f](const Tensors& x) { return f(x[0]); },
+          .reference = of_each(std::move(reference)),
+          .samples = {{{}}, {{0}}, {{3}}, {{17, 3}}},
+          .dtypes = numbers()};
+}
+
+std::vector<Row> numbers_beside() {
+  std::vector<Row> rows = {
+      with_number(
+          "maximum", "number", [](const Tensor& x) { return maximum(x, 1); },
+          [](double x) { return std::max(x, 1.0); }),
+      with_number(
+          "minimum", "number", [](const Tensor& x) { return minimum(x, 1); },
+          [](double x) { return std::min(x, 1.0); }),
+      with_number(
+          "remainder", "number", [](const Tensor& x) { return remainder(x, 3); },
+          [](double x) { return python_mod(x, 3); }),
+      with_number(
+          "pow", "number above", [](const Tensor& x) { return pow(x, 3); },
+          [](double x) { return x * x * x; }),
+      with_number(
+          "pow", "number below", [](const Tensor& x) { return pow(2.5, x); },
+          [](double x) { return std::pow(2.5, x); }),
+      with_number(
+          "where", "number", [](const Tensor& x) { return where(x > 0, x, 3); },
+          [](double x) { return x > 0 ? x : 3; }),
+      with_number(
+          "where", "number first", [](const Tensor& x) { return where(x >= 1, 1, x); },
+          [](double x) { return x >= 1 ? 1 : x; }),
+      with_number(
+          "floor_divide", "number", [](const Tensor& x) { return floor_divide(x, 3); },
+          [](double x) { return std::floor(x / 3); }),
+  };
+  rows[4].gives = Gives::floating;
+  rows.back().derivative = Derivative::none;
+  return rows;
+}
+
+std::vector<Row> comparisons_with_numbers() {
+  std::vector<Row> rows = {
+      with_number(
+          "eq", "number", [](const Tensor& x) { return eq(x, 1); },
+          [](double x) { return double(x == 1); }),
+      with_number(
+          "ne", "number", [](const Tensor& x) { return ne(x, 1); },
+          [](double x) { return double(x != 1); }),
+      with_number(
+          "lt", "number", [](const Tensor& x) { return x < 0.5; },
+          [](double x) { return double(x < 0.5); }),
+      with_number(
+          "le", "number", [](const Tensor& x) { return x <= 1; },
+          [](double x) { return double(x <= 1); }),
+      with_number(
+          "gt", "number", [](const Tensor& x) { return x > 0.5; },
+          [](double x) { return double(x > 0.5); }),
+      with_number(
+          "ge", "number", [](const Tensor& x) { return x >= 1; },
+          [](double x) { return double(x >= 1); }),
+  };
+  for (Row& r : rows) {
+    r.domains = {{-2, 2, 1}};
+    r.dtypes = everything();
+    r.gives = Gives::boolean;
+    r.derivative = Derivative::none;
+  }
+  return rows;
+}
+
+Row where_row() {
+  // Each argument in the shape of all, then element by element.
+  const Reference spread = of_pairs([](double, double b) { return b; });
+  Row r{.name = "where",
+        .f = [](const Tensors& x) { return where(x[0], x[1], x[2]); },
+        .reference =
+            [spread](const std::vector<Array>& x) {
+              const Shape shape =
+                  broadcast_shapes(broadcast_shapes(x[0].shape, x[1].shape), x[2].shape);
+              const Array all{shape, std::vector<double>(size_t(shape.numel()))};
+              const Array c = spread({all, x[0]}), a = spread({all, x[1]});
+              Array y = spread({all, x[2]});
+              for (size_t i = 0; i < y.v.size(); ++i) y.v[i] = c.v[i] != 0 ? a.v[i] : y.v[i];
+              return y;
+            },
+        .samples = {{{}, {}, {}},
+                    {{3}, {3}, {3}},
+                    {{2, 3}, {3}, {2, 1}},
+                    {{3, 1}, {4}, {}},
+                    {{}, {5}, {5}},
+                    {{0}, {1}, {0}},
+                    {{1025}, {1025}, {1025}},
+                    {{2, 1, 4}, {3, 1}, {1, 4}}},
+        .domains = {{0, 1, 1, kBool}, Domain()},
+        .dtypes = everything()};
+  r.refusals = {
+      {"condition",
+       [](Device d) {
+         const Tensor x = ones({2}, {.device = d});
+         return where(x, x, x);
+       },
+       "where expected condition to be a boolean tensor, but got a tensor with dtype Float"},
+      {"shapes",
+       [](Device d) {
+         return where(ones({2}, {.dtype = kBool, .device = d}), ones({3}, {.device = d}), 0);
+       },
+       "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension "
+       "0"}};
+  return r;
 }
 
 std::vector<Row> predicates() {
@@ -141,6 +301,7 @@ std::vector<Row> selections() {
   Row mask = row(
       "masked", masked, [](double a, double b) { return b != 0 ? a : 0; }, numbers());
   mask.domains = {{-2, 2}, {0, 1, 1, kBool}};
+  mask.refusals.clear();
   mask.specials = false;
   Row summed{.name = "sum_to",
              .f = [](const Tensors& x) { return sum_to(x[0], x[1].shape()); },
@@ -175,7 +336,9 @@ std::vector<Row> selections() {
 
 std::vector<Row> binary_rows() {
   std::vector<Row> rows;
-  for (const auto& part : {sums(), quotients(), predicates(), selections()}) {
+  for (const auto& part :
+       {sums(), quotients(), whole_quotients(), numbers_beside(), predicates(),
+        comparisons_with_numbers(), selections(), std::vector<Row>{where_row()}}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

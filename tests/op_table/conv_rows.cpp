@@ -1,7 +1,216 @@
+#include "autograd/ops/conv.h"
+#include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::test {
+namespace {
 
-std::vector<Row> conv_rows() { return {}; }
+// One element of y at a time, straight from the definition. Two spatial dimensions.
+Array convolved(const Array& x, const Array& weight, const Conv2dOptions& o) {
+  const auto out = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding,
+                      int64_t dilation) {
+    return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+  };
+  const Shape &s = x.shape, &k = weight.shape;
+  Array y{{s[0], k[0], out(s[2], k[2], o.stride.h, o.padding.h, o.dilation.h),
+           out(s[3], k[3], o.stride.w, o.padding.w, o.dilation.w)},
+          {}};
+  for (int64_t i = 0; i < y.shape.numel(); ++i) {
+    const Shape at = index_of(y.shape, i);
+    double sum = 0;
+    for (int64_t j = 0; j < k[1] * k[2] * k[3]; ++j) {
+      const Shape tap = index_of({k[1], k[2], k[3]}, j);
+      const int64_t h = at[2] * o.stride.h - o.padding.h + tap[1] * o.dilation.h;
+      const int64_t w = at[3] * o.stride.w - o.padding.w + tap[2] * o.dilation.w;
+      if (h < 0 || h >= s[2] || w < 0 || w >= s[3]) continue;
+      const int64_t c = at[1] / (k[0] / o.groups) * k[1] + tap[0];
+      sum += x.v[size_t(flat_index(s, {at[0], c, h, w}))] *
+             weight.v[size_t(flat_index(k, {at[1], tap[0], tap[1], tap[2]}))];
+    }
+    y.v.push_back(sum);
+  }
+  return y;
+}
+
+// Any number of spatial dimensions, with or without a batch and a bias.
+Reference reference_of(int dims, const Conv2dOptions& o) {
+  return [dims, o](const std::vector<Array>& given) {
+    Array x = given[0], weight = given[1];
+    const bool batched = x.shape.size() == dims + 2;
+    if (!batched) x.shape.insert(0, 1);
+    for (Array* a : {&x, &weight}) {
+      if (dims == 1) a->shape.insert(2, 1);
+    }
+    Array y = convolved(x, weight, o);
+    const int64_t pixels = y.shape[2] * y.shape[3];
+    for (size_t i = 0; given.size() > 2 && i < y.v.size(); ++i) {
+      y.v[i] += given[2].v[i / size_t(pixels) % given[2].v.size()];
+    }
+    if (dims == 1) y.shape.erase(2);
+    if (!batched) y.shape.erase(0);
+    return y;
+  };
+}
+
+Row row(const std::string& name, const std::string& variant, Function f, int dims,
+        const Conv2dOptions& o, std::vector<std::vector<Shape>> samples) {
+  return {.name = name,
+          .variant = variant,
+          .f = std::move(f),
+          .reference = reference_of(dims, o),
+          .samples = std::move(samples),
+          .domains = {{-1, 1}},
+          .dtypes = floating(),
+          .tolerance = {.float64 = 1e-12, .float32 = 1e-5, .float16 = 5e-3, .bfloat16 = 4e-2}};
+}
+
+Row row_2d(const std::string& variant, const Conv2dOptions& o,
+           std::vector<std::vector<Shape>> samples) {
+  const auto f = [o](const Tensors& x) {
+    return conv2d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o);
+  };
+  return row("conv2d", variant, f, 2, o, std::move(samples));
+}
+
+Row row_1d(const std::string& variant, const Conv1dOptions& o,
+           std::vector<std::vector<Shape>> samples) {
+  const auto f = [o](const Tensors& x) {
+    return conv1d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o);
+  };
+  return row("conv1d", variant, f, 1, {{1, o.stride}, {0, o.padding}, {1, o.dilation}, o.groups},
+             std::move(samples));
+}
+
+Refusal refusal_2d(const std::string& what, Shape x, Shape weight, Conv2dOptions o,
+                   const std::string& text) {
+  return {
+      what,
+      [=](Device d) { return conv2d(ones(x, {.device = d}), ones(weight, {.device = d}), {}, o); },
+      text};
+}
+
+Refusal refusal_1d(const std::string& what, Shape x, Shape weight, const std::string& text) {
+  return {what,
+          [=](Device d) { return conv1d(ones(x, {.device = d}), ones(weight, {.device = d})); },
+          text};
+}
+
+Refusal wrong_operand(const std::string& what, DType x, DType weight, Shape bias, DType bias_dtype,
+                      const std::string& text) {
+  return {what,
+          [=](Device d) {
+            return conv2d(ones({1, 3, 5, 5}, {.dtype = x, .device = d}),
+                          ones({2, 3, 3, 3}, {.dtype = weight, .device = d}),
+                          ones(bias, {.dtype = bias_dtype, .device = d}));
+          },
+          text};
+}
+
+// What PyTorch 2.11 says.
+std::vector<Refusal> refusals_2d() {
+  const Shape x = {1, 3, 5, 5}, w = {2, 3, 3, 3};
+  return {
+      refusal_2d("channels", {1, 4, 5, 5}, w, {},
+                 "Given groups=1, weight of size [2, 3, 3, 3], expected input[1, 4, 5, 5] to have "
+                 "3 channels, but got 4 channels instead"),
+      refusal_2d("channels of groups", x, w, {.groups = 2},
+                 "Given groups=2, weight of size [2, 3, 3, 3], expected input[1, 3, 5, 5] to have "
+                 "6 channels, but got 3 channels instead"),
+      refusal_2d("groups that do not divide", {1, 4, 5, 5}, {3, 2, 3, 3}, {.groups = 2},
+                 "Given groups=2, expected weight to be divisible by 2 at dimension 0, but got "
+                 "weight of size [3, 2, 3, 3] instead"),
+      refusal_2d("no outputs", x, {0, 3, 3, 3}, {},
+                 "Given groups=1, expected weight to be at least 1 at dimension 0, but got weight "
+                 "of size [0, 3, 3, 3] instead"),
+      refusal_2d("kernel", x, {2, 3, 7, 3}, {.padding = {0, 1}},
+                 "Calculated padded input size per channel: (5 x 7). Kernel size: (7 x 3). Kernel "
+                 "size can't be greater than actual input size"),
+      refusal_2d("dilated kernel", x, w, {.dilation = 3},
+                 "Calculated padded input size per channel: (5 x 5). Kernel size: (7 x 7). Kernel "
+                 "size can't be greater than actual input size"),
+      refusal_2d("empty kernel", x, {2, 3, 0, 3}, {}, "kernel size should be greater than zero"),
+      refusal_2d("rank", {5, 5}, w, {},
+                 "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: "
+                 "[5, 5]"),
+      refusal_2d("rank of the weight", x, {3, 3, 3}, {},
+                 "Expected 3-dimensional input for 3-dimensional weight [3, 3, 3], but got "
+                 "4-dimensional input of size [1, 3, 5, 5] instead"),
+      refusal_2d("groups", x, w, {.groups = 0}, "non-positive groups is not supported"),
+      refusal_2d("stride", x, w, {.stride = {1, 0}}, "non-positive stride is not supported"),
+      refusal_2d("padding", x, w, {.padding = -1}, "negative padding is not supported"),
+      refusal_2d("dilation", x, w, {.dilation = 0}, "dilation should be greater than zero"),
+      wrong_operand("bias", kFloat32, kFloat32, {3}, kFloat32,
+                    "Given weight of size [2, 3, 3, 3], expected bias to be 1-dimensional with 2 "
+                    "elements, but got bias of size [3] instead"),
+      wrong_operand("dtype of the bias", kFloat32, kFloat32, {2}, kFloat64,
+                    "Input type (float) and bias type (double) should be the same"),
+      wrong_operand("dtype of the weight", kFloat16, kFloat32, {2}, kFloat16,
+                    "Input type (c10::Half) and weight type (float) should be the same"),
+      wrong_operand("integers", kInt64, kInt64, {2}, kInt64,
+                    "\"conv2d\" not implemented for 'Long'")};
+}
+
+std::vector<Row> rows_2d() {
+  Row plain = row_2d("", {},
+                     {{{1, 1, 3, 3}, {1, 1, 2, 2}},
+                      {{2, 2, 3, 4}, {3, 2, 2, 3}, {3}},
+                      {{1, 3, 4, 4}, {2, 3, 1, 1}, {2}},
+                      {{3, 17, 5, 7}, {19, 17, 3, 3}, {19}},
+                      {{35, 2, 6, 5}, {33, 2, 5, 5}},
+                      {{2, 64, 4, 4}, {16, 64, 3, 3}},
+                      {{2, 4, 3}, {1, 2, 2, 3}, {1}},
+                      {{0, 2, 4, 4}, {3, 2, 3, 3}, {3}},
+                      {{2, 0, 4, 4}, {3, 0, 3, 3}, {3}}});
+  plain.refusals = refusals_2d();
+  const std::vector<std::vector<Shape>> wide = {{{1, 2, 5, 4}, {1, 2, 3, 2}, {1}},
+                                                {{2, 3, 9, 11}, {4, 3, 3, 3}, {4}},
+                                                {{1, 16, 8, 8}, {16, 16, 4, 3}}};
+  return {plain,
+          row_2d("stride", {.stride = {2, 3}}, wide),
+          row_2d("padding", {.padding = {1, 2}}, wide),
+          row_2d("dilation", {.dilation = {2, 1}}, wide),
+          row_2d("stride, padding and dilation", {.stride = 2, .padding = {3, 1}, .dilation = 2},
+                 {{{1, 2, 5, 5}, {2, 2, 2, 2}, {2}}, {{2, 3, 10, 9}, {5, 3, 3, 3}, {5}}}),
+          row_2d("kernel wider than the input", {.padding = 3},
+                 {{{1, 1, 2, 1}, {1, 1, 5, 4}}, {{2, 3, 3, 2}, {2, 3, 7, 7}, {2}}}),
+          row_2d("groups", {.padding = 1, .groups = 2},
+                 {{{1, 2, 3, 3}, {4, 1, 2, 2}, {4}},
+                  {{2, 6, 5, 4}, {4, 3, 3, 3}, {4}},
+                  {{1, 32, 5, 5}, {32, 16, 3, 3}}}),
+          row_2d("depthwise", {.stride = {1, 2}, .padding = 1, .groups = 3},
+                 {{{1, 3, 3, 4}, {3, 1, 3, 3}, {3}}, {{3, 3, 6, 7}, {6, 1, 3, 3}, {6}}})};
+}
+
+std::vector<Row> rows_1d() {
+  Row plain = row_1d("", {},
+                     {{{1, 1, 4}, {1, 1, 3}},
+                      {{2, 3, 7}, {4, 3, 2}, {4}},
+                      {{3, 6}, {2, 3, 3}, {2}},
+                      {{5, 16, 33}, {17, 16, 5}, {17}},
+                      {{0, 2, 5}, {3, 2, 3}, {3}}});
+  plain.refusals = {
+      refusal_1d("channels", {1, 4, 5}, {2, 3, 3},
+                 "Given groups=1, weight of size [2, 3, 3], expected input[1, 4, 5] to have 3 "
+                 "channels, but got 4 channels instead"),
+      refusal_1d("kernel", {1, 3, 5}, {2, 3, 7},
+                 "Calculated padded input size per channel: (5). Kernel size: (7). Kernel size "
+                 "can't be greater than actual input size"),
+      refusal_1d("rank", {1, 1, 3, 5}, {2, 3, 3},
+                 "Expected 2D (unbatched) or 3D (batched) input to conv1d, but got input of size: "
+                 "[1, 1, 3, 5]"),
+      refusal_1d("rank of the weight", {1, 3, 5}, {2, 3, 3, 3},
+                 "Expected 4-dimensional input for 4-dimensional weight [2, 3, 3, 3], but got "
+                 "3-dimensional input of size [1, 3, 5] instead")};
+  return {plain, row_1d("all options", {.stride = 2, .padding = 2, .dilation = 2, .groups = 2},
+                        {{{1, 2, 6}, {2, 1, 3}, {2}}, {{3, 4, 11}, {6, 2, 3}}})};
+}
+
+}  // namespace
+
+std::vector<Row> conv_rows() {
+  std::vector<Row> rows = rows_2d();
+  for (Row& r : rows_1d()) rows.push_back(std::move(r));
+  return rows;
+}
 
 }  // namespace taper::test

@@ -1,9 +1,7 @@
 // Every check for every row of the op table, on every device.
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <limits>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -159,30 +157,23 @@ Tensors laid_out(const Layout& layout, const Tensors& x) {
 
 // --- the checks ---
 
-std::set<std::string> declared_ops() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {
-    if (entry.path().extension() != ".h" || entry.path().filename() == "inplace.h") continue;
-    std::ifstream file(entry.path());
-    const std::regex declaration("^(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
-    for (std::string line; std::getline(file, line);) {
-      std::smatch match;
-      if (!std::regex_match(line, match, declaration)) continue;
-      if (match[1].str().rfind("operator", 0) != 0) names.insert(match[1]);
-    }
-  }
-  return names;
-}
-
 TEST(OpTable, EveryPublicOperatorHasARow) {
+  const std::map<std::string, std::string> declared = declared_operators();
   std::set<std::string> rows;
   for (const Row& row : all_rows()) rows.insert(row.name);
-  for (const std::string& name : declared_ops()) {
+  for (const auto& [name, family] : declared) {
     EXPECT_TRUE(rows.count(name)) << name << " has no row in tests/op_table";
   }
   for (const std::string& name : rows) {
-    EXPECT_TRUE(declared_ops().count(name)) << name << " is not declared in autograd/ops";
+    EXPECT_TRUE(declared.count(name)) << name << " is not declared in autograd/ops";
   }
+}
+
+TEST(OpTable, ThePageOfOperatorsIsInStep) {
+  std::ifstream file(TAPER_SOURCE_DIR "/docs/operators.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(page == operators_page())
+      << "write it anew: build/tests/test_ops --docs > docs/operators.md";
 }
 
 TEST(OpTable, ValuesMatchTheReferenceInEveryDtype) {

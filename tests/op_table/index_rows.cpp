@@ -1,47 +1,558 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
 #include "autograd/ops/index.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
+#include "tests/testing.h"
 
 namespace taper::test {
 namespace {
 
-Row embedding_row() {
+using Line = std::vector<double>;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+const char* const kBeyondOnCuda = "index 2 is out of bounds for a dimension with size 2";
+
+// Where an index is drawn from: numbers in [0, most].
+Domain index_domain(double most, DType dtype = kInt64) { return {0, most, 1, dtype}; }
+
+int64_t whole(const Array& x, const Shape& at) {
+  return int64_t(x.v[size_t(flat_index(x.shape, at))]);
+}
+
+Tensor longs(const TensorData& data, Device d) {
+  return tensor(data, {.dtype = kInt64, .device = d});
+}
+
+// --- rows and elements by index ---
+
+Array rows_by(const Array& x, const Array& index) {
+  Shape shape = index.shape;
+  shape.insert(shape.size(), x.shape.size() > 1 ? x.shape[1] : 1);
+  if (x.shape.size() == 1) shape.erase(shape.size() - 1);
+  const int dims = index.shape.size();
+  return gathered(x, shape, [&](const Shape& at) {
+    const int64_t row = whole(index, Shape(at.begin(), at.begin() + dims));
+    Shape source = {row < 0 ? row + x.shape[0] : row};
+    for (int i = dims; i < at.size(); ++i) source.push_back(at[i]);
+    return source;
+  });
+}
+
+Row embedding_row(DType index) {
+  return {.name = "embedding",
+          .variant = cat("index ", index),
+          .f = [](const Tensors& x) { return embedding(x[0], x[1]); },
+          .reference = [](const std::vector<Array>& x) { return rows_by(x[0], x[1]); },
+          // More rows asked for than there are: several gradients meet in one row.
+          .samples = {{{5, 3}, {7}},
+                      {{5, 3}, {2, 3}},
+                      {{5, 1}, {}},
+                      {{5, 4}, {0}},
+                      {{5, 0}, {3}},
+                      {{6}, {40}},
+                      {{9, 1}, {30}},
+                      {{6, 17}, {1025}},
+                      {{70, 40}, {65}}},
+          .domains = {Domain(), index_domain(4, index)},
+          .dtypes = everything(),
+          .tolerance = {.float32 = 1e-5, .gradient = 40},
+          .refusals = {{"index dtype",
+                        [](Device d) {
+                          return embedding(ones({2, 3}, {.device = d}), ones({2}, {.device = d}));
+                        },
+                        "Expected tensor for argument #1 'indices' to have one of the following "
+                        "scalar types: Long, Int; but got Float instead"},
+                       {"index beyond",
+                        [](Device d) {
+                          return embedding(ones({2, 3}, {.device = d}), longs({0, 2}, d)).cpu();
+                        },
+                        "index out of range in self.", kBeyondOnCuda}}};
+}
+
+Row index_row(const std::string& variant, const TensorData& data, bool on_cpu) {
   return {
-      .name = "embedding",
-      .f = [](const Tensors& x) { return embedding(x[0], x[1]); },
+      .name = "index",
+      .variant = variant,
+      .f = [data, on_cpu](
+               const Tensors& x) { return x[0][longs(data, on_cpu ? Device() : x[0].device())]; },
       .reference =
-          [](const std::vector<Array>& x) {
-            Shape shape = x[1].shape;
-            shape.push_back(x[0].shape[1]);
-            const int last = shape.size() - 1;
-            return gathered(x[0], shape, [&](const Shape& at) {
-              const Shape row(at.begin(), at.end() - 1);
-              return Shape{int64_t(x[1].v[size_t(flat_index(x[1].shape, row))]), at[last]};
+          [data](const std::vector<Array>& x) {
+            return rows_by(x[0], array_of(longs(data, Device())));
+          },
+      .samples = {{{3, 5}}, {{4}}, {{3, 1}}, {{3, 0}}, {{11, 130}}},
+      .dtypes = everything()};
+}
+
+std::vector<Refusal> index_refusals() {
+  const auto with = [](TensorData data, DType dtype) {
+    return [data, dtype](Device d) {
+      return index(ones({2, 3}, {.device = d}), tensor(data, {.dtype = dtype, .device = d})).cpu();
+    };
+  };
+  return {{"mask", with({true, false}, kBool), "index with a mask is not supported: the size"},
+          {"floats", with({0.0}, kFloat32),
+           "tensors used as indices must be long, int, byte or bool tensors"},
+          {"beyond", with({2}, kInt64), "index 2 is out of bounds for dimension 0 with size 2",
+           kBeyondOnCuda},
+          {"below", with({-3}, kInt64), "index -3 is out of bounds for dimension 0 with size 2",
+           "index -3 is out of bounds for a dimension with size 2"},
+          {"0-dim", [](Device d) { return index(full({}, 3.0, {.device = d}), longs({0}, d)); },
+           "too many indices for tensor of dimension 0"}};
+}
+
+Row index_select_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
+  return {
+      .name = "index_select",
+      .variant = cat("dim ", dim),
+      .f = [dim](const Tensors& x) { return index_select(x[0], dim, x[1]); },
+      .reference =
+          [dim](const std::vector<Array>& x) {
+            Shape shape = x[0].shape;
+            const int d = wrap_dim(dim, shape.size());
+            shape[d] = int64_t(x[1].v.size());
+            return gathered(x[0], shape, [&](Shape at) {
+              at[d] = int64_t(x[1].v[size_t(at[d])]);
+              return at;
             });
           },
-      // More rows asked for than there are: several gradients meet in one row.
-      .samples = {{{5, 3}, {7}}, {{5, 3}, {2, 3}}, {{5, 1}, {}}, {{5, 4}, {0}}, {{6, 17}, {1025}}},
-      .domains = {Domain(), {0, 4, 1, kInt64}},
-      .dtypes = floating(),
-      .derivative = Derivative::first,
+      .samples = std::move(samples),
+      .domains = {Domain(), index_domain(4)},
+      .dtypes = everything(),
       .tolerance = {.float32 = 1e-5, .gradient = 40},
       .refusals = {{"index dtype",
                     [](Device d) {
-                      return embedding(ones({2, 3}, {.device = d}), ones({2}, {.device = d}));
+                      return index_select(ones({2, 3}, {.device = d}), 0, ones({2}, {.device = d}));
                     },
-                    "Expected tensor for argument #1 'indices' to have one of the following "
-                    "scalar types: Long, Int; but got Float instead"},
-                   {"index beyond",
+                    "index_select(): Expected dtype int32 or int64 for index"},
+                   {"matrix",
                     [](Device d) {
-                      const Tensor index = tensor({0, 2}, {.dtype = kInt64, .device = d});
-                      return embedding(ones({2, 3}, {.device = d}), index).cpu();
+                      return index_select(ones({2, 3}, {.device = d}), 0, longs({{0, 1}}, d));
                     },
-                    "index out of range in self.",
-                    "index 2 is out of bounds for a dimension with size 2"}}};
+                    "index_select(): Index is supposed to be a vector"},
+                   {"0-dim",
+                    [](Device d) {
+                      return index_select(full({}, 3.0, {.device = d}), 0, longs({0, 0}, d));
+                    },
+                    "index_select(): Index to scalar can have only 1 value, got 2 value(s)"},
+                   {"beyond",
+                    [](Device d) {
+                      return index_select(ones({2, 3}, {.device = d}), 0, longs({2}, d)).cpu();
+                    },
+                    "index out of range in self", kBeyondOnCuda},
+                   {"dim",
+                    [](Device d) {
+                      return index_select(ones({2}, {.device = d}), 1, longs({0}, d));
+                    },
+                    "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}}};
+}
+
+// The place in a tensor that an index's element at `at` names.
+Shape named(const Array& index, int d, const Shape& at) {
+  Shape source = at;
+  if (source.size() > 0) source[d] = whole(index, at);
+  return source;
+}
+
+Row gather_row(int64_t dim, double most, std::vector<std::vector<Shape>> samples) {
+  return {.name = "gather",
+          .variant = cat("dim ", dim, ", to ", most),
+          .f = [dim](const Tensors& x) { return gather(x[0], dim, x[1]); },
+          .reference =
+              [dim](const std::vector<Array>& x) {
+                const int d = wrap_dim(dim, x[1].shape.size());
+                if (x[0].v.size() == 1) return Array{x[1].shape, Line(x[1].v.size(), x[0].v[0])};
+                return gathered(x[0], x[1].shape,
+                                [&](const Shape& at) { return named(x[1], d, at); });
+              },
+          .samples = std::move(samples),
+          .domains = {Domain(), index_domain(most)},
+          .dtypes = everything(),
+          .tolerance = {.float32 = 1e-5, .gradient = 40}};
+}
+
+std::vector<Refusal> gather_refusals() {
+  const auto with = [](Tensor index) {
+    return [index](Device d) { return gather(ones({2, 3}, {.device = d}), 0, index.to(d)).cpu(); };
+  };
+  return {{"index dtype", with(ones({2, 3})), "gather(): Expected dtype int32/int64 for index"},
+          {"dims", with(tensor({0, 1})),
+           "Index tensor must have the same number of dimensions as input tensor"},
+          {"sizes", with(zeros({2, 4}, {.dtype = kInt64})),
+           "Size does not match at dimension 1 expected index [2, 4] to be no larger than self "
+           "[2, 3] apart from dimension 0"},
+          {"beyond", with(tensor({{2}})), "index 2 is out of bounds for dimension 0 with size 2",
+           kBeyondOnCuda},
+          {"below", with(tensor({{-1}})), "index -1 is out of bounds for dimension 0 with size 2",
+           "index -1 is out of bounds for a dimension with size 2"}};
+}
+
+Row scatter_add_row(int64_t dim, double most, std::vector<std::vector<Shape>> samples) {
+  return {.name = "scatter_add",
+          .variant = cat("dim ", dim, ", to ", most),
+          .f = [dim](const Tensors& x) { return scatter_add(x[0], dim, x[1], x[2]); },
+          .reference =
+              [dim](const std::vector<Array>& x) {
+                Array y = x[0];
+                for (size_t i = 0; i < x[1].v.size(); ++i) {
+                  const Shape at = index_of(x[1].shape, int64_t(i));
+                  const Shape to = named(x[1], wrap_dim(dim, at.size()), at);
+                  const double added = x[2].v[size_t(flat_index(x[2].shape, at))];
+                  y.v[y.v.size() == 1 ? 0 : size_t(flat_index(y.shape, to))] += added;
+                }
+                return y;
+              },
+          .samples = std::move(samples),
+          .domains = {Domain(), index_domain(most), Domain()},
+          .dtypes = numbers(),
+          .tolerance = {.float32 = 1e-4, .float16 = 2e-3, .bfloat16 = 1.6e-2, .gradient = 8}};
+}
+
+std::vector<Refusal> scatter_add_refusals() {
+  const auto with = [](Tensor index, DType src = kFloat32) {
+    return [index, src](Device d) {
+      const Tensor x = ones({2, 3}, {.device = d});
+      return scatter_add(x, 0, index.to(d), x.to(src)).cpu();
+    };
+  };
+  return {{"index dtype", with(ones({2, 3})), "scatter(): Expected dtype int32/int64 for index"},
+          {"dims", with(tensor({0, 1})),
+           "Index tensor must have the same number of dimensions as self tensor"},
+          {"sizes", with(zeros({3, 3}, {.dtype = kInt64})),
+           "Expected index [3, 3] to be no larger than self [2, 3] apart from dimension 0 and to "
+           "be no larger size than src [2, 3]"},
+          {"src dtype", with(tensor({{0}}), kFloat64),
+           "scatter(): Expected self.dtype to be equal to src.dtype"},
+          {"beyond", with(tensor({{2}})), "index 2 is out of bounds for dimension 0 with size 2",
+           kBeyondOnCuda}};
+}
+
+Row one_hot_row() {
+  return {.name = "one_hot",
+          .f = [](const Tensors& x) { return one_hot(x[0], 5); },
+          .reference =
+              [](const std::vector<Array>& x) {
+                Array y{x[0].shape, {}};
+                y.shape.push_back(5);
+                for (int64_t i = 0; i < y.shape.numel(); ++i) {
+                  y.v.push_back(x[0].v[size_t(i / 5)] == double(i % 5));
+                }
+                return y;
+              },
+          .samples = {{{4}}, {{2, 3}}, {{}}, {{0, 3}}, {{1025}}},
+          .domains = {index_domain(4)},
+          .dtypes = {kInt64},
+          .gives = Gives::int64,
+          .derivative = Derivative::none,
+          .refusals = {{"dtype", [](Device d) { return one_hot(ones({2}, {.device = d}), 2); },
+                        "one_hot is only applicable to index tensor of type LongTensor"},
+                       {"no classes", [](Device d) { return one_hot(longs({0}, d), -1); },
+                        "one_hot needs num_classes, got -1: finding the largest index would wait"},
+                       {"beyond", [](Device d) { return one_hot(longs({2}, d), 2).cpu(); },
+                        "Class values must be", kBeyondOnCuda}}};
+}
+
+// --- places chosen by their position ---
+
+Row masked_fill_row(double value, Derivative derivative) {
+  return {.name = "masked_fill",
+          .variant = cat("value ", value),
+          .f = [value](const Tensors& x) { return masked_fill(x[0], x[1], value); },
+          .reference =
+              [value](const std::vector<Array>& x) {
+                return of_pairs([value](double a, double mask) { return mask ? value : a; })(x);
+              },
+          .samples = {{{3, 5}, {3, 5}},
+                      {{3, 5}, {5}},
+                      {{5}, {2, 3, 5}},
+                      {{2, 1, 3}, {4, 1}},
+                      {{}, {3}},
+                      {{0, 3}, {3}},
+                      {{1025}, {1025}}},
+          .domains = {Domain(), index_domain(1, kBool)},
+          .dtypes = std::isinf(value) ? floating() : numbers(),
+          .derivative = derivative,
+          .refusals = {{"mask dtype",
+                        [](Device d) {
+                          return masked_fill(ones({2}, {.device = d}), longs({0, 1}, d), 0);
+                        },
+                        "masked_fill_ only supports boolean masks, but got mask with dtype "},
+                       {"shapes",
+                        [](Device d) {
+                          const Tensor mask = ones({3}, {.dtype = kBool, .device = d});
+                          return masked_fill(ones({2}, {.device = d}), mask, 0);
+                        },
+                        "The size of tensor a (3) must match the size of tensor b (2)"}}};
+}
+
+Row band_row(const std::string& name, bool lower, int64_t diagonal) {
+  const auto op = lower ? tril : triu;
+  return {.name = name,
+          .variant = cat("diagonal ", diagonal),
+          .f = [op, diagonal](const Tensors& x) { return op(x[0], diagonal); },
+          .reference =
+              [lower, diagonal](const std::vector<Array>& x) {
+                Array y = x[0];
+                for (size_t i = 0; i < y.v.size(); ++i) {
+                  const Shape at = index_of(y.shape, int64_t(i));
+                  const int64_t right = at.back() - at[at.size() - 2] - diagonal;
+                  if (lower ? right > 0 : right < 0) y.v[i] = 0;
+                }
+                return y;
+              },
+          .samples = {{{3, 3}}, {{4, 2}}, {{2, 3, 5}}, {{1, 1}}, {{2, 0, 3}}, {{33, 40}}},
+          .dtypes = everything(),
+          .refusals = {{"vector", [op](Device d) { return op(ones({3}, {.device = d}), 0); },
+                        cat(name, ": input tensor must have at least 2 dimensions")}}};
+}
+
+Row flip_row(const Shape& dims, std::vector<std::vector<Shape>> samples) {
+  return {.name = "flip",
+          .variant = cat("dims ", dims),
+          .f = [dims](const Tensors& x) { return flip(x[0], dims); },
+          .reference =
+              [dims](const std::vector<Array>& x) {
+                return gathered(x[0], x[0].shape, [&](Shape at) {
+                  for (const int64_t dim : dims) {
+                    const int d = wrap_dim(dim, at.size());
+                    if (at.size() > 0) at[d] = x[0].shape[d] - 1 - at[d];
+                  }
+                  return at;
+                });
+              },
+          .samples = std::move(samples),
+          .dtypes = everything(),
+          .refusals = {{"twice",
+                        [](Device d) {
+                          return flip(ones({2, 3}, {.device = d}), {0, -2});
+                        },
+                        "dim 0 appears multiple times in the list of dims"},
+                       {"dim", [](Device d) { return flip(ones({2}, {.device = d}), {1}); },
+                        "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}}};
+}
+
+Row pad_row(const std::vector<int64_t>& padding, double value,
+            std::vector<std::vector<Shape>> samples) {
+  std::string variant;
+  for (const int64_t n : padding) variant += cat(n, " ");
+  return {.name = "pad",
+          .variant = cat(variant, "with ", value),
+          .f = [padding, value](const Tensors& x) { return pad(x[0], padding, value); },
+          .reference =
+              [padding, value](const std::vector<Array>& x) {
+                Array y{x[0].shape, {}};
+                const int dims = y.shape.size();
+                Shape before = y.shape;
+                std::fill(before.begin(), before.end(), 0);
+                for (size_t i = 0; i < padding.size(); i += 2) {
+                  const int d = dims - 1 - int(i / 2);
+                  y.shape[d] += padding[i] + padding[i + 1];
+                  before[d] = padding[i];
+                }
+                for (int64_t i = 0; i < y.shape.numel(); ++i) {
+                  Shape at = index_of(y.shape, i);
+                  bool inside = true;
+                  for (int d = 0; d < dims; ++d) {
+                    at[d] -= before[d];
+                    inside = inside && at[d] >= 0 && at[d] < x[0].shape[d];
+                  }
+                  y.v.push_back(inside ? x[0].v[size_t(flat_index(x[0].shape, at))] : value);
+                }
+                return y;
+              },
+          .samples = std::move(samples),
+          .dtypes = numbers()};
+}
+
+std::vector<Refusal> pad_refusals() {
+  const auto with = [](std::vector<int64_t> padding) {
+    return [padding](Device d) { return pad(ones({2, 3}, {.device = d}), padding); };
+  };
+  return {{"odd", with({1}), "Padding length must be divisible by 2"},
+          {"long", with({1, 1, 1, 1, 1, 1}),
+           "Padding length should be less than or equal to two times the input dimension but got "
+           "padding length 6 and input of dimension 2"},
+          {"crop", with({-2, -2}), "narrow(): length must be non-negative."}};
+}
+
+// --- along a dimension ---
+
+// Each line of x along dim through f.
+Array along(const Array& x, int64_t dim, const std::function<Line(const Line&)>& f) {
+  const int d = wrap_dim(dim, x.shape.size());
+  const int64_t n = x.shape.size() == 0 ? 1 : x.shape[d];
+  int64_t inner = 1;
+  for (int i = d + 1; i < x.shape.size(); ++i) inner *= x.shape[i];
+  if (x.v.empty()) return x;
+  const int64_t lines = int64_t(x.v.size()) / n, count = int64_t(f(Line(size_t(n))).size());
+  Array y{x.shape, Line(size_t(lines * count))};
+  if (x.shape.size() > 0) y.shape[d] = count;
+  for (int64_t l = 0; l < lines; ++l) {
+    Line line;
+    for (int64_t j = 0; j < n; ++j)
+      line.push_back(x.v[size_t((l / inner * n + j) * inner + l % inner)]);
+    const Line out = f(line);
+    for (int64_t j = 0; j < count; ++j) {
+      y.v[size_t((l / inner * count + j) * inner + l % inner)] = out[size_t(j)];
+    }
+  }
+  return y;
+}
+
+Line order_of(const Line& x, bool descending) {
+  Line order(x.size());
+  std::iota(order.begin(), order.end(), 0.0);
+  std::stable_sort(order.begin(), order.end(), [&](double i, double j) {
+    const double a = x[size_t(descending ? j : i)], b = x[size_t(descending ? i : j)];
+    return std::isnan(b) ? !std::isnan(a) : a < b;
+  });
+  return order;
+}
+
+enum class Part { values, indices };
+
+// The first k in order (all for 0): of the elements, or of their places.
+Row sorted_row(const std::string& name, const std::string& variant, Part part, int64_t k,
+               int64_t dim, bool descending, std::function<Tensor(const Tensor&)> f) {
+  const bool values = part == Part::values;
+  Row row = {.name = name,
+             .variant = variant,
+             .f = [f](const Tensors& x) { return f(x[0]); },
+             .reference =
+                 [=](const std::vector<Array>& x) {
+                   return along(x[0], dim, [&](const Line& line) {
+                     Line out = order_of(line, descending);
+                     if (k > 0) out.resize(size_t(k));
+                     for (double& place : out) place = values ? line[size_t(place)] : place;
+                     return out;
+                   });
+                 },
+             .samples = {{{3, 5}}, {{2, 3, 4}}, {{3, 1025, 2}}, {{1, 2}}},
+             .dtypes = everything(),
+             .gives = values ? Gives::same : Gives::int64,
+             .derivative = values ? Derivative::second : Derivative::none,
+             .specials = dim == -1};
+  if (k == 0) row.samples.insert(row.samples.end(), {{{}}, {{3, 1}}, {{0, 3}}});
+  if (dim == -1) row.samples.insert(row.samples.end(), {{{7}}, {{2100}}});
+  return row;
+}
+
+std::vector<Row> sorted_rows() {
+  std::vector<Row> rows;
+  for (const int64_t dim : {-1, 0, 1}) {
+    for (const bool down : {false, true}) {
+      const std::string variant = cat("dim ", dim, down ? " down" : " up");
+      const auto add = [&](const char* name, const std::string& what, Part part, int64_t k,
+                           std::function<Tensor(const Tensor&)> f) {
+        rows.push_back(sorted_row(name, variant + what, part, k, dim, down, std::move(f)));
+        if (dim != 1) return;
+        std::erase_if(rows.back().samples, [](const auto& s) { return s[0].size() < 2; });
+      };
+      add("sort", " values", Part::values, 0,
+          [=](const Tensor& x) { return sort(x, dim, down).values; });
+      add("sort", " indices", Part::indices, 0,
+          [=](const Tensor& x) { return sort(x, dim, down).indices; });
+      add("argsort", "", Part::indices, 0, [=](const Tensor& x) { return argsort(x, dim, down); });
+      const int64_t k = dim == 0 ? 1 : 2;
+      add("topk", " values", Part::values, k,
+          [=](const Tensor& x) { return topk(x, k, dim, down).values; });
+      add("topk", " indices", Part::indices, k,
+          [=](const Tensor& x) { return topk(x, k, dim, down).indices; });
+    }
+  }
+  rows[0].refusals = {{"dim", [](Device d) { return sort(ones({2}, {.device = d}), 1).values; },
+                       "Dimension out of range (expected to be in range of [-1, 0], but got 1)"},
+                      {"k",
+                       [](Device d) {
+                         return topk(ones({2, 3}, {.device = d}), 4).values;
+                       },
+                       "selected index k out of range"}};
+  return rows;
+}
+
+Row cumsum_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
+  return {.name = "cumsum",
+          .variant = cat("dim ", dim),
+          .f = [dim](const Tensors& x) { return cumsum(x[0], dim); },
+          .reference =
+              [dim](const std::vector<Array>& x) {
+                return along(x[0], dim, [](const Line& line) {
+                  Line sums(line.size());
+                  std::partial_sum(line.begin(), line.end(), sums.begin());
+                  return sums;
+                });
+              },
+          .samples = std::move(samples),
+          .dtypes = everything(),
+          .gives = Gives::wide,
+          .tolerance = {.float32 = 2e-5},
+          .refusals = {{"dim", [](Device d) { return cumsum(ones({2}, {.device = d}), 1); },
+                        "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}}};
+}
+
+TEST(Index, MovesAnIndexFromTheCpuAndRefusesTheReverse) {
+  if (skip_without_cuda()) return;
+  const Device gpu(DeviceType::cuda, 0);
+  EXPECT_TRUE(refuses<Error>([&] { return ones({2})[longs({0}, gpu)]; },
+                             "indices should be either on cpu or on the same device as the "
+                             "indexed tensor (cpu)"));
 }
 
 }  // namespace
 
-std::vector<Row> index_rows() { return {embedding_row()}; }
+std::vector<Row> index_rows() {
+  std::vector<Row> rows = {
+      embedding_row(kInt64),
+      embedding_row(kInt32),
+      index_row("vector", {2, 0, -1, 2, -3}, false),
+      index_row("matrix from the CPU", {{1, -1}, {0, 0}}, true),
+      index_row("one", -2, false),
+      index_select_row(0, {{{5, 3}, {7}}, {{6}, {2}}, {{5, 2, 3}, {0}}, {{5, 0}, {2}}}),
+      index_select_row(1, {{{3, 5}, {7}}, {{2, 5, 3}, {4}}, {{0, 5}, {2}}, {{3, 5, 1}, {1030}}}),
+      index_select_row(-1, {{{3, 5}, {7}}, {{2, 3, 6}, {4}}, {{5}, {3}}}),
+      gather_row(0, 4, {{{5, 3}, {2, 3}}, {{6, 2, 3}, {7, 2, 2}}, {{5}, {9}}, {{5, 3}, {0, 3}}}),
+      gather_row(-1, 4, {{{3, 5}, {3, 7}}, {{2, 3, 5}, {1, 3, 2}}, {{2, 1025}, {2, 1100}}}),
+      gather_row(0, 0, {{{}, {}}, {{1}, {}}, {{}, {3}}, {{1}, {1}}}),
+      scatter_add_row(0, 4,
+                      {{{5, 3}, {2, 3}, {2, 3}}, {{6, 3}, {7, 2}, {8, 3}}, {{5}, {40}, {40}}}),
+      scatter_add_row(1, 4,
+                      {{{3, 5}, {2, 4}, {3, 4}},
+                       {{2, 5, 3}, {2, 3, 2}, {2, 3, 2}},
+                       {{3, 5}, {0, 5}, {3, 5}},
+                       {{3, 300}, {3, 1100}, {3, 1100}}}),
+      scatter_add_row(0, 0, {{{}, {}, {}}, {{1}, {}, {1}}, {{}, {3}, {3}}}),
+      one_hot_row(),
+      masked_fill_row(2, Derivative::second),
+      masked_fill_row(-kInf, Derivative::none),
+      flip_row({0}, {{{5}}, {{3, 2}}, {{}}, {{1, 3}}, {{0, 2}}, {{1025}}}),
+      flip_row({-1, 0}, {{{3, 2}}, {{2, 3, 4}}, {{1, 1}}}),
+      flip_row({1}, {{{2, 3, 4}}, {{2, 5}}}),
+      flip_row({}, {{{2, 3}}, {{}}}),
+      pad_row({1, 2}, 0, {{{3}}, {{2, 3}}, {{2, 0}}, {{1030}}}),
+      pad_row({1, 0, 2, 1}, 2, {{{2, 3}}, {{2, 1, 3}}, {{2, 2, 2, 3}}}),
+      pad_row({-1, 2, 0, -1}, 1, {{{2, 3}}, {{3, 2, 4}}, {{1, 3}}}),
+      pad_row({}, 1, {{{2, 3}}, {{}}}),
+      cumsum_row(0, {{{5}}, {{3, 4}}, {{}}, {{0, 3}}, {{3, 0}}, {{1, 3}}, {{300, 4}}}),
+      cumsum_row(-1, {{{3, 5}}, {{2, 3, 4}}, {{3, 1}}, {{2, 1100}}}),
+      cumsum_row(1, {{{3, 5}}, {{2, 3, 4}}})};
+  for (const int64_t diagonal : {0, 1, -2}) {
+    rows.push_back(band_row("tril", true, diagonal));
+    rows.push_back(band_row("triu", false, diagonal));
+  }
+  const auto refuse = [&](const char* name, std::vector<Refusal> refusals) {
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == name; });
+    row->refusals = std::move(refusals);
+  };
+  refuse("index", index_refusals());
+  refuse("gather", gather_refusals());
+  refuse("scatter_add", scatter_add_refusals());
+  refuse("pad", pad_refusals());
+  for (Row& row : sorted_rows()) rows.push_back(std::move(row));
+  return rows;
+}
 
 }  // namespace taper::test

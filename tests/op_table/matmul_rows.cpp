@@ -71,12 +71,45 @@ std::vector<Row> products() {
                       {{1, 2, 3}, {4, 3, 2}},
                       {{2, 1, 2, 3}, {3, 3, 2}},
                       {{0, 2, 3}, {3, 2}},
+                      {{2, 3, 0}, {0, 2}},
                       {{2, 17}, {17, 3}}});
-  any_rank.refusals = {{"0-dim", call(matmul, {}, {3}),
-                        "both arguments to matmul need to be at least 1D, but they are 0D and 1D"},
-                       {"shapes", call(matmul, {2, 3}, {4, 5}),
-                        "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"}};
-  return {matrices, batches, any_rank};
+  any_rank.refusals = {
+      {"0-dim", call(matmul, {}, {3}),
+       "both arguments to matmul need to be at least 1D, but they are 0D and 1D"},
+      {"shapes", call(matmul, {2, 3}, {4, 5}),
+       "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"},
+      {"vectors", call(matmul, {3}, {4}),
+       "inconsistent tensor size, expected tensor [3] and src [4] to have the same "
+       "number of elements, but got 3 and 4 elements respectively"},
+      {"matrix and vector", call(matmul, {2, 3}, {4}),
+       "size mismatch, got input (2), mat (2x3), vec (4)"},
+      {"batch and vector", call(matmul, {2, 3, 4}, {5}),
+       "size mismatch, got input (6), mat (6x4), vec (5)"},
+      {"vector and matrix", call(matmul, {3}, {4, 2}),
+       "mat1 and mat2 shapes cannot be multiplied (1x3 and 4x2)"},
+      {"batch and matrix", call(matmul, {2, 3, 4}, {5, 6}),
+       "mat1 and mat2 shapes cannot be multiplied (6x4 and 5x6)"},
+      {"vector and batch", call(matmul, {3}, {2, 4, 5}),
+       "Expected size for first two dimensions of batch2 tensor to be: [2, 3] but "
+       "got: [2, 4]."},
+      {"batch of batches", call(matmul, {2, 2, 3, 4}, {2, 5, 5}),
+       "Expected size for first two dimensions of batch2 tensor to be: [4, 4] but "
+       "got: [4, 5]."},
+      {"batches", call(matmul, {2, 3, 4}, {3, 4, 5}),
+       "The size of tensor a (2) must match the size of tensor b (3) at "
+       "non-singleton dimension 0"}};
+  Row pairs = row("outer", [](const Tensors& x) { return outer(x[0], x[1]); },
+                  {{{3}, {4}}, {{1}, {1}}, {{0}, {3}}, {{17}, {65}}});
+  pairs.dtypes = everything();
+  pairs.reference = [](const std::vector<Array>& x) {
+    return matrix_product({{x[0].shape[0], 1}, x[0].v}, {{1, x[1].shape[0]}, x[1].v});
+  };
+  pairs.domains = {{-2, 2}};
+  pairs.refusals = {
+      {"rank", call(outer, {2, 2}, {2}), "outer: Expected 1-D argument self, but got 2-D"},
+      {"rank of the second", call(outer, {2}, {2, 2}),
+       "outer: Expected 1-D argument vec2, but got 2-D"}};
+  return {matrices, batches, any_rank, pairs};
 }
 
 std::vector<Row> affine_maps() {
@@ -93,7 +126,28 @@ std::vector<Row> affine_maps() {
                            return addmm(ones({2}, {.device = d}), ones({2}, {.device = d}),
                                         ones({2, 2}, {.device = d}));
                          },
-                         "mat1 must be a matrix"}};
+                         "mat1 must be a matrix"},
+                        {"bias",
+                         [](Device d) {
+                           return addmm(ones({3}, {.device = d}), ones({2, 3}, {.device = d}),
+                                        ones({3, 4}, {.device = d}));
+                         },
+                         "The expanded size of the tensor (4) must match the existing size (3) at "
+                         "non-singleton dimension 1.  Target sizes: [2, 4].  Tensor sizes: [3]"},
+                        {"dtype of the bias",
+                         [](Device d) {
+                           return addmm(ones({4}, {.dtype = kFloat64, .device = d}),
+                                        ones({2, 3}, {.device = d}), ones({3, 4}, {.device = d}));
+                         },
+                         "self and mat2 must have the same dtype, but got Double and Float"}};
+  Row scaled = with_bias;
+  scaled.variant = "beta and alpha";
+  scaled.f = [](const Tensors& x) { return addmm(x[0], x[1], x[2], 0.5, -2); };
+  scaled.reference = [](const std::vector<Array>& x) {
+    return of_pairs([](double xy, double b) { return 0.5 * b - 2 * xy; })(
+        {matrix_product(x[1], x[2]), x[0]});
+  };
+  scaled.refusals.clear();
 
   const std::vector<std::vector<Shape>> inputs = {
       {{2, 3}, {4, 3}, {4}},       {{3}, {2, 3}, {2}},         {{2, 3, 5}, {4, 5}, {4}},
@@ -129,7 +183,7 @@ std::vector<Row> affine_maps() {
   bare.samples.clear();
   for (const auto& sample : inputs) bare.samples.push_back({sample[0], sample[1]});
   bare.refusals.clear();
-  return {with_bias, full, bare};
+  return {with_bias, scaled, full, bare};
 }
 
 }  // namespace

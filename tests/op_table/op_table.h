@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,6 +76,11 @@ struct Row {
   bool specials = false;
   Tolerance tolerance = {};
   std::vector<Refusal> refusals = {};
+  // Shapes of the arguments that --bench runs; none: a million elements where all arguments of a
+  // sample have one shape, else the largest sample.
+  std::vector<Shape> bench = {};
+  // Floating-point operations of one call, where they and not the bytes are what counts.
+  std::function<double(const std::vector<Shape>&)> flops = {};
 
   std::string title() const { return variant.empty() ? name : name + " (" + variant + ")"; }
   const Domain& domain(size_t argument) const;
@@ -94,6 +100,13 @@ std::vector<Row> pool_rows();
 std::vector<Row> attention_rows();
 std::vector<Row> shape_rows();
 const std::vector<Row>& all_rows();
+
+// The family (a header of autograd/ops without its ending) of every public operator by its name.
+std::map<std::string, std::string> declared_operators();
+// docs/operators.md: operators, dtypes, devices and differentiability.
+std::string operators_page();
+// Times the rows whose title contains `part`, on every device, and prints a table.
+void bench_rows(const std::string& part);
 
 // --- dtypes ---
 std::vector<DType> floating();

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 #include "autograd/ops/random.h"
 #include "framework/factories.h"
 #include "framework/philox.h"
@@ -36,8 +40,123 @@ Row dropout_row() {
                     "\"dropout\" not implemented for 'Long'"}}};
 }
 
+Row bernoulli_row() {
+  return {
+      .name = "bernoulli",
+      .f =
+          [](const Tensors& x) {
+            Generator generator(kMaskSeed);
+            return bernoulli(x[0], &generator);
+          },
+      .reference =
+          [](const std::vector<Array>& x) {
+            Array y = x[0];
+            for (size_t i = 0; i < y.v.size(); ++i) {
+              const uint32_t word = philox({kMaskSeed, 0}, i / 4).word[i % 4];
+              y.v[i] = uniform_float(word) < y.v[i];
+            }
+            return y;
+          },
+      .samples = {{{}}, {{0}}, {{3}}, {{1025}}, {{3, 5, 7}}},
+      .domains = {{0, 1}},
+      .dtypes = floating(),
+      .derivative = Derivative::none,
+      .refusals = {{"integers",
+                    [](Device d) { return bernoulli(ones({2}, {.dtype = kInt64, .device = d})); },
+                    "\"bernoulli_tensor\" not implemented for 'Long'"}}};
+}
+
+// [k] or [rows, k] as rows, and the shape of what is drawn from them.
+struct Rows {
+  int64_t rows, k;
+  Shape result;
+};
+Rows rows_of(const Array& weights, int64_t n) {
+  const bool one = weights.shape.size() == 1;
+  if (one) return {1, weights.shape[0], {n}};
+  return {weights.shape[0], weights.shape[1], {weights.shape[0], n}};
+}
+
+// The largest weights over exponential numbers, each half a sum of two normals' squares.
+Array race(const Array& weights, int64_t n) {
+  const Rows r = rows_of(weights, n);
+  Generator generator(kMaskSeed);
+  const std::vector<double> z = randn({2, r.rows * r.k}, {}, &generator).to_vector<double>();
+  Array y{r.result, {}};
+  for (int64_t row = 0; row < r.rows; ++row) {
+    std::vector<std::pair<double, int64_t>> scores;
+    for (int64_t i = 0; i < r.k; ++i) {
+      const size_t at = size_t(row * r.k + i);
+      const double a = z[at], b = z[at + z.size() / 2];
+      scores.push_back({-weights.v[at] / (a * a + b * b), i});
+    }
+    std::sort(scores.begin(), scores.end());
+    for (int64_t i = 0; i < n; ++i) y.v.push_back(double(scores[size_t(i)].second));
+  }
+  return y;
+}
+
+// The first category whose weights up to it sum to more than a share of all.
+Array inverse(const Array& weights, int64_t n) {
+  const Rows r = rows_of(weights, n);
+  Generator generator(kMaskSeed);
+  const auto u = rand({r.rows, n}, {.dtype = kFloat64}, &generator).to_vector<double>();
+  Array y{r.result, {}};
+  for (int64_t row = 0; row < r.rows; ++row) {
+    const auto first = weights.v.begin() + row * r.k;
+    const double total = std::accumulate(first, first + r.k, 0.0);
+    for (int64_t i = 0; i < n; ++i) {
+      double left = u[size_t(row * n + i)] * total;
+      int64_t at = 0;
+      while (left >= first[at]) left -= first[at++];
+      y.v.push_back(double(at));
+    }
+  }
+  return y;
+}
+
+std::vector<Row> multinomial_rows() {
+  std::vector<Row> rows;
+  for (const bool replacement : {false, true}) {
+    const int64_t n = replacement ? 7 : 3;
+    rows.push_back({.name = "multinomial",
+                    .variant = replacement ? "replacement" : "",
+                    .f =
+                        [=](const Tensors& x) {
+                          Generator generator(kMaskSeed);
+                          return multinomial(x[0], n, replacement, &generator);
+                        },
+                    .reference =
+                        [=](const std::vector<Array>& x) {
+                          return replacement ? inverse(x[0], n) : race(x[0], n);
+                        },
+                    .samples = {{{3}}, {{17}}, {{5, 33}}, {{2, 1025}}},
+                    .domains = {{0, 3, 0.5}},
+                    .dtypes = {kFloat32, kFloat16, kBFloat16},
+                    .gives = Gives::int64,
+                    .derivative = Derivative::none});
+  }
+  rows[0].domains = {{0.1, 3}};
+  rows[1].samples = {{{5, 33}}, {{2, 1025}}};  // some weights are 0, but not all of a row
+  const auto of = [](Shape shape, int64_t n, DType type = kFloat32) {
+    return [=](Device d) { return multinomial(ones(shape, {.dtype = type, .device = d}), n); };
+  };
+  rows[0].refusals = {{"rank", of({2, 2, 2}, 1), "prob_dist must be 1 or 2 dim"},
+                      {"none", of({2}, 0), "cannot sample n_sample <= 0 samples"},
+                      {"too many", of({2}, 3),
+                       "cannot sample n_sample > prob_dist.size(-1) samples without replacement"},
+                      {"integers", of({2}, 1, kInt64),
+                       "multinomial only supports floating-point dtypes for input, got: Long"}};
+  return rows;
+}
+
 }  // namespace
 
-std::vector<Row> random_rows() { return {dropout_row()}; }
+std::vector<Row> random_rows() {
+  std::vector<Row> rows = multinomial_rows();
+  rows.push_back(dropout_row());
+  rows.push_back(bernoulli_row());
+  return rows;
+}
 
 }  // namespace taper::test

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"
@@ -176,6 +178,145 @@ Row products_with_zeros() {
   return r;
 }
 
+std::vector<Row> products() {
+  std::vector<Row> rows;
+  for (const int64_t dim : {0, 1, -1}) {
+    const bool keepdim = dim == 1;
+    Row r = over_all(
+        "prod", [dim, keepdim](const Tensors& x) { return prod(x[0], dim, keepdim); }, product,
+        everything(), Gives::wide);
+    r.variant = cat("dim ", dim);
+    r.reference = [dim, keepdim](const std::vector<Array>& x) {
+      return reduced(x[0], {dim}, keepdim, product);
+    };
+    r.samples = {{{3, 5, 7}}, {{1, 1, 1}}, {{2, 1, 3}}, {{3, 2, 17}}, {{2, 3, 2}}, {{2, 0, 3}}};
+    r.domains = {{0.6, 1.4}};
+    r.tolerance.gradient = 8;
+    rows.push_back(r);
+    // One, two and more zeros in a slice.
+    r.variant += ", zeros";
+    r.domains = {{-1, 2, 1}};
+    rows.push_back(r);
+  }
+  rows[0].refusals.push_back(dim_refusal([](const Tensor& x) { return prod(x, 2); }));
+  return rows;
+}
+
+// --- distances from the mean, norms, logarithms of sums ---
+
+double squares_apart(const Slice& s) {
+  double sum = 0;
+  for (const double x : s) sum += (x - average(s)) * (x - average(s));
+  return sum;
+}
+double variance(const Slice& s) { return squares_apart(s) / std::max(double(s.size()) - 1, 0.0); }
+double deviation(const Slice& s) { return std::sqrt(variance(s)); }
+double log_of_sum(const Slice& s) {
+  double sum = 0;
+  for (const double x : s) sum += std::exp(x);
+  return std::log(sum);
+}
+
+// At least two elements in every slice; the mean of two or three equal ones is exact.
+const Samples kWide = {{{3, 5, 7}}, {{2, 3, 4}}, {{3, 2, 17}}, {{2, 65, 33}}};
+
+std::vector<Row> spreads() {
+  std::vector<Row> rows = over_dims(
+      "var", [](const Tensor& x, const Shape& d, bool k) { return var(x, d, 1, k); }, variance,
+      floating(), Gives::same);
+  append(rows, over_dims(
+                   "std", [](const Tensor& x, const Shape& d, bool k) { return std(x, d, 1, k); },
+                   deviation, floating(), Gives::same));
+  for (Row& r : rows) r.samples = kWide;
+  const auto over = [&](const char* variant, Function f, Fold fold) {
+    rows.push_back(over_all("var", std::move(f), fold, floating(), Gives::same));
+    rows.back().variant = variant;
+    return &rows.back();
+  };
+  over(
+      "all", [](const Tensors& x) { return var(x[0]); }, variance)
+      ->samples = {{{3}}, {{17}}, {{1025}}, {{2, 3, 4}}};
+  over(
+      "uncorrected", [](const Tensors& x) { return var(x[0], {}, 0); },
+      [](const Slice& s) { return squares_apart(s) / double(s.size()); })
+      ->samples = {{{3}}, {{17}}, {{2, 3, 4}}};
+  Row* nothing_left = over(
+      "nothing left", [](const Tensors& x) { return var(x[0]); }, variance);
+  nothing_left->samples = {{{}}, {{1}}, {{0}}};
+  Row* far = over(
+      "far from 0", [](const Tensors& x) { return var(x[0]); }, variance);
+  far->samples = {{{1025}}, {{17}}};
+  far->domains = {{1e4, 1e4 + 1}};
+  nothing_left->derivative = far->derivative = Derivative::none;
+  rows[0].refusals.push_back(
+      {"integers", [](Device d) { return var(ones({2}, {.dtype = kInt64, .device = d})); },
+       "std and var only support floating point and complex dtypes"});
+  rows.push_back(over_all(
+      "std", [](const Tensors& x) { return taper::std(x[0]); }, deviation, floating(),
+      Gives::same));
+  rows.back().samples = {{{3}}, {{17}}, {{2, 3, 4}}};
+  return rows;
+}
+
+std::vector<Row> norms() {
+  const double inf = std::numeric_limits<double>::infinity();
+  std::vector<Row> rows;
+  for (const double p : {2.0, 1.0, 3.0, 1.5, inf, -inf, 0.0}) {
+    const auto fold = [p](const Slice& s) {
+      double sum = 0, most = 0, least = INFINITY;
+      for (const double x : s) {
+        sum += p == 0 ? double(x != 0) : std::pow(std::abs(x), p);
+        most = std::max(most, std::abs(x));
+        least = std::min(least, std::abs(x));
+      }
+      return std::isinf(p) ? (p > 0 ? most : least) : p == 0 ? sum : std::pow(sum, 1 / p);
+    };
+    Row r{
+        .name = "norm",
+        .variant = cat("p ", p),
+        .f = [p](const Tensors& x) { return norm(x[0], p); },
+        .reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {}, false, fold); },
+        .samples = {{{}}, {{3}}, {{17}}, {{1025}}, {{3, 5, 7}}},
+        .dtypes = floating(),
+        .tolerance = kSums};
+    if (p == 0) r.derivative = Derivative::none;
+    rows.push_back(r);
+    r.variant += ", dims 0 and 2, keepdim";
+    r.f = [p](const Tensors& x) { return norm(x[0], p, {0, -1}, true); };
+    r.reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {0, 2}, true, fold); };
+    r.samples = {{{3, 5, 7}}, {{2, 3, 4}}, {{1, 1, 1}}};
+    rows.push_back(r);
+  }
+  rows[0].refusals.push_back(
+      {"integers", [](Device d) { return norm(ones({2}, {.dtype = kInt64, .device = d})); },
+       "linalg.vector_norm: Expected a floating point or complex tensor as input. Got Long"});
+  return rows;
+}
+
+std::vector<Row> sums_of_exponentials() {
+  std::vector<Row> rows =
+      over_dims("logsumexp", logsumexp, log_of_sum, everything(), Gives::floating);
+  for (Row& r : rows) r.domains = {{-6, 6}};
+  rows[0].samples.push_back({{0, 2, 3}});
+  return rows;
+}
+
+std::vector<Row> places_in_all() {
+  std::vector<Row> rows;
+  for (const auto& [name, f, fold] : {std::tuple<const char*, Tensor (*)(const Tensor&), Fold>(
+                                          "argmax", argmax, index_of_largest),
+                                      {"argmin", argmin, index_of_smallest}}) {
+    rows.push_back(over_all(
+        name, [f = f](const Tensors& x) { return f(x[0]); }, fold, numbers(), Gives::int64));
+    rows.back().domains = {{-3, 3, 0.5}};
+    rows.back().derivative = Derivative::none;
+    rows.back().refusals.push_back(
+        {"empty", [f = f](Device d) { return f(empty({0}, {.device = d})); },
+         cat(name, "(): Expected reduction dim to be specified for input.numel() == 0.")});
+  }
+  return rows;
+}
+
 std::vector<Row> extremes() {
   std::vector<Row> rows = over_dims("amax", amax, largest, numbers(), Gives::same);
   append(rows, over_dims("amin", amin, smallest, numbers(), Gives::same));
@@ -186,7 +327,15 @@ std::vector<Row> extremes() {
         Gives::same));
     rows.back().refusals.push_back(
         {"empty", [f = f](Device d) { return f(empty({0}, {.device = d}), {}, false); },
-         cat(name, "(): Expected reduction dim to be specified for input.numel() == 0")});
+         cat(name,
+             "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+             "reduction dim with the 'dim' argument.")});
+    rows.back().refusals.push_back(
+        {"empty dim",
+         [f = f](Device d) {
+           return f(empty({2, 0}, {.device = d}), {1}, false);
+         },
+         cat(name, "(): Expected reduction dim 1 to have non-zero size.")});
   }
   return rows;
 }
@@ -211,7 +360,12 @@ std::vector<Row> truths() {
 std::vector<Row> reduce_rows() {
   std::vector<Row> rows = sums();
   rows.push_back(products_with_zeros());
+  append(rows, products());
   append(rows, extremes());
+  append(rows, spreads());
+  append(rows, norms());
+  append(rows, sums_of_exponentials());
+  append(rows, places_in_all());
   append(rows, arg_rows("argmax", argmax, index_of_largest));
   append(rows, arg_rows("argmin", argmin, index_of_smallest));
   append(rows, truths());

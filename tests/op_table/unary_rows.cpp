@@ -39,11 +39,6 @@ Row smooth(const std::string& name, Call f, std::function<double(double)> refere
   return r;
 }
 
-Row first_only(Row r) {
-  r.derivative = Derivative::first;
-  return r;
-}
-
 Row predicate(const std::string& name, Call f, std::function<double(double)> reference) {
   Row r = row(name, f, std::move(reference));
   r.dtypes = everything();
@@ -118,22 +113,40 @@ Tensor gelu_tanh(const Tensor& x) { return gelu(x, true); }
 Tensor softplus_default(const Tensor& x) { return softplus(x); }
 // A threshold inside the domain, so that both branches are met.
 Tensor softplus_bent(const Tensor& x) { return softplus(x, 2.5, 3); }
-Tensor clamp_one(const Tensor& x) { return clamp(x, -1, 1); }
+
+std::vector<Row> clamps() {
+  const auto between = [](double low, double high) {
+    return [=](double x) { return x < low ? low : x > high ? high : x; };
+  };
+  const auto clamped = [](const std::string& variant, Call f, std::function<double(double)> g) {
+    return with_variant(exact("clamp", f, std::move(g)), variant);
+  };
+  Row both = clamped(
+      "", [](const Tensor& x) { return clamp(x, -1, 1); }, between(-1, 1));
+  Row floats = clamped(
+      "float bounds", [](const Tensor& x) { return clamp(x, -0.4, 1.4); }, between(-0.4, 1.4));
+  floats.gives = Gives::floating;
+  return {
+      with_refusal(both, {"no bound", [](Device d) { return clamp(ones({2}, {.device = d}), {}); },
+                          "torch.clamp: At least one of 'min' or 'max' must not be None"}),
+      floats,
+      clamped(
+          "min", [](const Tensor& x) { return clamp(x, -1); }, between(-1, INFINITY)),
+      clamped(
+          "max", [](const Tensor& x) { return clamp(x, {}, 1); }, between(-INFINITY, 1))};
+}
 
 std::vector<Row> activations() {
   return {
       exact("relu", relu, [](double x) { return x < 0 ? 0 : x; }),
-      first_only(
-          smooth("leaky_relu", steep_leaky_relu, [](double x) { return x > 0 ? x : 0.3 * x; })),
-      first_only(smooth("elu", tall_elu, [](double x) { return x > 0 ? x : 1.7 * std::expm1(x); })),
-      first_only(smooth("gelu", gelu_erf, gelu_by_erf)),
-      first_only(with_variant(smooth("gelu", gelu_tanh, gelu_by_tanh), "tanh")),
-      first_only(smooth("silu", silu, [](double x) { return x * logistic(x); })),
-      first_only(smooth("softplus", softplus_default, [](double x) { return bent(x, 1, 20); })),
-      first_only(with_variant(
-          smooth("softplus", softplus_bent, [](double x) { return bent(x, 2.5, 3); }), "bent")),
-      exact("clamp", clamp_one,
-            [](double x) { return std::isnan(x) ? x : std::min(std::max(x, -1.0), 1.0); }),
+      smooth("leaky_relu", steep_leaky_relu, [](double x) { return x > 0 ? x : 0.3 * x; }),
+      smooth("elu", tall_elu, [](double x) { return x > 0 ? x : 1.7 * std::expm1(x); }),
+      smooth("gelu", gelu_erf, gelu_by_erf),
+      with_variant(smooth("gelu", gelu_tanh, gelu_by_tanh), "tanh"),
+      smooth("silu", silu, [](double x) { return x * logistic(x); }),
+      smooth("softplus", softplus_default, [](double x) { return bent(x, 1, 20); }),
+      with_variant(smooth("softplus", softplus_bent, [](double x) { return bent(x, 2.5, 3); }),
+                   "bent"),
   };
 }
 
@@ -149,7 +162,7 @@ std::vector<Row> predicates() {
 
 std::vector<Row> unary_rows() {
   std::vector<Row> rows{round_of_halves()};
-  for (const auto& part : {arithmetic(), activations(), predicates()}) {
+  for (const auto& part : {arithmetic(), activations(), clamps(), predicates()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

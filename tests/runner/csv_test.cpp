@@ -56,7 +56,7 @@ CsvOptions with_header(Header header) {
 
 CsvOptions for_regression() {
   CsvOptions options;
-  options.regression = true;
+  options.task = Task::kRegression;
   return options;
 }
 

@@ -1,20 +1,16 @@
 #include "apps/runner/data/csv.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
-#include <numeric>
 #include <optional>
+#include <set>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
 #include "apps/runner/errors.h"
+#include "apps/runner/text.h"
 
 namespace taper::runner {
 namespace {
@@ -31,150 +27,91 @@ template <class... Args>
   throw InputError(cat(file, ":", line, ": ", args...));
 }
 
-// A field as it may stand in a one-line message.
-std::string in_quotes(std::string_view text) {
-  constexpr size_t kMost = 40;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  size_t end = std::min(text.size(), kMost);
-  while (end < text.size() && end > 0 && (text[end] & 0xc0) == 0x80) --end;  // whole UTF-8 only
-  std::string out = "'";
-  for (const char c : text.substr(0, end)) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool control = byte < 0x20 || byte == 0x7f;
-    out += control ? cat("\\x", kDigits[byte >> 4], kDigits[byte & 15]) : std::string(1, c);
-  }
-  return out + (end < text.size() ? "...'" : "'");
-}
-
-std::string read_text(const std::filesystem::path& file) {
-  const std::string name = file.string();
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) {
-    throw InputError(cat(name, ": expected a CSV file, got a directory"));
-  }
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  std::string text;
-  // By read(), which turns a failing device into badbit; stream iterators would throw.
-  for (std::array<char, 1 << 16> part; in;
-       text.append(part.data(), static_cast<size_t>(in.gcount()))) {
-    in.read(part.data(), part.size());
-  }
-  if (!in.is_open() || in.bad()) {
-    throw InputError(
-        cat(name, ": cannot read the CSV file: ", std::generic_category().message(errno)));
-  }
-  if (const size_t zero = text.find('\0'); zero != std::string::npos) {
-    throw InputError(cat(name, ": expected CSV as UTF-8 text, got a zero byte at offset ", zero,
-                         "; is it compressed, UTF-16 or binary?"));
-  }
-  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-  return text;
-}
-
 // Cuts text into records and fields.
 class Scanner {
  public:
-  Scanner(std::string_view text, std::string file, char delimiter)
-      : text_(text), file_(std::move(file)), delimiter_(delimiter) {}
+  Scanner(const std::string& file, std::string_view text, char delimiter)
+      : file_(file), text_(text), delimiter_(delimiter) {}
 
   // The next record that is not a blank line.
-  std::optional<Record> next();
+  std::optional<Record> next() {
+    while (pos_ < text_.size()) {
+      Record record{.line = line_, .fields = {scan_field()}};
+      while (pos_ < text_.size() && text_[pos_] == delimiter_) {
+        ++pos_;
+        record.fields.push_back(scan_field());
+      }
+      skip_line_end();
+      if (record.fields.size() > 1 || !record.fields[0].empty()) return record;
+    }
+    return std::nullopt;
+  }
 
  private:
-  bool at_field_end() const {
-    return pos_ == text_.size() || text_[pos_] == delimiter_ || at_line_end();
-  }
-  bool at_line_end() const { return text_[pos_] == '\n' || text_[pos_] == '\r'; }
+  std::string_view rest() const { return text_.substr(pos_); }
   bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != delimiter_; }
-  void skip_blanks();
-  void skip_line_end();
-  Record scan_record();
-  std::string scan_field();
-  std::string scan_quoted();
+  bool at_field_end() const {
+    return pos_ == text_.size() || text_[pos_] == delimiter_ || text_[pos_] == '\n' ||
+           text_[pos_] == '\r';
+  }
 
+  void skip_blanks() {
+    while (pos_ < text_.size() && is_blank(text_[pos_])) ++pos_;
+  }
+
+  void skip_line_end() {
+    if (pos_ == text_.size()) return;
+    pos_ += rest().starts_with("\r\n") ? 2 : 1;
+    ++line_;
+  }
+
+  std::string scan_field() {
+    skip_blanks();
+    if (rest().starts_with('"')) return scan_quoted();
+    const size_t start = pos_;
+    while (!at_field_end()) ++pos_;
+    size_t end = pos_;
+    while (end > start && is_blank(text_[end - 1])) --end;
+    return std::string(text_.substr(start, end - start));
+  }
+
+  std::string scan_quoted() {
+    const int64_t opened = line_;
+    std::string out;
+    for (++pos_; pos_ < text_.size(); ++pos_) {
+      const char c = text_[pos_];
+      if (c == '\n') ++line_;
+      const bool is_doubled = rest().starts_with("\"\"");
+      if (is_doubled) ++pos_;
+      if (c != '"' || is_doubled) {
+        out += c;
+        continue;
+      }
+      ++pos_;
+      skip_blanks();
+      if (at_field_end()) return out;
+      fail_at(file_, line_, "expected the field to end after its closing quote; ",
+              "a quote within quotes is written twice");
+    }
+    fail_at(file_, opened, "a quote is opened here and never closed");
+  }
+
+  const std::string& file_;
   std::string_view text_;
-  std::string file_;
   char delimiter_;
   size_t pos_ = 0;
   int64_t line_ = 1;
 };
-
-std::optional<Record> Scanner::next() {
-  while (pos_ < text_.size()) {
-    Record record = scan_record();
-    if (record.fields.size() > 1 || !record.fields[0].empty()) return record;
-  }
-  return std::nullopt;
-}
-
-Record Scanner::scan_record() {
-  Record record{.line = line_, .fields = {scan_field()}};
-  while (pos_ < text_.size() && text_[pos_] == delimiter_) {
-    ++pos_;
-    record.fields.push_back(scan_field());
-  }
-  skip_line_end();
-  return record;
-}
-
-std::string Scanner::scan_field() {
-  skip_blanks();
-  if (pos_ < text_.size() && text_[pos_] == '"') return scan_quoted();
-  const size_t start = pos_;
-  while (!at_field_end()) ++pos_;
-  size_t end = pos_;
-  while (end > start && is_blank(text_[end - 1])) --end;
-  return std::string(text_.substr(start, end - start));
-}
-
-std::string Scanner::scan_quoted() {
-  const int64_t opened = line_;
-  std::string out;
-  for (++pos_; pos_ < text_.size(); ++pos_) {
-    const char c = text_[pos_];
-    if (c == '\n') ++line_;
-    const bool doubled = c == '"' && text_.substr(pos_ + 1).starts_with('"');
-    if (doubled) ++pos_;
-    if (c != '"' || doubled) {
-      out += c;
-      continue;
-    }
-    ++pos_;
-    skip_blanks();
-    if (at_field_end()) return out;
-    fail_at(file_, line_, "expected the field to end after its closing quote; ",
-            "a quote within quotes is written twice");
-  }
-  fail_at(file_, opened, "a quote is opened here and never closed");
-}
-
-void Scanner::skip_blanks() {
-  while (pos_ < text_.size() && is_blank(text_[pos_])) ++pos_;
-}
-
-void Scanner::skip_line_end() {
-  if (pos_ == text_.size()) return;
-  pos_ += text_.substr(pos_).starts_with("\r\n") ? 2 : 1;
-  ++line_;
-}
-
-// std::from_chars takes no '+'.
-std::string_view without_plus(std::string_view text) {
-  return text.size() > 1 && text[0] == '+' && text[1] != '-' ? text.substr(1) : text;
-}
 
 struct Number {
   enum Kind { kFinite, kEmpty, kText, kNotFinite, kTooLarge } kind = kFinite;
   float value = 0;
 };
 
-Number parse_number(std::string_view field) {
+Number number_of(const std::string& field) {
   if (field.empty()) return {Number::kEmpty};
-  const std::string_view text = without_plus(field);
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end != text.data() + text.size()) return {Number::kText};
+  const std::errc error = parse_number(field, value);
   if (error == std::errc::result_out_of_range) return {Number::kTooLarge};
   if (error != std::errc{}) return {Number::kText};
   if (!std::isfinite(value)) return {Number::kNotFinite};
@@ -183,24 +120,9 @@ Number parse_number(std::string_view field) {
   return {Number::kFinite, static_cast<float>(value)};
 }
 
-std::optional<int64_t> parse_integer(std::string_view field) {
-  const std::string_view text = without_plus(field);
+std::optional<int64_t> integer_of(const std::string& field) {
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// What each column of one file is.
-struct Layout {
-  std::string file;
-  bool has_header = false;
-  Fields names;  // one a column
-  size_t label = 0;
-};
-
-std::string describe_column(const Layout& layout, size_t column) {
-  return layout.has_header ? cat("column ", in_quotes(layout.names[column])) : layout.names[column];
+  return parse_number(field, value) == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
 // A word in the first row where the second has a number makes a header, unless the first row has
@@ -208,8 +130,8 @@ std::string describe_column(const Layout& layout, size_t column) {
 bool detect_header(const std::string& file, const Record& first, const Record& second) {
   std::optional<size_t> word, number;
   for (size_t i = 0; i < std::min(first.fields.size(), second.fields.size()); ++i) {
-    const Number::Kind below = parse_number(second.fields[i]).kind;
-    const Number::Kind above = parse_number(first.fields[i]).kind;
+    const Number::Kind below = number_of(second.fields[i]).kind;
+    const Number::Kind above = number_of(first.fields[i]).kind;
     if (below == Number::kText || below == Number::kEmpty || above == Number::kEmpty) continue;
     (above == Number::kText ? word : number) = i;
   }
@@ -222,24 +144,10 @@ bool detect_header(const std::string& file, const Record& first, const Record& s
   return word.has_value();
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
+// The three that are the most like `wanted`.
 std::string nearest_names(Fields names, const std::string& wanted) {
-  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return edit_distance(wanted, a) < edit_distance(wanted, b);
-  });
+  std::ranges::stable_sort(names, {},
+                           [&](const std::string& name) { return edit_distance(wanted, name); });
   std::string out;
   for (size_t i = 0; i < std::min<size_t>(names.size(), 3); ++i) {
     out += cat(i > 0 ? ", " : "", in_quotes(names[i]));
@@ -247,203 +155,178 @@ std::string nearest_names(Fields names, const std::string& wanted) {
   return out;
 }
 
-size_t find_label(const Layout& layout, const std::string& label, int64_t line) {
-  const Fields& names = layout.names;
-  const auto count = std::ssize(names);
-  const auto found = std::find(names.begin(), names.end(), label);
-  if (layout.has_header && found != names.end()) {
-    if (std::find(found + 1, names.end(), label) == names.end()) {
-      return static_cast<size_t>(found - names.begin());
-    }
-    fail_at(layout.file, line, "two columns are named ", in_quotes(label),
-            "; give the label's index");
-  }
-  const std::optional<int64_t> index = parse_integer(label);
-  if (index && *index >= -count && *index < count) {
-    return static_cast<size_t>(*index < 0 ? *index + count : *index);
-  }
-  fail_at(layout.file, line, "no label column ", in_quotes(label), ": expected an index in ",
-          -count, " .. ", count - 1,
-          layout.has_header
-              ? cat(" or a name in the header; the nearest are ", nearest_names(names, label))
-              : std::string("; the file has no header to find a name in"));
+template <class Texts> bool all_integers(const Texts& texts) {
+  return std::ranges::all_of(texts, [](const std::string& t) { return integer_of(t).has_value(); });
 }
 
-Layout make_layout(const std::string& file, const CsvOptions& options, const Record& first,
-                   const std::optional<Record>& second) {
-  Layout layout;
-  layout.file = file;
-  layout.has_header = options.header == CsvOptions::Header::kPresent;
-  if (options.header == CsvOptions::Header::kAuto && second)
-    layout.has_header = detect_header(file, first, *second);
-  if (layout.has_header) {
-    layout.names = first.fields;
-    return layout;
-  }
-  for (size_t i = 0; i < first.fields.size(); ++i) layout.names.push_back(cat("column ", i));
-  return layout;
+// In their order; integers in one spelling, as 07 and +7 are class 7.
+Fields class_names(const Fields& labels) {
+  const std::set<std::string> texts(labels.begin(), labels.end());
+  if (!all_integers(texts)) return {texts.begin(), texts.end()};
+  std::set<int64_t> values;
+  for (const std::string& text : texts) values.insert(*integer_of(text));
+  Fields names;
+  for (const int64_t value : values) names.push_back(cat(value));
+  return names;
 }
 
-void require_columns_of(const CsvTable& train, const Layout& layout, int64_t line) {
-  const auto count = std::ssize(layout.names);
-  if (count != train.columns + 1) {
-    fail_at(layout.file, line, "expected ", train.columns + 1,
-            " fields as in the training file, got ", count);
-  }
-  if (!layout.has_header || !train.has_header) return;
-  Fields expected = train.feature_names;
-  expected.insert(expected.begin() + train.label_column, train.label_name);
-  const auto [ours, theirs] =
-      std::mismatch(layout.names.begin(), layout.names.end(), expected.begin());
-  if (ours == layout.names.end()) return;
-  fail_at(layout.file, line, "expected column ", ours - layout.names.begin(), " to be ",
-          in_quotes(*theirs), " as in the training file, got ", in_quotes(*ours));
-}
-
-float require_number(const Layout& layout, const Record& record, size_t column) {
-  const std::string& field = record.fields[column];
-  const Number number = parse_number(field);
-  if (number.kind == Number::kFinite) return number.value;
-  const std::string name = describe_column(layout, column);
-  const auto refuse = [&](const auto&... what) {
-    fail_at(layout.file, record.line, name, what...);
-  };
-  if (number.kind == Number::kEmpty) refuse(" is empty: expected a number");
-  if (number.kind == Number::kNotFinite)
-    refuse(": expected a finite number, got ", in_quotes(field));
-  if (number.kind == Number::kTooLarge)
-    refuse(": ", in_quotes(field), " is out of float32's range");
-  fail_at(layout.file, record.line, name, ": expected a number, got ", in_quotes(field),
-          "; every column but a class label must be numeric");
-}
-
-bool all_integers(const Fields& texts) {
-  return std::all_of(texts.begin(), texts.end(),
-                     [](const std::string& text) { return parse_integer(text).has_value(); });
-}
-
-// One spelling for an integer: 07 and +7 are class 7.
-std::string integer_text(const std::string& text) { return cat(*parse_integer(text)); }
-
-void sort_unique(Fields& texts) {
-  std::sort(texts.begin(), texts.end());
-  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
-}
-
-Fields class_names(Fields labels) {
-  sort_unique(labels);
-  if (!all_integers(labels)) return labels;
-  std::transform(labels.begin(), labels.end(), labels.begin(), integer_text);
-  sort_unique(labels);
-  std::sort(labels.begin(), labels.end(), [](const std::string& a, const std::string& b) {
-    return *parse_integer(a) < *parse_integer(b);
-  });
-  return labels;
-}
-
-// Gathers the rows of one file.
-class TableBuilder {
+// Reads one file; `train` is null for the training file itself.
+class TableReader {
  public:
-  TableBuilder(const Layout& layout, bool regression);
-  void add(const Record& record);
-  // The table; its classes are those given, or those found in the file.
-  CsvTable finish(std::optional<Fields> classes);
+  TableReader(std::string file, const CsvOptions& options, const CsvTable* train)
+      : file_(std::move(file)),
+        options_(options),
+        train_(train),
+        is_regression_(train ? train->classes.empty() : options.task == Task::kRegression) {}
+
+  CsvTable run(std::string_view text) {
+    Scanner scanner(file_, text, options_.delimiter[0]);
+    const std::optional<Record> first = scanner.next();
+    if (!first) throw InputError(cat(file_, ": expected rows of data, got an empty file"));
+    if (first->fields.size() == 1) {
+      fail_at(file_, first->line, "expected features and a label, got the one field ",
+              in_quotes(first->fields[0]), "; is the delimiter '", options_.delimiter, "'?");
+    }
+    std::optional<Record> record = scanner.next();
+    take_columns(*first, record);
+    if (!table_.has_header) add(*first);
+    for (; record; record = scanner.next()) add(*record);
+    if (table_.rows == 0)
+      throw InputError(cat(file_, ": expected rows of data, got only a header"));
+    if (!is_regression_) index_labels();
+    return std::move(table_);
+  }
 
  private:
-  void index_labels();
+  // What the columns are, from the first row and whether it is a header.
+  void take_columns(const Record& first, const std::optional<Record>& second) {
+    table_.has_header = options_.header == CsvOptions::Header::kPresent ||
+                        (options_.header == CsvOptions::Header::kAuto && second &&
+                         detect_header(file_, first, *second));
+    for (size_t i = 0; i < first.fields.size(); ++i) {
+      names_.push_back(table_.has_header ? first.fields[i] : cat("column ", i));
+    }
+    if (train_) require_columns_of_train(first.line);
+    table_.label_column = train_ ? train_->label_column : find_label(first.line);
+    label_ = static_cast<size_t>(table_.label_column);
+    table_.label_name = names_[label_];
+    table_.feature_names = names_;
+    table_.feature_names.erase(table_.feature_names.begin() + table_.label_column);
+    table_.columns = std::ssize(table_.feature_names);
+  }
 
-  const Layout& layout_;
-  bool regression_;
+  int64_t find_label(int64_t line) const {
+    const std::string& label = options_.label;
+    const auto count = std::ssize(names_);
+    const auto found = std::ranges::find(names_, label);
+    if (table_.has_header && found != names_.end()) {
+      if (std::ranges::count(names_, label) == 1) return found - names_.begin();
+      fail_at(file_, line, "two columns are named ", in_quotes(label), "; give the label's index");
+    }
+    const std::optional<int64_t> index = integer_of(label);
+    if (index && *index >= -count && *index < count) return *index < 0 ? *index + count : *index;
+    fail_at(file_, line, "no label column ", in_quotes(label), ": expected an index in ", -count,
+            " .. ", count - 1,
+            table_.has_header
+                ? cat(" or a name in the header; the nearest are ", nearest_names(names_, label))
+                : "; the file has no header to find a name in");
+  }
+
+  void require_columns_of_train(int64_t line) const {
+    if (std::ssize(names_) != train_->columns + 1) {
+      fail_at(file_, line, "expected ", train_->columns + 1,
+              " fields as in the training file, got ", names_.size());
+    }
+    if (!table_.has_header || !train_->has_header) return;
+    Fields expected = train_->feature_names;
+    expected.insert(expected.begin() + train_->label_column, train_->label_name);
+    const auto [ours, theirs] = std::ranges::mismatch(names_, expected);
+    if (ours == names_.end()) return;
+    fail_at(file_, line, "expected column ", ours - names_.begin(), " to be ", in_quotes(*theirs),
+            " as in the training file, got ", in_quotes(*ours));
+  }
+
+  std::string column_text(size_t column) const {
+    return table_.has_header ? cat("column ", in_quotes(names_[column])) : names_[column];
+  }
+
+  float require_number(const Record& record, size_t column) const {
+    const std::string& field = record.fields[column];
+    const Number number = number_of(field);
+    if (number.kind == Number::kFinite) return number.value;
+    const std::string cell = in_quotes(field);
+    fail_at(file_, record.line, column_text(column),
+            number.kind == Number::kEmpty       ? " is empty: expected a number"
+            : number.kind == Number::kNotFinite ? cat(": expected a finite number, got ", cell)
+            : number.kind == Number::kTooLarge  ? cat(": ", cell, " is out of float32's range")
+                                                : cat(": expected a number, got ", cell,
+                                                      "; every column but a class label must be "
+                                                       "numeric"));
+  }
+
+  void add(const Record& record) {
+    if (record.fields.size() != names_.size()) {
+      fail_at(file_, record.line, "expected ", names_.size(), " fields, got ",
+              record.fields.size());
+    }
+    for (size_t i = 0; i < record.fields.size(); ++i) {
+      if (i != label_) table_.features.push_back(require_number(record, i));
+    }
+    ++table_.rows;
+    if (is_regression_) {
+      table_.targets.push_back(require_number(record, label_));
+      return;
+    }
+    const std::string& label = record.fields[label_];
+    if (label.empty()) {
+      fail_at(file_, record.line, column_text(label_), " is empty: expected a class label");
+    }
+    labels_.push_back(label);
+    lines_.push_back(record.line);
+  }
+
+  // Against the classes of the training file, or else those found here.
+  void index_labels() {
+    table_.classes = train_ ? train_->classes : class_names(labels_);
+    const bool integers = all_integers(table_.classes);
+    std::unordered_map<std::string, int64_t> index;
+    for (const std::string& name : table_.classes) index.emplace(name, std::ssize(index));
+    for (size_t i = 0; i < labels_.size(); ++i) {
+      const std::optional<int64_t> value = integers ? integer_of(labels_[i]) : std::nullopt;
+      const auto found = index.find(value ? cat(*value) : labels_[i]);
+      if (found == index.end()) {
+        fail_at(file_, lines_[i], column_text(label_), ": class ", in_quotes(labels_[i]),
+                " is not in the training file; the nearest of its classes are ",
+                nearest_names(table_.classes, labels_[i]));
+      }
+      table_.labels.push_back(found->second);
+    }
+  }
+
+  std::string file_;
+  const CsvOptions& options_;
+  const CsvTable* train_;
+  bool is_regression_;
   CsvTable table_;
+  Fields names_;                // of all columns
+  size_t label_ = 0;            // the label's among them
   Fields labels_;               // as text, of each row; unless regression
   std::vector<int64_t> lines_;  // of each row
 };
 
-TableBuilder::TableBuilder(const Layout& layout, bool regression)
-    : layout_(layout), regression_(regression) {
-  const auto label = static_cast<std::ptrdiff_t>(layout.label);
-  table_.has_header = layout.has_header;
-  table_.feature_names = layout.names;
-  table_.feature_names.erase(table_.feature_names.begin() + label);
-  table_.label_name = layout.names[layout.label];
-  table_.label_column = label;
-  table_.columns = std::ssize(table_.feature_names);
-}
-
-void TableBuilder::add(const Record& record) {
-  if (record.fields.size() != layout_.names.size()) {
-    fail_at(layout_.file, record.line, "expected ", layout_.names.size(), " fields, got ",
-            record.fields.size());
-  }
-  for (size_t i = 0; i < record.fields.size(); ++i) {
-    if (i != layout_.label) table_.features.push_back(require_number(layout_, record, i));
-  }
-  ++table_.rows;
-  if (regression_) {
-    table_.targets.push_back(require_number(layout_, record, layout_.label));
-    return;
-  }
-  const std::string& label = record.fields[layout_.label];
-  if (label.empty()) {
-    fail_at(layout_.file, record.line, describe_column(layout_, layout_.label),
-            " is empty: expected a class label");
-  }
-  labels_.push_back(label);
-  lines_.push_back(record.line);
-}
-
-CsvTable TableBuilder::finish(std::optional<Fields> classes) {
-  if (table_.rows == 0)
-    throw InputError(cat(layout_.file, ": expected rows of data, got only a header"));
-  if (!regression_) {
-    table_.classes = classes ? *std::move(classes) : class_names(labels_);
-    index_labels();
-  }
-  return std::move(table_);
-}
-
-void TableBuilder::index_labels() {
-  const bool integers = all_integers(table_.classes);
-  std::unordered_map<std::string, int64_t> index;
-  for (const std::string& name : table_.classes) index.emplace(name, std::ssize(index));
-  for (size_t i = 0; i < labels_.size(); ++i) {
-    const bool integer = integers && parse_integer(labels_[i]);
-    const auto found = index.find(integer ? integer_text(labels_[i]) : labels_[i]);
-    if (found == index.end()) {
-      fail_at(layout_.file, lines_[i], describe_column(layout_, layout_.label), ": class ",
-              in_quotes(labels_[i]),
-              " is not in the training file; the nearest of its classes are ",
-              nearest_names(table_.classes, labels_[i]));
-    }
-    table_.labels.push_back(found->second);
-  }
-}
-
-// `train` is null for the training file itself.
 CsvTable read_table(const std::filesystem::path& path, const CsvOptions& options,
                     const CsvTable* train) {
-  if (std::string_view("\"\r\n").find(options.delimiter) != std::string_view::npos) {
-    throw ConfigError("a CSV delimiter cannot be a quote or a line end");
+  const std::string& delimiter = options.delimiter;
+  if (delimiter.size() != 1 || delimiter.find_first_of("\"\r\n") == 0) {
+    throw ConfigError("a CSV delimiter is one character, and cannot be a quote or a line end");
   }
-  const std::string file = path.string();
-  const std::string text = read_text(path);
-  Scanner scanner(text, file, options.delimiter);
-  const std::optional<Record> first = scanner.next();
-  if (!first) throw InputError(cat(file, ": expected rows of data, got an empty file"));
-  if (first->fields.size() == 1) {
-    fail_at(file, first->line, "expected features and a label, got the one field ",
-            in_quotes(first->fields[0]), "; is the delimiter '", options.delimiter, "'?");
+  std::string text = read_file(path, "CSV file");
+  if (const size_t zero = text.find('\0'); zero != std::string::npos) {
+    throw InputError(cat(path.string(), ": expected CSV as UTF-8 text, got a zero byte at offset ",
+                         zero, "; is it compressed, UTF-16 or binary?"));
   }
-  std::optional<Record> record = scanner.next();
-  Layout layout = make_layout(file, options, *first, record);
-  if (train) require_columns_of(*train, layout, first->line);
-  layout.label = train ? static_cast<size_t>(train->label_column)
-                       : find_label(layout, options.label, first->line);
-  const bool regression = train ? train->classes.empty() : options.regression;
-  TableBuilder builder(layout, regression);
-  if (!layout.has_header) builder.add(*first);
-  for (; record; record = scanner.next()) builder.add(*record);
-  return builder.finish(train ? std::optional(train->classes) : std::nullopt);
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  return TableReader(path.string(), options, train).run(text);
 }
 
 }  // namespace
@@ -464,17 +347,16 @@ Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns) {
   }
   const auto width = static_cast<size_t>(columns);
   const double rows = static_cast<double>(matrix.size() / width);
-  std::vector<double> mean(width), square(width);
-  for (size_t i = 0; i < matrix.size(); ++i) mean[i % width] += matrix[i];
-  for (double& m : mean) m /= rows;
-  for (size_t i = 0; i < matrix.size(); ++i) {
-    const double d = matrix[i] - mean[i % width];
-    square[i % width] += d * d;
-  }
   Standardizer out;
   for (size_t j = 0; j < width; ++j) {
-    const auto std = static_cast<float>(std::sqrt(square[j] / rows));
-    out.mean.push_back(static_cast<float>(mean[j]));
+    double mean = 0, square = 0;
+    for (size_t i = j; i < matrix.size(); i += width) mean += matrix[i];
+    mean /= rows;
+    for (size_t i = j; i < matrix.size(); i += width) {
+      square += (matrix[i] - mean) * (matrix[i] - mean);
+    }
+    const auto std = static_cast<float>(std::sqrt(square / rows));
+    out.mean.push_back(static_cast<float>(mean));
     out.std.push_back(std == 0 ? 1 : std);
   }
   return out;

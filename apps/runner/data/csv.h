@@ -9,6 +9,8 @@
 
 namespace taper::runner {
 
+enum class Task { kClassification, kRegression };  // labels are classes, or numbers to predict
+
 struct CsvOptions {
   // kAuto: the first row is a header if it has words, and no numbers, in the columns where the
   // second row has numbers.
@@ -16,8 +18,8 @@ struct CsvOptions {
 
   std::string label = "-1";  // the label column: a header name or an index; -1 is the last
   Header header = Header::kAuto;
-  char delimiter = ',';
-  bool regression = false;  // labels are numbers to predict, not classes
+  std::string delimiter = ",";  // one character
+  Task task = Task::kClassification;
 };
 
 struct CsvTable {
@@ -45,7 +47,7 @@ struct CsvTable {
 CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options);
 
 // Reads a further file of the same data, as a test set: label column, kind of label and class
-// indices are those of `train` (options.label and options.regression are not used).
+// indices are those of `train` (options.label and options.task are not used).
 // InputError: as read_csv; also other columns than in `train`, or a class that it does not have.
 CsvTable read_csv_like(const CsvTable& train, const std::filesystem::path& file,
                        const CsvOptions& options);

@@ -86,11 +86,8 @@ class Draws {
   Draws(uint64_t seed, uint64_t stream) : key_{seed, stream} {}
 
   uint32_t word() {
-    if (next_ == 4) {
-      four_ = philox(key_, block_++);
-      next_ = 0;
-    }
-    return four_.word[next_++];
+    if (next_ % 4 == 0) four_ = philox(key_, next_ / 4);
+    return four_.word[next_++ % 4];
   }
   double uniform(double low, double high) {
     return low + (high - low) * double(uniform_float(word()));
@@ -100,9 +97,8 @@ class Draws {
 
  private:
   PhiloxKey key_;
-  uint64_t block_ = 0;
+  uint64_t next_ = 0;
   Philox4 four_{};
-  int next_ = 4;
 };
 
 // A generator with the same seed counts its streams from zero: this keeps apart from it.

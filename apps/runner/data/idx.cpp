@@ -2,26 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <fstream>
-#include <limits>
-#include <span>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
+#include <spdlog/fmt/fmt.h>
 #include <zlib.h>
 
 #include "apps/runner/errors.h"
+#include "apps/runner/text.h"
 
 namespace taper::runner {
 namespace {
 
 namespace fs = std::filesystem;
-using Bytes = std::vector<uint8_t>;
 
-constexpr size_t kBufferBytes = size_t{1} << 16;
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr uint8_t kUnsignedByte = 0x08;
 
@@ -29,109 +25,44 @@ template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args
   throw InputError(cat(file.string(), ": ", args...));
 }
 
-// The bytes of a file in order, unpacked on the way when the file starts with gzip's magic.
-class ByteSource {
- public:
-  explicit ByteSource(fs::path file);
-  ~ByteSource() { inflateEnd(&zlib_); }
-  ByteSource(const ByteSource&) = delete;
-  ByteSource& operator=(const ByteSource&) = delete;
-
-  const fs::path& file() const { return file_; }
-  bool gzip() const { return gzip_; }
-
-  // The next `most` (at least 1) bytes; fewer only at the end. A gzip stream's checksum is
-  // verified by the call that reaches its end.
-  Bytes next(size_t most) { return gzip_ ? next_inflated(most) : next_plain(most); }
-
- private:
-  void refill();
-  Bytes next_plain(size_t most);
-  Bytes next_inflated(size_t most);
-  void inflate_some();
-
-  fs::path file_;
-  std::ifstream in_;
-  Bytes buffer_ = Bytes(kBufferBytes);
-  std::span<uint8_t> input_;  // what is left of buffer_
-  bool gzip_ = false;
-  bool member_ended_ = false;  // a gzip file may hold several streams in a row
-  z_stream zlib_{};
-};
-
-ByteSource::ByteSource(fs::path file) : file_(std::move(file)) {
-  std::error_code ignored;
-  if (fs::is_directory(file_, ignored)) fail(file_, "expected an IDX file, got a directory");
-  errno = 0;
-  in_.open(file_, std::ios::binary);
-  if (!in_) fail(file_, "cannot open the IDX file: ", std::generic_category().message(errno));
-  refill();
-  gzip_ = input_.size() >= 2 && input_[0] == 0x1f && input_[1] == 0x8b;
+// What is in a gzip file, which may hold several streams in a row. zlib checks their sums.
+std::string unpacked(const fs::path& file, std::string_view packed) {
+  z_stream zlib{};
   // 16 + 15: a gzip wrapper around the largest window.
-  if (gzip_ && inflateInit2(&zlib_, 16 + 15) != Z_OK) fail(file_, "zlib cannot be started");
-}
-
-void ByteSource::refill() {
-  in_.read(reinterpret_cast<char*>(buffer_.data()), static_cast<std::streamsize>(buffer_.size()));
-  if (in_.bad()) fail(file_, "reading failed: ", std::generic_category().message(errno));
-  input_ = std::span(buffer_).first(static_cast<size_t>(in_.gcount()));
-}
-
-Bytes ByteSource::next_plain(size_t most) {
-  Bytes out;
-  while (out.size() < most) {
-    if (input_.empty()) refill();
-    if (input_.empty()) break;
-    const auto part = input_.first(std::min(input_.size(), most - out.size()));
-    out.insert(out.end(), part.begin(), part.end());
-    input_ = input_.subspan(part.size());
-  }
-  return out;
-}
-
-Bytes ByteSource::next_inflated(size_t most) {
-  Bytes out(most);
-  zlib_.next_out = out.data();
-  zlib_.avail_out = static_cast<uInt>(most);
-  while (zlib_.avail_out > 0) {
-    if (input_.empty()) refill();
-    if (member_ended_ && input_.empty()) break;
-    if (member_ended_ && input_[0] != 0x1f) fail(file_, "bytes follow the end of the gzip stream");
-    if (member_ended_) inflateReset(&zlib_);
-    inflate_some();
-  }
-  out.resize(most - zlib_.avail_out);
-  return out;
-}
-
-void ByteSource::inflate_some() {
-  if (input_.empty()) {
-    fail(file_, "the gzip stream is cut off after ", zlib_.total_out,
-         " bytes of content; fetch the file again");
-  }
-  zlib_.next_in = input_.data();
-  zlib_.avail_in = static_cast<uInt>(input_.size());
-  const int status = inflate(&zlib_, Z_NO_FLUSH);
-  input_ = input_.last(zlib_.avail_in);
-  member_ended_ = status == Z_STREAM_END;
-  if (status == Z_OK || status == Z_STREAM_END) return;
-  fail(file_, "the gzip stream is damaged (", zlib_.msg ? zlib_.msg : "zlib gives no reason",
-       ") after ", zlib_.total_out, " bytes of content; fetch the file again");
-}
-
-std::string hex(std::span<const uint8_t> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (inflateInit2(&zlib, 16 + 15) != Z_OK) fail(file, "zlib cannot be started");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&zlib, inflateEnd);
   std::string out;
-  for (const uint8_t byte : bytes) {
-    if (!out.empty()) out += ' ';
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
+  for (int status = Z_OK; status != Z_STREAM_END || !packed.empty();) {
+    if (status == Z_STREAM_END) {
+      if (packed[0] != '\x1f') fail(file, "bytes follow the end of the gzip stream");
+      inflateReset(&zlib);
+    }
+    const auto part = packed.substr(0, kChunkBytes);
+    const size_t done = out.size();
+    out.resize(done + kChunkBytes);
+    zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));  // it only reads
+    zlib.avail_in = static_cast<uInt>(part.size());
+    zlib.next_out = reinterpret_cast<Bytef*>(&out[done]);
+    zlib.avail_out = static_cast<uInt>(kChunkBytes);
+    status = inflate(&zlib, Z_NO_FLUSH);
+    packed.remove_prefix(part.size() - zlib.avail_in);
+    out.resize(out.size() - zlib.avail_out);
+    if (status == Z_OK || status == Z_STREAM_END) continue;
+    const std::string where = cat(" after ", out.size(), " bytes of content; fetch the file again");
+    if (status == Z_BUF_ERROR) fail(file, "the gzip stream is cut off", where);
+    fail(file, "the gzip stream is damaged (", zlib.msg ? zlib.msg : "zlib gives no reason", ")",
+         where);
   }
   return out;
+}
+
+std::string hex(std::string_view bytes) {
+  const std::vector<uint8_t> values(bytes.begin(), bytes.end());
+  return fmt::format("{:02x}", fmt::join(values, " "));
 }
 
 // What the first bytes of a foreign file look like, as the end of a sentence; empty if unknown.
-std::string_view guess_format(const Bytes& bytes) {
+std::string_view guess_format(std::string_view text) {
   struct Format {
     std::string_view magic, name;
   };
@@ -144,21 +75,17 @@ std::string_view guess_format(const Bytes& bytes) {
       {"version https://git-lfs", "a Git LFS pointer; run git lfs pull"},
       {"<", "an HTML or XML page, perhaps a server's error message"},
   }};
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   for (const Format& format : kFormats) {
     if (text.starts_with(format.magic)) return format.name;
   }
   const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r'); };
-  return std::all_of(text.begin(), text.end(), is_text) ? "a text file" : "";
+  return std::ranges::all_of(text, is_text) ? "a text file" : "";
 }
 
-[[noreturn]] void fail_foreign(ByteSource& source, Bytes start) {
-  const Bytes more = source.next(28);
-  start.insert(start.end(), more.begin(), more.end());
-  const std::string_view guess = guess_format(start);
-  fail(source.file(), "not an IDX file: expected 00 00 08 and the number of dimensions, got ",
-       hex(std::span(start).first(std::min<size_t>(start.size(), 8))),
-       guess.empty() ? "" : "; it looks like ", guess);
+[[noreturn]] void fail_foreign(const fs::path& file, std::string_view content) {
+  const std::string_view guess = guess_format(content.substr(0, 32));
+  fail(file, "not an IDX file: expected 00 00 08 and the number of dimensions, got ",
+       hex(content.substr(0, 8)), guess.empty() ? "" : "; it looks like ", guess);
 }
 
 // Empty for a code that IDX does not know.
@@ -171,51 +98,43 @@ std::string_view element_type_name(uint8_t code) {
              : "";
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string out = "(";
-  for (const int64_t size : shape) out += cat(out.size() > 1 ? ", " : "", size);
-  return out + ")";
-}
-
-std::vector<int64_t> read_shape(ByteSource& source) {
-  Bytes magic = source.next(4);
-  if (magic.empty()) {
-    fail(source.file(), "expected an IDX file, got ",
-         source.gzip() ? "empty gzip" : "an empty file");
+std::vector<int64_t> read_shape(const fs::path& file, std::string_view content) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(content[i]); };
+  if (content.substr(0, 2).find_first_not_of('\0') != std::string::npos)
+    fail_foreign(file, content);
+  if (content.size() < 4) {
+    fail(file, "the IDX header is cut off: expected at least 4 bytes, got ", content.size());
   }
-  if (magic[0] != 0 || (magic.size() > 1 && magic[1] != 0)) fail_foreign(source, std::move(magic));
-  if (magic.size() < 4) {
-    fail(source.file(), "the IDX header is cut off: expected at least 4 bytes, got ", magic.size());
+  const std::string_view type = element_type_name(byte(2));
+  const size_t rank = byte(3), header = 4 + 4 * rank;
+  if (type.empty() || rank == 0) fail_foreign(file, content);
+  if (byte(2) != kUnsignedByte) {
+    fail(file, "expected elements of type unsigned byte (0x08), got ", type, " (0x",
+         hex(content.substr(2, 1)), ")");
   }
-  const std::string_view type = element_type_name(magic[2]);
-  const size_t rank = magic[3];
-  if (type.empty() || rank == 0) fail_foreign(source, std::move(magic));
-  if (magic[2] != kUnsignedByte) {
-    fail(source.file(), "expected elements of type unsigned byte (0x08), got ", type, " (0x",
-         hex(std::span(magic).subspan(2, 1)), ")");
-  }
-  const Bytes sizes = source.next(4 * rank);
-  if (sizes.size() < 4 * rank) {
-    fail(source.file(), "the IDX header is cut off: ", rank, " dimensions need ", 4 + 4 * rank,
-         " bytes, got ", 4 + sizes.size());
+  if (content.size() < header) {
+    fail(file, "the IDX header is cut off: ", rank, " dimensions need ", header, " bytes, got ",
+         content.size());
   }
   std::vector<int64_t> shape;
-  for (size_t i = 0; i < sizes.size(); i += 4) {
-    shape.push_back(int64_t{sizes[i]} << 24 | int64_t{sizes[i + 1]} << 16 |
-                    int64_t{sizes[i + 2]} << 8 | int64_t{sizes[i + 3]});
+  for (size_t i = 4; i < header; i += 4) {
+    shape.push_back(int64_t{byte(i)} << 24 | int64_t{byte(i + 1)} << 16 |
+                    int64_t{byte(i + 2)} << 8 | int64_t{byte(i + 3)});
   }
   return shape;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
 int64_t count_elements(const fs::path& file, const std::vector<int64_t>& shape) {
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  if (std::ranges::count(shape, 0) > 0) return 0;
   int64_t product = 1;
   for (const int64_t size : shape) {
-    if (size > std::numeric_limits<int64_t>::max() / product) {
-      fail(file, "the header claims an impossible shape ", shape_text(shape),
-           ": its number of elements overflows 64 bits");
-    }
-    product *= size;
+    if (!__builtin_mul_overflow(product, size, &product)) continue;
+    fail(file, "the header claims an impossible shape ", shape_text(shape),
+         ": its number of elements overflows 64 bits");
   }
   return product;
 }
@@ -242,26 +161,25 @@ fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::strin
 }  // namespace
 
 IdxArray read_idx(const fs::path& file) {
-  ByteSource source(file);
-  IdxArray array{.shape = read_shape(source), .data = {}};
-  const auto expected = static_cast<size_t>(count_elements(file, array.shape));
-  while (array.data.size() < expected) {
-    const Bytes part = source.next(std::min(kChunkBytes, expected - array.data.size()));
-    if (part.empty()) {
-      fail(file, "the data is cut off: shape ", shape_text(array.shape), " needs ", expected,
-           " bytes, got ", array.data.size());
-    }
-    array.data.insert(array.data.end(), part.begin(), part.end());
+  std::string content = read_file(file, "IDX file");
+  const bool is_packed = content.starts_with("\x1f\x8b");
+  if (is_packed) content = unpacked(file, content);
+  if (content.empty()) {
+    fail(file, "expected an IDX file, got ", is_packed ? "empty gzip" : "an empty file");
   }
-  size_t extra = 0;
-  for (Bytes part = source.next(kChunkBytes); !part.empty(); part = source.next(kChunkBytes)) {
-    extra += part.size();
+  std::vector<int64_t> shape = read_shape(file, content);
+  const auto expected = static_cast<size_t>(count_elements(file, shape));
+  const size_t header = 4 + 4 * shape.size(), got = content.size() - header;
+  if (got < expected) {
+    fail(file, "the data is cut off: shape ", shape_text(shape), " needs ", expected,
+         " bytes, got ", got);
   }
-  if (extra > 0) {
-    fail(file, "shape ", shape_text(array.shape), " needs ", expected, " bytes of data, got ",
-         expected + extra, " (", extra, " left over)");
+  if (got > expected) {
+    fail(file, "shape ", shape_text(shape), " needs ", expected, " bytes of data, got ", got, " (",
+         got - expected, " left over)");
   }
-  return array;
+  return {.shape = std::move(shape),
+          .data = {content.begin() + static_cast<std::ptrdiff_t>(header), content.end()}};
 }
 
 Images read_idx_images(const fs::path& images_file, const fs::path& labels_file,

@@ -47,4 +47,12 @@ void binary(BinaryOp op, BinaryArgs args, const Loop& loop, DType compute) {
   });
 }
 
+void where(const Loop& loop, DType compute) {
+  const SpanFn span = compute == kFloat64 ? ternary_span<Where, double>
+                      : compute == kInt64 ? ternary_span<Where, int64_t>
+                                          : ternary_span<Where, float>;
+  const Where functor;
+  run_elementwise(loop, compute, span, &functor);
+}
+
 }  // namespace taper::kernels::cpu

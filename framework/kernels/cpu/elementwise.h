@@ -39,4 +39,15 @@ TAPER_CLONES void binary_span(const void* functor, void* out, const void* const*
   for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
 }
 
+template <class F, class T>
+TAPER_CLONES void ternary_span(const void* functor, void* out, const void* const* in, int64_t n) {
+  const F f = *static_cast<const F*>(functor);
+  const T* a = static_cast<const T*>(in[0]);
+  const T* b = static_cast<const T*>(in[1]);
+  const T* c = static_cast<const T*>(in[2]);
+  T* y = static_cast<T*>(out);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i], c[i]);
+}
+
 }  // namespace taper::kernels::cpu

@@ -8,10 +8,10 @@
 #include <type_traits>
 #include <vector>
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include "framework/kernels/cpu/convert.h"
+#include "framework/kernels/cpu/one_thread.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/simd.h"
 
@@ -44,18 +44,6 @@ Tiling make_tiling(const Gemm& g) {
   }
   return {rows, cols, ceil_div(g.m, rows), ceil_div(g.n, cols)};
 }
-
-// oneDNN called by this thread stays on one thread meanwhile (its threads are OpenMP's).
-class OneThread {
- public:
-  OneThread() { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(threads_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  const int threads_ = omp_get_max_threads();
-};
 
 // One product of a tile; false when oneDNN refuses. m, n and k are not 0.
 bool multiply_tile(const Gemm& g, const float* a, const float* b, float* c) {

@@ -1,1 +1,266 @@
-// To come.
+// Normalisation (`=`). Half types are read into and written from float rows; statistics and sums
+// run in float (double for double) in an order that depends on the sizes alone.
+#include <algorithm>
+#include <vector>
+
+#include "framework/kernels/cpu/each.h"
+#include "framework/kernels/cpu/reduce_runs.h"
+#include "framework/kernels/cpu/writer.h"
+#include "framework/kernels/norm_kernels.h"
+
+namespace taper::kernels {
+namespace cpu {
+namespace {
+
+// One number in place of an array of equal ones.
+template <class T> struct Same {
+  T value;
+  T operator[](int64_t) const { return value; }
+};
+
+// The sum of f(i) over [0, n): lanes side by side in blocks, blocks in order.
+template <class T, class F> TAPER_CLONES T sum_of(int64_t n, const F f) {
+  constexpr int kLanes = 32;
+  T total = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = std::min(n, begin + kBlock), whole = end - (end - begin) % kLanes;
+    T lanes[kLanes] = {};
+    for (int64_t i = begin; i < whole; i += kLanes) {
+#pragma omp simd
+      for (int l = 0; l < kLanes; ++l) lanes[l] += f(i + l);
+    }
+#pragma omp simd
+    for (int64_t i = whole; i < end; ++i) lanes[i - whole] += f(i);
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+    }
+    total += lanes[0];
+  }
+  return total;
+}
+
+// y = xhat * w + b
+template <class T, class S, class W>
+TAPER_CLONES void affine(T* y, const T* x, int64_t n, S mean, S rstd, W w, W b) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * rstd[i] * w[i] + b[i];
+}
+
+// dx = rstd (dy w - sum - xhat dot)
+template <class T, class S, class W>
+TAPER_CLONES void gradient(T* dx, const T* dy, const T* x, int64_t n, S mean, S rstd, W w, S sum,
+                           S dot) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    dx[i] = rstd[i] * (dy[i] * w[i] - sum[i] - (x[i] - mean[i]) * rstd[i] * dot[i]);
+  }
+}
+
+// dots += dy xhat, sums += dy
+template <class T, class S>
+TAPER_CLONES void add_terms(T* dots, T* sums, const T* dy, const T* x, int64_t n, S mean, S rstd) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    dots[i] += dy[i] * ((x[i] - mean[i]) * rstd[i]);
+    sums[i] += dy[i];
+  }
+}
+
+// Rows of `n` elements of the operands of one call, in T.
+template <class T> struct Rows {
+  Reader<T> dy, x;
+  int64_t n;
+  std::vector<T> dy_row, x_row;
+  Rows(const Tensor& dy_or_none, const Tensor& z, int64_t size)
+      : dy(dy_or_none.defined() ? dy_or_none : z, dtype_of<T>),
+        x(z, dtype_of<T>),
+        n(size),
+        dy_row(size_t(x.in_place ? 0 : n)),
+        x_row(dy_row) {}
+  const T* read_dy(int64_t r) { return dy.read(r * n, n, dy_row.data()); }
+  const T* read_x(int64_t r) { return x.read(r * n, n, x_row.data()); }
+};
+
+template <class T>
+void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x) {
+  const NormSizes& s = norm.sizes;
+  const int64_t n = s.row_size(), per = s.per_group();
+  const std::vector<T> zeros(size_t(s.channels)), ones(size_t(s.channels), T(1));
+  const T* weight = norm.weight.defined() ? pointer<T>(norm.weight) : ones.data();
+  const T* bias = norm.bias.defined() ? pointer<T>(norm.bias) : zeros.data();
+  T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
+  const Writer<T> to(out, dtype_of<T>);
+  parallel_for(s.rows(), grain_of(n * 4), [&](int64_t begin, int64_t end) {
+    Rows<T> rows(dy, x, n);
+    std::vector<T> buffer(rows.x_row);
+    for (int64_t r = begin; r < end; ++r) {
+      const T *g = dy.defined() ? rows.read_dy(r) : nullptr, *z = rows.read_x(r);
+      T* y = to.open(r * n, buffer.data());
+      // f(first element, size, weight, bias): arrays for channels side by side, else numbers.
+      const auto for_parts = [&](auto f) {
+        const int64_t c = r % s.groups * per;
+        if (s.inner == 1) return f(0, n, weight + c, bias + c);
+        for (int64_t k = 0; k < per; ++k) {
+          f(k * s.inner, s.inner, Same<T>{weight[c + k]}, Same<T>{bias[c + k]});
+        }
+      };
+      if (!g) {
+        // The second sum takes back what the first one rounded away.
+        T mean = norm.rms ? T(0) : sum_of<T>(n, [=](int64_t i) { return z[i]; }) / T(n);
+        if (!norm.rms) mean += sum_of<T>(n, [=](int64_t i) { return z[i] - mean; }) / T(n);
+        const T squares = sum_of<T>(n, [=](int64_t i) { return (z[i] - mean) * (z[i] - mean); });
+        const T rstd = rstds[r] = T(1) / math::sqrt(squares / T(n) + T(norm.eps));
+        if (means) means[r] = mean;
+        for_parts([&](int64_t at, int64_t size, auto w, auto b) {
+          affine(y + at, z + at, size, Same<T>{mean}, Same<T>{rstd}, w, b);
+        });
+      } else {
+        const T mean = means ? means[r] : T(0), rstd = rstds[r];
+        T sum = 0, dot = 0;
+        for_parts([&](int64_t at, int64_t size, auto w, auto) {
+          const T *a = g + at, *b = z + at;
+          sum += norm.rms ? T(0) : sum_of<T>(size, [=](int64_t i) { return a[i] * w[i]; });
+          dot += sum_of<T>(size, [=](int64_t i) { return a[i] * w[i] * ((b[i] - mean) * rstd); });
+        });
+        for_parts([&](int64_t at, int64_t size, auto w, auto) {
+          gradient(y + at, g + at, z + at, size, Same<T>{mean}, Same<T>{rstd}, w,
+                   Same<T>{sum / T(n)}, Same<T>{dot / T(n)});
+        });
+      }
+      to.store(r * n, n, y);
+    }
+  });
+}
+
+template <class T>
+void batch_norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
+                const Tensor& sums) {
+  const NormSizes& s = norm.sizes;
+  const T *mean = pointer<T>(norm.mean), *rstd = pointer<T>(norm.rstd);
+  std::vector<T> weight(size_t(s.channels), T(1)), bias(weight.size()), sum(bias), dot(bias);
+  if (norm.weight.defined()) std::copy_n(pointer<T>(norm.weight), s.channels, weight.data());
+  if (norm.bias.defined()) std::copy_n(pointer<T>(norm.bias), s.channels, bias.data());
+  for (size_t c = 0; sums.defined() && c < sum.size(); ++c) {
+    const T share = weight[c] / T(s.outer * s.inner);
+    dot[c] = pointer<T>(sums)[c] * share;
+    sum[c] = pointer<T>(sums)[sum.size() + c] * share;
+  }
+  const bool columns = s.inner == 1;
+  const int64_t count = columns ? s.outer : s.outer * s.channels;
+  const int64_t n = columns ? s.channels : s.inner;
+  const Writer<T> to(out, dtype_of<T>);
+  parallel_for(count, grain_of(n * 2), [&](int64_t begin, int64_t end) {
+    Rows<T> rows(dy, x, n);
+    std::vector<T> buffer(rows.x_row);
+    for (int64_t r = begin; r < end; ++r) {
+      const T* z = rows.read_x(r);
+      T* y = to.open(r * n, buffer.data());
+      const auto run = [&](auto of) {
+        if (dy.defined()) {
+          gradient(y, rows.read_dy(r), z, n, of(mean), of(rstd), of(weight.data()), of(sum.data()),
+                   of(dot.data()));
+        } else {
+          affine(y, z, n, of(mean), of(rstd), of(weight.data()), of(bias.data()));
+        }
+      };
+      if (columns) {
+        run([](const T* p) { return p; });
+      } else {
+        run([&](const T* p) { return Same<T>{p[r % s.channels]}; });
+      }
+      to.store(r * n, n, y);
+    }
+  });
+}
+
+// Channels side by side, a chunk of rows after the other.
+template <class T>
+void sum_columns(const Norm& norm, T* dots, T* sums, const T* pivot, const Tensor& dy,
+                 const Tensor& x, int64_t begin, int64_t end) {
+  const NormSizes& s = norm.sizes;
+  const int64_t n = s.channels, per = s.per_group();
+  const T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
+  const std::vector<T> ones(size_t(n), T(1));
+  Rows<T> rows(dy, x, n);
+  std::vector<T> shifted(ones);
+  for (int64_t o = begin; o < end; ++o) {
+    const T* z = rows.read_x(o);
+    if (!dy.defined()) {
+      affine(shifted.data(), z, n, pivot, ones.data(), Same<T>{1}, Same<T>{0});
+      add_terms(dots, sums, shifted.data(), shifted.data(), n, Same<T>{0}, Same<T>{1});
+    } else if (s.groups == 0) {
+      add_terms<T, const T*>(dots, sums, rows.read_dy(o), z, n, means, rstds);
+    } else {
+      const T* g = rows.read_dy(o);
+      for (int64_t k = 0; k < s.groups; ++k) {
+        const int64_t at = k * per, row = o * s.groups + k;
+        add_terms(dots + at, sums + at, g + at, z + at, per, Same<T>{means ? means[row] : T(0)},
+                  Same<T>{rstds[row]});
+      }
+    }
+  }
+}
+
+template <class T> Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
+  constexpr int64_t kRows = 128;
+  const NormSizes& s = norm.sizes;
+  const bool columns = s.inner == 1;
+  const int64_t chunk = columns ? kRows : 1, chunks = (s.outer + chunk - 1) / chunk;
+  const Tensor parts = Tensor::make({2, chunks, s.channels}, dtype_of<T>, Device());
+  T *dots = pointer<T>(parts), *sums = dots + chunks * s.channels;
+  std::vector<T> pivot(size_t(s.channels));
+  visit_floating(dy.defined() ? kFloat32 : x.dtype(), [&](auto tag) {
+    const auto* p = pointer<const typename decltype(tag)::type>(x);
+    for (int64_t c = 0; !dy.defined() && c < s.channels; ++c) {
+      pivot[size_t(c)] = T(pivot_of(p, s, c));
+    }
+  });
+  if (columns) {
+    std::fill_n(dots, parts.numel(), T(0));
+    parallel_for(chunks, grain_of(kRows * s.channels), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        sum_columns(norm, dots + i * s.channels, sums + i * s.channels, pivot.data(), dy, x,
+                    i * kRows, std::min(s.outer, (i + 1) * kRows));
+      }
+    });
+  } else {
+    const T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
+    parallel_for(chunks * s.channels, grain_of(s.inner * 2), [&](int64_t begin, int64_t end) {
+      Rows<T> rows(dy, x, s.inner);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t c = i % s.channels, k = i / s.channels * s.groups + c / s.per_group();
+        const T* z = rows.read_x(i);
+        const T* g = dy.defined() ? rows.read_dy(i) : z;
+        const T shift = pivot[size_t(c)];
+        const T mean = !dy.defined() ? shift : means ? means[k] : T(0);
+        const T rstd = dy.defined() ? rstds[k] : T(1);
+        dots[i] =
+            sum_of<T>(s.inner, [=](int64_t j) { return (g[j] - shift) * ((z[j] - mean) * rstd); });
+        sums[i] = sum_of<T>(s.inner, [=](int64_t j) { return g[j] - shift; });
+      }
+    });
+  }
+  return reduce(ReduceOp::sum, parts, {1});
+}
+
+}  // namespace
+
+void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
+          const Tensor& sums) {
+  const bool wide = x.dtype() == kFloat64;
+  if (norm.sizes.groups > 0) {
+    (wide ? norm_rows<double> : norm_rows<float>)(norm, out, dy, x);
+  } else {
+    (wide ? batch_norm<double> : batch_norm<float>)(norm, out, dy, x, sums);
+  }
+}
+
+Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
+  return (x.dtype() == kFloat64 ? channel_sums<double> : channel_sums<float>)(norm, dy, x);
+}
+
+}  // namespace cpu
+
+template struct BatchNormKernels<cpu::Each>;
+
+}  // namespace taper::kernels

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/kernels/cpu/each.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/simd.h"
 #include "framework/kernels/random_formulas.h"
@@ -128,6 +129,13 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key) {
     for (int64_t i = 4 * whole; i < y.numel(); ++i)
       to[i] = rule(from[i], words.word[i - 4 * whole]);
   });
+}
+
+void pick(const Tensor& out, const Tensor& sums, const Tensor& draws) {
+  Each::run(
+      "multinomial", out, out.numel(), 64,
+      Pick{static_cast<int64_t*>(out.data_ptr()), static_cast<const int64_t*>(sums.data_ptr()),
+           static_cast<const double*>(draws.data_ptr()), draws.size(-1), sums.size(-1)});
 }
 
 }  // namespace taper::kernels::cpu

@@ -185,57 +185,67 @@ void backward_tiles(bool log, const Tensor& dx, const Tensor& dy, const Tensor& 
 
 // --- cross entropy ---
 
-void check_targets(const int64_t* target, int64_t rows, int64_t classes, int64_t ignore_index) {
+void check_targets(const int64_t* target, int64_t rows, int64_t classes, const NllOptions& o) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t t = target[r];
-    if (t == ignore_index || (t >= 0 && t < classes)) continue;
-    throw IndexError(cat("Target ", t, " is out of bounds. cross_entropy: element ", r,
-                         " of target must be in [0, ", classes, "), or ", ignore_index,
+    if (t == o.ignore_index || (t >= 0 && t < classes)) continue;
+    throw IndexError(cat("Target ", t, " is out of bounds. ", o.name(), ": element ", r,
+                         " of target must be in [0, ", classes, "), or ", o.ignore_index,
                          " to be ignored"));
   }
 }
 
+template <class T> T* data_of(const Tensor& x) { return static_cast<T*>(x.data_ptr()); }
+
 template <class T>
-void cross_entropy_rows(const Tensor& losses, const Tensor& logsumexp, const Tensor& logits,
-                        const int64_t* target, int64_t ignore_index) {
+void cross_entropy_rows(const NllRows& to, const Tensor& logits, const int64_t* target,
+                        const NllOptions& o) {
   const int64_t rows = logits.shape()[0], n = logits.shape()[1];
   const Reader<T> from(logits, dtype_of<T>);
-  T* loss = static_cast<T*>(losses.data_ptr());
-  T* lse = static_cast<T*>(logsumexp.data_ptr());
+  T *loss = data_of<T>(to.losses), *weights = data_of<T>(to.weights);
+  T* lse = data_of<T>(to.logsumexp);
+  const T* of_class = o.weight.defined() ? data_of<T>(o.weight) : nullptr;
   parallel_for(rows, grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
     std::vector<T> in(static_cast<size_t>(n)), exps(in);
     for (int64_t r = begin; r < end; ++r) {
-      loss[r] = lse[r] = 0;
-      if (target[r] == ignore_index) continue;
+      loss[r] = weights[r] = lse[r] = 0;
+      if (target[r] == o.ignore_index) continue;
       const T* x = from.read(r * n, n, in.data());
-      const MaxSum<T> total = max_sum(x, exps.data(), n);
-      const T log_sum = math::log(total.sum);
-      lse[r] = total.max + log_sum;
-      loss[r] = log_sum - (x[target[r]] - total.max);
+      weights[r] = of_class ? of_class[target[r]] : T(1);
+      loss[r] = -x[target[r]];
+      if (!o.log_probabilities) {
+        const MaxSum<T> total = max_sum(x, exps.data(), n);
+        const T log_sum = math::log(total.sum);
+        lse[r] = total.max + log_sum;
+        loss[r] = log_sum - (x[target[r]] - total.max);
+      }
+      loss[r] *= weights[r];
     }
   });
 }
 
 template <class T>
-void cross_entropy_backward_rows(const Tensor& dlogits, const Tensor& scale, const Tensor& logits,
-                                 const int64_t* target, const Tensor& logsumexp,
-                                 int64_t ignore_index) {
+void cross_entropy_backward_rows(const Tensor& dlogits, const Tensor& scale, const NllRows& saved,
+                                 const Tensor& logits, const int64_t* target, const NllOptions& o) {
   const int64_t rows = logits.shape()[0], n = logits.shape()[1];
   const Reader<T> from(logits, dtype_of<T>);
   const Writer<T> to(dlogits, dtype_of<T>);
-  const T* lse = static_cast<const T*>(logsumexp.data_ptr());
-  const T* scales = static_cast<const T*>(scale.data_ptr());
+  const T *lse = data_of<T>(saved.logsumexp), *weights = data_of<T>(saved.weights);
+  const T* scales = data_of<T>(scale);
   const bool one_scale = scale.numel() == 1;
   parallel_for(rows, grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
     std::vector<T> in(static_cast<size_t>(n)), out(in);
     for (int64_t r = begin; r < end; ++r) {
       T* dx = to.open(r * n, out.data());
-      if (target[r] == ignore_index) {
+      const bool counts = target[r] != o.ignore_index;
+      if (o.log_probabilities || !counts) {
         std::fill_n(dx, n, T(0));
       } else {
         exp_row(dx, from.read(r * n, n, in.data()), n, lse[r]);
+      }
+      if (counts) {
         dx[target[r]] -= T(1);
-        scale_row(dx, n, scales[one_scale ? 0 : r]);
+        scale_row(dx, n, scales[one_scale ? 0 : r] * weights[r]);
       }
       to.store(r * n, n, dx);
     }
@@ -261,21 +271,20 @@ void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor
   (wide ? backward_tiles<double> : backward_tiles<float>)(log, dx, dy, y, s);
 }
 
-void cross_entropy(const Tensor& losses, const Tensor& logsumexp, const Tensor& logits,
-                   const Tensor& target, int64_t ignore_index) {
-  const int64_t* t = static_cast<const int64_t*>(target.data_ptr());
-  check_targets(t, logits.shape()[0], logits.shape()[1], ignore_index);
+void cross_entropy(const NllRows& rows, const Tensor& logits, const Tensor& target,
+                   const NllOptions& options) {
+  const int64_t* t = data_of<int64_t>(target);
+  check_targets(t, logits.shape()[0], logits.shape()[1], options);
   const bool wide = logits.dtype() == kFloat64;
-  (wide ? cross_entropy_rows<double> : cross_entropy_rows<float>)(losses, logsumexp, logits, t,
-                                                                  ignore_index);
+  (wide ? cross_entropy_rows<double> : cross_entropy_rows<float>)(rows, logits, t, options);
 }
 
-void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const Tensor& logits,
-                            const Tensor& target, const Tensor& logsumexp, int64_t ignore_index) {
-  const int64_t* t = static_cast<const int64_t*>(target.data_ptr());
+void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const NllRows& rows,
+                            const Tensor& logits, const Tensor& target, const NllOptions& options) {
+  const int64_t* t = data_of<int64_t>(target);
   const bool wide = logits.dtype() == kFloat64;
   (wide ? cross_entropy_backward_rows<double>
-        : cross_entropy_backward_rows<float>)(dlogits, scale, logits, t, logsumexp, ignore_index);
+        : cross_entropy_backward_rows<float>)(dlogits, scale, rows, logits, t, options);
 }
 
 }  // namespace taper::kernels::cpu

@@ -206,12 +206,14 @@ void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking) {
   if (out.is_cuda() && x.is_cuda() && out.device() != x.device()) return copy_peer(out, x);
 
   const Launch on(out.is_cuda() ? out : x);
-  TAPER_CUDA_CHECK(
-      cudaMemcpyAsync(out.data_ptr(), x.data_ptr(), x.nbytes(), cudaMemcpyDefault, on.stream));
+  TAPER_CUDA_CHECK(cudaMemcpyAsync(out.impl()->address(), x.impl()->address(), x.nbytes(),
+                                   cudaMemcpyDefault, on.stream));
   if (out.is_cuda() && x.is_cuda()) return;
   // Pageable memory may be gone or changed before the GPU has read it.
   const Tensor& host = out.is_cuda() ? x : out;
-  if (non_blocking && host.is_pinned()) return;
+  if (non_blocking && host.is_pinned()) {
+    return taper::cuda::mark_in_flight(host.storage(), on.device);
+  }
   TAPER_CUDA_CHECK(cudaStreamSynchronize(on.stream));
   if (out.is_cpu()) taper::cuda::throw_bad_index(on.device);
 }

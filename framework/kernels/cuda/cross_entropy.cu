@@ -17,6 +17,7 @@ struct Targets {
   const int64_t* at;
   int64_t ignore_index;
   int64_t classes;
+  bool log_probabilities;
 
   __device__ bool counts(int64_t row) const {
     return at[row] != ignore_index && at[row] >= 0 && at[row] < classes;
@@ -24,41 +25,51 @@ struct Targets {
   __device__ bool is_bad(int64_t row) const { return at[row] != ignore_index && !counts(row); }
 };
 
-// loss = log(sum(exp(x))) - x[target]; rows that do not count get 0.
+// loss = (log(sum(exp(x))) - x[target]) * weight[target], without the first term for
+// log-probabilities; rows that do not count get 0.
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
-    forward_kernel(Compute<T>* losses, Compute<T>* logsumexp, const T* logits, Targets targets,
-                   int64_t rows, BadIndex* slot, const char* op) {
+    forward_kernel(Compute<T>* losses, Compute<T>* weights, Compute<T>* logsumexp, const T* logits,
+                   Targets targets, const Compute<T>* of_class, int64_t rows, BadIndex* slot,
+                   const char* op) {
   using C = Compute<T>;
   const int64_t n = targets.classes;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
-    C loss = 0, lse = 0;
+    C loss = 0, weight = 0, lse = 0;
     // The same for all threads of a row, so that they reduce together.
     if (targets.counts(r)) {
       const T* row = logits + r * n;
-      const MaxSum<C> total = max_sum_of_row<T, kVec, kLanes>(row, n);
-      const C log_sum = math::log(total.sum);
-      lse = total.max + log_sum;
-      loss = log_sum - (C(row[targets.at[r]]) - total.max);
+      weight = of_class ? of_class[targets.at[r]] : C(1);
+      loss = -C(row[targets.at[r]]);
+      if (!targets.log_probabilities) {
+        const MaxSum<C> total = max_sum_of_row<T, kVec, kLanes>(row, n);
+        const C log_sum = math::log(total.sum);
+        lse = total.max + log_sum;
+        loss = log_sum - (C(row[targets.at[r]]) - total.max);
+      }
+      loss *= weight;
     }
     if (threadIdx.x != 0) continue;
     losses[r] = loss;
+    weights[r] = weight;
     logsumexp[r] = lse;
     if (targets.is_bad(r)) taper::cuda::report_bad_index(slot, op, targets.at[r], n);
   }
 }
 
-// dlogits = (exp(x - logsumexp) - onehot(target)) * scale; rows that do not count get 0.
+// dlogits = (exp(x - logsumexp) - onehot(target)) * scale * weight, without the exponential for
+// log-probabilities; rows that do not count get 0.
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     backward_kernel(T* dlogits, const Compute<T>* scales, bool one_scale, const T* logits,
-                    Targets targets, const Compute<T>* logsumexp, int64_t rows) {
+                    Targets targets, const Compute<T>* weights, const Compute<T>* logsumexp,
+                    int64_t rows) {
   using C = Compute<T>;
   const int64_t n = targets.classes;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
     const bool counts = targets.counts(r);
     const int64_t target = targets.at[r];
-    const C scale = scales[one_scale ? 0 : r];
+    const C scale = scales[one_scale ? 0 : r] * weights[r];
     const C lse = logsumexp[r];
 #pragma unroll 4
     for (int64_t i = int64_t(threadIdx.x) * kVec; i < n; i += kLanes * kVec) {
@@ -67,12 +78,15 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
         const C hot = i + j == target ? C(1) : C(0);
-        x[j] = counts ? (math::exp(x[j] - lse) - hot) * scale : C(0);
+        const C p = targets.log_probabilities ? C(0) : math::exp(x[j] - lse);
+        x[j] = counts ? (p - hot) * scale : C(0);
       }
       store_row<T, kVec>(dlogits + r * n + i, x);
     }
   }
 }
+
+template <class T> T* data_of(const Tensor& x) { return static_cast<T*>(x.data_ptr()); }
 
 template <class F> void with_lanes(int64_t n, F f) {
   if (n <= 1024) return f(std::integral_constant<int, kWarp>{});
@@ -81,17 +95,19 @@ template <class F> void with_lanes(int64_t n, F f) {
 
 }  // namespace
 
-void cross_entropy(const Tensor& losses, const Tensor& logsumexp, const Tensor& logits,
-                   const Tensor& target, int64_t ignore_index) {
+void cross_entropy(const NllRows& to, const Tensor& logits, const Tensor& target,
+                   const NllOptions& options) {
   const int64_t rows = logits.size(0), n = logits.size(1);
   if (rows == 0) return;
   const Launch on(logits);
   BadIndex* slot = taper::cuda::bad_index_slot(on.device);
-  const Targets targets{static_cast<const int64_t*>(target.data_ptr()), ignore_index, n};
+  const Targets targets{data_of<const int64_t>(target), options.ignore_index, n,
+                        options.log_probabilities};
   visit_floating(logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    const T* x = static_cast<const T*>(logits.data_ptr());
+    const T* x = data_of<const T>(logits);
+    const C* of_class = options.weight.defined() ? data_of<const C>(options.weight) : nullptr;
     with_row_vectors<T>(
         n,
         [&](auto vec) {
@@ -99,8 +115,8 @@ void cross_entropy(const Tensor& losses, const Tensor& logsumexp, const Tensor& 
             constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
             forward_kernel<T, kVec, kLanes>
                 <<<row_grid<kLanes>(rows), row_block<kLanes>(), 0, on.stream>>>(
-                    static_cast<C*>(losses.data_ptr()), static_cast<C*>(logsumexp.data_ptr()), x,
-                    targets, rows, slot, "cross_entropy");
+                    data_of<C>(to.losses), data_of<C>(to.weights), data_of<C>(to.logsumexp), x,
+                    targets, of_class, rows, slot, options.name());
           });
         },
         x);
@@ -108,17 +124,18 @@ void cross_entropy(const Tensor& losses, const Tensor& logsumexp, const Tensor& 
   on.check("cross_entropy");
 }
 
-void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const Tensor& logits,
-                            const Tensor& target, const Tensor& logsumexp, int64_t ignore_index) {
+void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const NllRows& saved,
+                            const Tensor& logits, const Tensor& target, const NllOptions& options) {
   const int64_t rows = logits.size(0), n = logits.size(1);
   if (rows == 0 || n == 0) return;
   const Launch on(logits);
-  const Targets targets{static_cast<const int64_t*>(target.data_ptr()), ignore_index, n};
+  const Targets targets{data_of<const int64_t>(target), options.ignore_index, n,
+                        options.log_probabilities};
   visit_floating(logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    const T* x = static_cast<const T*>(logits.data_ptr());
-    T* dx = static_cast<T*>(dlogits.data_ptr());
+    const T* x = data_of<const T>(logits);
+    T* dx = data_of<T>(dlogits);
     with_row_vectors<T>(
         n,
         [&](auto vec) {
@@ -126,8 +143,8 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const Te
             constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
             backward_kernel<T, kVec, kLanes>
                 <<<row_grid<kLanes>(rows), row_block<kLanes>(), 0, on.stream>>>(
-                    dx, static_cast<const C*>(scale.data_ptr()), scale.numel() == 1, x, targets,
-                    static_cast<const C*>(logsumexp.data_ptr()), rows);
+                    dx, data_of<const C>(scale), scale.numel() == 1, x, targets,
+                    data_of<const C>(saved.weights), data_of<const C>(saved.logsumexp), rows);
           });
         },
         x, dx);

@@ -200,6 +200,7 @@ template <class C> __device__ inline Group<C> load(const Strided<C>& x, int64_t 
     if (x.vector) return load_group<C, C>(x.data, offset);
     return load_elements<C, C>(x.data, offset, x.inner_stride, count);
   }
+  if (x.vector && x.dtype == DType::boolean) return load_group<bool, C>(x.data, offset);
   if constexpr (std::is_same_v<C, float>) {
     if (x.vector && x.dtype == DType::bfloat16) return load_group<BFloat16, C>(x.data, offset);
     if (x.vector && x.dtype == DType::float16) return load_group<Half, C>(x.data, offset);

@@ -7,6 +7,7 @@
 #include <curand_kernel.h>
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/cuda/each.cuh"
 #include "framework/kernels/cuda/elementwise.cuh"
 #include "framework/kernels/cuda/sort.h"
 #include "framework/kernels/random_formulas.h"
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // keys[i] is the word of element i.
 __global__ void __launch_bounds__(kThreads)
-    permutation_keys(uint32_t* keys, int64_t* numbers, int64_t n, PhiloxKey key) {
+    permutation_keys(uint64_t* keys, int64_t* numbers, int64_t n, PhiloxKey key) {
   const int64_t blocks = (n + 3) / 4;
   for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
     const Philox4 words = draw_words(key, uint64_t(b));
@@ -144,13 +145,13 @@ void randperm(const Tensor& out, PhiloxKey key) {
   const int64_t n = out.numel();
   if (n == 0) return;
   const Launch on(out);
-  const Scratch keys(size_t(n) * sizeof(uint32_t), on.device);
-  const Scratch sorted(size_t(n) * sizeof(uint32_t), on.device);
+  const Scratch keys(size_t(n) * sizeof(uint64_t), on.device);
+  const Scratch sorted(size_t(n) * sizeof(uint64_t), on.device);
   const Scratch numbers(size_t(n) * sizeof(int64_t), on.device);
   permutation_keys<<<grid_for(ceil_div(n, 4)), kThreads, 0, on.stream>>>(
-      keys.as<uint32_t>(), numbers.as<int64_t>(), n, key);
+      keys.as<uint64_t>(), numbers.as<int64_t>(), n, key);
   on.check("randperm");
-  sort_pairs(on, keys.as<uint32_t>(), numbers.as<int64_t>(), sorted.as<uint32_t>(),
+  sort_pairs(on, keys.as<uint64_t>(), numbers.as<int64_t>(), sorted.as<uint64_t>(),
              static_cast<int64_t*>(out.data_ptr()), n, 32);
   on.check("randperm");
 }
@@ -169,6 +170,13 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key) {
         is_aligned(to, kAlign) && is_aligned(from, kAlign));
   });
   on.check("dropout");
+}
+
+void pick(const Tensor& out, const Tensor& sums, const Tensor& draws) {
+  Each::run(
+      "multinomial", out, out.numel(), 64,
+      Pick{static_cast<int64_t*>(out.data_ptr()), static_cast<const int64_t*>(sums.data_ptr()),
+           static_cast<const double*>(draws.data_ptr()), draws.size(-1), sums.size(-1)});
 }
 
 }  // namespace taper::kernels::cuda

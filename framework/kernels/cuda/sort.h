@@ -9,7 +9,7 @@ namespace taper::kernels::cuda {
 
 // Sorts n pairs by the low `bits` bits of their keys; equal keys keep their order, so the result is
 // the same in every run. The input arrays are left as they were; outputs do not overlap them.
-void sort_pairs(const taper::cuda::Launch& on, const uint32_t* keys, const int64_t* numbers,
-                uint32_t* sorted_keys, int64_t* sorted_numbers, int64_t n, int bits);
+void sort_pairs(const taper::cuda::Launch& on, const uint64_t* keys, const int64_t* numbers,
+                uint64_t* sorted_keys, int64_t* sorted_numbers, int64_t n, int bits);
 
 }  // namespace taper::kernels::cuda

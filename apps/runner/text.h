@@ -1,0 +1,40 @@
+// Text from outside: files read whole, numbers read strictly, words as they stand in messages.
+#pragma once
+
+#include <charconv>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace taper::runner {
+
+// The bytes of a file, the first `most` of them. InputError: it is a directory or cannot be read;
+// `what` says what it was taken for, as "CSV file".
+std::string read_file(const std::filesystem::path& file, std::string_view what,
+                      std::size_t most = std::string::npos);
+
+// The whole of `text`, which may begin with '+', as a decimal number whatever the locale. Gives
+// std::errc() when it is one, result_out_of_range for one that T cannot hold; doubles may be "inf".
+template <class T> std::errc parse_number(std::string_view text, T& value) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end == text.data() + text.size() ? error : std::errc::invalid_argument;
+}
+
+// Whether the byte is within a character of UTF-8.
+inline bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+// Lower case, '-' as '_': what does not count as a difference between two names.
+std::string folded(std::string text);
+
+// Fit for one line of a message: "\x09" for control characters, and about `most` bytes, cut between
+// characters.
+std::string shown(std::string_view text, std::size_t most);
+// The same in quotes, for one word.
+std::string in_quotes(std::string_view text);
+
+// Levenshtein's distance in bytes.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+}  // namespace taper::runner

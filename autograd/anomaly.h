@@ -1,0 +1,60 @@
+// Finding the op behind a nan (https://pytorch.org/docs/stable/autograd.html#anomaly-detection).
+//
+// In anomaly mode each op remembers where it was called, and a backward function that returns nan
+// throws "Function 'LogBackward0' returned nan values in its 0th output." with that place; errors
+// of backward functions gain the place too. Slow: every gradient is read on the host.
+//
+// The place is a stack of addresses, which are named when reported: link the program with -rdynamic
+// to see its functions; else `addr2line -Cfe PROGRAM OFFSET` names what is printed.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper {
+
+// --- per thread; forward and backward pass must both see it ---
+bool is_anomaly_enabled();
+void set_detect_anomaly(bool on);
+
+// `AnomalyMode guard;` until the end of the scope.
+class AnomalyMode {
+ public:
+  explicit AnomalyMode(bool on = true) : previous_(is_anomaly_enabled()) { set_detect_anomaly(on); }
+  ~AnomalyMode() { set_detect_anomaly(previous_); }
+  AnomalyMode(const AnomalyMode&) = delete;
+  AnomalyMode& operator=(const AnomalyMode&) = delete;
+
+ private:
+  bool previous_;
+};
+
+// Says, in anomaly mode, which module is running: its name in its parent.
+class ModuleScope {
+ public:
+  explicit ModuleScope(const std::string& name);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  bool entered_;
+};
+
+// Where an op was called.
+struct ForwardCall {
+  std::string module;  // "net.2", or empty
+  std::vector<void*> addresses;
+};
+std::unique_ptr<ForwardCall> current_call();
+// "The forward was called in module net.2, at:" and a line for each function, without Taper's own.
+std::string to_string(const ForwardCall& call);
+
+// Throws when one of a node's gradients has a nan.
+void check_no_nan(const char* name, std::span<const Tensor> gradients);
+
+}  // namespace taper

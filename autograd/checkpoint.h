@@ -1,0 +1,31 @@
+// Memory for time (https://pytorch.org/docs/stable/checkpoint.html).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper {
+
+class Saved;
+struct Region;
+
+// fn(inputs), without keeping what its backward pass needs: when that pass comes, fn runs again on
+// the same inputs and from the same state of default_generator(), so that it draws the same dropout
+// masks. It is PyTorch's use_reentrant=False: gradients flow to inputs and to whatever fn
+// captures, grad() and second derivatives work, and checkpoints may be nested.
+//
+// fn must live, and do the same, until the graph is gone. Generators of its own are not restored;
+// a run that saves other tensors than the first is refused. With retain_graph what was computed
+// again stays until the graph goes.
+Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
+                  const std::vector<Tensor>& inputs);
+
+// --- for Saved ---
+// Inside a checkpointed function: takes the tensor away, or keeps what a second run saved.
+void note_saved(Saved& saved);
+// The tensor number `index` that the region saved, which `like` has the dtype and shape of.
+Tensor read_again(Region& region, uint32_t index, const Tensor& like, const char* reader);
+
+}  // namespace taper

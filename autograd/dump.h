@@ -1,0 +1,20 @@
+// The tape as text, to look at.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper {
+
+// A line for each node that y depends on, from y to the leaves, with the nodes that it reads from:
+//   #0 MeanBackward0 [] <- #1
+//   #1 AddmmBackward0 <- #2, #3
+// Shapes are known of y and of the leaves; leaves that are listed (module.named_parameters()) have
+// their names. "-" stands for an input that needs no gradient.
+std::string dump_tape(const Tensor& y, const std::vector<NamedTensor>& names = {});
+// The same for Graphviz: dot -Tsvg.
+std::string dump_tape_dot(const Tensor& y, const std::vector<NamedTensor>& names = {});
+
+}  // namespace taper

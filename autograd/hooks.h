@@ -1,0 +1,58 @@
+// Functions that run when a gradient is computed
+// (https://pytorch.org/docs/stable/notes/autograd.html#backward-hooks-execution).
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper {
+
+// Any Tensor(const Tensor& dy), or void(const Tensor& dy) for one that only looks.
+struct TensorHook : std::function<Tensor(const Tensor&)> {
+  template <std::invocable<const Tensor&> F>
+  TensorHook(F f)
+      : function([f = std::move(f)](const Tensor& x) mutable {
+          if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>) {
+            f(x);
+            return Tensor();
+          } else {
+            return Tensor(f(x));
+          }
+        }) {}
+};
+
+// The hooks of a leaf, or of all outputs of a node.
+struct Hooks {
+  static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
+  struct Entry {
+    uint64_t id;
+    uint32_t output;
+    TensorHook hook;
+  };
+  std::vector<Entry> entries;
+  uint64_t next_id = 0;
+};
+
+// Returned by register_hook; the hook stays when the handle goes.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  HookHandle(const std::shared_ptr<Hooks>& hooks, uint64_t id) : hooks_(hooks), id_(id) {}
+  // Does nothing the second time, or when the tensor is gone.
+  void remove();
+
+ private:
+  std::weak_ptr<Hooks> hooks_;
+  uint64_t id_ = 0;
+};
+
+// Calls the hooks of `output` with dy, in order; each may replace it. Throws, in PyTorch's words,
+// when a replacement differs in shape, dtype or device.
+void run_hooks(const Hooks& hooks, uint32_t output, Tensor& dy);
+
+}  // namespace taper

@@ -1,0 +1,162 @@
+#include "autograd/view.h"
+
+#include <algorithm>
+
+#include "autograd/ops/binary.h"
+#include "framework/factories.h"
+#include "framework/kernels/copy.h"
+
+namespace taper {
+namespace {
+
+// Uninitialised memory for a tensor with these strides.
+Tensor strided(const Shape& shape, const Shape& strides, DType dtype, Device device) {
+  int64_t extent = shape.numel() == 0 ? 0 : 1;
+  for (int i = 0; extent > 0 && i < shape.size(); ++i) extent += (shape[i] - 1) * strides[i];
+  return view_as(Tensor::make({extent}, dtype, device), shape, strides, 0);
+}
+
+Tensor look(const Tensor& base, const Window& w) {
+  return view_as(base, w.shape, w.strides, base.storage_offset() + w.offset);
+}
+
+struct WindowReplaced {
+  Window window;
+  void operator()(Gradients& g) const {
+    if (g.needs(0)) g.dx(0) = with_window(g.dy(), {}, window);
+    if (g.needs(1)) g.dx(1) = window_of(g.dy(), window);
+  }
+};
+
+bool repeats(const Shape& shape, const Shape& strides) {
+  for (int i = 0; i < shape.size(); ++i) {
+    if (strides[i] == 0 && shape[i] > 1) return true;
+  }
+  return false;
+}
+
+// The gradient of window_of: dy where the window looks, else 0. An expanded window sums.
+Tensor scatter(const Tensor& dy, Window w) {
+  for (int i = 0; i < w.shape.size(); ++i) {
+    if (w.strides[i] == 0) w.shape[i] = 1;
+  }
+  Shape order;
+  for (int i = 0; i < w.shape.size(); ++i) order.push_back(i);
+  std::sort(order.begin(), order.end(),
+            [&](int64_t a, int64_t b) { return w.strides[int(a)] < w.strides[int(b)]; });
+  int64_t reach = 0;
+  for (const int64_t i : order) {
+    if (w.shape[int(i)] < 2) continue;
+    if (w.strides[int(i)] <= reach) {
+      throw NotImplementedError(cat("the gradient of a view that overlaps itself (", w.shape,
+                                    " with strides ", w.strides,
+                                    "), after its base was changed in place"));
+    }
+    reach += (w.shape[int(i)] - 1) * w.strides[int(i)];
+  }
+  const Tensor zero = zeros(w.base_shape, {.dtype = dy.dtype(), .device = dy.device()});
+  return with_window(zero, sum_to(dy, w.shape), w);
+}
+
+// The grad_fn of a view, made anew from its base's.
+void renew(const Tensor& view) {
+  const Tensor base(view.impl()->base);
+  const Tensor y = record("AsStridedBackward0", view.detach(), {base},
+                          [w = Window(base, view)](Gradients& g) { g.dx(0) = scatter(g.dy(), w); });
+  view.impl()->history = base.impl()->history;
+  set_node(view, NodePtr::share(y.impl()->grad_fn.get()), 0);
+}
+
+}  // namespace
+
+Node* node_of(const Tensor& x) {
+  const TensorImpl* impl = x.impl();
+  if (impl->base && impl->base->history != impl->history) renew(x);
+  return impl->grad_fn.get();
+}
+
+Tensor window_of(const Tensor& x, const Window& w) {
+  Tensor whole = x;
+  if (x.strides() != w.base_strides) {
+    whole = strided(w.base_shape, w.base_strides, x.dtype(), x.device());
+    kernels::copy_into(whole, x);
+  }
+  Tensor y = look(whole, w);
+  if (!needs_grad({x})) return y;
+  return record("AsStridedBackward0", y, {x}, [w](Gradients& g) { g.dx(0) = scatter(g.dy(), w); });
+}
+
+Tensor with_window(const Tensor& x, const Tensor& part, const Window& w) {
+  Tensor y = strided(w.base_shape, w.base_strides, x.dtype(), x.device());
+  kernels::copy_into(y, x);
+  if (part.defined()) {
+    kernels::copy_into(look(y, w), part);
+  } else {
+    kernels::fill(look(y, w), 0);
+  }
+  if (!needs_grad({x, part})) return y;
+  return record("CopySlices", y, {x, part}, WindowReplaced{w});
+}
+
+void track_view(const Tensor& y, const Tensor& x) {
+  TensorImpl *view = y.impl(), *from = x.impl();
+  if (!is_grad_enabled()) {
+    // No base: it would keep the graph and the gradient of x alive.
+    const bool recorded = x.requires_grad() || from->no_grad_view == TensorImpl::of_recorded;
+    view->no_grad_view = recorded ? TensorImpl::of_recorded : TensorImpl::of_constant;
+    return;
+  }
+  view->no_grad_view = from->no_grad_view;
+  view->base = from->base ? from->base : IntrusivePtr<TensorImpl>::share(from);
+  view->history = view->base->history;
+}
+
+void check_changeable(const char* op, const Tensor& x, bool recorded) {
+  const TensorImpl* impl = x.impl();
+  const Tensor base(impl->base);
+  if (repeats(x.shape(), x.strides()) ||
+      (recorded && base.defined() && repeats(base.shape(), base.strides()))) {
+    throw Error(
+        cat("unsupported operation: more than one element of the written-to tensor refers "
+            "to a single memory location. Please clone() the tensor before performing the "
+            "operation. (",
+            op, ")"));
+  }
+  if (!is_grad_enabled()) return;
+  if (base.defined() && base.requires_grad() && base.is_leaf()) {
+    throw Error(
+        cat("a view of a leaf Variable that requires grad is being used in an in-place "
+            "operation. (",
+            op, ")"));
+  }
+  if (x.requires_grad() && x.is_leaf()) {
+    throw Error(cat("a leaf Variable that requires grad is being used in an in-place operation. (",
+                    op, ")"));
+  }
+  if (impl->no_grad_view == TensorImpl::of_recorded ||
+      (impl->no_grad_view == TensorImpl::of_constant && recorded)) {
+    throw Error(
+        cat("A view was created in no_grad mode and is being modified inplace with grad mode "
+            "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
+            "can clarify your code by moving both the view and the inplace either both inside the "
+            "no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
+            "want the inplace to be tracked). (",
+            op, ")"));
+  }
+}
+
+void rebase(const Tensor& x, const Tensor& y) {
+  TensorImpl* impl = x.impl();
+  if (!impl->base) {
+    ++impl->history;
+    return set_node(x, NodePtr::share(y.impl()->grad_fn.get()), y.impl()->output);
+  }
+  // The view itself becomes stale, and is made anew like every other.
+  const Tensor base(impl->base), before = alias_of(base);
+  const Tensor changed =
+      record("CopySlices", base.detach(), {before, y}, WindowReplaced{Window(base, x)});
+  ++base.impl()->history;
+  set_node(base, NodePtr::share(changed.impl()->grad_fn.get()), 0);
+}
+
+}  // namespace taper

@@ -1,0 +1,20 @@
+// Keeps oneDNN on the thread that calls it: its own threading changes bits with their number.
+#pragma once
+
+#include <omp.h>
+
+namespace taper::kernels::cpu {
+
+// For a scope, on the calling thread (oneDNN's threads are OpenMP's).
+class OneThread {
+ public:
+  OneThread() { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(threads_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const int threads_ = omp_get_max_threads();
+};
+
+}  // namespace taper::kernels::cpu

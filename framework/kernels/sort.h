@@ -1,0 +1,25 @@
+// Order and running sums along one dimension.
+#pragma once
+
+#include "framework/tensor.h"
+
+namespace taper::kernels {
+
+// The places (int64) of x's elements along dim in rising or falling order; equal elements keep
+// theirs, nan counts as the largest.
+Tensor argsort(const Tensor& x, int64_t dim, bool descending);
+// Each element and all before it along dim, summed in a fixed order. Integers and bool give int64;
+// half types are summed in float.
+Tensor cumsum(const Tensor& x, int64_t dim);
+
+// Dense rows of n elements. keys: unsigned numbers held as int64.
+namespace cpu {
+void argsort(const Tensor& order, const Tensor& keys, int64_t n);
+void cumsum(const Tensor& y, const Tensor& x, int64_t n);
+}  // namespace cpu
+namespace cuda {
+void argsort(const Tensor& order, const Tensor& keys, int64_t n);
+void cumsum(const Tensor& y, const Tensor& x, int64_t n);
+}  // namespace cuda
+
+}  // namespace taper::kernels

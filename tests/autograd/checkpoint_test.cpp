@@ -1,0 +1,210 @@
+// Computing again instead of keeping.
+#include "autograd/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/engine.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/inplace.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/unary.h"
+#include "framework/cpu_allocator.h"
+#include "framework/factories.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+using Segment = std::function<Tensor(const Inputs&)>;
+
+struct Case {
+  const char* name;
+  // A function of inputs {x [4, 4]} and a captured weight [4, 4].
+  Segment (*segment)(const Tensor& w);
+};
+
+const Case kCases[] = {
+    {"products",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) { return tanh(matmul(in[0], w)) * in[0]; };
+     }},
+    {"dropout",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) { return dropout(sigmoid(matmul(in[0], w)), 0.5) * w; };
+     }},
+    {"nested",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) {
+         const Tensor h = exp(dropout(in[0] * w, 0.3));
+         const auto inner = [w](const Inputs& deep) {
+           return checkpoint([w](const Inputs& deepest) { return tanh(deepest[0] * w); },
+                             {dropout(deep[0] * deep[0], 0.4)});
+         };
+         return checkpoint(inner, {h}) + h;
+       };
+     }},
+    {"in place",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) {
+         const Tensor y = in[0] * w;
+         y[1].mul_(w[0]);
+         y.sigmoid_();
+         return y * y;
+       };
+     }},
+    {"a view of the input",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) { return matmul(in[0].t(), w).view({16}); };
+     }},
+};
+
+struct Gradients3 {
+  Tensor dx, dw, second;
+};
+
+Gradients3 gradients(const Case& c, Device device, bool checkpointed) {
+  manual_seed(7);
+  Generator generator(3);
+  const TensorOptions options{.dtype = kFloat64, .device = device};
+  const Tensor x = randn({4, 4}, options, &generator).requires_grad_();
+  const Tensor w = randn({4, 4}, options, &generator).requires_grad_();
+  const Tensor h = x * 2;
+  const Segment f = c.segment(w);
+  const Tensor y = checkpointed ? checkpoint(f, {h}) : f({h});
+  const Tensor after = dropout(y, 0.5);
+  const std::vector<Tensor> first = grad({(after * after).sum()}, {h, w}, {}, true, true);
+  const Tensor second = grad({(first[0] * first[0]).sum()}, {w}, {}, true)[0];
+  (after * after).sum().backward();
+  EXPECT_TRUE(close(first[1], w.grad(), 1e-14)) << c.name;
+  return {x.grad(), w.grad(), second};
+}
+
+TEST(Checkpoint, GivesTheSameGradients) {
+  for (const Device device : all_devices()) {
+    for (const Case& c : kCases) {
+      const Gradients3 plain = gradients(c, device, false);
+      const PhiloxKey state = default_generator().state();
+      const Gradients3 again = gradients(c, device, true);
+      EXPECT_EQ(default_generator().state().stream, state.stream) << c.name;
+      EXPECT_TRUE(same_bits(again.dx, plain.dx)) << c.name;
+      EXPECT_TRUE(same_bits(again.dw, plain.dw)) << c.name;
+      EXPECT_TRUE(same_bits(again.second, plain.second)) << c.name;
+    }
+  }
+}
+
+// Bytes that a graph of eight segments holds.
+struct Use {
+  size_t held;
+  std::vector<double> dw;
+};
+
+Use use(bool checkpointed, bool nested) {
+  constexpr int kDepth = 8;
+  const size_t before = cpu::memory_stats().allocated;
+  Generator generator(3);
+  const Tensor w = randn({64, 64}, {}, &generator).requires_grad_();
+  const auto segment = [&](const Inputs& in) {
+    Tensor h = in[0];
+    for (int i = 0; i < 4; ++i) h = tanh(sigmoid(matmul(h, w)));
+    return h;
+  };
+  const auto all = [&](const Inputs& in) {
+    Tensor h = in[0];
+    for (int i = 0; i < kDepth; ++i) h = checkpointed ? checkpoint(segment, {h}) : segment({h});
+    return h;
+  };
+  const Tensor x = randn({64, 64}, {}, &generator);
+  const Tensor y = nested ? checkpoint(all, {x}) : all({x});
+  const size_t held = cpu::memory_stats().allocated - before;
+  y.sum().backward();
+  return {held, values_of(w.grad())};
+}
+
+TEST(Checkpoint, HoldsLessMemory) {
+  constexpr size_t kTensor = 64 * 64 * sizeof(float);
+  const Use plain = use(false, false), segments = use(true, false), nested = use(true, true);
+  // w, x and two outputs for each of 8 * 4 steps; with segments one for each of them.
+  EXPECT_GE(plain.held, 64 * kTensor);
+  EXPECT_LE(segments.held, 11 * kTensor);
+  EXPECT_LE(nested.held, 4 * kTensor);
+  EXPECT_EQ(segments.dw, plain.dw);
+  EXPECT_EQ(nested.dw, plain.dw);
+}
+
+TEST(Checkpoint, LeavesNoMemoryBehind) {
+  (void)use(true, true);
+  const size_t before = cpu::memory_stats().allocated;
+  (void)use(true, true);
+  EXPECT_EQ(cpu::memory_stats().allocated, before);
+}
+
+TEST(Checkpoint, RunsOnceWithoutAGradient) {
+  for (const Device device : all_devices()) {
+    int runs = 0;
+    const auto f = [&](const Inputs& in) {
+      ++runs;
+      return exp(in[0]);
+    };
+    const Tensor x = ones({2}, {.device = device, .requires_grad = true});
+    (void)checkpoint(f, {x});
+    {
+      const NoGradGuard no_grad;
+      EXPECT_TRUE(checkpoint(f, {x}).is_leaf());
+    }
+    EXPECT_EQ(runs, 2);
+    checkpoint(f, {x}).sum().backward();
+    EXPECT_EQ(runs, 4);
+  }
+}
+
+TEST(Checkpoint, RefusesAFunctionThatDoesSomethingElse) {
+  const Tensor x = ones({2}, {.requires_grad = true});
+  bool again = false;
+  const auto more = [&](const Inputs& in) {
+    const Tensor y = exp(in[0]);
+    return std::exchange(again, true) ? exp(y) : y;
+  };
+  EXPECT_TRUE(refuses<Error>([&] { return checkpoint(more, {x}).sum().backward(), 0; },
+                             "torch.utils.checkpoint: A different number of tensors was saved "
+                             "during the original forward and recomputation.\nNumber of tensors "
+                             "saved during forward: 1\nNumber of tensors saved during "
+                             "recomputation: 2"));
+  again = false;
+  const auto other = [&](const Inputs& in) {
+    return exp(std::exchange(again, true) ? in[0].to(kFloat64) : in[0]);
+  };
+  EXPECT_TRUE(refuses<Error>([&] { return checkpoint(other, {x}).sum().backward(), 0; },
+                             "torch.utils.checkpoint: Recomputed values for the following tensors "
+                             "have different metadata than during the forward pass."));
+  const Tensor h = x * 1;
+  const Tensor y = checkpoint([](const Inputs& in) { return exp(in[0]); }, {h});
+  h.add_(1);
+  EXPECT_TRUE(refuses<Error>([&] { return y.sum().backward(), 0; },
+                             "one of the variables needed for gradient computation has been "
+                             "modified by an inplace operation: ["));
+}
+
+TEST(Checkpoint, AnExceptionEndsTheRegion) {
+  const Tensor x = ones({2}, {.requires_grad = true});
+  EXPECT_THROW((void)checkpoint([](const Inputs&) -> Tensor { throw Error("no"); }, {x}), Error);
+  exp(x).sum().backward();
+  EXPECT_TRUE(x.grad().defined());
+  bool fails = false;
+  const Tensor y = checkpoint(
+      [&](const Inputs& in) {
+        const Tensor e = exp(in[0]);
+        if (fails) throw Error("no");
+        return e;
+      },
+      {x});
+  fails = true;
+  EXPECT_THROW(y.sum().backward({}, true), Error);
+  fails = false;
+  y.sum().backward();
+}
+
+}  // namespace
+}  // namespace taper::test

@@ -1,0 +1,189 @@
+// Functions of the user's own.
+#include "autograd/function.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/engine.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/inplace.h"
+#include "autograd/ops/unary.h"
+#include "framework/cpu_allocator.h"
+#include "framework/factories.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+struct Clip : Function<Clip> {
+  static Tensor forward(Context& ctx, const Tensor& x, double low) {
+    ctx.save_for_backward({x});
+    ctx.set("low", low);
+    return maximum(x, wrap_scalar(low));
+  }
+  static std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy) {
+    const Tensor x = ctx.saved_tensors()[0];
+    return {masked(dy[0], ge(x, wrap_scalar(ctx.get<double>("low"))))};
+  }
+};
+
+struct Cube : Function<Cube> {
+  static Tensor forward(Context& ctx, const Tensor& x) {
+    EXPECT_FALSE(is_grad_enabled());
+    ctx.save_for_backward({x});
+    return x * x * x;
+  }
+  static std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy) {
+    const Tensor x = ctx.saved_tensors()[0];
+    return {dy[0] * x * x * 3};
+  }
+};
+
+// exp from its saved output.
+struct Exponential : Function<Exponential> {
+  static Tensor forward(Context& ctx, const Tensor& x) {
+    const Tensor y = exp(x);
+    ctx.save_for_backward({y});
+    return y;
+  }
+  static std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy) {
+    return {dy[0] * ctx.saved_tensors()[0]};
+  }
+};
+
+struct SumAndProduct : Function<SumAndProduct> {
+  static std::vector<Tensor> forward(Context& ctx, const Tensor& a, const Tensor& b) {
+    ctx.save_for_backward({a, b});
+    const Tensor larger = gt(a, b), sign = a * 0;
+    ctx.mark_non_differentiable({sign});
+    return {a + b, a * b, larger, sign};
+  }
+  static std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy) {
+    const std::vector<Tensor> in = ctx.saved_tensors();
+    Tensor da, db;
+    if (ctx.needs_input_grad(0)) da = dy[0] + dy[1] * in[1];
+    if (ctx.needs_input_grad(1)) db = dy[0] + dy[1] * in[0];
+    return {da, db};
+  }
+};
+
+struct Scaled : Function<Scaled> {  // the input itself, with another gradient
+  static Tensor forward(Context&, const Tensor& x) { return x; }
+  static std::vector<Tensor> backward(Context&, const std::vector<Tensor>& dy) {
+    return {dy[0] * 5};
+  }
+};
+
+template <int kCase> struct Wrong : Function<Wrong<kCase>> {
+  static Tensor forward(Context&, const Tensor& a, const Tensor& b) { return a * b; }
+  static std::vector<Tensor> backward(Context&, const std::vector<Tensor>& dy) {
+    if (kCase == 0) return {dy[0]};
+    if (kCase == 1) return {dy[0], dy[0], dy[0]};
+    return {ones({3}, {.dtype = dy[0].dtype(), .device = dy[0].device()}), dy[0]};
+  }
+};
+
+class Functions : public testing::TestWithParam<Device> {
+ protected:
+  Tensor leaf(const TensorData& values) const {
+    return tensor(values, {.dtype = kFloat64, .device = GetParam(), .requires_grad = true});
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, Functions, testing::ValuesIn(all_devices()),
+                         [](const auto& device) {
+                           return device.param.is_cuda() ? "cuda" : "cpu";
+                         });
+
+TEST_P(Functions, HaveTheirGradientAndName) {
+  const Tensor x = leaf({-1, 0.2, 2});
+  const Tensor y = Clip::apply(x, 0.5);
+  EXPECT_STREQ(y.grad_fn(), "ClipBackward");
+  EXPECT_TRUE(close(y, {3}, {0.5, 0.5, 2}, 0));
+  (y * 3).sum().backward();
+  EXPECT_TRUE(close(x.grad(), {3}, {0, 0, 3}, 0));
+}
+
+TEST_P(Functions, AreNotRecordedWithoutNeed) {
+  EXPECT_TRUE(Clip::apply(leaf({1}).detach(), 0.5).is_leaf());
+  const NoGradGuard no_grad;
+  EXPECT_TRUE(Clip::apply(leaf({1}), 0.5).is_leaf());
+}
+
+TEST_P(Functions, OfDifferentiableOpsDifferentiateAgain) {
+  const auto cube = [](const std::vector<Tensor>& in) { return Cube::apply(in[0]); };
+  const Tensor values = leaf({2, -0.5}).detach();
+  EXPECT_TRUE(gradcheck(cube, {values}));
+  const Tensor x = leaf({2});
+  const Tensor dx = grad({Cube::apply(x)}, {x}, {}, true, true)[0];
+  EXPECT_TRUE(close(grad({dx}, {x})[0], {1}, {12}, 0));
+  const Tensor z = leaf({0});
+  const Tensor dz = grad({Exponential::apply(z * 2)}, {z}, {}, true, true)[0];
+  EXPECT_TRUE(close(dz, {1}, {2}, 0));
+  EXPECT_TRUE(close(grad({dz}, {z})[0], {1}, {4}, 0));
+}
+
+TEST_P(Functions, MayHaveSeveralOutputs) {
+  const Tensor a = leaf({2, 3}), b = leaf({5, 1});
+  const std::vector<Tensor> y = SumAndProduct::apply(a, b);
+  EXPECT_STREQ(y[1].grad_fn(), "SumAndProductBackward");
+  EXPECT_FALSE(y[2].requires_grad());
+  EXPECT_FALSE(y[3].requires_grad());
+  y[1].sum().backward({}, true);
+  EXPECT_TRUE(close(a.grad(), {2}, {5, 1}, 0));
+  EXPECT_TRUE(close(b.grad(), {2}, {2, 3}, 0));
+  (y[0] * 10 + y[1]).sum().backward();
+  EXPECT_TRUE(close(a.grad(), {2}, {5 + 15, 1 + 11}, 0));
+  const std::vector<Tensor> half = SumAndProduct::apply(a.detach(), b);
+  EXPECT_TRUE(close(grad({half[0].sum()}, {b})[0], {2}, {1, 1}, 0));
+}
+
+TEST_P(Functions, MayReturnTheirInput) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = Scaled::apply(x);
+  EXPECT_FALSE(y.is_same(x));
+  EXPECT_TRUE(x.is_leaf());
+  EXPECT_TRUE(close(grad({y.sum()}, {x})[0], {2}, {5, 5}, 0));
+  EXPECT_THROW(y.mul_(2), Error);
+}
+
+TEST_P(Functions, WithWrongGradientsAreRefusedByName) {
+  const Tensor a = leaf({2, 3}), b = leaf({5, 1});
+  EXPECT_TRUE(refuses<Error>([&] { return Wrong<0>::apply(a, b).sum().backward(), 0; },
+                             "function Wrong<0>Backward returned an incorrect number of gradients "
+                             "(expected 2, got 1)"));
+  EXPECT_TRUE(refuses<Error>([&] { return Wrong<1>::apply(a, b).sum().backward(), 0; },
+                             "function Wrong<1>Backward returned an incorrect number of gradients "
+                             "(expected 2, got 3)"));
+  EXPECT_TRUE(refuses<Error>([&] { return Wrong<2>::apply(a, b).sum().backward(), 0; },
+                             "Function Wrong<2>Backward returned an invalid gradient at index 0 - "
+                             "got [3] but expected shape compatible with [2]"));
+  EXPECT_FALSE(a.grad().defined());
+}
+
+TEST_P(Functions, SeeThatWhatTheySavedWasChanged) {
+  const Tensor a = leaf({2, 3});
+  const Tensor x = a * 1, y = Cube::apply(x), z = Exponential::apply(x);
+  x.add_(1);
+  z.detach().add_(1);
+  EXPECT_TRUE(refuses<Error>([&] { return y.sum().backward(), 0; },
+                             "one of the variables needed for gradient computation has been "
+                             "modified by an inplace operation: ["));
+  EXPECT_TRUE(refuses<Error>([&] { return z.sum().backward(), 0; },
+                             "one of the variables needed for gradient computation has been "
+                             "modified by an inplace operation: ["));
+}
+
+TEST(FunctionMemory, IsGivenBack) {
+  const auto run = [] {
+    const Tensor x = ones({64, 64}, {.requires_grad = true});
+    (void)Exponential::apply(x);
+    SumAndProduct::apply(x, Exponential::apply(x))[1].sum().backward();
+  };
+  run();
+  const size_t before = cpu::memory_stats().allocated;
+  run();
+  EXPECT_EQ(cpu::memory_stats().allocated, before);
+}
+
+}  // namespace
+}  // namespace taper::test

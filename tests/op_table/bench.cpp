@@ -1,0 +1,118 @@
+// Times the rows of the op table: microseconds of a forward call and of forward and backward, and
+// what moves or is computed in a second. Timings are read, never tested.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "autograd/engine.h"
+#include "framework/cuda.h"
+#include "tests/op_table/op_table.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+constexpr int kRepeats = 9;
+constexpr double kSecondsARepeat = 0.02;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void wait_for(Device device) {
+  if (device.is_cuda()) cuda::synchronize(device.index());
+}
+
+// The median time of a call in microseconds, over repeats of at least kSecondsARepeat.
+double microseconds(Device device, const std::function<void()>& f) {
+  f();
+  wait_for(device);
+  int calls = 1;
+  std::vector<double> times;
+  while (times.size() < kRepeats) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) f();
+    wait_for(device);
+    const double seconds = seconds_since(start);
+    if (seconds < kSecondsARepeat && calls < 1 << 20) {
+      calls *= 2;
+      continue;
+    }
+    times.push_back(seconds / calls * 1e6);
+  }
+  std::nth_element(times.begin(), times.begin() + kRepeats / 2, times.end());
+  return times[kRepeats / 2];
+}
+
+// The row with the shapes to be timed as its only sample.
+Row timed(const Row& row) {
+  Row out = row;
+  out.samples = {row.bench};
+  if (!row.bench.empty()) return out;
+  const std::vector<Shape>& first = row.samples[0];
+  const bool alike = std::all_of(first.begin(), first.end(),
+                                 [&](const Shape& s) { return s == first[0] && s.size() == 2; });
+  if (alike) {
+    out.samples[0].assign(first.size(), {1024, 1024});
+    return out;
+  }
+  const auto numel = [](const std::vector<Shape>& shapes) {
+    int64_t n = 0;
+    for (const Shape& s : shapes) n += s.numel();
+    return n;
+  };
+  out.samples[0] =
+      *std::max_element(row.samples.begin(), row.samples.end(),
+                        [&](const auto& a, const auto& b) { return numel(a) < numel(b); });
+  return out;
+}
+
+void bench_row(const Row& row, DType dtype, Device device) {
+  const Tensors x = arguments(row, 0, dtype, device);
+  double bytes = 0;
+  for (const Tensor& t : x) bytes += double(t.nbytes());
+  Tensor y;
+  double forward;
+  {
+    const NoGradGuard no_grad;
+    y = row.f(x);
+    forward = microseconds(device, [&] { (void)row.f(x); });
+  }
+  bytes += double(y.nbytes());
+  double both = 0;
+  if (row.derivative != Derivative::none) {
+    Tensors leaves;
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (!row.domain(i).dtype) leaves.push_back(x[i].requires_grad_());
+    }
+    const Tensor dy = filled(y.shape(), {-1, 1}, 99, y.dtype(), device);
+    both = microseconds(device, [&] { (void)grad({row.f(x)}, leaves, {dy}, false, false, true); });
+  }
+  std::string shapes;
+  for (const Tensor& t : x) shapes += cat(shapes.empty() ? "" : " ", t.shape());
+  const double rate = (row.flops ? row.flops(row.samples[0]) : bytes) / forward * 1e-3;
+  std::printf("%-44s %-8s %-9s %-36s %10.2f %10.2f %9.1f %s\n", row.title().c_str(),
+              to_string(device).c_str(), name_of(dtype), shapes.c_str(), forward, both, rate,
+              row.flops ? "GFLOP/s" : "GB/s");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void bench_rows(const std::string& part) {
+  std::printf("%-44s %-8s %-9s %-36s %10s %10s %9s\n", "operator", "device", "dtype", "arguments",
+              "forward us", "both us", "rate");
+  for (const Row& row : all_rows()) {
+    if (row.title().find(part) == std::string::npos || row.samples.empty()) continue;
+    for (const Device device : all_devices()) {
+      for (const DType dtype : {kFloat32, kBFloat16}) {
+        const bool held =
+            std::find(row.dtypes.begin(), row.dtypes.end(), dtype) != row.dtypes.end();
+        // On the CPU half types are converted, not computed: one dtype says enough.
+        if (held && (dtype == kFloat32 || device.is_cuda())) bench_row(timed(row), dtype, device);
+      }
+    }
+  }
+}
+
+}  // namespace taper::test

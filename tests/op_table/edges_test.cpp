@@ -1,0 +1,228 @@
+// Gradients where a function has a corner or a pole, as PyTorch 2.11 gives them, and what rows of
+// one dtype cannot say.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "autograd/engine.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+using Values = std::vector<double>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// The gradients of the sum of f(x, y).
+struct Case {
+  const char* what;
+  Tensor (*f)(const Tensor&, const Tensor&);
+  Values x, y, dx, dy;
+};
+
+const Case kCases[] = {
+    {"pow at 0",
+     [](const Tensor& x, const Tensor& y) { return pow(x, y); },
+     {0, 0, 0, 0, 0, -2, 2},
+     {0, 1, 2, -1, 0.5, 2, 0},
+     {0, 1, 0, -kInf, kInf, -4, 0},
+     {0, 0, 0, -kInf, 0, NAN, 0.6931471805599453}},
+    {"maximum",
+     [](const Tensor& x, const Tensor& y) { return maximum(x, y); },
+     {NAN, 1, 2, 1},
+     {1, 1, 1, NAN},
+     {1, 0.5, 1, 1},
+     {1, 0.5, 0, 1}},
+    {"minimum",
+     [](const Tensor& x, const Tensor& y) { return minimum(x, y); },
+     {NAN, 1, 2, 1},
+     {1, 1, 1, NAN},
+     {1, 0.5, 0, 1},
+     {1, 0.5, 1, 1}},
+    {"where",
+     [](const Tensor& x, const Tensor& y) { return where(x > 0, log(x), y * kInf); },
+     {-1, 0, 2},
+     {1, 2, 3},
+     {0, NAN, 0.5},
+     {kInf, kInf, NAN}},
+    {"clamp",
+     [](const Tensor& x, const Tensor& y) { return clamp(x, -1, 1) * y; },
+     {-1, 1, NAN, 2, 0},
+     {1, 1, 1, 1, 1},
+     {1, 1, 0, 0, 1},
+     {-1, 1, NAN, 1, 0}},
+    {"clamp from below",
+     [](const Tensor& x, const Tensor& y) { return clamp(x, 1) * y; },
+     {-1, 1, NAN, 2},
+     {1, 1, 1, 1},
+     {0, 1, 0, 1},
+     {1, 1, NAN, 2}},
+    {"std of equals",
+     [](const Tensor& x, const Tensor& y) { return taper::std(x) * sum(y); },
+     {1, 1},
+     {1, 0},
+     {0, 0},
+     {0, 0}},
+    {"var of one",
+     [](const Tensor& x, const Tensor& y) { return var(x) * sum(y); },
+     {1},
+     {1},
+     {NAN},
+     {NAN}},
+    {"var with nothing left",
+     [](const Tensor& x, const Tensor&) { return var(x, {}, 2); },
+     {1, 2},
+     {0, 0},
+     {-kInf, kInf},
+     {}},
+    {"norm 2 at 0",
+     [](const Tensor& x, const Tensor&) { return norm(x); },
+     {0, 0},
+     {0},
+     {0, 0},
+     {}},
+    {"norm 1 at 0",
+     [](const Tensor& x, const Tensor&) { return norm(x, 1); },
+     {0, 2},
+     {0},
+     {0, 1},
+     {}},
+    {"norm 1/2 at 0",
+     [](const Tensor& x, const Tensor&) { return norm(x, 0.5); },
+     {0, 2},
+     {0},
+     {0, 1},
+     {}},
+    {"norm 1.5 at 0",
+     [](const Tensor& x, const Tensor&) { return norm(x, 1.5); },
+     {0, 0},
+     {0},
+     {0, 0},
+     {}},
+    {"norm inf, equals",
+     [](const Tensor& x, const Tensor&) { return norm(x, kInf); },
+     {3, -3},
+     {0},
+     {0.5, -0.5},
+     {}},
+    {"norm -inf at 0",
+     [](const Tensor& x, const Tensor&) { return norm(x, -kInf); },
+     {0, 2},
+     {0},
+     {0, 0},
+     {}},
+    {"logsumexp of inf",
+     [](const Tensor& x, const Tensor&) { return logsumexp(x, {0}); },
+     {kInf, 1},
+     {0},
+     {NAN, 0},
+     {}},
+    {"logsumexp of -inf",
+     [](const Tensor& x, const Tensor&) { return logsumexp(x, {0}); },
+     {-kInf, 1},
+     {0},
+     {0, 1},
+     {}},
+    {"prod of zeros",
+     [](const Tensor& x, const Tensor&) { return prod(x); },
+     {0, 2, 0},
+     {0},
+     {0, 0, 0},
+     {}},
+    {"amax of nan",
+     [](const Tensor& x, const Tensor&) { return amax(x); },
+     {NAN, 1},
+     {0},
+     {NAN, NAN},
+     {}},
+};
+
+TEST(Edges, GradientsFollowPyTorch) {
+  for (const Device device : all_devices()) {
+    for (const Case& c : kCases) {
+      const auto leaf = [&](const Values& v) {
+        return tensor_of(v.data(), {int64_t(v.size())}, {.device = device}).requires_grad_();
+      };
+      const Tensor x = leaf(c.x), y = leaf(c.y);
+      const auto d = grad({sum(c.f(x, y))}, {x, y}, {}, false, false, true);
+      EXPECT_TRUE(close(values_of(d[0]), c.dx, 1e-12)) << c.what;
+      if (c.dy.empty()) continue;
+      EXPECT_TRUE(close(values_of(d[1]), c.dy, 1e-12)) << c.what;
+    }
+  }
+}
+
+TEST(Edges, LogsumexpOfInfinities) {
+  for (const Device device : all_devices()) {
+    const Values v = {-kInf, -kInf, kInf, 1, kInf, -kInf, NAN, 1, 1000, 1000};
+    const Tensor x = tensor_of(v.data(), {5, 2}, {.device = device});
+    EXPECT_TRUE(close(values_of(logsumexp(x, {1})), {-kInf, kInf, kInf, NAN, 1000.6931471805599453},
+                      1e-12));
+  }
+}
+
+TEST(Edges, CatAndWherePromote) {
+  for (const Device device : all_devices()) {
+    const auto of = [&](DType t) { return ones({2}, {.dtype = t, .device = device}); };
+    EXPECT_EQ(cat({of(kBool), of(kInt64)}).dtype(), kInt64);
+    EXPECT_EQ(cat({of(kFloat16), of(kBFloat16)}).dtype(), kFloat32);
+    EXPECT_EQ(cat({empty({0}, {.dtype = kFloat64, .device = device}), of(kInt32)}).dtype(),
+              kFloat64);
+    const Tensor yes = of(kBool);
+    EXPECT_EQ(where(yes, of(kInt64), 0.5).dtype(), kFloat32);
+    EXPECT_EQ(where(yes, of(kFloat16), 0.5).dtype(), kFloat16);
+    EXPECT_EQ(where(of(kUInt8), of(kInt32), of(kFloat16)).dtype(), kFloat16);
+    // Integers beyond 2^53 keep their bits.
+    const int64_t large = (int64_t(1) << 60) + 1;
+    EXPECT_EQ(where(yes, full({2}, large, {.device = device}), 0)[0].item<int64_t>(), large);
+    // A half's gradient comes back as one.
+    const Tensor h = of(kFloat16).requires_grad_();
+    EXPECT_EQ(grad({sum(cat({h, of(kFloat32)}))}, {h})[0].dtype(), kFloat16);
+  }
+}
+
+TEST(Edges, IntegerPowersOfTensors) {
+  const Tensor base = tensor({1, 2, -1}), exponent = tensor({-1, -1, -3});
+  EXPECT_TRUE(close(pow(base, exponent), tensor({1, 0, -1}), 0));
+  EXPECT_TRUE(close(pow(2, tensor({3, 0})), tensor({8, 1}), 0));
+}
+
+TEST(Edges, AddmmDoesNotReadABiasOfFactor0) {
+  for (const Device device : all_devices()) {
+    const Tensor bias = full({4}, NAN, {.device = device});
+    const Tensor y =
+        addmm(bias, ones({2, 3}, {.device = device}), ones({3, 4}, {.device = device}), 0);
+    EXPECT_TRUE(close(y, full({2, 4}, 3, {.dtype = kFloat32, .device = device}), 0));
+  }
+}
+
+TEST(Edges, MultinomialDrawsByWeight) {
+  const std::vector<float> weights = {1, 0, 3, 4};
+  const int64_t n = 20000;
+  for (const Device device : all_devices()) {
+    Generator generator(3);
+    const Tensor w = tensor_of(weights.data(), {4}, {.device = device});
+    const Tensor many = multinomial(w, n, true, &generator);
+    const Tensor first = multinomial(expand(w, {n, 4}), 2, false, &generator);
+    for (const Tensor& drawn : {many, first.select(1, 0)}) {
+      for (int64_t i = 0; i < 4; ++i) {
+        const double share = double(sum(eq(drawn, i)).item<int64_t>()) / double(n);
+        EXPECT_NEAR(share, weights[size_t(i)] / 8, 0.015) << i;
+      }
+    }
+    EXPECT_FALSE(any(eq(first.select(1, 0), first.select(1, 1))).item<bool>());
+    EXPECT_FALSE(any(eq(first, 1)).item<bool>());
+  }
+}
+
+}  // namespace
+}  // namespace taper::test
