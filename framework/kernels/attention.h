@@ -39,6 +39,12 @@ void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, con
 void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                         const Tensor& k, const Tensor& v, const Tensor& logsumexp,
                         const Tensor& delta, const AttentionArgs& args);
+// By cuDNN, where there is one; false, with nothing done, for what it does not take.
+bool cudnn_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const AttentionArgs& args);
+bool cudnn_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                              const Tensor& k, const Tensor& v, const AttentionResult& forward,
+                              const AttentionArgs& args);
 }  // namespace cuda
 
 }  // namespace taper::kernels

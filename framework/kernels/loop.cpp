@@ -190,7 +190,6 @@ Device common_device(const char* op, Operands operands) {
   }
   if (common.is_cpu()) return common;
 
-  int cpu_scalars = 0;
   for (const Tensor* x : operands) {
     if (!counts(x) || x->device() == common) continue;
     const bool scalar = x->is_cpu() && x->dim() == 0;
@@ -199,10 +198,6 @@ Device common_device(const char* op, Operands operands) {
           cat("Expected all tensors to be on the same device, but found at least two "
               "devices, ",
               common, " and ", x->device(), "!", describe(op, operands)));
-    }
-    if (++cpu_scalars > 1) {
-      throw Error(
-          cat("Trying to pass too many CPU scalars to non-CPU kernel!", describe(op, operands)));
     }
   }
   return common;

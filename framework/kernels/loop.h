@@ -39,7 +39,7 @@ Loop make_loop(const Tensor& out, std::initializer_list<const Tensor*> inputs);
 DType result_type(std::initializer_list<const Tensor*> operands);
 
 // The device of an element-wise result. Throws Error in PyTorch's words for operands on two
-// devices, naming `op`, shapes and dtypes; one 0-dim CPU tensor may meet CUDA tensors.
+// devices, naming `op`, shapes and dtypes; 0-dim CPU tensors may meet CUDA tensors.
 Device common_device(const char* op, std::initializer_list<const Tensor*> operands);
 
 // For ops that let no scalar cross devices (matmul, embedding, losses). `names` are the arguments'.
