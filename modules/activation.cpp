@@ -7,7 +7,6 @@
 
 namespace taper {
 
-Tensor ReLU::forward(const Tensor& x) { return relu(x); }
 Tensor LeakyReLU::forward(const Tensor& x) { return leaky_relu(x, negative_slope); }
 
 GELU::GELU(const std::string& form) : approximate(form) {
@@ -16,9 +15,6 @@ GELU::GELU(const std::string& form) : approximate(form) {
 }
 Tensor GELU::forward(const Tensor& x) { return gelu(x, approximate == "tanh"); }
 
-Tensor SiLU::forward(const Tensor& x) { return silu(x); }
-Tensor Tanh::forward(const Tensor& x) { return tanh(x); }
-Tensor Sigmoid::forward(const Tensor& x) { return sigmoid(x); }
 Tensor Softmax::forward(const Tensor& x) { return softmax(x, dim); }
 Tensor Flatten::forward(const Tensor& x) { return flatten(x, start_dim, end_dim); }
 

@@ -2,6 +2,9 @@
 // (https://pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity).
 #pragma once
 
+#include <algorithm>
+
+#include "autograd/ops/unary.h"
 #include "modules/module.h"
 
 namespace taper {
@@ -12,11 +15,20 @@ class Identity : public Module {
   std::string type_name() const override { return "Identity"; }
 };
 
-class ReLU : public Module {
- public:
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "ReLU"; }
+// A layer that is one function: its name as a template argument.
+template <size_t N> struct LayerName {
+  constexpr LayerName(const char (&name)[N]) { std::copy_n(name, N, text); }
+  char text[N];
 };
+template <LayerName kName, Tensor (*kFunction)(const Tensor&)> class FunctionLayer : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return kFunction(x); }
+  std::string type_name() const override { return kName.text; }
+};
+using ReLU = FunctionLayer<"ReLU", relu>;
+using SiLU = FunctionLayer<"SiLU", silu>;
+using Tanh = FunctionLayer<"Tanh", tanh>;
+using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
 
 class LeakyReLU : public Module {
  public:
@@ -37,24 +49,6 @@ class GELU : public Module {
   std::string extra_repr() const override { return cat("approximate='", approximate, "'"); }
 
   const std::string approximate;
-};
-
-class SiLU : public Module {
- public:
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "SiLU"; }
-};
-
-class Tanh : public Module {
- public:
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "Tanh"; }
-};
-
-class Sigmoid : public Module {
- public:
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "Sigmoid"; }
 };
 
 class Softmax : public Module {
