@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 
-#include "autograd/node.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 
@@ -32,11 +31,7 @@ Frame frame_at(void* address) {
   std::snprintf(offset, sizeof offset, "+0x%zx",
                 size_t(call - static_cast<const char*>(info.dli_fbase)));
   frame.place = file.substr(file.rfind('/') + 1) + offset;
-  if (!info.dli_sname) return frame;
-  int status = 0;
-  char* name = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
-  frame.function = status == 0 ? name : info.dli_sname;
-  std::free(name);
+  if (info.dli_sname) frame.function = demangled(info.dli_sname);
   return frame;
 }
 
@@ -60,6 +55,12 @@ bool is_own(const std::string& function) {
 }
 
 }  // namespace
+
+std::string demangled(const char* name) {
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name, nullptr, nullptr, nullptr), std::free);
+  return text ? text.get() : name;
+}
 
 bool is_anomaly_enabled() { return enabled; }
 void set_detect_anomaly(bool on) { enabled = on; }

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/tensor.h"
+#include "autograd/node.h"
 
 namespace taper {
 
@@ -22,15 +22,8 @@ bool is_anomaly_enabled();
 void set_detect_anomaly(bool on);
 
 // `AnomalyMode guard;` until the end of the scope.
-class AnomalyMode {
- public:
-  explicit AnomalyMode(bool on = true) : previous_(is_anomaly_enabled()) { set_detect_anomaly(on); }
-  ~AnomalyMode() { set_detect_anomaly(previous_); }
-  AnomalyMode(const AnomalyMode&) = delete;
-  AnomalyMode& operator=(const AnomalyMode&) = delete;
-
- private:
-  bool previous_;
+struct AnomalyMode : Switched<is_anomaly_enabled, set_detect_anomaly> {
+  explicit AnomalyMode(bool on = true) : Switched(on) {}
 };
 
 // Says, in anomaly mode, which module is running: its name in its parent.
@@ -51,6 +44,8 @@ struct ForwardCall {
   std::vector<void*> addresses;
 };
 std::unique_ptr<ForwardCall> current_call();
+// A compiler's name for a function or type as it is written; the name itself when it is none.
+std::string demangled(const char* name);
 // "The forward was called in module net.2, at:" and a line for each function, without Taper's own.
 std::string to_string(const ForwardCall& call);
 

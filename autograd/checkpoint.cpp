@@ -10,35 +10,27 @@ namespace taper {
 struct CheckpointRegion : Region {
   std::function<Tensor(const std::vector<Tensor>&)> fn;
   std::vector<Saved> inputs;
-  std::vector<bool> input_needs_grad;
   PhiloxKey random_state;
   uint32_t count = 0;         // of what the first run saved
   std::vector<Saved> values;  // what the second run saved; empty before
 
-  // The region whose function runs on this thread, and whether for the second time.
-  static thread_local CheckpointRegion* running;
-  static thread_local bool again;
+  // The region whose function runs on this thread; where a second run puts what it saves.
+  struct Run {
+    CheckpointRegion* region = nullptr;
+    std::vector<Saved>* again = nullptr;
+  };
+  static thread_local Run running;
 
-  class Scope {
-   public:
-    Scope(CheckpointRegion* region, bool second) : region_(running), again_(again) {
-      running = region;
-      again = second;
-    }
-    ~Scope() {
-      running = region_;
-      again = again_;
-    }
-
-   private:
-    CheckpointRegion* region_;
-    bool again_;
+  struct Scope {
+    Run outer = running;
+    explicit Scope(Run run) { running = run; }
+    ~Scope() { running = outer; }
   };
 
   void note(Saved& saved) {
-    if (again) {
-      values.push_back(saved);
-      values.back().x_ = saved.x_.detach();
+    if (running.again) {
+      running.again->push_back(saved);
+      running.again->back().x_ = saved.x_.detach();
       return;
     }
     const uint32_t index = count++;
@@ -57,34 +49,27 @@ struct CheckpointRegion : Region {
     } const restore;
     default_generator().set_state(random_state);
     std::vector<Tensor> given;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      Tensor x = inputs[i].read("checkpoint");
-      if (x.defined()) {
-        x = x.detach();
-        x.impl()->requires_grad = input_needs_grad[i];
-      }
-      given.push_back(std::move(x));
+    for (const Saved& input : inputs) {
+      const Tensor x = input.read("checkpoint");
+      given.push_back(x.defined() ? x.detach() : x);
+      if (x.defined()) given.back().impl()->requires_grad = x.requires_grad();
     }
     const GradMode recording(true);
-    const Scope scope(this, true);
-    try {
-      (void)fn(given);
-    } catch (...) {
-      values.clear();
-      throw;
-    }
+    std::vector<Saved> saved;
+    const Scope scope({this, &saved});
+    (void)fn(given);
+    values = std::move(saved);
   }
 };
 
-thread_local CheckpointRegion* CheckpointRegion::running = nullptr;
-thread_local bool CheckpointRegion::again = false;
+thread_local CheckpointRegion::Run CheckpointRegion::running;
 
 void Region::destroy(Region* region) noexcept {
   const std::unique_ptr<CheckpointRegion> owned(static_cast<CheckpointRegion*>(region));
 }
 
 void note_saved(Saved& saved) {
-  if (CheckpointRegion::running) CheckpointRegion::running->note(saved);
+  if (CheckpointRegion* region = CheckpointRegion::running.region) region->note(saved);
 }
 
 Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* reader) {
@@ -112,13 +97,10 @@ Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
   auto owned = std::make_unique<CheckpointRegion>();
   owned->fn = std::move(fn);
   owned->random_state = default_generator().state();
-  for (const Tensor& x : inputs) {
-    owned->inputs.push_back(Saved(x));
-    owned->input_needs_grad.push_back(x.defined() && x.requires_grad());
-  }
+  for (const Tensor& x : inputs) owned->inputs.push_back(Saved(x));
   const auto region = IntrusivePtr<Region>::adopt(owned.release());
   auto* running = static_cast<CheckpointRegion*>(region.get());
-  const CheckpointRegion::Scope scope(running, false);
+  const CheckpointRegion::Scope scope({running});
   return running->fn(inputs);
 }
 

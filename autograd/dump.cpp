@@ -1,6 +1,8 @@
 #include "autograd/dump.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 #include <unordered_map>
 
 #include "autograd/node.h"
@@ -13,19 +15,19 @@ struct Listing {
   std::unordered_map<const Node*, size_t> numbers;
 };
 
-Listing list_nodes(const Edge& from) {
+Listing list_nodes(const Node* from) {
   Listing listing;
-  std::vector<const Node*> waiting{from.node.get()};
-  while (!waiting.empty()) {
-    const Node* node = waiting.back();
-    waiting.pop_back();
-    if (!node || !listing.numbers.emplace(node, 0).second) continue;
-    listing.nodes.push_back(node);
-    for (int i = node->num_inputs - 1; i >= 0; --i) waiting.push_back(node->edges[i].node.get());
+  auto& [nodes, numbers] = listing;
+  const auto add = [&](const Node* node) {
+    if (node && numbers.emplace(node, 0).second) nodes.push_back(node);
+  };
+  add(from);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (int j = 0; j < nodes[i]->num_inputs; ++j) add(nodes[i]->edges[j].node.get());
   }
-  std::stable_sort(listing.nodes.begin(), listing.nodes.end(),
+  std::stable_sort(nodes.begin(), nodes.end(),
                    [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
-  for (size_t i = 0; i < listing.nodes.size(); ++i) listing.numbers[listing.nodes[i]] = i;
+  for (size_t i = 0; i < nodes.size(); ++i) numbers[nodes[i]] = i;
   return listing;
 }
 
@@ -39,51 +41,41 @@ std::string label(const Node& node, const Tensor& y, const std::vector<NamedTens
   return cat(text, " ", leaf.shape());
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
+std::string write(const Tensor& y, const std::vector<NamedTensor>& names, bool dot) {
+  // Held, for the accumulator of a leaf lives as long as somebody does so.
+  const Edge from = edge_of(y);
+  const auto [nodes, numbers] = list_nodes(from.node.get());
+  std::ostringstream out;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::string text = label(*nodes[i], y, names);
+    const char* box = nodes[i]->accumulates ? ", shape=box" : "";
+    dot ? out << "  n" << i << " [label=" << std::quoted(text) << box << "];\n"
+        : out << "#" << i << " " << text;
+    for (int j = 0; j < nodes[i]->num_inputs; ++j) {
+      const Edge& edge = nodes[i]->edges[j];
+      if (!dot) out << (j == 0 ? " <- " : ", ") << (edge.node ? "#" : "-");
+      if (!edge.node) continue;
+      const size_t number = numbers.at(edge.node.get());
+      if (dot) {
+        out << "  n" << i << " -> n" << number << ";\n";
+        continue;
+      }
+      out << number;
+      // Which output, where there are several.
+      if (edge.node->num_outputs > 1) out << "." << edge.output;
+    }
+    if (!dot) out << "\n";
   }
-  return out;
+  return out.str();
 }
 
 }  // namespace
 
 std::string dump_tape(const Tensor& y, const std::vector<NamedTensor>& names) {
-  // Held, for the accumulator of a leaf lives as long as somebody does so.
-  const Edge from = edge_of(y);
-  const Listing listing = list_nodes(from);
-  std::string text;
-  for (size_t i = 0; i < listing.nodes.size(); ++i) {
-    const Node& node = *listing.nodes[i];
-    text += cat("#", i, " ", label(node, y, names));
-    for (int j = 0; j < node.num_inputs; ++j) {
-      text += j == 0 ? " <- " : ", ";
-      const Edge& edge = node.edges[j];
-      text += edge.node ? cat("#", listing.numbers.at(edge.node.get())) : "-";
-      // Which output, where there are several.
-      if (edge.node && edge.node->num_outputs > 1) text += cat(".", edge.output);
-    }
-    text += "\n";
-  }
-  return text;
+  return write(y, names, false);
 }
-
 std::string dump_tape_dot(const Tensor& y, const std::vector<NamedTensor>& names) {
-  const Edge from = edge_of(y);
-  const Listing listing = list_nodes(from);
-  std::string text = "digraph tape {\n";
-  for (size_t i = 0; i < listing.nodes.size(); ++i) {
-    const Node& node = *listing.nodes[i];
-    text += cat("  n", i, " [label=\"", escaped(label(node, y, names)), "\"",
-                node.accumulates ? ", shape=box" : "", "];\n");
-    for (int j = 0; j < node.num_inputs; ++j) {
-      const Node* input = node.edges[j].node.get();
-      if (input) text += cat("  n", i, " -> n", listing.numbers.at(input), ";\n");
-    }
-  }
-  return text + "}\n";
+  return "digraph tape {\n" + write(y, names, true) + "}\n";
 }
 
 }  // namespace taper

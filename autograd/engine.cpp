@@ -40,7 +40,8 @@ class Pass {
     Node& node = *edge.node;
     if (node.visit != visit_) {
       // Every pass clears what it visited, so this one belongs to a pass that is still running.
-      if (node.pending.defined() || !node.more_pending.empty()) {
+      if (std::any_of(node.pending, node.pending + node.num_outputs,
+                      std::mem_fn(&Tensor::defined))) {
         throw NotImplementedError(
             cat("a backward pass inside a backward pass (in a hook or a "
                 "backward function) reached ",
@@ -49,7 +50,7 @@ class Pass {
       node.visit = visit_;
       ready_.push(edge.node);
     }
-    Tensor& sum = node.pending_grad(edge.output);
+    Tensor& sum = node.pending[edge.output];
     sum = sum.defined() ? add(sum, dy) : std::move(dy);
   }
 
@@ -63,7 +64,7 @@ class Pass {
       ready_.pop();
       call_hooks(*node);
       for (const Capture& c : captures_) {
-        if (c.edge.node == node) results[c.slot] = node->pending_grad(c.edge.output);
+        if (c.edge.node == node) results[c.slot] = node->pending[c.edge.output];
       }
       if (!node->accumulates || into_leaves_) step(*node);
       clear(*node);
@@ -77,17 +78,14 @@ class Pass {
     size_t slot;
   };
 
-  static void clear(Node& node) {
-    node.pending = Tensor();
-    node.more_pending.clear();
-  }
+  static void clear(Node& node) { std::fill_n(node.pending, node.num_outputs, Tensor()); }
 
   static void call_hooks(Node& node) {
     for (uint32_t i = 0; node.hooks && i < node.num_outputs; ++i) {
-      if (node.pending_grad(i).defined()) run_hooks(*node.hooks, i, node.pending_grad(i));
+      if (node.pending[i].defined()) run_hooks(*node.hooks, i, node.pending[i]);
     }
     for (auto& [output, kept] : node.retained) {
-      const Tensor& dy = node.pending_grad(output);
+      const Tensor& dy = node.pending[output];
       if (dy.defined()) kept = kept.defined() ? add(kept, dy) : dy;
     }
   }
@@ -99,14 +97,7 @@ class Pass {
     std::vector<Tensor> many_dx(node.num_inputs > kFew ? node.num_inputs : 0);
     const std::span<Tensor> dx =
         many_dx.empty() ? std::span(few_dx, node.num_inputs) : std::span(many_dx);
-    std::vector<Tensor> all_dy;
-    if (node.num_outputs > 1) {
-      for (uint32_t i = 0; i < node.num_outputs; ++i) {
-        all_dy.push_back(std::move(node.pending_grad(i)));
-      }
-    }
-    const std::span<Tensor> dy = all_dy.empty() ? std::span(&node.pending, 1) : std::span(all_dy);
-    Gradients g(node, dy, dx);
+    Gradients g(node, dx);
     try {
       node.apply(node.closure, g);
       if (is_anomaly_enabled()) check_no_nan(node.name, dx);

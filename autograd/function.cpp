@@ -1,27 +1,11 @@
 #include "autograd/function.h"
 
 #include <algorithm>
-#include <cstdlib>
 
-#include <cxxabi.h>
-
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/anomaly.h"
 
 namespace taper {
 namespace {
-
-struct Meta {
-  Shape shape;
-  DType dtype = kFloat32;
-  Device device;
-  explicit Meta(const Tensor& x) {
-    if (!x.defined()) return;
-    shape = x.shape();
-    dtype = x.dtype();
-    device = x.device();
-  }
-};
 
 bool can_reduce_to(const Shape& from, const Shape& to) {
   try {
@@ -43,7 +27,7 @@ Tensor checked(const char* name, size_t i, const Tensor& dx, const Meta& x) {
   if (dx.device() != x.device) {
     throw invalid("expected device ", x.device, " but got ", dx.device());
   }
-  return sum_to(dx, x.shape).to(x.dtype);
+  return x.reduce(dx);
 }
 
 bool is_in(const Tensor& x, const std::vector<Tensor>& tensors) {
@@ -53,10 +37,7 @@ bool is_in(const Tensor& x, const std::vector<Tensor>& tensors) {
 }  // namespace
 
 std::string backward_name(const std::type_info& type) {
-  int status = 0;
-  char* full = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
-  std::string name = status == 0 ? full : type.name();
-  std::free(full);
+  const std::string name = demangled(type.name());
   const size_t scope = name.rfind("::", name.find('<'));
   return (scope == std::string::npos ? name : name.substr(scope + 2)) + "Backward";
 }
@@ -103,11 +84,7 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
   auto run = [name = name_, context = std::move(context_), inputs = std::move(inputs),
               results = std::move(results), required, backward](Gradients& g) {
     std::vector<Tensor> dy;
-    for (size_t i = 0; i < results.size(); ++i) {
-      dy.push_back(g.dy(i).defined() ? g.dy(i)
-                                     : zeros(results[i].shape, {.dtype = results[i].dtype,
-                                                                .device = results[i].device}));
-    }
+    for (size_t i = 0; i < results.size(); ++i) dy.push_back(results[i].or_zeros(g.dy(i)));
     context->pass_ = &g;
     const std::vector<Tensor> dx = backward(*context, dy);
     context->pass_ = nullptr;
@@ -121,10 +98,8 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
   };
   std::vector<const Tensor*> edges;
   for (const Tensor& x : arguments_) edges.push_back(&x);
-  Node* node = new_node(name_, sizeof(run), edges);
   const std::vector<Tensor> constant = std::move(ctx.constant_);
-  detail::fill_node(node, std::move(run));
-  connect(node, outputs);
+  record_many(name_, outputs, edges, std::move(run));
   for (const Tensor& y : outputs) {
     if (!y.is_floating_point() || is_in(y, constant)) set_node(y, {}, 0);
   }

@@ -5,16 +5,16 @@
 namespace taper {
 namespace {
 
-HookHandle add_hook(std::shared_ptr<Hooks>& hooks, uint32_t output, TensorHook&& hook) {
+HookHandle add_hook(const Tensor& x, uint32_t output, TensorHook&& hook) {
+  if (!x.requires_grad()) {
+    throw Error("cannot register a hook on a tensor that doesn't require gradient");
+  }
+  Node *node = node_of(x), *accumulator = x.impl()->accumulator;
+  std::shared_ptr<Hooks>& hooks = node ? node->hooks : x.impl()->hooks;
   if (!hooks) hooks = std::make_shared<Hooks>();
+  if (!node && accumulator) accumulator->hooks = hooks;
   hooks->entries.push_back({hooks->next_id, output, std::move(hook)});
   return {hooks, hooks->next_id++};
-}
-
-HookHandle add_leaf_hook(TensorImpl* leaf, uint32_t output, TensorHook&& hook) {
-  const HookHandle handle = add_hook(leaf->hooks, output, std::move(hook));
-  if (leaf->accumulator) leaf->accumulator->hooks = leaf->hooks;
-  return handle;
 }
 
 void check_replacement(const Tensor& got, const Tensor& dy, size_t number) {
@@ -50,22 +50,14 @@ void run_hooks(const Hooks& hooks, uint32_t output, Tensor& dy) {
 }
 
 HookHandle Tensor::register_hook(TensorHook hook) const {
-  if (!requires_grad()) {
-    throw Error("cannot register a hook on a tensor that doesn't require gradient");
-  }
-  Node* node = node_of(*this);
-  return node ? add_hook(node->hooks, impl_->output, std::move(hook))
-              : add_leaf_hook(impl_.get(), 0, std::move(hook));
+  return add_hook(*this, impl_->output, std::move(hook));
 }
 
 HookHandle Tensor::register_post_accumulate_grad_hook(TensorHook hook) const {
-  if (!requires_grad()) {
-    throw Error("cannot register a hook on a tensor that doesn't require gradient");
-  }
   if (!is_leaf()) {
     throw Error("post accumulate grad hooks cannot be registered on non-leaf tensors");
   }
-  return add_leaf_hook(impl_.get(), Hooks::kAfterAccumulation, std::move(hook));
+  return add_hook(*this, Hooks::kAfterAccumulation, std::move(hook));
 }
 
 }  // namespace taper

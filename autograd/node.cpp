@@ -6,6 +6,7 @@
 #include "autograd/checkpoint.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
+#include "framework/factories.h"
 
 namespace taper {
 namespace {
@@ -19,11 +20,14 @@ size_t round16(size_t n) { return (n + 15) / 16 * 16; }
 
 void free_node(Node* node) {
   node->release_saved();
-  for (int i = 0; i < node->num_inputs; ++i) node->edges[i].~Edge();
+  std::destroy_n(node->edges, node->num_inputs);
+  std::destroy_n(node->pending, node->num_outputs);
   const size_t size = node->block_size;
   node->~Node();
   pool_free(node, size);
 }
+
+bool wants_grad(const Tensor& x) { return x.defined() && x.requires_grad(); }
 
 void release_node(Node* node) { NodePtr::adopt(node); }
 
@@ -59,7 +63,7 @@ struct Accumulate {
 
 Edge accumulator_of(TensorImpl* leaf) {
   if (leaf->accumulator) return {NodePtr::share(leaf->accumulator), 0};
-  Node* node = new_node("AccumulateGrad", sizeof(Accumulate), {});
+  Node* node = new_node("AccumulateGrad", sizeof(Accumulate), {}, 1);
   node->sequence = 0;
   node->accumulates = true;
   node->hooks = leaf->hooks;
@@ -69,14 +73,6 @@ Edge accumulator_of(TensorImpl* leaf) {
 }
 
 }  // namespace
-
-bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node); }
-
-Tensor& Node::pending_grad(uint32_t output) {
-  if (output == 0) return pending;
-  if (more_pending.size() < output) more_pending.resize(num_outputs - 1);
-  return more_pending[output - 1];
-}
 
 void Node::release_saved() {
   if (destroy_closure) destroy_closure(closure);
@@ -103,15 +99,10 @@ bool is_grad_enabled() { return grad_enabled; }
 void set_grad_enabled(bool on) { grad_enabled = on; }
 
 bool needs_grad(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
-  if (!grad_enabled) return false;
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [](const Tensor& x) { return x.defined() && x.requires_grad(); });
+  return grad_enabled && std::any_of(inputs.begin(), inputs.end(), wants_grad);
 }
-
 bool needs_grad(std::span<const Tensor> inputs) {
-  if (!grad_enabled) return false;
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [](const Tensor& x) { return x.defined() && x.requires_grad(); });
+  return grad_enabled && std::any_of(inputs.begin(), inputs.end(), wants_grad);
 }
 
 Edge edge_of(const Tensor& x) {
@@ -137,21 +128,26 @@ void set_node(const Tensor& x, NodePtr node, uint32_t output) {
   impl->output = uint16_t(output);
 }
 
-Tensor alias_of(const Tensor& x) {
-  Tensor alias = x.detach();
-  if (Node* node = node_of(x)) set_node(alias, NodePtr::share(node), x.impl()->output);
-  return alias;
+Tensor with_place_of(const Tensor& x, Tensor y) {
+  if (Node* node = node_of(x)) set_node(y, NodePtr::share(node), x.impl()->output);
+  return y;
 }
 
-Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs) {
+Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs,
+               size_t num_outputs) {
   const size_t edges_at = kHeader + round16(closure_size);
-  const size_t size = edges_at + inputs.size() * sizeof(Edge);
+  const size_t pending_at = edges_at + inputs.size() * sizeof(Edge);
+  const size_t size = pending_at + num_outputs * sizeof(Tensor);
   char* block = static_cast<char*>(pool_allocate(size));
   Node* node = new (block) Node;
   node->name = name;
   node->block_size = size;
   node->closure = block + kHeader;
   node->edges = reinterpret_cast<Edge*>(block + edges_at);
+  node->pending = reinterpret_cast<Tensor*>(block + pending_at);
+  for (; node->num_outputs < num_outputs; ++node->num_outputs) {
+    new (&node->pending[node->num_outputs]) Tensor;
+  }
   uint64_t sequence = next_sequence;
   for (const Tensor* x : inputs) {
     Edge* edge = new (&node->edges[node->num_inputs++]) Edge(edge_of(*x));
@@ -164,12 +160,22 @@ Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* co
 }
 
 void connect(Node* node, std::span<const Tensor> outputs) {
-  node->num_outputs = uint16_t(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     TensorImpl* impl = outputs[i].impl();
     impl->grad_fn = handle(i == 0 ? NodePtr::adopt(node) : NodePtr::share(node));
     impl->output = uint16_t(i);
   }
+}
+
+Meta::Meta(const Tensor& x) {
+  if (!x.defined()) return;
+  shape = x.shape();
+  dtype = x.dtype();
+  device = x.device();
+}
+Tensor Meta::reduce(const Tensor& dx) const { return sum_to(dx, shape).to(device, dtype); }
+Tensor Meta::or_zeros(const Tensor& dy) const {
+  return dy.defined() ? dy : zeros(shape, {.dtype = dtype, .device = device});
 }
 
 void refuse_second_derivative(const char* op, const Tensor& dy) {
@@ -204,13 +210,7 @@ Saved Saved::output(const Tensor& y, uint32_t number) {
 
 Tensor Saved::read(const char* reader) const {
   if (!x_.defined()) return x_;
-  if (region_) {
-    Tensor again = read_again(*region_, version_, x_, reader).detach();
-    if (Node* node = x_.impl()->grad_fn.get()) {
-      set_node(again, NodePtr::share(node), x_.impl()->output);
-    }
-    return again;
-  }
+  if (region_) return with_place_of(x_, read_again(*region_, version_, x_, reader).detach());
   if (x_.version() == version_) return x_;
   const char* maker = is_output_ ? reader : x_.grad_fn();
   const std::string which =

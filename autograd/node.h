@@ -1,6 +1,7 @@
 // The tape: one node for each recorded op, with edges to the nodes of its inputs.
 //
-// A node is one pooled block: header, the op's backward closure with what it saved, and the edges.
+// A node is one pooled block: header, the op's backward closure with what it saved, the edges, and
+// room for the outputs' gradients.
 // Nodes carry a sequence number larger than that of any node they depend on, so the engine visits
 // them in falling order and needs no second pass. A graph belongs to one thread at a time.
 #pragma once
@@ -29,27 +30,26 @@ struct Edge {
 // What a backward closure is given: gradients of the outputs, and places for those of the inputs.
 class Gradients {
  public:
-  Gradients(Node& node, std::span<Tensor> dy, std::span<Tensor> dx)
-      : node_(node), dy_(dy), dx_(dx) {}
+  Gradients(Node& node, std::span<Tensor> dx) : node_(node), dx_(dx) {}
 
   // Gradient of an output; undefined when nothing reached it (never so for the only output).
-  const Tensor& dy(size_t i = 0) const { return dy_[i]; }
+  inline const Tensor& dy(size_t i = 0) const;
   // Whether input i wants a gradient: skip the work where it does not.
-  bool needs(size_t i) const;
+  inline bool needs(size_t i) const;
   // Where the gradient of input i is put.
   Tensor& dx(size_t i) { return dx_[i]; }
   Node& node() const { return node_; }
 
  private:
   Node& node_;
-  std::span<Tensor> dy_, dx_;
+  std::span<Tensor> dx_;
 };
 
 struct ForwardCall;  // autograd/anomaly.h
 
 struct Node {
   std::atomic<int> refs{1};
-  uint16_t num_inputs = 0, num_outputs = 1;
+  uint16_t num_inputs = 0, num_outputs = 0;
   // What the closure saved is gone: the graph was used up.
   bool used = false;
   bool accumulates = false;  // adds into a leaf's grad
@@ -63,8 +63,7 @@ struct Node {
 
   // The engine's notes while a pass runs.
   uint64_t visit = 0;
-  Tensor pending;                    // gradient of output 0 so far
-  std::vector<Tensor> more_pending;  // of outputs 1, 2, ...
+  Tensor* pending = nullptr;  // gradients of the outputs so far
   // Called with the gradient of an output before the closure runs.
   std::shared_ptr<Hooks> hooks;
   // Gradients kept for outputs that asked (retain_grad): here and not in the tensor, which holds
@@ -73,25 +72,29 @@ struct Node {
   // Where the op was called; known in anomaly mode only.
   std::unique_ptr<ForwardCall> origin;
 
-  Tensor& pending_grad(uint32_t output);
   // Frees the closure with all it saved; the edges stay.
   void release_saved();
   static void destroy(Node* node) noexcept;
 };
 
+inline const Tensor& Gradients::dy(size_t i) const { return node_.pending[i]; }
+inline bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node); }
+
 // --- grad mode, per thread ---
 bool is_grad_enabled();
 void set_grad_enabled(bool on);
-class GradMode {
+// A switch of this thread, set until the end of the scope.
+template <bool (*get)(), void (*set)(bool)> class Switched {
  public:
-  explicit GradMode(bool on) : previous_(is_grad_enabled()) { set_grad_enabled(on); }
-  ~GradMode() { set_grad_enabled(previous_); }
-  GradMode(const GradMode&) = delete;
-  GradMode& operator=(const GradMode&) = delete;
+  explicit Switched(bool on) : previous_(get()) { set(on); }
+  ~Switched() { set(previous_); }
+  Switched(const Switched&) = delete;
+  Switched& operator=(const Switched&) = delete;
 
  private:
   bool previous_;
 };
+using GradMode = Switched<is_grad_enabled, set_grad_enabled>;
 // `NoGradGuard guard;`: nothing is recorded until the end of the scope.
 struct NoGradGuard : GradMode {
   NoGradGuard() : GradMode(false) {}
@@ -109,12 +112,29 @@ void set_node(const Tensor& x, NodePtr node, uint32_t output);
 Edge edge_of(const Tensor& x);
 // The leaf that an accumulating node adds to.
 Tensor leaf_of(const Node& accumulator);
+// y, a new tensor, at x's place on the tape.
+Tensor with_place_of(const Tensor& x, Tensor y);
 // x's memory and its place on the tape in another handle, which keeps both when x changes in place.
-Tensor alias_of(const Tensor& x);
+inline Tensor alias_of(const Tensor& x) { return with_place_of(x, x.detach()); }
 
-// Makes room for a node with `closure_size` bytes and `inputs` edges, and connects the outputs.
-Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs);
+// Makes room for a node with `closure_size` bytes, `inputs` edges and so many outputs; makes it the
+// outputs' node.
+Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs,
+               size_t num_outputs);
 void connect(Node* node, std::span<const Tensor> outputs);
+
+// What the gradient of a tensor needs of it besides its values.
+struct Meta {
+  Shape shape;
+  DType dtype = kFloat32;
+  Device device;
+  explicit Meta(const Tensor& x);
+  // The gradient of a broadcast operand from its full-size one: summed to its shape, in its dtype,
+  // and back on the CPU for a number that met CUDA tensors.
+  Tensor reduce(const Tensor& dx) const;
+  // For the output of an op with several that no gradient has reached.
+  Tensor or_zeros(const Tensor& dy) const;
+};
 
 // A checkpointed part of a forward pass (autograd/checkpoint.cpp), which keeps nothing and runs
 // again when something saved is asked for.
@@ -169,28 +189,21 @@ template <class F> void fill_node(Node* node, F&& backward) {
 template <class F>
 void record_many(const char* name, std::span<const Tensor> outputs,
                  std::span<const Tensor* const> inputs, F&& backward) {
-  Node* node = new_node(name, sizeof(std::decay_t<F>), inputs);
+  Node* node = new_node(name, sizeof(std::decay_t<F>), inputs, outputs.size());
   detail::fill_node(node, std::forward<F>(backward));
   connect(node, outputs);
 }
 
 // Puts y on the tape as made by `name` (PyTorch's node name, "MulBackward0") of the inputs. The
 // closure computes g.dx(i) from g.dy() for each input with g.needs(i). Call it only when
-// needs_grad(inputs).
+// needs_grad(inputs). Returns y.
 template <class F>
-void record_onto(const char* name, const Tensor& y,
-                 std::initializer_list<std::reference_wrapper<const Tensor>> inputs, F&& backward) {
+Tensor record(const char* name, Tensor y,
+              std::initializer_list<std::reference_wrapper<const Tensor>> inputs, F&& backward) {
   const Tensor* pointers[8];
   size_t n = 0;
   for (const Tensor& x : inputs) pointers[n++] = &x;
   record_many(name, {&y, 1}, {pointers, n}, std::forward<F>(backward));
-}
-
-// The same; returns y.
-template <class F>
-Tensor record(const char* name, Tensor y,
-              std::initializer_list<std::reference_wrapper<const Tensor>> inputs, F&& backward) {
-  record_onto(name, y, inputs, std::forward<F>(backward));
   return y;
 }
 

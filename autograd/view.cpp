@@ -9,11 +9,14 @@
 namespace taper {
 namespace {
 
-// Uninitialised memory for a tensor with these strides.
-Tensor strided(const Shape& shape, const Shape& strides, DType dtype, Device device) {
-  int64_t extent = shape.numel() == 0 ? 0 : 1;
-  for (int i = 0; extent > 0 && i < shape.size(); ++i) extent += (shape[i] - 1) * strides[i];
-  return view_as(Tensor::make({extent}, dtype, device), shape, strides, 0);
+// x's values in memory of their own, with the strides of the window's base.
+Tensor laid_out(const Tensor& x, const Window& w) {
+  int64_t extent = x.numel() == 0 ? 0 : 1;
+  for (int i = 0; extent > 0 && i < x.dim(); ++i) extent += (x.shape()[i] - 1) * w.base_strides[i];
+  const Tensor memory = Tensor::make({extent}, x.dtype(), x.device());
+  Tensor y = view_as(memory, w.base_shape, w.base_strides, 0);
+  kernels::copy_into(y, x);
+  return y;
 }
 
 Tensor look(const Tensor& base, const Window& w) {
@@ -37,32 +40,37 @@ bool repeats(const Shape& shape, const Shape& strides) {
 
 // The gradient of window_of: dy where the window looks, else 0. An expanded window sums.
 Tensor scatter(const Tensor& dy, Window w) {
+  struct Step {
+    int64_t stride, size;
+  };
+  std::vector<Step> steps;
   for (int i = 0; i < w.shape.size(); ++i) {
     if (w.strides[i] == 0) w.shape[i] = 1;
+    if (w.shape[i] > 1) steps.push_back({w.strides[i], w.shape[i]});
   }
-  Shape order;
-  for (int i = 0; i < w.shape.size(); ++i) order.push_back(i);
-  std::sort(order.begin(), order.end(),
-            [&](int64_t a, int64_t b) { return w.strides[int(a)] < w.strides[int(b)]; });
+  std::sort(steps.begin(), steps.end(),
+            [](const Step& a, const Step& b) { return a.stride < b.stride; });
   int64_t reach = 0;
-  for (const int64_t i : order) {
-    if (w.shape[int(i)] < 2) continue;
-    if (w.strides[int(i)] <= reach) {
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) {
       throw NotImplementedError(cat("the gradient of a view that overlaps itself (", w.shape,
                                     " with strides ", w.strides,
                                     "), after its base was changed in place"));
     }
-    reach += (w.shape[int(i)] - 1) * w.strides[int(i)];
+    reach += (size - 1) * stride;
   }
   const Tensor zero = zeros(w.base_shape, {.dtype = dy.dtype(), .device = dy.device()});
   return with_window(zero, sum_to(dy, w.shape), w);
 }
 
+[[noreturn]] void refuse(const char* what, const char* op) {
+  throw Error(cat(what, " (", op, ")"));
+}
+
 // The grad_fn of a view, made anew from its base's.
 void renew(const Tensor& view) {
-  const Tensor base(view.impl()->base);
-  const Tensor y = record("AsStridedBackward0", view.detach(), {base},
-                          [w = Window(base, view)](Gradients& g) { g.dx(0) = scatter(g.dy(), w); });
+  const GradMode recording(true);  // whoever asks
+  const Tensor base(view.impl()->base), y = window_of(base, Window(base, view));
   view.impl()->history = base.impl()->history;
   set_node(view, NodePtr::share(y.impl()->grad_fn.get()), 0);
 }
@@ -76,19 +84,13 @@ Node* node_of(const Tensor& x) {
 }
 
 Tensor window_of(const Tensor& x, const Window& w) {
-  Tensor whole = x;
-  if (x.strides() != w.base_strides) {
-    whole = strided(w.base_shape, w.base_strides, x.dtype(), x.device());
-    kernels::copy_into(whole, x);
-  }
-  Tensor y = look(whole, w);
+  Tensor y = look(x.strides() == w.base_strides ? x : laid_out(x, w), w);
   if (!needs_grad({x})) return y;
   return record("AsStridedBackward0", y, {x}, [w](Gradients& g) { g.dx(0) = scatter(g.dy(), w); });
 }
 
 Tensor with_window(const Tensor& x, const Tensor& part, const Window& w) {
-  Tensor y = strided(w.base_shape, w.base_strides, x.dtype(), x.device());
-  kernels::copy_into(y, x);
+  Tensor y = laid_out(x, w);
   if (part.defined()) {
     kernels::copy_into(look(y, w), part);
   } else {
@@ -116,32 +118,28 @@ void check_changeable(const char* op, const Tensor& x, bool recorded) {
   const Tensor base(impl->base);
   if (repeats(x.shape(), x.strides()) ||
       (recorded && base.defined() && repeats(base.shape(), base.strides()))) {
-    throw Error(
-        cat("unsupported operation: more than one element of the written-to tensor refers "
-            "to a single memory location. Please clone() the tensor before performing the "
-            "operation. (",
-            op, ")"));
+    refuse(
+        "unsupported operation: more than one element of the written-to tensor refers to a "
+        "single memory location. Please clone() the tensor before performing the operation.",
+        op);
   }
   if (!is_grad_enabled()) return;
   if (base.defined() && base.requires_grad() && base.is_leaf()) {
-    throw Error(
-        cat("a view of a leaf Variable that requires grad is being used in an in-place "
-            "operation. (",
-            op, ")"));
+    refuse("a view of a leaf Variable that requires grad is being used in an in-place operation.",
+           op);
   }
   if (x.requires_grad() && x.is_leaf()) {
-    throw Error(cat("a leaf Variable that requires grad is being used in an in-place operation. (",
-                    op, ")"));
+    refuse("a leaf Variable that requires grad is being used in an in-place operation.", op);
   }
   if (impl->no_grad_view == TensorImpl::of_recorded ||
       (impl->no_grad_view == TensorImpl::of_constant && recorded)) {
-    throw Error(
-        cat("A view was created in no_grad mode and is being modified inplace with grad mode "
-            "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
-            "can clarify your code by moving both the view and the inplace either both inside the "
-            "no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
-            "want the inplace to be tracked). (",
-            op, ")"));
+    refuse(
+        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+        "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+        "your code by moving both the view and the inplace either both inside the no_grad block "
+        "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to "
+        "be tracked).",
+        op);
   }
 }
 

@@ -70,36 +70,48 @@ run_tests() {
   TAPER_INSTALL=0 CTEST_PARALLEL_LEVEL=4 "$root/scripts/test.sh"
 }
 
-# sanitize_shard TOOL PROGRAM FILTER SHARD SHARDS: one part of a program's tests.
-sanitize_shard() {
+# sanitize_part TOOL PROGRAM FILTER PART PARTS: some of a program's tests; of the op table's driver
+# all tests for some of the rows.
+sanitize_part() {
   local name log status=ok
   name=$(basename "$2")
   log=$logs/$1-$name-$4.log
+  if [[ $name == test_ops ]]; then
+    export TAPER_ROWS=$4/$5
+  else
+    export GTEST_SHARD_INDEX=$4 GTEST_TOTAL_SHARDS=$5
+  fi
+  # Neighbouring parts go to different GPUs.
+  if ((gpus > 1)); then export CUDA_VISIBLE_DEVICES=$(($4 % gpus)); fi
   # Tests provoke refusals by the driver on purpose; those are no findings.
-  GTEST_TOTAL_SHARDS=$5 GTEST_SHARD_INDEX=$4 compute-sanitizer --tool "$1" --error-exitcode 1 \
-    --report-api-errors no --print-limit 20 --require-cuda-init no \
-    "$2" --gtest_brief=1 --gtest_filter="$3" >"$log" 2>&1 || status=FAILED
+  compute-sanitizer --tool "$1" --error-exitcode 1 --report-api-errors no --print-limit 20 \
+    --require-cuda-init no "$2" --gtest_brief=1 --gtest_filter="$3" >"$log" 2>&1 || status=FAILED
   echo "$status $name part $4: $(grep -E 'SUMMARY' "$log" | tail -n 1)"
   if [[ $status == FAILED ]]; then tail -n 30 "$log"; fi
 }
 
-# sanitize_with TOOL: over every test program with tests that the filter names, eight parts at once.
+# sanitize_with TOOL: over every test program with tests that the filter names, in parts that run
+# side by side, one on each core.
 sanitize_with() {
-  local only=$filter out=$logs/$1-parts.txt program shard
+  local only=$filter out=$logs/$1-parts.txt program part parts bad
   # racecheck slows each launch a hundredfold; numerical differences launch the kernels of the other
   # tests some hundred thousand times again.
   if [[ $1 == racecheck && $only == '*' ]]; then only='-*Differences*'; fi
-  export -f sanitize_shard
-  export logs
+  gpus=$(nvidia-smi -L | grep -c '^GPU')
+  export -f sanitize_part
+  export logs gpus
   find "$BUILD_DIR/tests" -maxdepth 1 -type f -executable -name 'test_*' \
-    ! -name test_runner ! -name test_layers | sort | while IFS= read -r program; do
+    ! -name test_runner ! -name test_layers | sort -r | while IFS= read -r program; do
     # No pipe into grep -q: it would close early, which pipefail takes for a failure.
     if [[ $("$program" --gtest_list_tests --gtest_filter="$only" 2>/dev/null | grep -c '^  ') == 0 ]]; then
       continue
     fi
-    for shard in 0 1 2 3 4 5 6 7; do printf '%s\0' "$1" "$program" "$only" "$shard" 8; done
-  done | xargs -0 -P 8 -n 5 bash -c 'sanitize_shard "$@"' sanitize | tee "$out"
-  local parts bad
+    parts=8
+    if [[ $(basename "$program") == test_ops ]]; then parts=32; fi
+    for ((part = 0; part < parts; ++part)); do
+      printf '%s\0' "$1" "$program" "$only" "$part" "$parts"
+    done
+  done | xargs -0 -P "$(nproc)" -n 5 bash -c 'sanitize_part "$@"' sanitize | tee "$out"
   parts=$(grep -cE '^(ok|FAILED) ' "$out" || :)
   bad=$(grep -c '^FAILED ' "$out" || :)
   echo "$parts parts, $bad with findings or failures"

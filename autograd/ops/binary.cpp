@@ -11,17 +11,6 @@ namespace {
 
 using kernels::BinaryOp;
 
-// What the gradient of an operand needs of it besides its values.
-struct Meta {
-  Shape shape;
-  DType dtype;
-  Device device;
-  explicit Meta(const Tensor& x) : shape(x.shape()), dtype(x.dtype()), device(x.device()) {}
-  // The operand's gradient from its full-size one: summed where it was broadcast, in its dtype, and
-  // back on the CPU for a number that met CUDA tensors.
-  Tensor reduce(const Tensor& dx) const { return sum_to(dx, shape).to(device, dtype); }
-};
-
 Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
 
 Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {

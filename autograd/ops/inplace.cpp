@@ -38,14 +38,6 @@ void check_overlap(const char* op, const Tensor& x, const Tensor& other) {
           op, ")"));
 }
 
-// What x was, in memory of its own.
-Tensor before(const Tensor& x) {
-  const Tensor old = empty_like_layout(x, x.dtype());
-  kernels::copy_into(old, x);
-  if (Node* node = node_of(x)) set_node(old, NodePtr::share(node), x.impl()->output);
-  return old;
-}
-
 // The one way to change a tensor. `write` changes its memory; when the change is recorded instead,
 // `compute(old, other)` gives the new values as a differentiable function of what x was: in memory
 // of its own when the function keeps it, else in x's.
@@ -60,7 +52,7 @@ const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool 
     x.storage()->version.fetch_add(1, std::memory_order_relaxed);
     return x;
   }
-  const Tensor old = keeps_old ? before(x) : alias_of(x);
+  const Tensor old = with_place_of(x, keeps_old ? x.detach().clone() : x.detach());
   Tensor y = compute(old, other.defined() && other.is_same(x) ? old : other);
   if (y.shape() != x.shape()) {
     throw Error(cat("output with shape ", x.shape(), " doesn't match the broadcast shape ",
@@ -79,21 +71,24 @@ const Tensor& overwrite(const char* op, const char* node_name, const Tensor& x,
                         const Tensor& source, Write write) {
   return change(op, x, source, false, write, [&](const Tensor& old, const Tensor& from) {
     write();
-    const Tensor& like = from.defined() ? from : old;
-    return record(
-        node_name, x.detach(), {old, from},
-        [shape = like.shape(), device = like.device(), dtype = like.dtype()](Gradients& g) {
-          if (g.needs(0)) g.dx(0) = zeros_like(g.dy());
-          if (g.needs(1)) g.dx(1) = sum_to(g.dy(), shape).to(device, dtype);
-        });
+    return record(node_name, x.detach(), {old, from}, [source = Meta(from)](Gradients& g) {
+      if (g.needs(0)) g.dx(0) = zeros_like(g.dy());
+      if (g.needs(1)) g.dx(1) = source.reduce(g.dy());
+    });
   });
 }
 
-template <class F>
 const Tensor& arithmetic(const char* name, BinaryOp op, const Tensor& x, const Tensor& other,
-                         bool keeps_old, F f, double alpha = 1) {
-  const auto write = [&] { kernels::binary_into(op, x, x, other, {.a = alpha}); };
-  return change(name, x, other, keeps_old, write, f);
+                         bool keeps_old, Tensor (*f)(const Tensor&, const Tensor&)) {
+  return change(
+      name, x, other, keeps_old, [&] { kernels::binary_into(op, x, x, other); }, f);
+}
+
+const Tensor& add_scaled(const char* name, BinaryOp op, const Tensor& x, const Tensor& other,
+                         Scalar alpha, Tensor (*f)(const Tensor&, const Tensor&, Scalar)) {
+  const auto write = [&] { kernels::binary_into(op, x, x, other, {.a = alpha.to_double()}); };
+  return change(name, x, other, false, write,
+                [&](const Tensor& old, const Tensor& b) { return f(old, b, alpha); });
 }
 
 // x = f(x).
@@ -116,74 +111,60 @@ PhiloxKey next_key(Generator* generator) {
 
 }  // namespace
 
-void copy_(const Tensor& x, const Tensor& source, bool non_blocking) {
+const Tensor& copy_(const Tensor& x, const Tensor& source, bool non_blocking) {
   if (broadcast_shapes(x.shape(), source.shape()) != x.shape()) {
     throw Error(cat("output with shape ", x.shape(), " doesn't match the broadcast shape ",
                     broadcast_shapes(x.shape(), source.shape()), " (in copy_)"));
   }
-  overwrite("copy_", "CopyBackwards", x, source,
-            [&] { kernels::copy_into(x, source, non_blocking); });
+  return overwrite("copy_", "CopyBackwards", x, source,
+                   [&] { kernels::copy_into(x, source, non_blocking); });
 }
 
-void fill_(const Tensor& x, Scalar value) {
-  overwrite("fill_", "FillBackward0", x, {}, [&] { kernels::fill(x, value); });
+const Tensor& fill_(const Tensor& x, Scalar value) {
+  return overwrite("fill_", "FillBackward0", x, {}, [&] { kernels::fill(x, value); });
 }
 
-void uniform_(const Tensor& x, double low, double high, Generator* generator) {
-  overwrite("uniform_", "UniformBackward0", x, {},
-            [&] { kernels::uniform_into(x, next_key(generator), low, high); });
+const Tensor& uniform_(const Tensor& x, double low, double high, Generator* generator) {
+  return overwrite("uniform_", "UniformBackward0", x, {},
+                   [&] { kernels::uniform_into(x, next_key(generator), low, high); });
 }
 
-void normal_(const Tensor& x, double mean, double std, Generator* generator) {
-  overwrite("normal_", "NormalBackward0", x, {},
-            [&] { kernels::normal_into(x, next_key(generator), mean, std); });
+const Tensor& normal_(const Tensor& x, double mean, double std, Generator* generator) {
+  return overwrite("normal_", "NormalBackward0", x, {},
+                   [&] { kernels::normal_into(x, next_key(generator), mean, std); });
 }
 
-void bernoulli_(const Tensor& x, double p, Generator* generator) {
-  overwrite("bernoulli_", "BernoulliBackward1", x, {},
-            [&] { kernels::bernoulli_into(x, next_key(generator), p); });
+const Tensor& bernoulli_(const Tensor& x, double p, Generator* generator) {
+  return overwrite("bernoulli_", "BernoulliBackward1", x, {},
+                   [&] { kernels::bernoulli_into(x, next_key(generator), p); });
 }
 
 const Tensor& Tensor::copy_(const Tensor& source, bool non_blocking) const {
-  taper::copy_(*this, source, non_blocking);
-  return *this;
+  return taper::copy_(*this, source, non_blocking);
 }
-const Tensor& Tensor::fill_(Scalar value) const {
-  taper::fill_(*this, value);
-  return *this;
-}
+const Tensor& Tensor::fill_(Scalar value) const { return taper::fill_(*this, value); }
 const Tensor& Tensor::uniform_(double low, double high) const {
-  taper::uniform_(*this, low, high);
-  return *this;
+  return taper::uniform_(*this, low, high);
 }
 const Tensor& Tensor::normal_(double mean, double std) const {
-  taper::normal_(*this, mean, std);
-  return *this;
+  return taper::normal_(*this, mean, std);
 }
-const Tensor& Tensor::bernoulli_(double p) const {
-  taper::bernoulli_(*this, p);
-  return *this;
-}
+const Tensor& Tensor::bernoulli_(double p) const { return taper::bernoulli_(*this, p); }
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
-  const auto f = [&](const Tensor& x, const Tensor& b) { return add(x, b, alpha); };
-  return arithmetic("add_", BinaryOp::add, *this, other, false, f, alpha.to_double());
+  return add_scaled("add_", BinaryOp::add, *this, other, alpha, add);
 }
 const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
-  const auto f = [&](const Tensor& x, const Tensor& b) { return sub(x, b, alpha); };
-  return arithmetic("sub_", BinaryOp::sub, *this, other, false, f, alpha.to_double());
+  return add_scaled("sub_", BinaryOp::sub, *this, other, alpha, sub);
 }
 const Tensor& Tensor::mul_(const Tensor& other) const {
-  const auto f = [](const Tensor& x, const Tensor& b) { return mul(x, b); };
-  return arithmetic("mul_", BinaryOp::mul, *this, other, other.requires_grad(), f);
+  return arithmetic("mul_", BinaryOp::mul, *this, other, other.requires_grad(), mul);
 }
 const Tensor& Tensor::div_(const Tensor& other) const {
-  const auto f = [](const Tensor& x, const Tensor& b) { return div(x, b); };
-  return arithmetic("div_", BinaryOp::div, *this, other, other.requires_grad(), f);
+  return arithmetic("div_", BinaryOp::div, *this, other, other.requires_grad(), div);
 }
 const Tensor& Tensor::pow_(const Tensor& exponent) const {
-  const auto f = [](const Tensor& x, const Tensor& b) { return pow(x, b); };
-  return arithmetic("pow_", BinaryOp::pow, *this, exponent, true, f);
+  return arithmetic("pow_", BinaryOp::pow, *this, exponent, true, pow);
 }
 const Tensor& Tensor::add_(Scalar other) const { return add_(wrap_scalar(other)); }
 const Tensor& Tensor::sub_(Scalar other) const { return sub_(wrap_scalar(other)); }

@@ -54,13 +54,7 @@ Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, N
 // [N, C, d1, ...] or [C] as [rows, C].
 Tensor class_last(const Tensor& x) {
   if (x.dim() == 2) return x;
-  if (x.dim() == 1) return x.unsqueeze(0);
-  Shape order = {0};
-  for (int d = 2; d < x.dim(); ++d) order.push_back(d);
-  order.push_back(1);
-  int64_t rows = x.size(0);
-  for (int d = 2; d < x.dim(); ++d) rows *= x.size(d);
-  return x.permute(order).reshape({rows, x.size(1)});
+  return x.dim() == 1 ? x.unsqueeze(0) : flatten(movedim(x, 1, -1), 0, -2);
 }
 
 Shape without_classes(const Tensor& x) {
@@ -140,14 +134,6 @@ Tensor with_smoothing(const Tensor& logits, const Tensor& target, const CrossEnt
   return sum(loss) / sum(weights);
 }
 
-// --- other losses ---
-
-void check_same_size(const Tensor& input, const Tensor& target) {
-  if (input.shape() == target.shape()) return;
-  throw ValueError(cat("Target size (torch.Size(", target.shape(),
-                       ")) must be the same as input size (torch.Size(", input.shape(), "))"));
-}
-
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
@@ -191,7 +177,10 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, double beta, Re
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BceWithLogitsOptions& o) {
-  check_same_size(input, target);
+  if (input.shape() != target.shape()) {
+    throw ValueError(cat("Target size (torch.Size(", target.shape(),
+                         ")) must be the same as input size (torch.Size(", input.shape(), "))"));
+  }
   // -log(sigmoid(x)); beyond the threshold it is -x in every dtype.
   Tensor positive = softplus(-input, 1, 40);
   if (o.pos_weight.defined()) positive = positive * ((o.pos_weight - 1) * target + 1);

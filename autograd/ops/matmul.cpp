@@ -31,6 +31,14 @@ void check_dim(const char* op, const char* argument, const Tensor& x, int dim) {
 // Of [..., k] as one matrix.
 int64_t rows_of(const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 1).numel(); }
 
+// Rows of every matrix of a batch x at once: y = f(x as one matrix), with x's dimensions but for
+// the last.
+template <class F> Tensor by_rows(const Tensor& x, int64_t width, F f) {
+  Shape result = x.shape();
+  result[result.size() - 1] = width;
+  return reshape(f(reshape(x, {rows_of(x), x.size(-1)})), result);
+}
+
 // [..., n, k] or [k] times a vector [k].
 void check_vector(const Tensor& a, const Tensor& b) {
   const int64_t k = a.shape().back(), n = b.size(0);
@@ -96,10 +104,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.dim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), -2);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
   if (b.dim() == 2) {
-    // Rows of every matrix of the batch against one matrix: a single product.
-    Shape result = a.shape();
-    result[result.size() - 1] = b.size(1);
-    return reshape(mm(reshape(a, {rows_of(a), a.size(-1)}), b), result);
+    return by_rows(a, b.size(1), [&](const Tensor& rows) { return mm(rows, b); });
   }
   if (a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0)) return bmm(a, b);
   return batched(a, b);
@@ -130,9 +135,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_dim("linear", "weight", weight, 2);
   if (x.dim() == 0) throw Error("linear needs an input with at least one dimension");
   if (x.dim() != 2) {
-    Shape result = x.shape();
-    result[result.size() - 1] = weight.size(0);
-    return reshape(linear(reshape(x, {rows_of(x), x.shape().back()}), weight, bias), result);
+    return by_rows(x, weight.size(0), [&](const Tensor& u) { return linear(u, weight, bias); });
   }
   Tensor y = kernels::linear(x, weight, bias);
   if (!needs_grad({x, weight, bias})) return y;

@@ -19,10 +19,7 @@ using kernels::NormSizes;
 
 void check_dtypes(const char* op, const Tensor& x,
                   std::initializer_list<std::reference_wrapper<const Tensor>> parameters) {
-  if (!x.is_floating_point()) {
-    throw NotImplementedError(
-        cat("\"", op, "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
-  }
+  kernels::check_floating(op, x);
   for (const Tensor& p : parameters) {
     if (!p.defined() || p.dtype() == x.dtype()) continue;
     if (is_half(x.dtype()) && p.dtype() == kFloat32) continue;

@@ -3,6 +3,10 @@
 #include <cmath>
 
 #include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "framework/kernels/pool.h"
 
 namespace taper {
@@ -20,19 +24,15 @@ Tensor resample(const char* name, const Tensor& x, const Axes& axes, bool transp
   });
 }
 
-// The gradient of max pooling, and the gradient of that.
-Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes);
-Tensor take_at(const Tensor& x, const Tensor& index, const Axes& axes) {
-  Tensor y = kernels::max_pool_take(x, index);
-  if (!needs_grad({x})) return y;
-  return record("MaxPoolTakeBackward0", y, {x},
-                [index, axes](Gradients& g) { g.dx(0) = place_at(g.dy(), index, axes); });
-}
+// The gradient of max pooling, whose own gradient takes the elements that index names.
 Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes) {
   Tensor dx = kernels::max_pool_backward(dy, index, axes);
   if (!needs_grad({dy})) return dx;
-  return record("MaxPool2DWithIndicesBackwardBackward0", dx, {dy},
-                [index, axes](Gradients& g) { g.dx(0) = take_at(g.dy(), index, axes); });
+  return record("MaxPool2DWithIndicesBackwardBackward0", dx, {dy}, [index](Gradients& g) {
+    const Tensor places = flatten(index, -2), known = ge(places, 0);
+    const Tensor taken = gather(flatten(g.dy(), -2), -1, clamp(places, 0));
+    g.dx(0) = view_as(masked(taken, known), index);
+  });
 }
 
 Tensor max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptions& o) {

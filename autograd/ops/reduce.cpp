@@ -59,8 +59,6 @@ Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
   return kernels::arg_reduce(largest, flatten(x.detach()), 0);
 }
 
-bool is_half(const Tensor& x) { return x.is_floating_point() && x.element_size() == 2; }
-
 // For each element along dim the product of all others, without division: of those before times of
 // those behind, each in log2(n) steps that double the stretch.
 Tensor product_of_others(const Tensor& x, int64_t dim) {
@@ -96,9 +94,9 @@ Tensor mean(const Tensor& x) { return mean(x, {}, false); }
 Tensor prod(const Tensor& x, int64_t dim, bool keepdim) {
   Tensor y = kernels::reduce(ReduceOp::prod, x, {dim}, keepdim);
   if (!needs_grad({x})) return y;
-  return record("ProdBackward1", y, {x}, [x = Saved(x), dim, keepdim](Gradients& g) {
-    const Tensor dy = keepdim || g.dy().dim() == x.get(g).dim() ? g.dy() : unsqueeze(g.dy(), dim);
-    g.dx(0) = dy * product_of_others(x.get(g), dim);
+  return record("ProdBackward1", y, {x}, [x = Saved(x), dim](Gradients& g) {
+    const Tensor z = x.get(g);
+    g.dx(0) = reshape(g.dy(), kept_shape(z, {dim})) * product_of_others(z, dim);
   });
 }
 Tensor prod(const Tensor& x) { return prod(flatten(x), 0); }
@@ -108,7 +106,7 @@ Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) 
     throw Error(
         cat("std and var only support floating point and complex dtypes (got ", x.dtype(), ")"));
   }
-  if (is_half(x)) return var(x.to(kFloat32), dims, correction, keepdim).to(x.dtype());
+  if (is_half(x.dtype())) return var(x.to(kFloat32), dims, correction, keepdim).to(x.dtype());
   // In two passes, so that a mean far from 0 costs no digits.
   const Tensor plain = x.detach();
   const Tensor total = sum(square(plain - mean(plain, dims, true)), dims, keepdim);
@@ -124,7 +122,7 @@ Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) 
 }
 
 Tensor std(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
-  if (is_half(x)) return std(x.to(kFloat32), dims, correction, keepdim).to(x.dtype());
+  if (is_half(x.dtype())) return std(x.to(kFloat32), dims, correction, keepdim).to(x.dtype());
   const Tensor square_of_it = var(x, dims, correction, keepdim);
   Tensor y = sqrt(square_of_it.detach());
   if (!needs_grad({x})) return y;
@@ -143,7 +141,7 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim) {
   if (p == 0) return sum(ne(x, 0).to(x.dtype()), dims, keepdim);
   if (p == 1) return sum(abs(x), dims, keepdim);
   if (std::isinf(p)) return p > 0 ? amax(abs(x), dims, keepdim) : amin(abs(x), dims, keepdim);
-  if (is_half(x)) return norm(x.to(kFloat32), p, dims, keepdim).to(x.dtype());
+  if (is_half(x.dtype())) return norm(x.to(kFloat32), p, dims, keepdim).to(x.dtype());
   const Tensor plain = x.detach();
   Tensor y = p == 2 ? sqrt(sum(square(plain), dims, keepdim))
                     : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
@@ -160,7 +158,7 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim) {
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
   if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
-  if (is_half(x)) return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
+  if (is_half(x.dtype())) return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
   if (x.numel() == 0) return log(sum(exp(x), dims, keepdim));
   const Tensor plain = x.detach();
   // Less the largest, but not less an infinity: inf - inf is nan.

@@ -1,14 +1,12 @@
 #include "autograd/ops/shape.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "autograd/ops/binary.h"
 #include "autograd/view.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/copy.h"
-#include "framework/kernels/loop.h"
 
 namespace taper {
 namespace {
@@ -38,37 +36,42 @@ std::optional<Shape> view_strides(const Tensor& x, const Shape& shape) {
   return strides;
 }
 
-// Views whose gradient is the same view turned round: dx = back(dy).
-template <class F> Tensor record_view(const char* name, const Tensor& x, Tensor y, F back) {
+// x's memory with other sizes from element `start` on. The gradient is the same view turned round:
+// dx = back(dy).
+template <class F>
+Tensor make_view(const char* name, const Tensor& x, const Shape& shape, const Shape& strides,
+                 F back, int64_t start = 0) {
+  Tensor y = view_as(x, shape, strides, x.storage_offset() + start);
   track_view(y, x);
   if (!needs_grad({x})) return y;
   return record(name, y, {x}, [back](Gradients& g) { g.dx(0) = back(g.dy()); });
 }
 
+struct Reshaped {
+  Shape shape;
+  Tensor operator()(const Tensor& x) const { return reshape(x, shape); }
+};
+
 // `length` elements of dimension `dim`.
 struct Slice {
   int dim;
   int64_t start, length, step = 1;
-
-  Tensor of(const Tensor& x) const {
-    Shape shape = x.shape(), strides = x.strides();
-    shape[dim] = length;
-    strides[dim] *= step;
-    return view_as(x, shape, strides, x.storage_offset() + start * x.strides()[dim]);
-  }
 };
 
-Tensor placed(const Tensor& dy, const Shape& shape, Slice s);
+Tensor placed(const Tensor& dy, const Shape& whole, Slice s);
 
 Tensor sliced(const Tensor& x, Slice s) {
-  return record_view("SliceBackward0", x, s.of(x),
-                     [shape = x.shape(), s](const Tensor& dy) { return placed(dy, shape, s); });
+  Shape shape = x.shape(), strides = x.strides();
+  shape[s.dim] = s.length;
+  strides[s.dim] *= s.step;
+  const auto back = [whole = x.shape(), s](const Tensor& dy) { return placed(dy, whole, s); };
+  return make_view("SliceBackward0", x, shape, strides, back, s.start * x.strides()[s.dim]);
 }
 
 // dy in a slice of zeros.
-Tensor placed(const Tensor& dy, const Shape& shape, Slice s) {
-  Tensor dx = zeros(shape, {.dtype = dy.dtype(), .device = dy.device()});
-  kernels::copy_into(s.of(dx), dy);
+Tensor placed(const Tensor& dy, const Shape& whole, Slice s) {
+  Tensor dx = zeros(whole, {.dtype = dy.dtype(), .device = dy.device()});
+  kernels::copy_into(sliced(dx, s), dy);
   if (!needs_grad({dy})) return dx;
   return record("SliceBackward0", dx, {dy}, [s](Gradients& g) { g.dx(0) = sliced(g.dy(), s); });
 }
@@ -87,8 +90,7 @@ Tensor without(const char* name, const Tensor& x, const Shape& dims) {
     shape.push_back(x.shape()[d]);
     strides.push_back(x.strides()[d]);
   }
-  return record_view(name, x, view_as(x, shape, strides, x.storage_offset()),
-                     [from = x.shape()](const Tensor& dy) { return reshape(dy, from); });
+  return make_view(name, x, shape, strides, Reshaped{x.shape()});
 }
 
 Shape numbered(int64_t n) {
@@ -97,51 +99,27 @@ Shape numbered(int64_t n) {
   return dims;
 }
 
-// Which tensors cat joins: an empty 1-d one is left out, as ever.
-bool counts(const Tensor& x) { return x.dim() != 1 || x.numel() > 0; }
-
-// What cat makes of its tensors: dtype and shape, with the joined dimension's size.
-struct Joined {
-  DType dtype;
-  Shape shape;
-  int dim = 0;
-};
-
-Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
-  if (tensors.empty()) throw ValueError("torch.cat(): expected a non-empty list of Tensors");
-  Joined y{tensors[0].dtype(), {0}};
-  bool first = true;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& x = tensors[i];
-    kernels::same_device("cat", {&tensors[0], &x}, {"tensors", "tensors"});
-    if (x.dim() == 0) {
-      throw Error(cat("zero-dimensional tensor (at position ", i, ") cannot be concatenated"));
-    }
-    y.dtype = promote_types(y.dtype, x.dtype());
-    if (!counts(x)) continue;
-    if (first) {
-      y.shape = x.shape();
-      y.dim = wrap_dim(dim, x.dim());
-      first = false;
-      continue;
-    }
-    if (x.dim() != y.shape.size()) {
-      throw Error(cat("Tensors must have same number of dimensions: got ", y.shape.size(), " and ",
-                      x.dim()));
-    }
-    for (int d = 0; d < x.dim(); ++d) {
-      if (d == y.dim || x.shape()[d] == y.shape[d]) continue;
-      throw Error(cat("Sizes of tensors must match except in dimension ", y.dim, ". Expected size ",
-                      y.shape[d], " but got size ", x.shape()[d], " for tensor number ", i,
-                      " in the list."));
-    }
-    y.shape[y.dim] += x.shape()[y.dim];
+// Dimension i of the result is dimension order[i] of x.
+Tensor permuted(const char* name, const Tensor& x, const Shape& order) {
+  Shape shape = x.shape(), strides = x.strides(), inverse = order;
+  bool seen[kMaxDims] = {};
+  for (int i = 0; i < x.dim(); ++i) {
+    const int from = wrap_dim(order[i], x.dim());
+    if (seen[from]) throw Error("permute(): duplicate dims are not allowed.");
+    seen[from] = true;
+    shape[i] = x.shape()[from];
+    strides[i] = x.strides()[from];
+    inverse[from] = i;
   }
-  return y;
+  return make_view(name, x, shape, strides,
+                   [name, inverse](const Tensor& dy) { return permuted(name, dy, inverse); });
 }
 
-void check_divisible(const char* op, const Tensor& x) {
-  if (x.dim() == 0) throw Error(cat(op, " expects at least a 1-dimensional tensor"));
+// Fills y, new memory, with x.
+Tensor copied(const Tensor& x, Tensor y) {
+  kernels::copy_into(y, x);
+  if (!needs_grad({x})) return y;
+  return record("CloneBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy(); });
 }
 
 }  // namespace
@@ -156,8 +134,7 @@ Tensor view(const Tensor& x, const Shape& wanted) {
             "(view ",
             shape, " of ", x.shape(), " with strides ", x.strides(), ")"));
   }
-  return record_view("ViewBackward0", x, view_as(x, shape, *strides, x.storage_offset()),
-                     [from = x.shape()](const Tensor& dy) { return reshape(dy, from); });
+  return make_view("ViewBackward0", x, shape, *strides, Reshaped{x.shape()});
 }
 
 Tensor reshape(const Tensor& x, const Shape& wanted) {
@@ -207,19 +184,14 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
   Shape shape = x.shape(), strides = x.strides();
   strides.insert(d, d < x.dim() ? x.shape()[d] * x.strides()[d] : 1);
   shape.insert(d, 1);
-  return record_view("UnsqueezeBackward0", x, view_as(x, shape, strides, x.storage_offset()),
-                     [d](const Tensor& dy) { return squeeze(dy, d); });
+  return make_view("UnsqueezeBackward0", x, shape, strides, Reshaped{x.shape()});
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
   const int a = wrap_dim(dim0, x.dim()), b = wrap_dim(dim1, x.dim());
-  Shape shape = x.shape(), strides = x.strides();
-  if (x.dim() > 0) {
-    std::swap(shape[a], shape[b]);
-    std::swap(strides[a], strides[b]);
-  }
-  return record_view("TransposeBackward0", x, view_as(x, shape, strides, x.storage_offset()),
-                     [a, b](const Tensor& dy) { return transpose(dy, a, b); });
+  Shape order = numbered(x.dim());
+  if (x.dim() > 0) std::swap(order[a], order[b]);
+  return permuted("TransposeBackward0", x, order);
 }
 
 Tensor permute(const Tensor& x, const Shape& order) {
@@ -229,18 +201,7 @@ Tensor permute(const Tensor& x, const Shape& order) {
             "the length of the desired ordering of dimensions i.e. input.dim() = ",
             x.dim(), " is not equal to len(dims) = ", order.size()));
   }
-  Shape shape = x.shape(), strides = x.strides(), inverse = order;
-  bool seen[kMaxDims] = {};
-  for (int i = 0; i < x.dim(); ++i) {
-    const int from = wrap_dim(order[i], x.dim());
-    if (seen[from]) throw Error("permute(): duplicate dims are not allowed.");
-    seen[from] = true;
-    shape[i] = x.shape()[from];
-    strides[i] = x.strides()[from];
-    inverse[from] = i;
-  }
-  return record_view("PermuteBackward0", x, view_as(x, shape, strides, x.storage_offset()),
-                     [inverse](const Tensor& dy) { return permute(dy, inverse); });
+  return permuted("PermuteBackward0", x, order);
 }
 
 Tensor movedim(const Tensor& x, int64_t source, int64_t destination) {
@@ -274,8 +235,8 @@ Tensor expand(const Tensor& x, const Shape& wanted) {
     }
     strides[i] = size == 1 && shape[i] != 1 ? 0 : step;
   }
-  return record_view("ExpandBackward0", x, view_as(x, shape, strides, x.storage_offset()),
-                     [from = x.shape()](const Tensor& dy) { return sum_to(dy, from); });
+  return make_view("ExpandBackward0", x, shape, strides,
+                   [from = x.shape()](const Tensor& dy) { return sum_to(dy, from); });
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
@@ -314,149 +275,10 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::op
   return sliced(x, {d, from, to <= from ? 0 : (to - from - 1) / step + 1, step});
 }
 
-std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim) {
-  check_divisible("split_with_sizes", x);
-  const int d = wrap_dim(dim, x.dim());
-  const auto listed = [&] {
-    std::string text;
-    for (const int64_t size : sizes) text += cat(text.empty() ? "[" : ", ", size);
-    return text.empty() ? "[]" : text + "]";
-  };
-  std::vector<Tensor> parts;
-  int64_t at = 0;
-  for (const int64_t size : sizes) {
-    if (size < 0) {
-      throw Error(
-          cat("split_with_sizes expects split_sizes have only non-negative entries, but "
-              "got split_sizes=",
-              listed()));
-    }
-    if (at + size <= x.size(d)) {
-      parts.push_back(Slice{d, at, size}.of(x));
-      track_view(parts.back(), x);
-    }
-    at += size;
-  }
-  if (at != x.size(d)) {
-    throw Error(cat("split_with_sizes expects split_sizes to sum exactly to ", x.size(d),
-                    " (input tensor's size at dimension ", d, "), but got split_sizes=", listed()));
-  }
-  if (parts.empty() || !needs_grad({x})) return parts;
-  // One node for all, so that the gradient is put together once.
-  const Tensor* input = &x;
-  record_many("SplitWithSizesBackward0", parts, {&input, 1},
-              [shape = x.shape(), type = x.dtype(), device = x.device(), sizes, d](Gradients& g) {
-                std::vector<Tensor> dys;
-                for (size_t i = 0; i < sizes.size(); ++i) {
-                  Shape part = shape;
-                  part[d] = sizes[i];
-                  dys.push_back(g.dy(i).defined() ? g.dy(i)
-                                                  : zeros(part, {.dtype = type, .device = device}));
-                }
-                g.dx(0) = cat(dys, d);
-              });
-  return parts;
-}
-
-std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
-  check_divisible("split", x);
-  if (size < 0)
-    throw Error(cat("split expects split_size be non-negative, but got split_size=", size));
-  const int64_t all = x.size(dim);
-  if (size == 0 && all != 0) {
-    throw Error(
-        cat("split_size can only be 0 if dimension size is 0, but got dimension size of ", all));
-  }
-  std::vector<int64_t> sizes;
-  for (int64_t at = 0; at < all; at += size) sizes.push_back(std::min(size, all - at));
-  if (all == 0) sizes.push_back(0);
-  return split(x, sizes, dim);
-}
-
-std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
-  check_divisible("chunk", x);
-  if (chunks <= 0) throw Error(cat("chunk expects `chunks` to be greater than 0, got: ", chunks));
-  const int64_t all = x.size(dim);
-  if (all == 0) return split(x, std::vector<int64_t>(size_t(chunks), 0), dim);
-  return split(x, (all + chunks - 1) / chunks, dim);
-}
-
-Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
-  const Joined to = check_cat(tensors, dim);
-  Tensor y = Tensor::make(to.shape, to.dtype, tensors[0].device());
-  std::vector<const Tensor*> inputs;
-  std::vector<DType> types;
-  std::vector<Slice> slices;
-  int64_t at = 0;
-  for (const Tensor& x : tensors) {
-    if (!counts(x)) continue;
-    inputs.push_back(&x);
-    types.push_back(x.dtype());
-    slices.push_back({to.dim, at, x.shape()[to.dim]});
-    kernels::copy_into(slices.back().of(y), x);
-    at += slices.back().length;
-  }
-  if (!needs_grad(tensors)) return y;
-  record_many("CatBackward0", {&y, 1}, inputs, [slices, types](Gradients& g) {
-    for (size_t i = 0; i < slices.size(); ++i) {
-      if (g.needs(i)) g.dx(i) = sliced(g.dy(), slices[i]).to(types[i]);
-    }
-  });
-  return y;
-}
-
-Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
-  if (tensors.empty()) throw Error("stack expects a non-empty TensorList");
-  std::vector<Tensor> rows;
-  for (const Tensor& x : tensors) {
-    if (x.shape() != tensors[0].shape()) {
-      throw Error(cat("stack expects each tensor to be equal size, but got ", tensors[0].shape(),
-                      " at entry 0 and ", x.shape(), " at entry ", rows.size()));
-    }
-    rows.push_back(unsqueeze(x, wrap_dim(dim, x.dim() + 1)));
-  }
-  return cat(rows, wrap_dim(dim, tensors[0].dim() + 1));
-}
-
-Tensor repeat(const Tensor& x, const Shape& repeats) {
-  if (repeats.size() < x.dim()) {
-    throw Error(
-        "Number of dimensions of repeat dims can not be smaller than number of dimensions "
-        "of tensor");
-  }
-  Shape shape = x.shape(), result = repeats;
-  while (shape.size() < repeats.size()) shape.insert(0, 1);
-  for (int d = 0; d < shape.size(); ++d) result[d] *= shape[d];
-  for (const int64_t size : result) {
-    if (size < 0) {
-      throw Error(cat("Trying to create tensor with negative dimension ", size, ": ", result));
-    }
-  }
-  Tensor y = clone(view(contiguous(x), shape));
-  for (int d = 0; d < shape.size(); ++d) {
-    if (repeats[d] == 1) continue;
-    // [..., 1, size, ...] is spread over [..., repeats, size, ...].
-    Shape spread = y.shape();
-    spread.insert(d, repeats[d]);
-    shape[d] = result[d];
-    y = reshape(expand(unsqueeze(y, d), spread), shape);
-  }
-  return y;
-}
-
-Tensor clone(const Tensor& x) {
-  Tensor y = empty_like_layout(x, x.dtype());
-  kernels::copy_into(y, x);
-  if (!needs_grad({x})) return y;
-  return record("CloneBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy(); });
-}
+Tensor clone(const Tensor& x) { return copied(x, empty_like_layout(x, x.dtype())); }
 
 Tensor contiguous(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
-  kernels::copy_into(y, x);
-  if (!needs_grad({x})) return y;
-  return record("CloneBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy(); });
+  return x.is_contiguous() ? x : copied(x, Tensor::make(x.shape(), x.dtype(), x.device()));
 }
 
 Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {

@@ -7,31 +7,28 @@
 #include "framework/kernels/softmax.h"
 
 namespace taper {
+namespace {
 
-Tensor softmax(const Tensor& x, int64_t dim) {
-  Tensor y = kernels::softmax(x, dim);
+Tensor softmax(const char* name, bool log, const Tensor& x, int64_t dim) {
+  Tensor y = kernels::softmax(log, x, dim);
   if (!needs_grad({x})) return y;
-  return record("SoftmaxBackward0", y, {x}, [y = Saved::output(y), dim](Gradients& g) {
-    const Tensor p = y.get(g);
-    if (is_grad_enabled()) {
-      g.dx(0) = p * (g.dy() - sum(g.dy() * p, {dim}, true));
+  return record(name, y, {x}, [y = Saved::output(y), log, dim](Gradients& g) {
+    const Tensor p = y.get(g), &dy = g.dy();
+    if (!is_grad_enabled()) {
+      g.dx(0) = kernels::softmax_backward(log, dy, p, dim);
+    } else if (log) {
+      g.dx(0) = dy - exp(p) * sum(dy, {dim}, true);
     } else {
-      g.dx(0) = kernels::softmax_backward(g.dy(), p, dim);
+      g.dx(0) = p * (dy - sum(dy * p, {dim}, true));
     }
   });
 }
 
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t dim) { return softmax("SoftmaxBackward0", false, x, dim); }
 Tensor log_softmax(const Tensor& x, int64_t dim) {
-  Tensor y = kernels::log_softmax(x, dim);
-  if (!needs_grad({x})) return y;
-  return record("LogSoftmaxBackward0", y, {x}, [y = Saved::output(y), dim](Gradients& g) {
-    const Tensor logp = y.get(g);
-    if (is_grad_enabled()) {
-      g.dx(0) = g.dy() - exp(logp) * sum(g.dy(), {dim}, true);
-    } else {
-      g.dx(0) = kernels::log_softmax_backward(g.dy(), logp, dim);
-    }
-  });
+  return softmax("LogSoftmaxBackward0", true, x, dim);
 }
 
 }  // namespace taper

@@ -10,40 +10,42 @@
 namespace taper {
 namespace {
 
-using kernels::BinaryArgs;
 using kernels::BinaryOp;
 using kernels::UnaryArgs;
 using kernels::UnaryOp;
 
-// y = op(x) with a gradient computed from x: dx = formula(dy, x).
+enum class Keep { x, y };
+
+// y = op(x) with a gradient computed from the one that is kept: dx = formula(dy, x or y).
 template <class F>
-Tensor from_input(const char* name, UnaryOp op, const Tensor& x, F formula, UnaryArgs args = {}) {
+Tensor differentiable(const char* name, UnaryOp op, Keep keep, const Tensor& x, F formula,
+                      UnaryArgs args = {}) {
   Tensor y = kernels::unary(op, x, args);
   if (!needs_grad({x})) return y;
   return record(name, y, {x},
-                [x = Saved(x), formula](Gradients& g) { g.dx(0) = formula(g.dy(), x.get(g)); });
+                [kept = keep == Keep::x ? Saved(x) : Saved::output(y), formula](Gradients& g) {
+                  const Tensor of = kept.get(g);
+                  g.dx(0) = formula(g.dy(), of);
+                });
 }
 
-// The same with a gradient computed from y.
+template <class F> Tensor from_input(const char* name, UnaryOp op, const Tensor& x, F formula) {
+  return differentiable(name, op, Keep::x, x, formula);
+}
 template <class F> Tensor from_output(const char* name, UnaryOp op, const Tensor& x, F formula) {
-  Tensor y = kernels::unary(op, x);
-  if (!needs_grad({x})) return y;
-  return record(name, y, {x}, [y = Saved::output(y), formula](Gradients& g) {
-    g.dx(0) = formula(g.dy(), y.get(g));
-  });
+  return differentiable(name, op, Keep::y, x, formula);
 }
 
-// From x, by one fused kernel; by `slope` in public ops where the backward pass is on the tape.
+// By one fused kernel; by `formula` in public ops where the backward pass is on the tape.
 template <class F>
-Tensor fused(const char* name, UnaryOp op, BinaryOp backward, const Tensor& x, F slope,
-             UnaryArgs args = {}, BinaryArgs backward_args = {}) {
-  return from_input(
-      name, op, x,
-      [=](const Tensor& dy, const Tensor& u) {
-        if (is_grad_enabled()) return slope(dy, u);
-        return kernels::binary(backward, dy, u, backward_args);
-      },
-      args);
+Tensor fused(const char* name, UnaryOp op, BinaryOp backward, Keep keep, const Tensor& x, F formula,
+             double a = 0, double b = 0) {
+  return differentiable(name, op, keep, x,
+                        [=](const Tensor& dy, const Tensor& kept) {
+                          if (is_grad_enabled()) return formula(dy, kept);
+                          return kernels::binary(backward, dy, kept, {.a = a, .b = b});
+                        },
+                        {.a = a, .b = b});
 }
 
 // Steps: no slope anywhere.
@@ -63,79 +65,71 @@ Tensor neg(const Tensor& x) {
 
 Tensor abs(const Tensor& x) {
   return from_input("AbsBackward0", UnaryOp::abs, x,
-                    [](const Tensor& dy, const Tensor& u) { return dy * sign(u); });
+                    [](auto& dy, auto& u) { return dy * sign(u); });
 }
 
 Tensor sign(const Tensor& x) { return flat("SignBackward0", UnaryOp::sign, x); }
 
 Tensor square(const Tensor& x) {
   return from_input("PowBackward0", UnaryOp::square, x,
-                    [](const Tensor& dy, const Tensor& u) { return dy * (u * 2); });
+                    [](auto& dy, auto& u) { return dy * (u * 2); });
 }
 
 Tensor sqrt(const Tensor& x) {
   return from_output("SqrtBackward0", UnaryOp::sqrt, x,
-                     [](const Tensor& dy, const Tensor& y) { return dy / (y * 2); });
+                     [](auto& dy, auto& y) { return dy / (y * 2); });
 }
 
 Tensor rsqrt(const Tensor& x) {
   return from_output("RsqrtBackward0", UnaryOp::rsqrt, x,
-                     [](const Tensor& dy, const Tensor& y) { return dy * (y * y * y * -0.5); });
+                     [](auto& dy, auto& y) { return dy * (y * y * y * -0.5); });
 }
 
 Tensor reciprocal(const Tensor& x) {
   return from_output("ReciprocalBackward0", UnaryOp::reciprocal, x,
-                     [](const Tensor& dy, const Tensor& y) { return neg(dy * (y * y)); });
+                     [](auto& dy, auto& y) { return neg(dy * (y * y)); });
 }
 
 Tensor exp(const Tensor& x) {
-  return from_output("ExpBackward0", UnaryOp::exp, x,
-                     [](const Tensor& dy, const Tensor& y) { return dy * y; });
+  return from_output("ExpBackward0", UnaryOp::exp, x, [](auto& dy, auto& y) { return dy * y; });
 }
 
 Tensor expm1(const Tensor& x) {
   return from_output("Expm1Backward0", UnaryOp::expm1, x,
-                     [](const Tensor& dy, const Tensor& y) { return dy * (y + 1); });
+                     [](auto& dy, auto& y) { return dy * (y + 1); });
 }
 
 Tensor log(const Tensor& x) {
-  return from_input("LogBackward0", UnaryOp::log, x,
-                    [](const Tensor& dy, const Tensor& u) { return dy / u; });
+  return from_input("LogBackward0", UnaryOp::log, x, [](auto& dy, auto& u) { return dy / u; });
 }
 
 Tensor log1p(const Tensor& x) {
   return from_input("Log1PBackward0", UnaryOp::log1p, x,
-                    [](const Tensor& dy, const Tensor& u) { return dy / (u + 1); });
+                    [](auto& dy, auto& u) { return dy / (u + 1); });
 }
 
 Tensor sin(const Tensor& x) {
-  return from_input("SinBackward0", UnaryOp::sin, x,
-                    [](const Tensor& dy, const Tensor& u) { return dy * cos(u); });
+  return from_input("SinBackward0", UnaryOp::sin, x, [](auto& dy, auto& u) { return dy * cos(u); });
 }
 
 Tensor cos(const Tensor& x) {
   return from_input("CosBackward0", UnaryOp::cos, x,
-                    [](const Tensor& dy, const Tensor& u) { return neg(dy * sin(u)); });
+                    [](auto& dy, auto& u) { return neg(dy * sin(u)); });
 }
 
 Tensor tanh(const Tensor& x) {
-  return from_output("TanhBackward0", UnaryOp::tanh, x, [](const Tensor& dy, const Tensor& y) {
-    if (is_grad_enabled()) return dy * (1 - y * y);
-    return kernels::binary(BinaryOp::tanh_backward, dy, y);
-  });
+  return fused("TanhBackward0", UnaryOp::tanh, BinaryOp::tanh_backward, Keep::y, x,
+               [](auto& dy, auto& y) { return dy * (1 - y * y); });
 }
 
 Tensor sigmoid(const Tensor& x) {
-  return from_output("SigmoidBackward0", UnaryOp::sigmoid, x,
-                     [](const Tensor& dy, const Tensor& y) {
-                       if (is_grad_enabled()) return dy * (y * (1 - y));
-                       return kernels::binary(BinaryOp::sigmoid_backward, dy, y);
-                     });
+  return fused("SigmoidBackward0", UnaryOp::sigmoid, BinaryOp::sigmoid_backward, Keep::y, x,
+               [](auto& dy, auto& y) { return dy * (y * (1 - y)); });
 }
 
 Tensor erf(const Tensor& x) {
-  constexpr double kTwoOverRootPi = 1.1283791670955126;
-  return from_input("ErfBackward0", UnaryOp::erf, x, [](const Tensor& dy, const Tensor& u) {
+  return from_input("ErfBackward0", UnaryOp::erf, x, [](auto& dy, auto& u) {
+    constexpr double kTwoOverRootPi = 1.1283791670955126;
     return dy * (exp(neg(u * u)) * kTwoOverRootPi);
   });
 }
@@ -146,32 +140,30 @@ Tensor round(const Tensor& x) { return flat("RoundBackward0", UnaryOp::round, x)
 
 Tensor relu(const Tensor& x) {
   // y > 0 exactly where x > 0, and y is kept alive by the next op anyway.
-  return from_output("ReluBackward0", UnaryOp::relu, x, [](const Tensor& dy, const Tensor& y) {
-    if (is_grad_enabled()) return masked(dy, y > 0);
-    return kernels::binary(BinaryOp::relu_backward, dy, y);
-  });
+  return fused("ReluBackward0", UnaryOp::relu, BinaryOp::relu_backward, Keep::y, x,
+               [](auto& dy, auto& y) { return masked(dy, y > 0); });
 }
 
 Tensor leaky_relu(const Tensor& x, double negative_slope) {
   return fused(
-      "LeakyReluBackward0", UnaryOp::leaky_relu, BinaryOp::leaky_relu_backward, x,
-      [=](const Tensor& dy, const Tensor& u) { return where(u > 0, dy, dy * negative_slope); },
-      {.a = negative_slope}, {.a = negative_slope});
+      "LeakyReluBackward0", UnaryOp::leaky_relu, BinaryOp::leaky_relu_backward, Keep::x, x,
+      [=](auto& dy, auto& u) { return where(u > 0, dy, dy * negative_slope); }, negative_slope);
 }
 
 Tensor elu(const Tensor& x, double alpha) {
-  return fused("EluBackward0", UnaryOp::elu, BinaryOp::elu_backward, x,
-               [alpha](const Tensor& dy, const Tensor& u) {
-                 // Above 0 exp may overflow, and 0 * inf would reach the next derivative.
-                 return where(u > 0, dy, dy * (exp(clamp(u, {}, 0)) * alpha));
-               },
-               {.a = alpha}, {.a = alpha});
+  return fused(
+      "EluBackward0", UnaryOp::elu, BinaryOp::elu_backward, Keep::x, x,
+      [=](auto& dy, auto& u) {
+        // Above 0 exp may overflow, and 0 * inf would reach the next derivative.
+        return where(u > 0, dy, dy * (exp(clamp(u, {}, 0)) * alpha));
+      },
+      alpha);
 }
 
 Tensor gelu(const Tensor& x, bool tanh_form) {
   if (tanh_form) {
-    return fused("GeluBackward0", UnaryOp::gelu_tanh, BinaryOp::gelu_tanh_backward, x,
-                 [](const Tensor& dy, const Tensor& u) {
+    return fused("GeluBackward0", UnaryOp::gelu_tanh, BinaryOp::gelu_tanh_backward, Keep::x, x,
+                 [](auto& dy, auto& u) {
                    constexpr double kRootTwoOverPi = 0.79788456080286536, kCubic = 0.044715;
                    const Tensor z = u * u;
                    const Tensor t = tanh(u * (z * kCubic + 1) * kRootTwoOverPi);
@@ -179,28 +171,29 @@ Tensor gelu(const Tensor& x, bool tanh_form) {
                    return dy * ((t + 1 + u * (1 - t * t) * slope) * 0.5);
                  });
   }
-  return fused("GeluBackward0", UnaryOp::gelu, BinaryOp::gelu_backward, x,
-               [](const Tensor& dy, const Tensor& u) {
+  return fused("GeluBackward0", UnaryOp::gelu, BinaryOp::gelu_backward, Keep::x, x,
+               [](auto& dy, auto& u) {
                  const Tensor cdf = (erf(u * 0.70710678118654752) + 1) * 0.5;
                  return dy * (cdf + u * exp(u * u * -0.5) * 0.39894228040143268);
                });
 }
 
 Tensor silu(const Tensor& x) {
-  return fused("SiluBackward0", UnaryOp::silu, BinaryOp::silu_backward, x,
-               [](const Tensor& dy, const Tensor& u) {
+  return fused("SiluBackward0", UnaryOp::silu, BinaryOp::silu_backward, Keep::x, x,
+               [](auto& dy, auto& u) {
                  const Tensor s = sigmoid(u);
                  return dy * (s * (u * (1 - s) + 1));
                });
 }
 
 Tensor softplus(const Tensor& x, double beta, double threshold) {
-  return fused("SoftplusBackward0", UnaryOp::softplus, BinaryOp::softplus_backward, x,
-               [=](const Tensor& dy, const Tensor& u) {
-                 const Tensor z = u * beta;
-                 return where(z > threshold, dy, dy * sigmoid(z));
-               },
-               {.a = beta, .b = threshold}, {.a = beta, .b = threshold});
+  return fused(
+      "SoftplusBackward0", UnaryOp::softplus, BinaryOp::softplus_backward, Keep::x, x,
+      [=](auto& dy, auto& u) {
+        const Tensor z = u * beta;
+        return where(z > threshold, dy, dy * sigmoid(z));
+      },
+      beta, threshold);
 }
 
 Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
@@ -212,9 +205,8 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const double a = min ? min->to_double() : -kNone, b = max ? max->to_double() : kNone;
   return fused(
-      "ClampBackward1", UnaryOp::clamp, BinaryOp::clamp_backward, x.to(type),
-      [a, b](const Tensor& dy, const Tensor& u) { return masked(dy, logical_and(u >= a, u <= b)); },
-      {.a = a, .b = b}, {.a = a, .b = b});
+      "ClampBackward1", UnaryOp::clamp, BinaryOp::clamp_backward, Keep::x, x.to(type),
+      [=](auto& dy, auto& u) { return masked(dy, logical_and(u >= a, u <= b)); }, a, b);
 }
 
 Tensor logical_not(const Tensor& x) { return kernels::unary(UnaryOp::logical_not, x); }

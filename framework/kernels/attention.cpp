@@ -3,6 +3,7 @@
 #include "framework/cuda.h"
 #include "framework/kernels/binary.h"
 #include "framework/kernels/copy.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/reduce.h"
 
 namespace taper::kernels {
@@ -12,21 +13,29 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const int64_t B = q.size(0), T = q.size(1);
   const AttentionResult out = {Tensor::make({B, T, v.size(2)}, q.dtype(), q.device()),
                                Tensor::make({B, T}, compute_type(q.dtype()), q.device())};
-  if constexpr (kHasCuda) cuda::attention(out, dense(q), dense(k), dense(v), args);
+  const Tensor queries = dense(q), keys = dense(k), values = dense(v);
+  if constexpr (kHasCudnn) {
+    if (cuda::cudnn_attention(out, queries, keys, values, args)) return out;
+  }
+  if constexpr (kHasCuda) cuda::attention(out, queries, keys, values, args);
   return out;
 }
 
 AttentionGradients attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const AttentionResult& forward,
                                       const AttentionArgs& args) {
+  const Tensor given = dense(dy), queries = dense(q), keys = dense(k), values = dense(v);
+  const auto like = [](const Tensor& x) { return Tensor::make(x.shape(), x.dtype(), x.device()); };
+  const AttentionGradients out = {like(q), like(k), like(v)};
+  if constexpr (kHasCudnn) {
+    if (cuda::cudnn_attention_backward(out, given, queries, keys, values, forward, args))
+      return out;
+  }
   const DType wide = compute_type(q.dtype());
   const Tensor products = binary(BinaryOp::mul, packed(dy, wide), packed(forward.y, wide));
   const Tensor delta = reduce(ReduceOp::sum, products, {2});
-  const auto like = [](const Tensor& x) { return Tensor::make(x.shape(), x.dtype(), x.device()); };
-  const AttentionGradients out = {like(q), like(k), like(v)};
   if constexpr (kHasCuda) {
-    cuda::attention_backward(out, dense(dy), dense(q), dense(k), dense(v), forward.logsumexp, delta,
-                             args);
+    cuda::attention_backward(out, given, queries, keys, values, forward.logsumexp, delta, args);
   }
   return out;
 }

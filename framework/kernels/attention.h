@@ -1,5 +1,6 @@
-// Scaled dot product attention on the GPU, fused: no matrix of scores is ever in memory. On the CPU
-// it is a composition of other ops (autograd/ops/attention.cpp), which also says what is computed.
+// Scaled dot product attention on the GPU, fused: no matrix of scores is kept, and only cuDNN's
+// backward pass has one for a moment. On the CPU it is a composition of other ops
+// (autograd/ops/attention.cpp), which also says what is computed.
 #pragma once
 
 #include "framework/philox.h"

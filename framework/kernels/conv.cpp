@@ -149,10 +149,7 @@ void compute(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
 
 void check_operands(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   same_device(op, {&x, &weight, &bias}, {"input", "weight", "bias"});
-  if (!x.is_floating_point()) {
-    throw NotImplementedError(
-        cat("\"", op, "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
-  }
+  check_floating(op, x);
   const auto check_dtype = [&](const char* name, const Tensor& other) {
     if (!other.defined() || other.dtype() == x.dtype()) return;
     throw Error(cat("Input type (", cpp_name(x.dtype()), ") and ", name, " type (",

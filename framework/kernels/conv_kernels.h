@@ -11,18 +11,19 @@ struct ColumnIndex {
   int64_t pixel, h, w, group, kh, kw, c;  // pixel counts through the images; c within the group
 };
 TAPER_HD ColumnIndex column_index(const ConvSizes& s, int64_t i) {
-  const int64_t channels = s.c / s.groups;
   ColumnIndex at;
-  at.c = i % channels;
-  i /= channels;
-  at.kw = i % s.w.kernel;
-  i /= s.w.kernel;
-  at.kh = i % s.h.kernel;
-  i /= s.h.kernel;
-  at.group = i % s.groups;
-  at.pixel = i / s.groups;
-  at.w = at.pixel % s.w.out;
-  at.h = at.pixel / s.w.out % s.h.out;
+  const auto next = [&](int64_t size) {
+    const int64_t place = i % size;
+    i /= size;
+    return place;
+  };
+  at.c = next(s.c / s.groups);
+  at.kw = next(s.w.kernel);
+  at.kh = next(s.h.kernel);
+  at.group = next(s.groups);
+  at.pixel = i;
+  at.w = next(s.w.out);
+  at.h = next(s.h.out);
   return at;
 }
 
@@ -83,8 +84,7 @@ void ConvKernels<Each>::unfold(const Tensor& columns, const Tensor& x, const Con
                                int64_t first, int64_t images) {
   visit_wide(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Unfold<T> f{static_cast<T*>(columns.data_ptr()), static_cast<const T*>(x.data_ptr()), s,
-                      first};
+    const Unfold<T> f{pointer<T>(columns), pointer<const T>(x), s, first};
     Each::run("conv", x, images * s.pixels() * s.groups * s.depth(), 8, f);
   });
 }
@@ -94,8 +94,7 @@ void ConvKernels<Each>::fold(const Tensor& x, const Tensor& columns, const ConvS
                              int64_t first, int64_t images) {
   visit_wide(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Fold<T> f{static_cast<T*>(x.data_ptr()), static_cast<const T*>(columns.data_ptr()), s,
-                    first};
+    const Fold<T> f{pointer<T>(x), pointer<const T>(columns), s, first};
     Each::run("conv", x, images * s.h.in * s.w.in * s.c, 8 * s.h.kernel * s.w.kernel, f);
   });
 }

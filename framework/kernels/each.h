@@ -20,6 +20,11 @@ namespace cuda {
 struct Each;  // framework/kernels/cuda/each.cuh
 }
 
+// nullptr where x is undefined.
+template <class T> T* pointer(const Tensor& x) {
+  return x.defined() ? static_cast<T*>(x.data_ptr()) : nullptr;
+}
+
 template <template <class> class Kernels, class F> void on_device(Device device, F f) {
   if constexpr (kHasCuda) {
     if (device.is_cuda()) return f(Kernels<cuda::Each>());

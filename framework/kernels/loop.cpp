@@ -225,6 +225,12 @@ Device same_device(const char* op, Operands operands, std::initializer_list<cons
   return reference->device();
 }
 
+void check_floating(const char* kernel, const Tensor& x) {
+  if (x.is_floating_point()) return;
+  throw NotImplementedError(
+      cat("\"", kernel, "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
+}
+
 Tensor make_result(Operands operands, DType dtype, Device device) {
   Shape shape = (*operands.begin())->shape();
   for (const Tensor* x : operands) {

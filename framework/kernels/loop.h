@@ -46,6 +46,9 @@ Device common_device(const char* op, std::initializer_list<const Tensor*> operan
 Device same_device(const char* op, std::initializer_list<const Tensor*> operands,
                    std::initializer_list<const char*> names);
 
+// Refuses other than floating dtypes, in PyTorch's words for a kernel of this name.
+void check_floating(const char* kernel, const Tensor& x);
+
 // A new tensor for an element-wise result: the layout of the first operand that has the result's
 // shape and is dense, else row-major.
 Tensor make_result(std::initializer_list<const Tensor*> operands, DType dtype, Device device);

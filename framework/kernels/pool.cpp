@@ -1,5 +1,7 @@
 #include "framework/kernels/pool.h"
 
+#include "framework/kernels/loop.h"
+
 namespace taper::kernels {
 namespace {
 
@@ -19,62 +21,40 @@ Tensor make(const Tensor& like, int64_t h, int64_t w, DType dtype, bool channels
   return out;
 }
 
-void check_floating(const char* op, const Tensor& x) {
-  if (x.is_floating_point()) return;
-  throw NotImplementedError(
-      cat("\"", op, "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
-}
-
 // --- windows ---
 
-struct Size {
-  int64_t kernel, stride, padding, dilation;
-};
-
-void check_window(const Size& s) {
-  if (s.stride == 0) throw Error("stride should not be zero");
-  if (s.padding < 0) throw Error(cat("pad must be non-negative, but got pad: ", s.padding));
-  if (s.padding > ((s.kernel - 1) * s.dilation + 1) / 2) {
-    throw Error(cat("pad should be at most half of effective kernel size, but got pad=", s.padding,
-                    ", kernel_size=", s.kernel, " and dilation=", s.dilation));
-  }
-}
-
-void check_positive(const char* what, char letter, Pair p) {
+void check_positive(const char* what, const char* letter, Pair p) {
   if (p.h > 0 && p.w > 0) return;
-  const std::string name = letter ? std::string(1, letter) : what;
-  throw Error(
-      cat(what, " should be greater than zero, but got ", name, "H: ", p.h, " ", name, "W: ", p.w));
+  throw Error(cat(what, " should be greater than zero, but got ", letter, "H: ", p.h, " ", letter,
+                  "W: ", p.w));
 }
 
-Axis window_axis(const Size& s, int64_t in, const Windows& windows) {
-  const int64_t spare = in + 2 * s.padding - s.dilation * (s.kernel - 1) - 1;
-  const int64_t rounded = spare + (windows.ceil_mode ? s.stride - 1 : 0);
-  int64_t out = rounded < 0 ? 0 : rounded / s.stride + 1;
+Axis window_axis(int64_t in, const Windows& windows, int64_t Pair::*side) {
+  Axis a{.kind = Axis::Kind::window,
+         .count_include_pad = windows.count_include_pad,
+         .in = in,
+         .kernel = windows.kernel.*side,
+         .stride = windows.stride.value_or(windows.kernel).*side,
+         .padding = windows.padding.*side,
+         .dilation = windows.dilation.*side};
+  if (a.stride == 0) throw Error("stride should not be zero");
+  if (a.padding < 0) throw Error(cat("pad must be non-negative, but got pad: ", a.padding));
+  const int64_t effective = (a.kernel - 1) * a.dilation + 1;
+  if (a.padding > effective / 2) {
+    throw Error(cat("pad should be at most half of effective kernel size, but got pad=", a.padding,
+                    ", kernel_size=", a.kernel, " and dilation=", a.dilation));
+  }
+  const int64_t last = in + 2 * a.padding - effective + (windows.ceil_mode ? a.stride - 1 : 0);
+  a.out = last < 0 ? 0 : last / a.stride + 1;
   // The last window starts within the input or the padding before it.
-  if (windows.ceil_mode && (out - 1) * s.stride >= in + s.padding) --out;
-  return {.kind = Axis::Kind::window,
-          .count_include_pad = windows.count_include_pad,
-          .in = in,
-          .out = out,
-          .kernel = s.kernel,
-          .stride = s.stride,
-          .padding = s.padding,
-          .dilation = s.dilation};
+  if (windows.ceil_mode && (a.out - 1) * a.stride >= in + a.padding) --a.out;
+  return a;
 }
 
 }  // namespace
 
 Axes window_axes(const char* op, const Tensor& x, const Windows& p) {
   check_floating(op, x);
-  const Pair stride = p.stride.value_or(p.kernel);
-  const Size h{p.kernel.h, stride.h, p.padding.h, p.dilation.h},
-      w{p.kernel.w, stride.w, p.padding.w, p.dilation.w};
-  check_window(h);
-  check_window(w);
-  check_positive("kernel size", 'k', p.kernel);
-  check_positive("stride", 'd', stride);
-  check_positive("dilation", 0, p.dilation);
   const int64_t c = x.dim() < 3 ? 0 : x.size(-3);
   if ((x.dim() != 3 && x.dim() != 4) || c == 0 || x.size(-2) == 0 || x.size(-1) == 0) {
     throw Error(
@@ -82,8 +62,11 @@ Axes window_axes(const char* op, const Tensor& x, const Windows& p) {
             "input, but got:",
             x.shape(), " (in ", op, ")"));
   }
-  const Axes axes{window_axis(h, x.size(-2), p), window_axis(w, x.size(-1), p),
+  const Axes axes{window_axis(x.size(-2), p, &Pair::h), window_axis(x.size(-1), p, &Pair::w),
                   is_channels_last(x)};
+  check_positive("kernel size", "k", p.kernel);
+  check_positive("stride", "d", p.stride.value_or(p.kernel));
+  check_positive("dilation", "dilation", p.dilation);
   if (axes.h.out < 1 || axes.w.out < 1) {
     throw Error(cat("Given input size: (", c, "x", axes.h.in, "x", axes.w.in,
                     "). Calculated output size: (", c, "x", axes.h.out, "x", axes.w.out,
@@ -151,14 +134,6 @@ Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes
   if (dx.numel() == 0) return dx;
   on_device<PoolKernels>(dy.device(), [&](auto k) { k.max_pool_backward(dx, dy, index, axes); });
   return dx;
-}
-
-Tensor max_pool_take(const Tensor& x, const Tensor& index) {
-  const Tensor y = Tensor::make(index.shape(), x.dtype(), x.device());
-  y.impl()->strides = index.strides();
-  if (y.numel() == 0) return y;
-  on_device<PoolKernels>(x.device(), [&](auto k) { k.max_pool_take(y, x, index); });
-  return y;
 }
 
 }  // namespace taper::kernels

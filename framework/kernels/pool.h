@@ -42,22 +42,20 @@ Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, 
 // Transposed: from the outputs' side to the inputs', which is the gradient.
 Tensor resample(const Tensor& x, const Axes& axes, bool transposed = false);
 
-// The largest element of each window (nan wins) and its place in the plane h * W + w (int64).
+// The largest element of each window (nan wins) and its place in the plane h * W + w (int64); -1
+// for a window that met no input.
 struct MaxPool {
   Tensor y, index;
 };
 MaxPool max_pool(const Tensor& x, const Axes& axes);
 // dx from dy.
 Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes);
-// The elements of x that index names; 0 for -1, the place in a window that met no input.
-Tensor max_pool_take(const Tensor& x, const Tensor& index);
 
 template <class Each> struct PoolKernels {
   static void resample(const Tensor& y, const Tensor& x, const Axes& axes, bool transposed);
   static void max_pool(const Tensor& y, const Tensor& index, const Tensor& x, const Axes& axes);
   static void max_pool_backward(const Tensor& dx, const Tensor& dy, const Tensor& index,
                                 const Axes& axes);
-  static void max_pool_take(const Tensor& y, const Tensor& x, const Tensor& index);
 };
 
 }  // namespace taper::kernels

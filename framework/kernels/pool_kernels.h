@@ -88,17 +88,18 @@ struct Place {
   int64_t n, c, h, w;
 };
 
-// Strides and sizes of [N, C, H, W]; of [C, H, W] as one image.
-struct Planes {
+// The elements of [N, C, H, W]; of [C, H, W] as one image.
+template <class T> struct Planes {
+  T* data;
   Place strides, sizes;
   bool channels_last;
 
-  explicit Planes(const Tensor& x) : channels_last(!x.is_contiguous()) {
+  Planes(const Tensor& x) : data(static_cast<T*>(x.data_ptr())), channels_last(!x.is_contiguous()) {
     const bool batch = x.dim() == 4;
     strides = {batch ? x.stride(0) : 0, x.stride(-3), x.stride(-2), x.stride(-1)};
     sizes = {batch ? x.size(0) : 1, x.size(-3), x.size(-2), x.size(-1)};
   }
-  TAPER_HD int64_t plane(const Place& at) const { return at.n * strides.n + at.c * strides.c; }
+  TAPER_HD T* plane(const Place& at) const { return data + at.n * strides.n + at.c * strides.c; }
   TAPER_HD int64_t in_plane(int64_t h, int64_t w) const { return h * strides.h + w * strides.w; }
   // Where element i in the order of memory is; for results, which are dense in either format.
   TAPER_HD Place at(int64_t i) const {
@@ -117,9 +118,8 @@ struct Planes {
 template <class T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 template <class T, bool kTransposed> struct Resample {
-  T* y;
-  const T* x;
-  Planes to, from;
+  Planes<T> y;
+  Planes<const T> x;
   Axes axes;
 
   static TAPER_HD Span span(const Axis& a, int64_t at) {
@@ -131,8 +131,8 @@ template <class T, bool kTransposed> struct Resample {
   }
   TAPER_HD void operator()(int64_t i) const {
     using C = Wide<T>;
-    const Place at = to.at(i);
-    const T* plane = x + from.plane(at);
+    const Place at = y.at(i);
+    const T* plane = x.plane(at);
     const Span rows = span(axes.h, at.h), columns = span(axes.w, at.w);
     C sum = 0;
     for (int64_t h = rows.begin; h < rows.end; ++h) {
@@ -141,26 +141,27 @@ template <class T, bool kTransposed> struct Resample {
       C row = 0;
       for (int64_t w = columns.begin; w < columns.end; ++w) {
         const C part = share(axes.w, at.w, w);
-        if (part != C(0)) row += part * C(plane[from.in_plane(h, w)]);
+        if (part != C(0)) row += part * C(plane[x.in_plane(h, w)]);
       }
       sum += of_row * row;
     }
     if (!kTransposed) sum /= divisor<C>(axes.h, at.h) * divisor<C>(axes.w, at.w);
-    y[i] = T(sum);
+    y.data[i] = T(sum);
   }
 };
+template <class T> using ToOutputs = Resample<T, false>;
+template <class T> using ToInputs = Resample<T, true>;
 
 template <class T> struct MaxPoolForward {
-  T* y;
-  int64_t* index;
-  const T* x;
-  Planes to, from;
+  Planes<T> y;
+  Planes<int64_t> index;
+  Planes<const T> x;
   Axes axes;
 
   TAPER_HD void operator()(int64_t i) const {
     using C = Wide<T>;
-    const Place at = to.at(i);
-    const T* plane = x + from.plane(at);
+    const Place at = y.at(i);
+    const T* plane = x.plane(at);
     C best = -std::numeric_limits<C>::infinity();
     int64_t where = -1;
     for (int64_t kh = 0; kh < axes.h.kernel; ++kh) {
@@ -169,108 +170,67 @@ template <class T> struct MaxPoolForward {
       for (int64_t kw = 0; kw < axes.w.kernel; ++kw) {
         const int64_t w = at.w * axes.w.stride - axes.w.padding + kw * axes.w.dilation;
         if (w < 0 || w >= axes.w.in) continue;
-        const C value = C(plane[from.in_plane(h, w)]);
+        const C value = C(plane[x.in_plane(h, w)]);
         if (where >= 0 && !(value > best) && value == value) continue;
         best = value;
         where = h * axes.w.in + w;
       }
     }
-    y[i] = T(best);
-    index[i] = where;
+    y.data[i] = T(best);
+    index.data[i] = where;
   }
 };
 
 template <class T> struct MaxPoolBackward {
-  T* dx;
-  const T* dy;
-  const int64_t* index;
-  Planes to, from, indices;
+  Planes<T> dx;
+  Planes<const T> dy;
+  Planes<const int64_t> index;
   Axes axes;
 
   TAPER_HD void operator()(int64_t i) const {
-    const Place at = to.at(i);
-    const T* plane = dy + from.plane(at);
-    const int64_t* chosen = index + indices.plane(at);
+    const Place at = dx.at(i);
+    const T* plane = dy.plane(at);
+    const int64_t* chosen = index.plane(at);
     const Span rows = outputs_of(axes.h, at.h), columns = outputs_of(axes.w, at.w);
     const int64_t here = at.h * axes.w.in + at.w;
     Wide<T> sum = 0;
     for (int64_t h = rows.begin; h < rows.end; ++h) {
       for (int64_t w = columns.begin; w < columns.end; ++w) {
-        if (chosen[indices.in_plane(h, w)] == here) sum += Wide<T>(plane[from.in_plane(h, w)]);
+        if (chosen[index.in_plane(h, w)] == here) sum += Wide<T>(plane[dy.in_plane(h, w)]);
       }
     }
-    dx[i] = T(sum);
+    dx.data[i] = T(sum);
   }
 };
 
-// y and index are dense in the same format.
-template <class T> struct MaxPoolTake {
-  T* y;
-  const T* x;
-  const int64_t* index;
-  Planes to, from;
+// --- launchers ---
 
-  TAPER_HD void operator()(int64_t i) const {
-    const int64_t at = index[i], width = from.sizes.w;
-    y[i] = at < 0 ? T(0) : x[from.plane(to.at(i)) + from.in_plane(at / width, at % width)];
-  }
-};
-
-// --- launchers: make(tag) is the functor for elements of a dtype ---
-
-template <class T> T* data_of(const Tensor& x) { return static_cast<T*>(x.data_ptr()); }
-
-template <class Each, class Make>
-void run(const char* op, const Tensor& y, int64_t work, const Make& make) {
-  visit_floating(y.dtype(), [&](auto tag) { Each::run(op, y, y.numel(), work, make(tag)); });
+// Functor<T>{operands...} for every element of y, the first operand, of dtype T.
+template <class Each, template <class> class Functor, class... Operands>
+void run(const char* op, int64_t work, const Tensor& y, const Operands&... operands) {
+  visit_floating(y.dtype(), [&](auto tag) {
+    Each::run(op, y, y.numel(), work, Functor<typename decltype(tag)::type>{y, operands...});
+  });
 }
 
 template <class Each>
 void PoolKernels<Each>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
                                  bool transposed) {
-  const auto with = [&](auto constant) {
-    run<Each>("resample", y, 8 * (1 + x.numel() / y.numel()), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      return Resample<T, decltype(constant)::value>{data_of<T>(y), data_of<T>(x), Planes(y),
-                                                    Planes(x), axes};
-    });
-  };
-  if (transposed) return with(std::true_type());
-  with(std::false_type());
+  const int64_t work = 8 * (1 + x.numel() / y.numel());
+  if (transposed) return run<Each, ToInputs>("resample", work, y, x, axes);
+  run<Each, ToOutputs>("resample", work, y, x, axes);
 }
 
 template <class Each>
 void PoolKernels<Each>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
                                  const Axes& axes) {
-  run<Each>("max_pool", y, 2 * axes.h.kernel * axes.w.kernel, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return MaxPoolForward<T>{
-        data_of<T>(y), data_of<int64_t>(index), data_of<T>(x), Planes(y), Planes(x), axes};
-  });
+  run<Each, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x, axes);
 }
 
 template <class Each>
 void PoolKernels<Each>::max_pool_backward(const Tensor& dx, const Tensor& dy, const Tensor& index,
                                           const Axes& axes) {
-  run<Each>("max_pool_backward", dx, 8, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return MaxPoolBackward<T>{data_of<T>(dx),
-                              data_of<T>(dy),
-                              data_of<int64_t>(index),
-                              Planes(dx),
-                              Planes(dy),
-                              Planes(index),
-                              axes};
-  });
-}
-
-template <class Each>
-void PoolKernels<Each>::max_pool_take(const Tensor& y, const Tensor& x, const Tensor& index) {
-  run<Each>("max_pool_take", y, 8, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return MaxPoolTake<T>{data_of<T>(y), data_of<T>(x), data_of<int64_t>(index), Planes(y),
-                          Planes(x)};
-  });
+  run<Each, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
 }
 
 }  // namespace taper::kernels

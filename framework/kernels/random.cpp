@@ -15,11 +15,6 @@ template <class Draw> void draw(const Tensor& out, Draw into) {
   copy_into(out, drawn);
 }
 
-void check_floating(const char* op, const Tensor& out) {
-  if (out.is_floating_point()) return;
-  throw Error(cat("\"", op, "\" not implemented for '", scalar_type_name(out.dtype()), "'"));
-}
-
 }  // namespace
 
 void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {

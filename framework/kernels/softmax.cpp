@@ -16,12 +16,28 @@ ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
   return sizes;
 }
 
-void check_floating(const char* op, const Tensor& x) {
-  if (x.is_floating_point()) return;
-  throw Error(cat("\"", op, "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
+void check_cross_entropy(const Tensor& logits, const Tensor& target, const NllOptions& o) {
+  same_device(o.name(), {&logits, &target, &o.weight}, {"self", "target", "weight"});
+  check_floating(o.name(), logits);
+  const auto check_dtype = [&](const char* name, const Tensor& x, DType wanted) {
+    if (x.dtype() == wanted) return;
+    throw Error(cat("expected scalar type ", scalar_type_name(wanted), " but found ",
+                    scalar_type_name(x.dtype()), " (argument ", name, " of ", o.name(), ")"));
+  };
+  check_dtype("target", target, kInt64);
+  if (!o.weight.defined()) return;
+  if (o.weight.shape() != Shape{logits.size(1)}) {
+    throw Error(cat("weight tensor should be defined either for all ", logits.size(1),
+                    " classes or no classes but got weight tensor of shape: ", o.weight.shape()));
+  }
+  check_dtype("weight", o.weight, logits.dtype());
 }
 
-Tensor forward(bool log, const Tensor& x, int64_t dim) {
+DType wide(DType t) { return t == kFloat64 ? kFloat64 : kFloat32; }
+
+}  // namespace
+
+Tensor softmax(bool log, const Tensor& x, int64_t dim) {
   check_floating(log ? "log_softmax" : "softmax", x);
   const ReduceSizes sizes = sizes_along(x, dim);
   Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
@@ -33,7 +49,7 @@ Tensor forward(bool log, const Tensor& x, int64_t dim) {
   return y;
 }
 
-Tensor backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim) {
+Tensor softmax_backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim) {
   const ReduceSizes sizes = sizes_along(y, dim);
   Tensor dx = Tensor::make(y.shape(), y.dtype(), y.device());
   if (dx.numel() == 0) return dx;
@@ -42,38 +58,6 @@ Tensor backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim) {
       y.device(), [&] { cpu::softmax_backward(log, dx, from_dy, from_y, sizes); },
       [&] { cuda::softmax_backward(log, dx, from_dy, from_y, sizes); });
   return dx;
-}
-
-void check_cross_entropy(const Tensor& logits, const Tensor& target, const NllOptions& o) {
-  same_device(o.name(), {&logits, &target, &o.weight}, {"self", "target", "weight"});
-  check_floating(o.name(), logits);
-  if (target.dtype() != kInt64) {
-    throw Error(cat("expected scalar type Long but found ", scalar_type_name(target.dtype()),
-                    " (argument target of ", o.name(), ")"));
-  }
-  if (!o.weight.defined()) return;
-  if (o.weight.shape() != Shape{logits.size(1)}) {
-    throw Error(cat("weight tensor should be defined either for all ", logits.size(1),
-                    " classes or no classes but got weight tensor of shape: ", o.weight.shape()));
-  }
-  if (o.weight.dtype() != logits.dtype()) {
-    throw Error(cat("expected scalar type ", scalar_type_name(logits.dtype()), " but found ",
-                    scalar_type_name(o.weight.dtype()), " (argument weight of ", o.name(), ")"));
-  }
-}
-
-DType wide(DType t) { return t == kFloat64 ? kFloat64 : kFloat32; }
-
-}  // namespace
-
-Tensor softmax(const Tensor& x, int64_t dim) { return forward(false, x, dim); }
-Tensor log_softmax(const Tensor& x, int64_t dim) { return forward(true, x, dim); }
-
-Tensor softmax_backward(const Tensor& dy, const Tensor& y, int64_t dim) {
-  return backward(false, dy, y, dim);
-}
-Tensor log_softmax_backward(const Tensor& dy, const Tensor& y, int64_t dim) {
-  return backward(true, dy, y, dim);
 }
 
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,

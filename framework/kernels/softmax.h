@@ -13,11 +13,9 @@ enum class Reduction : uint8_t { none, mean, sum, batchmean };  // the last for 
 
 namespace taper::kernels {
 
-Tensor softmax(const Tensor& x, int64_t dim);
-Tensor log_softmax(const Tensor& x, int64_t dim);
+Tensor softmax(bool log, const Tensor& x, int64_t dim);
 // dx from dy and the forward's y.
-Tensor softmax_backward(const Tensor& dy, const Tensor& y, int64_t dim);
-Tensor log_softmax_backward(const Tensor& dy, const Tensor& y, int64_t dim);
+Tensor softmax_backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim);
 
 // Negative log likelihood of one class a row.
 struct NllOptions {

@@ -86,28 +86,20 @@ Plan make_plan(ConvPass pass, const ConvSizes& s,
   const auto forward = describe<dnnl::convolution_forward>(
       std::tuple(dnnl::prop_kind::forward_training, direct, x, weight, bias, y, strides, dilation,
                  padding, padding));
+  const auto plan = [&](const dnnl::primitive& primitive, const auto& described,
+                        const memory::desc& chosen) {
+    return Plan{primitive, x, chosen, bias, y, described.scratchpad_desc()};
+  };
   if (pass == ConvPass::y) {
-    return {dnnl::convolution_forward(forward), x, forward.weights_desc(), bias, y,
-            forward.scratchpad_desc()};
+    return plan(dnnl::convolution_forward(forward), forward, forward.weights_desc());
   }
+  const auto shapes = std::tuple(direct, x, weight, y, strides, dilation, padding, padding);
   if (pass == ConvPass::dx) {
-    const auto data = describe<dnnl::convolution_backward_data>(
-        std::tuple(direct, x, weight, y, strides, dilation, padding, padding), forward);
-    return {dnnl::convolution_backward_data(data),
-            x,
-            data.weights_desc(),
-            bias,
-            y,
-            data.scratchpad_desc()};
+    const auto data = describe<dnnl::convolution_backward_data>(shapes, forward);
+    return plan(dnnl::convolution_backward_data(data), data, data.weights_desc());
   }
-  const auto weights = describe<dnnl::convolution_backward_weights>(
-      std::tuple(direct, x, weight, y, strides, dilation, padding, padding), forward);
-  return {dnnl::convolution_backward_weights(weights),
-          x,
-          weights.diff_weights_desc(),
-          bias,
-          y,
-          weights.scratchpad_desc()};
+  const auto weights = describe<dnnl::convolution_backward_weights>(shapes, forward);
+  return plan(dnnl::convolution_backward_weights(weights), weights, weights.diff_weights_desc());
 }
 
 // The plans for whole slices and for the last, smaller one, of one layout of the weight.

@@ -39,6 +39,7 @@ template <class T, class F> TAPER_CLONES T sum_of(int64_t n, const F f) {
   return total;
 }
 
+// Loops over a run, along which each number is an array or the Same for all.
 // y = xhat * w + b
 template <class T, class S, class W>
 TAPER_CLONES void affine(T* y, const T* x, int64_t n, S mean, S rstd, W w, W b) {
@@ -56,13 +57,14 @@ TAPER_CLONES void gradient(T* dx, const T* dy, const T* x, int64_t n, S mean, S 
   }
 }
 
-// dots += dy xhat, sums += dy
-template <class T, class S>
-TAPER_CLONES void add_terms(T* dots, T* sums, const T* dy, const T* x, int64_t n, S mean, S rstd) {
+// dots += (dy - shift) xhat, sums += dy - shift
+template <class T, class P, class S, class R>
+TAPER_CLONES void add_terms(T* dots, T* sums, const T* dy, const T* x, int64_t n, P shift, S mean,
+                            R rstd) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    dots[i] += dy[i] * ((x[i] - mean[i]) * rstd[i]);
-    sums[i] += dy[i];
+    dots[i] += (dy[i] - shift[i]) * ((x[i] - mean[i]) * rstd[i]);
+    sums[i] += dy[i] - shift[i];
   }
 }
 
@@ -81,94 +83,78 @@ template <class T> struct Rows {
   const T* read_x(int64_t r) { return x.read(r * n, n, x_row.data()); }
 };
 
+template <class T> struct Statistics { T mean, rstd; };
+template <class T> Statistics<T> statistics_of(const T* z, int64_t n, const Norm& norm) {
+  // The second sum takes back what the first one rounded away.
+  T mean = norm.rms ? T(0) : sum_of<T>(n, [=](int64_t i) { return z[i]; }) / T(n);
+  if (!norm.rms) mean += sum_of<T>(n, [=](int64_t i) { return z[i] - mean; }) / T(n);
+  const T squares = sum_of<T>(n, [=](int64_t i) { return (z[i] - mean) * (z[i] - mean); });
+  return {mean, T(1) / math::sqrt(squares / T(n) + T(norm.eps))};
+}
+
 template <class T>
-void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x) {
+void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
+               const Tensor& totals) {
   const NormSizes& s = norm.sizes;
-  const int64_t n = s.row_size(), per = s.per_group();
-  const std::vector<T> zeros(size_t(s.channels)), ones(size_t(s.channels), T(1));
-  const T* weight = norm.weight.defined() ? pointer<T>(norm.weight) : ones.data();
-  const T* bias = norm.bias.defined() ? pointer<T>(norm.bias) : zeros.data();
+  // Batch norm's rows are one channel of an image, or all channels of a pixel: what lies together.
+  const bool batch = s.groups == 0, columns = s.inner == 1;
+  const int64_t n = batch && columns ? s.channels : s.row_size(), per = s.per_group();
+  const int64_t groups = !batch ? s.groups : columns ? 1 : s.channels;
+  std::vector<T> weight(size_t(s.channels), T(1)), bias(weight.size()), sums(bias), dots(bias);
+  if (norm.weight.defined()) std::copy_n(pointer<T>(norm.weight), s.channels, weight.data());
+  if (norm.bias.defined()) std::copy_n(pointer<T>(norm.bias), s.channels, bias.data());
+  for (size_t c = 0; totals.defined() && c < sums.size(); ++c) {
+    const T share = weight[c] / T(s.outer * s.inner);
+    dots[c] = pointer<T>(totals)[c] * share;
+    sums[c] = pointer<T>(totals)[sums.size() + c] * share;
+  }
   T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
   const Writer<T> to(out, dtype_of<T>);
-  parallel_for(s.rows(), grain_of(n * 4), [&](int64_t begin, int64_t end) {
+  parallel_for(x.numel() / n, grain_of(n * (batch ? 2 : 4)), [&](int64_t begin, int64_t end) {
     Rows<T> rows(dy, x, n);
     std::vector<T> buffer(rows.x_row);
     for (int64_t r = begin; r < end; ++r) {
       const T *g = dy.defined() ? rows.read_dy(r) : nullptr, *z = rows.read_x(r);
       T* y = to.open(r * n, buffer.data());
-      // f(first element, size, weight, bias): arrays for channels side by side, else numbers.
+      // f(first element, size, of): of(p) are the numbers p[channel], an array or the Same.
       const auto for_parts = [&](auto f) {
-        const int64_t c = r % s.groups * per;
-        if (s.inner == 1) return f(0, n, weight + c, bias + c);
+        const int64_t c = r % groups * per;
+        if (columns) return f(0, n, [=](const T* p) { return p + c; });
         for (int64_t k = 0; k < per; ++k) {
-          f(k * s.inner, s.inner, Same<T>{weight[c + k]}, Same<T>{bias[c + k]});
+          f(k * s.inner, s.inner, [=](const T* p) { return Same<T>{p[c + k]}; });
         }
       };
-      if (!g) {
-        // The second sum takes back what the first one rounded away.
-        T mean = norm.rms ? T(0) : sum_of<T>(n, [=](int64_t i) { return z[i]; }) / T(n);
-        if (!norm.rms) mean += sum_of<T>(n, [=](int64_t i) { return z[i] - mean; }) / T(n);
-        const T squares = sum_of<T>(n, [=](int64_t i) { return (z[i] - mean) * (z[i] - mean); });
-        const T rstd = rstds[r] = T(1) / math::sqrt(squares / T(n) + T(norm.eps));
-        if (means) means[r] = mean;
-        for_parts([&](int64_t at, int64_t size, auto w, auto b) {
-          affine(y + at, z + at, size, Same<T>{mean}, Same<T>{rstd}, w, b);
+      // each(of, array of channels or number of the row): what a loop reads.
+      const auto write = [&](auto each, auto mean, auto rstd, auto sum, auto dot) {
+        for_parts([&](int64_t at, int64_t size, auto of) {
+          const auto w = of(weight.data());
+          if (g) {
+            gradient(y + at, g + at, z + at, size, each(of, mean), each(of, rstd), w, each(of, sum),
+                     each(of, dot));
+          } else {
+            affine(y + at, z + at, size, each(of, mean), each(of, rstd), w, of(bias.data()));
+          }
         });
-      } else {
-        const T mean = means ? means[r] : T(0), rstd = rstds[r];
-        T sum = 0, dot = 0;
-        for_parts([&](int64_t at, int64_t size, auto w, auto) {
+        to.store(r * n, n, y);
+      };
+      if (batch) {
+        write([](auto of, const T* p) { return of(p); }, means, rstds, sums.data(), dots.data());
+        continue;
+      }
+      const auto [mean, rstd] =
+          g ? Statistics<T>{means ? means[r] : T(0), rstds[r]} : statistics_of(z, n, norm);
+      if (!g) rstds[r] = rstd;
+      if (!g && means) means[r] = mean;
+      T sum = 0, dot = 0;
+      if (g) {
+        for_parts([&, m = mean, d = rstd](int64_t at, int64_t size, auto of) {
           const T *a = g + at, *b = z + at;
+          const auto w = of(weight.data());
           sum += norm.rms ? T(0) : sum_of<T>(size, [=](int64_t i) { return a[i] * w[i]; });
-          dot += sum_of<T>(size, [=](int64_t i) { return a[i] * w[i] * ((b[i] - mean) * rstd); });
-        });
-        for_parts([&](int64_t at, int64_t size, auto w, auto) {
-          gradient(y + at, g + at, z + at, size, Same<T>{mean}, Same<T>{rstd}, w,
-                   Same<T>{sum / T(n)}, Same<T>{dot / T(n)});
+          dot += sum_of<T>(size, [=](int64_t i) { return a[i] * w[i] * ((b[i] - m) * d); });
         });
       }
-      to.store(r * n, n, y);
-    }
-  });
-}
-
-template <class T>
-void batch_norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
-                const Tensor& sums) {
-  const NormSizes& s = norm.sizes;
-  const T *mean = pointer<T>(norm.mean), *rstd = pointer<T>(norm.rstd);
-  std::vector<T> weight(size_t(s.channels), T(1)), bias(weight.size()), sum(bias), dot(bias);
-  if (norm.weight.defined()) std::copy_n(pointer<T>(norm.weight), s.channels, weight.data());
-  if (norm.bias.defined()) std::copy_n(pointer<T>(norm.bias), s.channels, bias.data());
-  for (size_t c = 0; sums.defined() && c < sum.size(); ++c) {
-    const T share = weight[c] / T(s.outer * s.inner);
-    dot[c] = pointer<T>(sums)[c] * share;
-    sum[c] = pointer<T>(sums)[sum.size() + c] * share;
-  }
-  const bool columns = s.inner == 1;
-  const int64_t count = columns ? s.outer : s.outer * s.channels;
-  const int64_t n = columns ? s.channels : s.inner;
-  const Writer<T> to(out, dtype_of<T>);
-  parallel_for(count, grain_of(n * 2), [&](int64_t begin, int64_t end) {
-    Rows<T> rows(dy, x, n);
-    std::vector<T> buffer(rows.x_row);
-    for (int64_t r = begin; r < end; ++r) {
-      const T* z = rows.read_x(r);
-      T* y = to.open(r * n, buffer.data());
-      const auto run = [&](auto of) {
-        if (dy.defined()) {
-          gradient(y, rows.read_dy(r), z, n, of(mean), of(rstd), of(weight.data()), of(sum.data()),
-                   of(dot.data()));
-        } else {
-          affine(y, z, n, of(mean), of(rstd), of(weight.data()), of(bias.data()));
-        }
-      };
-      if (columns) {
-        run([](const T* p) { return p; });
-      } else {
-        run([&](const T* p) { return Same<T>{p[r % s.channels]}; });
-      }
-      to.store(r * n, n, y);
+      write([](auto, T number) { return Same<T>{number}; }, mean, rstd, sum / T(n), dot / T(n));
     }
   });
 }
@@ -180,23 +166,19 @@ void sum_columns(const Norm& norm, T* dots, T* sums, const T* pivot, const Tenso
   const NormSizes& s = norm.sizes;
   const int64_t n = s.channels, per = s.per_group();
   const T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
-  const std::vector<T> ones(size_t(n), T(1));
+  const Same<T> zero{0}, one{1};
   Rows<T> rows(dy, x, n);
-  std::vector<T> shifted(ones);
   for (int64_t o = begin; o < end; ++o) {
-    const T* z = rows.read_x(o);
+    const T *z = rows.read_x(o), *g = dy.defined() ? rows.read_dy(o) : z;
     if (!dy.defined()) {
-      affine(shifted.data(), z, n, pivot, ones.data(), Same<T>{1}, Same<T>{0});
-      add_terms(dots, sums, shifted.data(), shifted.data(), n, Same<T>{0}, Same<T>{1});
+      add_terms(dots, sums, g, z, n, pivot, pivot, one);
     } else if (s.groups == 0) {
-      add_terms<T, const T*>(dots, sums, rows.read_dy(o), z, n, means, rstds);
-    } else {
-      const T* g = rows.read_dy(o);
-      for (int64_t k = 0; k < s.groups; ++k) {
-        const int64_t at = k * per, row = o * s.groups + k;
-        add_terms(dots + at, sums + at, g + at, z + at, per, Same<T>{means ? means[row] : T(0)},
-                  Same<T>{rstds[row]});
-      }
+      add_terms(dots, sums, g, z, n, zero, means, rstds);
+    }
+    for (int64_t k = 0; k < s.groups; ++k) {
+      const int64_t at = k * per, row = o * s.groups + k;
+      add_terms(dots + at, sums + at, g + at, z + at, per, zero, Same<T>{means ? means[row] : T(0)},
+                Same<T>{rstds[row]});
     }
   }
 }
@@ -247,12 +229,7 @@ template <class T> Tensor channel_sums(const Norm& norm, const Tensor& dy, const
 
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
           const Tensor& sums) {
-  const bool wide = x.dtype() == kFloat64;
-  if (norm.sizes.groups > 0) {
-    (wide ? norm_rows<double> : norm_rows<float>)(norm, out, dy, x);
-  } else {
-    (wide ? batch_norm<double> : batch_norm<float>)(norm, out, dy, x, sums);
-  }
+  (x.dtype() == kFloat64 ? normalise<double> : normalise<float>)(norm, out, dy, x, sums);
 }
 
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {

@@ -9,6 +9,7 @@
 #include "framework/kernels/cpu/reduce_runs.h"
 #include "framework/kernels/cpu/simd.h"
 #include "framework/kernels/cpu/writer.h"
+#include "framework/kernels/each.h"
 #include "framework/kernels/math.h"
 
 namespace taper::kernels::cpu {
@@ -17,46 +18,26 @@ namespace {
 // Element operations that one exponential stands for when work is shared out.
 constexpr int64_t kExpWork = 4;
 
-// y = exp(x - shift)
-template <class T> TAPER_CLONES void exp_row(T* y, const T* x, int64_t n, T shift) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - shift);
+template <class T> void exp_row(T* y, const T* x, int64_t n, T shift) {
+  vector_for(n, [=](int64_t i) { y[i] = math::exp(x[i] - shift); });
 }
-
-template <class T> TAPER_CLONES void scale_row(T* y, int64_t n, T factor) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
-}
-
-// One number in place of an array of equal ones.
-template <class T> struct Same {
-  T value;
-  T operator[](int64_t) const { return value; }
-};
-
-// y = (x - max) - log_sum
-template <class T, class Each>
-TAPER_CLONES void shift_row(T* y, const T* x, int64_t n, Each max, Each log_sum) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max[i]) - log_sum[i];
+template <class T> void scale_row(T* y, int64_t n, T factor) {
+  vector_for(n, [=](int64_t i) { y[i] *= factor; });
 }
 
 // What the gradient sums: dy * y, or dy for the logarithm.
-template <class T>
-TAPER_CLONES void add_terms(bool log, T* sum, const T* dy, const T* y, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) sum[i] += log ? dy[i] : dy[i] * y[i];
+template <class T> void add_terms(bool log, T* sum, const T* dy, const T* y, int64_t n) {
+  vector_for(n, [=](int64_t i) { sum[i] += log ? dy[i] : dy[i] * y[i]; });
 }
 
-template <class T, class Each>
-TAPER_CLONES void backward_row(bool log, T* dx, const T* dy, const T* y, int64_t n, Each sum) {
+// sum_of(i): of the row that element i is in.
+template <class T, class F>
+void backward_row(bool log, T* dx, const T* dy, const T* y, int64_t n, F sum_of) {
   if (log) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp(y[i]) * sum[i];
-    return;
+    vector_for(n, [=](int64_t i) { dx[i] = dy[i] - math::exp(y[i]) * sum_of(i); });
+  } else {
+    vector_for(n, [=](int64_t i) { dx[i] = y[i] * (dy[i] - sum_of(i)); });
   }
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - sum[i]);
 }
 
 // The largest element of a row and the sum of exp(x - max); `exps` keeps the terms.
@@ -78,7 +59,8 @@ void softmax_rows(bool log, const Tensor& y, const Tensor& x, int64_t rows, int6
       T* result = to.open(r * n, out.data());
       const MaxSum<T> total = max_sum(row, log ? out.data() : result, n);
       if (log) {
-        shift_row(result, row, n, Same<T>{total.max}, Same<T>{math::log(total.sum)});
+        const T max = total.max, log_sum = math::log(total.sum);
+        vector_for(n, [=](int64_t i) { result[i] = (row[i] - max) - log_sum; });
       } else {
         scale_row(result, n, T(1) / total.sum);
       }
@@ -101,7 +83,7 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
       add_terms(log, terms.data(), g, p, n);
       const T sum = combine_run<SumOf>(terms.data(), n);
       T* result = to.open(r * n, terms.data());
-      backward_row(log, result, g, p, n, Same<T>{sum});
+      backward_row(log, result, g, p, n, [=](int64_t) { return sum; });
       to.store(r * n, n, result);
     }
   });
@@ -109,32 +91,18 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
 
 // --- along a dimension that is not the last: columns side by side ---
 
-template <class T> TAPER_CLONES void max_columns(T* max, const T* x, int64_t width) {
-  const MaxOf larger;
-#pragma omp simd
-  for (int64_t j = 0; j < width; ++j) max[j] = larger(max[j], x[j]);
-}
-
-template <class T>
-TAPER_CLONES void add_exp_columns(T* sum, const T* x, const T* max, int64_t width) {
-#pragma omp simd
-  for (int64_t j = 0; j < width; ++j) sum[j] += math::exp(x[j] - max[j]);
-}
-
-template <class T>
-TAPER_CLONES void softmax_columns(T* y, const T* x, const T* max, const T* factor, int64_t width) {
-#pragma omp simd
-  for (int64_t j = 0; j < width; ++j) y[j] = math::exp(x[j] - max[j]) * factor[j];
-}
-
-// Calls f(at, width) for tiles of columns; row i of a tile starts at element at + i * inner.
+// Calls f(for_rows, width) for tiles of columns, and for_rows calls its argument with the place of
+// the first element of each of the n rows.
 template <class F> void for_column_tiles(ReduceSizes s, F f) {
   const int64_t tiles = (s.inner + kTileColumns - 1) / kTileColumns;
   const int64_t work = s.n * std::min(s.inner, kTileColumns) * kExpWork;
   parallel_for(s.outer * tiles, grain_of(work), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t column = t % tiles * kTileColumns;
-      f(t / tiles * s.n * s.inner + column, std::min(kTileColumns, s.inner - column));
+      const int64_t column = t % tiles * kTileColumns, first = t / tiles * s.n * s.inner + column;
+      const auto for_rows = [&](auto row) {
+        for (int64_t i = 0; i < s.n; ++i) row(first + i * s.inner);
+      };
+      f(for_rows, std::min(kTileColumns, s.inner - column));
     }
   });
 }
@@ -142,24 +110,29 @@ template <class F> void for_column_tiles(ReduceSizes s, F f) {
 template <class T> void softmax_tiles(bool log, const Tensor& y, const Tensor& x, ReduceSizes s) {
   const Reader<T> from(x, dtype_of<T>);
   const Writer<T> to(y, dtype_of<T>);
-  for_column_tiles(s, [&](int64_t first, int64_t width) {
-    T max[kTileColumns], sum[kTileColumns], in[kTileColumns], out[kTileColumns];
-    const auto row_at = [&](int64_t i) { return from.read(first + i * s.inner, width, in); };
-    std::copy_n(row_at(0), width, max);
-    for (int64_t i = 1; i < s.n; ++i) max_columns(max, row_at(i), width);
-    std::fill_n(sum, width, T(0));
-    for (int64_t i = 0; i < s.n; ++i) add_exp_columns(sum, row_at(i), max, width);
+  for_column_tiles(s, [&](auto for_rows, int64_t width) {
+    T maxima[kTileColumns], sums[kTileColumns] = {}, in[kTileColumns], out[kTileColumns];
+    T *const max = maxima, *const sum = sums;
+    std::fill_n(max, width, MaxOf::identity<T>());
+    for_rows([&](int64_t at) {
+      const T* row = from.read(at, width, in);
+      vector_for(width, [=](int64_t j) { max[j] = MaxOf()(max[j], row[j]); });
+    });
+    for_rows([&](int64_t at) {
+      const T* row = from.read(at, width, in);
+      vector_for(width, [=](int64_t j) { sum[j] += math::exp(row[j] - max[j]); });
+    });
     for (int64_t j = 0; j < width; ++j) sum[j] = log ? math::log(sum[j]) : T(1) / sum[j];
-    for (int64_t i = 0; i < s.n; ++i) {
-      const int64_t at = first + i * s.inner;
+    for_rows([&](int64_t at) {
+      const T* row = from.read(at, width, in);
       T* result = to.open(at, out);
       if (log) {
-        shift_row<T, const T*>(result, row_at(i), width, max, sum);
+        vector_for(width, [=](int64_t j) { result[j] = (row[j] - max[j]) - sum[j]; });
       } else {
-        softmax_columns(result, row_at(i), max, sum, width);
+        vector_for(width, [=](int64_t j) { result[j] = math::exp(row[j] - max[j]) * sum[j]; });
       }
       to.store(at, width, result);
-    }
+    });
   });
 }
 
@@ -167,19 +140,18 @@ template <class T>
 void backward_tiles(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y, ReduceSizes s) {
   const Reader<T> from_dy(dy, dtype_of<T>), from_y(y, dtype_of<T>);
   const Writer<T> to(dx, dtype_of<T>);
-  for_column_tiles(s, [&](int64_t first, int64_t width) {
-    T sum[kTileColumns] = {}, a[kTileColumns], b[kTileColumns], out[kTileColumns];
-    for (int64_t i = 0; i < s.n; ++i) {
-      const int64_t at = first + i * s.inner;
+  for_column_tiles(s, [&](auto for_rows, int64_t width) {
+    T sums[kTileColumns] = {}, a[kTileColumns], b[kTileColumns], out[kTileColumns];
+    T* const sum = sums;
+    for_rows([&](int64_t at) {
       add_terms(log, sum, from_dy.read(at, width, a), from_y.read(at, width, b), width);
-    }
-    for (int64_t i = 0; i < s.n; ++i) {
-      const int64_t at = first + i * s.inner;
+    });
+    for_rows([&](int64_t at) {
       T* result = to.open(at, out);
-      const T* g = from_dy.read(at, width, a);
-      backward_row<T, const T*>(log, result, g, from_y.read(at, width, b), width, sum);
+      backward_row(log, result, from_dy.read(at, width, a), from_y.read(at, width, b), width,
+                   [=](int64_t j) { return sum[j]; });
       to.store(at, width, result);
-    }
+    });
   });
 }
 
@@ -195,16 +167,14 @@ void check_targets(const int64_t* target, int64_t rows, int64_t classes, const N
   }
 }
 
-template <class T> T* data_of(const Tensor& x) { return static_cast<T*>(x.data_ptr()); }
-
 template <class T>
 void cross_entropy_rows(const NllRows& to, const Tensor& logits, const int64_t* target,
                         const NllOptions& o) {
   const int64_t rows = logits.shape()[0], n = logits.shape()[1];
   const Reader<T> from(logits, dtype_of<T>);
-  T *loss = data_of<T>(to.losses), *weights = data_of<T>(to.weights);
-  T* lse = data_of<T>(to.logsumexp);
-  const T* of_class = o.weight.defined() ? data_of<T>(o.weight) : nullptr;
+  T *loss = pointer<T>(to.losses), *weights = pointer<T>(to.weights);
+  T* lse = pointer<T>(to.logsumexp);
+  const T* of_class = pointer<T>(o.weight);
   parallel_for(rows, grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
     std::vector<T> in(static_cast<size_t>(n)), exps(in);
     for (int64_t r = begin; r < end; ++r) {
@@ -230,8 +200,8 @@ void cross_entropy_backward_rows(const Tensor& dlogits, const Tensor& scale, con
   const int64_t rows = logits.shape()[0], n = logits.shape()[1];
   const Reader<T> from(logits, dtype_of<T>);
   const Writer<T> to(dlogits, dtype_of<T>);
-  const T *lse = data_of<T>(saved.logsumexp), *weights = data_of<T>(saved.weights);
-  const T* scales = data_of<T>(scale);
+  const T *lse = pointer<T>(saved.logsumexp), *weights = pointer<T>(saved.weights);
+  const T* scales = pointer<T>(scale);
   const bool one_scale = scale.numel() == 1;
   parallel_for(rows, grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
     std::vector<T> in(static_cast<size_t>(n)), out(in);
@@ -273,7 +243,7 @@ void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor
 
 void cross_entropy(const NllRows& rows, const Tensor& logits, const Tensor& target,
                    const NllOptions& options) {
-  const int64_t* t = data_of<int64_t>(target);
+  const int64_t* t = pointer<int64_t>(target);
   check_targets(t, logits.shape()[0], logits.shape()[1], options);
   const bool wide = logits.dtype() == kFloat64;
   (wide ? cross_entropy_rows<double> : cross_entropy_rows<float>)(rows, logits, t, options);
@@ -281,7 +251,7 @@ void cross_entropy(const NllRows& rows, const Tensor& logits, const Tensor& targ
 
 void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const NllRows& rows,
                             const Tensor& logits, const Tensor& target, const NllOptions& options) {
-  const int64_t* t = data_of<int64_t>(target);
+  const int64_t* t = pointer<int64_t>(target);
   const bool wide = logits.dtype() == kFloat64;
   (wide ? cross_entropy_backward_rows<double>
         : cross_entropy_backward_rows<float>)(dlogits, scale, rows, logits, t, options);

@@ -4,6 +4,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/cuda/rows.cuh"
+#include "framework/kernels/each.h"
 #include "framework/kernels/math.h"
 #include "framework/kernels/softmax.h"
 
@@ -86,11 +87,15 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
   }
 }
 
-template <class T> T* data_of(const Tensor& x) { return static_cast<T*>(x.data_ptr()); }
-
-template <class F> void with_lanes(int64_t n, F f) {
-  if (n <= 1024) return f(std::integral_constant<int, kWarp>{});
-  f(std::integral_constant<int, 512>{});
+// Calls f(kVec, kLanes), both integral constants, for rows of n logits.
+template <class T, class F, class... P> void for_rows(int64_t n, F f, P*... pointers) {
+  with_row_vectors<T>(
+      n,
+      [&](auto vec) {
+        if (n <= 1024) return f(vec, std::integral_constant<int, kWarp>{});
+        f(vec, std::integral_constant<int, 512>{});
+      },
+      pointers...);
 }
 
 }  // namespace
@@ -101,25 +106,20 @@ void cross_entropy(const NllRows& to, const Tensor& logits, const Tensor& target
   if (rows == 0) return;
   const Launch on(logits);
   BadIndex* slot = taper::cuda::bad_index_slot(on.device);
-  const Targets targets{data_of<const int64_t>(target), options.ignore_index, n,
+  const Targets targets{pointer<const int64_t>(target), options.ignore_index, n,
                         options.log_probabilities};
   visit_floating(logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    const T* x = data_of<const T>(logits);
-    const C* of_class = options.weight.defined() ? data_of<const C>(options.weight) : nullptr;
-    with_row_vectors<T>(
-        n,
-        [&](auto vec) {
-          with_lanes(n, [&](auto lanes) {
-            constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
-            forward_kernel<T, kVec, kLanes>
-                <<<row_grid<kLanes>(rows), row_block<kLanes>(), 0, on.stream>>>(
-                    data_of<C>(to.losses), data_of<C>(to.weights), data_of<C>(to.logsumexp), x,
-                    targets, of_class, rows, slot, options.name());
-          });
-        },
-        x);
+    const T* x = pointer<const T>(logits);
+    const auto launch = [&](auto vec, auto lanes) {
+      constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
+      forward_kernel<T, kVec, kLanes>
+          <<<row_grid<kLanes>(rows), row_block<kLanes>(), 0, on.stream>>>(
+              pointer<C>(to.losses), pointer<C>(to.weights), pointer<C>(to.logsumexp), x, targets,
+              pointer<const C>(options.weight), rows, slot, options.name());
+    };
+    for_rows<T>(n, launch, x);
   });
   on.check("cross_entropy");
 }
@@ -129,25 +129,21 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const Nl
   const int64_t rows = logits.size(0), n = logits.size(1);
   if (rows == 0 || n == 0) return;
   const Launch on(logits);
-  const Targets targets{data_of<const int64_t>(target), options.ignore_index, n,
+  const Targets targets{pointer<const int64_t>(target), options.ignore_index, n,
                         options.log_probabilities};
   visit_floating(logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    const T* x = data_of<const T>(logits);
-    T* dx = data_of<T>(dlogits);
-    with_row_vectors<T>(
-        n,
-        [&](auto vec) {
-          with_lanes(n, [&](auto lanes) {
-            constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
-            backward_kernel<T, kVec, kLanes>
-                <<<row_grid<kLanes>(rows), row_block<kLanes>(), 0, on.stream>>>(
-                    dx, data_of<const C>(scale), scale.numel() == 1, x, targets,
-                    data_of<const C>(saved.weights), data_of<const C>(saved.logsumexp), rows);
-          });
-        },
-        x, dx);
+    const T* x = pointer<const T>(logits);
+    T* dx = pointer<T>(dlogits);
+    const auto launch = [&](auto vec, auto lanes) {
+      constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
+      backward_kernel<T, kVec, kLanes>
+          <<<row_grid<kLanes>(rows), row_block<kLanes>(), 0, on.stream>>>(
+              dx, pointer<const C>(scale), scale.numel() == 1, x, targets,
+              pointer<const C>(saved.weights), pointer<const C>(saved.logsumexp), rows);
+    };
+    for_rows<T>(n, launch, x, dx);
   });
   on.check("cross_entropy_backward");
 }

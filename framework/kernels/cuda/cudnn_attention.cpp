@@ -5,9 +5,9 @@
 // tell). What is not taken is left to attention.cu.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
-#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -23,7 +23,7 @@ using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
 constexpr size_t kMaxPlans = 1024;
-constexpr int64_t kMaxWorkspace = int64_t(1) << 30;
+constexpr int64_t kMaxWorkspace = int64_t(2) << 30;
 constexpr int64_t kFewestScores = 64 * 64;  // a plan takes up to a second to make
 constexpr int64_t kAlignment = 16;
 
@@ -36,15 +36,7 @@ void accept(cudnnStatus_t status) {
 
 using Raw = cudnnBackendDescriptor_t;
 using Attribute = cudnnBackendAttributeName_t;
-
-constexpr auto type_of(Raw) { return CUDNN_TYPE_BACKEND_DESCRIPTOR; }
-constexpr auto type_of(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
-constexpr auto type_of(int64_t) { return CUDNN_TYPE_INT64; }
-constexpr auto type_of(bool) { return CUDNN_TYPE_BOOLEAN; }
-constexpr auto type_of(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
-constexpr auto type_of(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
-constexpr auto type_of(cudnnReduceTensorOp_t) { return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE; }
-constexpr auto type_of(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
+using Type = cudnnBackendAttributeType_t;
 
 // Parts are finished before they are set, and outlive the whole.
 class Descriptor {
@@ -56,19 +48,16 @@ class Descriptor {
   }
   Raw raw() const { return owner_.get(); }
 
-  template <class T> Descriptor& set(Attribute name, const T& value) {
-    return set(name, std::span(&value, 1), type_of(value));
-  }
-  template <class Values>
-  Descriptor& set(Attribute name, const Values& all, cudnnBackendAttributeType_t type) {
-    accept(cudnnBackendSetAttribute(raw(), name, type, int64_t(all.size()), all.data()));
+  template <class T> Descriptor& set(Attribute name, Type type, const T& value) {
+    accept(cudnnBackendSetAttribute(raw(), name, type, 1, &value));
     return *this;
   }
-  // How many were written.
-  template <class T> size_t get(Attribute name, T* values, int64_t most) const {
-    int64_t count = 0;
-    accept(cudnnBackendGetAttribute(raw(), name, type_of(T{}), most, &count, values));
-    return size_t(std::min(count, most));
+  template <class T> Descriptor& set(Attribute name, Type type, const std::vector<T>& values) {
+    accept(cudnnBackendSetAttribute(raw(), name, type, int64_t(values.size()), values.data()));
+    return *this;
+  }
+  Descriptor& set(Attribute name, Raw part) {
+    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, part);
   }
   Descriptor& finish() {
     accept(cudnnBackendFinalize(raw()));
@@ -155,13 +144,13 @@ class Graph {
   Raw tensor(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
              cudnnDataType_t type, Uid uid, bool by_value = false) {
     Descriptor d(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
-    d.set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes, CUDNN_TYPE_INT64);
-    d.set(CUDNN_ATTR_TENSOR_STRIDES, strides, CUDNN_TYPE_INT64);
-    d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid == kVirtual ? next_++ : uid);
-    d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
-    d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, uid == kVirtual);
-    return keep(d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, by_value));
+    d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type);
+    d.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes);
+    d.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides);
+    d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, uid == kVirtual ? next_++ : uid);
+    d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kAlignment);
+    d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, uid == kVirtual);
+    return keep(d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value));
   }
   // One for each batch element, which is a head to cuDNN; by_columns: so it lies in memory.
   Raw matrix(int64_t rows, int64_t columns, cudnnDataType_t type = CUDNN_DATA_FLOAT,
@@ -173,37 +162,32 @@ class Graph {
   Raw column(Uid uid = kVirtual) { return matrix(p_.T, 1, CUDNN_DATA_FLOAT, uid); }
   Raw number(Uid uid) { return tensor({1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, uid, true); }
 
-  // The last part is the result.
-  using Parts = std::vector<std::pair<Attribute, Raw>>;
-  Raw operation(cudnnBackendDescriptorType_t type, const Parts& parts) {
-    Descriptor d(type);
-    for (const auto& [name, part] : parts) d.set(name, part);
+  Raw operation(Descriptor& d, Raw result) {
     operations_.push_back(keep(d));
-    return parts.back().second;
+    return result;
   }
   Raw matmul(Raw a, Raw b, Raw c) {
-    Descriptor how(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    how.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
-    return operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
-                     {{CUDNN_ATTR_OPERATION_MATMUL_DESC, keep(how)},
-                      {CUDNN_ATTR_OPERATION_MATMUL_ADESC, a},
-                      {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b},
-                      {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c}});
+    Descriptor how(CUDNN_BACKEND_MATMUL_DESCRIPTOR), d(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    how.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    d.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, keep(how));
+    d.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a).set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
+    return operation(d.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c), c);
   }
   // Over the columns.
   Raw reduce(cudnnReduceTensorOp_t op, Raw x) {
+    const Raw y = column();
     Descriptor how(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-    how.set(CUDNN_ATTR_REDUCTION_OPERATOR, op);
-    how.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-    return operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
-                     {{CUDNN_ATTR_OPERATION_REDUCTION_DESC, keep(how)},
-                      {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x},
-                      {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, column()}});
+    how.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, op);
+    how.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    Descriptor d(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    d.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, keep(how));
+    d.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x).set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
+    return operation(d, y);
   }
   Raw reshape(Raw x, Raw y) {
-    const Parts parts = {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x},
-                         {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y}};
-    return operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, parts);
+    Descriptor d(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    d.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x).set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
+    return operation(d, y);
   }
   Raw transposed(Raw x) { return reshape(x, matrix(p_.S, p_.T, half_, kVirtual, true)); }
 
@@ -213,13 +197,15 @@ class Graph {
     constexpr Attribute kInputs[] = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
                                      CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
                                      CUDNN_ATTR_OPERATION_POINTWISE_TDESC};
+    if (!y) y = matrix(p_.T, p_.S);
     Descriptor how(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    how.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, compute);
-    if (axis >= 0) how.set(CUDNN_ATTR_POINTWISE_AXIS, axis);
-    Parts parts = {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, keep(how)}};
-    for (size_t i = 0; i < x.size(); ++i) parts.emplace_back(kInputs[i], x[i]);
-    parts.emplace_back(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y ? y : matrix(p_.T, p_.S));
-    return operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, parts);
+    how.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
+    how.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, compute);
+    if (axis >= 0) how.set(CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, axis);
+    Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, keep(how));
+    for (size_t i = 0; i < x.size(); ++i) d.set(kInputs[i], x[i]);
+    return operation(d.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y), y);
   }
 
   const Problem p_;
@@ -232,82 +218,125 @@ class Graph {
 
 // --- plans ---
 
-// How one attention is computed; no parts: not by cuDNN.
+// How one attention is computed; not supported: not by cuDNN.
 struct Plan {
   std::vector<Descriptor> parts;  // the last is the plan
   int64_t workspace = 0;
+  bool supported = false;
 };
 
 // The first of cuDNN's proposals, which are in the order of their expected time, that it can make.
 Plan make_plan(cudnnHandle_t handle, const Problem& p) {
   Graph graph(p);
   Descriptor whole(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  whole.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle);
-  whole.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, graph.operations(), CUDNN_TYPE_BACKEND_DESCRIPTOR);
+  whole.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
+  whole.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, graph.operations());
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, whole.finish().raw());
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A).finish();
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A).finish();
 
   std::vector<Descriptor> configs;
   Raw raws[8];
   for (Raw& raw : raws) raw = configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).raw();
-  const size_t count = heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, raws, std::ssize(raws));
-  for (Descriptor& config : std::span(configs).first(count)) {
+  int64_t count = 0, workspace = 0, found = 0;
+  accept(cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(raws), &count, raws));
+  configs.erase(configs.begin() + std::min(count, std::ssize(raws)), configs.end());
+  for (Descriptor& config : configs) {
     Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config.raw());
     if (cudnnBackendFinalize(plan.raw()) != CUDNN_STATUS_SUCCESS) continue;
-    int64_t workspace = 0;
-    plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, &workspace, 1);
+    accept(cudnnBackendGetAttribute(plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                    CUDNN_TYPE_INT64, 1, &found, &workspace));
     if (workspace > kMaxWorkspace) continue;
-    Plan made{graph.release(), workspace};
+    Plan made{graph.release(), workspace, true};
     for (Descriptor* part : {&whole, &config, &plan}) made.parts.push_back(std::move(*part));
     return made;
   }
   return {};
 }
 
-// Kept per thread, so that a lookup needs no lock; stays empty where making it throws.
+// Kept per thread, so that a lookup needs no lock.
 Plan& plan_of(cudnnHandle_t handle, int device, const Problem& p) {
   thread_local std::map<std::tuple<int, Problem>, Plan> plans;
   const std::tuple key(device, p);
   const auto known = plans.find(key);
   if (known != plans.end()) return known->second;
   if (plans.size() >= kMaxPlans) plans.clear();
-  Plan& plan = plans[key];
-  plan = make_plan(handle, p);
-  return plan;
+  Plan& plan = plans[key];  // stays where making it throws
+  return plan = make_plan(handle, p);
 }
 
-bool run(const Problem& p, int device, double scale, std::vector<Uid> uids,
-         std::vector<void*> data) try {
+bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int device) {
+  constexpr int64_t kMaxBlocks = 65535, kMaxColumns = 128;
+  if (p.dtype != kFloat16 && p.dtype != kBFloat16) return false;
+  if (args.mask.defined() || args.dropout_p > 0 || p.T * p.S < kFewestScores) return false;
+  if (p.D != v.size(2) || p.D % 8 != 0 || p.D == 0 || p.D > kMaxColumns) return false;
+  if (p.B == 0 || p.B > kMaxBlocks || p.S == 1) return false;
+  if (p.forward) return true;
+  // Determinism is known of up to Hopper. Before 9.15.1 a captured graph read beyond the keys where
+  // they do not fill their tiles.
+  int major = 0;
+  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return major < 10 && (p.S % 128 == 0 || cudnnGetVersion() >= 91501);
+}
+
+// The uids and addresses of all tensors but delta.
+bool run(bool forward, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
+         std::vector<Uid> uids, std::vector<void*> data) try {
+  const Problem p{forward, args.causal, q.dtype(), q.size(0), q.size(1), k.size(1), q.size(2)};
+  if (!takes(p, v, args, q.device().index())) return false;
   for (const void* at : data) {
     if (reinterpret_cast<uintptr_t>(at) % kAlignment != 0) return false;
   }
-  const Launch on(device);
+  const Launch on(q);
   // The first use loads code and may allocate; the work itself is captured.
   const taper::cuda::RelaxedCapture relaxed;
-  const cudnnHandle_t handle = taper::cuda::cudnn_handle(device);
-  Plan& plan = plan_of(handle, device, p);
-  if (plan.parts.empty()) return false;
+  const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
+  Plan& plan = plan_of(handle, on.device, p);
+  if (!plan.supported) return false;
 
-  const Scratch workspace(size_t(plan.workspace), device);
-  const Scratch delta(size_t(p.B * p.T) * sizeof(float), device);
-  float numbers[] = {float(scale), -std::numeric_limits<float>::infinity(), 1};
-  const Uid more[] = {kScale, kHidden, kOne, kDelta};
-  void* const more_data[] = {&numbers[0], &numbers[1], &numbers[2], delta.data()};
-  uids.insert(uids.end(), std::begin(more), std::end(more));
-  data.insert(data.end(), std::begin(more_data), std::end(more_data));
+  const Scratch workspace(size_t(plan.workspace), on.device);
+  const Scratch delta(forward ? 0 : size_t(p.B * p.T) * sizeof(float), on.device);
+  float scale = float(args.scale), hidden = -std::numeric_limits<float>::infinity(), one = 1;
+  const auto bind = [&](Uid uid, void* at) {
+    uids.push_back(uid);
+    data.push_back(at);
+  };
+  bind(kScale, &scale);
+  if (p.causal) bind(kHidden, &hidden);
+  if (!forward) bind(kOne, &one);
+  if (!forward) bind(kDelta, delta.data());
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids, CUDNN_TYPE_INT64);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, data, CUDNN_TYPE_VOID_PTR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::vector{workspace.data()}, CUDNN_TYPE_VOID_PTR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, uids);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, data);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace.data());
   const auto status = cudnnBackendExecute(handle, plan.parts.back().raw(), pack.finish().raw());
-  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) plan = {};
-  if (plan.parts.empty()) return false;
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return plan.supported = false;
   taper::cuda::check_cudnn(status, "cudnnBackendExecute");
   on.check("scaled_dot_product_attention");
   return true;
 } catch (const Refused&) {
   return false;
 }
+
+}  // namespace
+
+bool cudnn_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const AttentionArgs& args) {
+  return run(
+      true, q, k, v, args, {kQ, kK, kV, kY, kLse},
+      {q.data_ptr(), k.data_ptr(), v.data_ptr(), out.y.data_ptr(), out.logsumexp.data_ptr()});
+}
+
+bool cudnn_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                              const Tensor& k, const Tensor& v, const AttentionResult& forward,
+                              const AttentionArgs& args) {
+  return run(
+      false, q, k, v, args, {kQ, kK, kV, kY, kLse, kDy, kDq, kDk, kDv},
+      {q.data_ptr(), k.data_ptr(), v.data_ptr(), forward.y.data_ptr(), forward.logsumexp.data_ptr(),
+       dy.data_ptr(), out.dq.data_ptr(), out.dk.data_ptr(), out.dv.data_ptr()});
+}
+
+}  // namespace taper::kernels::cuda

@@ -244,61 +244,57 @@ template <class F> void with_lanes(int64_t n, F f) {
   f(std::integral_constant<int, 512>{}, std::false_type{});
 }
 
+// Calls f(vec, lanes, held, grid, block), the first three integral constants.
+template <class T, class F, class... P> void for_rows(ReduceSizes sizes, F f, P*... pointers) {
+  with_row_vectors<T>(
+      sizes.n,
+      [&](auto vec) {
+        with_lanes(sizes.n, [&](auto lanes, auto held) {
+          constexpr int kLanes = decltype(lanes)::value;
+          f(vec, lanes, held, row_grid<kLanes>(sizes.outer), row_block<kLanes>());
+        });
+      },
+      pointers...);
+}
+
 int64_t tiles_of(ReduceSizes sizes) { return ceil_div(sizes.outer * sizes.inner, kWarp); }
 unsigned tile_grid(int64_t tiles) { return unsigned(std::min(tiles, kMaxPiece)); }
 
-template <class T> void forward(const Launch& on, bool log, T* y, const T* x, ReduceSizes sizes) {
-  if (sizes.inner > 1) {
-    const int64_t tiles = tiles_of(sizes);
-    column_forward<<<tile_grid(tiles), dim3(kWarp, kSlices), 0, on.stream>>>(log, y, x, sizes,
-                                                                             tiles);
+template <class T> void forward(const Launch& on, bool log, T* y, const T* x, ReduceSizes s) {
+  if (s.inner > 1) {
+    const int64_t tiles = tiles_of(s);
+    column_forward<<<tile_grid(tiles), dim3(kWarp, kSlices), 0, on.stream>>>(log, y, x, s, tiles);
     return;
   }
-  const auto launch = [&](auto vec, auto lanes, auto held) {
+  const auto launch = [&](auto vec, auto lanes, auto held, unsigned grid, dim3 block) {
     constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
-    const unsigned grid = row_grid<kLanes>(sizes.outer);
-    const dim3 block = row_block<kLanes>();
     if constexpr (decltype(held)::value) {
-      held_forward<T, kVec, kLanes>
-          <<<grid, block, 0, on.stream>>>(log, y, x, sizes.outer, int(sizes.n));
+      held_forward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, y, x, s.outer, int(s.n));
     } else {
-      long_forward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, y, x, sizes.outer, sizes.n);
+      long_forward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, y, x, s.outer, s.n);
     }
   };
-  with_row_vectors<T>(
-      sizes.n,
-      [&](auto vec) {
-        with_lanes(sizes.n, [&](auto lanes, auto held) { launch(vec, lanes, held); });
-      },
-      x, y);
+  for_rows<T>(s, launch, x, y);
 }
 
 template <class T>
-void backward(const Launch& on, bool log, T* dx, const T* dy, const T* y, ReduceSizes sizes) {
-  if (sizes.inner > 1) {
-    const int64_t tiles = tiles_of(sizes);
-    column_backward<<<tile_grid(tiles), dim3(kWarp, kSlices), 0, on.stream>>>(log, dx, dy, y, sizes,
-                                                                              tiles);
+void backward(const Launch& on, bool log, T* dx, const T* dy, const T* y, ReduceSizes s) {
+  if (s.inner > 1) {
+    const int64_t tiles = tiles_of(s);
+    const dim3 block(kWarp, kSlices);
+    column_backward<<<tile_grid(tiles), block, 0, on.stream>>>(log, dx, dy, y, s, tiles);
     return;
   }
-  const auto launch = [&](auto vec, auto lanes, auto held) {
+  const auto launch = [&](auto vec, auto lanes, auto held, unsigned grid, dim3 block) {
     constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
-    const unsigned grid = row_grid<kLanes>(sizes.outer);
-    const dim3 block = row_block<kLanes>();
     if constexpr (decltype(held)::value) {
       held_backward<T, kVec, kLanes>
-          <<<grid, block, 0, on.stream>>>(log, dx, dy, y, sizes.outer, int(sizes.n));
+          <<<grid, block, 0, on.stream>>>(log, dx, dy, y, s.outer, int(s.n));
     } else {
-      long_backward<T, kVec, kLanes>
-          <<<grid, block, 0, on.stream>>>(log, dx, dy, y, sizes.outer, sizes.n);
+      long_backward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, dx, dy, y, s.outer, s.n);
     }
   };
-  with_row_vectors<T>(
-      sizes.n,
-      [&](auto vec) {
-        with_lanes(sizes.n, [&](auto lanes, auto held) { launch(vec, lanes, held); });
-      },
-      dx, dy, y);
+  for_rows<T>(s, launch, dx, dy, y);
 }
 
 }  // namespace

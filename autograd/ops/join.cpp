@@ -1,0 +1,194 @@
+// Cutting a tensor up, and joining tensors.
+#include <algorithm>
+
+#include "autograd/ops/shape.h"
+#include "autograd/view.h"
+#include "framework/kernels/copy.h"
+#include "framework/kernels/loop.h"
+
+namespace taper {
+namespace {
+
+// What cat makes of its tensors: dtype and shape, with the joined dimension's size.
+struct Joined {
+  DType dtype;
+  Shape shape = {0};
+  int dim = 0;
+};
+
+// Whether cat joins x: an empty 1-d one is left out, as ever.
+bool counts(const Tensor& x) { return x.dim() != 1 || x.numel() > 0; }
+
+Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  if (tensors.empty()) throw ValueError("torch.cat(): expected a non-empty list of Tensors");
+  Joined y{tensors[0].dtype()};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& x = tensors[i];
+    kernels::same_device("cat", {&tensors[0], &x}, {"tensors", "tensors"});
+    if (x.dim() == 0) {
+      throw Error(cat("zero-dimensional tensor (at position ", i, ") cannot be concatenated"));
+    }
+    y.dtype = promote_types(y.dtype, x.dtype());
+  }
+  const auto first = std::find_if(tensors.begin(), tensors.end(), counts);
+  if (first == tensors.end()) return y;
+  y.shape = first->shape();
+  y.dim = wrap_dim(dim, first->dim());
+  y.shape[y.dim] = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& x = tensors[i];
+    if (!counts(x)) continue;
+    if (x.dim() != y.shape.size()) {
+      throw Error(cat("Tensors must have same number of dimensions: got ", y.shape.size(), " and ",
+                      x.dim()));
+    }
+    for (int d = 0; d < x.dim(); ++d) {
+      if (d == y.dim || x.shape()[d] == y.shape[d]) continue;
+      throw Error(cat("Sizes of tensors must match except in dimension ", y.dim, ". Expected size ",
+                      y.shape[d], " but got size ", x.shape()[d], " for tensor number ", i,
+                      " in the list."));
+    }
+    y.shape[y.dim] += x.shape()[y.dim];
+  }
+  return y;
+}
+
+void check_divisible(const char* op, const Tensor& x) {
+  if (x.dim() == 0) throw Error(cat(op, " expects at least a 1-dimensional tensor"));
+}
+
+std::string listed(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += cat(text.empty() ? "" : ", ", size);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim) {
+  check_divisible("split_with_sizes", x);
+  const int d = wrap_dim(dim, x.dim());
+  const Tensor plain = x.detach();
+  std::vector<Tensor> parts;
+  std::vector<Meta> metas;
+  int64_t at = 0;
+  for (const int64_t size : sizes) {
+    if (size < 0) {
+      throw Error(cat("split_with_sizes expects split_sizes have only non-negative entries, but ",
+                      "got split_sizes=", listed(sizes)));
+    }
+    if (at + size <= x.size(d)) {
+      parts.push_back(narrow(plain, d, at, size));
+      track_view(parts.back(), x);
+      metas.push_back(Meta(parts.back()));
+    }
+    at += size;
+  }
+  if (at != x.size(d)) {
+    throw Error(cat("split_with_sizes expects split_sizes to sum exactly to ", x.size(d),
+                    " (input tensor's size at dimension ", d,
+                    "), but got split_sizes=", listed(sizes)));
+  }
+  if (parts.empty() || !needs_grad({x})) return parts;
+  // One node for all, so that the gradient is put together once.
+  const Tensor* input = &x;
+  record_many("SplitWithSizesBackward0", parts, {&input, 1},
+              [metas = std::move(metas), d](Gradients& g) {
+                std::vector<Tensor> dys;
+                for (size_t i = 0; i < metas.size(); ++i) dys.push_back(metas[i].or_zeros(g.dy(i)));
+                g.dx(0) = cat(dys, d);
+              });
+  return parts;
+}
+
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
+  check_divisible("split", x);
+  if (size < 0) {
+    throw Error(cat("split expects split_size be non-negative, but got split_size=", size));
+  }
+  const int64_t all = x.size(dim);
+  if (size == 0 && all != 0) {
+    throw Error(
+        cat("split_size can only be 0 if dimension size is 0, but got dimension size of ", all));
+  }
+  std::vector<int64_t> sizes;
+  for (int64_t at = 0; at < all; at += size) sizes.push_back(std::min(size, all - at));
+  if (all == 0) sizes.push_back(0);
+  return split(x, sizes, dim);
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
+  check_divisible("chunk", x);
+  if (chunks <= 0) throw Error(cat("chunk expects `chunks` to be greater than 0, got: ", chunks));
+  const int64_t all = x.size(dim);
+  if (all == 0) return split(x, std::vector<int64_t>(size_t(chunks), 0), dim);
+  return split(x, (all + chunks - 1) / chunks, dim);
+}
+
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  const Joined to = check_cat(tensors, dim);
+  struct Piece {
+    int64_t start, length;
+    DType dtype;
+  };
+  Tensor y = Tensor::make(to.shape, to.dtype, tensors[0].device());
+  std::vector<const Tensor*> inputs;
+  std::vector<Piece> pieces;
+  int64_t at = 0;
+  for (const Tensor& x : tensors) {
+    if (!counts(x)) continue;
+    inputs.push_back(&x);
+    pieces.push_back({at, x.shape()[to.dim], x.dtype()});
+    kernels::copy_into(narrow(y, to.dim, at, pieces.back().length), x);
+    at += pieces.back().length;
+  }
+  if (!needs_grad(tensors)) return y;
+  record_many("CatBackward0", {&y, 1}, inputs,
+              [pieces = std::move(pieces), d = to.dim](Gradients& g) {
+                for (size_t i = 0; i < pieces.size(); ++i) {
+                  const auto& [start, length, dtype] = pieces[i];
+                  if (g.needs(i)) g.dx(i) = narrow(g.dy(), d, start, length).to(dtype);
+                }
+              });
+  return y;
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+  if (tensors.empty()) throw Error("stack expects a non-empty TensorList");
+  std::vector<Tensor> rows;
+  for (const Tensor& x : tensors) {
+    if (x.shape() != tensors[0].shape()) {
+      throw Error(cat("stack expects each tensor to be equal size, but got ", tensors[0].shape(),
+                      " at entry 0 and ", x.shape(), " at entry ", rows.size()));
+    }
+    rows.push_back(unsqueeze(x, dim));
+  }
+  return cat(rows, wrap_dim(dim, rows[0].dim()));
+}
+
+Tensor repeat(const Tensor& x, const Shape& repeats) {
+  if (repeats.size() < x.dim()) {
+    throw Error(
+        "Number of dimensions of repeat dims can not be smaller than number of dimensions "
+        "of tensor");
+  }
+  Shape shape = x.shape(), result = repeats;
+  while (shape.size() < repeats.size()) shape.insert(0, 1);
+  for (int d = 0; d < shape.size(); ++d) result[d] *= shape[d];
+  for (const int64_t size : result) {
+    if (size >= 0) continue;
+    throw Error(cat("Trying to create tensor with negative dimension ", size, ": ", result));
+  }
+  Tensor y = clone(view(contiguous(x), shape));
+  for (int d = 0; d < shape.size(); ++d) {
+    if (repeats[d] == 1) continue;
+    // [..., 1, size, ...] is spread over [..., repeats, size, ...].
+    Shape spread = y.shape();
+    spread.insert(d, repeats[d]);
+    shape[d] = result[d];
+    y = reshape(expand(unsqueeze(y, d), spread), shape);
+  }
+  return y;
+}
+
+}  // namespace taper
