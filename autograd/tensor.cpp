@@ -33,9 +33,9 @@ Tensor Tensor::cpu() const { return to_copy(*this, Device(), dtype()); }
 
 Tensor Tensor::grad() const {
   const Node* node = node_of(*this);
-  if (!node) return Tensor(impl_->grad);
+  if (!node) return Tensor(checked().grad);
   for (const auto& [output, kept] : node->retained) {
-    if (output == impl_->output) return kept;
+    if (output == checked().output) return kept;
   }
   return {};
 }
@@ -51,7 +51,7 @@ void Tensor::set_grad(const Tensor& grad) const {
     check("with device type", grad.device() == device(), grad.device(), device());
     check("with dtype", grad.dtype() == dtype(), grad.dtype(), dtype());
   }
-  impl_->grad = IntrusivePtr<TensorImpl>::share(grad.impl());
+  checked().grad = IntrusivePtr<TensorImpl>::share(grad.impl());
 }
 
 const char* Tensor::grad_fn() const {
@@ -64,8 +64,8 @@ void Tensor::retain_grad() const {
   if (is_leaf()) return;
   auto& retained = node_of(*this)->retained;
   const bool known = std::any_of(retained.begin(), retained.end(),
-                                 [&](const auto& r) { return r.first == impl_->output; });
-  if (!known) retained.push_back({impl_->output, Tensor()});
+                                 [&](const auto& r) { return r.first == checked().output; });
+  if (!known) retained.push_back({checked().output, Tensor()});
 }
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {

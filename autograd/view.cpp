@@ -79,6 +79,7 @@ void renew(const Tensor& view) {
 
 Node* node_of(const Tensor& x) {
   const TensorImpl* impl = x.impl();
+  if (!impl) return nullptr;
   if (impl->base && impl->base->history != impl->history) renew(x);
   return impl->grad_fn.get();
 }

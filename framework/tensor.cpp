@@ -66,6 +66,10 @@ std::string Tensor::type() const {
   return cat(is_cuda() ? "cuda." : "", scalar_type_name(dtype()), "Tensor");
 }
 
+void Tensor::refuse_undefined() {
+  throw Error("Expected a proper Tensor but got None (or an undefined Tensor in C++)");
+}
+
 void* Tensor::host_data(DType wanted) const {
   if (is_cuda()) {
     throw TypeError(cat("can't read ", device(), " device type tensor on the host. ",
@@ -121,7 +125,7 @@ const Tensor& Tensor::requires_grad_(bool on) const {
         "variable in a subgraph that doesn't require differentiation use var_no_grad = "
         "var.detach().");
   }
-  impl_->requires_grad = on;
+  checked().requires_grad = on;
   return *this;
 }
 

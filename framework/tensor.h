@@ -229,6 +229,13 @@ class [[nodiscard]] Tensor {
   const Tensor& bernoulli_(double p = 0.5) const;
 
  private:
+  // Throws for an undefined tensor.
+  TensorImpl& checked() const {
+    if (!impl_) [[unlikely]]
+      refuse_undefined();
+    return *impl_.get();
+  }
+  [[noreturn]] static void refuse_undefined();
   void* host_data(DType wanted) const;
   void copy_to_host(void* out, DType dtype) const;
 
@@ -291,20 +298,20 @@ Tensor view_as(const Tensor& x, const Shape& shape, const Shape& strides, int64_
 // Uninitialised, with the layout of x when x is dense, else row-major.
 Tensor empty_like_layout(const Tensor& x, DType dtype);
 
-inline int Tensor::dim() const { return impl_->shape.size(); }
-inline const Shape& Tensor::shape() const { return impl_->shape; }
-inline const Shape& Tensor::strides() const { return impl_->strides; }
-inline int64_t Tensor::storage_offset() const { return impl_->offset; }
-inline int64_t Tensor::numel() const { return impl_->shape.numel(); }
-inline DType Tensor::dtype() const { return impl_->dtype; }
-inline Device Tensor::device() const { return impl_->storage->device; }
-inline const StoragePtr& Tensor::storage() const { return impl_->storage; }
-inline void* Tensor::data_ptr() const { return impl_->data(); }
+inline int Tensor::dim() const { return checked().shape.size(); }
+inline const Shape& Tensor::shape() const { return checked().shape; }
+inline const Shape& Tensor::strides() const { return checked().strides; }
+inline int64_t Tensor::storage_offset() const { return checked().offset; }
+inline int64_t Tensor::numel() const { return checked().shape.numel(); }
+inline DType Tensor::dtype() const { return checked().dtype; }
+inline Device Tensor::device() const { return checked().storage->device; }
+inline const StoragePtr& Tensor::storage() const { return checked().storage; }
+inline void* Tensor::data_ptr() const { return checked().data(); }
 inline bool Tensor::is_contiguous() const {
-  return taper::is_contiguous(impl_->shape, impl_->strides);
+  return taper::is_contiguous(checked().shape, checked().strides);
 }
-inline bool Tensor::requires_grad() const { return impl_->requires_grad || impl_->on_tape(); }
-inline bool Tensor::is_leaf() const { return !impl_->on_tape(); }
-inline uint32_t Tensor::version() const { return impl_->storage->version.load(); }
+inline bool Tensor::requires_grad() const { return checked().requires_grad || checked().on_tape(); }
+inline bool Tensor::is_leaf() const { return !checked().on_tape(); }
+inline uint32_t Tensor::version() const { return checked().storage->version.load(); }
 
 }  // namespace taper

@@ -174,9 +174,10 @@ Loop make_loop(const Tensor& out, Operands inputs) {
 DType result_type(Operands operands) {
   int with_dims = kNothing, zero_dim = kNothing, number = kNothing;
   for (const Tensor* x : operands) {
+    const DType own = x->dtype();
     const bool wrapped = x->impl()->wrapped_number;
     // A C++ float counts as the default dtype.
-    const DType t = wrapped && x->is_floating_point() ? kFloat32 : x->dtype();
+    const DType t = wrapped && is_floating_point(own) ? kFloat32 : own;
     int& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
     category = promote_known(category, int(t));
   }

@@ -2,11 +2,16 @@
 #include "framework/tensor.h"
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/copy.h"
@@ -23,6 +28,32 @@ TEST(Tensor, IsAHandle) {
   EXPECT_FALSE(a.is_same(a.clone()));
   EXPECT_EQ(a.to_floats(), (std::vector<float>{3, 3}));
   EXPECT_FALSE(Tensor().defined());
+}
+
+TEST(Tensor, AnUndefinedOneIsRefusedByWhateverReadsIt) {
+  const Tensor none;
+  const std::pair<const char*, std::function<void()>> readers[] = {
+      {"shape", [&] { (void)none.shape(); }},
+      {"dtype", [&] { (void)none.dtype(); }},
+      {"item", [&] { (void)none.item(); }},
+      {"to", [&] { (void)none.to(kFloat64); }},
+      {"grad", [&] { (void)none.grad(); }},
+      {"requires_grad_", [&] { none.requires_grad_(); }},
+      {"fill_", [&] { none.fill_(1); }},
+      {"a view", [&] { (void)none.view({1}); }},
+      {"a function", [&] { (void)relu(none); }},
+      {"a sum", [&] { (void)(ones({2}) + none); }},
+      {"a product",
+       [&] {
+         (void)matmul(none, ones({2, 2}));
+       }},
+      {"a gradient", [&] { none.backward(); }},
+  };
+  for (const auto& [name, read] : readers) {
+    EXPECT_THROW(read(), Error) << name;
+  }
+  EXPECT_TRUE(
+      refuses<Error>([&] { return none.numel(); }, "Expected a proper Tensor but got None"));
 }
 
 TEST(Tensor, KnowsItsSizes) {
