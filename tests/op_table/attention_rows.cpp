@@ -262,6 +262,10 @@ std::vector<Row> attention_rows() {
       row("dropout, causal", {.causal = true, .dropout_p = kDropped}, {tiny(), small}),
   };
   rows[0].refusals = refusals();
+  rows[0].bench = {{48, 256, 64}, {48, 256, 64}, {48, 256, 64}};
+  rows[0].flops = [](const std::vector<Shape>& s) {
+    return 2.0 * double(s[0].numel() * s[1][1] + s[0][0] * s[0][1] * s[2][1] * s[2][2]);
+  };
   return rows;
 }
 

@@ -209,6 +209,11 @@ std::vector<Row> rows_1d() {
 
 std::vector<Row> conv_rows() {
   std::vector<Row> rows = rows_2d();
+  rows[0].bench = {{32, 64, 28, 28}, {64, 64, 3, 3}, {64}};
+  rows[0].flops = [](const std::vector<Shape>& s) {
+    const int64_t pixels = (s[0][2] - s[1][2] + 1) * (s[0][3] - s[1][3] + 1);
+    return 2.0 * double(s[0][0] * pixels * s[1].numel());
+  };
   for (Row& r : rows_1d()) rows.push_back(std::move(r));
   return rows;
 }

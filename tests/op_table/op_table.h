@@ -76,8 +76,8 @@ struct Row {
   bool specials = false;
   Tolerance tolerance = {};
   std::vector<Refusal> refusals = {};
-  // Shapes of the arguments that --bench runs; none: a million elements where all arguments of a
-  // sample have one shape, else the largest sample.
+  // Shapes of the arguments that --bench runs; none: a million elements each where all arguments of
+  // some sample have one shape and the row takes them, else the largest sample.
   std::vector<Shape> bench = {};
   // Floating-point operations of one call, where they and not the bytes are what counts.
   std::function<double(const std::vector<Shape>&)> flops = {};
