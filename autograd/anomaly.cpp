@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 
+#include "autograd/module_scope.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 

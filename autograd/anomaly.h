@@ -26,18 +26,6 @@ struct AnomalyMode : Switched<is_anomaly_enabled, set_detect_anomaly> {
   explicit AnomalyMode(bool on = true) : Switched(on) {}
 };
 
-// Says, in anomaly mode, which module is running: its name in its parent.
-class ModuleScope {
- public:
-  explicit ModuleScope(const std::string& name);
-  ~ModuleScope();
-  ModuleScope(const ModuleScope&) = delete;
-  ModuleScope& operator=(const ModuleScope&) = delete;
-
- private:
-  bool entered_;
-};
-
 // Where an op was called.
 struct ForwardCall {
   std::string module;  // "net.2", or empty

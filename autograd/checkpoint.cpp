@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "framework/random.h"
 
@@ -11,6 +12,7 @@ struct CheckpointRegion : Region {
   std::function<Tensor(const std::vector<Tensor>&)> fn;
   std::vector<Saved> inputs;
   PhiloxKey random_state;
+  AutocastState casts = autocast_state();
   uint32_t count = 0;         // of what the first run saved
   std::vector<Saved> values;  // what the second run saved; empty before
 
@@ -55,6 +57,7 @@ struct CheckpointRegion : Region {
       if (x.defined()) given.back().impl()->requires_grad = x.requires_grad();
     }
     const GradMode recording(true);
+    const AutocastScope casting(casts);
     std::vector<Saved> saved;
     const Scope scope({this, &saved});
     (void)fn(given);

@@ -78,4 +78,13 @@ std::string dump_tape_dot(const Tensor& y, const std::vector<NamedTensor>& names
   return "digraph tape {\n" + write(y, names, true) + "}\n";
 }
 
+std::vector<Tensor> leaves_of(const Tensor& y) {
+  std::vector<Tensor> leaves;
+  const Edge from = edge_of(y);
+  for (const Node* node : list_nodes(from.node.get()).nodes) {
+    if (node->accumulates) leaves.push_back(leaf_of(*node));
+  }
+  return leaves;
+}
+
 }  // namespace taper

@@ -17,4 +17,7 @@ std::string dump_tape(const Tensor& y, const std::vector<NamedTensor>& names = {
 // The same for Graphviz: dot -Tsvg.
 std::string dump_tape_dot(const Tensor& y, const std::vector<NamedTensor>& names = {});
 
+// The leaves that require grad and that y depends on.
+std::vector<Tensor> leaves_of(const Tensor& y);
+
 }  // namespace taper

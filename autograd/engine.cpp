@@ -4,6 +4,7 @@
 #include <queue>
 
 #include "autograd/anomaly.h"
+#include "autograd/autocast.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
@@ -58,6 +59,8 @@ class Pass {
   void capture(const Edge& edge, size_t slot) { captures_.push_back({edge, slot}); }
 
   std::vector<Tensor> run(size_t slots) {
+    // Gradients have the types of the forward pass.
+    const AutocastScope no_casts{AutocastState()};
     std::vector<Tensor> results(slots);
     while (!ready_.empty()) {
       const NodePtr node = running_ = ready_.top();

@@ -2,6 +2,7 @@
 
 #include "framework/cuda.h"
 #include "framework/kernels/copy.h"
+#include "framework/low_copy.h"
 #include "framework/pool.h"
 
 namespace taper {
@@ -21,6 +22,7 @@ IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const
 }  // namespace
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
+  if (impl->is_parameter) forget_low_copy(impl);
   impl->~TensorImpl();
   pool_free(impl, sizeof(TensorImpl));
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
@@ -166,6 +167,12 @@ void check_size(int64_t B, int64_t want, int64_t got, const char* which) {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& attn_mask, double dropout_p, bool is_causal,
                                     std::optional<double> scale, Generator* generator) {
+  if (autocasts(q)) {
+    const auto attend = [&](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& m) {
+      return scaled_dot_product_attention(a, b, c, m, dropout_p, is_causal, scale, generator);
+    };
+    return casted(Cast::to_low, attend, q, k, v, attn_mask);
+  }
   check(q, k, v, attn_mask, dropout_p, is_causal);
   const int64_t T = q.size(-2), S = k.size(-2), D = q.size(-1);
   const Shape batch = broadcast_shapes(broadcast_shapes(batch_of(q), batch_of(k)), batch_of(v));

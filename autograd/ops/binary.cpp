@@ -1,5 +1,6 @@
 #include "autograd/ops/binary.h"
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -125,6 +126,10 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
 }
 
 Tensor pow(const Tensor& base, const Tensor& exponent) {
+  if (autocasts(base)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return pow(t...); }, base, exponent);
+  }
   Tensor y = kernels::binary(BinaryOp::pow, base, exponent);
   if (!needs_grad({base, exponent})) return y;
   return record("PowBackward0", y, {base, exponent},
@@ -143,6 +148,10 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
 }
 
 Tensor pow(const Tensor& base, Scalar exponent) {
+  if (autocasts(base)) {
+    return casted(
+        Cast::to_float32, [&](auto& t) { return pow(t, exponent); }, base);
+  }
   if (!base.is_floating_point() && exponent.dtype() == kInt64 && exponent.to_int() < 0) {
     throw Error("Integers to negative integer powers are not allowed.");
   }

@@ -1,5 +1,6 @@
 #include "autograd/ops/conv.h"
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -65,11 +66,19 @@ Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, con
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dOptions& o) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_low, [&](auto&... t) { return conv1d(t..., o); }, x, weight, bias);
+  }
   return conv("conv1d", 1, x, weight, bias,
               {{1, o.stride}, {0, o.padding}, {1, o.dilation}, o.groups});
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_low, [&](auto&... t) { return conv2d(t..., o); }, x, weight, bias);
+  }
   return conv("conv2d", 2, x, weight, bias, o);
 }
 

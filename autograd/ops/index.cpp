@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
@@ -102,7 +103,7 @@ Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
 
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& index) {
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx) {
   kernels::same_device("embedding", {&weight, &index}, {"self", "index"});
   if (!is_index(index)) {
     throw Error(
@@ -111,7 +112,20 @@ Tensor embedding(const Tensor& weight, const Tensor& index) {
             scalar_type_name(index.dtype()), " instead (while checking arguments for embedding)"));
   }
   if (weight.dim() == 0) throw Error("embedding needs a weight with at least one dimension");
-  return rows_of("EmbeddingBackward0", {"embedding", "index out of range in self"}, weight, index);
+  const int64_t rows = weight.size(0);
+  if (padding_idx && (*padding_idx < -rows || *padding_idx >= rows)) {
+    throw ValueError("Padding_idx must be within num_embeddings");
+  }
+  const Tensor y =
+      rows_of("EmbeddingBackward0", {"embedding", "index out of range in self"}, weight, index);
+  if (!padding_idx || !needs_grad({y})) return y;
+  const int64_t padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+  Shape row = index.shape();
+  while (row.size() < y.dim()) row.push_back(1);
+  return record("EmbeddingBackward0", y.detach(), {y},
+                [counts = ne(index, wrap_scalar(padding)).reshape(row)](Gradients& g) {
+                  g.dx(0) = masked(g.dy(), counts);
+                });
 }
 
 Tensor index(const Tensor& x, const Tensor& index) {
@@ -297,6 +311,10 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 }
 
 Tensor cumsum(const Tensor& x, int64_t dim) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_float32, [&](auto& t) { return cumsum(t, dim); }, x);
+  }
   Tensor y = kernels::cumsum(x, dim);
   if (!needs_grad({x})) return y;
   return record("CumsumBackward0", y, {x},

@@ -4,6 +4,7 @@
 // synchronising call.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "framework/scalar.h"
@@ -11,8 +12,10 @@
 
 namespace taper {
 
-// weight [rows, dim...], index of any shape: rows of weight.
-Tensor embedding(const Tensor& weight, const Tensor& index);
+// weight [rows, dim...], index of any shape: rows of weight. The row padding_idx (negative: counted
+// from the end) gets no gradient.
+Tensor embedding(const Tensor& weight, const Tensor& index,
+                 std::optional<int64_t> padding_idx = std::nullopt);
 // x[index]: the same with negative numbers counted from the end; the index may be on the CPU for a
 // CUDA tensor. A bool mask is refused, for its result's size would have to be read from the device.
 Tensor index(const Tensor& x, const Tensor& index);

@@ -1,5 +1,6 @@
 #include "autograd/ops/loss.h"
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
@@ -137,6 +138,10 @@ Tensor with_smoothing(const Tensor& logits, const Tensor& target, const CrossEnt
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
+  if (autocasts(logits)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return cross_entropy(t..., o); }, logits, target);
+  }
   if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1)) {
     throw Error(cat("label_smoothing must be between 0.0 and 1.0. Got: ", o.label_smoothing));
   }
@@ -151,18 +156,35 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduc
 }
 
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& o) {
+  if (autocasts(logp)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return nll_loss(t..., o); }, logp, target);
+  }
   return nll(logp, target, o.reduction, {o.ignore_index, o.weight, true});
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  if (autocasts(input)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return mse_loss(t..., reduction); }, input, target);
+  }
   return reduced(square(input - target), reduction);
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  if (autocasts(input)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return l1_loss(t..., reduction); }, input, target);
+  }
   return reduced(abs(input - target), reduction);
 }
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, double delta, Reduction reduction) {
+  if (autocasts(input)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return huber_loss(t..., delta, reduction); }, input,
+        target);
+  }
   if (!(delta > 0)) throw Error("huber_loss does not support non-positive values for delta.");
   // d^2 / 2 up to delta, delta (d - delta / 2) beyond.
   const Tensor d = abs(input - target), near = clamp(d, 0, delta);
@@ -170,6 +192,11 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, double delta, Reduc
 }
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, double beta, Reduction reduction) {
+  if (autocasts(input)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return smooth_l1_loss(t..., beta, reduction); }, input,
+        target);
+  }
   if (!(beta >= 0)) throw Error("smooth_l1_loss does not support negative values for beta.");
   if (beta == 0) return l1_loss(input, target, reduction);
   return huber_loss(input, target, beta, reduction) / beta;
@@ -177,6 +204,11 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, double beta, Re
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BceWithLogitsOptions& o) {
+  if (autocasts(input)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return binary_cross_entropy_with_logits(t..., o); },
+        input, target);
+  }
   if (input.shape() != target.shape()) {
     throw ValueError(cat("Target size (torch.Size(", target.shape(),
                          ")) must be the same as input size (torch.Size(", input.shape(), "))"));
@@ -189,6 +221,11 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
+  if (autocasts(input)) {
+    return casted(
+        Cast::to_float32, [&](auto&... t) { return kl_div(t..., reduction, log_target); }, input,
+        target);
+  }
   if (!input.is_floating_point() || !target.is_floating_point()) {
     throw Error("kl_div: Integral inputs not supported.");
   }

@@ -1,5 +1,6 @@
 #include "autograd/ops/matmul.h"
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
@@ -79,12 +80,20 @@ Tensor batched(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
+  if (autocasts(a)) {
+    return casted(
+        Cast::to_low, [&](auto&... t) { return mm(t...); }, a, b);
+  }
   check_dim("mm", "self", a, 2);
   check_dim("mm", "mat2", b, 2);
   return product("MmBackward0", a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (autocasts(a)) {
+    return casted(
+        Cast::to_low, [&](auto&... t) { return bmm(t...); }, a, b);
+  }
   check_dim("bmm", "batch1", a, 3);
   check_dim("bmm", "batch2", b, 3);
   check_batches(a, b);
@@ -92,6 +101,10 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (autocasts(a)) {
+    return casted(
+        Cast::to_low, [&](auto&... t) { return matmul(t...); }, a, b);
+  }
   if (a.dim() == 0 || b.dim() == 0) {
     throw Error(cat("both arguments to matmul need to be at least 1D, but they are ", a.dim(),
                     "D and ", b.dim(), "D"));
@@ -111,6 +124,10 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (autocasts(a)) {
+    return casted(
+        Cast::to_low, [&](auto&... t) { return addmm(t..., beta, alpha); }, bias, a, b);
+  }
   check_dim("addmm", "mat1", a, 2);
   check_dim("addmm", "mat2", b, 2);
   if (bias.dtype() != b.dtype()) {
@@ -132,6 +149,10 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_low, [&](auto&... t) { return linear(t...); }, x, weight, bias);
+  }
   check_dim("linear", "weight", weight, 2);
   if (x.dim() == 0) throw Error("linear needs an input with at least one dimension");
   if (x.dim() != 2) {

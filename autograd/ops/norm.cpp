@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
@@ -118,6 +119,12 @@ void check_size(const char* name, const Tensor& p, int64_t channels) {
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {
+  if (autocasts(x)) {
+    const auto op = [&](const Tensor& t, const Tensor& w, const Tensor& b) {
+      return layer_norm(t, normalized_shape, w, b, eps);
+    };
+    return casted(Cast::to_float32, op, x, weight, bias);
+  }
   kernels::same_device("layer_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
   const Norm norm{row_sizes(x, normalized_shape, "*, "), eps};
   check_row_parameter("weight", weight, normalized_shape);
@@ -139,6 +146,12 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
+  if (autocasts(x)) {
+    const auto op = [&](const Tensor& t, const Tensor& w, const Tensor& b) {
+      return group_norm(t, num_groups, w, b, eps);
+    };
+    return casted(Cast::to_float32, op, x, weight, bias);
+  }
   kernels::same_device("group_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
   if (x.dim() < 2) {
     throw Error(cat("Expected at least 2 dimensions for input tensor but received ", x.dim()));

@@ -68,10 +68,8 @@ void check_rows(const char* op, const Tensor& x) {
 
 // --- interpolation ---
 
-constexpr const char* kModes[] = {"nearest", "linear", "bilinear"};
-
 void check_interpolate(const Tensor& x, const InterpolateOptions& o) {
-  const char* mode = kModes[size_t(o.mode)];
+  const char* mode = kInterpolationNames[size_t(o.mode)];
   if (!o.size && !o.scale_factor) throw ValueError("either size or scale_factor should be defined");
   if (o.size && o.scale_factor) {
     throw ValueError("only one of size or scale_factor should be defined");

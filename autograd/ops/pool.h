@@ -33,6 +33,7 @@ Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size);
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size);
 
 enum class Interpolation : uint8_t { nearest, linear, bilinear };
+inline constexpr const char* kInterpolationNames[] = {"nearest", "linear", "bilinear"};
 struct InterpolateOptions {
   // One of the two.
   std::optional<Pair> size = std::nullopt;

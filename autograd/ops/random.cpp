@@ -1,5 +1,7 @@
 #include "autograd/ops/random.h"
 
+#include <algorithm>
+
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
@@ -48,6 +50,15 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator* generator) {
     }
   };
   return record("NativeDropoutBackward0", y, {x}, Again{p, key});
+}
+
+Tensor dropout2d(const Tensor& x, double p, bool training, Generator* generator) {
+  if (x.dim() < 2) throw Error("Feature dropout requires at least 2 dimensions in the input");
+  Shape channels = x.shape();
+  std::fill(channels.begin() + 2, channels.end(), 1);
+  const Tensor kept =
+      dropout(ones(channels, {.dtype = x.dtype(), .device = x.device()}), p, training, generator);
+  return training && p > 0 ? x * kept : x;
 }
 
 Tensor bernoulli(const Tensor& p, Generator* generator) {

@@ -11,6 +11,10 @@ namespace taper {
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true,
                Generator* generator = nullptr);
 
+// The same for whole channels: each x[n, c] is kept or zeroed.
+Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true,
+                 Generator* generator = nullptr);
+
 // 1 with the probability that stands in each element of p, else 0, in p's dtype; no gradient. A
 // probability out of [0, 1] is the caller's mistake: it counts as the nearer of the two.
 Tensor bernoulli(const Tensor& p, Generator* generator = nullptr);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
@@ -80,6 +81,10 @@ Tensor product_of_others(const Tensor& x, int64_t dim) {
 }  // namespace
 
 Tensor sum(const Tensor& x, const Shape& dims, bool keepdim) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_float32, [&](auto& t) { return sum(t, dims, keepdim); }, x);
+  }
   return linear_reduction(dims.empty() ? "SumBackward0" : "SumBackward1", ReduceOp::sum, x, dims,
                           keepdim);
 }
@@ -92,6 +97,10 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keepdim) {
 Tensor mean(const Tensor& x) { return mean(x, {}, false); }
 
 Tensor prod(const Tensor& x, int64_t dim, bool keepdim) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_float32, [&](auto& t) { return prod(t, dim, keepdim); }, x);
+  }
   Tensor y = kernels::reduce(ReduceOp::prod, x, {dim}, keepdim);
   if (!needs_grad({x})) return y;
   return record("ProdBackward1", y, {x}, [x = Saved(x), dim](Gradients& g) {
@@ -133,6 +142,10 @@ Tensor std(const Tensor& x, const Shape& dims, double correction, bool keepdim) 
 }
 
 Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_float32, [&](auto& t) { return norm(t, p, dims, keepdim); }, x);
+  }
   if (!x.is_floating_point()) {
     throw Error(
         cat("linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",

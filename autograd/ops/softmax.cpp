@@ -1,5 +1,6 @@
 #include "autograd/ops/softmax.h"
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
@@ -10,6 +11,10 @@ namespace taper {
 namespace {
 
 Tensor softmax(const char* name, bool log, const Tensor& x, int64_t dim) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_float32, [&](auto& t) { return softmax(name, log, t, dim); }, x);
+  }
   Tensor y = kernels::softmax(log, x, dim);
   if (!needs_grad({x})) return y;
   return record(name, y, {x}, [y = Saved::output(y), log, dim](Gradients& g) {

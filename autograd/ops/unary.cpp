@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "framework/kernels/binary.h"
@@ -16,10 +17,29 @@ using kernels::UnaryOp;
 
 enum class Keep { x, y };
 
+// Computed in float32 under autocast.
+bool needs_range(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::rsqrt:
+    case UnaryOp::reciprocal:
+    case UnaryOp::exp:
+    case UnaryOp::expm1:
+    case UnaryOp::log:
+    case UnaryOp::log1p:
+    case UnaryOp::softplus: return true;
+    default: return false;
+  }
+}
+
 // y = op(x) with a gradient computed from the one that is kept: dx = formula(dy, x or y).
 template <class F>
 Tensor differentiable(const char* name, UnaryOp op, Keep keep, const Tensor& x, F formula,
                       UnaryArgs args = {}) {
+  if (needs_range(op) && autocasts(x)) {
+    return casted(
+        Cast::to_float32, [&](auto& t) { return differentiable(name, op, keep, t, formula, args); },
+        x);
+  }
   Tensor y = kernels::unary(op, x, args);
   if (!needs_grad({x})) return y;
   return record(name, y, {x},
@@ -208,6 +228,18 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
       "ClampBackward1", UnaryOp::clamp, BinaryOp::clamp_backward, Keep::x, x.to(type),
       [=](auto& dy, auto& u) { return masked(dy, logical_and(u >= a, u <= b)); }, a, b);
 }
+
+Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
+  if (min_val > max_val) throw ValueError("min_val cannot be greater than max_val");
+  Tensor y = clamp(x.detach(), min_val, max_val);
+  if (!needs_grad({x})) return y;
+  return record("HardtanhBackward0", y, {x}, [x = Saved(x), min_val, max_val](Gradients& g) {
+    const Tensor from = x.get(g);
+    g.dx(0) = where(logical_or(from <= min_val, from >= max_val), 0, g.dy());
+  });
+}
+
+Tensor relu6(const Tensor& x) { return hardtanh(x, 0, 6); }
 
 Tensor logical_not(const Tensor& x) { return kernels::unary(UnaryOp::logical_not, x); }
 Tensor isnan(const Tensor& x) { return kernels::unary(UnaryOp::isnan, x); }

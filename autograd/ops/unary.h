@@ -40,6 +40,9 @@ Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 // Either bound may be missing; nan passes; integers stay integers where the bounds are. The
 // gradient passes at the bounds too.
 Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max = std::nullopt);
+// clamp, with no gradient at the bounds.
+Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1);
+Tensor relu6(const Tensor& x);
 
 Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);

@@ -4,6 +4,7 @@
 #include "framework/kernels/binary.h"
 #include "framework/kernels/copy.h"
 #include "framework/kernels/dispatch.h"
+#include "framework/kernels/multiply_adds.h"
 #include "framework/kernels/reduce.h"
 
 namespace taper::kernels {
@@ -11,6 +12,7 @@ namespace taper::kernels {
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionArgs& args) {
   const int64_t B = q.size(0), T = q.size(1);
+  multiply_adds += B * T * k.size(1) * (q.size(2) + v.size(2));
   const AttentionResult out = {Tensor::make({B, T, v.size(2)}, q.dtype(), q.device()),
                                Tensor::make({B, T}, compute_type(q.dtype()), q.device())};
   const Tensor queries = dense(q), keys = dense(k), values = dense(v);

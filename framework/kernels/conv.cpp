@@ -5,6 +5,7 @@
 #include "framework/kernels/copy.h"
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/matmul.h"
+#include "framework/kernels/multiply_adds.h"
 
 namespace taper::kernels {
 namespace {
@@ -128,7 +129,7 @@ bool compute_by_library(ConvPass pass, const ConvSizes& s, const ConvTensors& t)
   return done;
 }
 
-void compute(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+void compute_in_its_type(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const Tensor& out = output_of(pass, t);
   if (out.numel() == 0) return;
   if (t.x.numel() == 0 || t.weight.numel() == 0 || t.y.numel() == 0) {
@@ -141,8 +142,13 @@ void compute(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   };
   const ConvTensors wide{widened(t.x), widened(t.weight), widened(t.y),
                          t.bias.defined() ? packed(t.bias, kFloat32) : Tensor()};
-  compute(pass, s, wide);
+  compute_in_its_type(pass, s, wide);
   copy_into(out, output_of(pass, wide));
+}
+
+void compute(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+  multiply_adds += s.n * s.o * s.h.out * s.w.out * (s.c / s.groups) * s.h.kernel * s.w.kernel;
+  compute_in_its_type(pass, s, t);
 }
 
 // --- checks ---

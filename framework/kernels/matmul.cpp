@@ -5,6 +5,7 @@
 #include "framework/kernels/copy.h"
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/loop.h"
+#include "framework/kernels/multiply_adds.h"
 
 namespace taper::kernels {
 namespace {
@@ -99,6 +100,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (out.numel() == 0) return out;
   const Operand2d left = as_operand(a), right = as_operand(b);
   const Gemm g = make_gemm(left, right, out, a.shape().back());
+  multiply_adds += g.batch * g.m * g.n * g.k;
   const void* pa = left.x.data_ptr();
   const void* pb = right.x.data_ptr();
   dispatch(
@@ -122,6 +124,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (y.numel() == 0) return y;
   const Operand2d left = as_operand(x), right = as_operand(wt);
   Gemm g = make_gemm(left, right, y, x.size(1));
+  multiply_adds += g.m * g.n * g.k;
   const void* pa = left.x.data_ptr();
   const void* pb = right.x.data_ptr();
   dispatch(

@@ -66,6 +66,11 @@ Row embedding_row(DType index) {
                         },
                         "Expected tensor for argument #1 'indices' to have one of the following "
                         "scalar types: Long, Int; but got Float instead"},
+                       {"padding beyond",
+                        [](Device d) {
+                          return embedding(ones({2, 3}, {.device = d}), longs({0, 1}, d), 2);
+                        },
+                        "Padding_idx must be within num_embeddings"},
                        {"index beyond",
                         [](Device d) {
                           return embedding(ones({2, 3}, {.device = d}), longs({0, 2}, d)).cpu();

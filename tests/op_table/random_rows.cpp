@@ -40,6 +40,36 @@ Row dropout_row() {
                     "\"dropout\" not implemented for 'Long'"}}};
 }
 
+Row dropout2d_row() {
+  return {
+      .name = "dropout2d",
+      .f =
+          [](const Tensors& x) {
+            Generator generator(kMaskSeed);
+            return dropout2d(x[0], 0.25, true, &generator);
+          },
+      .reference =
+          [](const std::vector<Array>& x) {
+            Array y = x[0];
+            const size_t channels = size_t(y.shape[0] * y.shape[1]);
+            for (size_t i = 0; i < y.v.size(); ++i) {
+              const size_t channel = i / (y.v.size() / channels);
+              const uint32_t word = philox({kMaskSeed, 0}, channel / 4).word[channel % 4];
+              y.v[i] = uniform_float(word) >= 0.25f ? y.v[i] / 0.75 : 0;
+            }
+            return y;
+          },
+      .samples = {{{3, 5}}, {{0, 2, 3}}, {{2, 3, 1}}, {{3, 5, 2, 7}}, {{41, 30, 2}}},
+      .dtypes = floating(),
+      .refusals = {{"one dimension", [](Device d) { return dropout2d(ones({2}, {.device = d})); },
+                    "Feature dropout requires at least 2 dimensions in the input"},
+                   {"probability",
+                    [](Device d) {
+                      return dropout2d(ones({2, 3}, {.device = d}), 1.5);
+                    },
+                    "dropout probability has to be between 0 and 1, but got 1.5"}}};
+}
+
 Row bernoulli_row() {
   return {
       .name = "bernoulli",
@@ -155,6 +185,7 @@ std::vector<Row> multinomial_rows() {
 std::vector<Row> random_rows() {
   std::vector<Row> rows = multinomial_rows();
   rows.push_back(dropout_row());
+  rows.push_back(dropout2d_row());
   rows.push_back(bernoulli_row());
   return rows;
 }

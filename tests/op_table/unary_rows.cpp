@@ -150,6 +150,19 @@ std::vector<Row> activations() {
   };
 }
 
+std::vector<Row> bounded() {
+  Row six = row("relu6", relu6, [](double x) { return x < 0 ? 0 : x > 6 ? 6 : x; });
+  six.domains = {{-3, 9}};
+  const auto hard = [](const Tensor& x) { return hardtanh(x, -0.4, 1.4); };
+  return {six,
+          with_refusal(
+              row("hardtanh", hard, [](double x) { return x < -0.4  ? -0.4
+                                                          : x > 1.4 ? 1.4
+                                                                    : x; }),
+              {"bounds", [](Device d) { return hardtanh(ones({2}, {.device = d}), 2, 1); },
+               "min_val cannot be greater than max_val"})};
+}
+
 std::vector<Row> predicates() {
   Row negation = predicate("logical_not", logical_not, [](double x) { return x == 0; });
   negation.domains = {{-1, 1, 1}};
@@ -162,7 +175,7 @@ std::vector<Row> predicates() {
 
 std::vector<Row> unary_rows() {
   std::vector<Row> rows{round_of_halves()};
-  for (const auto& part : {arithmetic(), activations(), clamps(), predicates()}) {
+  for (const auto& part : {arithmetic(), activations(), clamps(), bounded(), predicates()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

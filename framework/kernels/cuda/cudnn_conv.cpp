@@ -1,6 +1,6 @@
 // Convolutions by cuDNN (`=`), in channels-last memory. Deterministic algorithms only, chosen once
-// for each shape; float32 multiplies in float32 (no TF32), half types add in float32. float64 and
-// whatever cuDNN refuses is left to the matrix products.
+// for each shape; float32 multiplies in float32 (or TF32 where the user says so), half types add in
+// float32. float64 and whatever cuDNN refuses is left to the matrix products.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -12,6 +12,7 @@
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/binary.h"
 #include "framework/kernels/conv.h"
+#include "framework/precision.h"
 
 namespace taper::kernels::cuda {
 namespace {
@@ -75,8 +76,9 @@ bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
                                       int(s.h.stride), int(s.w.stride), int(s.h.dilation),
                                       int(s.w.dilation), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       cudnnSetConvolutionGroupCount(plan.convolution.get(), int(s.groups)),
-      cudnnSetConvolutionMathType(plan.convolution.get(),
-                                  dtype == kFloat32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH)};
+      cudnnSetConvolutionMathType(plan.convolution.get(), dtype == kFloat32 && !allows_tf32()
+                                                              ? CUDNN_FMA_MATH
+                                                              : CUDNN_TENSOR_OP_MATH)};
   return std::all_of(std::begin(all), std::end(all),
                      [](cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS; });
 }
@@ -128,8 +130,8 @@ Plan make_plan(cudnnHandle_t handle, ConvPass pass, const ConvSizes& s, DType dt
 
 // Kept per thread, so that a lookup needs no lock.
 Plan& plan_of(cudnnHandle_t handle, int device, ConvPass pass, const ConvSizes& s, DType dtype) {
-  thread_local std::map<std::tuple<int, ConvPass, DType, ConvSizes>, Plan> plans;
-  const std::tuple key(device, pass, dtype, s);
+  thread_local std::map<std::tuple<int, ConvPass, DType, bool, ConvSizes>, Plan> plans;
+  const std::tuple key(device, pass, dtype, allows_tf32(), s);
   const auto known = plans.find(key);
   if (known != plans.end()) return known->second;
   if (plans.size() >= kMaxPlans) plans.clear();

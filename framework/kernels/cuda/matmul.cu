@@ -1,7 +1,8 @@
 // Matrix products by cuBLASLt. C = alpha * op(A) op(B) + beta * C: overwritten where beta is 0.
 // Row-major C = op(A) op(B) is handed over as column-major C' = op(B)' op(A)'. float32 is computed
-// in float32 (no TF32), half types accumulate in float32. An algorithm is chosen once for each
-// shape, and split sums go through the workspace in a fixed order, never through atomics.
+// in float32 (or TF32 where the user says so), half types accumulate in float32. An algorithm is
+// chosen once for each shape, and split sums go through the workspace in a fixed order, never
+// through atomics.
 #include "framework/kernels/matmul.h"
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
+#include "framework/precision.h"
 
 namespace taper::kernels::cuda {
 namespace {
@@ -53,7 +55,7 @@ using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreferenc
 struct Key {
   int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
   uint32_t align_a, align_b, align_c;
-  uint8_t dtype, transpose_a, transpose_b, bias;
+  uint8_t compute, transpose_a, transpose_b, bias;
 
   bool operator==(const Key& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
 };
@@ -101,11 +103,15 @@ uint32_t alignment(const void* p) {
   return uint32_t(std::min<uintptr_t>(address & (~address + 1), 256));
 }
 
+cublasComputeType_t product_type(DType t) {
+  if (t == kFloat64) return CUBLAS_COMPUTE_64F;
+  return t == kFloat32 && allows_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 Operation make_operation(const Gemm& g, const void* bias) {
-  const bool wide = g.dtype == kFloat64;
   cublasLtMatmulDesc_t raw;
-  check(cublasLtMatmulDescCreate(&raw, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                 wide ? CUDA_R_64F : CUDA_R_32F),
+  check(cublasLtMatmulDescCreate(&raw, product_type(g.dtype),
+                                 g.dtype == kFloat64 ? CUDA_R_64F : CUDA_R_32F),
         "cublasLtMatmulDescCreate", g);
   Operation operation(raw);
   const auto set = [&](cublasLtMatmulDescAttributes_t name, auto value) {
@@ -205,7 +211,7 @@ Plan& plan_of(Blas& blas, const Gemm& g, const void* a, const void* b, const voi
                 alignment(a),
                 alignment(b),
                 alignment(c),
-                uint8_t(g.dtype),
+                uint8_t(uint8_t(g.dtype) << 4 | (g.dtype == kFloat32 && allows_tf32())),
                 g.transpose_a,
                 g.transpose_b,
                 bias != nullptr};

@@ -1,0 +1,46 @@
+#include "autograd/autocast.h"
+
+#include "framework/low_copy.h"
+
+namespace taper {
+namespace {
+
+thread_local AutocastState current;
+
+const std::optional<DType>& low_type(const Tensor& x) {
+  return x.is_cuda() ? current.cuda : current.cpu;
+}
+
+AutocastState changed(DeviceType device, std::optional<DType> dtype, bool enabled) {
+  const DType low = dtype.value_or(device == DeviceType::cuda ? kFloat16 : kBFloat16);
+  if (!is_half(low)) {
+    throw ValueError(
+        cat("Autocast only supports dtypes of torch.bfloat16, torch.float16, got ", low));
+  }
+  AutocastState state = current;
+  (device == DeviceType::cuda ? state.cuda : state.cpu) =
+      enabled ? std::optional(low) : std::nullopt;
+  return state;
+}
+
+}  // namespace
+
+const AutocastState& autocast_state() { return current; }
+void set_autocast_state(const AutocastState& state) { current = state; }
+
+Autocast::Autocast(DeviceType device, std::optional<DType> dtype, bool enabled)
+    : AutocastScope(changed(device, dtype, enabled)) {}
+
+bool autocasts(const Tensor& x) { return (current.cpu || current.cuda) && low_type(x); }
+
+Tensor cast_for(Cast rule, const Tensor& x) {
+  if (!x.defined() || !x.is_floating_point() || x.dtype() == kFloat64 || !low_type(x)) return x;
+  const DType dtype = rule == Cast::to_low ? *low_type(x) : kFloat32;
+  if (x.dtype() == dtype) return x;
+  if (rule != Cast::to_low || x.dtype() != kFloat32 || !x.impl()->is_parameter) return x.to(dtype);
+  const Tensor y = low_copy(x, dtype).detach();
+  if (!needs_grad({x})) return y;
+  return record("ToCopyBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy().to(kFloat32); });
+}
+
+}  // namespace taper

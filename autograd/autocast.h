@@ -1,0 +1,69 @@
+// Mixed precision (https://pytorch.org/docs/stable/amp.html):
+//
+//   {
+//     const Autocast guard(DeviceType::cuda, kBFloat16);
+//     loss = cross_entropy(net(x), labels);
+//   }
+//   loss.backward();
+//
+// Inside, products (linear, mm, bmm, matmul, addmm, conv1d, conv2d, scaled_dot_product_attention)
+// compute in the half type, and what needs the range (powers, exp and log and what is made of
+// them, sums, norms, losses) in float32, by PyTorch's lists for CUDA, here on every device;
+// everything else in the types it is given. float64 and integers are left alone. Values of
+// parameters in the half type are kept from step to step (framework/low_copy.h).
+#pragma once
+
+#include <optional>
+
+#include "autograd/node.h"
+
+namespace taper {
+
+// --- per thread; a backward pass ignores it: gradients have the types of the forward pass ---
+struct AutocastState {
+  std::optional<DType> cpu, cuda;  // the half type, where it is on
+};
+const AutocastState& autocast_state();
+void set_autocast_state(const AutocastState& state);
+
+// Sets the state of a thread until the end of the scope.
+class AutocastScope {
+ public:
+  explicit AutocastScope(const AutocastState& state) : previous_(autocast_state()) {
+    set_autocast_state(state);
+  }
+  ~AutocastScope() { set_autocast_state(previous_); }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  AutocastState previous_;
+};
+
+// Without a dtype: float16 on the GPU and bfloat16 on the CPU, as in PyTorch. Throws ValueError for
+// a dtype that is no half type. `enabled` false turns it off for a part.
+class Autocast : AutocastScope {
+ public:
+  explicit Autocast(DeviceType device, std::optional<DType> dtype = std::nullopt,
+                    bool enabled = true);
+};
+
+// --- for ops ---
+
+// True when ops on x's device are to be cast.
+bool autocasts(const Tensor& x);
+
+enum class Cast { to_low, to_float32 };
+// x as the rule wants it, on the tape; x itself where it has the type, is float64, no floating
+// type, or undefined.
+Tensor cast_for(Cast rule, const Tensor& x);
+
+// An op's first line: `if (autocasts(x)) return casted(Cast::to_low, [&](auto&... t) { return
+// linear(t...); }, x, weight, bias);`
+template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
+  const std::tuple inputs{cast_for(rule, x)...};
+  const AutocastScope off{AutocastState()};
+  return std::apply(op, inputs);
+}
+
+}  // namespace taper

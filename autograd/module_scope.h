@@ -1,0 +1,20 @@
+// The module that runs, for reports of anomalies.
+#pragma once
+
+#include <string>
+
+namespace taper {
+
+// Says, in anomaly mode, which module is running: its name in its parent.
+class ModuleScope {
+ public:
+  explicit ModuleScope(const std::string& name);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  bool entered_;
+};
+
+}  // namespace taper

@@ -1,0 +1,80 @@
+#include "framework/low_copy.h"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "framework/kernels/copy.h"
+
+namespace taper {
+namespace {
+
+struct Entry {
+  Tensor copy;
+  uint32_t version;  // of the parameter's memory
+};
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<const TensorImpl*, Entry> entries;
+  // So that programs without autocast never take the lock.
+  std::atomic<size_t> size{0};
+};
+
+// Never destroyed: parameters with static lifetime may die after main.
+Table& table() {
+  static Table& instance = *::new Table;
+  return instance;
+}
+
+}  // namespace
+
+Tensor low_copy(const Tensor& parameter, DType dtype) {
+  Table& all = table();
+  const uint32_t version = parameter.version();
+  {
+    const std::lock_guard lock(all.mutex);
+    const auto known = all.entries.find(parameter.impl());
+    if (known != all.entries.end() && known->second.version == version &&
+        known->second.copy.dtype() == dtype) {
+      return known->second.copy;
+    }
+  }
+  // New memory, for the tape may hold the old.
+  const Tensor copy = kernels::packed(parameter, dtype);
+  const std::lock_guard lock(all.mutex);
+  all.entries[parameter.impl()] = {copy, version};
+  all.size = all.entries.size();
+  return copy;
+}
+
+Tensor low_copy_to_update(const Tensor& parameter) {
+  Table& all = table();
+  // The copy is row-major; kernels of optimizers go by memory.
+  if (all.size == 0 || !parameter.is_contiguous()) return {};
+  const std::lock_guard lock(all.mutex);
+  const auto known = all.entries.find(parameter.impl());
+  // A copy that is out of date already stays so: a step that found inf writes nothing.
+  const bool fresh = known != all.entries.end() && known->second.version == parameter.version();
+  return fresh ? known->second.copy : Tensor();
+}
+
+void low_copy_updated(const Tensor& parameter) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto known = all.entries.find(parameter.impl());
+  if (known == all.entries.end()) return;
+  known->second.version = parameter.version();
+  // A graph that saved the old values must notice.
+  known->second.copy.storage()->version.fetch_add(1);
+}
+
+void forget_low_copy(const TensorImpl* parameter) noexcept {
+  Table& all = table();
+  if (all.size == 0) return;
+  const std::lock_guard lock(all.mutex);
+  all.entries.erase(parameter);
+  all.size = all.entries.size();
+}
+
+}  // namespace taper

@@ -1,0 +1,22 @@
+// Values of float32 parameters in a half dtype, kept from step to step: autocast multiplies by
+// them, and an optimizer's kernel refreshes them in the pass that updates the parameter.
+#pragma once
+
+#include "framework/tensor.h"
+
+namespace taper {
+
+// The parameter's values in `dtype`, outside the tape; made anew when the parameter's memory has
+// changed otherwise than by low_copy_updated. Kept while the parameter lives.
+Tensor low_copy(const Tensor& parameter, DType dtype);
+
+// For optimizers. The copy, for a kernel to write the new values to, where there is one on the
+// parameter's device; else undefined.
+Tensor low_copy_to_update(const Tensor& parameter);
+// To be called after it was written and the parameter's version has been counted up.
+void low_copy_updated(const Tensor& parameter);
+
+// Called when a parameter dies or its memory is replaced.
+void forget_low_copy(const TensorImpl* parameter) noexcept;
+
+}  // namespace taper

@@ -1,0 +1,95 @@
+"""What PyTorch's autocast for CUDA makes of each op's float32 and half inputs.
+
+Writes autocast.txt beside this script: a line an op, `name low|float32|as_given`. Needs a GPU:
+python3 tests/interop/autocast.py
+"""
+import pathlib
+
+import torch
+import torch.nn.functional as F
+
+labels = torch.zeros(4, dtype=torch.int64, device="cuda")
+OPS = {
+    "linear": lambda x: F.linear(x, x, x[0]),
+    "mm": lambda x: torch.mm(x, x),
+    "bmm": lambda x: torch.bmm(x[None], x[None]),
+    "matmul": lambda x: torch.matmul(x, x[0]),
+    "addmm": lambda x: torch.addmm(x, x, x),
+    "conv1d": lambda x: F.conv1d(x[None], x[:, :, None]),
+    "conv2d": lambda x: F.conv2d(x[None, None], x[None, None]),
+    "scaled_dot_product_attention": lambda x: F.scaled_dot_product_attention(
+        x[None], x[None], x[None]
+    ),
+    "pow": lambda x: torch.pow(x, 2),
+    "pow of tensors": lambda x: torch.pow(x, x),
+    "rsqrt": torch.rsqrt,
+    "reciprocal": torch.reciprocal,
+    "exp": torch.exp,
+    "expm1": torch.expm1,
+    "log": torch.log,
+    "log1p": torch.log1p,
+    "softplus": F.softplus,
+    "softmax": lambda x: torch.softmax(x, 1),
+    "log_softmax": lambda x: torch.log_softmax(x, 1),
+    "sum": torch.sum,
+    "mean": torch.mean,
+    "prod": lambda x: torch.prod(x, 0),
+    "cumsum": lambda x: torch.cumsum(x, 0),
+    "norm": torch.norm,
+    "logsumexp": lambda x: torch.logsumexp(x, 0),
+    "var": torch.var,
+    "std": torch.std,
+    "amax": lambda x: torch.amax(x, 0),
+    "layer_norm": lambda x: F.layer_norm(x, (4,)),
+    "rms_norm": lambda x: F.rms_norm(x, (4,)),
+    "group_norm": lambda x: F.group_norm(x, 2),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "cross_entropy": lambda x: F.cross_entropy(x, labels),
+    "nll_loss": lambda x: F.nll_loss(x, labels),
+    "mse_loss": lambda x: F.mse_loss(x, x),
+    "l1_loss": lambda x: F.l1_loss(x, x),
+    "huber_loss": lambda x: F.huber_loss(x, x),
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x),
+    "binary_cross_entropy_with_logits": lambda x: F.binary_cross_entropy_with_logits(x, x),
+    "kl_div": lambda x: F.kl_div(x, x, reduction="batchmean"),
+    "add": lambda x: x + x,
+    "sub": lambda x: x - x,
+    "mul": lambda x: x * x,
+    "div": lambda x: x / x,
+    "neg": torch.neg,
+    "abs": torch.abs,
+    "sqrt": torch.sqrt,
+    "square": torch.square,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": F.relu,
+    "leaky_relu": F.leaky_relu,
+    "elu": F.elu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "erf": torch.erf,
+    "maximum": lambda x: torch.maximum(x, x),
+    "outer": lambda x: torch.outer(x[0], x[0]),
+    "avg_pool2d": lambda x: F.avg_pool2d(x[None], 2),
+    "max_pool2d": lambda x: F.max_pool2d(x[None], 2),
+    "dropout": lambda x: F.dropout(x, 0.5),
+}
+
+
+def type_of(op):
+    half = torch.float16
+    x = torch.arange(16, device="cuda").view(4, 4) / 16 + 0.5
+    with torch.autocast("cuda", half):
+        made = [op(x).dtype, op(x.to(half)).dtype]
+    return {
+        (half, half): "low",
+        (torch.float32, torch.float32): "float32",
+        (torch.float32, half): "as_given",
+    }[tuple(made)]
+
+
+if __name__ == "__main__":
+    lines = [f"{name}: {type_of(op)}\n" for name, op in OPS.items()]
+    pathlib.Path(__file__).with_name("autocast.txt").write_text("".join(lines))

@@ -1,0 +1,145 @@
+// Under autocast each op gives the type that PyTorch's lists for CUDA say; autocast.py stores them.
+#include "autograd/autocast.h"
+
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "autograd/ops/attention.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+// Of [4, 4], positive.
+using Op = std::function<Tensor(const Tensor& x)>;
+
+std::map<std::string, Op> ops() {
+  const auto labels = [](const Tensor& x) {
+    return zeros({4}, {.dtype = kInt64, .device = x.device()});
+  };
+  const auto image = [](const Tensor& x) { return x.view({1, 1, 4, 4}); };
+  return {
+      {"linear", [](auto& x) { return linear(x, x, x[0]); }},
+      {"mm", [](auto& x) { return mm(x, x); }},
+      {"bmm", [](auto& x) { return bmm(x.unsqueeze(0), x.unsqueeze(0)); }},
+      {"matmul", [](auto& x) { return matmul(x, x[0]); }},
+      {"addmm", [](auto& x) { return addmm(x, x, x); }},
+      {"conv1d",
+       [](auto& x) {
+         return conv1d(x.view({1, 4, 4}), x.view({4, 4, 1}));
+       }},
+      {"conv2d", [=](auto& x) { return conv2d(image(x), image(x)); }},
+      {"scaled_dot_product_attention",
+       [](auto& x) {
+         const Tensor q = x.view({1, 4, 4});
+         return scaled_dot_product_attention(q, q, q);
+       }},
+      {"pow", [](auto& x) { return pow(x, 2); }},
+      {"pow of tensors", [](auto& x) { return pow(x, x); }},
+      {"rsqrt", [](auto& x) { return rsqrt(x); }},
+      {"reciprocal", [](auto& x) { return reciprocal(x); }},
+      {"exp", [](auto& x) { return exp(x); }},
+      {"expm1", [](auto& x) { return expm1(x); }},
+      {"log", [](auto& x) { return log(x); }},
+      {"log1p", [](auto& x) { return log1p(x); }},
+      {"softplus", [](auto& x) { return softplus(x); }},
+      {"softmax", [](auto& x) { return softmax(x, 1); }},
+      {"log_softmax", [](auto& x) { return log_softmax(x, 1); }},
+      {"sum", [](auto& x) { return sum(x); }},
+      {"mean", [](auto& x) { return mean(x); }},
+      {"prod", [](auto& x) { return prod(x, 0); }},
+      {"cumsum", [](auto& x) { return cumsum(x, 0); }},
+      {"norm", [](auto& x) { return norm(x); }},
+      {"logsumexp", [](auto& x) { return logsumexp(x, {0}); }},
+      {"var", [](auto& x) { return var(x); }},
+      {"std", [](auto& x) { return std(x); }},
+      {"amax", [](auto& x) { return amax(x, {0}); }},
+      {"layer_norm", [](auto& x) { return layer_norm(x, {4}); }},
+      {"rms_norm", [](auto& x) { return rms_norm(x, {4}); }},
+      {"group_norm", [](auto& x) { return group_norm(x, 2); }},
+      {"batch_norm", [](auto& x) { return batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5); }},
+      {"cross_entropy", [=](auto& x) { return cross_entropy(x, labels(x)); }},
+      {"nll_loss", [=](auto& x) { return nll_loss(x, labels(x)); }},
+      {"mse_loss", [](auto& x) { return mse_loss(x, x); }},
+      {"l1_loss", [](auto& x) { return l1_loss(x, x); }},
+      {"huber_loss", [](auto& x) { return huber_loss(x, x); }},
+      {"smooth_l1_loss", [](auto& x) { return smooth_l1_loss(x, x); }},
+      {"binary_cross_entropy_with_logits",
+       [](auto& x) { return binary_cross_entropy_with_logits(x, x); }},
+      {"kl_div", [](auto& x) { return kl_div(x, x, Reduction::batchmean); }},
+      {"add", [](auto& x) { return x + x; }},
+      {"sub", [](auto& x) { return x - x; }},
+      {"mul", [](auto& x) { return x * x; }},
+      {"div", [](auto& x) { return x / x; }},
+      {"neg", [](auto& x) { return neg(x); }},
+      {"abs", [](auto& x) { return abs(x); }},
+      {"sqrt", [](auto& x) { return sqrt(x); }},
+      {"square", [](auto& x) { return square(x); }},
+      {"sin", [](auto& x) { return sin(x); }},
+      {"cos", [](auto& x) { return cos(x); }},
+      {"tanh", [](auto& x) { return tanh(x); }},
+      {"sigmoid", [](auto& x) { return sigmoid(x); }},
+      {"relu", [](auto& x) { return relu(x); }},
+      {"leaky_relu", [](auto& x) { return leaky_relu(x); }},
+      {"elu", [](auto& x) { return elu(x); }},
+      {"gelu", [](auto& x) { return gelu(x); }},
+      {"silu", [](auto& x) { return silu(x); }},
+      {"erf", [](auto& x) { return erf(x); }},
+      {"maximum", [](auto& x) { return maximum(x, x); }},
+      {"outer", [](auto& x) { return outer(x[0], x[0]); }},
+      {"avg_pool2d", [=](auto& x) { return avg_pool2d(image(x), 2); }},
+      {"max_pool2d", [=](auto& x) { return max_pool2d(image(x), 2); }},
+      {"dropout", [](auto& x) { return dropout(x, 0.5); }},
+  };
+}
+
+// name: low, float32 or as_given.
+std::map<std::string, std::string> stored() {
+  std::ifstream file(TAPER_INTEROP_DIR "/autocast.txt");
+  std::map<std::string, std::string> types;
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    types[line.substr(0, colon)] = line.substr(colon + 2);
+  }
+  return types;
+}
+
+TEST(Autocast, ChoosesTheTypeByTheOpAsInPyTorch) {
+  const std::map<std::string, Op> all = ops();
+  const std::map<std::string, std::string> types = stored();
+  for (const auto& [name, type] : types) EXPECT_TRUE(all.contains(name)) << name;
+  for (const Device device : all_devices()) {
+    for (const DType low : {kBFloat16, kFloat16}) {
+      for (const auto& [name, op] : all) {
+        ASSERT_TRUE(types.contains(name)) << name;
+        const std::string& type = types.at(name);
+        for (const DType given : {kFloat32, low, kFloat64}) {
+          SCOPED_TRACE(cat(name, " of ", given, " with ", low, " on ", device));
+          const Tensor x = (arange(16.) / 16 + 0.5).view({4, 4}).to(device, given);
+          const Autocast guard(device.type(), low);
+          const DType by_rule = type == "low" ? low : type == "float32" ? kFloat32 : given;
+          EXPECT_EQ(op(x).dtype(), given == kFloat64 ? kFloat64 : by_rule);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace taper::test
