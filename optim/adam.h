@@ -1,43 +1,38 @@
-// Adam and AdamW (https://pytorch.org/docs/stable/generated/torch.optim.Adam.html,
-// https://pytorch.org/docs/stable/generated/torch.optim.AdamW.html).
+// Optimizers with a rate for each element
+// (https://pytorch.org/docs/stable/generated/torch.optim.Adam.html and its neighbours).
 #pragma once
 
 #include "optim/optimizer.h"
 
 namespace taper::optim {
 
-struct AdamOptions {
-  double lr = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0;  // added to the gradient
-};
+using kernels::AdamOptions;
+using Adam = OptimizerOf<AdamOptions>;
 
 struct AdamWOptions {
   double lr = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999;
+  std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 1e-2;  // shrinks the weight itself
+  bool amsgrad = false, maximize = false, master_weights = false;
+  operator AdamOptions() const {
+    return {lr, betas, eps, weight_decay, amsgrad, maximize, master_weights, true};
+  }
 };
+using AdamW = OptimizerOf<AdamWOptions>;
 
-class Adam : public Optimizer {
- public:
-  Adam(const std::vector<Tensor>& params, AdamOptions options);
-  explicit Adam(const std::vector<ParamGroup<AdamOptions>>& groups);
-  void step() override;
+using kernels::AdagradOptions;
+using Adagrad = OptimizerOf<AdagradOptions>;
 
- protected:
-  Adam() = default;
-  void add(const std::vector<Tensor>& params, double lr, kernels::AdamArgs args);
+using kernels::AdadeltaOptions;
+using Adadelta = OptimizerOf<AdadeltaOptions>;
 
- private:
-  std::vector<kernels::AdamArgs> args_;
-};
+using kernels::RMSpropOptions;
+using RMSprop = OptimizerOf<RMSpropOptions>;
 
-class AdamW : public Adam {
- public:
-  AdamW(const std::vector<Tensor>& params, AdamWOptions options);
-  explicit AdamW(const std::vector<ParamGroup<AdamWOptions>>& groups);
-};
+// Chen et al., 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2: only the sign of
+// the smoothed gradient counts. PyTorch does not have it.
+using kernels::LionOptions;
+using Lion = OptimizerOf<LionOptions>;
 
 }  // namespace taper::optim

@@ -3,131 +3,196 @@
 #include <algorithm>
 
 #include "framework/factories.h"
-#include "framework/kernels/binary.h"
 #include "framework/kernels/copy.h"
+#include "framework/low_copy.h"
 
 namespace taper::optim {
 namespace {
 
 DType state_dtype(const Tensor& param) { return param.dtype() == kFloat64 ? kFloat64 : kFloat32; }
 
-Tensor copy_of(const Tensor& x, DType dtype, Device device) {
-  Tensor out = Tensor::make(x.shape(), dtype, device);
-  kernels::copy_into(out, x);
-  return out;
+// Elements lie in the same order, so that a kernel may walk over both side by side.
+bool same_order(const Tensor& a, const Tensor& b) {
+  return a.strides() == b.strides() || (a.is_contiguous() && b.is_contiguous());
 }
 
-// State that is missing starts at zero; state that was left behind by a move follows.
-void prepare(Tensor& state, const Tensor& param) {
-  const DType dtype = state_dtype(param);
-  if (!state.defined()) {
-    state = zeros(param.shape(), {.dtype = dtype, .device = param.device()});
-  } else if (state.dtype() != dtype || state.device() != param.device()) {
-    state = copy_of(state, dtype, param.device());
-  }
+// x itself where it already is what a kernel needs beside param.
+Tensor beside(const Tensor& param, const Tensor& x, DType dtype) {
+  if (x.device() == param.device() && x.dtype() == dtype && same_order(x, param)) return x;
+  const Tensor out = empty_like_layout(param, dtype);
+  kernels::copy_into(out, x);
+  return out;
 }
 
 }  // namespace
 
 void Optimizer::zero_grad() {
+  for (const Tensor& p : parameters()) p.set_grad({});
+}
+
+std::vector<Tensor> Optimizer::parameters() const {
+  std::vector<Tensor> all;
   for (const Group& group : groups_) {
-    for (const Slot& slot : group.slots) slot.param.set_grad({});
+    for (const Slot& slot : group.slots) all.push_back(slot.param);
   }
+  return all;
 }
 
+double Optimizer::lr(size_t group) const {
+  return std::visit([](const auto& o) { return o.lr; }, groups_.at(group).options);
+}
 void Optimizer::set_lr(double lr) {
-  for (Group& group : groups_) group.lr = lr;
+  for (size_t i = 0; i < groups_.size(); ++i) set_lr(i, lr);
 }
-void Optimizer::set_lr(size_t group, double lr) { groups_.at(group).lr = lr; }
+void Optimizer::set_lr(size_t group, double lr) {
+  Group& g = groups_.at(group);
+  if (lr_of(g.options) == lr) return;
+  lr_of(g.options) = lr;
+  for (const Tensor& device_lr : g.device_lrs) kernels::fill(device_lr, lr);
+}
 
-void Optimizer::add_group(const std::vector<Tensor>& params, double lr) {
+void Optimizer::add_group(const std::vector<NamedTensor>& params,
+                          const kernels::UpdateRule& options) {
+  Group group{{}, options, recipe_of(options), {}};
   if (params.empty()) throw ValueError("optimizer got an empty parameter list");
-  if (!(lr >= 0)) throw ValueError(cat("Invalid learning rate: ", lr));
-  Group group{{}, lr, {}};
+  std::vector<Tensor> known = parameters();
   for (size_t i = 0; i < params.size(); ++i) {
-    const Tensor& p = params[i];
-    const std::string which = cat("parameter ", i, " of group ", groups_.size());
+    const auto& [name, p] = params[i];
+    const std::string which =
+        name.empty() ? cat("parameter ", i, " of group ", groups_.size()) : cat("parameter ", name);
     if (!p.defined()) throw ValueError(cat(which, " is undefined"));
     if (!p.is_leaf()) throw ValueError(cat("can't optimize a non-leaf Tensor (", which, ")"));
     if (!p.is_floating_point()) {
       throw ValueError(cat(which, " has dtype ", p.dtype(), "; only floating tensors are trained"));
     }
-    const auto same = [&](const Slot& slot) { return slot.param.is_same(p); };
-    bool known = std::any_of(group.slots.begin(), group.slots.end(), same);
-    for (const Group& g : groups_) {
-      known = known || std::any_of(g.slots.begin(), g.slots.end(), same);
+    if (!is_dense(p.shape(), p.strides())) {
+      throw ValueError(cat(which, " has holes in memory; only dense tensors are trained"));
     }
-    if (known) {
+    if (group.recipe.only_matrices && p.dim() != 2) {
+      throw ValueError(cat(group.recipe.optimizer,
+                           " only supports 2D parameters whereas we found a parameter with size: "
+                           "torch.Size(",
+                           p.shape(), ") (", which, ")"));
+    }
+    if (std::any_of(known.begin(), known.end(), [&](const Tensor& x) { return x.is_same(p); })) {
       throw ValueError(
           cat("some parameters appear in more than one parameter group (", which, ")"));
     }
-    group.slots.push_back({p, {}, {}, {}});
+    known.push_back(p);
+    group.slots.push_back({p, name, {}, {}, {}});
+    if (group.recipe.initial) prepare(group.slots.back().states[0], p, *group.recipe.initial);
   }
   groups_.push_back(std::move(group));
 }
 
-std::vector<Optimizer::Batch> Optimizer::batches(Group& group, int states) {
-  struct Members {
-    Tensor step;  // the count they share so far; undefined before the first update
-    std::vector<Slot*> slots;
-  };
-  std::vector<Members> parts;
+void Optimizer::prepare(Tensor& state, const Tensor& param, double initial) {
+  if (state.defined()) {
+    state = beside(param, state, state_dtype(param));
+  } else {
+    state = empty_like_layout(param, state_dtype(param));
+    kernels::fill(state, initial);
+  }
+}
+
+std::vector<std::vector<Optimizer::Slot*>> Optimizer::parts_of(Group& group) {
+  std::vector<std::vector<Slot*>> parts;
   // Counts that followed their parameters to another device: who shared one still does.
   std::vector<std::pair<Tensor, Tensor>> moved;
-  const auto follow_step = [&](Tensor& step, Device device) {
-    if (!step.defined() || step.device() == device) return;
-    const auto known = std::find_if(moved.begin(), moved.end(), [&](const auto& m) {
-      return m.first.is_same(step) && m.second.device() == device;
-    });
-    if (known != moved.end()) {
-      step = known->second;
-      return;
-    }
-    moved.push_back({step, copy_of(step, kFloat64, device)});
-    step = moved.back().second;
-  };
   for (Slot& slot : group.slots) {
     if (!slot.param.grad().defined()) continue;
-    follow_step(slot.step, slot.param.device());
-    const auto belongs = [&](const Members& m) {
-      const Tensor& other = m.slots[0]->param;
-      return m.step.is_same(slot.step) && other.device() == slot.param.device() &&
-             other.dtype() == slot.param.dtype();
-    };
-    auto part = std::find_if(parts.begin(), parts.end(), belongs);
-    if (part == parts.end()) part = parts.insert(parts.end(), {slot.step, {}});
-    part->slots.push_back(&slot);
-  }
-
-  std::vector<Batch> out;
-  for (const Members& part : parts) {
-    const Device device = part.slots[0]->param.device();
-    if (!group.device_lr.defined() || group.device_lr.device() != device) {
-      group.device_lr = empty({}, {.dtype = kFloat64, .device = device});
+    const Device device = slot.param.device();
+    if (slot.step.defined() && slot.step.device() != device) {
+      auto known = std::find_if(moved.begin(), moved.end(), [&](const auto& m) {
+        return m.first.is_same(slot.step) && m.second.device() == device;
+      });
+      if (known == moved.end()) {
+        const Tensor there = Tensor::make({}, kFloat64, device);
+        kernels::copy_into(there, slot.step);
+        known = moved.insert(moved.end(), {slot.step, there});
+      }
+      slot.step = known->second;
     }
-    kernels::fill(group.device_lr, group.lr);
-    const auto sharers = std::count_if(group.slots.begin(), group.slots.end(), [&](const Slot& s) {
-      return s.step.defined() && s.step.is_same(part.step);
+    auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& p) {
+      return p[0]->step.is_same(slot.step) && p[0]->param.device() == device;
     });
-    Tensor step = part.step;
-    if (!step.defined()) {
-      step = zeros({}, {.dtype = kFloat64, .device = device});
-    } else if (size_t(sharers) != part.slots.size()) {
-      step = copy_of(step, kFloat64, device);  // the others stay behind with the old count
+    if (part == parts.end()) part = parts.insert(parts.end(), std::vector<Slot*>());
+    part->push_back(&slot);
+  }
+  return parts;
+}
+
+bool Optimizer::trains_master(const Slot& slot, const kernels::UpdateRule& options) {
+  return is_half(slot.param.dtype()) &&
+         std::visit([](const auto& o) { return o.master_weights; }, options);
+}
+
+kernels::Update Optimizer::update_of(const Slot& slot) {
+  const Tensor& p = slot.param;
+  kernels::Update u{p, beside(p, p.grad(), p.dtype()), {}, {}};
+  std::copy_n(slot.states, std::size(slot.states), u.states);
+  u.low = slot.master.defined() ? p : low_copy_to_update(p);
+  if (slot.master.defined()) u.param = slot.master;
+  return u;
+}
+
+std::vector<Optimizer::Batch> Optimizer::batches(Group& group) {
+  std::vector<Batch> out;
+  for (const std::vector<Slot*>& part : parts_of(group)) {
+    const Device device = part[0]->param.device();
+    if (found_inf_.defined() && found_inf_.device() != device) {
+      throw Error(cat("found_inf is on ", found_inf_.device(), " and a parameter on ", device));
     }
-    kernels::binary_into(kernels::BinaryOp::add, step, step, wrap_scalar(1));
-    Batch batch{{}, group.device_lr, step};
-    for (Slot* slot : part.slots) {
+    auto lr = std::find_if(group.device_lrs.begin(), group.device_lrs.end(),
+                           [&](const Tensor& x) { return x.device() == device; });
+    if (lr == group.device_lrs.end()) {
+      lr = group.device_lrs.insert(lr, Tensor::make({}, kFloat64, device));
+      kernels::fill(*lr, lr_of(group.options));
+    }
+    Tensor step = part[0]->step;
+    if (group.recipe.count != Recipe::uncounted) {
+      const auto shares = [&](const Slot& s) { return s.step.defined() && s.step.is_same(step); };
+      const auto sharers = std::count_if(group.slots.begin(), group.slots.end(), shares);
+      if (!step.defined()) {
+        step = zeros({}, {.dtype = kFloat64, .device = device});
+      } else if (size_t(sharers) != part.size()) {  // the others stay behind with the old count
+        step = Tensor::make({}, kFloat64, device);
+        kernels::copy_into(step, part[0]->step);
+      }
+      kernels::count_step(step, found_inf_);
+    }
+    Batch batch{{}, {*lr, step, found_inf_}, {}};
+    for (Slot* slot : part) {
       slot->step = step;
-      if (states > 0) prepare(slot->state1, slot->param);
-      if (states > 1) prepare(slot->state2, slot->param);
-      // A graph that saved the old values must notice the step.
-      slot->param.storage()->version.fetch_add(1);
-      batch.updates.push_back({slot->param, slot->param.grad(), slot->state1, slot->state2});
+      for (size_t k = 0; k < group.recipe.states.size(); ++k) {
+        prepare(slot->states[k], slot->param, k == 0 ? group.recipe.initial.value_or(0) : 0);
+      }
+      // The kernel finds that a new master is not what the parameter says. A parameter that is no
+      // longer half needs none.
+      slot->master = trains_master(*slot, group.options) ? slot->master : Tensor();
+      if (trains_master(*slot, group.options)) prepare(slot->master, slot->param, 0);
+      batch.updates.push_back(update_of(*slot));
+      batch.params.push_back(slot->param);
     }
     out.push_back(std::move(batch));
   }
   return out;
+}
+
+void Optimizer::apply(const Batch& batch, const kernels::UpdateRule& rule) {
+  kernels::update(batch.updates, batch.scalars, rule);
+  for (size_t i = 0; i < batch.params.size(); ++i) {
+    const Tensor& p = batch.params[i];
+    // A graph that saved the old values must notice the step.
+    p.storage()->version.fetch_add(1);
+    const Tensor& low = batch.updates[i].low;
+    if (low.defined() && !low.is_same(p)) low_copy_updated(p);
+  }
+}
+
+void Optimizer::step() {
+  for (Group& group : groups_) {
+    for (const Batch& batch : batches(group)) apply(batch, group.options);
+  }
 }
 
 }  // namespace taper::optim

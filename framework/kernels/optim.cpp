@@ -4,17 +4,18 @@
 
 namespace taper::kernels {
 
-void sgd(const std::vector<Update>& updates, const Tensor& lr, SgdArgs args) {
+void update(const std::vector<Update>& updates, const StepScalars& scalars,
+            const UpdateRule& rule) {
   if (updates.empty()) return;
   dispatch(
-      lr.device(), [&] { cpu::sgd(updates, lr, args); }, [&] { cuda::sgd(updates, lr, args); });
+      scalars.lr.device(), [&] { cpu::update(updates, scalars, rule); },
+      [&] { cuda::update(updates, scalars, rule); });
 }
 
-void adam(const std::vector<Update>& updates, const Tensor& lr, const Tensor& step, AdamArgs args) {
-  if (updates.empty()) return;
+void count_step(const Tensor& step, const Tensor& found_inf) {
   dispatch(
-      lr.device(), [&] { cpu::adam(updates, lr, step, args); },
-      [&] { cuda::adam(updates, lr, step, args); });
+      step.device(), [&] { cpu::count_step(step, found_inf); },
+      [&] { cuda::count_step(step, found_inf); });
 }
 
 }  // namespace taper::kernels

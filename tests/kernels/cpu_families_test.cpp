@@ -213,8 +213,10 @@ TEST(Optim, FollowsPyTorchsFormulas) {
       std::vector<kernels::Update> updates;
       for (const int64_t n : {5, 5000}) {
         const auto state = [&] { return zeros({n}, {.dtype = wide}); };
-        updates.push_back(
-            {drawn({n}, t, uint64_t(n)), drawn({n}, t, 9), state(), adam ? state() : Tensor()});
+        updates.push_back({drawn({n}, t, uint64_t(n)),
+                           drawn({n}, t, 9),
+                           {state(), adam ? state() : Tensor()},
+                           {}});
       }
       const std::vector<double> g = updates[1].grad.to_vector<double>();
       std::vector<double> p = updates[1].param.to_vector<double>(), m(p.size()), v(p.size());
@@ -224,10 +226,13 @@ TEST(Optim, FollowsPyTorchsFormulas) {
       for (int k = 1; k <= 3; ++k) {
         *step.data<double>() = k;
         if (adam) {
-          kernels::cpu::adam(updates, lr, step,
-                             {.weight_decay = weight_decay, .decoupled = variant});
+          kernels::update(updates, {lr, step, {}},
+                          kernels::AdamOptions{.weight_decay = weight_decay,
+                                               .decoupled_weight_decay = variant});
         } else {
-          kernels::cpu::sgd(updates, lr, {0.9, weight_decay, variant});
+          kernels::update(updates, {lr, step, {}},
+                          kernels::SGDOptions{
+                              .momentum = 0.9, .weight_decay = weight_decay, .nesterov = variant});
         }
         for (size_t i = 0; i < p.size(); ++i) {
           if (adam && variant) p[i] *= 1 - 0.01 * weight_decay;

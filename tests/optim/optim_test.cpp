@@ -51,10 +51,10 @@ Rule adam_rule(AdamWOptions o, bool decoupled) {
   return [=](double p, double g, State& s, int t) {
     if (decoupled) p -= o.lr * o.weight_decay * p;
     if (!decoupled) g += o.weight_decay * p;
-    s.first = o.beta1 * s.first + (1 - o.beta1) * g;
-    s.second = o.beta2 * s.second + (1 - o.beta2) * g * g;
-    const double m = s.first / (1 - std::pow(o.beta1, t));
-    const double v = s.second / (1 - std::pow(o.beta2, t));
+    s.first = o.betas[0] * s.first + (1 - o.betas[0]) * g;
+    s.second = o.betas[1] * s.second + (1 - o.betas[1]) * g * g;
+    const double m = s.first / (1 - std::pow(o.betas[0], t));
+    const double v = s.second / (1 - std::pow(o.betas[1], t));
     return p - o.lr * m / (std::sqrt(v) + o.eps);
   };
 }
@@ -70,7 +70,7 @@ Case sgd(const char* name, SGDOptions o) {
 }
 Case adam(const char* name, AdamOptions o) {
   return {name, [o](const auto& params) { return std::make_unique<Adam>(params, o); },
-          adam_rule({o.lr, o.beta1, o.beta2, o.eps, o.weight_decay}, false)};
+          adam_rule({o.lr, o.betas, o.eps, o.weight_decay}, false)};
 }
 Case adamw(const char* name, AdamWOptions o) {
   return {name, [o](const auto& params) { return std::make_unique<AdamW>(params, o); },
@@ -84,7 +84,7 @@ const std::vector<Case>& cases() {
       sgd("SGD with momentum", {.lr = 0.1, .momentum = 0.9}),
       sgd("SGD with all", {.lr = 0.1, .momentum = 0.8, .weight_decay = 0.1, .nesterov = true}),
       adam("Adam", {.lr = 0.05}),
-      adam("Adam with decay", {.lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.2}),
+      adam("Adam with decay", {.lr = 0.05, .betas = {0.8, 0.95}, .weight_decay = 0.2}),
       adamw("AdamW", {.lr = 0.05}),
       adamw("AdamW with decay", {.lr = 0.05, .eps = 1e-3, .weight_decay = 0.5}),
   };
@@ -295,9 +295,10 @@ TEST(Optimizers, WrongSettingsAndParametersAreRefused) {
       refuses<ValueError>(make_sgd({p}, {.weight_decay = -1}), "Invalid weight_decay value: -1"));
   EXPECT_TRUE(refuses<ValueError>(make_sgd({p}, {.nesterov = true}),
                                   "Nesterov momentum requires a momentum and zero dampening"));
-  EXPECT_TRUE(refuses<ValueError>(make_adam({.beta1 = 1}), "Invalid beta parameter at index 0: 1"));
-  EXPECT_TRUE(
-      refuses<ValueError>(make_adam({.beta2 = -0.5}), "Invalid beta parameter at index 1: -0.5"));
+  EXPECT_TRUE(refuses<ValueError>(make_adam({.betas = {1, 0.999}}),
+                                  "Invalid beta parameter at index 0: 1"));
+  EXPECT_TRUE(refuses<ValueError>(make_adam({.betas = {0.9, -0.5}}),
+                                  "Invalid beta parameter at index 1: -0.5"));
   EXPECT_TRUE(refuses<ValueError>(make_adam({.eps = -1}), "Invalid epsilon value: -1"));
   EXPECT_TRUE(
       refuses<ValueError>(make_adam({.weight_decay = -1}), "Invalid weight_decay value: -1"));

@@ -1,151 +1,115 @@
 // Optimizer updates (in place): one pass over memory, all parameters of a call shared out together
-// in chunks. Half parameters are computed in float and rounded once.
+// in chunks. What is not float (or double) is converted in the first cache.
 #include "framework/kernels/optim.h"
 
-#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
 #include "framework/kernels/cpu/convert.h"
-#include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/simd.h"
+#include "framework/kernels/cpu/tensor_list.h"
+#include "framework/kernels/optim_rules.h"
 
 namespace taper::kernels::cpu {
 namespace {
 
-// Elements of a chunk: what is converted stays in the first cache.
-constexpr int64_t kChunk = 2048;
+using Chunk = ListChunk<kUpdateRoles>;
 
-double number_of(const Tensor& x) { return *x.data<double>(); }
-
-// d = grad + weight_decay p; buf = momentum buf + d; p -= lr (nesterov ? d + momentum buf : buf)
-template <class T> struct SgdStep {
-  T lr, momentum, weight_decay;
-  bool nesterov;
-
-  void operator()(T& p, T grad, T& buf, T&) const {
-    const T d = grad + weight_decay * p;
-    buf = momentum * buf + d;
-    p -= lr * (nesterov ? d + momentum * buf : buf);
-  }
+template <class C> struct Spans {
+  C* p;
+  const C* grad;
+  C* states[3];
 };
 
-// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-// p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-template <class T> struct AdamStep {
-  T beta1, beta2, rest1, rest2;  // rest: 1 - beta, before it is rounded to T
-  T eps, step_size, root2;
-  T keep;   // what weight decay leaves of p (AdamW)
-  T decay;  // what it adds to the gradient (Adam)
-
-  void operator()(T& p, T grad, T& m, T& v) const {
-    const T g = grad + decay * p;
-    m = beta1 * m + rest1 * g;
-    v = beta2 * v + rest2 * g * g;
-    p = p * keep - step_size * (m / (std::sqrt(v) / root2 + eps));
-  }
-};
-
-// Null states are zeros that are not kept.
-template <class T, class Step>
-TAPER_CLONES void update_span(const Step& step, T* p, const T* grad, T* state1, T* state2,
-                              int64_t n) {
+template <int kStates, class C, class Step>
+TAPER_CLONES void update_span(const Step& step, const Spans<C>& spans, int64_t n) {
   const Step rule = step;
-  if (state1 && state2) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) rule(p[i], grad[i], state1[i], state2[i]);
-    return;
-  }
-  if (state1) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      T other = 0;
-      rule(p[i], grad[i], state1[i], other);
-    }
-    return;
-  }
+  C* const p = spans.p;
+  const C* const grad = spans.grad;
+  C *const s1 = spans.states[0], *const s2 = spans.states[1], *const s3 = spans.states[2];
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    T buf = 0, other = 0;
-    rule(p[i], grad[i], buf, other);
+    C none1 = 0, none2 = 0, none3 = 0;
+    if constexpr (kStates == 0) rule(p[i], grad[i], none1, none2, none3);
+    if constexpr (kStates == 1) rule(p[i], grad[i], s1[i], none2, none3);
+    if constexpr (kStates == 2) rule(p[i], grad[i], s1[i], s2[i], none3);
+    if constexpr (kStates == 3) rule(p[i], grad[i], s1[i], s2[i], s3[i]);
   }
 }
 
-char* at(const Tensor& x, int64_t i) {
-  return static_cast<char*>(x.data_ptr()) + i * int64_t(x.element_size());
-}
-
-template <class T, class Step>
-void update_chunk(const Update& u, int64_t first, int64_t n, const Step& step) {
-  T* state1 = u.state1.defined() ? reinterpret_cast<T*>(at(u.state1, first)) : nullptr;
-  T* state2 = u.state2.defined() ? reinterpret_cast<T*>(at(u.state2, first)) : nullptr;
-  void* p = at(u.param, first);
-  const void* grad = at(u.grad, first);
-  if (u.param.dtype() == dtype_of<T>) {
-    return update_span(step, static_cast<T*>(p), static_cast<const T*>(grad), state1, state2, n);
+// The loop for as many states as there are.
+template <int kStates, int kMax, class C, class Step>
+void update_states(int states, const Step& step, const Spans<C>& spans, int64_t n) {
+  if constexpr (kStates < kMax) {
+    if (states > kStates) return update_states<kStates + 1, kMax>(states, step, spans, n);
   }
-  T wide_p[kChunk], wide_grad[kChunk];
-  const ConvertFn widen = converter(u.param.dtype(), dtype_of<T>);
-  widen(p, 1, wide_p, 1, n);
-  widen(grad, 1, wide_grad, 1, n);
-  update_span(step, wide_p, static_cast<const T*>(wide_grad), state1, state2, n);
-  converter(dtype_of<T>, u.param.dtype())(wide_p, 1, p, 1, n);
+  update_span<kStates>(step, spans, n);
 }
 
-// Chunks are counted through all parameters; chunk_end[i] is where parameter i's end.
-template <class MakeStep> void update_all(const std::vector<Update>& updates, MakeStep make_step) {
-  std::vector<int64_t> chunk_end;
-  int64_t chunks = 0;
-  for (const Update& u : updates) {
-    chunks += (u.param.numel() + kChunk - 1) / kChunk;
-    chunk_end.push_back(chunks);
+void* at(const Chunk& chunk, UpdateRole role) {
+  return static_cast<char*>(chunk.data[role]) + chunk.begin * int64_t(size_of(chunk.dtype[role]));
+}
+void convert(const void* from, DType from_dtype, void* to, DType to_dtype, int64_t n) {
+  converter(from_dtype, to_dtype)(from, 1, to, 1, n);
+}
+
+template <class C> void renew_master(C* p, const Chunk& chunk, int64_t n) {
+  const DType half = chunk.dtype[kLow];
+  uint16_t narrow[kListChunk];
+  C rounded[kListChunk], low[kListChunk];
+  convert(p, dtype_of<C>, narrow, half, n);
+  convert(narrow, half, rounded, dtype_of<C>, n);
+  convert(at(chunk, kLow), half, low, dtype_of<C>, n);
+  for (int64_t i = 0; i < n; ++i) p[i] = renewed(p[i], rounded[i], low[i]);
+}
+
+template <class C, class Options, class Step>
+void update_chunk(const Chunk& chunk, const Step& step) {
+  const int64_t n = chunk.end - chunk.begin;
+  constexpr DType kOwn = dtype_of<C>;
+  C wide_p[kListChunk], wide_grad[kListChunk];
+  // Where the elements are computed: in place, or in a converted copy.
+  const auto wide = [&](UpdateRole role, C* copy) {
+    if (chunk.dtype[role] == kOwn) return static_cast<C*>(at(chunk, role));
+    convert(at(chunk, role), chunk.dtype[role], copy, kOwn, n);
+    return copy;
+  };
+  Spans<C> spans{wide(kParam, wide_p), wide(kGrad, wide_grad), {}};
+  int states = 0;
+  for (const UpdateRole role : {kState1, kState2, kState3}) {
+    if (chunk.data[role]) spans.states[states++] = static_cast<C*>(at(chunk, role));
   }
-  const auto narrow = make_step(TypeTag<float>{});
-  const auto wide = make_step(TypeTag<double>{});
-  parallel_for(chunks, grain_of(4 * kChunk), [&](int64_t begin, int64_t end) {
-    auto it = std::upper_bound(chunk_end.begin(), chunk_end.end(), begin);
-    for (int64_t c = begin; c < end; ++c) {
-      while (*it <= c) ++it;
-      const Update& u = updates[size_t(it - chunk_end.begin())];
-      const int64_t base = it == chunk_end.begin() ? 0 : *(it - 1);
-      const int64_t first = (c - base) * kChunk;
-      const int64_t n = std::min(kChunk, u.param.numel() - first);
-      if (u.param.dtype() == kFloat64) {
-        update_chunk<double>(u, first, n, wide);
-      } else {
-        update_chunk<float>(u, first, n, narrow);
-      }
-    }
-  });
+  if (has_master(chunk)) renew_master(spans.p, chunk, n);
+  update_states<Options::kMinStates, Options::kMaxStates>(states, step, spans, n);
+  if (spans.p == wide_p) convert(wide_p, kOwn, at(chunk, kParam), chunk.dtype[kParam], n);
+  if (chunk.data[kLow]) convert(spans.p, kOwn, at(chunk, kLow), chunk.dtype[kLow], n);
 }
 
-// 1 - beta^t, without cancellation.
-double correction(double beta, double t) { return -std::expm1(t * std::log(beta)); }
+template <class C, class Options>
+void update_all(const std::vector<Update>& updates, const Options& options, double lr,
+                double step) {
+  const auto rule = prepare<C>(options, lr, step);
+  for_each_chunk(entries_of(updates, std::is_same_v<C, double>),
+                 [&](const Chunk& chunk) { update_chunk<C, Options>(chunk, rule); });
+}
 
 }  // namespace
 
-void sgd(const std::vector<Update>& updates, const Tensor& lr, SgdArgs args) {
-  const double rate = number_of(lr);
-  update_all(updates, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return SgdStep<T>{T(rate), T(args.momentum), T(args.weight_decay), args.nesterov};
-  });
+void update(const std::vector<Update>& updates, const StepScalars& scalars,
+            const UpdateRule& rule) {
+  if (scalars.found_inf.defined() && *scalars.found_inf.data<float>() != 0) return;
+  const double lr = *scalars.lr.data<double>();
+  const double step = scalars.step.defined() ? *scalars.step.data<double>() : 1;
+  std::visit(
+      [&](const auto& options) {
+        update_all<float>(updates, options, lr, step);
+        update_all<double>(updates, options, lr, step);
+      },
+      rule);
 }
 
-void adam(const std::vector<Update>& updates, const Tensor& lr, const Tensor& step, AdamArgs args) {
-  const double rate = number_of(lr), t = number_of(step), weight_decay = args.weight_decay;
-  update_all(updates, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return AdamStep<T>{T(args.beta1),
-                       T(args.beta2),
-                       T(1 - args.beta1),
-                       T(1 - args.beta2),
-                       T(args.eps),
-                       T(rate / correction(args.beta1, t)),
-                       T(std::sqrt(correction(args.beta2, t))),
-                       T(args.decoupled ? 1 - rate * weight_decay : 1),
-                       T(args.decoupled ? 0 : weight_decay)};
-  });
+void count_step(const Tensor& step, const Tensor& found_inf) {
+  CountStep{pointer<double>(step), pointer<const float>(found_inf)}(0);
 }
 
 }  // namespace taper::kernels::cpu

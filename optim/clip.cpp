@@ -1,0 +1,65 @@
+#include "optim/clip.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/factories.h"
+#include "framework/kernels/each.h"
+#include "framework/kernels/foreach.h"
+#include "optim/lists.h"
+
+namespace taper::optim {
+namespace {
+
+using namespace kernels;
+
+Tensor norm_of(const std::vector<Tensor>& xs, double p) {
+  ListRule rule = Magnitude<0, Join::sum>{{}, p};
+  if (p == 1) rule = Magnitude<1, Join::sum>{{}, p};
+  if (p == 2) rule = Magnitude<2, Join::sum>{{}, p};
+  if (std::isinf(p)) rule = Magnitude<1, Join::max>{{}, p};
+  const auto is_wide = [](const Tensor& x) { return x.dtype() == kFloat64; };
+  const bool wide = std::any_of(xs.begin(), xs.end(), is_wide);
+  return join_list("norm", rule, xs, wide ? kFloat64 : kFloat32, std::isinf(p) ? 1 : p);
+}
+
+}  // namespace
+
+Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type,
+                      bool error_if_nonfinite) {
+  check_value(norm_type > 0, cat("norm_type must be above 0, but got ", norm_type));
+  if (tensors.empty()) return zeros({});
+  std::vector<Tensor> norms;
+  for (const auto& list : by_device(tensors)) {
+    norms.push_back(norm_of(list, norm_type).to(tensors[0].device()));
+  }
+  if (norms.size() > 1) norms = {norm_of(norms, norm_type)};
+  if (error_if_nonfinite && !std::isfinite(norms[0].item<double>())) {
+    throw Error(cat("The total norm of order ", norm_type,
+                    " for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+                    "disable this error and scale the gradients by the non-finite norm anyway, set "
+                    "`error_if_nonfinite=False`"));
+  }
+  return norms[0];
+}
+
+Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type,
+                       bool error_if_nonfinite) {
+  const std::vector<Tensor> grads = grads_of(params);
+  Tensor total = get_total_norm(grads, norm_type, error_if_nonfinite);
+  for (const auto& list : by_device(grads)) {
+    const Tensor here = total.to(list[0].device());
+    ListRule rule = Clip<float>{{}, pointer<float>(here), max_norm};
+    if (here.dtype() == kFloat64) rule = Clip<double>{{}, pointer<double>(here), max_norm};
+    run_list("clip_grad_norm_", rule, list);
+  }
+  return total;
+}
+
+void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
+  for (const auto& list : by_device(grads_of(params))) {
+    run_list("clip_grad_value_", Clamp{{}, clip_value}, list);
+  }
+}
+
+}  // namespace taper::optim

@@ -1,0 +1,94 @@
+#include "optim/ema.h"
+
+#include "framework/factories.h"
+#include "framework/kernels/binary.h"
+#include "framework/kernels/copy.h"
+#include "framework/kernels/each.h"
+#include "framework/kernels/foreach.h"
+#include "optim/lists.h"
+
+namespace taper::optim {
+namespace {
+
+// x in its own memory, off the tape.
+Tensor copy_of(const Tensor& x, DType dtype) {
+  Tensor copy = empty_like_layout(x, dtype);
+  kernels::copy_into(copy, x);
+  return copy;
+}
+
+DType average_dtype(const Tensor& x) { return x.dtype() == kFloat64 ? kFloat64 : kFloat32; }
+
+void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    kernels::copy_into(to[i], from[i]);
+    to[i].storage()->version.fetch_add(1);
+  }
+}
+
+}  // namespace
+
+EMA::EMA(const std::vector<NamedTensor>& params, EMAOptions options)
+    : n_averaged_(zeros({}, {.dtype = kInt64})), options_(options) {
+  check_value(!params.empty(), "EMA got an empty parameter list");
+  check_value(options.decay >= 0 && options.decay <= 1,
+              cat("Invalid decay value ", options.decay,
+                  " provided. Please provide a value in [0,1] range."));
+  for (const auto& [name, p] : params) {
+    check_value(p.is_floating_point(),
+                cat(name, " has dtype ", p.dtype(), "; only floating tensors are averaged"));
+    names_.push_back("module." + name);
+    params_.push_back(p);
+    averages_.push_back(copy_of(p, average_dtype(p)));
+  }
+}
+
+void EMA::follow() {
+  n_averaged_ = n_averaged_.to(params_[0].device());
+  for (size_t i = 0; i < params_.size(); ++i) {
+    averages_[i] = averages_[i].to(params_[i].device(), average_dtype(params_[i]));
+  }
+}
+
+void EMA::update() {
+  if (is_swapped()) throw Error("EMA: update() while the averages are in the model");
+  follow();
+  const auto averages = by_device(averages_), params = by_device(params_);
+  // The count is where the first list is, and goes up with it: after the others have read it.
+  for (size_t i = params.size(); i-- > 0;) {
+    const Tensor n = n_averaged_.to(params[i][0].device());
+    const kernels::Average rule{{}, kernels::pointer<int64_t>(n), options_.decay, options_.warm_up};
+    kernels::run_list("ema", rule, averages[i], params[i]);
+    kernels::binary_into(kernels::BinaryOp::add, n, n, wrap_scalar(1));
+  }
+}
+
+void EMA::swap() {
+  if (is_swapped()) {
+    write(params_, originals_);
+    originals_.clear();
+    return;
+  }
+  std::vector<Tensor> originals;
+  for (const Tensor& p : params_) originals.push_back(copy_of(p, p.dtype()));
+  originals_ = std::move(originals);
+  write(params_, averages_);
+}
+
+std::vector<NamedTensor> EMA::state_dict() const {
+  std::vector<NamedTensor> state{{"n_averaged", n_averaged_}};
+  for (size_t i = 0; i < names_.size(); ++i) state.push_back({names_[i], averages_[i]});
+  return state;
+}
+
+void EMA::load_state_dict(const std::vector<NamedTensor>& state) {
+  const StateReader saved{state, "EMA"};
+  std::vector<Tensor> targets{n_averaged_}, values{saved.entry("n_averaged", {})};
+  for (size_t i = 0; i < names_.size(); ++i) {
+    targets.push_back(averages_[i]);
+    values.push_back(saved.entry(names_[i], averages_[i].shape()));
+  }
+  write(targets, values);
+}
+
+}  // namespace taper::optim

@@ -1,0 +1,55 @@
+// What clipping, loss scaling, averages and schedules share: checks, lists of tensors, states.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper::optim {
+
+inline void check_value(bool ok, const std::string& message) {
+  if (!ok) throw ValueError(message);
+}
+
+// Those gradients that there are.
+inline std::vector<Tensor> grads_of(const std::vector<Tensor>& params) {
+  std::vector<Tensor> grads;
+  for (const Tensor& p : params) {
+    if (Tensor grad = p.grad(); grad.defined()) grads.push_back(std::move(grad));
+  }
+  return grads;
+}
+
+// One list for each device, in order of appearance.
+inline std::vector<std::vector<Tensor>> by_device(const std::vector<Tensor>& tensors) {
+  std::vector<std::vector<Tensor>> lists;
+  for (const Tensor& x : tensors) {
+    const auto is_here = [&](const auto& list) { return list[0].device() == x.device(); };
+    auto list = std::find_if(lists.begin(), lists.end(), is_here);
+    if (list == lists.end()) list = lists.insert(list, std::vector<Tensor>());
+    list->push_back(x);
+  }
+  return lists;
+}
+
+// Throws Error, naming the owner, for an entry that is missing or of another shape.
+struct StateReader {
+  const std::vector<NamedTensor>& state;
+  const char* owner;
+
+  const Tensor& entry(const std::string& name, const Shape& shape) const {
+    const auto is_it = [&](const NamedTensor& e) { return e.name == name; };
+    const auto found = std::find_if(state.begin(), state.end(), is_it);
+    const bool missing = found == state.end();
+    if (!missing && found->tensor.shape() == shape) return found->tensor;
+    throw Error(cat("Error(s) in loading state_dict for ", owner, ": ",
+                    missing ? cat("Missing key: \"", name, "\"")
+                            : cat("size mismatch for ", name, ": ", found->tensor.shape(),
+                                  " in the state, ", shape, " here")));
+  }
+  template <class T> T number(const std::string& name) const { return entry(name, {}).item<T>(); }
+};
+
+}  // namespace taper::optim

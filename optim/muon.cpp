@@ -1,0 +1,116 @@
+#include "optim/muon.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "framework/factories.h"
+#include "framework/kernels/binary.h"
+#include "framework/kernels/copy.h"
+#include "framework/kernels/matmul.h"
+#include "framework/kernels/reduce.h"
+#include "framework/kernels/unary.h"
+
+namespace taper::optim {
+namespace {
+
+using kernels::BinaryOp;
+using kernels::matmul;
+using kernels::Update;
+
+Tensor transposed(const Tensor& x) {
+  const int64_t b = x.size(0), m = x.size(1), n = x.size(2);
+  return view_as(x, {b, n, m}, {m * n, 1, n}, x.storage_offset());
+}
+
+// x [b, m, n], which is overwritten: of every matrix U S V^T about U V^T, in `dtype`.
+// X = X / |X|; then a X + (b A + c A^2) X with A = X X^T, or the same with A = X^T X on the right.
+Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
+  const Tensor norm =
+      kernels::reduce(kernels::ReduceOp::sum, unary(kernels::UnaryOp::square, x), {1, 2}, true);
+  unary_into(kernels::UnaryOp::sqrt, norm, norm);
+  unary_into(kernels::UnaryOp::clamp, norm, norm, {o.eps, std::numeric_limits<double>::infinity()});
+  binary_into(BinaryOp::div, x, x, norm);
+  x = kernels::packed(x, dtype);
+  const bool tall = x.size(1) > x.size(2);
+  const auto [a, b, c] = o.ns_coefficients;
+  for (int64_t k = 0; k < o.ns_steps; ++k) {
+    const Tensor gram = tall ? matmul(transposed(x), x) : matmul(x, transposed(x));
+    const Tensor factor = matmul(gram, gram);
+    binary_into(BinaryOp::mul, factor, factor, wrap_scalar(c));
+    binary_into(BinaryOp::add, factor, factor, gram, {.a = b});
+    const Tensor next = tall ? matmul(x, factor) : matmul(factor, x);
+    binary_into(BinaryOp::add, next, next, x, {.a = a});
+    x = next;
+  }
+  return x;
+}
+
+// Matrices of one shape, as they lie in memory: a transposed one is the transpose's problem.
+struct Bucket {
+  int64_t rows, cols;
+  DType dtype;   // of the gradients
+  double ratio;  // of the learning rate
+  std::vector<size_t> members;
+  Tensor stack;  // [members, rows, cols]
+
+  Tensor matrix(size_t i) const {
+    return view_as(stack, {rows, cols}, {cols, 1},
+                   stack.storage_offset() + int64_t(i) * rows * cols);
+  }
+};
+
+std::vector<Bucket> buckets_of(const std::vector<Update>& updates, AdjustLr adjust) {
+  std::vector<Bucket> buckets;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const Tensor& p = updates[i].param;
+    if (p.numel() == 0) continue;
+    const double A = double(p.size(0)), B = double(p.size(1));
+    Bucket own{p.size(0), p.size(1), updates[i].grad.dtype(), std::sqrt(std::max(1., A / B)),
+               {},        {}};
+    if (adjust == AdjustLr::match_rms_adamw) own.ratio = 0.2 * std::sqrt(std::max(A, B));
+    if (!p.is_contiguous()) std::swap(own.rows, own.cols);
+    auto it = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& x) {
+      return x.rows == own.rows && x.cols == own.cols && x.dtype == own.dtype &&
+             x.ratio == own.ratio;
+    });
+    if (it == buckets.end()) it = buckets.insert(it, own);
+    it->members.push_back(i);
+  }
+  return buckets;
+}
+
+}  // namespace
+
+void Muon::step() {
+  for (Group& group : groups_) {
+    const auto& o = std::get<MuonOptions>(group.options);
+    for (Batch& batch : batches(group)) {
+      std::vector<Bucket> buckets = buckets_of(batch.updates, o.adjust_lr_fn);
+      std::vector<Update> momenta;
+      for (Bucket& b : buckets) {
+        const Tensor& like = batch.updates[b.members[0]].states[0];
+        b.stack =
+            Tensor::make({int64_t(b.members.size()), b.rows, b.cols}, like.dtype(), like.device());
+        for (size_t i = 0; i < b.members.size(); ++i) {
+          const Update& u = batch.updates[b.members[i]];
+          momenta.push_back({b.matrix(i), u.grad, {u.states[0]}, {}});
+        }
+      }
+      kernels::update(momenta, batch.scalars, o);
+      for (Bucket& b : buckets) {
+        const Tensor x = newton_schulz(b.stack, is_half(b.dtype) ? kBFloat16 : b.dtype, o);
+        binary_into(BinaryOp::mul, x, x, wrap_scalar(b.ratio));
+        b.stack = kernels::packed(x, b.dtype);
+        for (size_t i = 0; i < b.members.size(); ++i) {
+          Update& u = batch.updates[b.members[i]];
+          u = {u.param, b.matrix(i), {}, u.low};
+        }
+      }
+      // p -= lr (ratio O + weight_decay p)
+      apply(batch, kernels::SGDOptions{.weight_decay = o.weight_decay});
+    }
+  }
+}
+
+}  // namespace taper::optim

@@ -1,0 +1,253 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "framework/factories.h"
+#include "optim/lists.h"
+
+namespace taper::optim {
+namespace schedule {
+namespace {
+
+void check_positive(const char* name, int64_t value) {
+  check_value(value > 0, cat("Expected positive integer ", name, ", but got ", value));
+}
+
+// base_lr times a function of the step.
+template <class F> Schedule scaled(F factor) {
+  return {[factor](int64_t t, double base) { return base * factor(t); }};
+}
+
+// How much of `total` steps is over; PyTorch stays at the start for ever when total is 0.
+double share(int64_t t, int64_t total) {
+  return total <= 0 ? 0 : double(std::min(t, total)) / double(total);
+}
+
+// From start to end as part goes from 0 to 1.
+double annealed(Anneal way, double start, double end, double part) {
+  if (way == Anneal::linear) return (end - start) * part + start;
+  return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * part));
+}
+
+}  // namespace
+
+Schedule constant(double factor, int64_t total_iters) {
+  check_value(factor >= 0 && factor <= 1,
+              "Constant multiplicative factor expected to be between 0 and 1.");
+  return scaled([=](int64_t t) { return share(t, total_iters) < 1 ? factor : 1; });
+}
+
+Schedule linear(double start_factor, double end_factor, int64_t total_iters) {
+  check_value(
+      start_factor > 0 && start_factor <= 1,
+      "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
+  check_value(end_factor >= 0 && end_factor <= 1,
+              "Ending multiplicative factor expected to be between 0 and 1.");
+  return scaled([=](int64_t t) {
+    return start_factor + (end_factor - start_factor) * share(t, total_iters);
+  });
+}
+
+Schedule step(int64_t step_size, double gamma) {
+  check_positive("step_size", step_size);
+  return scaled([=](int64_t t) { return std::pow(gamma, double(t / step_size)); });
+}
+
+Schedule multi_step(const std::vector<int64_t>& milestones, double gamma) {
+  return scaled([=](int64_t t) {
+    const auto passed = [t](int64_t milestone) { return milestone >= 0 && milestone <= t; };
+    return std::pow(gamma, double(std::count_if(milestones.begin(), milestones.end(), passed)));
+  });
+}
+
+Schedule exponential(double gamma) {
+  return scaled([=](int64_t t) { return std::pow(gamma, double(t)); });
+}
+
+Schedule polynomial(int64_t total_iters, double power) {
+  return scaled([=](int64_t t) { return std::pow(1 - share(t, total_iters), power); });
+}
+
+Schedule cosine_annealing(int64_t T_max, double eta_min) {
+  check_positive("T_max", T_max);
+  return {[=](int64_t t, double base) {
+    return annealed(Anneal::cos, base, eta_min, double(t) / double(T_max));
+  }};
+}
+
+Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult, double eta_min) {
+  check_positive("T_0", T_0);
+  check_value(T_mult >= 1, cat("Expected integer T_mult >= 1, but got ", T_mult));
+  return {[=](int64_t t, double base) {
+    int64_t period = T_0;
+    if (T_mult == 1) t %= period;
+    for (; t >= period; period *= T_mult) t -= period;
+    return annealed(Anneal::cos, base, eta_min, double(t) / double(period));
+  }};
+}
+
+Schedule one_cycle(const OneCycleOptions& o) {
+  check_positive("total_steps", o.total_steps);
+  check_value(o.pct_start >= 0 && o.pct_start <= 1,
+              cat("Expected float between 0 and 1 pct_start, but got ", o.pct_start));
+  Schedule out;
+  for (const double max_lr : o.max_lr) out.base_lrs.push_back(max_lr / o.div_factor);
+  out.lr = [o](int64_t step, double base) {
+    check_value(step <= o.total_steps,
+                cat("Tried to step ", step, " times. The specified number of total steps is ",
+                    o.total_steps));
+    const double t = double(step), total = double(o.total_steps), peak = o.pct_start * total - 1;
+    const double top = base * o.div_factor, low = base / o.final_div_factor;
+    const auto phase = [&](double first, double last, double start, double end) {
+      // One without length is over at once.
+      const double part = last == first ? 1 : (t - first) / (last - first);
+      return annealed(o.anneal_strategy, start, end, part);
+    };
+    if (t <= peak) return phase(0, peak, base, top);
+    if (!o.three_phase) return phase(peak, total - 1, top, low);
+    return t <= 2 * peak ? phase(peak, 2 * peak, top, base) : phase(2 * peak, total - 1, base, low);
+  };
+  return out;
+}
+
+Schedule sequential(const std::vector<Schedule>& schedules,
+                    const std::vector<int64_t>& milestones) {
+  check_value(
+      milestones.size() + 1 == schedules.size(),
+      cat("Sequential Schedulers expects number of schedulers provided to be one more than the "
+          "number of milestone points, but got number of schedulers ",
+          schedules.size(), " and the number of milestones to be equal to ", milestones.size()));
+  Schedule out;
+  for (const Schedule& s : schedules) {
+    if (out.base_lrs.empty()) out.base_lrs = s.base_lrs;
+  }
+  out.lr = [schedules, milestones](int64_t t, double base) {
+    const auto next = std::upper_bound(milestones.begin(), milestones.end(), t);
+    const int64_t start = next == milestones.begin() ? 0 : *(next - 1);
+    return schedules[size_t(next - milestones.begin())].lr(t - start, base);
+  };
+  return out;
+}
+
+Schedule warm_up(int64_t steps, const Schedule& then, double start_factor) {
+  return sequential({linear(start_factor, 1, steps), then}, {steps});
+}
+
+}  // namespace schedule
+
+namespace {
+
+std::vector<double> rates_of(const Optimizer& optimizer) {
+  std::vector<double> rates;
+  for (size_t i = 0; i < optimizer.num_groups(); ++i) rates.push_back(optimizer.lr(i));
+  return rates;
+}
+
+// One for all groups, or one for each.
+void spread(std::vector<double>& values, size_t groups, const std::string& refusal) {
+  check_value(values.size() == 1 || values.size() == groups, refusal);
+  values.resize(groups, values[0]);
+}
+
+Tensor doubles(const std::vector<double>& values) { return tensor(values, {.dtype = kFloat64}); }
+
+}  // namespace
+
+LRScheduler::LRScheduler(Optimizer& optimizer, Schedule schedule)
+    : optimizer_(optimizer), schedule_(std::move(schedule)), base_lrs_(schedule_.base_lrs) {
+  if (base_lrs_.empty()) base_lrs_ = rates_of(optimizer);
+  const size_t given = base_lrs_.size(), groups = optimizer.num_groups();
+  spread(base_lrs_, groups,
+         cat("max_lr must have the same length as optimizer.param_groups. max_lr has ", given,
+             " values, param_groups has ", groups, "."));
+  go_to(0);
+}
+
+void LRScheduler::go_to(int64_t epoch) {
+  last_epoch_ = epoch;
+  for (size_t i = 0; i < base_lrs_.size(); ++i) {
+    optimizer_.set_lr(i, schedule_.lr(epoch, base_lrs_[i]));
+  }
+}
+
+std::vector<double> LRScheduler::get_last_lr() const { return rates_of(optimizer_); }
+
+std::vector<NamedTensor> LRScheduler::state_dict() const {
+  return {{"last_epoch", tensor(last_epoch_)},
+          {"base_lrs", doubles(base_lrs_)},
+          {"_step_count", tensor(last_epoch_ + 1)},
+          {"_last_lr", doubles(get_last_lr())}};
+}
+
+void LRScheduler::load_state_dict(const std::vector<NamedTensor>& state) {
+  const StateReader saved{state, "LRScheduler"};
+  const int64_t epoch = saved.number<int64_t>("last_epoch");
+  base_lrs_ = saved.entry("base_lrs", {int64_t(base_lrs_.size())}).cpu().to_vector<double>();
+  go_to(epoch);
+}
+
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options)
+    : optimizer_(optimizer), options_(std::move(options)) {
+  check_value(options_.factor < 1, "Factor should be < 1.0.");
+  const size_t given = options_.min_lr.size(), groups = optimizer.num_groups();
+  spread(options_.min_lr, groups, cat("expected ", groups, " min_lrs, got ", given));
+  const double inf = std::numeric_limits<double>::infinity();
+  best_ = options_.mode == PlateauOptions::Mode::min ? inf : -inf;
+}
+
+bool ReduceLROnPlateau::is_better(double metric) const {
+  const bool relative = options_.threshold_mode == PlateauOptions::ThresholdMode::rel;
+  const bool falls = options_.mode == PlateauOptions::Mode::min;
+  const double margin = falls ? -options_.threshold : options_.threshold;
+  const double bound = relative ? best_ * (1 + margin) : best_ + margin;
+  return falls ? metric < bound : metric > bound;
+}
+
+void ReduceLROnPlateau::step(double metric) {
+  ++last_epoch_;
+  ++num_bad_epochs_;
+  if (is_better(metric)) {
+    best_ = metric;
+    num_bad_epochs_ = 0;
+  }
+  if (cooldown_counter_ > 0) {
+    --cooldown_counter_;
+    num_bad_epochs_ = 0;
+  }
+  if (num_bad_epochs_ <= options_.patience) return;
+  for (size_t i = 0; i < optimizer_.num_groups(); ++i) {
+    const double old = optimizer_.lr(i), lr = std::max(old * options_.factor, options_.min_lr[i]);
+    if (old - lr > options_.eps) optimizer_.set_lr(i, lr);
+  }
+  cooldown_counter_ = options_.cooldown;
+  num_bad_epochs_ = 0;
+}
+
+std::vector<double> ReduceLROnPlateau::get_last_lr() const { return rates_of(optimizer_); }
+
+std::vector<NamedTensor> ReduceLROnPlateau::state_dict() const {
+  return {{"best", tensor(best_, {.dtype = kFloat64})},
+          {"cooldown_counter", tensor(cooldown_counter_)},
+          {"num_bad_epochs", tensor(num_bad_epochs_)},
+          {"last_epoch", tensor(last_epoch_)},
+          {"_last_lr", doubles(get_last_lr())}};
+}
+
+void ReduceLROnPlateau::load_state_dict(const std::vector<NamedTensor>& state) {
+  const StateReader saved{state, "ReduceLROnPlateau"};
+  const Shape groups{int64_t(optimizer_.num_groups())};
+  const auto rates = saved.entry("_last_lr", groups).cpu().to_vector<double>();
+  const double best = saved.number<double>("best");
+  const int64_t cooldown = saved.number<int64_t>("cooldown_counter");
+  const int64_t bad = saved.number<int64_t>("num_bad_epochs");
+  last_epoch_ = saved.number<int64_t>("last_epoch");
+  best_ = best;
+  cooldown_counter_ = cooldown;
+  num_bad_epochs_ = bad;
+  for (size_t i = 0; i < rates.size(); ++i) optimizer_.set_lr(i, rates[i]);
+}
+
+}  // namespace taper::optim

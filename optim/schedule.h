@@ -1,0 +1,118 @@
+// Learning rates over time
+// (https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate):
+//
+//   LRScheduler schedule(optimizer, schedule::warm_up(100, schedule::cosine_annealing(900)));
+//   for (...) { ...; optimizer.step(); schedule.step(); }
+//
+// A schedule is a function in closed form, so that a step may be jumped to. The rates are those
+// that PyTorch's optimizers see. Each argument is PyTorch's, with its default.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "optim/optimizer.h"
+
+namespace taper::optim {
+
+struct Schedule {
+  // The rate of a step (from 0) for a group that began with base_lr.
+  std::function<double(int64_t step, double base_lr)> lr;
+  // Replace the rates that the groups began with: none, one for all, or one for each group.
+  std::vector<double> base_lrs = {};
+};
+
+namespace schedule {
+
+// base_lr * factor for total_iters steps, then base_lr.
+Schedule constant(double factor = 1.0 / 3, int64_t total_iters = 5);
+// The factor goes straight from start_factor to end_factor, where it stays.
+Schedule linear(double start_factor = 1.0 / 3, double end_factor = 1, int64_t total_iters = 5);
+// gamma to the power of the number of whole step_sizes, or of milestones, passed.
+Schedule step(int64_t step_size, double gamma = 0.1);
+Schedule multi_step(const std::vector<int64_t>& milestones, double gamma = 0.1);
+Schedule exponential(double gamma);
+// (1 - t / total_iters)^power, then 0.
+Schedule polynomial(int64_t total_iters = 5, double power = 1);
+// Half a cosine from base_lr at 0 to eta_min at T_max; beyond, it rises again.
+Schedule cosine_annealing(int64_t T_max, double eta_min = 0);
+// Begins again after T_0 steps, each period T_mult times as long as the one before.
+Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult = 1, double eta_min = 0);
+
+// Up to max_lr and down again. PyTorch's cycle_momentum is not there: momentum stays as it is.
+enum class Anneal : uint8_t { cos, linear };
+struct OneCycleOptions {
+  std::vector<double> max_lr;  // one for all groups, or one for each
+  int64_t total_steps = 0;     // the scheduler refuses to go beyond
+  double pct_start = 0.3;      // the rising part
+  Anneal anneal_strategy = Anneal::cos;
+  double div_factor = 25, final_div_factor = 1e4;  // begins at max / div, ends at that / final_div
+  bool three_phase = false;                        // down as slowly as up, then to the end
+};
+Schedule one_cycle(const OneCycleOptions& options);
+
+// One schedule after another; each counts its steps from its own milestone (SequentialLR).
+Schedule sequential(const std::vector<Schedule>& schedules, const std::vector<int64_t>& milestones);
+// In front of any other: from start_factor * base_lr straight up to base_lr in `steps` steps.
+Schedule warm_up(int64_t steps, const Schedule& then, double start_factor = 1.0 / 3);
+
+}  // namespace schedule
+
+// Sets the rates of an optimizer, which must outlive it: those of step 0 when it is made.
+class LRScheduler {
+ public:
+  LRScheduler(Optimizer& optimizer, Schedule schedule);
+
+  // Call after optimizer.step().
+  void step() { go_to(last_epoch_ + 1); }
+  int64_t last_epoch() const { return last_epoch_; }
+  std::vector<double> get_last_lr() const;
+
+  // last_epoch, base_lrs, _step_count, _last_lr. Loading also sets the optimizer's rates.
+  std::vector<NamedTensor> state_dict() const;
+  void load_state_dict(const std::vector<NamedTensor>& state);
+
+ private:
+  void go_to(int64_t epoch);
+
+  Optimizer& optimizer_;
+  Schedule schedule_;
+  std::vector<double> base_lrs_;
+  int64_t last_epoch_ = 0;
+};
+
+struct PlateauOptions {
+  enum class Mode : uint8_t { min, max } mode = Mode::min;
+  double factor = 0.1;
+  int64_t patience = 10;
+  double threshold = 1e-4;
+  enum class ThresholdMode : uint8_t { rel, abs } threshold_mode = ThresholdMode::rel;
+  int64_t cooldown = 0;
+  std::vector<double> min_lr = {0};  // one for all groups, or one for each
+  double eps = 1e-8;                 // smaller changes are not made
+};
+
+// Multiplies the rates by `factor` when a metric has not become better for more than `patience`
+// steps, then waits `cooldown` steps.
+class ReduceLROnPlateau {
+ public:
+  explicit ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options = {});
+
+  void step(double metric);
+  std::vector<double> get_last_lr() const;
+
+  // best, cooldown_counter, num_bad_epochs, last_epoch, _last_lr. Loading also sets the optimizer's
+  // rates.
+  std::vector<NamedTensor> state_dict() const;
+  void load_state_dict(const std::vector<NamedTensor>& state);
+
+ private:
+  bool is_better(double metric) const;
+
+  Optimizer& optimizer_;
+  PlateauOptions options_;
+  double best_;
+  int64_t cooldown_counter_ = 0, num_bad_epochs_ = 0, last_epoch_ = 0;
+};
+
+}  // namespace taper::optim

@@ -1,0 +1,78 @@
+"""Optimizer state between Taper and PyTorch: the one's file is what the other loads.
+
+  optimizer.load_state_dict(to_torch(load("taper.safetensors"), optimizer))
+  save("for_taper.safetensors", from_torch(optimizer))
+
+Needs torch alone: safetensors files of a few plain dtypes are read and written here.
+"""
+import json
+import struct
+
+import torch
+
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64, "BOOL": torch.bool}
+ADJUST_LR = ["original", "match_rms_adamw"]  # Taper stores the index
+# Settings of how PyTorch computes, which Taper has no use for.
+PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay", "params"}
+
+
+def save(path, tensors):
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    header, data = {}, b""
+    for name, x in sorted(tensors.items(), key=lambda item: -item[1].element_size()):
+        raw = x.contiguous().numpy().tobytes()
+        header[name] = {"dtype": names[x.dtype], "shape": list(x.shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def load(path):
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = bytearray(f.read())
+    header.pop("__metadata__", None)
+    out = {}
+    for name, e in header.items():
+        begin, end = e["data_offsets"]
+        raw = torch.frombuffer(data[begin:end], dtype=torch.uint8) if end > begin else torch.zeros(0, dtype=torch.uint8)
+        out[name] = raw.view(DTYPES[e["dtype"]]).reshape(e["shape"]).clone()
+    return out
+
+
+def to_torch(tensors, optimizer):
+    """What optimizer.load_state_dict takes; `optimizer` gives the settings that PyTorch alone has."""
+    state, groups = {}, optimizer.state_dict()["param_groups"]
+    for name, x in tensors.items():
+        kind, index, key = name.split(".")
+        if kind == "state":
+            state.setdefault(int(index), {})[key] = x
+        elif key == "adjust_lr_fn":
+            groups[int(index)][key] = ADJUST_LR[x]
+        elif key == "params":
+            groups[int(index)][key] = x.tolist()
+        else:
+            groups[int(index)][key] = tuple(x.tolist()) if x.dim() else x.item()
+    return {"state": state, "param_groups": groups}
+
+
+def from_torch(optimizer):
+    saved, out = optimizer.state_dict(), {}
+    for index, state in saved["state"].items():
+        for key, x in state.items():
+            if x is not None:
+                out[f"state.{index}.{key}"] = x
+    for index, group in enumerate(saved["param_groups"]):
+        for key, value in group.items():
+            name = f"param_groups.{index}.{key}"
+            if key == "params":
+                out[name] = torch.tensor(value)
+            elif key == "adjust_lr_fn":
+                out[name] = torch.tensor(ADJUST_LR.index(value or "original"))
+            elif key not in PYTORCH_ONLY:
+                whole = isinstance(value, bool) or key == "ns_steps"
+                out[name] = torch.tensor(value, dtype=None if whole else torch.float64)
+    return out

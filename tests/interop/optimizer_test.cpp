@@ -1,0 +1,220 @@
+// Optimizers against PyTorch: ten steps, and states after five that either side takes over
+// (optimizers.py made the file; it also reads what is written here under TAPER_INTEROP_OUT).
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "framework/factories.h"
+#include "framework/io/safetensors.h"
+#include "optim/adam.h"
+#include "optim/muon.h"
+#include "optim/sgd.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+using namespace optim;
+
+constexpr int kSteps = 10, kHalfWay = 5, kParams = 6, kMatrices = 3;
+
+std::map<std::string, Tensor>& stored() {
+  static std::map<std::string, Tensor> all = [] {
+    std::map<std::string, Tensor> out;
+    for (const auto& [name, tensor] :
+         load_safetensors(TAPER_INTEROP_DIR "/optimizers.safetensors").tensors) {
+      out[name] = tensor;
+    }
+    return out;
+  }();
+  return all;
+}
+
+struct Case {
+  const char* name;
+  // In two groups, of which the second has another rate.
+  std::function<std::unique_ptr<Optimizer>(const std::vector<Tensor>&)> make;
+  int params = kParams;
+};
+
+template <class O, class Options> Case row(const char* name, Options options) {
+  return {name, [options](const std::vector<Tensor>& params) {
+            Options slower = options;
+            slower.lr = 0.03;
+            const std::vector<Tensor> first(params.begin(), params.begin() + 2);
+            const std::vector<Tensor> rest(params.begin() + 2, params.end());
+            return std::make_unique<O>(
+                std::vector<ParamGroup<Options>>{{first, options}, {rest, slower}});
+          }};
+}
+Case sgd(const char* name, SGDOptions o) { return row<SGD>(name, o); }
+Case adam(const char* name, AdamOptions o) { return row<Adam>(name, o); }
+Case adamw(const char* name, AdamWOptions o) { return row<AdamW>(name, o); }
+Case adagrad(const char* name, AdagradOptions o) { return row<Adagrad>(name, o); }
+Case adadelta(const char* name, AdadeltaOptions o) { return row<Adadelta>(name, o); }
+Case rmsprop(const char* name, RMSpropOptions o) { return row<RMSprop>(name, o); }
+Case lion(const char* name, LionOptions o) { return row<Lion>(name, o); }
+Case muon(const char* name, MuonOptions o) {
+  Case c = row<Muon>(name, o);
+  c.params = kMatrices;
+  return c;
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      sgd("sgd", {.lr = 0.1}),
+      sgd("sgd decay", {.lr = 0.1, .weight_decay = 0.3}),
+      sgd("sgd momentum", {.lr = 0.1, .momentum = 0.9}),
+      sgd("sgd dampening", {.lr = 0.1, .momentum = 0.9, .dampening = 0.4, .weight_decay = 0.1}),
+      sgd("sgd nesterov", {.lr = 0.1, .momentum = 0.8, .weight_decay = 0.1, .nesterov = true}),
+      sgd("sgd maximize", {.lr = 0.1, .momentum = 0.8, .weight_decay = 0.1, .maximize = true}),
+      adam("adam", {.lr = 0.05}),
+      adam("adam decay", {.lr = 0.05, .betas = {0.8, 0.95}, .weight_decay = 0.2}),
+      adam("adam amsgrad", {.lr = 0.05, .betas = {0.7, 0.5}, .amsgrad = true, .maximize = true}),
+      adamw("adamw", {.lr = 0.05}),
+      adamw("adamw decay", {.lr = 0.05, .eps = 1e-3, .weight_decay = 0.5}),
+      adamw("adamw amsgrad", {.lr = 0.05, .betas = {0.7, 0.5}, .amsgrad = true}),
+      adagrad("adagrad", {.lr = 0.1}),
+      adagrad("adagrad all", {.lr = 0.1,
+                              .lr_decay = 0.2,
+                              .weight_decay = 0.1,
+                              .initial_accumulator_value = 0.3,
+                              .eps = 1e-4,
+                              .maximize = true}),
+      adadelta("adadelta", {}),
+      adadelta("adadelta all",
+               {.lr = 0.7, .rho = 0.6, .eps = 1e-3, .weight_decay = 0.2, .maximize = true}),
+      rmsprop("rmsprop", {}),
+      rmsprop("rmsprop momentum", {.lr = 0.02, .alpha = 0.8, .weight_decay = 0.1, .momentum = 0.7}),
+      rmsprop("rmsprop centered", {.alpha = 0.9, .eps = 1e-4, .centered = true, .maximize = true}),
+      rmsprop("rmsprop all", {.lr = 0.02, .weight_decay = 0.1, .momentum = 0.5, .centered = true}),
+      lion("lion", {.lr = 0.01}),
+      lion("lion all", {.lr = 0.01, .betas = {0.8, 0.7}, .weight_decay = 0.3, .maximize = true}),
+      muon("muon", {.lr = 0.02}),
+      muon("muon all", {.lr = 0.02,
+                        .weight_decay = 0.3,
+                        .momentum = 0.7,
+                        .nesterov = false,
+                        .ns_coefficients = {2.0, -1.5, 0.5},
+                        .ns_steps = 3,
+                        .adjust_lr_fn = AdjustLr::match_rms_adamw}),
+  };
+  return all;
+}
+
+struct Training {
+  std::vector<Tensor> params;
+  std::unique_ptr<Optimizer> optimizer;
+
+  Training(const Case& c, DType dtype, Device device) {
+    for (int i = 0; i < c.params; ++i) {
+      params.push_back(stored().at(cat("start.", i)).to(device, dtype, {.copy = true}));
+      params.back().requires_grad_();
+    }
+    optimizer = c.make(params);
+  }
+  void advance(int t) {
+    for (size_t i = 0; i < params.size(); ++i) {
+      params[i].set_grad(stored().at(cat("grad.", i))[t].to(params[i].device(), params[i].dtype()));
+    }
+    optimizer->step();
+  }
+  std::vector<double> values() const {
+    std::vector<double> out;
+    for (const Tensor& p : params) {
+      const std::vector<double> part = values_of(p);
+      out.insert(out.end(), part.begin(), part.end());
+    }
+    return out;
+  }
+  void set_values(const std::vector<double>& all) {
+    size_t at = 0;
+    for (const Tensor& p : params) {
+      p.detach().copy_(tensor_of(all.data() + at, p.shape()));
+      at += size_t(p.numel());
+    }
+  }
+};
+
+std::vector<double> wanted(const Case& c, DType dtype, int step) {
+  return values_of(stored().at(cat(c.name, "/", name_of(dtype)))[step - 1]);
+}
+
+// What PyTorch's optimizer remembered after half the steps.
+std::vector<NamedTensor> pytorch_state(const Case& c) {
+  const std::string prefix = cat(c.name, "/");
+  std::vector<NamedTensor> state;
+  for (const auto& [name, tensor] : stored()) {
+    if (name.starts_with(prefix) && name.find('.') != name.npos) {
+      state.push_back({name.substr(prefix.size()), tensor});
+    }
+  }
+  return state;
+}
+
+TEST(PyTorchOptimizers, TakePyTorchsSteps) {
+  for (const Device device : all_devices()) {
+    for (const Case& c : cases()) {
+      for (const DType dtype : {kFloat64, kFloat32}) {
+        Training run(c, dtype, device);
+        for (int t = 1; t <= kSteps; ++t) {
+          run.advance(t - 1);
+          EXPECT_TRUE(close(run.values(), wanted(c, dtype, t), dtype == kFloat64 ? 1e-10 : 1e-5))
+              << c.name << " " << name_of(dtype) << " step " << t << " on " << to_string(device);
+        }
+      }
+    }
+  }
+}
+
+TEST(PyTorchOptimizers, GoOnFromPyTorchsState) {
+  for (const Device device : all_devices()) {
+    for (const Case& c : cases()) {
+      Training run(c, kFloat64, device);
+      run.set_values(wanted(c, kFloat64, kHalfWay));
+      run.optimizer->set_lr(123);  // the file knows better
+      run.optimizer->load_state_dict(pytorch_state(c));
+      for (int t = kHalfWay; t < kSteps; ++t) run.advance(t);
+      EXPECT_TRUE(close(run.values(), wanted(c, kFloat64, kSteps), 1e-10)) << c.name;
+    }
+  }
+}
+
+TEST(PyTorchOptimizers, HavePyTorchsState) {
+  for (const Case& c : cases()) {
+    Training run(c, kFloat64, Device());
+    for (int t = 0; t < kHalfWay; ++t) run.advance(t);
+    const std::vector<NamedTensor> own = run.optimizer->state_dict();
+    std::map<std::string, Tensor> theirs;
+    for (const auto& [name, tensor] : pytorch_state(c)) theirs[name] = tensor;
+    EXPECT_EQ(own.size(), theirs.size()) << c.name;
+    for (const auto& [name, tensor] : own) {
+      ASSERT_TRUE(theirs.count(name)) << c.name << ": " << name;
+      EXPECT_EQ(tensor.dtype(), theirs[name].dtype()) << c.name << ": " << name;
+      EXPECT_TRUE(close(tensor, theirs[name], 1e-10)) << c.name << ": " << name;
+    }
+    if (const char* folder = std::getenv("TAPER_INTEROP_OUT")) {
+      save_safetensors(cat(folder, "/", c.name, ".safetensors"), own);
+    }
+  }
+}
+
+// PyTorch's own Muon rounds to bfloat16 whatever the parameters; Taper does for half ones.
+TEST(PyTorchOptimizers, MuonOfHalfMatricesIsNearThatOfFloat) {
+  for (const Device device : all_devices()) {
+    const Case& c = *std::find_if(cases().begin(), cases().end(),
+                                  [](const Case& x) { return std::string(x.name) == "muon"; });
+    for (const DType dtype : {kBFloat16, kFloat16}) {
+      Training run(c, dtype, device);
+      for (int t = 0; t < kSteps; ++t) run.advance(t);
+      EXPECT_TRUE(close(run.values(), wanted(c, kFloat64, kSteps), 0.03)) << name_of(dtype);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace taper::test

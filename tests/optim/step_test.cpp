@@ -1,0 +1,251 @@
+// What one step does to its tensors, whatever the optimizer: overflow, half types and their
+// masters, many tensors, odd memory.
+#include <gtest/gtest.h>
+
+#include "autograd/ops/binary.h"
+#include "framework/kernels/optim.h"
+#include "framework/low_copy.h"
+#include "modules/linear.h"
+#include "tests/optim/all_optimizers.h"
+
+namespace taper::test {
+namespace {
+
+using optim::Optimizer;
+
+TEST(OptimizerStep, ChangesNothingWhereInfWasFound) {
+  for (const Device device : all_devices()) {
+    const auto flag = [&](float x) { return full({}, x, {.dtype = kFloat32, .device = device}); };
+    for (const AnyOptimizer& kind : all_optimizers()) {
+      const std::vector<Tensor> a = leaves(kind, kFloat32, device);
+      const std::vector<Tensor> b = leaves(kind, kFloat32, device);
+      const auto plain = kind.make(a, false), scaled = kind.make(b, false);
+      for (int t = 1; t <= 4; ++t) {
+        // The first step and a later one overflow before they succeed.
+        if (t % 2 == 1) {
+          for (const Tensor& p : b) p.set_grad(full_like(p, INFINITY));
+          scaled->set_found_inf(flag(1));
+          scaled->step();
+        }
+        give_gradients(a, t);
+        give_gradients(b, t);
+        plain->step();
+        scaled->set_found_inf(t == 4 ? Tensor() : flag(0));
+        scaled->step();
+      }
+      expect_same(a, *plain, b, *scaled, kind.name);
+    }
+  }
+}
+
+TEST(OptimizerStep, OverflowFromTheStartIsSavedAsNoStep) {
+  for (const AnyOptimizer& kind : all_optimizers()) {
+    const std::vector<Tensor> a = leaves(kind, kFloat32, Device());
+    const std::vector<Tensor> b = leaves(kind, kFloat32, Device());
+    const auto overflowed = kind.make(a, false), restored = kind.make(b, false);
+    overflowed->set_found_inf(ones({}));
+    give_gradients(a, 0);
+    overflowed->step();
+    overflowed->set_found_inf({});
+    restored->load_state_dict(overflowed->state_dict());
+    for (int t = 1; t <= 2; ++t) {
+      give_gradients(a, t);
+      give_gradients(b, t);
+      overflowed->step();
+      restored->step();
+    }
+    expect_same(a, *overflowed, b, *restored, kind.name);
+  }
+}
+
+TEST(OptimizerStep, MastersOfHalfParametersTrainAsFloatDoes) {
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kBFloat16, kFloat16}) {
+      for (const AnyOptimizer& kind : all_optimizers()) {
+        if (kind.only_matrices) continue;  // its iterations run in half
+        const std::vector<Tensor> half = leaves(kind, dtype, device);
+        std::vector<Tensor> wide;
+        for (const Tensor& p : half) wide.push_back(p.detach().to(kFloat32).requires_grad_());
+        const auto master = kind.make(half, true), plain = kind.make(wide, true);
+        for (int t = 1; t <= 6; ++t) {
+          give_gradients(half, t);
+          if (t == 4) {  // somebody sets a parameter: the master follows
+            half[0].detach().fill_(0.25);
+            wide[0].detach().fill_(0.25);
+          }
+          for (size_t i = 0; i < half.size(); ++i) wide[i].set_grad(half[i].grad().to(kFloat32));
+          master->step();
+          plain->step();
+          for (size_t i = 0; i < half.size(); ++i) {
+            EXPECT_TRUE(same_bits(half[i], wide[i].detach().to(dtype))) << kind.name << " " << t;
+          }
+        }
+        size_t i = 0;
+        for (const auto& [name, tensor] : master->state_dict()) {
+          if (!name.ends_with("master_param")) continue;
+          EXPECT_TRUE(same_bits(tensor, wide[i++])) << kind.name << " " << name;
+        }
+        EXPECT_EQ(i, half.size()) << kind.name;
+      }
+    }
+  }
+}
+
+TEST(OptimizerStep, AParameterThatIsNoLongerHalfHasNoMaster) {
+  for (const Device device : all_devices()) {
+    for (const DType later : {kFloat32, kFloat64}) {
+      Linear layer(5, 3);
+      layer.to(device, kBFloat16);
+      optim::SGD sgd(layer.parameters(), {.lr = 0.25, .master_weights = true});
+      give_gradients(layer.parameters(), 1);
+      sgd.step();
+      layer.to(later);
+      give_gradients(layer.parameters(), 2);
+      const Tensor p = layer.parameters()[0];
+      const Tensor want = p.detach() - p.grad() * tensor(0.25, {.dtype = later, .device = device});
+      sgd.step();
+      EXPECT_TRUE(close(p, want, 1e-7));
+      for (const auto& [name, tensor] : sgd.state_dict()) {
+        EXPECT_FALSE(name.ends_with("master_param"));
+      }
+    }
+  }
+}
+
+TEST(OptimizerStep, MuonTrainsMasters) {
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kBFloat16, kFloat16}) {
+      const AnyOptimizer& kind = all_optimizers().back();
+      const std::vector<Tensor> half = leaves(kind, dtype, device);
+      const std::vector<Tensor> wide = leaves(kind, kFloat32, device);
+      const auto master = kind.make(half, true), plain = kind.make(wide, false);
+      for (int t = 1; t <= 4; ++t) {
+        give_gradients(half, t);
+        give_gradients(wide, t);
+        master->step();
+        plain->step();
+      }
+      for (size_t i = 0; i < half.size(); ++i) {
+        EXPECT_TRUE(close(half[i].detach().to(kFloat32), wide[i].detach(), 0.02)) << name_of(dtype);
+      }
+    }
+  }
+}
+
+// The same pass writes a half copy of a float parameter, old values of which do not matter.
+TEST(OptimizerStep, WritesTheHalfCopyOfAParameter) {
+  for (const Device device : all_devices()) {
+    for (const DType wide : {kFloat32, kFloat64}) {
+      for (const DType half : {kBFloat16, kFloat16}) {
+        for (const int64_t n : {1, 4, 2049, 5000}) {
+          const Tensor p = wave({n}, 1, wide, device), low = wave({n}, 9, half, device);
+          const Tensor want = p - wave({n}, 2, wide, device) * 0.5;
+          kernels::update({{p, wave({n}, 2, wide, device), {}, low}},
+                          {full({}, 0.5, {.dtype = kFloat64, .device = device}), {}, {}},
+                          kernels::SGDOptions{});
+          EXPECT_TRUE(same_bits(p, want));
+          EXPECT_TRUE(same_bits(low, want.to(half)));
+        }
+      }
+    }
+  }
+}
+
+// Autocast's copy of a parameter is refreshed in place, and made anew where the parameter was
+// changed otherwise, also when the step then finds inf.
+TEST(OptimizerStep, KeepsAutocastsCopyFresh) {
+  for (const Device device : all_devices()) {
+    const Tensor p = wave({33}, 1, kFloat32, device).requires_grad_();
+    optim::SGD sgd({p}, {.lr = 0.1});
+    const Tensor low = low_copy(p, kBFloat16);
+    p.set_grad(wave({33}, 2, kFloat32, device));
+    sgd.step();
+    EXPECT_TRUE(low_copy(p, kBFloat16).is_same(low));
+    EXPECT_TRUE(same_bits(low, p.detach().to(kBFloat16)));
+    sgd.set_found_inf(ones({}, {.device = device}));
+    for (const bool by_hand : {false, true}) {
+      if (by_hand) p.detach().fill_(3);
+      sgd.step();
+      EXPECT_TRUE(same_bits(low_copy(p, kBFloat16), p.detach().to(kBFloat16)));
+    }
+    forget_low_copy(p.impl());
+  }
+}
+
+// More tensors than one launch takes, of small and odd sizes, some empty: as each by itself.
+TEST(OptimizerStep, TakesManyParameters) {
+  for (const Device device : all_devices()) {
+    for (const AnyOptimizer& kind : all_optimizers()) {
+      for (const int count : {81, 721}) {
+        std::vector<Tensor> together, alone;
+        for (int i = 0; i < count; ++i) {
+          const Shape shape = kind.only_matrices ? Shape{i % 3, 2} : Shape{i % 7};
+          for (auto* list : {&together, &alone}) {
+            list->push_back(wave(shape, i, i % 5 ? kFloat32 : kFloat64, device).requires_grad_());
+          }
+        }
+        give_gradients(together, 1);
+        give_gradients(alone, 1);
+        kind.make(together, false)->step();
+        for (int i = 0; i < count; ++i) {
+          kind.make({alone[size_t(i)]}, false)->step();
+          EXPECT_TRUE(close(together[size_t(i)], alone[size_t(i)], 1e-6)) << kind.name << " " << i;
+        }
+      }
+    }
+  }
+}
+
+// Parameters that begin in the middle of memory, or lie transposed, beside plain gradients.
+TEST(OptimizerStep, FollowsTheMemoryOfItsParameters) {
+  for (const Device device : all_devices()) {
+    for (const AnyOptimizer& kind : all_optimizers()) {
+      const auto odd = [&](double seed) -> std::vector<Tensor> {
+        const Tensor at_one = wave({100}, seed, kFloat32, device);
+        return {at_one.narrow(0, 1, 93).view({31, 3}).detach().requires_grad_(),
+                wave({5, 7}, seed, kFloat32, device).t().detach().requires_grad_()};
+      };
+      const std::vector<Tensor> views = odd(1);
+      std::vector<Tensor> plain;
+      for (const Tensor& p : views) {
+        const Tensor copy = empty(p.shape(), {.device = device});
+        copy.copy_(p.detach());
+        plain.push_back(copy.requires_grad_());
+      }
+      const auto a = kind.make(views, false), b = kind.make(plain, false);
+      for (int t = 1; t <= 3; ++t) {
+        give_gradients(views, t);
+        give_gradients(plain, t);
+        a->step();
+        b->step();
+      }
+      for (size_t i = 0; i < views.size(); ++i) {
+        EXPECT_TRUE(close(views[i], plain[i], 1e-5)) << kind.name << " " << i;
+      }
+    }
+  }
+}
+
+// A steady step allocates nothing and keeps its tensors, so that a CUDA graph can replay it.
+TEST(OptimizerStep, KeepsItsStateInPlace) {
+  for (const AnyOptimizer& kind : all_optimizers()) {
+    const std::vector<Tensor> params = leaves(kind, kFloat32, Device());
+    const auto optimizer = kind.make(params, false);
+    const auto addresses = [&] {
+      std::vector<void*> out;
+      for (const auto& [name, tensor] : optimizer->state_dict()) {
+        if (name.starts_with("state.") && !name.ends_with("step")) out.push_back(tensor.data_ptr());
+      }
+      return out;
+    };
+    give_gradients(params, 1);
+    optimizer->step();
+    const std::vector<void*> before = addresses();
+    optimizer->set_lr(0.5);
+    optimizer->step();
+    EXPECT_EQ(addresses(), before) << kind.name;
+  }
+}
+
+}  // namespace
+}  // namespace taper::test
