@@ -1,15 +1,16 @@
 #include "modules/module.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_set>
 
 #include "autograd/anomaly.h"
+#include "autograd/dump.h"
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/copy.h"
+#include "framework/low_copy.h"
 
 namespace taper {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 // Puts another tensor's memory behind a handle: everybody who holds the handle sees it.
 void replace_memory(const Tensor& target, const Tensor& source) {
   TensorImpl* impl = target.impl();
+  forget_low_copy(impl);
   impl->storage = source.storage();
   impl->offset = source.storage_offset();
   impl->shape = source.shape();
@@ -27,6 +29,8 @@ void replace_memory(const Tensor& target, const Tensor& source) {
 std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
+
+thread_local Module* running = nullptr;  // the innermost module whose forward runs
 
 std::string indented(const std::string& text) {
   std::string out;
@@ -39,13 +43,92 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-Tensor Module::operator()(const Tensor& x) try {
-  const ModuleScope scope(name_);
-  return forward(x);
-} catch (Error& error) {
-  if (!name_.empty()) error.add_module(name_);
-  throw;
+// --- calls ---
+
+Tensor Module::operator()(const Tensor& x) {
+  return within(x, [this](const Tensor& input) { return forward(input); });
 }
+
+Module::Call::Call(Module& module)
+    : module_(module), outer_(running), scope_(is_anomaly_enabled() ? module.path_in(outer_) : "") {
+  if (outer_ && module.name_.empty() && is_grad_enabled()) {
+    const std::vector<Tensor> parameters = module.parameters();
+    if (std::any_of(parameters.begin(), parameters.end(), std::mem_fn(&Tensor::requires_grad))) {
+      throw Error(cat(module.type_name(), " runs inside ", outer_->type_name(),
+                      "'s forward but is in no module's tree, so that its parameters would be "
+                      "neither trained nor moved nor saved: make it a Child, as in Child<",
+                      module.type_name(),
+                      "> layer{*this, \"layer\", ...}, or freeze it with "
+                      "requires_grad_(false)"));
+    }
+  }
+  running = &module;
+}
+Module::Call::~Call() { running = outer_; }
+
+void Module::Call::locate(Error& error) const {
+  if (const std::string path = module_.path_in(outer_); !path.empty()) error.add_module(path);
+}
+
+std::string Module::path_in(const Module* other) const {
+  // Empty where it is not below `at`.
+  const std::function<std::string(const Module&)> path_below =
+      [&](const Module& at) -> std::string {
+    for (const auto& [name, child] : at.children_) {
+      if (child == this) return name;
+      if (const std::string rest = path_below(*child); !rest.empty()) return cat(name, ".", rest);
+    }
+    return "";
+  };
+  const std::string path = other ? path_below(*other) : "";
+  return path.empty() ? name_ : path;
+}
+
+Tensor Module::Call::before(const Tensor& x) const {
+  Tensor input = x;
+  if (!module_.hooks_) return input;
+  // A copy, for a hook may remove itself.
+  const auto hooks = module_.hooks_->before;
+  for (const auto& [id, hook] : hooks) {
+    if (const Tensor changed = hook(module_, input); changed.defined()) input = changed;
+  }
+  return input;
+}
+
+Tensor Module::Call::after(const Tensor& x, Tensor y) const {
+  if (!module_.hooks_) return y;
+  const auto hooks = module_.hooks_->after;
+  for (const auto& [id, hook] : hooks) {
+    if (const Tensor changed = hook(module_, x, y); changed.defined()) y = changed;
+  }
+  return y;
+}
+
+ModuleHooks& Module::hooks() {
+  if (!hooks_) hooks_ = std::make_shared<ModuleHooks>();
+  return *hooks_;
+}
+
+ModuleHookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
+  hooks().before.push_back({hooks().next_id, std::move(hook)});
+  return {hooks_, hooks_->next_id++};
+}
+
+ModuleHookHandle Module::register_forward_hook(ForwardHook hook) {
+  hooks().after.push_back({hooks().next_id, std::move(hook)});
+  return {hooks_, hooks_->next_id++};
+}
+
+void ModuleHookHandle::remove() {
+  if (const std::shared_ptr<ModuleHooks> hooks = hooks_.lock()) {
+    const auto is_this = [&](const auto& entry) { return entry.first == id_; };
+    std::erase_if(hooks->before, is_this);
+    std::erase_if(hooks->after, is_this);
+  }
+  hooks_.reset();
+}
+
+// --- the tree ---
 
 void Module::check_name(const char* kind, const std::string& name) const {
   if (name.empty()) throw Error(cat(kind, " name must not be empty"));
@@ -60,14 +143,18 @@ void Module::check_name(const char* kind, const std::string& name) const {
   }
 }
 
+void Module::register_tensor(const std::string& name, std::shared_ptr<Tensor> tensor,
+                             bool is_buffer) {
+  check_name(is_buffer ? "Buffer" : "Parameter", name);
+  tensors_.push_back({name, std::move(tensor), is_buffer});
+}
+
 void Module::register_parameter(const std::string& name, const Tensor& tensor) {
-  check_name("Parameter", name);
-  tensors_.push_back({name, tensor, false});
+  register_tensor(name, std::make_shared<Tensor>(tensor), false);
 }
 
 void Module::register_buffer(const std::string& name, const Tensor& tensor) {
-  check_name("Buffer", name);
-  tensors_.push_back({name, tensor, true});
+  register_tensor(name, std::make_shared<Tensor>(tensor), true);
 }
 
 void Module::register_module(const std::string& name, Module& child) {
@@ -76,23 +163,50 @@ void Module::register_module(const std::string& name, Module& child) {
   children_.push_back({name, &child});
 }
 
-void Module::collect(const std::string& prefix, bool once,
-                     std::vector<std::pair<std::string, Entry>>& out) const {
+void Module::collect(const std::string& prefix, std::unordered_set<const TensorImpl*>* seen,
+                     std::vector<Found>& out) const {
   for (const Entry& entry : tensors_) {
-    const bool seen = std::any_of(out.begin(), out.end(), [&](const auto& other) {
-      return other.second.tensor.is_same(entry.tensor);
-    });
-    if (!once || !seen) out.push_back({joined(prefix, entry.name), entry});
+    if (seen && !seen->insert(entry.tensor->impl()).second) continue;
+    out.push_back({joined(prefix, entry.name), *entry.tensor, entry.is_buffer});
   }
-  for (const auto& [name, child] : children_) child->collect(joined(prefix, name), once, out);
+  for (const auto& [name, child] : children_) child->collect(joined(prefix, name), seen, out);
+}
+
+std::vector<Module::Found> Module::collect(bool once) const {
+  std::unordered_set<const TensorImpl*> seen;
+  std::vector<Found> out;
+  collect("", once ? &seen : nullptr, out);
+  return out;
+}
+
+std::vector<std::pair<std::string, Module*>> Module::named_modules() {
+  std::vector<std::pair<std::string, Module*>> out;
+  std::unordered_set<const Module*> seen;
+  const std::function<void(const std::string&, Module&)> add = [&](const std::string& path,
+                                                                   Module& module) {
+    if (!seen.insert(&module).second) return;
+    out.push_back({path, &module});
+    for (const auto& [name, child] : module.children_) add(joined(path, name), *child);
+  };
+  add("", *this);
+  return out;
+}
+
+Module& Module::apply(const std::function<void(Module&)>& f) {
+  for (const auto& [name, child] : children_) child->apply(f);
+  f(*this);
+  return *this;
+}
+
+Module& Module::requires_grad_(bool on) {
+  for (const Tensor& p : parameters()) p.requires_grad_(on);
+  return *this;
 }
 
 std::vector<NamedTensor> Module::named(bool buffers) const {
-  std::vector<std::pair<std::string, Entry>> all;
-  collect("", true, all);
   std::vector<NamedTensor> out;
-  for (const auto& [path, entry] : all) {
-    if (entry.is_buffer == buffers) out.push_back({path, entry.tensor});
+  for (const Found& found : collect(true)) {
+    if (found.is_buffer == buffers) out.push_back({found.path, found.tensor});
   }
   return out;
 }
@@ -142,8 +256,6 @@ void Module::convert(const Device* device, const DType* dtype) {
             "desired dtype=",
             *dtype));
   }
-  std::vector<std::pair<std::string, Entry>> all;
-  collect("", true, all);
   const NoGradGuard no_grad;
   const auto moved = [&](const Tensor& t) {
     return to_copy(t, device ? *device : t.device(),
@@ -154,10 +266,10 @@ void Module::convert(const Device* device, const DType* dtype) {
     Tensor target, value, grad;
   };
   std::vector<Move> moves;
-  for (const auto& [path, entry] : all) {
-    const Tensor grad = entry.tensor.grad();
-    moves.push_back({entry.tensor, moved(entry.tensor.detach()),
-                     grad.defined() ? moved(grad.detach()) : Tensor()});
+  for (const auto& [path, tensor, is_buffer] : collect(true)) {
+    const Tensor grad = tensor.grad();
+    moves.push_back(
+        {tensor, moved(tensor.detach()), grad.defined() ? moved(grad.detach()) : Tensor()});
   }
   for (const Move& move : moves) {
     replace_memory(move.target, move.value);
@@ -169,80 +281,72 @@ void Module::zero_grad() {
   for (const Tensor& p : parameters()) p.set_grad({});
 }
 
-std::vector<NamedTensor> Module::state_dict() const {
-  std::vector<std::pair<std::string, Entry>> all;
-  collect("", false, all);
-  std::vector<NamedTensor> out;
-  for (const auto& [path, entry] : all) out.push_back({path, entry.tensor.detach()});
-  return out;
-}
-
-void Module::load_state_dict(const std::vector<NamedTensor>& state) {
-  std::map<std::string, Tensor> given;
-  for (const NamedTensor& entry : state) given[entry.name] = entry.tensor;
-  std::vector<std::pair<Tensor, Tensor>> copies;
-  std::string missing, misshapen;
-  for (const NamedTensor& own : state_dict()) {
-    const auto found = given.find(own.name);
-    if (found == given.end()) {
-      missing += cat(missing.empty() ? "" : ", ", "\"", own.name, "\"");
-      continue;
-    }
-    if (found->second.shape() != own.tensor.shape()) {
-      misshapen += cat("\n\tsize mismatch for ", own.name, ": copying a param with shape ",
-                       found->second.shape(), " from checkpoint, the shape in current model is ",
-                       own.tensor.shape(), ".");
-    }
-    copies.push_back({own.tensor, found->second});
-    given.erase(found);
-  }
-  std::string unexpected;
-  for (const auto& [name, tensor] : given) {
-    unexpected += cat(unexpected.empty() ? "" : ", ", "\"", name, "\"");
-  }
-  if (!missing.empty() || !unexpected.empty() || !misshapen.empty()) {
-    throw Error(
-        cat("Error(s) in loading state_dict for ", type_name(), ":",
-            missing.empty() ? "" : cat("\n\tMissing key(s) in state_dict: ", missing, "."),
-            unexpected.empty() ? "" : cat("\n\tUnexpected key(s) in state_dict: ", unexpected, "."),
-            misshapen));
-  }
-  for (const auto& [own, value] : copies) {
-    kernels::copy_into(own, value);
-    own.storage()->version.fetch_add(1);
-  }
-}
-
 std::string to_string(const Module& module) {
   const std::string extra = module.extra_repr();
   if (module.children().empty()) return cat(module.type_name(), "(", extra, ")");
   std::string out = cat(module.type_name(), "(");
-  for (const auto& [name, child] : module.children()) {
-    out += cat("\n  (", name, "): ", indented(to_string(*child)));
+  const auto& children = module.children();
+  for (size_t i = 0, next; i < children.size(); i = next) {
+    const std::string text = to_string(*children[i].second);
+    next = i + 1;
+    // A list prints equal neighbours once: "(0-3): 4 x ReLU()".
+    const bool folds = module.type_name() == "ModuleList";
+    while (folds && next < children.size() && to_string(*children[next].second) == text) ++next;
+    out += cat("\n  (", children[i].first);
+    if (next - i > 1) out += cat("-", children[next - 1].first);
+    out += next - i > 1 ? cat("): ", next - i, " x ") : "): ";
+    out += indented(text);
   }
   return out + "\n)";
 }
 
-void ModuleTensor::assign(const Tensor& value) {
-  if (!tensor_.defined()) throw Error("cannot assign to a parameter that the module does not have");
-  if (value.shape() != tensor_.shape()) {
-    throw Error(cat("cannot assign a tensor of shape ", value.shape(), " to one of shape ",
-                    tensor_.shape()));
+void check_all_registered(const Module& module, const Tensor& loss) {
+  const std::vector<Tensor> parameters = module.parameters();
+  std::string strays;
+  for (const Tensor& leaf : leaves_of(loss)) {
+    const auto same = [&](const Tensor& p) { return p.is_same(leaf); };
+    if (std::none_of(parameters.begin(), parameters.end(), same)) strays += cat(" ", leaf.shape());
   }
-  kernels::copy_into(tensor_, value);
-  tensor_.storage()->version.fetch_add(1);
+  if (strays.empty()) return;
+  throw Error(cat("the loss depends on tensors that require grad and are no parameters of the ",
+                  module.type_name(), ", of shapes", strays,
+                  ": they would never be trained, moved or saved. Make each a member Parameter "
+                  "name{*this, \"name\", value}"));
+}
+
+// --- tensors of a module ---
+
+ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor& value,
+                           bool is_buffer)
+    : tensor_(std::make_shared<Tensor>(value.detach())) {
+  owner.register_tensor(name, tensor_, is_buffer);
+}
+
+void ModuleTensor::assign(const Tensor& value) {
+  if (!defined()) throw Error("cannot assign to a parameter that the module does not have");
+  if (value.shape() != (*this)->shape()) {
+    throw Error(cat("cannot assign a tensor of shape ", value.shape(), " to one of shape ",
+                    (*this)->shape()));
+  }
+  kernels::copy_into(*tensor_, value);
+  tensor_->storage()->version.fetch_add(1);
 }
 
 Parameter::Parameter(Module& owner, const std::string& name, const Tensor& value)
-    : ModuleTensor(value.detach()) {
-  tensor_.requires_grad_();
-  tensor_.impl()->is_parameter = true;
-  owner.register_parameter(name, tensor_);
+    : ModuleTensor(owner, name, value, false) {
+  tensor_->requires_grad_();
+  tensor_->impl()->is_parameter = true;
 }
 
-Buffer::Buffer(Module& owner, const std::string& name, const Tensor& value)
-    : ModuleTensor(value.detach()) {
-  owner.register_buffer(name, tensor_);
+void Parameter::share(const Parameter& other) {
+  if (!defined() || !other.defined() || (*this)->shape() != other->shape()) {
+    const auto shape = [](const Parameter& p) {
+      return p.defined() ? to_string(p->shape()) : "none";
+    };
+    throw Error(
+        cat("cannot share a parameter of shape ", shape(other), " as one of shape ", shape(*this)));
+  }
+  *tensor_ = *other.tensor_;
 }
 
 }  // namespace taper

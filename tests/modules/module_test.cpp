@@ -10,8 +10,10 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/activation.h"
+#include "modules/dropout.h"
 #include "modules/linear.h"
 #include "modules/sequential.h"
+#include "modules/shape.h"
 #include "tests/testing.h"
 
 namespace taper::test {
@@ -219,8 +221,9 @@ TEST(Module, LoadingReportsAllThatIsWrongAndChangesNothing) {
       "Error(s) in loading state_dict for Net:"
       "\n\tMissing key(s) in state_dict: \"fc1.bias\"."
       "\n\tUnexpected key(s) in state_dict: \"fc1.offset\", \"fc3.weight\"."
-      "\n\tsize mismatch for fc1.weight: copying a param with shape [9, 9] from checkpoint, the "
-      "shape in current model is [4, 3]."));
+      "\n\tsize mismatch for fc1.weight: copying a param with shape torch.Size([9, 9]) from "
+      "checkpoint, the "
+      "shape in current model is torch.Size([4, 3])."));
   EXPECT_TRUE(same_bits(net.scale->detach(), before));
 }
 
