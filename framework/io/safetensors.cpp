@@ -1,13 +1,16 @@
 #include "framework/io/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fcntl.h>
@@ -21,7 +24,7 @@
 namespace taper {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 using Metadata = std::map<std::string, std::string>;
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
@@ -48,11 +51,12 @@ int rank_of(DType dtype) {
 
 std::string system_reason(int error) { return std::generic_category().message(error); }
 
-// A name or value of the file in a message: quoted, and cut when it is long.
-std::string in_quotes(const std::string& text) {
-  constexpr size_t kMost = 100;
-  return text.size() <= kMost ? "'" + text + "'" : "'" + text.substr(0, kMost) + "...'";
+// Texts of the file in a message are cut when they are long.
+std::string cut(const std::string& text, size_t most = 100) {
+  return text.size() <= most ? text : text.substr(0, most) + "...";
 }
+std::string in_quotes(const std::string& text) { return "'" + cut(text) + "'"; }
+std::string shown(const Json& value) { return cut(value.dump()); }
 
 class FileHandle {
  public:
@@ -62,11 +66,9 @@ class FileHandle {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
-  // False, with the reason in errno, when closing shows that a write has failed.
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
-  int fd_;
+  const int fd_;
 };
 
 // --- writing ---
@@ -99,7 +101,7 @@ class Replacement {
 
   // On return the new content is on the disk under its name.
   void finish() {
-    if (::fsync(file_.get()) != 0 || !file_.close()) fail("cannot write");
+    if (::fsync(file_.get()) != 0) fail("cannot write");
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename the finished file");
     finished_ = true;
     const FileHandle directory(directory_of_path(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -148,29 +150,26 @@ void check_names(const std::string& path, const std::vector<NamedTensor>& tensor
 }
 
 std::vector<NamedTensor> in_file_order(std::vector<NamedTensor> tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    const int rank = rank_of(a.tensor.dtype()), other = rank_of(b.tensor.dtype());
-    return rank != other ? rank < other : a.name < b.name;
+  std::ranges::sort(tensors, {}, [](const NamedTensor& t) {
+    return std::pair(rank_of(t.tensor.dtype()), std::string_view(t.name));
   });
   return tensors;
 }
 
 std::string header_text(const std::string& path, const std::vector<NamedTensor>& tensors,
                         const Metadata& metadata) try {
-  Json header = Json::object();
-  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  std::string text = "{";
+  if (!metadata.empty()) text += cat('"', kMetadataKey, "\":", Json(metadata).dump());
   uint64_t end = 0;
   for (const NamedTensor& t : tensors) {
     const Shape& shape = t.tensor.shape();
     const uint64_t begin = std::exchange(end, end + t.tensor.nbytes());
-    Json entry;
-    entry["dtype"] = kDTypeNames[rank_of(t.tensor.dtype())].name;
-    entry["shape"] = std::vector<int64_t>(shape.begin(), shape.end());
-    entry["data_offsets"] = {begin, end};
-    // Not header[name], which searches the whole list each time.
-    header.get_ref<Json::object_t&>().emplace_back(t.name, std::move(entry));
+    text += cat(text.size() > 1 ? "," : "", Json(t.name).dump(), ":{\"dtype\":\"",
+                kDTypeNames[rank_of(t.tensor.dtype())].name,
+                "\",\"shape\":", Json(std::vector<int64_t>(shape.begin(), shape.end())).dump(),
+                ",\"data_offsets\":[", begin, ",", end, "]}");
   }
-  std::string text = header.dump();
+  text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > kMaxHeader) {
     throw ValueError(cat(path, ": cannot save: the names and shapes take ", text.size(),
@@ -190,125 +189,139 @@ Tensor on_host(const Tensor& x) {
 
 // --- reading the header ---
 
+// What the header says of a tensor; its bytes lie at [begin, end) of the data.
 struct Entry {
   std::string name;
-  std::optional<DType> dtype;
-  std::optional<std::vector<uint64_t>> shape, offsets;
+  DType dtype;
+  Shape shape;
+  uint64_t begin, end;
+};
+struct Header {
+  std::vector<Entry> entries;
+  Metadata metadata;
 };
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(cat(path, ": not a valid safetensors file: ", what));
 }
+// name: of a tensor, or the metadata's key.
+[[noreturn]] void refuse(const std::string& path, const std::string& name,
+                         const std::string& what) {
+  refuse(path, cat(name == kMetadataKey ? name : "tensor " + in_quotes(name), ": ", what));
+}
 
-// Receives the parts of the header in order, so that duplicate keys and wrapped numbers, which a
-// JSON value no longer shows, are seen. The names of its functions are the parser's.
-class HeaderReader {
- public:
-  explicit HeaderReader(const std::string& path) : path_(path) {}
-
-  std::vector<Entry> entries;
-  Metadata metadata;
-
-  bool null() { unexpected("null"); }
-  bool boolean(bool value) { unexpected(value ? "true" : "false"); }
-  bool number_integer(int64_t value) { unexpected(cat(value)); }
-  bool number_float(double, const std::string& text) { unexpected(text); }
-  bool binary(Json::binary_t&) { unexpected("bytes"); }
-  bool number_unsigned(uint64_t value) {
-    if (place_ != Place::list) unexpected(cat(value));
-    std::vector<uint64_t>& list = *list_of_key();
-    list.push_back(value);
-    if (list.size() > (key_ == "shape" ? size_t(kMaxDims) : 2)) unexpected("a longer list");
-    return true;
+// None beyond 2^63, also with the sizes of 0 left out: strides are products of some of them.
+std::optional<int64_t> bytes_of(const std::vector<uint64_t>& sizes, DType dtype) {
+  int64_t nbytes = int64_t(size_of(dtype));
+  bool empty = false;
+  for (const uint64_t n : sizes) {
+    empty = empty || n == 0;
+    if (__builtin_mul_overflow(nbytes, std::max<uint64_t>(n, 1), &nbytes)) return std::nullopt;
   }
-  bool string(std::string& value) {
-    if (place_ == Place::metadata) {
-      metadata[key_] = value;
-      return true;
+  return empty ? 0 : nbytes;
+}
+
+Entry entry_of(const std::string& path, const std::string& name, const Json& description,
+               uint64_t data_size) {
+  const auto fail = [&](const auto&... what) { refuse(path, name, cat(what...)); };
+  for (const auto& [key, value] : description.items()) {
+    if (key != "dtype" && key != "shape" && key != "data_offsets") {
+      fail("expected dtype, shape and data_offsets, got ", in_quotes(key));
     }
-    if (place_ != Place::entry || key_ != "dtype") unexpected(in_quotes(value));
-    const auto known = std::find_if(std::begin(kDTypeNames), std::end(kDTypeNames),
-                                    [&](const DTypeName& d) { return d.name == value; });
-    if (known == std::end(kDTypeNames)) unexpected(in_quotes(value));
-    entries.back().dtype = known->dtype;
-    return true;
   }
-  bool key(std::string& key) {
-    std::set<std::string>& seen = place_ == Place::top ? names_ : keys_;
-    if (!seen.insert(key).second)
-      refuse(path_, cat(where(), "key ", in_quotes(key), " comes twice"));
-    key_ = key;
-    const bool known = key == "dtype" || key == "shape" || key == "data_offsets";
-    if (place_ == Place::entry && !known) {
-      refuse(path_, cat(where(), "expected dtype, shape and data_offsets, got ", in_quotes(key)));
+  const auto part = [&](const char* key) -> const Json& {
+    if (!description.contains(key)) fail("has no ", key);
+    return description[key];
+  };
+  // Numbers beyond 64 bits come as floating ones.
+  const auto numbers = [&](const char* key, const char* expected) {
+    const Json& list = part(key);
+    bool valid = list.is_array();
+    for (const Json& n : list) valid = valid && n.is_number_unsigned();
+    if (!valid) fail("expected ", key, " to be a list of ", expected, ", got ", shown(list));
+    return list.get<std::vector<uint64_t>>();
+  };
+
+  const Json& type = part("dtype");
+  const auto known = std::ranges::find_if(kDTypeNames, [&](auto& d) { return type == d.name; });
+  if (known == std::end(kDTypeNames)) {
+    fail("expected dtype I64 F64 F32 I32 BF16 F16 I16 I8 U8 or BOOL, got ", shown(type));
+  }
+  const std::vector<uint64_t> sizes = numbers("shape", "sizes");
+  const std::vector<uint64_t> offsets = numbers("data_offsets", "begin and end");
+  if (offsets.size() != 2) {
+    fail("expected data_offsets [begin, end], got ", offsets.size(), " numbers");
+  }
+  const uint64_t begin = offsets[0], end = offsets[1];
+  if (begin > end || end > data_size) {
+    fail("data_offsets [", begin, ", ", end, "] do not lie within the ", data_size,
+         " bytes of data (is the file truncated?)");
+  }
+  const std::optional<int64_t> nbytes = bytes_of(sizes, known->dtype);
+  const std::string shape = shown(sizes);
+  if (!nbytes) fail("shape ", shape, " has more bytes than can be counted");
+  if (end - begin != uint64_t(*nbytes)) {
+    fail("expected ", *nbytes, " bytes for shape ", shape, " of ", known->dtype,
+         ", got data_offsets [", begin, ", ", end, "], ", end - begin, " bytes");
+  }
+  Entry entry{name, known->dtype, {}, begin, end};
+  for (const uint64_t n : sizes) entry.shape.push_back(int64_t(n));
+  return entry;
+}
+
+Metadata metadata_of(const std::string& path, const Json& texts) {
+  for (const auto& [key, text] : texts.items()) {
+    if (text.is_string()) continue;
+    refuse(path, kMetadataKey,
+           cat("expected a string for ", in_quotes(key), ", got ", shown(text)));
+  }
+  return texts.get<Metadata>();
+}
+
+// Takes each description when it ends, so that the parser keeps none, and sees what a JSON value no
+// longer shows: keys that come twice. Depths: 1 is a value of the header, 2 of a description, 3 of
+// a list in it.
+struct HeaderWatch {
+  const std::string& path;
+  uint64_t data_size;
+  Header header = {};
+  std::string name = {};                           // the header's last key
+  std::array<std::set<std::string>, 2> keys = {};  // so far, of the header and of a description
+  int list_size = 0;
+
+  // Whether the parser is to keep the value.
+  bool operator()(int depth, Json::parse_event_t event, const Json& value) {
+    using Event = Json::parse_event_t;
+    const bool list = event == Event::array_start, object = event == Event::object_start;
+    if (event == Event::key) {
+      const auto& key = value.get_ref<const std::string&>();
+      if (depth == 1) name = key;
+      if (!keys[depth - 1].insert(key).second) {
+        refuse(path, name,
+               depth == 1 ? "comes twice" : cat("key ", in_quotes(key), " comes twice"));
+      }
+      list_size = 0;
     }
-    return true;
-  }
-  bool start_object(size_t) {
-    if (place_ != Place::before && place_ != Place::top) unexpected("an object");
-    if (place_ == Place::before) {
-      place_ = Place::top;
-      return true;
+    if (depth == 1 && (list || event == Event::value)) {
+      refuse(path, name, cat("expected an object, got ", list ? "a list" : shown(value)));
     }
-    keys_.clear();
-    place_ = key_ == kMetadataKey ? Place::metadata : Place::entry;
-    if (place_ == Place::entry) entries.push_back({key_, {}, {}, {}});
-    return true;
+    if (object && depth > 1) refuse(path, name, "expected no object within this one");
+    if (object) keys[depth].clear();
+    // Refused before their end is looked for.
+    if (depth == 3 && (list || (event == Event::value && ++list_size > kMaxDims))) {
+      refuse(path, name, cat("expected at most ", kMaxDims, " sizes, got a longer list"));
+    }
+    if (depth != 1 || event != Event::object_end) return true;
+    if (name == kMetadataKey) {
+      header.metadata = metadata_of(path, value);
+    } else {
+      header.entries.push_back(entry_of(path, name, value, data_size));
+    }
+    return false;
   }
-  bool end_object() {
-    place_ = Place::top;
-    return true;
-  }
-  bool start_array(size_t) {
-    if (place_ != Place::entry || key_ == "dtype") unexpected("an array");
-    list_of_key().emplace();
-    place_ = Place::list;
-    return true;
-  }
-  bool end_array() {
-    place_ = Place::entry;
-    return true;
-  }
-  bool parse_error(size_t at, const std::string&, const Json::exception& e) {
-    // Only the reason: the parser's text goes on with bytes of the file, which may be any.
-    std::string reason = e.what();
-    reason = reason.substr(0, reason.find("; last read"));
-    reason.erase(0, std::min(reason.find("syntax error"), reason.size()));
-    refuse(path_, cat("the header is not valid JSON at byte ", at, ": ", reason));
-  }
-
- private:
-  enum class Place { before, top, entry, list, metadata };
-
-  std::optional<std::vector<uint64_t>>& list_of_key() {
-    return key_ == "shape" ? entries.back().shape : entries.back().offsets;
-  }
-  std::string where() const {
-    if (place_ == Place::metadata) return cat(kMetadataKey, ": ");
-    if (place_ == Place::before || place_ == Place::top) return "";
-    return cat("tensor ", in_quotes(entries.back().name), ": ");
-  }
-  std::string expected() const {
-    if (place_ == Place::before) return "a JSON object as header";
-    if (place_ == Place::top && key_ == kMetadataKey) return cat("an object as ", key_);
-    if (place_ == Place::top) return cat("an object as description of tensor ", in_quotes(key_));
-    if (place_ == Place::metadata) return cat("a string for ", in_quotes(key_));
-    if (key_ == "dtype") return "dtype I64 F64 F32 I32 BF16 F16 I16 I8 U8 or BOOL";
-    if (key_ == "shape") return cat("shape to be a list of at most ", kMaxDims, " sizes");
-    return "data_offsets to be a list of begin and end";
-  }
-  [[noreturn]] void unexpected(const std::string& got) const {
-    refuse(path_, cat(where(), "expected ", expected(), ", got ", got));
-  }
-
-  const std::string& path_;
-  Place place_ = Place::before;
-  std::string key_;
-  std::set<std::string> names_, keys_;
 };
 
-HeaderReader read_header(const std::string& path, std::string_view text) {
-  HeaderReader reader(path);
+Header read_header(const std::string& path, std::string_view text, uint64_t data_size) try {
   if (!text.starts_with('{')) {
     refuse(path, cat("expected the header to begin with '{', got ",
                      text.empty() ? "an empty header" : cat("byte ", int(uint8_t(text[0])))));
@@ -317,61 +330,33 @@ HeaderReader read_header(const std::string& path, std::string_view text) {
   if (const size_t nul = text.find('\0'); nul != text.npos) {
     refuse(path, cat("the header is not valid JSON: a zero byte at ", nul));
   }
-  Json::sax_parse(text.begin(), text.end(), &reader);
-  return reader;
+  HeaderWatch watch{path, data_size};
+  std::ignore = Json::parse(text.begin(), text.end(), std::ref(watch));
+  return std::move(watch.header);
+} catch (const Json::exception& e) {
+  // Only the reason: the parser's text goes on with bytes of the file, which may be any.
+  std::string reason = e.what();
+  reason = reason.substr(0, reason.find("; last read"));
+  refuse(path,
+         cat("the header is not valid JSON: ", cut(reason.substr(reason.find("] ") + 2), 200)));
 }
 
 // --- reading the tensors ---
-
-// The sizes of a complete entry, whose bytes are known to be as many as its span has.
-Shape checked_shape(const std::string& path, const Entry& e, uint64_t data_size) {
-  const std::string tensor = cat("tensor ", in_quotes(e.name), ": ");
-  if (!e.dtype) refuse(path, cat(tensor, "has no dtype"));
-  if (!e.shape) refuse(path, cat(tensor, "has no shape"));
-  if (!e.offsets || e.offsets->size() != 2) {
-    refuse(path, cat(tensor, "expected data_offsets [begin, end], got ",
-                     e.offsets ? cat(e.offsets->size(), " numbers") : "none"));
-  }
-  Shape shape;
-  // Also with the zeros left out the size must be countable: strides are products of some sizes.
-  int64_t nbytes = int64_t(size_of(*e.dtype));
-  bool countable = true, empty = false;
-  for (const uint64_t n : *e.shape) {
-    shape.push_back(int64_t(n));
-    empty = empty || n == 0;
-    countable = countable && !__builtin_mul_overflow(nbytes, std::max<uint64_t>(n, 1), &nbytes);
-  }
-  const std::string list = nlohmann::json(*e.shape).dump();
-  if (!countable) refuse(path, cat(tensor, "shape ", list, " has more bytes than can be counted"));
-  const uint64_t begin = (*e.offsets)[0], end = (*e.offsets)[1];
-  if (begin > end || end > data_size) {
-    refuse(path, cat(tensor, "data_offsets [", begin, ", ", end, "] do not lie within the ",
-                     data_size, " bytes of data (is the file truncated?)"));
-  }
-  if (end - begin != (empty ? 0 : uint64_t(nbytes))) {
-    refuse(path,
-           cat(tensor, "expected ", empty ? 0 : nbytes, " bytes for shape ", list, " of ", *e.dtype,
-               ", got data_offsets [", begin, ", ", end, "], ", end - begin, " bytes"));
-  }
-  return shape;
-}
 
 // Spans in order of their begin must follow each other from the first byte of data to the last.
 void check_coverage(const std::string& path, const std::vector<Entry>& entries,
                     uint64_t data_size) {
   std::vector<const Entry*> order;
   for (const Entry& e : entries) order.push_back(&e);
-  std::sort(order.begin(), order.end(),
-            [](const Entry* a, const Entry* b) { return *a->offsets < *b->offsets; });
+  std::ranges::sort(order, {}, [](const Entry* e) { return std::pair(e->begin, e->end); });
   uint64_t end = 0;
   for (const Entry* e : order) {
-    const uint64_t begin = (*e->offsets)[0];
-    if (begin != end) {
-      refuse(path, cat("tensor ", in_quotes(e->name), ": expected its data to begin at ", end,
-                       ", where the previous ends, got ", begin,
-                       begin < end ? " (an overlap)" : " (a hole)"));
+    if (e->begin != end) {
+      refuse(path, e->name,
+             cat("expected its data to begin at ", end, ", where the previous ends, got ", e->begin,
+                 e->begin < end ? " (an overlap)" : " (a hole)"));
     }
-    end = (*e->offsets)[1];
+    end = e->end;
   }
   if (end != data_size) {
     refuse(path, cat("expected ", end, " bytes of data after the header, got ", data_size));
@@ -445,17 +430,13 @@ SafeTensors load_safetensors(const std::string& path) {
     refuse(path, cat("expected a header of at most ", std::min(kMaxHeader, room), " bytes, got ",
                      length, length > kMaxHeader ? "" : " (is the file truncated?)"));
   }
-  HeaderReader header = read_header(path, {base + kLengthBytes, length});
-  std::vector<Shape> shapes;
-  for (const Entry& e : header.entries) shapes.push_back(checked_shape(path, e, room - length));
+  Header header = read_header(path, {base + kLengthBytes, length}, room - length);
   check_coverage(path, header.entries, room - length);
   SafeTensors out{{}, std::move(header.metadata)};
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    Entry& e = header.entries[i];
-    const uint64_t begin = (*e.offsets)[0], end = (*e.offsets)[1];
-    char* data = base + kLengthBytes + length + begin;
+  for (Entry& e : header.entries) {
+    char* data = base + kLengthBytes + length + e.begin;
     out.tensors.push_back(
-        {std::move(e.name), mapped_tensor(mapping, data, end - begin, shapes[i], *e.dtype)});
+        {std::move(e.name), mapped_tensor(mapping, data, e.end - e.begin, e.shape, e.dtype)});
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "framework/io/safetensors.h"
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -56,6 +57,12 @@ class SafeTensorsTest : public testing::Test {
 std::string file_of(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
 }
 
 const Tensor& find(const SafeTensors& file, const std::string& name) {
@@ -184,38 +191,44 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
       {"[1]", "begin with '{', got byte 91"},
       {" {}", "begin with '{'"},
       {"\xef\xbb\xbf{}", "begin with '{'"},
-      {"{", "not valid JSON at byte 2"},
+      {"{", "not valid JSON: parse error at line 1, column 2"},
       {R"({"w":)" + ok + "} x", "not valid JSON"},
       {std::string("{}\0\0", 4), "zero byte at 2"},
       {"{\"\xff\":" + ok + "}", "ill-formed UTF-8"},
-      {R"({"w":)" + ok + R"(,"w":)" + ok + "}", "key 'w' comes twice"},
+      {R"({"w":)" + ok + R"(,"w":)" + ok + "}", "tensor 'w': comes twice"},
       {R"({"w":{"dtype":"F32","dtype":"F32"}})", "tensor 'w': key 'dtype' comes twice"},
       {R"({"__metadata__":{"a":"1","a":"2"}})", "__metadata__: key 'a' comes twice"},
       {R"({"__metadata__":{"a":1}})", "__metadata__: expected a string for 'a', got 1"},
-      {R"({"__metadata__":{"a":{}}})", "got an object"},
-      {R"({"__metadata__":"a"})", "expected an object as __metadata__, got 'a'"},
-      {R"({"w":3})", "description of tensor 'w', got 3"},
-      {R"({"w":[]})", "got an array"},
+      {R"({"__metadata__":{"a":{}}})", "__metadata__: expected no object within"},
+      {R"({"__metadata__":{"a":[1]}})", "expected a string for 'a', got [1]"},
+      {R"({"__metadata__":{},"__metadata__":{}})", "__metadata__: comes twice"},
+      {R"({"__metadata__":"a"})", "__metadata__: expected an object, got \"a\""},
+      {R"({"w":3})", "tensor 'w': expected an object, got 3"},
+      {R"({"w":[]})", "got a list"},
       {R"({"w":{}})", "tensor 'w': has no dtype"},
       {R"({"w":{"dtype":"F32","data_offsets":[0,8]}})", "has no shape"},
-      {R"({"w":{"dtype":"F32","shape":[2]}})", "data_offsets [begin, end], got none"},
+      {R"({"w":{"dtype":"F32","shape":[2]}})", "tensor 'w': has no data_offsets"},
       {R"({"w":{"dtype":"F32","scale":1}})", "got 'scale'"},
       {one("7", "[2]", "[0,8]"), "expected dtype I64"},
-      {one("\"F8_E4M3\"", "[8]", "[0,8]"), "BOOL, got 'F8_E4M3'"},
-      {one("\"f32\"", "[2]", "[0,8]"), "got 'f32'"},
-      {one("\"F32\"", "2", "[0,8]"), "expected shape to be a list of at most 8 sizes, got 2"},
-      {one("\"F32\"", "[2.0]", "[0,8]"), "got 2.0"},
-      {one("\"F32\"", "[-2]", "[0,8]"), "got -2"},
-      {one("\"F32\"", "[true]", "[0,8]"), "got true"},
-      {one("\"F32\"", "[null]", "[0,8]"), "got null"},
-      {one("\"F32\"", "[[2]]", "[0,8]"), "got an array"},
-      {one("\"F32\"", "[18446744073709551618]", "[0,8]"), "got 18446744073709551618"},
+      {one("\"F8_E4M3\"", "[8]", "[0,8]"), "BOOL, got \"F8_E4M3\""},
+      {one("\"f32\"", "[2]", "[0,8]"), "got \"f32\""},
+      {one("\"F32\"", "2", "[0,8]"), "expected shape to be a list of sizes, got 2"},
+      {one("\"F32\"", "[2.0]", "[0,8]"), "got [2.0]"},
+      {one("\"F32\"", "[-2]", "[0,8]"), "got [-2]"},
+      {one("\"F32\"", "[true]", "[0,8]"), "got [true]"},
+      {one("\"F32\"", "[null]", "[0,8]"), "got [null]"},
+      {one("\"F32\"", "[[2]]", "[0,8]"), "got a longer list"},
+      {one("\"F32\"", "[{}]", "[0,8]"), "expected no object within"},
+      {one("{}", "[2]", "[0,8]"), "expected no object within"},
+      {one("[\"F32\"]", "[2]", "[0,8]"), "BOOL, got [\"F32\"]"},
+      {one("\"F32\"", "\"2\"", "[0,8]"), "list of sizes, got \"2\""},
+      {one("\"F32\"", "[18446744073709551618]", "[0,8]"), "got [1.8446744073709552e+19]"},
       {one("\"F32\"", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), "at most 8 sizes, got a longer list"},
       {one("\"F32\"", "[4611686018427387906]", "[0,8]"), "more bytes than can be counted"},
       {one("\"F32\"", "[0,4294967296,4294967296]", "[0,0]"), "more bytes than can be counted"},
       {one("\"F32\"", "[2]", "[0]"), "[begin, end], got 1 numbers"},
-      {one("\"F32\"", "[2]", "[0,8,9]"), "got a longer list"},
-      {one("\"F32\"", "[2]", "[-1,7]"), "got -1"},
+      {one("\"F32\"", "[2]", "[0,8,9]"), "[begin, end], got 3 numbers"},
+      {one("\"F32\"", "[2]", "[-1,7]"), "list of begin and end, got [-1,7]"},
       {one("\"F32\"", "[2]", "[8,0]"), "do not lie within the 8 bytes"},
       {one("\"F32\"", "[3]", "[0,12]"), "do not lie within the 8 bytes"},
       {one("\"F32\"", "[1]", "[0,8]"), "tensor 'w': expected 4 bytes for shape [1] of float32"},
@@ -223,7 +236,30 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
       {one("\"F32\"", "[1]", "[0,4]"), "expected 4 bytes of data after the header, got 8"},
       {R"({"w":)" + ok + R"(,"v":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
        "tensor 'v': expected its data to begin at 8, where the previous ends, got 4 (an overlap)"},
-      {std::string(100'000, '[').replace(0, 1, "{\"a\":"), "got an array"},
+      // Numbers that are none, or too large.
+      {one("\"F32\"", "[NaN]", "[0,8]"), "not valid JSON"},
+      {one("\"F32\"", "[Infinity]", "[0,8]"), "not valid JSON"},
+      {one("\"F32\"", "[0x2]", "[0,8]"), "not valid JSON"},
+      {one("\"F32\"", "[02]", "[0,8]"), "not valid JSON"},
+      {one("\"F32\"", "[1e400]", "[0,8]"), "not valid JSON: number overflow"},
+      {one("\"F32\"", "[" + std::string(10'000, '9') + "]", "[0,8]"), "number overflow"},
+      {one("\"F32\"", "[-0]", "[0,8]"), "got [0]"},
+      {one("\"F32\"", "[9223372036854775808]", "[0,8]"), "more bytes than can be counted"},
+      {one("\"U8\"", "[9223372036854775808]", "[0,8]"), "more bytes than can be counted"},
+      {one("\"U8\"", "[18446744073709551615]", "[0,8]"), "more bytes than can be counted"},
+      {one("\"U8\"", "[9223372036854775807]", "[0,8]"), "expected 9223372036854775807 bytes"},
+      {one("\"U8\"", "[8]", "[9223372036854775808,9223372036854775816]"), "do not lie within"},
+      {one("\"U8\"", "[8]", "[18446744073709551608,0]"), "do not lie within"},
+      {one("\"U8\"", "[8]", "[0,18446744073709551615]"), "do not lie within"},
+      // Much of something: refused before its end is read.
+      {std::string(100'000, '[').replace(0, 1, "{\"a\":"), "got a list"},
+      {one(std::string(100'000, '['), "", ""), "got a longer list"},
+      {"{\"a\":" + repeated("{\"a\":", 100'000), "expected no object within"},
+      {one("\"F32\"", "[" + repeated("1,", 100'000), ""), "got a longer list"},
+      {"{\"" + std::string(100'000, 'a') + "\":1}", "aaa...': expected an object, got 1"},
+      {one("\"" + std::string(100'000, 'a') + "\"", "[2]", "[0,8]"), "BOOL, got \"aaa"},
+      {"{\"" + std::string(100'000, 'a'), "not valid JSON"},
+      {repeated("{", 100'000), "not valid JSON"},
   };
   for (const Case& c : cases) {
     write(file_of(c.header, std::string(8, '\0')));
@@ -238,6 +274,13 @@ TEST_F(SafeTensorsTest, ForeignFilesAreRefused) {
   EXPECT_NE(refusal().find("No such file"), std::string::npos) << refusal();
   write("short");
   EXPECT_NE(refusal().find("at least 8 bytes, got 5"), std::string::npos) << refusal();
+  // Lengths of the header that the file does not have.
+  for (const uint64_t length : {uint64_t(3), uint64_t(1) << 63, ~uint64_t(0) - 7}) {
+    std::string file = file_of("{}", "");
+    std::memcpy(file.data(), &length, sizeof length);
+    write(file);
+    EXPECT_NE(refusal().find(cat("at most 2 bytes, got ", length)), std::string::npos) << refusal();
+  }
   write(std::string(8, '\xff') + "{}");
   EXPECT_NE(refusal().find("at most 2 bytes, got 18446744073709551615"), std::string::npos)
       << refusal();
@@ -245,23 +288,56 @@ TEST_F(SafeTensorsTest, ForeignFilesAreRefused) {
   EXPECT_NE(refusal().find("not a regular file"), std::string::npos) << refusal();
 }
 
+TEST_F(SafeTensorsTest, AHeaderBeyondTheFormatsLimitIsRefused) {
+  const uint64_t length = 100'000'001;
+  write(std::string(reinterpret_cast<const char*>(&length), sizeof length) + "{}");
+  fs::resize_file(path_, length + sizeof length);  // sparse
+  EXPECT_NE(refusal().find("at most 100000000 bytes, got 100000001"), std::string::npos)
+      << refusal();
+}
+
+// Every dtype's width, a scalar, an empty tensor, metadata.
+std::vector<NamedTensor> a_bit_of_everything() {
+  return {{"a", arange(5)},        {"b", tensor({true, false})}, {"c", sample(kBFloat16)},
+          {"d", zeros({2, 0, 3})}, {"e", tensor(2.5)},           {"f.weight", sample(kFloat64)}};
+}
+
 TEST_F(SafeTensorsTest, EveryTruncationAndExtensionIsRefused) {
-  save_safetensors(path_, {{"a", arange(5)}, {"b", tensor({true, false})}}, {{"k", "v"}});
+  save_safetensors(path_, a_bit_of_everything(), {{"k", "v"}});
   const std::string whole = bytes();
   for (size_t n = 0; n < whole.size(); ++n) {
-    write(whole.substr(0, n));
-    EXPECT_NE(refusal(), "accepted") << n;
+    fs::resize_file(path_, whole.size() - 1 - n);
+    EXPECT_TRUE(refusal().starts_with(path_)) << n << ": " << refusal();
   }
   write(whole + '\0');
   EXPECT_NE(refusal(), "accepted");
 }
 
-TEST_F(SafeTensorsTest, RandomChangesAreRefusedOrReadWithinTheFile) {
-  save_safetensors(path_, {{"a", zeros({2, 3})}, {"b", tensor({1.0, 2.0})}}, {{"k", "v"}});
+// A file that is accepted says what its bytes are: every tensor's values are those that lie where
+// the format has them, and together they are all the data.
+void expect_read_correctly(const SafeTensors& file, const std::string& whole) {
+  uint64_t length;
+  std::memcpy(&length, whole.data(), sizeof length);
+  const std::string_view data = std::string_view(whole).substr(sizeof length + length);
+  size_t total = 0;
+  for (const NamedTensor& t : file.tensors) {
+    const std::vector<double> values = t.tensor.to_vector<double>();
+    EXPECT_EQ(values.size(), size_t(t.tensor.numel()));
+    total += t.tensor.nbytes();
+    if (t.tensor.nbytes() == 0 || t.tensor.dtype() == kBool) continue;
+    const std::string_view own(static_cast<const char*>(t.tensor.data_ptr()), t.tensor.nbytes());
+    EXPECT_NE(data.find(own), data.npos) << t.name;
+  }
+  EXPECT_EQ(total, data.size());
+}
+
+TEST_F(SafeTensorsTest, RandomChangesAreRefusedOrReadCorrectly) {
+  save_safetensors(path_, a_bit_of_everything(), {{"k", "v"}});
   const std::string whole = bytes();
+  constexpr int kRounds = 10'000;
   std::mt19937 random(7);
   int accepted = 0;
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     std::string changed = whole;
     for (uint32_t i = 0; i <= random() % 3; ++i) {
       changed[random() % changed.size()] =
@@ -269,19 +345,14 @@ TEST_F(SafeTensorsTest, RandomChangesAreRefusedOrReadWithinTheFile) {
     }
     overwrite(changed);
     try {
-      const SafeTensors file = load_safetensors(path_);
-      size_t nbytes = 0;
-      for (const NamedTensor& t : file.tensors) {
-        EXPECT_EQ(t.tensor.to_vector<double>().size(), size_t(t.tensor.numel()));
-        nbytes += t.tensor.nbytes();
-      }
-      EXPECT_LT(nbytes, whole.size());
+      expect_read_correctly(load_safetensors(path_), changed);
       ++accepted;
-    } catch (const Error&) {
+    } catch (const Error& e) {
+      EXPECT_TRUE(std::string(e.what()).starts_with(path_)) << e.what();
     }
   }
-  EXPECT_GT(accepted, 100);
-  EXPECT_LT(accepted, 3900);
+  EXPECT_GT(accepted, kRounds / 40);
+  EXPECT_LT(accepted, kRounds * 39 / 40);
 }
 
 TEST_F(SafeTensorsTest, NamesThatCannotBeWrittenAreRefused) {
