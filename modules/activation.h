@@ -1,88 +1,39 @@
-// Layers without parameters
+// Layers that are one function of their input
 // (https://pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity).
 #pragma once
 
-#include <algorithm>
-
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
-#include "modules/module.h"
+#include "modules/function_layer.h"
 
 namespace taper {
 
-class Identity : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return x; }
-  std::string type_name() const override { return "Identity"; }
-};
-
-// A layer that is one function: its name as a template argument.
-template <size_t N> struct LayerName {
-  constexpr LayerName(const char (&name)[N]) { std::copy_n(name, N, text); }
-  char text[N];
-};
-template <LayerName kName, Tensor (*kFunction)(const Tensor&)> class FunctionLayer : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return kFunction(x); }
-  std::string type_name() const override { return kName.text; }
-};
 using ReLU = FunctionLayer<"ReLU", relu>;
+using ReLU6 = FunctionLayer<"ReLU6", relu6>;
 using SiLU = FunctionLayer<"SiLU", silu>;
 using Tanh = FunctionLayer<"Tanh", tanh>;
 using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
-
-class LeakyReLU : public Module {
- public:
-  explicit LeakyReLU(double slope = 0.01) : negative_slope(slope) {}
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "LeakyReLU"; }
-  std::string extra_repr() const override { return cat("negative_slope=", negative_slope); }
-
-  const double negative_slope;
-};
+using LeakyReLU = FunctionLayer<"LeakyReLU", leaky_relu, Option<"negative_slope", double, 0.01>>;
+using ELU = FunctionLayer<"ELU", elu, Option<"alpha", double, 1>>;
+using Hardtanh = FunctionLayer<"Hardtanh", hardtanh, Option<"min_val", double, -1>,
+                               Option<"max_val", double, 1>>;
+using Softplus =
+    FunctionLayer<"Softplus", softplus, Option<"beta", double, 1>, Option<"threshold", double, 20>>;
+using Softmax = FunctionLayer<"Softmax", softmax, Option<"dim", int64_t>>;
+using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, Option<"dim", int64_t>>;
 
 // approximate: "none" (by erf) or "tanh".
 class GELU : public Module {
  public:
-  explicit GELU(const std::string& approximate = "none");
-  Tensor forward(const Tensor& x) override;
+  explicit GELU(const std::string& form = "none") : approximate(form) {
+    if (form == "none" || form == "tanh") return;
+    throw ValueError(cat("approximate argument must be either none or tanh, got '", form, "'"));
+  }
+  Tensor forward(const Tensor& x) override { return gelu(x, approximate == "tanh"); }
   std::string type_name() const override { return "GELU"; }
-  std::string extra_repr() const override { return cat("approximate='", approximate, "'"); }
+  std::string extra_repr() const override { return fields("approximate", approximate); }
 
   const std::string approximate;
-};
-
-class Softmax : public Module {
- public:
-  explicit Softmax(int64_t d) : dim(d) {}
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "Softmax"; }
-  std::string extra_repr() const override { return cat("dim=", dim); }
-
-  const int64_t dim;
-};
-
-// All dimensions from start_dim to end_dim become one.
-class Flatten : public Module {
- public:
-  explicit Flatten(int64_t start = 1, int64_t end = -1) : start_dim(start), end_dim(end) {}
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "Flatten"; }
-  std::string extra_repr() const override {
-    return cat("start_dim=", start_dim, ", end_dim=", end_dim);
-  }
-
-  const int64_t start_dim, end_dim;
-};
-
-// Active while training; masks come from the default generator.
-class Dropout : public Module {
- public:
-  explicit Dropout(double probability = 0.5);
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "Dropout"; }
-  std::string extra_repr() const override { return cat("p=", p, ", inplace=False"); }
-
-  const double p;
 };
 
 }  // namespace taper

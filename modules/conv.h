@@ -1,35 +1,53 @@
 // Convolutions (https://pytorch.org/docs/stable/generated/torch.nn.Conv2d.html).
 #pragma once
 
-#include "framework/kernels/conv.h"
+#include "framework/pair.h"
 #include "modules/module.h"
 
 namespace taper {
 
+// .padding = 1, {1, 2}, "valid" (none) or "same" (the output has the input's size).
+struct ConvPadding {
+  ConvPadding(int64_t both) : size(both) {}
+  ConvPadding(int64_t h, int64_t w) : size(h, w) {}
+  ConvPadding(Pair p) : size(p) {}
+  template <size_t N> ConvPadding(const char (&text)[N]) : name(text) {}
+
+  Pair size;
+  std::string name;  // empty for a size
+};
+
 struct ConvOptions {
-  Pair stride = 1, padding = 0, dilation = 1;
+  Pair stride = 1;
+  ConvPadding padding = 0;
+  Pair dilation = 1;
   int64_t groups = 1;
   bool bias = true;
+  std::string padding_mode = "zeros";  // the only one
   Device device = DeviceType::cpu;
 };
 
-// x [N, in_channels, H, W] to [N, out_channels, H', W'], in channels-last memory. weight
-// [out, in / groups, kh, kw] and bias [out] are drawn from U(-1/sqrt(n), 1/sqrt(n)) with
-// n = in / groups * kh * kw. Throws ValueError for sizes that are not positive and for groups that
-// do not divide the channels.
-class Conv2d : public Module {
+// x [N, in_channels, L] or [N, in_channels, H, W] to [N, out_channels, ...], in channels-last
+// memory; without N where x has no batch. weight [out, in / groups, kernel...] and bias [out] are
+// drawn from U(-1/sqrt(n), 1/sqrt(n)) with n = in / groups * kernel's numel. Of pairs one dimension
+// takes the w. Throws ValueError for sizes that are not positive and for groups that do not divide
+// the channels.
+template <int kDims> class Conv : public Module {
  public:
-  Conv2d(int64_t in_channels, int64_t out_channels, Pair kernel_size, ConvOptions options = {});
+  Conv(int64_t in_channels, int64_t out_channels, Pair kernel_size,
+       const ConvOptions& options = {});
 
   Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "Conv2d"; }
+  std::string type_name() const override { return cat("Conv", kDims, "d"); }
   std::string extra_repr() const override;
 
   const int64_t in_channels, out_channels;
   const Pair kernel_size;
-  const Conv2dOptions options;
+  const ConvOptions options;
   Parameter weight;
   Parameter bias;
 };
+using Conv1d = Conv<1>;
+using Conv2d = Conv<2>;
 
 }  // namespace taper

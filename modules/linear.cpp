@@ -2,6 +2,7 @@
 
 #include "autograd/ops/matmul.h"
 #include "modules/init.h"
+#include "modules/repr.h"
 
 namespace taper {
 namespace {
@@ -16,16 +17,14 @@ int64_t checked(const char* name, int64_t features) {
 Linear::Linear(int64_t in, int64_t out, LinearOptions options)
     : in_features(checked("in_features", in)),
       out_features(checked("out_features", out)),
-      weight(*this, "weight", fan_in_uniform({out, in}, options.device)),
-      bias(options.bias ? Parameter(*this, "bias",
-                                    uniform_within(fan_in_bound({out, in}), {out}, options.device))
+      weight(*this, "weight", fan_in_uniform({out, in}, {out, in}, options.device)),
+      bias(options.bias ? Parameter(*this, "bias", fan_in_uniform({out, in}, {out}, options.device))
                         : Parameter()) {}
 
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
 std::string Linear::extra_repr() const {
-  return cat("in_features=", in_features, ", out_features=", out_features,
-             ", bias=", bias.defined() ? "True" : "False");
+  return fields("in_features", in_features, "out_features", out_features, "bias", bias.defined());
 }
 
 }  // namespace taper

@@ -1,71 +1,129 @@
 #include "modules/norm.h"
 
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "modules/repr.h"
 
 namespace taper {
 namespace {
 
-int64_t checked_features(int64_t n) {
-  if (n > 0) return n;
-  throw ValueError(cat("BatchNorm2d: num_features must be positive, got ", n));
+// A parameter or buffer of one value; none where it is not wanted.
+template <class T>
+T filled(Module& owner, const char* name, bool wanted, double value, const Shape& shape,
+         Device device, DType dtype = kFloat32) {
+  if (!wanted) return T();
+  return T(owner, name, full(shape, value, {.dtype = dtype, .device = device}));
 }
 
-const char* py(bool b) { return b ? "True" : "False"; }
+int64_t checked_features(int dims, int64_t n) {
+  if (n > 0) return n;
+  throw ValueError(cat("BatchNorm", dims, "d: num_features must be positive, got ", n));
+}
+
+int64_t checked_groups(int64_t groups, int64_t channels) {
+  if (groups > 0 && channels > 0 && channels % groups == 0) return groups;
+  throw ValueError(
+      cat("num_channels (", channels, ") must be divisible by num_groups (", groups, ")"));
+}
+
+std::string rows_repr(const Shape& shape, std::optional<double> eps, bool affine) {
+  return cat(py(shape), ", ", fields("eps", eps, "elementwise_affine", affine));
+}
 
 }  // namespace
 
-BatchNorm2d::BatchNorm2d(int64_t features, BatchNormOptions o)
-    : num_features(checked_features(features)),
+template <int kDims>
+BatchNorm<kDims>::BatchNorm(int64_t n, const BatchNormOptions& o)
+    : num_features(checked_features(kDims, n)),
       options(o),
-      weight(o.affine ? Parameter(*this, "weight", ones({features}, {.device = o.device}))
-                      : Parameter()),
-      bias(o.affine ? Parameter(*this, "bias", zeros({features}, {.device = o.device}))
-                    : Parameter()),
-      running_mean(o.track_running_stats
-                       ? Buffer(*this, "running_mean", zeros({features}, {.device = o.device}))
-                       : Buffer()),
-      running_var(o.track_running_stats
-                      ? Buffer(*this, "running_var", ones({features}, {.device = o.device}))
-                      : Buffer()),
-      num_batches_tracked(o.track_running_stats
-                              ? Buffer(*this, "num_batches_tracked",
-                                       zeros({}, {.dtype = kInt64, .device = o.device}))
-                              : Buffer()) {}
+      weight(filled<Parameter>(*this, "weight", o.affine, 1, {n}, o.device)),
+      bias(filled<Parameter>(*this, "bias", o.affine, 0, {n}, o.device)),
+      running_mean(filled<Buffer>(*this, "running_mean", o.track_running_stats, 0, {n}, o.device)),
+      running_var(filled<Buffer>(*this, "running_var", o.track_running_stats, 1, {n}, o.device)),
+      num_batches_tracked(filled<Buffer>(*this, "num_batches_tracked", o.track_running_stats, 0, {},
+                                         o.device, kInt64)) {}
 
-Tensor BatchNorm2d::forward(const Tensor& x) {
-  if (x.dim() != 4) throw ValueError(cat("expected 4D input (got ", x.dim(), "D input)"));
-  const bool batch_statistics = is_training() || !options.track_running_stats;
-  if (is_training() && options.track_running_stats)
-    num_batches_tracked->add_(ones_like(num_batches_tracked));
-  return batch_norm(x, running_mean, running_var, weight, bias, batch_statistics, options.momentum,
-                    options.eps);
+template <int kDims> Tensor BatchNorm<kDims>::forward(const Tensor& x) {
+  if (kDims == 1 && x.dim() != 2 && x.dim() != 3) {
+    throw ValueError(cat("expected 2D or 3D input (got ", x.dim(), "D input)"));
+  }
+  if (kDims == 2 && x.dim() != 4) {
+    throw ValueError(cat("expected 4D input (got ", x.dim(), "D input)"));
+  }
+  const bool tracks = is_training() && options.track_running_stats;
+  if (tracks && !options.momentum) return with_cumulative_average(x);
+  const Tensor y = batch_norm(x, running_mean, running_var, weight, bias,
+                              is_training() || !options.track_running_stats,
+                              options.momentum.value_or(0), options.eps);
+  if (tracks) num_batches_tracked->add_(1);
+  return y;
 }
 
-std::string BatchNorm2d::extra_repr() const {
-  return cat(num_features, ", eps=", options.eps, ", momentum=", options.momentum,
-             ", affine=", py(options.affine),
-             ", track_running_stats=", py(options.track_running_stats));
+// The share of a batch is 1 / the number of batches, which stays on the device.
+template <int kDims> Tensor BatchNorm<kDims>::with_cumulative_average(const Tensor& x) {
+  const Tensor mean = zeros_like(running_mean), var = zeros_like(running_var);
+  const Tensor y = batch_norm(x, mean, var, weight, bias, true, 1, options.eps);
+  const NoGradGuard no_grad;
+  num_batches_tracked->add_(1);
+  const Tensor share = reciprocal(num_batches_tracked->to(mean.dtype()));
+  running_mean->add_((mean - running_mean) * share);
+  running_var->add_((var - running_var) * share);
+  return y;
+}
+
+template <int kDims> std::string BatchNorm<kDims>::extra_repr() const {
+  return cat(num_features, ", ",
+             fields("eps", options.eps, "momentum", options.momentum, "affine", options.affine,
+                    "track_running_stats", options.track_running_stats));
+}
+
+template class BatchNorm<1>;
+template class BatchNorm<2>;
+
+GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions o)
+    : num_groups(checked_groups(groups, channels)),
+      num_channels(channels),
+      options(o),
+      weight(filled<Parameter>(*this, "weight", o.affine, 1, {channels}, o.device)),
+      bias(filled<Parameter>(*this, "bias", o.affine, 0, {channels}, o.device)) {}
+
+Tensor GroupNorm::forward(const Tensor& x) {
+  return group_norm(x, num_groups, weight, bias, options.eps);
+}
+
+std::string GroupNorm::extra_repr() const {
+  return cat(num_groups, ", ", num_channels, ", ",
+             fields("eps", options.eps, "affine", options.affine));
 }
 
 LayerNorm::LayerNorm(const Shape& shape, LayerNormOptions o)
     : normalized_shape(shape),
       options(o),
-      weight(o.elementwise_affine ? Parameter(*this, "weight", ones(shape, {.device = o.device}))
-                                  : Parameter()),
-      bias(o.elementwise_affine && o.bias
-               ? Parameter(*this, "bias", zeros(shape, {.device = o.device}))
-               : Parameter()) {}
+      weight(filled<Parameter>(*this, "weight", o.elementwise_affine, 1, shape, o.device)),
+      bias(filled<Parameter>(*this, "bias", o.elementwise_affine && o.bias, 0, shape, o.device)) {}
 
 Tensor LayerNorm::forward(const Tensor& x) {
   return layer_norm(x, normalized_shape, weight, bias, options.eps);
 }
 
 std::string LayerNorm::extra_repr() const {
-  std::string shape;
-  for (const int64_t n : normalized_shape) shape += cat(shape.empty() ? "" : ", ", n);
-  return cat("(", shape, normalized_shape.size() == 1 ? ",)" : ")", ", eps=", options.eps,
-             ", elementwise_affine=", py(options.elementwise_affine));
+  return rows_repr(normalized_shape, options.eps, options.elementwise_affine);
+}
+
+RMSNorm::RMSNorm(const Shape& shape, RMSNormOptions o)
+    : normalized_shape(shape),
+      options(o),
+      weight(filled<Parameter>(*this, "weight", o.elementwise_affine, 1, shape, o.device)) {}
+
+Tensor RMSNorm::forward(const Tensor& x) {
+  return rms_norm(x, normalized_shape, weight, options.eps);
+}
+
+std::string RMSNorm::extra_repr() const {
+  return rows_repr(normalized_shape, options.eps, options.elementwise_affine);
 }
 
 }  // namespace taper

@@ -1,32 +1,60 @@
 // Normalisation layers (https://pytorch.org/docs/stable/nn.html#normalization-layers).
 #pragma once
 
+#include <optional>
+
 #include "modules/module.h"
 
 namespace taper {
 
 struct BatchNormOptions {
-  double eps = 1e-5, momentum = 0.1;
+  double eps = 1e-5;
+  std::optional<double> momentum = 0.1;  // none: the running statistics are means of all batches
   bool affine = true;
   bool track_running_stats = true;
   Device device = DeviceType::cpu;
 };
 
-// x [N, num_features, H, W], normalised over all but the channels: by the batch's own mean and
-// variance while training (which then enter the running ones) and where none are tracked, else by
-// the running ones.
-class BatchNorm2d : public Module {
+// x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims 1),
+// normalised over all but the channels: by the batch's own mean and variance while training (which
+// then enter the running ones) and where none are tracked, else by the running ones.
+template <int kDims> class BatchNorm : public Module {
  public:
-  explicit BatchNorm2d(int64_t num_features, BatchNormOptions options = {});
+  explicit BatchNorm(int64_t num_features, const BatchNormOptions& options = {});
 
   Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "BatchNorm2d"; }
+  std::string type_name() const override { return cat("BatchNorm", kDims, "d"); }
   std::string extra_repr() const override;
 
   const int64_t num_features;
   const BatchNormOptions options;
   Parameter weight, bias;                                 // undefined without affine
   Buffer running_mean, running_var, num_batches_tracked;  // undefined when not tracked
+
+ private:
+  Tensor with_cumulative_average(const Tensor& x);
+};
+using BatchNorm1d = BatchNorm<1>;
+using BatchNorm2d = BatchNorm<2>;
+
+struct GroupNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+  Device device = DeviceType::cpu;
+};
+
+// x [N, num_channels, ...]: each of N by groups of channels.
+class GroupNorm : public Module {
+ public:
+  GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options = {});
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "GroupNorm"; }
+  std::string extra_repr() const override;
+
+  const int64_t num_groups, num_channels;
+  const GroupNormOptions options;
+  Parameter weight, bias;  // undefined without affine
 };
 
 struct LayerNormOptions {
@@ -48,6 +76,26 @@ class LayerNorm : public Module {
   const Shape normalized_shape;
   const LayerNormOptions options;
   Parameter weight, bias;
+};
+
+struct RMSNormOptions {
+  std::optional<double> eps = std::nullopt;  // none: the epsilon of x's dtype
+  bool elementwise_affine = true;
+  Device device = DeviceType::cpu;
+};
+
+// The same by the root of the mean of squares.
+class RMSNorm : public Module {
+ public:
+  explicit RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "RMSNorm"; }
+  std::string extra_repr() const override;
+
+  const Shape normalized_shape;
+  const RMSNormOptions options;
+  Parameter weight;
 };
 
 }  // namespace taper

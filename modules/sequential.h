@@ -2,15 +2,12 @@
 // (https://pytorch.org/docs/stable/generated/torch.nn.Sequential.html).
 #pragma once
 
-#include <memory>
-#include <vector>
-
-#include "modules/module.h"
+#include "modules/containers.h"
 
 namespace taper {
 
 // Sequential net(Linear(784, 512), ReLU(), Linear(512, 10)); children are named "0", "1", ...
-class Sequential : public Module {
+class Sequential : public ModuleList {
  public:
   template <class... Modules>
   requires(std::derived_from<std::remove_cvref_t<Modules>, Module>&&...) explicit Sequential(
@@ -19,16 +16,15 @@ class Sequential : public Module {
   }
   Sequential(Sequential&&) = default;
 
+  using ModuleList::add;
   // Appends under the next number; returns *this.
-  Sequential& add(std::unique_ptr<Module> module);
-  size_t size() const { return modules_.size(); }
-  Module& operator[](size_t i) { return *modules_.at(i); }
+  Sequential& add(std::unique_ptr<Module> module) {
+    append(std::move(module));
+    return *this;
+  }
 
   Tensor forward(const Tensor& x) override;
   std::string type_name() const override { return "Sequential"; }
-
- private:
-  std::vector<std::unique_ptr<Module>> modules_;
 };
 
 }  // namespace taper

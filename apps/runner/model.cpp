@@ -2,7 +2,9 @@
 
 #include "apps/runner/errors.h"
 #include "modules/activation.h"
+#include "modules/dropout.h"
 #include "modules/linear.h"
+#include "modules/shape.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
 
@@ -82,7 +84,7 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config,
   if (config.type == OptimizerType::kSgd) {
     const SgdConfig& c = config.sgd;
     return std::make_unique<optim::SGD>(
-        params, optim::SGDOptions{c.lr, c.momentum, c.weight_decay, c.nesterov});
+        params, optim::SGDOptions{c.lr, c.momentum, 0, c.weight_decay, c.nesterov});
   }
   if (config.type == OptimizerType::kAdam) {
     return std::make_unique<optim::Adam>(params, options_of<optim::AdamOptions>(config.adam));

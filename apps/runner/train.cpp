@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <cmath>
-#include <numbers>
+#include <optional>
 
 #include <spdlog/spdlog.h>
 
@@ -20,6 +20,7 @@
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
 #include "framework/threads.h"
+#include "optim/schedule.h"
 
 namespace taper::runner {
 namespace {
@@ -40,7 +41,7 @@ class Trainer {
     manual_seed(config.seed);
     model_ = build_model(config.model, data_.input_shape, data_.outputs, device);
     optimizer_ = build_optimizer(config.optimizer, *model_);
-    base_lr_ = optimizer_->lr();
+    schedule_.emplace(*optimizer_, schedule());
     losses_ = zeros({kLossWindow}, {.device = device});
   }
 
@@ -78,26 +79,25 @@ class Trainer {
     return randperm(n, {.device = device_}, &generator);
   }
 
-  // The learning rate of the step after `done` of `total`, as a share of the one given.
-  double schedule_factor(int64_t done, int64_t total) const {
-    const double part = double(done) / double(total);
-    switch (config_.train.schedule) {
-      case Schedule::kLinear: return 1 - part;
-      case Schedule::kCosine: return 0.5 * (1 + std::cos(std::numbers::pi * part));
-      default: return 1;
-    }
+  // From the learning rate given to 0 with the last step.
+  optim::Schedule schedule() const {
+    const int64_t batch = config_.train.batch_size;
+    const int64_t total = (data_.train.size() + batch - 1) / batch * config_.train.epochs;
+    const Schedule kind = config_.train.schedule;
+    if (kind == Schedule::kConstant) return optim::schedule::constant(1);
+    return kind == Schedule::kLinear ? optim::schedule::polynomial(total)
+                                     : optim::schedule::cosine_annealing(total);
   }
 
   void train_epoch(int64_t epoch) {
     model_->train();
     const int64_t n = data_.train.size(), batch = config_.train.batch_size;
-    const int64_t total = (n + batch - 1) / batch * config_.train.epochs;
     const Tensor order = order_of(epoch);
     for (int64_t first = 0; first < n; first += batch) {
       const Tensor rows = order.narrow(0, first, std::min(batch, n - first));
       const Tensor loss = loss_of((*model_)(embedding(data_.train.inputs, rows)),
                                   embedding(data_.train.targets, rows), Reduction::mean);
-      optimizer_->set_lr(base_lr_ * schedule_factor(step_, total));
+      if (step_ > 0) schedule_->step();
       optimizer_->zero_grad();
       loss.backward();
       optimizer_->step();
@@ -176,9 +176,9 @@ class Trainer {
   Progress progress_;
   std::unique_ptr<Sequential> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<optim::LRScheduler> schedule_;
   Tensor losses_;              // of the steps that are not logged yet
   std::vector<double> rates_;  // and their learning rates
-  double base_lr_ = 0;
   int64_t pending_ = 0, step_ = 0;
   float last_loss_ = 0;
 };

@@ -1,4 +1,4 @@
-// Conv2d, BatchNorm2d, LayerNorm and Embedding: what PyTorch 2.11 computes and prints.
+// Layers with parameters: how they start, how they learn. (What they compute: tests/interop.)
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -9,45 +9,17 @@
 #include "framework/factories.h"
 #include "modules/activation.h"
 #include "modules/conv.h"
+#include "modules/dropout.h"
 #include "modules/embedding.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
 #include "modules/sequential.h"
+#include "modules/shape.h"
 #include "optim/adam.h"
 #include "tests/testing.h"
 
 namespace taper::test {
 namespace {
-
-TEST(Layers, PrintAsInPyTorch) {
-  EXPECT_EQ(to_string(Conv2d(
-                4, 8, {3, 1},
-                {.stride = 2, .padding = {1, 0}, .dilation = 2, .groups = 2, .bias = false})),
-            "Conv2d(4, 8, kernel_size=(3, 1), stride=(2, 2), padding=(1, 0), dilation=(2, 2), "
-            "groups=2, bias=False)");
-  EXPECT_EQ(to_string(BatchNorm2d(
-                3, {.eps = 1e-3, .momentum = 0.2, .affine = false, .track_running_stats = false})),
-            "BatchNorm2d(3, eps=0.001, momentum=0.2, affine=False, track_running_stats=False)");
-  EXPECT_EQ(to_string(LayerNorm({2, 3}, {.elementwise_affine = false})),
-            "LayerNorm((2, 3), eps=1e-05, elementwise_affine=False)");
-}
-
-TEST(Layers, WrongSizesAreRefused) {
-  EXPECT_TRUE(refuses<ValueError>([] { return Conv2d(3, 4, 1, {.groups = 2}).type_name(); },
-                                  "in_channels must be divisible by groups"));
-  EXPECT_TRUE(refuses<ValueError>([] { return Conv2d(4, 3, 1, {.groups = 2}).type_name(); },
-                                  "out_channels must be divisible by groups"));
-  EXPECT_TRUE(refuses<ValueError>([] { return Conv2d(1, 1, 0).type_name(); },
-                                  "Conv2d: channels, kernel_size and groups must be positive"));
-  EXPECT_TRUE(refuses<ValueError>([] { return BatchNorm2d(0).type_name(); },
-                                  "BatchNorm2d: num_features must be positive, got 0"));
-  EXPECT_TRUE(refuses<ValueError>(
-      [] {
-        BatchNorm2d layer(2);
-        return layer(ones({2, 2}));
-      },
-      "expected 4D input (got 2D input)"));
-}
 
 TEST(Conv2d, StartsUniformWithinOneOverTheRootOfItsInputs) {
   manual_seed(0);
@@ -59,16 +31,6 @@ TEST(Conv2d, StartsUniformWithinOneOverTheRootOfItsInputs) {
     for (const double v : values_of(t)) largest = std::max(largest, std::abs(v));
     EXPECT_LE(largest, bound);
     EXPECT_GT(largest, bound * 0.9);
-  }
-}
-
-TEST(Conv2d, ComputesWhatPyTorchComputes) {
-  for (const Device device : all_devices()) {
-    Conv2d layer(1, 2, 2, {.stride = 2, .padding = 1, .device = device});
-    layer.weight = ((arange(8.) - 3) / 4).view({2, 1, 2, 2});
-    layer.bias = tensor({0.5, -1.});
-    const Tensor y = layer(arange(1., 10.).view({1, 1, 3, 3}).to(device));
-    EXPECT_TRUE(close(y, {1, 2, 2, 2}, {0.5, 0, -1.5, -8.25, 0, 3.5, 8, 18.25}, 1e-6));
   }
 }
 
@@ -89,16 +51,10 @@ TEST(BatchNorm2d, TracksStatisticsWhileTrainingAndUsesThemAfterwards) {
                        4.1599579, 5.5303688, 7.0835009, 5.3413677, 6.5522571, 7.878469},
                       1e-6));
     EXPECT_EQ(layer.num_batches_tracked->item<int64_t>(), 1);
-  }
-}
-
-TEST(LayerNorm, NormalisesTheLastDimensions) {
-  for (const Device device : all_devices()) {
-    LayerNorm layer({3}, {.device = device});
-    EXPECT_TRUE(close(layer(tensor({{1., 2., 4.}}, {.device = device})), {1, 3},
-                      {-1.0690414, -0.26726028, 1.3363018}, 1e-6));
-    EXPECT_EQ(LayerNorm({3}, {.bias = false}).parameters().size(), 1u);
-    EXPECT_TRUE(LayerNorm({3}, {.elementwise_affine = false}).parameters().empty());
+    // A batch that is refused is not counted.
+    layer.train();
+    EXPECT_THROW((void)layer(ones({2, 3, 1, 1}, {.device = device})), Error);
+    EXPECT_EQ(layer.num_batches_tracked->item<int64_t>(), 1);
   }
 }
 
@@ -112,6 +68,9 @@ TEST(Embedding, TakesRowsOfANormalTable) {
   const Tensor y = layer(tensor({{7, 7}, {999, 0}}));
   EXPECT_EQ(y.shape(), (Shape{2, 2, 20}));
   EXPECT_TRUE(same_bits(y[1][0], (*layer.weight)[999]));
+  const Embedding padded(4, 3, {.padding_idx = -1});
+  EXPECT_TRUE(close((*padded.weight)[3], zeros({3}), 0));
+  EXPECT_EQ(padded.padding_idx, 3);
 }
 
 // A small network of all of them learns one batch by heart on every device, also when it moves

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/activation.h"
+#include "modules/dropout.h"
 #include "modules/linear.h"
+#include "modules/loss.h"
+#include "modules/repr.h"
 #include "modules/sequential.h"
+#include "modules/shape.h"
 #include "tests/testing.h"
 
 namespace taper::test {
@@ -61,66 +64,6 @@ TEST(Linear, ComputesItsFormulaWithAndWithoutBias) {
   EXPECT_EQ(bare.parameters().size(), 1u);
 }
 
-TEST(Linear, WrongSizesAreRefused) {
-  EXPECT_TRUE(refuses<ValueError>([] { return Linear(0, 3).num_parameters(); },
-                                  "Linear: in_features must be positive, got 0"));
-  EXPECT_TRUE(refuses<ValueError>([] { return Linear(3, -1).num_parameters(); },
-                                  "Linear: out_features must be positive, got -1"));
-  Linear layer(3, 1);
-  EXPECT_TRUE(refuses<Error>(
-      [&] {
-        return layer(ones({2, 4}));
-      },
-      "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x1)"));
-}
-
-struct Case {
-  const char* prints;
-  std::unique_ptr<Module> module;
-  Tensor (*function)(const Tensor&);
-};
-
-std::vector<Case> activations() {
-  std::vector<Case> cases;
-  const auto add = [&](const char* prints, auto module, Tensor (*function)(const Tensor&)) {
-    cases.push_back({prints, std::make_unique<decltype(module)>(std::move(module)), function});
-  };
-  add("ReLU()", ReLU(), [](const Tensor& x) { return relu(x); });
-  add("LeakyReLU(negative_slope=0.01)", LeakyReLU(), [](const Tensor& x) { return leaky_relu(x); });
-  add("LeakyReLU(negative_slope=0.2)", LeakyReLU(0.2),
-      [](const Tensor& x) { return leaky_relu(x, 0.2); });
-  add("GELU(approximate='none')", GELU(), [](const Tensor& x) { return gelu(x); });
-  add("GELU(approximate='tanh')", GELU("tanh"), [](const Tensor& x) { return gelu(x, true); });
-  add("SiLU()", SiLU(), [](const Tensor& x) { return silu(x); });
-  add("Tanh()", Tanh(), [](const Tensor& x) { return tanh(x); });
-  add("Sigmoid()", Sigmoid(), [](const Tensor& x) { return sigmoid(x); });
-  add("Softmax(dim=1)", Softmax(1), [](const Tensor& x) { return softmax(x, 1); });
-  add("Flatten(start_dim=1, end_dim=-1)", Flatten(), [](const Tensor& x) { return x.flatten(1); });
-  add("Identity()", Identity(), [](const Tensor& x) { return x; });
-  return cases;
-}
-
-TEST(Activations, AreTheirFunctionsAndPrintAsInPyTorch) {
-  for (const Device device : all_devices()) {
-    Generator generator(5);
-    const Tensor x = randn({2, 3, 4}, {.device = device}, &generator);
-    for (const Case& c : activations()) {
-      EXPECT_EQ(to_string(*c.module), c.prints);
-      EXPECT_TRUE(same_bits((*c.module)(x), c.function(x))) << c.prints;
-      EXPECT_TRUE(c.module->parameters().empty());
-    }
-  }
-}
-
-TEST(Activations, WrongSettingsAreRefused) {
-  EXPECT_TRUE(refuses<ValueError>([] { return GELU("erf").type_name(); },
-                                  "approximate argument must be either none or tanh"));
-  EXPECT_TRUE(refuses<ValueError>([] { return Dropout(-0.1).type_name(); },
-                                  "dropout probability has to be between 0 and 1, but got -0.1"));
-  EXPECT_TRUE(refuses<ValueError>([] { return Dropout(std::nan("")).type_name(); },
-                                  "dropout probability has to be between 0 and 1, but got nan"));
-}
-
 TEST(Dropout, ScalesWhatItKeepsAndIsSeeded) {
   for (const Device device : all_devices()) {
     Dropout layer(0.25);
@@ -140,9 +83,56 @@ TEST(Dropout, ScalesWhatItKeepsAndIsSeeded) {
   }
 }
 
+TEST(Dropout2d, KeepsOrZeroesWholeChannels) {
+  for (const Device device : all_devices()) {
+    Dropout2d layer(0.25);
+    const Tensor x = ones({100, 50, 3, 2}, {.device = device});
+    manual_seed(3);
+    const Tensor y = layer(x);
+    manual_seed(3);
+    EXPECT_TRUE(same_bits(layer(x), y));
+    const std::vector<double> values = values_of(y);
+    double kept = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(values[i], values[i / 6 * 6]);
+      kept += values[i] != 0;
+    }
+    EXPECT_NEAR(kept / double(values.size()), 0.75, 0.02);
+    layer.eval();
+    EXPECT_TRUE(layer(x).is_same(x));
+  }
+}
+
 TEST(Dropout, WithProbabilityOneDropsEverything) {
   Dropout layer(1);
   EXPECT_TRUE(close(layer(ones({5})), zeros({5}), 0));
+}
+
+TEST(Layers, PrintNumbersAsPythonDoes) {
+  const std::vector<std::pair<double, const char*>> cases = {{1, "1.0"},
+                                                             {0.1, "0.1"},
+                                                             {1e-4, "0.0001"},
+                                                             {1e-5, "1e-05"},
+                                                             {-2.5, "-2.5"},
+                                                             {0, "0.0"},
+                                                             {1e15, "1000000000000000.0"},
+                                                             {1e16, "1e+16"},
+                                                             {1e-300, "1e-300"},
+                                                             {1.0 / 3, "0.3333333333333333"},
+                                                             {INFINITY, "inf"}};
+  for (const auto& [value, text] : cases) EXPECT_EQ(py(value), text);
+  EXPECT_EQ(py(Shape{}), "()");
+  EXPECT_EQ(py(std::optional<double>()), "None");
+}
+
+TEST(Losses, MoveTheirWeightsButNotTheCallersTensor) {
+  const Tensor weight = tensor({1., 2.});
+  CrossEntropyLoss loss({.weight = weight});
+  loss.to(kFloat64);
+  EXPECT_EQ(loss.named_buffers()[0].name, "weight");
+  EXPECT_EQ(loss.named_buffers()[0].tensor.dtype(), kFloat64);
+  EXPECT_EQ(weight.dtype(), kFloat32);
+  EXPECT_EQ(loss(ones({3, 2}, {.dtype = kFloat64}), tensor({0, 1, 1})).dtype(), kFloat64);
 }
 
 TEST(Sequential, NamesItsChildrenByNumberAndPrintsAsInPyTorch) {

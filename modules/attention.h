@@ -1,0 +1,65 @@
+// Attention with several heads
+// (https://pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html).
+#pragma once
+
+#include "modules/linear.h"
+
+namespace taper {
+
+struct MultiheadAttentionOptions {
+  double dropout = 0;  // of the weights, while training
+  bool bias = true;
+  bool batch_first = false;
+  Device device = DeviceType::cpu;
+};
+
+// Masks are bool (true: is left out) or floating (added to the scores).
+struct AttendOptions {
+  Tensor key_padding_mask = {};  // [B, S]; [S] without a batch
+  bool need_weights = true;      // without them no [L, S] matrix is kept
+  Tensor attn_mask = {};         // [L, S] or [B * num_heads, L, S]
+  bool average_attn_weights = true;
+  bool is_causal = false;  // query i sees keys j <= i alone; needs no mask beside it
+};
+struct Attended {
+  Tensor output;   // as query
+  Tensor weights;  // where needed: [B, L, S], or [B, num_heads, L, S] when not averaged
+};
+
+// PyTorch's name for the Linear in it.
+class NonDynamicallyQuantizableLinear : public Linear {
+ public:
+  using Linear::Linear;
+  std::string type_name() const override { return "NonDynamicallyQuantizableLinear"; }
+};
+
+// query [L, B, embed_dim], key and value [S, B, embed_dim]; batch_first: [B, L, embed_dim] and so
+// on; or all without B. in_proj_weight [3 * embed_dim, embed_dim] (rows of query, key, value) is
+// drawn by Xavier's rule; biases are 0. There are no other sizes of key and value (kdim, vdim), no
+// bias_kv and no zero_attn.
+class MultiheadAttention : public Module {
+ public:
+  MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options = {});
+
+  // Attention of x to itself: the output alone.
+  Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  Attended operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                      const AttendOptions& options = {});
+  std::string type_name() const override { return "MultiheadAttention"; }
+
+  const int64_t embed_dim, num_heads;
+  const MultiheadAttentionOptions options;
+  Parameter in_proj_weight, in_proj_bias;
+  Child<NonDynamicallyQuantizableLinear> out_proj;
+
+ private:
+  Attended attend(const Tensor& query, const Tensor& key, const Tensor& value,
+                  const AttendOptions& o);
+  void check(const Tensor& query, const Tensor& key, const Tensor& value,
+             const AttendOptions& o) const;
+  std::vector<Tensor> project(const Tensor& query, const Tensor& key, const Tensor& value) const;
+  Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool causal) const;
+};
+
+}  // namespace taper

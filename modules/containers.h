@@ -1,0 +1,74 @@
+// Modules in a list or by name
+// (https://pytorch.org/docs/stable/generated/torch.nn.ModuleList.html,
+// .../torch.nn.ModuleDict.html).
+#pragma once
+
+#include <memory>
+#include <typeinfo>
+
+#include "modules/module.h"
+
+namespace taper {
+
+// Owns its children. Iterates over {name, module} in the order in which they came:
+//   for (const auto& [name, layer] : layers) x = (*layer)(x);
+class ModuleContainer : public Module {
+ public:
+  size_t size() const { return children().size(); }
+  auto begin() const { return children().begin(); }
+  auto end() const { return children().end(); }
+
+  // Throws NotImplementedError: what holds the children says what they do.
+  Tensor forward(const Tensor& x) override;
+
+ protected:
+  void own(const std::string& name, std::unique_ptr<Module> child);
+  template <class M, class... Args> M& make(const std::string& name, Args&&... args) {
+    auto child = std::make_unique<M>(std::forward<Args>(args)...);
+    M& made = *child;
+    own(name, std::move(child));
+    return made;
+  }
+  // Throws TypeError, naming both types, for a child that is no M.
+  template <class M> M& as(Module& child) const {
+    if (M* found = dynamic_cast<M*>(&child)) return *found;
+    refuse_type(child, typeid(M));
+  }
+
+ private:
+  [[noreturn]] void refuse_type(const Module& child, const std::type_info& wanted) const;
+
+  std::vector<std::unique_ptr<Module>> owned_;
+};
+
+// Children are named "0", "1", ...; equal neighbours are printed once.
+class ModuleList : public ModuleContainer {
+ public:
+  std::string type_name() const override { return "ModuleList"; }
+
+  void append(std::unique_ptr<Module> child) { own(cat(size()), std::move(child)); }
+  // layers.add<Linear>(3, 4): makes it in place, appends it and returns it.
+  template <class M, class... Args> M& add(Args&&... args) {
+    return make<M>(cat(size()), std::forward<Args>(args)...);
+  }
+  // A negative index counts from the end; throws IndexError out of range.
+  Module& operator[](int64_t index) const;
+  template <class M> M& at(int64_t index) const { return as<M>((*this)[index]); }
+};
+
+class ModuleDict : public ModuleContainer {
+ public:
+  std::string type_name() const override { return "ModuleDict"; }
+
+  void insert(const std::string& key, std::unique_ptr<Module> child) { own(key, std::move(child)); }
+  // heads.add<Linear>("left", 3, 4)
+  template <class M, class... Args> M& add(const std::string& key, Args&&... args) {
+    return make<M>(key, std::forward<Args>(args)...);
+  }
+  std::vector<std::string> keys() const;
+  // Throws IndexError, naming the keys that there are.
+  Module& operator[](const std::string& key) const;
+  template <class M> M& at(const std::string& key) const { return as<M>((*this)[key]); }
+};
+
+}  // namespace taper

@@ -1,0 +1,73 @@
+// Losses as modules (https://pytorch.org/docs/stable/nn.html#loss-functions):
+//   CrossEntropyLoss criterion({.label_smoothing = 0.1});
+//   Tensor loss = criterion(net(x), target);
+// Their arguments are those of the functions in autograd/ops/loss.h, in the same order.
+#pragma once
+
+#include "autograd/ops/loss.h"
+#include "modules/function_layer.h"
+
+namespace taper {
+
+class Loss : public Module {
+ public:
+  virtual Tensor forward(const Tensor& input, const Tensor& target) = 0;
+  Tensor operator()(const Tensor& input, const Tensor& target) {
+    return within(input, [&](const Tensor& x) { return forward(x, target); });
+  }
+  using Module::operator();
+  Tensor forward(const Tensor&) final {
+    throw TypeError(
+        cat(type_name(), ".forward() missing 1 required positional argument: 'target'"));
+  }
+};
+
+template <LayerName kName, auto kFunction, class... Options>
+class FunctionLoss : public FunctionModule<Loss, kName, kFunction, Options...> {
+ public:
+  using FunctionModule<Loss, kName, kFunction, Options...>::FunctionModule;
+  Tensor forward(const Tensor& input, const Tensor& target) override {
+    return this->call(input, target);
+  }
+};
+using ReductionOption = Option<"reduction", Reduction, Reduction::mean>;
+using MSELoss = FunctionLoss<"MSELoss", mse_loss, ReductionOption>;
+using L1Loss = FunctionLoss<"L1Loss", l1_loss, ReductionOption>;
+using HuberLoss =
+    FunctionLoss<"HuberLoss", huber_loss, Option<"delta", double, 1>, ReductionOption>;
+using SmoothL1Loss =
+    FunctionLoss<"SmoothL1Loss", smooth_l1_loss, Option<"beta", double, 1>, ReductionOption>;
+using KLDivLoss =
+    FunctionLoss<"KLDivLoss", kl_div, ReductionOption, Option<"log_target", bool, false>>;
+
+// Losses with weights, which are buffers.
+template <LayerName kName, auto kFunction, class Options> class WeightedLoss : public Loss {
+ public:
+  explicit WeightedLoss(const Options& o = {}) : options(registered(o)) {}
+  Tensor forward(const Tensor& input, const Tensor& target) override {
+    return kFunction(input, target, options);
+  }
+  std::string type_name() const override { return kName.text; }
+
+  const Options options;
+
+ private:
+  Options registered(Options o) {
+    const auto add = [&](const char* name, Tensor& weight) {
+      if (weight.defined()) register_buffer(name, weight = weight.detach());
+    };
+    add("weight", o.weight);
+    if constexpr (requires { o.pos_weight; }) add("pos_weight", o.pos_weight);
+    return o;
+  }
+};
+using CrossEntropyLoss =
+    WeightedLoss<"CrossEntropyLoss",
+                 static_cast<Tensor (*)(const Tensor&, const Tensor&, const CrossEntropyOptions&)>(
+                     cross_entropy),
+                 CrossEntropyOptions>;
+using NLLLoss = WeightedLoss<"NLLLoss", nll_loss, NllLossOptions>;
+using BCEWithLogitsLoss =
+    WeightedLoss<"BCEWithLogitsLoss", binary_cross_entropy_with_logits, BceWithLogitsOptions>;
+
+}  // namespace taper

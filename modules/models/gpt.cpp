@@ -1,0 +1,100 @@
+#include "modules/models/gpt.h"
+
+#include <cmath>
+
+#include "autograd/ops/attention.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "modules/init.h"
+
+namespace taper {
+namespace {
+
+LinearOptions linear_options(const GPTOptions& o) { return {.bias = o.bias, .device = o.device}; }
+LayerNormOptions norm_options(const GPTOptions& o) { return {.bias = o.bias, .device = o.device}; }
+
+int64_t checked_heads(const GPTOptions& o) {
+  if (o.n_head > 0 && o.n_embd % o.n_head == 0) return o.n_head;
+  throw ValueError(
+      cat("GPT: n_embd must be divisible by n_head (got ", o.n_embd, " and ", o.n_head, ")"));
+}
+
+}  // namespace
+
+CausalSelfAttention::CausalSelfAttention(const GPTOptions& o)
+    : n_head(checked_heads(o)),
+      dropout(o.dropout),
+      c_attn(*this, "c_attn", o.n_embd, 3 * o.n_embd, linear_options(o)),
+      c_proj(*this, "c_proj", o.n_embd, o.n_embd, linear_options(o)),
+      resid_dropout(*this, "resid_dropout", o.dropout) {}
+
+Tensor CausalSelfAttention::forward(const Tensor& x) {
+  const int64_t B = x.size(0), T = x.size(1), C = x.size(2);
+  const std::vector<Tensor> qkv = chunk(c_attn(x), 3, -1);
+  const auto by_head = [&](const Tensor& t) {  // [B, n_head, T, C / n_head]
+    return t.view({B, T, n_head, C / n_head}).transpose(1, 2);
+  };
+  const Tensor y =
+      scaled_dot_product_attention(by_head(qkv[0]), by_head(qkv[1]), by_head(qkv[2]), {},
+                                   is_training() ? dropout : 0, /*is_causal=*/true);
+  return resid_dropout(c_proj(y.transpose(1, 2).reshape({B, T, C})));
+}
+
+GPTMLP::GPTMLP(const GPTOptions& o)
+    : c_fc(*this, "c_fc", o.n_embd, 4 * o.n_embd, linear_options(o)),
+      gelu(*this, "gelu"),
+      c_proj(*this, "c_proj", 4 * o.n_embd, o.n_embd, linear_options(o)),
+      dropout(*this, "dropout", o.dropout) {}
+
+Tensor GPTMLP::forward(const Tensor& x) { return dropout(c_proj(gelu(c_fc(x)))); }
+
+GPTBlock::GPTBlock(const GPTOptions& o)
+    : ln_1(*this, "ln_1", Shape{o.n_embd}, norm_options(o)),
+      attn(*this, "attn", o),
+      ln_2(*this, "ln_2", Shape{o.n_embd}, norm_options(o)),
+      mlp(*this, "mlp", o) {}
+
+Tensor GPTBlock::forward(const Tensor& x) {
+  const Tensor attended = x + attn(ln_1(x));
+  return attended + mlp(ln_2(attended));
+}
+
+GPTTransformer::GPTTransformer(const GPTOptions& o)
+    : wte(*this, "wte", o.vocab_size, o.n_embd, EmbeddingOptions{.device = o.device}),
+      wpe(*this, "wpe", o.block_size, o.n_embd, EmbeddingOptions{.device = o.device}),
+      drop(*this, "drop", o.dropout),
+      h(*this, "h"),
+      ln_f(*this, "ln_f", Shape{o.n_embd}, norm_options(o)) {
+  for (int64_t i = 0; i < o.n_layer; ++i) h->add(std::make_unique<GPTBlock>(o));
+}
+
+Tensor GPTTransformer::forward(const Tensor& tokens) {
+  const int64_t T = tokens.size(1);
+  if (T > wpe->num_embeddings) {
+    throw ValueError(
+        cat("Cannot forward sequence of length ", T, ", block size is only ", wpe->num_embeddings));
+  }
+  const Tensor positions = arange(T, {.device = tokens.device()});
+  return ln_f(h(drop(wte(tokens) + wpe(positions))));
+}
+
+GPT::GPT(const GPTOptions& o)
+    : options(o),
+      transformer(*this, "transformer", o),
+      lm_head(*this, "lm_head", o.n_embd, o.vocab_size,
+              LinearOptions{.bias = false, .device = o.device}) {
+  lm_head->weight.share(transformer->wte->weight);
+  const double narrow = 0.02 / std::sqrt(2 * double(o.n_layer));
+  for (const auto& [name, p] : named_parameters()) {
+    if (p.dim() == 2) init::normal_(p, 0, name.ends_with("c_proj.weight") ? narrow : 0.02);
+    if (name.ends_with(".bias")) init::zeros_(p);
+  }
+}
+
+Tensor GPT::forward(const Tensor& tokens) {
+  if (tokens.dim() != 2) throw ValueError(cat("GPT: expected tokens [B, T], got ", tokens.shape()));
+  return lm_head(transformer(tokens));
+}
+
+}  // namespace taper

@@ -1,0 +1,96 @@
+// GPT with the structure of nanoGPT (https://github.com/karpathy/nanoGPT) and GPT-2's state-dict
+// keys ("transformer.h.0.attn.c_attn.weight"); weights are Linear's [out, in].
+#pragma once
+
+#include "modules/activation.h"
+#include "modules/dropout.h"
+#include "modules/embedding.h"
+#include "modules/linear.h"
+#include "modules/norm.h"
+#include "modules/sequential.h"
+
+namespace taper {
+
+// The defaults are GPT-2 124M, with the vocabulary rounded up to a multiple of 64.
+struct GPTOptions {
+  int64_t vocab_size = 50304;
+  int64_t block_size = 1024;  // the longest sequence
+  int64_t n_layer = 12, n_head = 12, n_embd = 768;
+  double dropout = 0;
+  bool bias = true;  // in Linear and LayerNorm
+  Device device = DeviceType::cpu;
+};
+
+// Each position attends to itself and those before it. [B, T, C] to the same.
+class CausalSelfAttention : public Module {
+ public:
+  explicit CausalSelfAttention(const GPTOptions& options);
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "CausalSelfAttention"; }
+
+  const int64_t n_head;
+  const double dropout;  // of the attention weights
+  Child<Linear> c_attn, c_proj;
+  Child<Dropout> resid_dropout;
+};
+
+// The feed-forward half of a block. [B, T, C] to the same.
+class GPTMLP : public Module {
+ public:
+  explicit GPTMLP(const GPTOptions& options);
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "MLP"; }
+
+  Child<Linear> c_fc;
+  Child<GELU> gelu;
+  Child<Linear> c_proj;
+  Child<Dropout> dropout;
+};
+
+// x + attention, then + MLP, each of its layer-normed input.
+class GPTBlock : public Module {
+ public:
+  explicit GPTBlock(const GPTOptions& options);
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "Block"; }
+
+  Child<LayerNorm> ln_1;
+  Child<CausalSelfAttention> attn;
+  Child<LayerNorm> ln_2;
+  Child<GPTMLP> mlp;
+};
+
+// Everything but the head. Tokens [B, T] to [B, T, n_embd].
+class GPTTransformer : public Module {
+ public:
+  explicit GPTTransformer(const GPTOptions& options);
+
+  Tensor forward(const Tensor& tokens) override;
+  std::string type_name() const override { return "ModuleDict"; }
+
+  Child<Embedding> wte, wpe;
+  Child<Dropout> drop;
+  Child<Sequential> h;
+  Child<LayerNorm> ln_f;
+};
+
+// Tokens [B, T] (int64 or int32, T <= block_size) to logits [B, T, vocab_size]. lm_head.weight is
+// transformer.wte.weight. Weights are drawn from N(0, 0.02), those of the projections back onto the
+// residual stream from N(0, 0.02 / sqrt(2 n_layer)); biases are 0. Throws ValueError where n_head
+// does not divide n_embd.
+class GPT : public Module {
+ public:
+  explicit GPT(const GPTOptions& options = {});
+
+  Tensor forward(const Tensor& tokens) override;
+  std::string type_name() const override { return "GPT"; }
+
+  const GPTOptions options;
+  Child<GPTTransformer> transformer;
+  Child<Linear> lm_head;
+};
+
+}  // namespace taper

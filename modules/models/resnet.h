@@ -1,0 +1,63 @@
+// Residual networks (https://arxiv.org/abs/1512.03385) with torchvision's structure and state-dict
+// keys (https://pytorch.org/vision/stable/models/resnet.html).
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "modules/activation.h"
+#include "modules/conv.h"
+#include "modules/linear.h"
+#include "modules/norm.h"
+#include "modules/pool.h"
+#include "modules/sequential.h"
+
+namespace taper {
+
+struct ResNetOptions {
+  int64_t num_classes = 1000;
+  int64_t in_channels = 3;
+  int64_t width = 64;  // channels of the first stage; each further stage doubles them
+  Device device = DeviceType::cpu;
+};
+
+// x + two convolutions of x; the sum's first part goes through `downsample`, a convolution with a
+// kernel of 1, where the shape changes. [N, in, H, W] to [N, out, H / stride, W / stride].
+class BasicBlock : public Module {
+ public:
+  BasicBlock(int64_t in, int64_t out, int64_t stride, Device device);
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "BasicBlock"; }
+
+  Child<Conv2d> conv1;
+  Child<BatchNorm2d> bn1;
+  Child<ReLU> relu;
+  Child<Conv2d> conv2;
+  Child<BatchNorm2d> bn2;
+  std::optional<Child<Sequential>> downsample;
+};
+
+// x [N, in_channels, H, W] to logits [N, num_classes]. The image is halved five times before its
+// mean is taken. Convolutions are drawn by kaiming_normal_ over their outputs.
+class ResNet : public Module {
+ public:
+  // blocks: how many each of the four stages has.
+  explicit ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions options = {});
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "ResNet"; }
+
+  Child<Conv2d> conv1;
+  Child<BatchNorm2d> bn1;
+  Child<ReLU> relu;
+  Child<MaxPool2d> maxpool;
+  Child<Sequential> layer1, layer2, layer3, layer4;
+  Child<AdaptiveAvgPool2d> avgpool;
+  Child<Linear> fc;
+};
+
+ResNet resnet18(ResNetOptions options = {});
+ResNet resnet34(ResNetOptions options = {});
+
+}  // namespace taper

@@ -1,0 +1,54 @@
+// Classifiers of token sequences: by a recurrent net's last state, and by the mean over what a
+// transformer's encoder (https://arxiv.org/abs/1706.03762) gives.
+#pragma once
+
+#include "modules/embedding.h"
+#include "modules/linear.h"
+#include "modules/rnn.h"
+#include "modules/transformer.h"
+
+namespace taper {
+
+struct LSTMClassifierOptions {
+  int64_t vocab_size, num_classes;
+  int64_t embedding_dim = 128, hidden_size = 256;
+  int64_t num_layers = 1;
+  double dropout = 0;  // between layers
+  Device device = DeviceType::cpu;
+};
+
+// Tokens [B, T] (int64 or int32) to logits [B, num_classes].
+class LSTMClassifier : public Module {
+ public:
+  explicit LSTMClassifier(const LSTMClassifierOptions& options);
+
+  Tensor forward(const Tensor& tokens) override;
+  std::string type_name() const override { return "LSTMClassifier"; }
+
+  Child<Embedding> embedding;
+  Child<LSTM> lstm;
+  Child<Linear> fc;
+};
+
+struct EncoderClassifierOptions {
+  int64_t vocab_size, num_classes;
+  int64_t max_len = 512;
+  int64_t d_model = 128, nhead = 4, num_layers = 2, dim_feedforward = 512;
+  double dropout = 0.1;
+  Device device = DeviceType::cpu;
+};
+
+// Tokens [B, T] (int64 or int32, T <= max_len) to logits [B, num_classes]. Positions are learned.
+class EncoderClassifier : public Module {
+ public:
+  explicit EncoderClassifier(const EncoderClassifierOptions& options);
+
+  Tensor forward(const Tensor& tokens) override;
+  std::string type_name() const override { return "EncoderClassifier"; }
+
+  Child<Embedding> embedding, position;
+  Child<TransformerEncoder> encoder;
+  Child<Linear> fc;
+};
+
+}  // namespace taper

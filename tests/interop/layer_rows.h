@@ -1,0 +1,49 @@
+// Layers against what real PyTorch stored (layers.py): a table of rows for each file. Another group
+// of layers is a file NAME.py that stores rows under names, and a NAME_test.cpp with
+//
+//   std::vector<LayerRow> rows() {
+//     return {row<LSTM>("LSTM", 3, 4), ..., {"MultiheadAttention", make<MultiheadAttention>(8, 2),
+//       [](Module& m, const Tensors& x) {
+//         return attended(dynamic_cast<MultiheadAttention&>(m)(x[0], x[1], x[2]));
+//       }}};
+//   }
+//   TEST(Recurrent, ComputeWhatPyTorchComputes) { compare_with_pytorch("NAME.safetensors", rows());
+//   }
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "modules/module.h"
+
+namespace taper::test {
+
+using Tensors = std::vector<Tensor>;
+using MakeModule = std::function<std::unique_ptr<Module>()>;
+// The outputs that PyTorch's row has, for its inputs (undefined where they are None).
+using CallModule = std::function<Tensors(Module&, const Tensors&)>;
+
+// {module(x)}, or {loss(input, target)}.
+Tensors call_module(Module& module, const Tensors& inputs);
+
+struct LayerRow {
+  std::string name;  // in the file
+  MakeModule make;   // on the CPU; the test moves it
+  CallModule call = call_module;
+};
+
+template <class M, class... Args> MakeModule make(const Args&... args) {
+  return [=] { return std::make_unique<M>(args...); };
+}
+template <class M, class... Args> LayerRow row(const char* name, const Args&... args) {
+  return {name, make<M>(args...)};
+}
+
+// Fails unless the file (in this folder) and the table have the same rows, and each prints, names
+// its state, computes and differentiates as in PyTorch: on every device, in double (within 1e-10 of
+// the largest magnitude in a tensor) and in float32 (1e-5).
+void compare_with_pytorch(const std::string& file, const std::vector<LayerRow>& rows);
+
+}  // namespace taper::test

@@ -1,0 +1,177 @@
+// layers.py stores what these compute in real PyTorch.
+#include <gtest/gtest.h>
+
+#include "autograd/ops/binary.h"
+#include "framework/factories.h"
+#include "modules/activation.h"
+#include "modules/conv.h"
+#include "modules/dropout.h"
+#include "modules/embedding.h"
+#include "modules/linear.h"
+#include "modules/loss.h"
+#include "modules/norm.h"
+#include "modules/pool.h"
+#include "modules/shape.h"
+#include "tests/interop/layer_rows.h"
+
+namespace taper::test {
+namespace {
+
+const Tensor weights = tensor({0.5, 2, 1, 0.25});
+
+std::vector<LayerRow> convolutions() {
+  return {
+      row<Conv1d>("Conv1d", 4, 6, 3),
+      row<Conv1d>(
+          "Conv1d options", 4, 6, 3,
+          ConvOptions{.stride = 2, .padding = 1, .dilation = 2, .groups = 2, .bias = false}),
+      row<Conv1d>("Conv1d same", 4, 2, 4, ConvOptions{.padding = "same"}),
+      row<Conv1d>("Conv1d unbatched", 4, 2, 2),
+      row<Conv2d>("Conv2d", 4, 3, 3),
+      row<Conv2d>(
+          "Conv2d options", 4, 6, Pair(3, 2),
+          ConvOptions{
+              .stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2, .bias = false}),
+      row<Conv2d>("Conv2d same", 4, 2, Pair(3, 2),
+                  ConvOptions{.padding = "same", .dilation = {2, 1}}),
+      row<Conv2d>("Conv2d same even", 4, 2, 4, ConvOptions{.padding = "same"}),
+      row<Conv2d>("Conv2d valid", 4, 2, 3, ConvOptions{.padding = "valid"}),
+      row<Conv2d>("Conv2d depthwise", 4, 4, 3, ConvOptions{.padding = 1, .groups = 4}),
+  };
+}
+
+std::vector<LayerRow> pools() {
+  return {
+      row<MaxPool1d>("MaxPool1d", 3),
+      row<MaxPool1d>("MaxPool1d options", 3,
+                     MaxPoolOptions{.stride = 2, .padding = 1, .dilation = 2, .ceil_mode = true}),
+      row<MaxPool2d>("MaxPool2d", 2),
+      row<MaxPool2d>("MaxPool2d options", Pair(3, 2),
+                     MaxPoolOptions{.stride = Pair(2, 1), .padding = {1, 0}, .ceil_mode = true}),
+      row<AvgPool1d>("AvgPool1d", 2),
+      row<AvgPool1d>(
+          "AvgPool1d options", 3,
+          AvgPoolOptions{.stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false}),
+      row<AvgPool2d>("AvgPool2d", 2),
+      row<AvgPool2d>("AvgPool2d options", Pair(3, 2),
+                     AvgPoolOptions{.stride = Pair(2, 1),
+                                    .padding = {1, 0},
+                                    .ceil_mode = true,
+                                    .count_include_pad = false}),
+      row<AdaptiveAvgPool1d>("AdaptiveAvgPool1d", 4),
+      row<AdaptiveAvgPool2d>("AdaptiveAvgPool2d", 1),
+      row<AdaptiveAvgPool2d>("AdaptiveAvgPool2d sizes", Pair(4, 2)),
+  };
+}
+
+Tensors three_batches(Module& m, const Tensors& x) {
+  return {m(x[0]), m(2 * x[0] + 1), m(x[0] - 3)};
+}
+
+std::vector<LayerRow> norms() {
+  return {
+      row<BatchNorm1d>("BatchNorm1d", 4),
+      row<BatchNorm1d>("BatchNorm1d lines", 4, BatchNormOptions{.momentum = 0.3}),
+      row<BatchNorm1d>("BatchNorm1d eval", 4),
+      row<BatchNorm2d>("BatchNorm2d", 4),
+      row<BatchNorm2d>("BatchNorm2d eval", 4, BatchNormOptions{.eps = 1e-3}),
+      {"BatchNorm2d cumulative", make<BatchNorm2d>(4, BatchNormOptions{.momentum = {}}),
+       three_batches},
+      row<BatchNorm2d>("BatchNorm2d bare", 4,
+                       BatchNormOptions{.affine = false, .track_running_stats = false}),
+      row<GroupNorm>("GroupNorm", 2, 4),
+      row<GroupNorm>("GroupNorm bare", 4, 4, GroupNormOptions{.eps = 1e-3, .affine = false}),
+      row<LayerNorm>("LayerNorm", Shape{4}),
+      row<LayerNorm>("LayerNorm two", Shape{5, 4}, LayerNormOptions{.eps = 1e-6}),
+      row<LayerNorm>("LayerNorm no bias", Shape{4}, LayerNormOptions{.bias = false}),
+      row<LayerNorm>("LayerNorm bare", Shape{4}, LayerNormOptions{.elementwise_affine = false}),
+      row<RMSNorm>("RMSNorm", Shape{7}, RMSNormOptions{.eps = 1e-6}),
+      row<RMSNorm>("RMSNorm bare", Shape{4, 7},
+                   RMSNormOptions{.eps = 0.0001, .elementwise_affine = false}),
+  };
+}
+
+std::vector<LayerRow> functions() {
+  return {
+      row<ReLU>("ReLU"),
+      row<ReLU6>("ReLU6"),
+      row<LeakyReLU>("LeakyReLU"),
+      row<ELU>("ELU"),
+      row<GELU>("GELU"),
+      row<SiLU>("SiLU"),
+      row<Sigmoid>("Sigmoid"),
+      row<Tanh>("Tanh"),
+      row<Softplus>("Softplus"),
+      row<Hardtanh>("Hardtanh"),
+      row<Softmax>("Softmax", 1),
+      row<LogSoftmax>("LogSoftmax", -1),
+      row<LeakyReLU>("LeakyReLU slope", 0.2),
+      row<ELU>("ELU alpha", 0.5),
+      row<GELU>("GELU tanh", "tanh"),
+      row<Softplus>("Softplus options", 2, 1),
+      row<Hardtanh>("Hardtanh options", -0.5, 0.25),
+      row<Identity>("Identity"),
+      row<Dropout>("Dropout eval"),
+      row<Dropout2d>("Dropout2d eval", 0.25),
+      row<Flatten>("Flatten"),
+      row<Flatten>("Flatten dims", 0, -2),
+      row<Unflatten>("Unflatten", 1, Shape{2, -1}),
+      row<Upsample>("Upsample", InterpolateOptions{.scale_factor = 2}),
+      row<Upsample>("Upsample lines",
+                    InterpolateOptions{.scale_factor = 1.5, .mode = Interpolation::linear}),
+      row<Upsample>("Upsample bilinear",
+                    InterpolateOptions{.size = Pair(7, 5), .mode = Interpolation::bilinear}),
+      row<Upsample>(
+          "Upsample corners",
+          InterpolateOptions{.size = 6, .mode = Interpolation::bilinear, .align_corners = true}),
+  };
+}
+
+std::vector<LayerRow> losses() {
+  constexpr Reduction sum = Reduction::sum, none = Reduction::none;
+  return {
+      row<CrossEntropyLoss>("CrossEntropyLoss mean"),
+      row<CrossEntropyLoss>("CrossEntropyLoss sum", CrossEntropyOptions{.reduction = sum}),
+      row<CrossEntropyLoss>("CrossEntropyLoss none", CrossEntropyOptions{.reduction = none}),
+      row<CrossEntropyLoss>(
+          "CrossEntropyLoss options",
+          CrossEntropyOptions{.weight = weights, .ignore_index = 1, .label_smoothing = 0.1}),
+      row<CrossEntropyLoss>("CrossEntropyLoss probabilities"),
+      row<NLLLoss>("NLLLoss"),
+      row<NLLLoss>("NLLLoss options",
+                   NllLossOptions{.weight = weights, .ignore_index = 2, .reduction = sum}),
+      row<MSELoss>("MSELoss mean"),
+      row<MSELoss>("MSELoss none", none),
+      row<L1Loss>("L1Loss mean"),
+      row<L1Loss>("L1Loss none", none),
+      row<HuberLoss>("HuberLoss mean"),
+      row<HuberLoss>("HuberLoss none", 1, none),
+      row<HuberLoss>("HuberLoss delta", 0.5, sum),
+      row<SmoothL1Loss>("SmoothL1Loss mean"),
+      row<SmoothL1Loss>("SmoothL1Loss none", 1, none),
+      row<SmoothL1Loss>("SmoothL1Loss beta", 0.5, sum),
+      row<BCEWithLogitsLoss>("BCEWithLogitsLoss"),
+      row<BCEWithLogitsLoss>(
+          "BCEWithLogitsLoss options",
+          BceWithLogitsOptions{.weight = weights, .pos_weight = 3 * weights, .reduction = sum}),
+      row<KLDivLoss>("KLDivLoss mean"),
+      row<KLDivLoss>("KLDivLoss batchmean", Reduction::batchmean),
+      row<KLDivLoss>("KLDivLoss log", sum, true),
+  };
+}
+
+TEST(Layers, ComputeWhatPyTorchComputes) {
+  std::vector<LayerRow> rows = {
+      row<Linear>("Linear", 4, 3),
+      row<Linear>("Linear no bias", 4, 3, LinearOptions{.bias = false}),
+      row<Embedding>("Embedding", 6, 3),
+      row<Embedding>("Embedding padding", 6, 3, EmbeddingOptions{.padding_idx = -5}),
+  };
+  for (const auto& part : {convolutions(), pools(), norms(), functions(), losses()}) {
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  compare_with_pytorch("layers.safetensors", rows);
+}
+
+}  // namespace
+}  // namespace taper::test

@@ -1,0 +1,147 @@
+// recurrent.py stores what these compute in real PyTorch.
+#include <gtest/gtest.h>
+
+#include "modules/attention.h"
+#include "modules/rnn.h"
+#include "modules/transformer.h"
+#include "tests/interop/layer_rows.h"
+
+namespace taper::test {
+namespace {
+
+Tensor at(const Tensors& x, size_t i) { return i < x.size() ? x[i] : Tensor(); }
+
+Tensors run_rnn(Module& module, const Tensors& x) {
+  const RnnResult y = dynamic_cast<RnnBase&>(module)(x[0], {at(x, 1), at(x, 2)});
+  return y.c_n.defined() ? Tensors{y.output, y.h_n, y.c_n} : Tensors{y.output, y.h_n};
+}
+
+template <class M> LayerRow rnn(const char* name, int64_t in, int64_t hidden, RnnOptions o = {}) {
+  return {name, make<M>(in, hidden, o), run_rnn};
+}
+
+template <class M> std::vector<LayerRow> recurrent(const std::string& name) {
+  const RnnOptions both{.num_layers = 2, .batch_first = true, .bidirectional = true};
+  const bool lstm = name == "LSTM";
+  std::vector<LayerRow> rows = {
+      rnn<M>("", 3, 4),
+      rnn<M>(" deep", 3, 4, both),
+      rnn<M>(" eval", 3, 4, {.num_layers = lstm ? 3 : 2, .dropout = lstm ? 0.5 : 0.25}),
+      rnn<M>(" no bias", 3, 4, {.bias = false, .bidirectional = true}),
+      rnn<M>(" unbatched", 3, 4, {.batch_first = lstm, .bidirectional = !lstm}),
+  };
+  for (LayerRow& row : rows) row.name = name + row.name;
+  return rows;
+}
+
+// One that reads all inputs as query, key, value (or one for all), then masks.
+using Masks = AttendOptions (*)(const Tensors& masks);
+Masks none = [](const Tensors&) { return AttendOptions{.need_weights = false}; };
+Masks weights = [](const Tensors&) { return AttendOptions(); };
+
+LayerRow attention(const std::string& name, MultiheadAttentionOptions o, size_t given, Masks read) {
+  return {"MultiheadAttention" + name, make<MultiheadAttention>(6, 3, o),
+          [=](Module& module, const Tensors& x) {
+            const AttendOptions how = read(Tensors(x.begin() + std::ptrdiff_t(given), x.end()));
+            const Attended y = dynamic_cast<MultiheadAttention&>(module)(
+                x[0], x[given == 1 ? 0 : 1], x[given - 1], how);
+            return how.need_weights ? Tensors{y.output, y.weights} : Tensors{y.output};
+          }};
+}
+
+std::vector<LayerRow> attentions() {
+  const MultiheadAttentionOptions first{.batch_first = true};
+  return {
+      attention("", {}, 3, weights),
+      attention(" fast", {}, 3, none),
+      attention(" memory", {}, 2, weights),
+      attention(" eval", {.dropout = 0.5}, 3, weights),
+      attention(" no bias", {.bias = false, .batch_first = true}, 3,
+                [](const Tensors&) { return AttendOptions{.average_attn_weights = false}; }),
+      attention(
+          " bool mask", {}, 3,
+          [](const Tensors& m) { return AttendOptions{.need_weights = false, .attn_mask = m[0]}; }),
+      attention(
+          " float mask", {}, 3,
+          [](const Tensors& m) { return AttendOptions{.need_weights = false, .attn_mask = m[0]}; }),
+      attention(" mask of heads", {}, 3,
+                [](const Tensors& m) { return AttendOptions{.attn_mask = m[0]}; }),
+      attention(" unbatched", {}, 3,
+                [](const Tensors& m) { return AttendOptions{.attn_mask = m[0]}; }),
+      attention(" self", first, 1, none),
+      attention(" padding", first, 1,
+                [](const Tensors& m) {
+                  return AttendOptions{.key_padding_mask = m[0], .need_weights = false};
+                }),
+      attention(" float padding", first, 1,
+                [](const Tensors& m) { return AttendOptions{.key_padding_mask = m[0]}; }),
+      attention(" both masks", first, 1,
+                [](const Tensors& m) {
+                  return AttendOptions{.key_padding_mask = m[1], .attn_mask = m[0]};
+                }),
+      // Without the mask that PyTorch wants beside is_causal.
+      attention(
+          " causal", first, 1,
+          [](const Tensors&) { return AttendOptions{.need_weights = false, .is_causal = true}; }),
+      attention(" causal weights", first, 1,
+                [](const Tensors& m) {
+                  return AttendOptions{.key_padding_mask = m[1], .is_causal = true};
+                }),
+  };
+}
+
+template <class M> Tensors encode(Module& module, const Tensors& x) {
+  return {dynamic_cast<M&>(module)(x[0], {.src_mask = at(x, 1), .src_key_padding_mask = at(x, 2)})};
+}
+
+std::vector<LayerRow> encoders() {
+  using Layer = TransformerEncoderLayer;
+  using Options = TransformerEncoderLayerOptions;
+  const auto layer = [](const char* name, const Options& o, CallModule call = encode<Layer>) {
+    return LayerRow{cat("TransformerEncoderLayer", name), make<Layer>(6, 2, o), std::move(call)};
+  };
+  const auto stack_of = [](const Options& o) { return [o] { return Layer(6, 2, o); }; };
+  const Options whole{.dim_feedforward = 8, .dropout = 0, .batch_first = true};
+  return {
+      layer("", {.dim_feedforward = 8, .dropout = 0}, call_module),
+      layer(" eval", {.dim_feedforward = 8, .layer_norm_eps = 1e-3}),
+      layer(" unbatched", {.dim_feedforward = 8, .dropout = 0}),
+      layer(" pre-norm", {.dim_feedforward = 8,
+                          .dropout = 0,
+                          .activation = "gelu",
+                          .batch_first = true,
+                          .norm_first = true}),
+      layer(" no bias", {.dim_feedforward = 8, .dropout = 0, .batch_first = true, .bias = false},
+            [](Module& module, const Tensors& x) {
+              return Tensors{dynamic_cast<Layer&>(module)(x[0], {.is_causal = true})};
+            }),
+      {"TransformerEncoder",
+       [=] { return std::make_unique<TransformerEncoder>(stack_of(whole), 2, LayerNorm({6})); },
+       encode<TransformerEncoder>},
+      {"TransformerEncoder eval",
+       [=] {
+         return std::make_unique<TransformerEncoder>(
+             stack_of({.dim_feedforward = 8, .dropout = 0.3}), 2);
+       },
+       encode<TransformerEncoder>},
+  };
+}
+
+TEST(Recurrent, LayersComputeWhatPyTorchComputes) {
+  std::vector<LayerRow> rows = recurrent<LSTM>("LSTM");
+  for (const LayerRow& r : recurrent<GRU>("GRU")) rows.push_back(r);
+  rows.push_back({"LSTM long", make<LSTM>(2, 3),
+                  [](Module& module, const Tensors& x) { return Tensors{module(x[0])[-1]}; }});
+  compare_with_pytorch("recurrent.safetensors", rows);
+}
+
+TEST(Attention, LayersComputeWhatPyTorchComputes) {
+  compare_with_pytorch("attention.safetensors", attentions());
+}
+
+TEST(Transformer, LayersComputeWhatPyTorchComputes) {
+  compare_with_pytorch("transformer.safetensors", encoders());
+}
+
+}  // namespace
+}  // namespace taper::test

@@ -1,0 +1,188 @@
+// LSTM and GRU; tests/interop compares them with PyTorch.
+#include "modules/rnn.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "autograd/autocast.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "modules/linear.h"
+#include "modules/sequential.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+Tensor numbers(const Shape& shape, Device device = Device()) {
+  Generator generator(3);
+  return randn(shape, {.device = device}, &generator);
+}
+
+TEST(LSTM, StartsUniformWithinOneOverTheRootOfItsUnits) {
+  for (const Device device : all_devices()) {
+    manual_seed(1);
+    const LSTM here(3, 25);
+    manual_seed(1);
+    const LSTM layer(3, 25, {.device = device});
+    EXPECT_EQ(layer.named_parameters().size(), 4u);
+    for (size_t i = 0; i < 4; ++i) {
+      const Tensor p = layer.parameters()[i];
+      EXPECT_TRUE(same_bits(p, here.parameters()[i])) << i;
+      double largest = 0;
+      for (const double w : values_of(p)) largest = std::max(largest, std::abs(w));
+      EXPECT_LE(largest, 0.2);
+      EXPECT_GT(largest, 0.19);
+    }
+  }
+}
+
+TEST(LSTM, NamesItsParametersAsInPyTorch) {
+  const LSTM layer(3, 4, {.num_layers = 2, .bidirectional = true});
+  std::vector<std::string> names;
+  for (const NamedTensor& p : layer.named_parameters()) names.push_back(p.name);
+  std::vector<std::string> want;
+  for (const char* place : {"l0", "l0_reverse", "l1", "l1_reverse"}) {
+    for (const char* what : {"weight_ih_", "weight_hh_", "bias_ih_", "bias_hh_"}) {
+      want.push_back(std::string(what) + place);
+    }
+  }
+  EXPECT_EQ(names, want);
+  EXPECT_EQ(layer.cells[2].weight_ih->shape(), (Shape{16, 8}));
+}
+
+TEST(LSTM, ContinuesFromItsState) {
+  for (const Device device : all_devices()) {
+    LSTM layer(3, 4, {.num_layers = 2, .device = device});
+    const Tensor x = numbers({6, 2, 3}, device);
+    const RnnResult whole = layer(x, {});
+    const RnnResult first = layer(x.narrow(0, 0, 4), {});
+    const RnnResult second = layer(x.narrow(0, 4, 2), {first.h_n, first.c_n});
+    EXPECT_TRUE(close(cat({first.output, second.output}, 0), whole.output, 1e-6));
+    EXPECT_TRUE(close(second.h_n, whole.h_n, 1e-6));
+    EXPECT_TRUE(close(second.c_n, whole.c_n, 1e-6));
+    EXPECT_TRUE(close(layer(x), whole.output, 0)) << "one argument gives the output alone";
+  }
+}
+
+TEST(LSTM, DropsBetweenItsLayersByTheSeed) {
+  for (const Device device : all_devices()) {
+    LSTM layer(3, 8, {.num_layers = 2, .dropout = 0.5, .device = device});
+    const Tensor x = numbers({5, 2, 3}, device);
+    manual_seed(7);
+    const Tensor once = layer(x);
+    manual_seed(7);
+    EXPECT_TRUE(same_bits(layer(x), once));
+    EXPECT_FALSE(same_bits(layer(x), once));
+    layer.eval();
+    EXPECT_TRUE(same_bits(layer(x), layer(x)));
+  }
+}
+
+TEST(GRU, TakesEveryFloatingDtypeAndAnEmptyBatch) {
+  for (const Device device : all_devices()) {
+    GRU layer(3, 4, {.device = device});
+    const Tensor x = numbers({5, 2, 3}, device);
+    const Tensor y = layer(x).detach();
+    for (const DType dtype : {kFloat16, kBFloat16}) {
+      layer.to(dtype);
+      EXPECT_TRUE(close(layer(x.to(dtype)), y, 2e-2)) << name_of(dtype);
+    }
+    EXPECT_EQ(layer(zeros({5, 0, 3}, {.dtype = kBFloat16, .device = device})).shape(),
+              (Shape{5, 0, 4}));
+  }
+}
+
+TEST(LSTM, ComputesInTheHalfTypeUnderAutocast) {
+  for (const Device device : all_devices()) {
+    LSTM layer(3, 4, {.num_layers = 2, .device = device});
+    const Tensor x = numbers({5, 2, 3}, device), y = layer(x).detach();
+    RnnResult half;
+    {
+      const Autocast guard(device.type(), kBFloat16);
+      half = layer(x, {});
+      half = layer(x, {half.h_n, half.c_n});
+      EXPECT_TRUE(close(layer(x), y, 2e-2));
+    }
+    EXPECT_EQ(half.output.dtype(), kBFloat16);
+    half.output.sum().backward();
+    for (const Tensor& p : layer.parameters()) EXPECT_EQ(p.grad().dtype(), kFloat32);
+  }
+}
+
+TEST(GRU, WorksWithinSequential) {
+  Sequential net(GRU(3, 4, {.batch_first = true}), Linear(4, 2));
+  const Tensor y = net(numbers({2, 5, 3}));
+  EXPECT_EQ(y.shape(), (Shape{2, 5, 2}));
+  y.sum().backward();
+  for (const Tensor& p : net.parameters()) EXPECT_TRUE(p.grad().defined());
+  EXPECT_TRUE(refuses<Error>(
+      [&] {
+        return net(numbers({2, 5, 4}));
+      },
+      "input.size(-1) must be equal to input_size. Expected 3, got 4 (in module 0)"));
+}
+
+TEST(LSTM, RefusesInPyTorchsWords) {
+  const auto refused = [](auto f, const std::string& text) {
+    EXPECT_TRUE(refuses<Error>(f, text));
+  };
+  refused([] { return LSTM(0, 2).hidden_size; }, "input_size must be greater than zero");
+  refused([] { return LSTM(2, 0).hidden_size; }, "hidden_size must be greater than zero");
+  refused([] { return LSTM(2, 2, {.num_layers = 0}).hidden_size; },
+          "num_layers must be greater than zero");
+  refused([] { return LSTM(2, 2, {.dropout = 2}).hidden_size; },
+          "dropout should be a number in range [0, 1] representing the probability of an element "
+          "being zeroed");
+  LSTM lstm(3, 4);
+  GRU gru(3, 4);
+  const Tensor x = ones({2, 2, 3});
+  const auto state = [](const Shape& h, const Shape& c) { return RnnState{ones(h), ones(c)}; };
+  refused([&] { return lstm(ones({3})); }, "LSTM: Expected input to be 2D or 3D, got 1D instead");
+  refused([&] { return gru(ones({3})); }, "GRU: Expected input to be 2D or 3D, got 1D instead");
+  refused(
+      [&] {
+        return lstm(ones({0, 2, 3}));
+      },
+      "Expected sequence length to be larger than 0 in RNN");
+  refused(
+      [&] {
+        return lstm(x[0], state({1, 1, 4}, {1, 1, 4})).output;
+      },
+      "For unbatched 2-D input, hx and cx should also be 2-D but got (3-D, 3-D) tensors");
+  refused(
+      [&] {
+        return lstm(x, state({1, 4}, {1, 4})).output;
+      },
+      "For batched 3-D input, hx and cx should also be 3-D but got (2-D, 2-D) tensors");
+  refused(
+      [&] {
+        return lstm(x, state({1, 3, 4}, {1, 2, 4})).output;
+      },
+      "Expected hidden[0] size (1, 2, 4), got [1, 3, 4]");
+  refused(
+      [&] {
+        return lstm(x, state({1, 2, 4}, {1, 2, 5})).output;
+      },
+      "Expected hidden[1] size (1, 2, 4), got [1, 2, 5]");
+  refused(
+      [&] {
+        return gru(x, {ones({1, 4})}).output;
+      },
+      "For batched 3-D input, hx should also be 3-D but got 2-D tensor");
+  refused(
+      [&] {
+        return gru(x, {ones({1, 2, 5})}).output;
+      },
+      "Expected hidden size (1, 2, 4), got [1, 2, 5]");
+  refused(
+      [&] {
+        return gru(x, {ones({1, 2, 4}, {.dtype = kFloat64})}).output;
+      },
+      "Input and hidden tensors are not the same dtype, found input tensor with Float and "
+      "hidden tensor with Double");
+}
+
+}  // namespace
+}  // namespace taper::test
