@@ -1,5 +1,6 @@
 #include "autograd/anomaly.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -89,13 +90,17 @@ std::string to_string(const ForwardCall& call) {
   std::string text = "The forward was called";
   if (!call.module.empty()) text += " in module " + call.module + ",";
   text += " at:";
-  bool inside = true;
+  std::vector<Frame> frames;
   // The first two are this file and new_node.
-  for (size_t i = 2; i < call.addresses.size(); ++i) {
-    const Frame frame = frame_at(call.addresses[i]);
-    inside = inside && is_own(frame.function);
-    if (!inside)
-      text += cat("\n  ", frame.function, frame.function.empty() ? "" : " ", "(", frame.place, ")");
+  for (size_t i = 2; i < call.addresses.size(); ++i) frames.push_back(frame_at(call.addresses[i]));
+  // From the first that has a name and is not the library's; all, where none has a name.
+  auto first = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
+    return !frame.function.empty() && !is_own(frame.function);
+  });
+  if (first == frames.end()) first = frames.begin();
+  for (; first != frames.end(); ++first) {
+    text +=
+        cat("\n  ", first->function, first->function.empty() ? "" : " ", "(", first->place, ")");
   }
   return text;
 }

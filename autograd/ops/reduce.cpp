@@ -170,6 +170,10 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim) {
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
+  if (autocasts(x)) {
+    return casted(
+        Cast::to_float32, [&](auto& t) { return logsumexp(t, dims, keepdim); }, x);
+  }
   if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
   if (is_half(x.dtype())) return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
   if (x.numel() == 0) return log(sum(exp(x), dims, keepdim));

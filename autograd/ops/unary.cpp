@@ -26,7 +26,8 @@ bool needs_range(UnaryOp op) {
     case UnaryOp::expm1:
     case UnaryOp::log:
     case UnaryOp::log1p:
-    case UnaryOp::softplus: return true;
+    case UnaryOp::softplus:
+    case UnaryOp::square: return true;
     default: return false;
   }
 }
