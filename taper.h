@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/anomaly.h"
+#include "autograd/autocast.h"
 #include "autograd/checkpoint.h"
 #include "autograd/dump.h"
 #include "autograd/engine.h"
@@ -29,6 +30,7 @@
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
 #include "framework/legacy.h"
+#include "framework/precision.h"
 #include "framework/tensor.h"
 #include "framework/threads.h"
 #include "modules/activation.h"
@@ -46,6 +48,7 @@
 #include "modules/rnn.h"
 #include "modules/sequential.h"
 #include "modules/shape.h"
+#include "modules/summary.h"
 #include "modules/transformer.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
