@@ -34,9 +34,9 @@ using ReductionOption = Option<"reduction", Reduction, Reduction::mean>;
 using MSELoss = FunctionLoss<"MSELoss", mse_loss, ReductionOption>;
 using L1Loss = FunctionLoss<"L1Loss", l1_loss, ReductionOption>;
 using HuberLoss =
-    FunctionLoss<"HuberLoss", huber_loss, Option<"delta", double, 1>, ReductionOption>;
+    FunctionLoss<"HuberLoss", huber_loss, ReductionOption, Option<"delta", double, 1>>;
 using SmoothL1Loss =
-    FunctionLoss<"SmoothL1Loss", smooth_l1_loss, Option<"beta", double, 1>, ReductionOption>;
+    FunctionLoss<"SmoothL1Loss", smooth_l1_loss, ReductionOption, Option<"beta", double, 1>>;
 using KLDivLoss =
     FunctionLoss<"KLDivLoss", kl_div, ReductionOption, Option<"log_target", bool, false>>;
 

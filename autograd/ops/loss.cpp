@@ -179,10 +179,10 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return reduced(abs(input - target), reduction);
 }
 
-Tensor huber_loss(const Tensor& input, const Tensor& target, double delta, Reduction reduction) {
+Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
   if (autocasts(input)) {
     return casted(
-        Cast::to_float32, [&](auto&... t) { return huber_loss(t..., delta, reduction); }, input,
+        Cast::to_float32, [&](auto&... t) { return huber_loss(t..., reduction, delta); }, input,
         target);
   }
   if (!(delta > 0)) throw Error("huber_loss does not support non-positive values for delta.");
@@ -191,15 +191,15 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, double delta, Reduc
   return reduced(near * (d - near * 0.5), reduction);
 }
 
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, double beta, Reduction reduction) {
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
   if (autocasts(input)) {
     return casted(
-        Cast::to_float32, [&](auto&... t) { return smooth_l1_loss(t..., beta, reduction); }, input,
+        Cast::to_float32, [&](auto&... t) { return smooth_l1_loss(t..., reduction, beta); }, input,
         target);
   }
   if (!(beta >= 0)) throw Error("smooth_l1_loss does not support negative values for beta.");
   if (beta == 0) return l1_loss(input, target, reduction);
-  return huber_loss(input, target, beta, reduction) / beta;
+  return huber_loss(input, target, reduction, beta) / beta;
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,

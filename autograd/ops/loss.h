@@ -34,10 +34,10 @@ Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
 // Quadratic up to a distance of delta, linear beyond; smooth_l1_loss is huber_loss / beta.
-Tensor huber_loss(const Tensor& input, const Tensor& target, double delta = 1,
-                  Reduction reduction = Reduction::mean);
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, double beta = 1,
-                      Reduction reduction = Reduction::mean);
+Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
+                  double delta = 1);
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
+                      Reduction reduction = Reduction::mean, double beta = 1);
 
 struct BceWithLogitsOptions {
   Tensor weight = {};      // of each element, broadcast

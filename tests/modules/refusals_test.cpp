@@ -132,8 +132,10 @@ std::vector<Row> losses() {
        "weight tensor should be defined either for all 3 classes or no classes but got weight "
        "tensor of shape: [2]"},
       {of<NLLLoss>(x, ones({2})), "expected scalar type Long but found Float"},
-      {of<HuberLoss>(x, x, 0), "huber_loss does not support non-positive values for delta."},
-      {of<SmoothL1Loss>(x, x, -1), "smooth_l1_loss does not support negative values for beta."},
+      {of<HuberLoss>(x, x, Reduction::mean, 0),
+       "huber_loss does not support non-positive values for delta."},
+      {of<SmoothL1Loss>(x, x, Reduction::mean, -1),
+       "smooth_l1_loss does not support negative values for beta."},
       {of<BCEWithLogitsLoss>(ones({2}), ones({3})),
        "Target size (torch.Size([3])) must be the same as input size (torch.Size([2]))"},
   };

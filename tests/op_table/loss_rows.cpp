@@ -274,13 +274,13 @@ std::vector<PairLoss> pair_losses() {
       {"mse_loss", "", mse_loss, [](double a, double b) { return (a - b) * (a - b); }},
       {"l1_loss", "", l1_loss, [](double a, double b) { return std::abs(a - b); }},
       {"huber_loss", "delta 0.75, ",
-       [](const Tensor& x, const Tensor& y, Reduction r) { return huber_loss(x, y, 0.75, r); },
+       [](const Tensor& x, const Tensor& y, Reduction r) { return huber_loss(x, y, r, 0.75); },
        [](double a, double b) { return huber(a, b, 0.75); }},
       {"smooth_l1_loss", "beta 0.5, ",
-       [](const Tensor& x, const Tensor& y, Reduction r) { return smooth_l1_loss(x, y, 0.5, r); },
+       [](const Tensor& x, const Tensor& y, Reduction r) { return smooth_l1_loss(x, y, r, 0.5); },
        [](double a, double b) { return huber(a, b, 0.5) / 0.5; }},
       {"smooth_l1_loss", "beta 0, ",
-       [](const Tensor& x, const Tensor& y, Reduction r) { return smooth_l1_loss(x, y, 0, r); },
+       [](const Tensor& x, const Tensor& y, Reduction r) { return smooth_l1_loss(x, y, r, 0); },
        [](double a, double b) { return std::abs(a - b); }},
       {"binary_cross_entropy_with_logits", "",
        [](const Tensor& x, const Tensor& y, Reduction r) {
@@ -373,12 +373,16 @@ std::vector<Row> loss_rows() {
               {2}, {2}, "batchmean is not a valid value for reduction")});
   refuse(rows, "huber_loss",
          {pair_refusal(
-             "delta", [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, 0); }, {2},
-             {2}, "huber_loss does not support non-positive values for delta.")});
+             "delta",
+             [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, Reduction::mean, 0); },
+             {2}, {2}, "huber_loss does not support non-positive values for delta.")});
   refuse(rows, "smooth_l1_loss",
          {pair_refusal(
-             "beta", [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y, -1); }, {2},
-             {2}, "smooth_l1_loss does not support negative values for beta.")});
+             "beta",
+             [](const Tensor& x, const Tensor& y) {
+               return smooth_l1_loss(x, y, Reduction::mean, -1);
+             },
+             {2}, {2}, "smooth_l1_loss does not support negative values for beta.")});
   refuse(
       rows, "binary_cross_entropy_with_logits",
       {pair_refusal(
