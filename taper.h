@@ -25,6 +25,7 @@
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "autograd/print.h"
+#include "autograd/step_graph.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
 #include "framework/io/npy.h"

@@ -13,7 +13,13 @@ namespace taper {
 struct PhiloxKey {
   uint64_t seed = 0;
   uint64_t stream = 0;
+  // In the memory of a GPU, where its kernels replay: the stream counts from this number.
+  const uint64_t* base = nullptr;
 };
+// For kernels of the GPU: the key without a base.
+TAPER_HD PhiloxKey resolved(PhiloxKey key) {
+  return key.base ? PhiloxKey{key.seed, key.stream + *key.base} : key;
+}
 
 struct Philox4 {
   uint32_t word[4];

@@ -20,12 +20,25 @@ class Generator {
     ++key_.stream;
     return key;
   }
+  // Until end_capture, draws count from a number in the memory of a GPU, for kernels that are
+  // captured into a graph; then state() is as before, and the number of draws is returned.
+  void begin_capture(const uint64_t* base) {
+    before_capture_ = key_;
+    key_ = {key_.seed, 0, base};
+  }
+  uint64_t end_capture() {
+    const uint64_t draws = key_.stream;
+    key_ = before_capture_;
+    return draws;
+  }
+  // As if so many draws had been made.
+  void skip(uint64_t draws) { key_.stream += draws; }
   // What a checkpoint keeps.
   PhiloxKey state() const { return key_; }
   void set_state(PhiloxKey state) { key_ = state; }
 
  private:
-  PhiloxKey key_;
+  PhiloxKey key_, before_capture_;
 };
 
 // The generator of ops that are given none: one for all devices, kept per thread.

@@ -209,6 +209,10 @@ void mark_in_flight(const StoragePtr& storage, int device) {
   storage->settle.store(settle_pinned, std::memory_order_release);
 }
 
+void hold_memory(const Stream& stream, bool on) {
+  allocator_of(stream.device()).hold(static_cast<cudaStream_t>(stream.handle()), on);
+}
+
 MemoryStats memory_stats(int device) { return allocator_of(device).stats(); }
 void reset_peaks(int device) { allocator_of(device).reset_peaks(); }
 

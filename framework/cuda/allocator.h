@@ -29,6 +29,9 @@ void record_stream(const StoragePtr& storage, const Stream& stream);
 // host waits until it has passed that point.
 void mark_in_flight(const StoragePtr& storage, int device);
 
+// Whether unused memory of a stream is kept, come what may: for a graph that was captured there.
+void hold_memory(const Stream& stream, bool on);
+
 struct MemoryStats {
   size_t allocated = 0;  // bytes in tensors now
   size_t peak_allocated = 0;

@@ -70,6 +70,11 @@ void DeviceAllocator::add_stream(Block* block, const Stream& stream) {
   block->fence.add(stream.device(), handle);
 }
 
+void DeviceAllocator::hold(cudaStream_t stream, bool on) {
+  std::lock_guard lock(mutex_);
+  streams_[stream].held = on;
+}
+
 // A block as large as a whole segment, marked free but not in the free list yet.
 Block* DeviceAllocator::new_segment(size_t size, size_t nbytes, cudaStream_t stream,
                                     FreeBlocks& home) {
@@ -162,6 +167,8 @@ void DeviceAllocator::join(Block& left, Block* right) noexcept {
 }
 
 void DeviceAllocator::reclaim_waiting() noexcept {
+  if (!waiting_) return;
+  const RelaxedCapture relaxed;
   Block** link = &waiting_;
   while (Block* block = *link) {
     if (!block->fence.passed()) {
@@ -195,6 +202,7 @@ void DeviceAllocator::release_segments() noexcept {
     }
   };
   for (auto& [stream, lists] : streams_) {
+    if (lists.held) continue;
     release(lists.small);
     release(lists.large);
   }

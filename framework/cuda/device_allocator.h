@@ -50,6 +50,8 @@ class DeviceAllocator {
   void give(Block* block) noexcept;
   // A freed block is kept until this stream, too, has passed.
   void add_stream(Block* block, const Stream& stream);
+  // Whether unused memory of a stream must stay, for a graph that was captured there uses it.
+  void hold(cudaStream_t stream, bool on);
   // Gives whole unused segments back to the driver; waits for the device.
   void release_unused();
   MemoryStats stats();
@@ -58,6 +60,7 @@ class DeviceAllocator {
  private:
   struct StreamBlocks {
     FreeBlocks small, large;
+    bool held = false;
   };
 
   // These are called with the mutex held.

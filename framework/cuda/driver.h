@@ -43,6 +43,12 @@ void set_thread_stream(int device, void* stream) noexcept;
 void synchronize_stream(int device, void* stream);
 bool query_stream(int device, void* stream);
 
+// Work given to the stream by this thread becomes a graph, until it is ended; null when that
+// failed.
+void begin_capture(int device, void* stream);
+std::shared_ptr<void> end_capture(int device, void* stream);
+void launch_graph(void* graph, int device, void* stream);
+
 std::shared_ptr<void> create_event(int device, bool timing);
 void record_event(void* event, int device, void* stream);
 void wait_event(void* event, int device, void* stream);

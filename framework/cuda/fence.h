@@ -12,8 +12,8 @@ class Fence {
   // Names a stream to wait for; once is enough.
   void add(int device, cudaStream_t stream);
   bool empty() const { return marks_.empty(); }
-  // Marks what each named stream has been given so far (again, where it was marked before). When that fails (the driver is going), the
-  // fence never passes and the memory is never used again.
+  // Marks what each named stream has been given so far (again, where it was marked before). When
+  // that fails (the driver is going), the fence never passes and the memory is never used again.
   void record() noexcept;
   // True when all marks are passed; the fence is empty then.
   bool passed() noexcept;

@@ -89,6 +89,31 @@ bool query_stream(int device, void* stream) {
   return is_done(cudaStreamQuery(stream_of(stream)), "cudaStreamQuery");
 }
 
+void begin_capture(int device, void* stream) {
+  const DeviceScope scope(device);
+  TAPER_CUDA_CHECK(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal));
+}
+
+std::shared_ptr<void> end_capture(int device, void* stream) {
+  const DeviceScope scope(device);
+  cudaGraph_t graph = nullptr;
+  // A call that cannot be captured has made an end of it: its own error is the one to tell.
+  if (cudaStreamEndCapture(stream_of(stream), &graph) != cudaSuccess || !graph) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  throw_on_error(status, "cudaGraphInstantiate", __FILE__, __LINE__);
+  return {executable, [](void* g) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g)); }};
+}
+
+void launch_graph(void* graph, int device, void* stream) {
+  const DeviceScope scope(device);
+  TAPER_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)));
+}
+
 std::shared_ptr<void> create_event(int device, bool timing) {
   const DeviceScope scope(device);
   cudaEvent_t event = nullptr;

@@ -98,7 +98,7 @@ template <class T, class C> struct Problem {
   __device__ C dropout(int64_t b, int64_t i, int64_t j) const {
     if (dropout_p == 0) return C(1);
     const uint64_t element = uint64_t((b * q.rows + i) * k.rows + j);
-    const uint32_t word = philox(key, element / 4).word[element % 4];
+    const uint32_t word = philox(resolved(key), element / 4).word[element % 4];
     return uniform_float(word) >= dropout_p ? dropout_scale : C(0);
   }
   // The keys that some of the queries from row0 on see.

@@ -37,6 +37,7 @@ template <class T, class Draw>
 __global__ void __launch_bounds__(kThreads)
     draw_kernel(T* out, int64_t numel, PhiloxKey key, Draw draw, bool aligned) {
   constexpr int kCount = Draw::Result::kCount;
+  key = resolved(key);
   const int64_t blocks = (numel + kCount - 1) / kCount;
   for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
     const typename Draw::Result drawn = draw(draw_words(key, uint64_t(b)));
@@ -72,6 +73,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     dropout_kernel(T* y, const T* x, int64_t numel, PhiloxKey key, DropoutRule<T> rule,
                    bool aligned) {
+  key = resolved(key);
   const int64_t blocks = (numel + 3) / 4;
   for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
     const Philox4 words = draw_words(key, uint64_t(b));
@@ -93,6 +95,7 @@ __global__ void __launch_bounds__(kThreads)
 // keys[i] is the word of element i.
 __global__ void __launch_bounds__(kThreads)
     permutation_keys(uint64_t* keys, int64_t* numbers, int64_t n, PhiloxKey key) {
+  key = resolved(key);
   const int64_t blocks = (n + 3) / 4;
   for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
     const Philox4 words = draw_words(key, uint64_t(b));

@@ -1,0 +1,161 @@
+#include "autograd/step_graph.h"
+
+#include <algorithm>
+
+#include "framework/cuda/allocator.h"
+#include "framework/cuda/driver.h"
+#include "framework/kernels/copy.h"
+#include "framework/random.h"
+
+namespace taper {
+
+// The step for inputs of one list of shapes. It has a stream, and with it memory, of its own: what
+// a graph uses between its kernels must not be handed out to anybody else.
+struct StepGraph::Entry {
+  std::vector<Shape> shapes;
+  std::vector<DType> dtypes;
+  cuda::Stream stream;
+  int calls = 0;
+  std::shared_ptr<void> graph;
+  std::vector<Tensor> inputs, outputs;  // what the graph reads and writes
+  Tensor base;                          // 0-dim int64: the number of the first draw
+  uint64_t draws = 0;
+
+  bool fits(const std::vector<Tensor>& given) const {
+    return std::equal(given.begin(), given.end(), shapes.begin(), shapes.end(),
+                      [](const Tensor& x, const Shape& s) { return x.shape() == s; }) &&
+           std::equal(given.begin(), given.end(), dtypes.begin(), dtypes.end(),
+                      [](const Tensor& x, DType t) { return x.dtype() == t; });
+  }
+};
+
+namespace {
+
+// The stream of a graph for this scope, in order with the one of the caller.
+class OnStream {
+ public:
+  explicit OnStream(const cuda::Stream& stream)
+      : caller_(cuda::Stream::current(stream.device())), stream_(stream), guard_(stream) {
+    order(caller_, stream_);
+  }
+  ~OnStream() { order(stream_, caller_); }
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+
+ private:
+  static void order(const cuda::Stream& first, const cuda::Stream& then) {
+    cuda::Event event;
+    event.record(first);
+    event.wait(then);
+  }
+
+  cuda::Stream caller_, stream_;
+  cuda::StreamGuard guard_;
+};
+
+}  // namespace
+
+StepGraph::StepGraph(Step step, int warm_up) : step_(std::move(step)), warm_up_(warm_up) {
+  if (warm_up < 1) throw ValueError(cat("StepGraph: warm_up must be at least 1, got ", warm_up));
+}
+
+StepGraph::~StepGraph() {
+  if constexpr (kHasCuda) {
+    for (const auto& entry : entries_) {
+      if (!entry->graph) continue;
+      // A replay may still run; its memory goes back in the order of the entry's stream.
+      try {
+        const OnStream scope(entry->stream);
+        cuda::hold_memory(entry->stream, false);
+      } catch (const Error&) {
+        continue;  // the driver is going: the memory stays held
+      }
+    }
+  }
+}
+
+size_t StepGraph::num_graphs() const {
+  return size_t(std::count_if(entries_.begin(), entries_.end(),
+                              [](const auto& entry) { return bool(entry->graph); }));
+}
+
+std::vector<Tensor> StepGraph::call(const std::vector<Tensor>& inputs) const {
+  std::vector<Tensor> outputs = step_(inputs);
+  for (Tensor& y : outputs) y = y.detach();
+  return outputs;
+}
+
+StepGraph::Entry& StepGraph::entry_for(const std::vector<Tensor>& inputs) {
+  for (const auto& entry : entries_) {
+    if (entry->fits(inputs)) return *entry;
+  }
+  auto entry = std::make_unique<Entry>();
+  for (const Tensor& x : inputs) {
+    entry->shapes.push_back(x.shape());
+    entry->dtypes.push_back(x.dtype());
+  }
+  entry->stream = cuda::Stream::create(inputs[0].device().index());
+  entries_.push_back(std::move(entry));
+  return *entries_.back();
+}
+
+std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {
+  if (reason_.empty()) {
+    if (inputs.empty()) reason_ = "the step has no inputs that would say where it runs";
+    for (const Tensor& x : inputs) {
+      if (!x.is_cuda()) reason_ = cat("an input is on ", x.device());
+    }
+  }
+  if (!reason_.empty()) return call(inputs);
+  Entry& entry = entry_for(inputs);
+  if (entry.graph) return replay(entry, inputs);
+  if (entry.calls++ < warm_up_) {
+    const OnStream scope(entry.stream);
+    return call(inputs);
+  }
+  capture(entry, inputs);
+  return entry.graph ? replay(entry, inputs) : call(inputs);
+}
+
+void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
+  const OnStream scope(entry.stream);
+  entry.base = Tensor::make({}, kInt64, inputs[0].device());
+  for (const Tensor& x : inputs) {
+    entry.inputs.push_back(Tensor::make(x.shape(), x.dtype(), x.device()));
+    kernels::copy_into(entry.inputs.back(), x);
+  }
+  Generator& generator = default_generator();
+  if constexpr (kHasCuda) {
+    const int device = entry.stream.device();
+    cuda::hold_memory(entry.stream, true);
+    generator.begin_capture(static_cast<const uint64_t*>(entry.base.data_ptr()));
+    cuda::driver::begin_capture(device, entry.stream.handle());
+    try {
+      entry.outputs = call(entry.inputs);
+    } catch (const Error& error) {
+      reason_ = error.what();
+    }
+    entry.draws = generator.end_capture();
+    entry.graph = cuda::driver::end_capture(device, entry.stream.handle());
+    if (!entry.graph && reason_.empty()) reason_ = "the step does what a CUDA graph cannot hold";
+    if (!reason_.empty()) entry.graph.reset();
+    if (!entry.graph) cuda::hold_memory(entry.stream, false);
+  }
+}
+
+std::vector<Tensor> StepGraph::replay(Entry& entry, const std::vector<Tensor>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_same(entry.inputs[i])) kernels::copy_into(entry.inputs[i], inputs[i]);
+  }
+  Generator& generator = default_generator();
+  kernels::fill(entry.base, int64_t(generator.state().stream));
+  generator.skip(entry.draws);
+  const int device = entry.stream.device();
+  if constexpr (kHasCuda) {
+    const cuda::Stream current = cuda::Stream::current(device);
+    cuda::driver::launch_graph(entry.graph.get(), device, current.handle());
+  }
+  return entry.outputs;
+}
+
+}  // namespace taper

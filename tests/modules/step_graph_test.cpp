@@ -1,0 +1,178 @@
+// A captured step gives the same bits as the step itself; what cannot be captured runs as it is.
+#include "autograd/step_graph.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/autocast.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "framework/random.h"
+#include "modules/conv.h"
+#include "modules/linear.h"
+#include "modules/norm.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "optim/ema.h"
+#include "optim/grad_scaler.h"
+#include "optim/schedule.h"
+#include "optim/sgd.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+// Convolution, batch norm, attention and dropout; images [N, 1, 8, 8].
+struct Net : Module {
+  Child<Conv2d> conv{*this, "conv", 1, 4, 3, ConvOptions{.padding = 1}};
+  Child<BatchNorm2d> bn{*this, "bn", 4};
+  Child<Linear> qkv{*this, "qkv", 64, 192};
+  Child<LayerNorm> ln{*this, "ln", Shape{64}};
+  Child<Linear> fc{*this, "fc", 256, 10};
+  Tensor forward(const Tensor& x) override {
+    const Tensor u = relu(bn(conv(x))).flatten(2);  // [N, 4, 64]
+    const std::vector<Tensor> parts = chunk(qkv(ln(u)), 3, -1);
+    const double p = is_training() ? 0.1 : 0;
+    const Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, p);
+    return fc(dropout(y.flatten(1), 0.2, is_training()));
+  }
+  std::string type_name() const override { return "Net"; }
+};
+
+struct How {
+  const char* name;
+  std::optional<DType> half;
+  bool scaler, clip, ema;
+};
+
+// What ten steps leave behind.
+struct Trace {
+  std::vector<Tensor> losses, weights;
+  PhiloxKey generator;
+  size_t graphs = 0;
+  std::string reason;
+};
+
+Trace train(const How& how, Device device, bool graph) {
+  manual_seed(3);
+  Net net;
+  net.to(device);
+  optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-2}, {optim::no_decay()});
+  optim::LRScheduler schedule(optimizer,
+                              optim::schedule::warm_up(4, optim::schedule::exponential(0.9)));
+  optim::GradScaler scaler({.init_scale = 1024, .growth_interval = 3, .enabled = how.scaler});
+  optim::EMA ema(net.named_parameters());
+  const StepGraph::Step body = [&](const std::vector<Tensor>& in) {
+    Tensor loss;
+    {
+      const Autocast casts(device.type(), how.half, how.half.has_value());
+      loss = cross_entropy(net(in[0]), in[1]);
+    }
+    optimizer.zero_grad();
+    scaler.scale(loss).backward();
+    scaler.unscale_(optimizer);
+    if (how.clip) (void)optim::clip_grad_norm_(net.parameters(), 0.5);
+    scaler.step(optimizer);
+    scaler.update();
+    if (how.ema) ema.update();
+    return std::vector<Tensor>{loss};
+  };
+  StepGraph captured(body, 2);
+  Trace trace;
+  for (int step = 0; step < 12; ++step) {
+    // Every third batch is smaller: another graph.
+    const int64_t n = step % 3 == 2 ? 5 : 8;
+    Generator generator{uint64_t(step)};
+    const Tensor x = randn({n, 1, 8, 8}, {.device = device}, &generator);
+    const Tensor y = randint(0, 10, {n}, {.device = device}, &generator);
+    const Tensor loss = graph ? captured({x, y})[0] : body({x, y})[0].detach();
+    trace.losses.push_back(loss.clone());
+    schedule.step();
+  }
+  for (const NamedTensor& t : net.state_dict()) trace.weights.push_back(t.tensor);
+  for (const Tensor& t : ema.averages()) trace.weights.push_back(t);
+  trace.generator = default_generator().state();
+  trace.graphs = captured.num_graphs();
+  trace.reason = captured.reason();
+  return trace;
+}
+
+TEST(StepGraph, ReplaysTheBitsOfTheStepItself) {
+  if (skip_without_cuda()) return;
+  for (const How& how :
+       {How{"float32", {}, false, true, true}, How{"bfloat16", kBFloat16, false, true, false},
+        How{"float16", kFloat16, true, false, true}}) {
+    SCOPED_TRACE(how.name);
+    const Trace eager = train(how, "cuda:0", false), graph = train(how, "cuda:0", true);
+    EXPECT_EQ(graph.reason, "");
+    EXPECT_EQ(graph.graphs, 2u);
+    for (size_t i = 0; i < eager.losses.size(); ++i) {
+      EXPECT_TRUE(same_bits(eager.losses[i], graph.losses[i])) << "loss of step " << i;
+    }
+    for (size_t i = 0; i < eager.weights.size(); ++i) {
+      EXPECT_TRUE(same_bits(eager.weights[i], graph.weights[i])) << "weight " << i;
+    }
+    EXPECT_EQ(eager.generator.stream, graph.generator.stream);
+    EXPECT_EQ(graph.generator.base, nullptr);
+  }
+}
+
+TEST(StepGraph, OnTheCpuTheStepRunsAsItIs) {
+  const Trace eager = train({"cpu", {}, false, true, true}, "cpu", false);
+  const Trace graph = train({"cpu", {}, false, true, true}, "cpu", true);
+  EXPECT_EQ(graph.graphs, 0u);
+  EXPECT_EQ(graph.reason, "an input is on cpu");
+  for (size_t i = 0; i < eager.losses.size(); ++i) {
+    EXPECT_TRUE(same_bits(eager.losses[i], graph.losses[i]));
+  }
+}
+
+TEST(StepGraph, AStepThatReadsOnTheHostGoesOnWithoutAGraph) {
+  if (skip_without_cuda()) return;
+  const Tensor x = ones({4}, {.device = "cuda"});
+  double seen = 0;
+  StepGraph step(
+      [&](const std::vector<Tensor>& in) {
+        const Tensor y = in[0] * 2;
+        seen = y.sum().item<double>();
+        return std::vector<Tensor>{y};
+      },
+      1);
+  for (int i = 0; i < 4; ++i) {
+    const Tensor y = step({x * i})[0];
+    EXPECT_TRUE(close(y, (x * i * 2).cpu(), 0));
+    EXPECT_EQ(seen, 8. * i);
+  }
+  EXPECT_EQ(step.num_graphs(), 0u);
+  EXPECT_NE(step.reason(), "");
+}
+
+TEST(StepGraph, KeepsItsMemoryWhenUnusedMemoryIsGivenBack) {
+  if (skip_without_cuda()) return;
+  StepGraph step(
+      [](const std::vector<Tensor>& in) {
+        Tensor y = in[0];
+        for (int i = 0; i < 4; ++i) y = y * 1.5 + 1;
+        return std::vector<Tensor>{y};
+      },
+      1);
+  const Tensor x = arange(1 << 20, {.dtype = kFloat32, .device = "cuda"});
+  (void)step({x});
+  (void)step({x});
+  const Tensor want = step({x})[0].clone();
+  cuda::empty_cache();
+  // Whoever gets memory now must not get what the graph uses.
+  std::vector<Tensor> others;
+  for (int i = 0; i < 8; ++i) others.push_back(zeros({1 << 20}, {.device = "cuda"}));
+  EXPECT_TRUE(same_bits(step({x})[0], want));
+  for (const Tensor& t : others) EXPECT_TRUE(close(t, zeros({1 << 20}), 0));
+}
+
+}  // namespace
+}  // namespace taper::test
