@@ -4,6 +4,7 @@
 #include <cctype>
 #include <ranges>
 
+#include "apps/runner/config_parts.h"
 #include "apps/runner/errors.h"
 #include "apps/runner/schema.h"
 #include "apps/runner/text.h"
@@ -13,19 +14,14 @@
 namespace taper::runner {
 namespace {
 
-// Beyond these a number is a slip of the finger, not a wish.
-constexpr double kMaxWidth = 1 << 24;
 constexpr double kMaxSamples = 10'000'000;
-constexpr double kMaxSteps = 1'000'000'000;
-constexpr Range kWidth{1, kMaxWidth};
 constexpr Range kSamples{1, kMaxSamples};
-constexpr Range kSteps{1, kMaxSteps};
 constexpr Range kThreads{0, 4096};
 
 Schema describe(DigitsConfig& c) {
   Schema s;
-  s.field("train_size", &c.train_size, "number of training images").within(kSamples);
-  s.field("test_size", &c.test_size, "number of test images").within(kSamples);
+  s.field("train_size", &c.train_size, "number of training images", kSamples);
+  s.field("test_size", &c.test_size, "number of test images", kSamples);
   s.field("seed", &c.seed, "what the images are drawn from; not the run's seed");
   return s;
 }
@@ -45,12 +41,24 @@ bool is_delimiter(const std::string& text) {
          std::string_view("\"\n\r.+-_").find(text) == std::string_view::npos;
 }
 
+Schema describe(IdxConfig& c) {
+  Schema s;
+  const auto file = [&s](const char* name, std::string& path, const char* doc) {
+    s.field(name, &path, doc).required().of_form(kPath, is_given);
+  };
+  file("train_images", c.train_images, "IDX file, plain or .gz");
+  file("train_labels", c.train_labels, "its labels");
+  file("test_images", c.test_images, "the same for the test");
+  file("test_labels", c.test_labels, "its labels");
+  return s;
+}
+
 Schema describe(CsvConfig& c) {
   Schema s;
   s.field("path", &c.path, "file with the rows").required().of_form(kPath, is_given);
   s.field("test_path", &c.test_path, "file with the test rows").of_form(kPath, is_given);
-  s.field("test_fraction", &c.test_fraction, "part of the rows that is kept for the test")
-      .within(kBetweenZeroAndOne)
+  s.field("test_fraction", &c.test_fraction, "part of the rows that is kept for the test",
+          kBetweenZeroAndOne)
       .idle_when("test_path is given", [&c] { return c.test_path.has_value(); });
   s.field("label", &c.label, "name or index of the column to predict; -1 is the last")
       .of_form("a column", is_given);
@@ -60,98 +68,126 @@ Schema describe(CsvConfig& c) {
       .of_form("one character such as ',' or ';' or \"\\t\"", is_delimiter);
   s.field("standardize", &c.standardize, "scale features to mean 0 and deviation 1");
   s.field("task", choice(c.task, {"classification", "regression"}), "what the label column is");
+  s.field("scale_target", &c.scale_target,
+          "regression: learn targets of mean 0 and deviation 1; results stay in the data's units");
+  s.field("missing", choice(c.missing, {"refuse", "mean"}),
+          "empty cells: an error, or the training rows' mean");
+  s.field("categories", choice(c.categories, {"refuse", "one_hot"}),
+          "columns of words: an error, or a feature for each word");
+  s.rules = {{"scale_target", "is for 'task: regression' only",
+              [&c] { return !c.scale_target || c.task == Task::kRegression; }}};
+  return s;
+}
+
+Schema describe(TextConfig& c) {
+  Schema s;
+  const auto has_vocabulary = [&c] { return c.tokenizer == TokenizerType::kGpt2; };
+  s.field("path", &c.path, "a file, a directory or a pattern such as \"src/*.cpp\"")
+      .required()
+      .of_form(kPath, is_given);
+  s.field("tokenizer", choice(c.tokenizer, {"chars", "bytes", "gpt2"}), "what a token is");
+  s.field("vocabulary", &c.vocabulary, "gpt2: directory of encoder.json and vocab.bpe")
+      .of_form(kPath, is_given)
+      .idle_when("the tokenizer is not gpt2", [=] { return !has_vocabulary(); });
+  s.field("block_size", &c.block_size, "tokens that the model sees at a time", {1, kMaxWidth});
+  s.field("validation_fraction", &c.validation_fraction, "last part, kept for evaluation",
+          kBetweenZeroAndOne);
+  s.field("lines", &c.lines, "each line is a sequence of its own, as a list of names");
+  s.rules = {{"tokenizer", "needs a 'vocabulary': the directory of encoder.json and vocab.bpe",
+              [=, &c] { return !has_vocabulary() || c.vocabulary; }}};
   return s;
 }
 
 Union describe(DataConfig& c) {
-  return {.tag = choice(c.type, {"digits", "mnist", "csv"}),
-          .alternatives = {describe(c.digits), describe(c.mnist), describe(c.csv)}};
+  Schema common;
+  common.field("workers", &c.workers, "threads that prepare batches ahead; the order stays",
+               kThreads);
+  common.field("on_device", choice(c.on_device, {"auto", "always", "never"}),
+               "keep the whole set on the GPU; auto: when it fits");
+  return {.tag = choice(c.type, {"digits", "mnist", "idx", "csv", "text"}),
+          .alternatives = each_with({describe(c.digits), describe(c.mnist), describe(c.idx),
+                                     describe(c.csv), describe(c.text)},
+                                    common)};
 }
 
-const std::vector<std::string> kActivations = {"relu",    "gelu", "tanh",
-                                               "sigmoid", "silu", "leaky_relu"};
+const std::vector<std::string> kMetrics = {"accuracy", "top5", "confusion",  "mae",
+                                           "rmse",     "r2",   "perplexity", "bpc"};
 
-Schema describe(MlpConfig& c) {
+bool suits(const std::string& metric, Task task) {
+  if (metric == "mae" || metric == "rmse" || metric == "r2") return task == Task::kRegression;
+  if (metric == "perplexity" || metric == "bpc") return task == Task::kLanguage;
+  return task == Task::kClassification || (task == Task::kLanguage && metric != "confusion");
+}
+
+bool suits(LossType loss, Task task) {
+  if (loss == LossType::kAuto) return true;
+  if (loss == LossType::kCrossEntropy) return task != Task::kRegression;
+  return task == (loss == LossType::kBceWithLogits ? Task::kClassification : Task::kRegression);
+}
+
+Schema describe(GoalConfig& c) {
   Schema s;
-  s.field("hidden", &c.hidden, "widths of the hidden layers").within(kWidth);
-  s.field("activation", choice(c.activation, kActivations, LayerType::kRelu),
-          "after every hidden layer");
-  s.field("dropout", &c.dropout, "chance of a zero after every activation").within(kBelowOne);
+  s.field("metric", &c.metric, "of the evaluations: loss or one of metrics").one_of(goals());
+  s.field("mode", choice(c.mode, {"auto", "min", "max"}), "what is better; auto knows");
   return s;
 }
 
-Union describe(LayerConfig& c) {
-  Schema linear, leaky_relu, dropout;
-  linear.field("out_features", &c.linear.out_features, "width of the output")
-      .required()
-      .within(kWidth);
-  linear.field("bias", &c.linear.bias, "whether a bias is added");
-  leaky_relu.field("negative_slope", &c.leaky_relu.negative_slope, "slope below 0")
-      .within(kNonNegative);
-  dropout.field("p", &c.dropout.p, "chance of a zero").within(kBelowOne);
-  return {.tag = choice(c.type, {"linear", "relu", "gelu", "tanh", "sigmoid", "silu", "leaky_relu",
-                                 "dropout", "flatten"}),
-          .alternatives = {linear, {}, {}, {}, {}, {}, leaky_relu, dropout, {}},
-          .place = &c.place};
-}
-
-Schema describe(SequentialConfig& c) {
-  Schema s;
-  const UnionList layers{.resize = [&c](std::size_t n) { c.layers.assign(n, {}); },
-                         .items =
-                             [&c] {
-                               std::vector<Union> items;
-                               for (LayerConfig& layer : c.layers) items.push_back(describe(layer));
-                               return items;
-                             }};
-  s.field("layers", layers, "the layers in order; input sizes are inferred").required();
+Schema describe(EarlyStoppingConfig& c) {
+  Schema s = describe(static_cast<GoalConfig&>(c));
+  s.field("patience", &c.patience, "evaluations that may pass without a better value", kSteps);
   return s;
 }
 
-Union describe(ModelConfig& c) {
-  return {.tag = choice(c.type, {"mlp", "sequential"}),
-          .alternatives = {describe(c.mlp), describe(c.sequential)},
-          .place = &c.place};
-}
-
-Schema describe(SgdConfig& c) {
+Schema describe(EmaConfig& c) {
   Schema s;
-  s.field("lr", &c.lr, "learning rate").within(kPositive).often_called("learning_rate");
-  s.field("momentum", &c.momentum, "part of the last step that is kept").within(kBelowOne);
-  s.field("nesterov", &c.nesterov, "look ahead along the momentum");
-  s.field("weight_decay", &c.weight_decay, "L2 penalty, added to the gradient")
-      .within(kNonNegative);
-  s.rules = {{"nesterov", "needs a momentum above 0, as in 'momentum: 0.9'",
-              [&c] { return !c.nesterov || c.momentum > 0; }}};
+  s.field("decay", &c.decay, "part of the average that is kept each step", kBelowOne);
   return s;
 }
 
-Schema describe(AdamConfig& c) {
-  Schema s;
-  s.field("lr", &c.lr, "learning rate").within(kPositive).often_called("learning_rate");
-  s.field("betas", std::span<double>(c.betas), "decay of the two running means").within(kBelowOne);
-  s.field("eps", &c.eps, "keeps the division finite").within(kPositive);
-  s.field("weight_decay", &c.weight_decay,
-          "adam: L2 penalty; adamw: part of the weight that is "
-          "taken off, times lr")
-      .within(kNonNegative);
-  return s;
-}
-
-Union describe(OptimizerConfig& c) {
-  return {.tag = choice(c.type, {"sgd", "adam", "adamw"}),
-          .alternatives = {describe(c.sgd), describe(c.adam), describe(c.adamw)}};
-}
+bool is_time(const std::string& text) { return seconds_of(text).has_value(); }
 
 Schema describe(TrainConfig& c) {
   Schema s;
-  s.field("epochs", &c.epochs, "passes over the training set").within(kSteps);
-  s.field("batch_size", &c.batch_size, "samples a step").within(kSamples);
-  s.field("schedule", choice(c.schedule, {"constant", "linear", "cosine"}),
-          "the learning rate over the run: as given, or falling to 0");
+  s.field("epochs", &c.epochs, "passes over the training set; this or steps", kSteps);
+  s.field("steps", &c.steps, "steps after which the run ends; this or epochs", kSteps);
+  s.field("batch_size", &c.batch_size, "samples a batch", kSamples);
   s.field("shuffle", &c.shuffle, "a new order of the samples in every epoch");
-  s.field("log_every", &c.log_every, "steps between two lines of metrics").within(kSteps);
-  s.field("eval_batch_size", &c.eval_batch_size, "samples a step of evaluation").within(kSamples);
+  s.field("accumulate", &c.accumulate, "batches a step", {1, 1 << 20});
+  s.field("clip_norm", &c.clip_norm, "largest norm of all gradients together", kPositive);
+  s.field("clip_value", &c.clip_value, "largest size of each gradient's elements", kPositive);
+  s.field("precision", choice(c.precision, {"fp32", "tf32", "bf16", "fp16"}),
+          "of the matrix products; weights stay float32");
+  s.field("ema", optional_section(c.ema, describe),
+          "evaluate and save a moving average of the weights");
+  s.field("log_every", &c.log_every, "steps between two lines of metrics", kSteps);
+  s.field("eval_every", &c.eval_every, "steps between two evaluations; 0: each epoch",
+          kStepsOrNone);
+  s.field("eval_batches", &c.eval_batches, "random batches an evaluation; 0: the whole split",
+          kStepsOrNone);
+  s.field("eval_batch_size", &c.eval_batch_size, "samples a batch of evaluation", kSamples);
+  s.field("early_stopping", optional_section(c.early_stopping, describe),
+          "end when nothing gets better");
+  s.field("best", describe(c.best), "which evaluation's weights are kept as best");
+  s.field("time_limit", &c.time_limit, "save and end after this time")
+      .of_form("a time such as 90 (seconds), \"30m\" or \"1.5h\"", is_time);
+  s.field("on_nan", choice(c.on_nan, {"stop", "skip", "rollback"}),
+          "what to do when a loss or gradient is not finite");
+  s.field("tensorboard", &c.tensorboard, "write TensorBoard's event file too");
+  s.rules = {
+      {"steps",
+       "give either epochs or steps, not both; 'epochs: null' (train.epochs=null) takes it back",
+       [&c] { return !(c.epochs && c.steps); }},
+      {"epochs", "give the run's length: 'epochs: 5' or 'steps: 1000'",
+       [&c] { return c.epochs || c.steps; }},
+      {"clip_value", "clip either clip_norm or clip_value, not both",
+       [&c] { return !(c.clip_norm && c.clip_value); }}};
+  return s;
+}
+
+Schema describe(CheckpointConfig& c) {
+  Schema s;
+  s.field("every", &c.every, "steps between two checkpoints; 0: each epoch", kStepsOrNone);
+  s.field("keep", &c.keep, "how many of the newest are kept", {1, 100'000});
   return s;
 }
 
@@ -166,66 +202,46 @@ bool is_device(const std::string& text) try {
   return false;
 }
 
-// The child that a part of an override's path names; made when a map has none. Null when `node`
-// has no children by that name to give.
-Node* child_of(Node& node, const std::string& part, const Place& place) {
-  if (node.kind == Node::Kind::kSequence) {
-    std::size_t i = 0;
-    const bool is_index = parse_number(part, i) == std::errc() && i < node.children.size();
-    return is_index ? &node.children[i] : nullptr;
-  }
-  if (node.kind == Node::Kind::kScalar) return nullptr;
-  node.kind = Node::Kind::kMap;
-  const auto found = std::ranges::find(node.children, part, &Node::key);
-  if (found != node.children.end()) return &*found;
-  return &node.children.emplace_back(Node{.place = place, .key = part, .key_place = place});
-}
-
-// Puts the value into the tree, under "a.b". Returns what is wrong, or nothing.
-std::string put(Node& root, std::string_view keys, Node value) {
-  Node* at = &root;
-  for (const auto key : keys | std::views::split('.')) {
-    const std::string part(key.begin(), key.end());
-    if (part.empty()) return "expected a path of keys joined by single dots";
-    Node* child = child_of(*at, part, value.key_place);
-    if (child == nullptr) {
-      const bool is_list = at->kind == Node::Kind::kSequence;
-      return cat("'", std::string_view(keys.begin(), key.begin() - 1), "' is ",
-                 is_list ? cat("a list of ", at->children.size(), " entries, from 0")
-                         : cat(seen(*at), ", not a map"),
-                 ": there is no '", part, "' in it");
-    }
-    at = child;
-  }
-  value.key = at->key;
-  *at = std::move(value);
-  return "";
-}
-
-// Applies the override of that number. Returns what is wrong.
-std::vector<Problem> apply(Node& root, const std::string& text, int number) {
-  const std::size_t equals = text.find('=');
-  const bool has_key = equals != std::string::npos && equals > 0;
-  Document value = parse_yaml(has_key ? std::string_view(text).substr(equals + 1) : "",
-                              {.name = cat("command line: ", text), .number = number});
-  if (!value.root) return value.problems;
-  Place& place = value.root->key_place;
-  place.line = 0;
-  const std::string wrong = has_key ? put(root, text.substr(0, equals), *value.root)
-                                    : "expected key=value, as in train.epochs=3";
-  if (!wrong.empty()) value.problems.push_back({place, wrong});
-  return value.problems;
-}
-
-std::string read_config(const std::filesystem::path& path) try {
-  const std::string text = read_file(path, "YAML file", kMaxYamlBytes + 1);
-  if (text.size() <= kMaxYamlBytes) return text;
-  throw ConfigError(cat(path.string(), ": over ", kMaxYamlBytes, " bytes: not a configuration"));
-} catch (const InputError& error) {
-  throw ConfigError(error.what());
-}
-
 }  // namespace
+
+std::vector<Schema> each_with(std::vector<Schema> all, const Schema& more) {
+  for (Schema& s : all) s.fields.insert(s.fields.end(), more.fields.begin(), more.fields.end());
+  return all;
+}
+
+std::vector<std::string> goals() {
+  std::vector<std::string> names = kMetrics;
+  std::ranges::replace(names, "confusion", "loss");
+  return names;
+}
+
+Task task_of(const DataConfig& config) {
+  if (config.type == DataType::kText) return Task::kLanguage;
+  return config.type == DataType::kCsv ? config.csv.task : Task::kClassification;
+}
+
+std::vector<std::string> metrics_of(const RunConfig& config) {
+  if (!config.metrics.empty()) return config.metrics;
+  switch (task_of(config.data)) {
+    case Task::kClassification: return {"accuracy"};
+    case Task::kRegression: return {"mae", "rmse", "r2"};
+    default: return {"perplexity"};
+  }
+}
+
+bool GoalConfig::is_max() const {
+  const bool grows = metric == "accuracy" || metric == "top5" || metric == "r2";
+  return mode == Mode::kAuto ? grows : mode == Mode::kMax;
+}
+
+std::optional<double> seconds_of(const std::string& time) {
+  const std::size_t unit = std::string_view("smhd").find(time.empty() ? ' ' : time.back());
+  const bool has_unit = unit != std::string::npos;
+  double number = 0;
+  const std::string_view digits = std::string_view(time).substr(0, time.size() - has_unit);
+  if (parse_number(digits, number) != std::errc() || !(number > 0 && number < 1e9)) return {};
+  return number * std::array{1, 60, 3600, 86400}[has_unit ? unit : 0];
+}
 
 Schema describe(RunConfig& c) {
   Schema s;
@@ -238,46 +254,41 @@ Schema describe(RunConfig& c) {
       .of_form(
           "GPU numbers joined by commas, such as \"0\" or \"1,2\", each once and without spaces",
           cuda::is_visible_devices);
-  s.field("threads", &c.threads, "CPU threads; 0 takes all").within(kThreads);
+  s.field("threads", &c.threads, "CPU threads; 0 takes all", kThreads);
+  s.field("include", &c.include, "files that this one builds on; it says the last word")
+      .of_form(kPath, is_given);
   s.field("data", describe(c.data), "what is learned from").required();
   s.field("model", describe(c.model), "what learns").required();
+  s.field("loss", describe(c.loss), "what is made small");
   s.field("optimizer", describe(c.optimizer), "how it learns").required();
-  s.field("train", describe(c.train), "how long it learns");
-  return s;
-}
-
-RunConfig load_config(const std::filesystem::path& path,
-                      const std::vector<std::string>& overrides) {
-  Document file = parse_yaml(read_config(path), {.name = path.string()});
-  // With a tree in pieces, what else could be said of it would mislead.
-  if (!file.root) throw ConfigError(report(file.problems));
-  std::vector<Problem> problems = std::move(file.problems);
-  const auto collect = [&](const std::vector<Problem>& more) {
-    problems.insert(problems.end(), more.begin(), more.end());
+  s.field("schedule", describe(c.schedule), "the learning rate over the run");
+  s.field("train", describe(c.train), "how long it learns, and how").required();
+  s.field("checkpoint", describe(c.checkpoint), "what is saved meanwhile");
+  s.field("metrics", &c.metrics, "what evaluations measure; without it, the usual for the task")
+      .one_of(kMetrics);
+  const auto is_measured = [&c](const std::string& metric) {
+    return metric == "loss" || std::ranges::count(metrics_of(c), metric) > 0;
   };
-  for (std::size_t i = 0; i < overrides.size(); ++i) {
-    collect(apply(*file.root, overrides[i], int(i) + 1));
-  }
-  RunConfig config;
-  config.name = path.stem().string();
-  ReadResult result = read(describe(config), *file.root);
-  collect(result.problems);
-  if (!problems.empty()) throw ConfigError(report(std::move(problems)));
-  config.places = std::move(result.places);
-  return config;
-}
-
-std::string to_yaml(const RunConfig& config) {
-  RunConfig copy = config;
-  return write(describe(copy));
-}
-
-std::string to_yaml_with_origins(const RunConfig& config) {
-  RunConfig copy = config;
-  return write(describe(copy), [&](const std::string& path) {
-    const auto found = config.places.find(path);
-    return found == config.places.end() ? std::string("default") : to_string(found->second);
-  });
+  constexpr const char* kMeasured = "is not measured: name it in 'metrics' too";
+  s.rules = {
+      {"loss.type",
+       "does not fit the data: cross_entropy is for classes and text, bce_with_logits for classes, "
+       "the others for 'task: regression'",
+       [&c] { return suits(c.loss.type, task_of(c.data)); }},
+      {"metrics",
+       "not all fit the data: accuracy and top5 are for classes and text, confusion for classes, "
+       "mae, rmse and r2 for 'task: regression', perplexity and bpc for text",
+       [&c] {
+         const auto fits = [&c](const std::string& m) { return suits(m, task_of(c.data)); };
+         return std::ranges::all_of(c.metrics, fits);
+       }},
+      {"train.best.metric", kMeasured, [=, &c] { return is_measured(c.train.best.metric); }},
+      {"train.early_stopping.metric", kMeasured,
+       [=, &c] { return !c.train.early_stopping || is_measured(c.train.early_stopping->metric); }},
+      {"schedule.metric", kMeasured, [=, &c] {
+         return c.schedule.type != ScheduleType::kPlateau || is_measured(c.schedule.metric);
+       }}};
+  return s;
 }
 
 }  // namespace taper::runner

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "apps/runner/text.h"
 #include "framework/error.h"
@@ -90,6 +91,31 @@ const char* kind_of(uint64_t) { return "an integer of 0 or more"; }
 const char* kind_of(double) { return "a number"; }
 const char* kind_of(const std::string&) { return "a text"; }
 
+// What a member of that type takes; the pointer tells the type alone.
+template <class T> std::string expected(const Field& field, const T*) {
+  const std::string kind = cat(kind_of(T{}), text_of(field.range));
+  if (!std::is_same_v<T, std::string>) return kind;
+  if (!field.names.empty()) return cat("one of ", join(field.names));
+  return field.form.empty() ? kind : field.form;
+}
+std::string expected(const Field& field, const Pair*) {
+  return cat(expected(field, static_cast<int64_t*>(nullptr)), ", or two of them as a list");
+}
+template <class T> std::string expected(const Field& field, const std::optional<T>*) {
+  return expected(field, static_cast<T*>(nullptr));
+}
+std::string expected(const Field& field, const std::vector<std::string>*) {
+  return cat(expected(field, static_cast<std::string*>(nullptr)), ", or a list of them");
+}
+std::string expected(const Field& field, const std::vector<int64_t>*) {
+  return cat("a list of integers", text_of(field.range), ", as in [512, 512]");
+}
+std::string expected(const Field&, const std::map<std::string, std::string>*) {
+  return "a map of numbers and texts";
+}
+
+bool is_list(const Node& node) { return node.kind == Node::Kind::kSequence; }
+
 class Reader {
  public:
   explicit Reader(const Schema& schema) : root_(schema) {}
@@ -131,8 +157,13 @@ class Reader {
     if (result_.problems.size() > problems_before) return;
     for (const Rule& rule : schema.rules) {
       if (rule.holds()) continue;
-      const Node* at = node.find(rule.key);
-      problem((at ? *at : node).key_place, cat(join_path(path, rule.key), ": ", rule.requirement));
+      const Node* at = &node;
+      for (const auto key : rule.key | std::views::split('.')) {
+        const Node* child = at->find(std::string_view(key.begin(), key.end()));
+        if (child == nullptr) break;
+        at = child;
+      }
+      problem(at->key_place, cat(join_path(path, rule.key), ": ", rule.requirement));
     }
   }
 
@@ -187,15 +218,21 @@ class Reader {
                    [&](const Schema& out) { read_section(out, node, path); },
                    [&](const Union& out) { read_union(out, node, path); },
                    [&](const UnionList& out) { read_list(out, node, path); },
+                   [&](const OptionalSection& out) {
+                     if (node.kind != Node::Kind::kNull) read_section(out.open(), node, path);
+                   },
                    [&](std::span<double> out) { read_numbers(field, node, path, out); },
+                   [&](std::span<int64_t> out) { read_numbers(field, node, path, out); },
                    [&](std::vector<int64_t>* out) {
-                     if (node.kind != Node::Kind::kSequence) {
-                       return mismatch(node, path, "a list of integers, as in [512, 512]");
-                     }
+                     if (!is_list(node)) return mismatch(node, path, expected(field, out));
                      out->resize(node.children.size());
                      read_numbers(field, node, path, std::span<int64_t>(*out));
                    },
-                   [&](std::optional<std::string>* out) {
+                   [&](const Padding& out) {
+                     *out.is_same = node.kind == Node::Kind::kScalar && node.text == "same";
+                     if (!*out.is_same) take(field, node, path, out.size, " or 'same'");
+                   },
+                   [&]<class T>(std::optional<T>* out) {
                      if (node.kind != Node::Kind::kNull) take(field, node, path, &out->emplace());
                    },
                    [&](auto* out) { take(field, node, path, out); },
@@ -203,48 +240,84 @@ class Reader {
                field.target);
   }
 
+  // `3` or `[3, 5]`.
+  void take(const Field& field, const Node& node, const std::string& path, Pair* out,
+            const char* or_else = "") {
+    if (is_list(node)) {
+      std::array<int64_t, 2> both{};
+      read_numbers(field, node, path, std::span<int64_t>(both));
+      *out = {both[0], both[1]};
+      return;
+    }
+    const Reading<int64_t> reading = read_scalar<int64_t>(node);
+    if (!reading.value || !contains(field.range, double(*reading.value))) {
+      return mismatch(node, path, cat(expected(field, out), or_else), reading.advice);
+    }
+    *out = *reading.value;
+  }
+
+  void take(const Field& field, const Node& node, const std::string& path,
+            std::vector<std::string>* out) {
+    out->clear();
+    if (!is_list(node)) return take(field, node, path, &out->emplace_back());
+    for (std::size_t i = 0; i < node.children.size(); ++i) {
+      take(field, node.children[i], join_path(path, cat(i)), &out->emplace_back());
+    }
+  }
+
+  void take(const Field& field, const Node& node, const std::string& path,
+            std::map<std::string, std::string>* out) {
+    if (node.kind != Node::Kind::kMap) return mismatch(node, path, expected(field, out));
+    for (const Node& child : node.children) {
+      take(field, child, join_path(path, child.key), &(*out)[child.key]);
+    }
+  }
+
   template <class T>
   void take(const Field& field, const Node& node, const std::string& path, T* out) {
     const Reading<T> reading = read_scalar<T>(node);
-    std::string expected = kind_of(*out);
     bool fits = reading.value.has_value();
     if constexpr (std::is_same_v<T, std::string>) {
-      if (fits && field.has_form && !field.has_form(*reading.value)) {
-        fits = false;
-        expected = field.form;
+      if (fits && !field.names.empty()) {
+        if (read_name(field.names, node, path)) *out = node.text;
+        return;
       }
+      fits = fits && (!field.has_form || field.has_form(*reading.value));
     } else {
-      expected += text_of(field.range);
       fits = fits && contains(field.range, double(*reading.value));
     }
-    if (!fits) return mismatch(node, path, expected, reading.advice);
+    if (!fits) return mismatch(node, path, expected(field, out), reading.advice);
     *out = *reading.value;
   }
 
   template <class T>
   void read_numbers(const Field& field, const Node& node, const std::string& path,
                     std::span<T> out) {
-    const bool is_list = node.kind == Node::Kind::kSequence;
-    if (!is_list || node.children.size() != out.size()) {
+    if (!is_list(node) || node.children.size() != out.size()) {
       return mismatch(node, path, cat("a list of ", out.size(), " numbers"),
-                      is_list ? cat("it has ", node.children.size()) : "");
+                      is_list(node) ? cat("it has ", node.children.size()) : "");
     }
     for (std::size_t i = 0; i < out.size(); ++i) {
       take(field, node.children[i], join_path(path, cat(i)), &out[i]);
     }
   }
 
+  // The number of the name that stands there; without one, a problem.
+  std::optional<std::size_t> read_name(const std::vector<std::string>& names, const Node& node,
+                                       const std::string& path) {
+    const bool is_text = node.kind == Node::Kind::kScalar;
+    const auto found = std::ranges::find(names, node.text);
+    if (is_text && found != names.end()) return std::size_t(found - names.begin());
+    mismatch(node, path, cat("one of ", join(names)),
+             did_you_mean(is_text ? nearest(node.text, names) : ""));
+    return std::nullopt;
+  }
+
   // Sets the choice; false when the text names none.
   bool read_choice(const Choice& out, const Node& node, const std::string& path) {
-    const bool is_text = node.kind == Node::Kind::kScalar;
-    const auto found = std::ranges::find(out.names, node.text);
-    if (is_text && found != out.names.end()) {
-      out.set(std::size_t(found - out.names.begin()));
-      return true;
-    }
-    mismatch(node, path, cat("one of ", join(out.names)),
-             did_you_mean(is_text ? nearest(node.text, out.names) : ""));
-    return false;
+    const std::optional<std::size_t> i = read_name(out.names, node, path);
+    if (i) out.set(*i);
+    return i.has_value();
   }
 
   void read_union(const Union& out, const Node& node, const std::string& path) {
@@ -256,6 +329,12 @@ class Reader {
     if (type == nullptr) {
       problem(node.key_place,
               cat("missing key 'type'", in_section(path), "; one of ", join(out.tag.names)));
+      for (const Node& child : node.children) {
+        const auto knows = [&](const Schema& s) { return has_field(s, child.key); };
+        if (std::ranges::any_of(out.alternatives, knows)) continue;
+        problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
+                                     also(did_you_mean(nearest(child.key, {"type"})))));
+      }
       return;
     }
     const std::string here = join_path(path, "type");
@@ -264,15 +343,17 @@ class Reader {
   }
 
   void read_list(const UnionList& out, const Node& node, const std::string& path) {
-    if (node.kind != Node::Kind::kSequence || node.children.empty()) {
+    if (node.children.size() > kMaxEntries) {
+      return mismatch(node, path, cat("at most ", kMaxEntries, " entries"));
+    }
+    if (!is_list(node) || node.children.empty()) {
       return mismatch(node, path, "a list of at least one entry, each on a line as '- name'");
     }
     out.resize(node.children.size());
-    const std::vector<Union> items = out.items();
-    for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::size_t i = 0; i < node.children.size(); ++i) {
       const std::string here = join_path(path, cat(i));
       result_.places[here] = node.children[i].place;
-      read_item(items[i], node.children[i], here);
+      read_item(out.item(i), node.children[i], here);
     }
   }
 
@@ -295,13 +376,16 @@ class Reader {
     const std::string here = join_path(path, tag.text);
     const bool is_short =
         arguments.kind == Node::Kind::kScalar || arguments.kind == Node::Kind::kSequence;
-    if (!is_short) {
-      read_section(out.chosen(), arguments, here);
-    } else if (fields.empty()) {
-      mismatch(arguments, here, "no arguments", "write the name alone");
-    } else {
-      read_value(fields[0], arguments, join_path(here, fields[0].name));
+    if (is_short && fields.empty()) {
+      return mismatch(arguments, here, "no arguments", "write the name alone");
     }
+    if (is_short) {
+      Node first = arguments;
+      first.key = fields[0].name;
+      arguments = {.kind = Node::Kind::kMap, .place = first.place, .key_place = tag.place};
+      arguments.children = {first};
+    }
+    read_section(out.chosen(), arguments, here);
   }
 
   const Schema& root_;
@@ -309,27 +393,59 @@ class Reader {
 };
 
 bool is_written(const Field& field) {
-  const auto* optional = std::get_if<std::optional<std::string>*>(&field.target);
-  return !(optional && !(*optional)->has_value()) && !(field.is_idle && field.is_idle());
+  if (field.is_idle && field.is_idle()) return false;
+  return std::visit(Overloaded{[]<class T>(std::optional<T>* v) { return v->has_value(); },
+                               [](std::vector<std::string>* v) { return !v->empty(); },
+                               [](std::map<std::string, std::string>* v) { return !v->empty(); },
+                               [](const OptionalSection& v) { return v.is_given(); },
+                               [](const auto&) { return true; }},
+                    field.target);
 }
+
+std::string yaml_of(const std::string& v) { return yaml_text(v); }
+std::string yaml_of(const Pair& v) { return v.h == v.w ? cat(v.h) : cat("[", v.h, ", ", v.w, "]"); }
+template <class T> std::string yaml_of(const T& number) { return cat(number); }
 
 template <class Values> std::string flow(const Values& values) {
   std::vector<std::string> words;
-  for (const auto v : values) words.push_back(cat(v));
+  for (const auto& v : values) words.push_back(yaml_of(v));
   return cat("[", join(words), "]");
 }
 
-// Of a field that fits on a line: all but maps and lists of them.
-std::string value_text(const Field& field) {
+std::string flow_map(const std::map<std::string, std::string>& map) {
+  std::vector<std::string> words;
+  for (const auto& [key, v] : map) words.push_back(cat(yaml_text(key), ": ", yaml_text(v)));
+  return cat("{", join(words), "}");
+}
+
+}  // namespace
+
+std::string expected(const Field& field) {
   return std::visit(
-      Overloaded{[](std::string* v) { return yaml_text(*v); },
-                 [](std::optional<std::string>* v) { return yaml_text(v->value()); },
-                 [](std::vector<int64_t>* v) { return flow(*v); },
-                 [](std::span<double> v) { return flow(v); },
-                 [](const Choice& v) { return v.name(); },
-                 [](auto* number) { return cat(*number); }, [](const auto&) { return cat(); }},
+      Overloaded{[]<class T>(std::span<T> v) { return cat("a list of ", v.size(), " numbers"); },
+                 [](const Choice& v) { return cat("one of ", join(v.names)); },
+                 [&](const Padding& v) { return cat(expected(field, v.size), ", or same"); },
+                 [](const Schema&) { return cat("a map"); },
+                 [](const OptionalSection&) { return cat("a map"); },
+                 [](const Union&) { return cat(); },
+                 [](const UnionList&) { return cat("a list of entries"); },
+                 [&](auto* v) { return expected(field, v); }},
       field.target);
 }
+
+std::string value_text(const Field& field) {
+  return std::visit(
+      Overloaded{[]<class T>(std::optional<T>* v) { return v->has_value() ? yaml_of(**v) : ""; },
+                 []<class T>(std::vector<T>* v) { return flow(*v); },
+                 []<class T>(std::span<T> v) { return flow(v); },
+                 [](std::map<std::string, std::string>* v) { return flow_map(*v); },
+                 [](const Padding& v) { return *v.is_same ? "same" : yaml_of(*v.size); },
+                 [](const Choice& v) { return v.name(); }, [](auto* v) { return yaml_of(*v); },
+                 [](const auto&) { return cat(); }},
+      field.target);
+}
+
+namespace {
 
 // "linear: {out_features: 512, bias: true}" or "relu".
 std::string item_text(const Union& item) {
@@ -362,20 +478,20 @@ class Writer {
 
   void field(const Field& f, const std::string& path, const std::string& pad) {
     const std::size_t inner = pad.size() + 2;
-    const bool is_list = std::holds_alternative<UnionList>(f.target);
-    if (sections_of(f).empty() && !is_list) {
+    const auto* list = std::get_if<UnionList>(&f.target);
+    const auto* optional = std::get_if<OptionalSection>(&f.target);
+    if (sections_of(f).empty() && !list && !optional) {
       return line(cat(pad, f.name, ": ", value_text(f)), path);
     }
     text += cat(pad, f.name, ":\n");
     if (const auto* schema = std::get_if<Schema>(&f.target)) section(*schema, path, inner);
+    if (optional) section(optional->open(), path, inner);
     if (const auto* tagged = std::get_if<Union>(&f.target)) {
       line(cat(pad, "  type: ", tagged->tag.name()), join_path(path, "type"));
       section(tagged->chosen(), path, inner);
     }
-    if (!is_list) return;
-    const std::vector<Union> items = std::get<UnionList>(f.target).items();
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      line(cat(pad, "  - ", item_text(items[i])), join_path(path, cat(i)));
+    for (std::size_t i = 0; list && i < list->size(); ++i) {
+      line(cat(pad, "  - ", item_text(list->item(i))), join_path(path, cat(i)));
     }
   }
 

@@ -5,7 +5,7 @@
 //
 //   Schema describe(TrainConfig& c) {
 //     Schema s;
-//     s.field("epochs", &c.epochs, "passes over the training set").within(kAtLeastOne);
+//     s.field("epochs", &c.epochs, "passes over the training set", {1, 1e9});
 //     return s;
 //   }
 #pragma once
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "apps/runner/yaml.h"
+#include "framework/pair.h"
 
 namespace taper::runner {
 
@@ -56,8 +57,8 @@ template <class E> Choice choice(E& target, std::vector<std::string> names, E fi
 
 struct Field;
 
-// A cross-field rule, asked once all fields are read. The message is placed at the key named, or at
-// the section when that key was not written.
+// A cross-field rule, asked once all fields are read without problems. The message is placed at the
+// key named ("a.b" where it lies deeper), or at what was written of its path.
 struct Rule {
   std::string key;
   std::string requirement;  // "needs a momentum above 0"
@@ -70,7 +71,7 @@ struct Schema {
   std::vector<Rule> rules{};
 
   // The reference holds until the next call. `target` is one of Target's alternatives.
-  template <class T> Field& field(std::string name, T target, std::string doc);
+  template <class T> Field& field(std::string name, T target, const char* doc, Range range = {});
 };
 
 // A map with a tag that decides which other keys it may have: `{type: sgd, lr: 0.1}`. In a list
@@ -84,25 +85,49 @@ struct Union {
   const Schema& chosen() const { return alternatives[tag.get()]; }
 };
 
-// A list of unions, whose texts are read into the items after `resize`.
+inline constexpr std::size_t kMaxEntries = 1000;
+
+// A list of unions, at most kMaxEntries, whose texts are read into the items after `resize`.
 struct UnionList {
   std::function<void(std::size_t)> resize;
-  std::function<std::vector<Union>()> items;
+  std::function<std::size_t()> size;
+  std::function<Union(std::size_t)> item;
 };
 
-// The members that a field can be bound to. A span is a list of exactly that many numbers; an
-// optional that is empty is not written.
+// A map that need not be there: `open` makes it where it is not yet.
+struct OptionalSection {
+  std::function<bool()> is_given;
+  std::function<Schema()> open;
+};
+template <class T> OptionalSection optional_section(std::optional<T>& c, Schema (*describe)(T&)) {
+  return {.is_given = [&c] { return c.has_value(); },
+          .open = [&c, describe] { return describe(c ? *c : c.emplace()); }};
+}
+
+// A pair of sizes, or `same`.
+struct Padding {
+  Pair* size;
+  bool* is_same;
+};
+
+// The members that a field can be bound to. A span is a list of exactly that many numbers, a pair
+// one or two, a list of texts may be one text without brackets. Optionals, lists of texts and maps
+// that are empty are not written.
 using Target =
-    std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, std::optional<std::string>*,
-                 std::vector<int64_t>*, std::span<double>, Choice, Schema, Union, UnionList>;
+    std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, Pair*, std::optional<int64_t>*,
+                 std::optional<double>*, std::optional<std::string>*, std::optional<Pair>*,
+                 std::vector<int64_t>*, std::vector<std::string>*,
+                 std::map<std::string, std::string>*, std::span<int64_t>, std::span<double>,
+                 Padding, Choice, Schema, OptionalSection, Union, UnionList>;
 
 struct Field {
   std::string name;
   Target target;
-  std::string doc;
+  const char* doc;
   Range range{};
   bool is_required = false;
-  std::string other_name{};  // what people write by mistake; for the hint only
+  std::string other_name{};          // what people write by mistake; for the hint only
+  std::vector<std::string> names{};  // of texts: the only ones, where there are any
   // Of texts: "a path that is not empty", and whether a text is that.
   std::string form{};
   std::function<bool(const std::string&)> has_form{};
@@ -110,9 +135,9 @@ struct Field {
   std::string idle_reason{};
   std::function<bool()> is_idle{};
 
-  Field& within(Range allowed) { return range = allowed, *this; }
   Field& required() { return is_required = true, *this; }
   Field& often_called(std::string mistake) { return other_name = std::move(mistake), *this; }
+  Field& one_of(std::vector<std::string> only) { return names = std::move(only), *this; }
   Field& of_form(std::string words, std::function<bool(const std::string&)> check) {
     return form = std::move(words), has_form = std::move(check), *this;
   }
@@ -121,8 +146,8 @@ struct Field {
   }
 };
 
-template <class T> Field& Schema::field(std::string name, T target, std::string doc) {
-  fields.push_back(Field{std::move(name), Target(std::move(target)), std::move(doc)});
+template <class T> Field& Schema::field(std::string name, T target, const char* doc, Range range) {
+  fields.push_back(Field{std::move(name), Target(std::move(target)), doc, range});
   return fields.back();
 }
 
@@ -140,6 +165,17 @@ ReadResult read(const Schema& schema, const Node& root);
 // bytes when written again. With `comment_of`, a line ends in "  # " + comment_of(path).
 std::string write(const Schema& schema,
                   const std::function<std::string(const std::string&)>& comment_of = {});
+
+// What the field takes, in words ("an integer, at least 1"), and its value on one line of YAML
+// (empty for an optional that is not given). Both are empty for unions and lists of them.
+std::string expected(const Field& field);
+std::string value_text(const Field& field);
+
+// JSON Schema (draft 2020-12) of what read() takes but for its rules; and a reference in Markdown:
+// tables of all keys. Both want a schema that is bound to defaults, and write into what it is bound
+// to.
+std::string json_schema(const Schema& schema);
+std::string reference(const Schema& schema);
 
 // The known name that was probably meant, or empty.
 std::string nearest(const std::string& name, const std::vector<std::string>& known);

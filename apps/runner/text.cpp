@@ -9,9 +9,21 @@
 #include <system_error>
 #include <vector>
 
+#include <glob.h>
+
 #include "apps/runner/errors.h"
 
 namespace taper::runner {
+
+namespace fs = std::filesystem;
+
+static void add_directory(const fs::path& directory, std::vector<fs::path>& out) {
+  for (auto it = fs::recursive_directory_iterator(directory); it != fs::end(it); ++it) {
+    const bool is_hidden = it->path().filename().string().starts_with('.');
+    if (is_hidden && it->is_directory()) it.disable_recursion_pending();
+    if (!is_hidden && it->is_regular_file()) out.push_back(it->path());
+  }
+}
 
 std::string read_file(const std::filesystem::path& file, std::string_view what, std::size_t most) {
   std::error_code ignored;
@@ -30,6 +42,55 @@ std::string read_file(const std::filesystem::path& file, std::string_view what, 
   if (in.is_open() && !in.bad()) return text;
   throw InputError(
       cat(file.string(), ": cannot read the ", what, ": ", std::generic_category().message(errno)));
+}
+
+std::string read_texts(const std::string& path) try {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  glob_t found{};
+  if (fs::is_directory(path, ignored)) {
+    add_directory(path, files);
+  } else if (fs::exists(path, ignored)) {
+    files.emplace_back(path);
+  } else if (glob(path.c_str(), GLOB_BRACE, nullptr, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+      if (!fs::is_directory(found.gl_pathv[i])) files.emplace_back(found.gl_pathv[i]);
+    }
+  }
+  globfree(&found);
+  std::ranges::sort(files);
+  std::string text;
+  for (const fs::path& file : files) {
+    const std::string part = read_file(file, "text");
+    if (part.find('\0') != std::string::npos) {
+      throw InputError(cat(file.string(), ": expected text, got a file with a zero byte"));
+    }
+    text += part;
+  }
+  if (!text.empty()) return text;
+  throw InputError(files.empty()
+                       ? cat("data.path '", path, "' names no file: expected a text file, ",
+                             "a directory of some, or a pattern such as 'src/*.cpp'")
+                       : cat("data.path '", path, "' names only empty files"));
+} catch (const fs::filesystem_error& error) {
+  throw InputError(error.what());
+}
+
+CodePoint first_code_point(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return {lead, 1};
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return {};
+  uint32_t value = lead & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    const auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xC0) != 0x80) return {};
+    value = value << 6 | (next & 0x3F);
+  }
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool is_surrogate = value >= 0xD800 && value < 0xE000;
+  if (value < kLeast[length] || value > 0x10FFFF || is_surrogate) return {};
+  return {value, length};
 }
 
 std::string folded(std::string text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -13,6 +14,11 @@ namespace taper::runner {
 std::string read_file(const std::filesystem::path& file, std::string_view what,
                       std::size_t most = std::string::npos);
 
+// The bytes of a file, of all files below a directory (hidden ones left out), or of all that a
+// pattern such as "src/*.{h,cpp}" names; joined in the order of their paths. InputError: there is
+// none, one cannot be read or has a zero byte, or all are empty.
+std::string read_texts(const std::string& path);
+
 // The whole of `text`, which may begin with '+', as a decimal number whatever the locale. Gives
 // std::errc() when it is one, result_out_of_range for one that T cannot hold; doubles may be "inf".
 template <class T> std::errc parse_number(std::string_view text, T& value) {
@@ -23,6 +29,13 @@ template <class T> std::errc parse_number(std::string_view text, T& value) {
 
 // Whether the byte is within a character of UTF-8.
 inline bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+struct CodePoint {
+  static constexpr uint32_t kInvalid = 0xFFFFFFFF;
+  uint32_t value = kInvalid;
+  std::size_t length = 1;  // in bytes; 1 for a byte that is within no character
+};
+// The first of a text that is not empty. Overlong forms, surrogates and cut characters are invalid.
+CodePoint first_code_point(std::string_view text);
 inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 // Lower case, '-' as '_': what does not count as a difference between two names.

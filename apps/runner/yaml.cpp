@@ -36,26 +36,13 @@ LineParts parts_of(const Place& place) {
   return {text.substr(0, at), text.substr(at)};
 }
 
-// Length of the well-formed UTF-8 character that text begins with, 0 if there is none (RFC 3629: no
-// overlong forms, no surrogates, nothing beyond U+10FFFF: the first two bytes tell).
-std::size_t utf8_length(std::string_view text) {
-  const unsigned lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || text.size() < length) return 0;
-  if (!std::ranges::all_of(text.substr(1, length - 1), is_continuation)) return 0;
-  const unsigned two = lead << 8 | static_cast<unsigned char>(text[1]);
-  const bool is_overlong = (two >= 0xE080 && two < 0xE0A0) || (two >= 0xF080 && two < 0xF090);
-  const bool is_surrogate = two >= 0xEDA0 && two < 0xEDC0;
-  return is_overlong || is_surrogate || two >= 0xF490 ? 0 : length;
-}
-
 // yaml-cpp ends a text silently at byte 4 and guesses UTF-16; so every byte is looked at first.
 void check_bytes(std::string_view text, const SourcePtr& source) {
   Place place{source, 1, 1};
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) throw Problem{place, "not UTF-8 text; save the file as UTF-8"};
+    const auto [value, length] = first_code_point(text);
+    if (value == CodePoint::kInvalid)
+      throw Problem{place, "not UTF-8 text; save the file as UTF-8"};
     const char c = text[0];
     if (is_control(c) && c != '\t' && c != '\n' && !text.starts_with("\r\n")) {
       throw Problem{place, cat("a control character (byte ", int(c), ") is not allowed here")};

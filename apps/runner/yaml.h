@@ -16,7 +16,8 @@ inline constexpr std::size_t kMaxYamlBytes = 1 << 20;
 inline constexpr std::size_t kMaxYamlNodes = 100'000;  // after aliases are expanded
 inline constexpr int kMaxYamlDepth = 64;
 
-// A text that is read: the file (number 0), or one "a.b=v" of the command line (from 1 on).
+// A text that is read: the file (number 0), one that it includes (from -1 down), or one "a.b=v" of
+// the command line (from 1 on).
 struct Source {
   std::string name;
   int number = 0;

@@ -24,11 +24,13 @@ class ConfigTest : public ::testing::Test {
   }
   ~ConfigTest() override { fs::remove_all(directory_); }
 
-  std::string file(const std::string& text) const {
-    const fs::path path = directory_ / "run.yaml";
+  std::string put(const std::string& name, const std::string& text) const {
+    const fs::path path = directory_ / name;
+    fs::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << text;
     return path.string();
   }
+  std::string file(const std::string& text) const { return put("run.yaml", text); }
 
   RunConfig load(const std::string& text, const std::vector<std::string>& overrides = {}) const {
     return load_config(file(text), overrides);
@@ -53,7 +55,7 @@ class ConfigTest : public ::testing::Test {
 };
 
 const std::vector<std::string> kBase = {"data: {type: digits}", "model: {type: mlp}",
-                                        "optimizer: {type: sgd}", "train: {}"};
+                                        "optimizer: {type: sgd}", "train: {epochs: 1}"};
 
 // The smallest run, with one of its four lines replaced.
 std::string with_line(std::size_t line, const std::string& text) {
@@ -82,19 +84,21 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {zzzzzz: 3}", "4:9", "unknown key 'zzzzzz' in 'train'; known keys: epochs"},
     {4, "train:\n  epochs: 1\n  epochs: 2", "6:3", "duplicate key 'epochs', first in line 5"},
     {4, "data: {type: digits}", "4:1", "duplicate key 'data', first in line 1"},
-    {1, "", "2:1", "missing key 'data' (what is learned from, with a type: digits, mnist, csv)"},
-    {1, "data: {}", "1:1", "missing key 'type' in 'data'; one of digits, mnist, csv"},
+    {1, "", "2:1",
+     "missing key 'data' (what is learned from, with a type: digits, mnist, idx, csv, text)"},
+    {1, "data: {}", "1:1", "missing key 'type' in 'data'; one of digits, mnist, idx, csv, text"},
     {1, "data: {type: mnist}", "1:1", "missing key 'root' in 'data'"},
     {1, "data: {type: digits, root: x}", "1:22",
      "key 'root' is not for data of type digits but for type mnist"},
-    {3, "optimizer: {type: sgd, betas: [0.9, 0.99]}", "3:24", "but for type adam, adamw"},
+    {3, "optimizer: {type: sgd, betas: [0.9, 0.99]}", "3:24", "but for type adam, adamw, lion"},
     {1, "data: {type: csv, path: a, test_path: b, test_fraction: 0.1}", "1:42",
      "has no meaning when test_path is given"},
+    {4, "train: &t {epochs: 1}\ncheckpoint: {<<: *t}", "5:14", "unknown key '<<' in 'checkpoint'"},
     {4, "train: {? [a] : 1}", "4:11", "a key must be a single word"},
     {4, "train: {~: 1}", "4:9", "a key must be a single word"},
     // Names.
     {1, "data: {type: digit}", "1:14",
-     "expected one of digits, mnist, csv, got 'digit'; did you mean 'digits'?"},
+     "expected one of digits, mnist, idx, csv, text, got 'digit'; did you mean 'digits'?"},
     {2, "model: {type: MLP}", "2:15", "did you mean 'mlp'?"},
     {2, "model: {type: [mlp]}", "2:15", "got a list"},
     {2, "model: {type: mlp, activation: leakyrelu}", "2:32", "did you mean 'leaky_relu'?"},
@@ -124,8 +128,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {epochs: five}", "4:17", "train.epochs: expected an integer"},
     {4, "train: {epochs: 0}", "4:17", "at least 1"},
     {4, "train: {epochs: 99999999999999999999}", "4:17", "does not fit in 64 bits"},
-    {4, "train: {epochs: }", "4:9", "got nothing"},
-    {4, "train:\n  epochs:", "5:3", "got nothing"},
+    {4, "train: {epochs: }", "4:9", "train.epochs: give the run's length"},
+    {4, "train:\n  batch_size:", "5:3", "got nothing"},
     {4, "train: {epochs: [1]}", "4:17", "got a list"},
     {4, "train: {epochs: {a: 1}}", "4:17", "got a map"},
     {4, "seed: -1", "4:7", "seed: expected an integer of 0 or more, got '-1'"},
@@ -141,7 +145,7 @@ const std::vector<WrongRow> kWrong = {
     {3, "optimizer: {type: adam, betas: 0.9}", "3:32", "expected a list of 2 numbers, got '0.9'"},
     {3, "optimizer: {type: adam, betas: [0.9]}", "3:32", "it has 1"},
     {3, "optimizer: {type: adam, betas: [0.9, 1]}", "3:38", "optimizer.betas.1: expected a number"},
-    {2, "model: {type: mlp, hidden: 512}", "2:28", "expected a list of integers, as in [512, 512]"},
+    {2, "model: {type: mlp, hidden: 512}", "2:28", "expected a list of integers, at least 1"},
     {2, "model: {type: mlp, hidden: [512, 0]}", "2:34",
      "model.hidden.1: expected an integer, at least 1"},
     // Booleans.
@@ -156,7 +160,7 @@ const std::vector<WrongRow> kWrong = {
     {2, "model: {type: sequential, layers: []}", "2:35", "a list of at least one entry"},
     {2, "model: {type: sequential, layers: relu}", "2:35", "a list of at least one entry"},
     {2, "model: {type: sequential, layers: [liner: 3]}", "2:36",
-     "model.layers.0: expected one of linear"},
+     "model.layers.0: expected one of relu, gelu"},
     {2, "model: {type: sequential, layers: [relu, linear]}", "2:42",
      "missing key 'out_features' in 'model.layers.1.linear'"},
     {2, "model: {type: sequential, layers: [linear: 0]}", "2:44",
@@ -172,9 +176,53 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: 3", "4:8", "train: expected a map with the keys epochs"},
     {4, "train:\n  epochs:3", "5:3", "a space belongs after ':'"},
     {1, "data: digits", "1:7",
-     "data: expected a map with a type: digits, mnist, csv, got 'digits'"},
+     "data: expected a map with a type: digits, mnist, idx, csv, text, got 'digits'"},
     {3, "optimizer: {type: sgd, nesterov: true}", "3:24",
      "optimizer.nesterov: needs a momentum above 0"},
+    {2, "model: {type: sequential, layers: [conv2d: 8]}", "2:36",
+     "missing key 'kernel_size' in 'model.layers.0.conv2d' (height and width of the window)"},
+    {2, "model: {type: sequential, layers: [max_pool2d: [2, 3, 4]]}", "2:48",
+     "model.layers.0.max_pool2d.kernel_size: expected a list of 2 numbers, got a list; it has 3"},
+    {2, "model: {type: sequential, layers: [max_pool2d: {kernel_size: 2, padding: same}]}", "2:74",
+     "expected an integer, at least 0"},
+    {2, "model: {type: sequential, layers: [upsample: {scale_factor: 2, size: 4}]}", "2:47",
+     "model.layers.0.upsample.scale_factor: give either scale_factor or size"},
+    {2, "model: {type: cnn, channels: [32]}", "2:30", "expected a list of 2 numbers"},
+    {2, "model: {type: gpt, n_head: 5}", "2:20", "model.n_head: must divide n_embd"},
+    {2, "model: {type: custom}", "2:1", "missing key 'name' in 'model'"},
+    {2, "model: {type: custom, name: x, options: {a: [1]}}", "2:45",
+     "model.options.a: expected a text"},
+    {2, "model: {typ: mlp}", "2:9", "unknown key 'typ' in 'model'; did you mean 'type'?"},
+    // Values and how they go together.
+    {4, "train: {}", "4:1", "train.epochs: give the run's length: 'epochs: 5' or 'steps: 1000'"},
+    {4, "train: {epochs: 1, steps: 2}", "4:20",
+     "train.steps: give either epochs or steps, not both"},
+    {4, "train: {steps: 2, clip_norm: 1, clip_value: 1}", "4:33", "train.clip_value: clip either"},
+    {4, "train: {steps: 2, time_limit: 2 hours}", "4:31", "expected a time such as 90 (seconds)"},
+    {4, "train: {steps: 2, time_limit: -1h}", "4:31", "expected a time"},
+    {4, "train: {steps: 2, precision: float16}", "4:30", "expected one of fp32, tf32, bf16, fp16"},
+    {4, "train: {steps: 2, ema: 0.9}", "4:24", "train.ema: expected a map with the keys decay"},
+    {4, "train: {steps: 2, ema: {decay: 1}}", "4:32", "train.ema.decay: expected a number"},
+    {4, "train: {steps: 2, early_stopping: {metric: acuracy}}", "4:44", "did you mean 'accuracy'?"},
+    {4, "train: {steps: 2, early_stopping: {metric: top5}}", "4:36",
+     "train.early_stopping.metric: is not measured: name it in 'metrics' too"},
+    {4, "train: {steps: 2, best: {metric: rmse}}", "4:26", "train.best.metric: is not measured"},
+    {4, "train: {steps: 2}\nmetrics: [accuracy, rmse]", "5:1", "metrics: not all fit the data"},
+    {4, "train: {steps: 2}\nmetrics: [accurate]", "5:11", "did you mean 'accuracy'?"},
+    {4, "train: {steps: 2}\nmetrics: {accuracy: true}", "5:10", "got a map"},
+    {4, "train: {steps: 2}\nloss: {type: mse}", "5:8", "loss.type: does not fit the data"},
+    {4, "train: {steps: 2}\nloss: mse", "5:7", "loss: expected a map with a type"},
+    {4, "train: {steps: 2}\nschedule: {type: cosine, eta_min: 0}", "5:26",
+     "did you mean 'min_lr'?"},
+    {4, "train: {steps: 2}\nschedule: {type: step}", "5:1", "missing key 'step_size'"},
+    {4, "train: {steps: 2}\nschedule: {type: plateau, metric: rmse}", "5:27",
+     "schedule.metric: is not measured"},
+    {4, "train: {steps: 2}\ncheckpoint: {keep: 0}", "5:20", "checkpoint.keep: expected an integer"},
+    {1, "data: {type: csv, path: a, scale_target: true}", "1:28", "is for 'task: regression' only"},
+    {1, "data: {type: text, path: a, tokenizer: gpt2}", "1:29", "needs a 'vocabulary'"},
+    {1, "data: {type: text, path: a, vocabulary: b}", "1:29",
+     "no meaning when the tokenizer is not"},
+    {1, "data: {type: digits, workers: 5000}", "1:31", "at most 4096"},
     // YAML itself.
     {4, "---\ntrain: {}", "4:1", "second document"},
     {4, "train: {epochs: 3", "4:8", "not valid YAML: this bracket is never closed"},
@@ -187,7 +235,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: *none", "4:8", "not valid YAML"},
     {4, "name: a\x04\ntrian: 3", "4:8", "control character (byte 4)"},
     {4, "name: \"\xff\"", "4:8", "not UTF-8"},
-    {4, "name: {a\xc3\xa9: 1, \xc3\xa9/: 1}", "4:7", "name: expected a text, got a map"},
+    {4, "name: {a\xc3\xa9: 1, \xc3\xa9/: 1}", "4:7", "name: expected a name fit for a directory"},
     {4, "name: \xc3\xa9\xc3\xa9/", "4:7", "without '/'"},
     {4, "train: {\xc3\xa9: 1, epochs: x}", "4:23", "expected an integer"},
 };
@@ -212,11 +260,13 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
                "optimizer: {type: sgd, lr: fast}\n",
                {"train.epochs=no", "train.batch=3"}),
       "run.yaml:1:1: unknown key 'sed'; did you mean 'seed'?; known keys: name, seed, device, "
-      "visible_devices, threads, data, model, optimizer, train\n"
+      "visible_devices, threads, include, data, model, loss, optimizer, schedule, train, "
+      "checkpoint, "
+      "metrics\n"
       "  1 | sed: 3\n"
       "    | ^\n"
       "run.yaml:2:22: unknown key '\xc3\xa9' in 'data'; known keys: type, train_size, "
-      "test_size, seed\n"
+      "test_size, seed, workers, on_device\n"
       "  2 | data: {type: digits, \xc3\xa9: 1}\n"
       "    |                      ^\n"
       "run.yaml:4:28: optimizer.lr: expected a number, above 0, got 'fast'\n"
@@ -225,8 +275,9 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "command line: train.epochs=no: train.epochs: expected an integer, at least 1 and at "
       "most 1000000000, got 'no'\n"
       "command line: train.batch=3: unknown key 'batch' in 'train'; did you mean "
-      "'batch_size'?; known keys: epochs, batch_size, schedule, shuffle, log_every, "
-      "eval_batch_size");
+      "'batch_size'?; known keys: epochs, steps, batch_size, shuffle, accumulate, clip_norm, "
+      "clip_value, precision, ema, log_every, eval_every, eval_batches, eval_batch_size, "
+      "early_stopping, best, time_limit, on_nan, tensorboard");
 }
 
 TEST_F(ConfigTest, LongLinesAreCutAroundTheCaret) {
@@ -256,6 +307,9 @@ TEST_F(ConfigTest, AbsurdSizesAreRefusedQuickly) {
   std::string many;
   for (int i = 0; i < 40000; ++i) many += cat("unknown_key_", i, ": 1\n");
   EXPECT_NE(error_of(many).find("more"), std::string::npos);
+  std::string layers = "model:\n  type: sequential\n  layers:\n";
+  for (int i = 0; i < 50000; ++i) layers += "    - relu\n";
+  EXPECT_NE(error_of(with_line(2, layers)).find("at most 1000 entries"), std::string::npos);
   EXPECT_NE(error_of(",").find("run.yaml:"), std::string::npos);
   EXPECT_NE(error_of("").find("run.yaml:1:1: missing key 'data'"), std::string::npos);
   EXPECT_NE(error_of("- 1").find("expected a map"), std::string::npos);
@@ -270,7 +324,7 @@ TEST_F(ConfigTest, MutatedFilesAreRefusedOrAcceptedButNeverWorse) {
   const std::string letters = "{}[],:#&*!|>'\"%@`-? \n\t\\01x~";
   std::mt19937 random(7);
   int refused = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     std::string text = base;
     for (unsigned n = random() % 3 + 1; n > 0; --n) {
       const std::size_t at = random() % text.size();
@@ -283,7 +337,7 @@ TEST_F(ConfigTest, MutatedFilesAreRefusedOrAcceptedButNeverWorse) {
     }
     refused += error_of(text).empty() ? 0 : 1;
   }
-  EXPECT_GT(refused, 1500);
+  EXPECT_GT(refused, 750);
 }
 
 TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
@@ -300,7 +354,8 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
       "    - leaky_relu: {negative_slope: 0.2}\n"
       "    - linear: {out_features: 10, bias: false}\n"
       "    - dropout:\n"
-      "optimizer: {type: adamw, lr: 1e-3, betas: [.5, 0.75], eps: 1E-6}\n");
+      "optimizer: {type: adamw, lr: 1e-3, betas: [.5, 0.75], eps: 1E-6}\n"
+      "train: {epochs: 1}\n");
   EXPECT_EQ(c.name, "run");
   EXPECT_EQ(c.seed, 18446744073709551615u);
   EXPECT_EQ(c.device, "cuda:1");
@@ -320,11 +375,11 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
   const std::vector<LayerConfig>& layers = c.model.sequential.layers;
   ASSERT_EQ(layers.size(), 5u);
   EXPECT_EQ(layers[0].type, LayerType::kFlatten);
-  EXPECT_EQ(layers[1].linear.out_features, 512);
-  EXPECT_TRUE(layers[1].linear.bias);
-  EXPECT_EQ(layers[2].leaky_relu.negative_slope, 0.2);
-  EXPECT_FALSE(layers[3].linear.bias);
-  EXPECT_EQ(layers[4].dropout.p, 0.5);
+  EXPECT_EQ(layers[1].out_features, 512);
+  EXPECT_TRUE(layers[1].bias);
+  EXPECT_EQ(layers[2].negative_slope, 0.2);
+  EXPECT_FALSE(layers[3].bias);
+  EXPECT_EQ(layers[4].p, 0.5);
   EXPECT_EQ(layers[3].place.line, 11);
   EXPECT_EQ(layers[3].place.column, 7);
   EXPECT_EQ(located(layers[3].place, "no"),
@@ -338,16 +393,145 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
 TEST_F(ConfigTest, AliasesStandForWhatTheyName) {
   const RunConfig c = load(
       "data: {type: digits, train_size: &n 64}\nmodel: {type: mlp}\n"
-      "optimizer: {type: sgd}\ntrain: {batch_size: *n}\n");
+      "optimizer: {type: sgd}\ntrain: {epochs: 1, batch_size: *n}\n");
   EXPECT_EQ(c.train.batch_size, 64);
 }
 
 TEST_F(ConfigTest, WindowsFilesWithByteOrderMarkAreRead) {
   EXPECT_EQ(error_of("\xEF\xBB\xBF"
                      "data: {type: digits}\r\nmodel: {type: mlp}\r\n"
-                     "optimizer: {type: sgd}\r\nseed: x\r\n"),
+                     "optimizer: {type: sgd}\r\nseed: x\r\ntrain: {epochs: 1}"),
             "run.yaml:4:7: seed: expected an integer of 0 or more, got 'x'\n"
             "  4 | seed: x\n    |       ^");
+}
+
+TEST_F(ConfigTest, OptionalAndPairedValuesArrive) {
+  const RunConfig c = load(
+      "data: {type: csv, path: a.csv, task: regression, scale_target: true, missing: mean}\n"
+      "model:\n"
+      "  type: sequential\n"
+      "  layers:\n"
+      "    - conv2d: {out_channels: 8, kernel_size: [3, 5], padding: same, stride: 1}\n"
+      "    - max_pool2d: 2\n"
+      "    - avg_pool2d: [2, 1]\n"
+      "    - gelu: tanh\n"
+      "    - lstm: {hidden_size: 4, last_step: true}\n"
+      "optimizer: {type: rmsprop, alpha: 0.9, no_decay: true}\n"
+      "schedule: {type: cosine_restarts, T_0: 10, T_mult: 2, per: epoch, warmup: 5}\n"
+      "loss: {type: huber, delta: 2}\n"
+      "train: {steps: 10, clip_norm: 1, ema: {decay: 0.9}, time_limit: 1.5h, epochs: null,\n"
+      "        early_stopping: {metric: r2, patience: 3}}\n"
+      "metrics: r2\n");
+  const std::vector<LayerConfig>& layers = c.model.sequential.layers;
+  EXPECT_EQ(layers[0].kernel_size, Pair(3, 5));
+  EXPECT_TRUE(layers[0].same_padding);
+  EXPECT_EQ(layers[0].stride, Pair(1));
+  EXPECT_FALSE(layers[1].stride.has_value());
+  EXPECT_EQ(layers[1].kernel_size, Pair(2));
+  EXPECT_EQ(layers[2].kernel_size, Pair(2, 1));
+  EXPECT_TRUE(layers[3].approximate_tanh);
+  EXPECT_TRUE(layers[4].last_step);
+  EXPECT_EQ(c.optimizer.rmsprop.alpha, 0.9);
+  EXPECT_TRUE(c.optimizer.no_decay);
+  EXPECT_EQ(c.schedule.t_mult, 2);
+  EXPECT_EQ(c.schedule.per, Per::kEpoch);
+  EXPECT_EQ(c.schedule.warmup, 5);
+  EXPECT_EQ(c.loss.delta, 2);
+  EXPECT_FALSE(c.train.epochs.has_value());
+  EXPECT_EQ(c.train.clip_norm, 1);
+  EXPECT_EQ(c.train.ema->decay, 0.9);
+  EXPECT_EQ(c.train.early_stopping->patience, 3);
+  EXPECT_TRUE(c.train.early_stopping->is_max());
+  EXPECT_EQ(seconds_of(c.train.time_limit.value()), 5400);
+  EXPECT_EQ(metrics_of(c), std::vector<std::string>{"r2"});
+  EXPECT_EQ(to_yaml(load(to_yaml(c))), to_yaml(c));
+}
+
+TEST_F(ConfigTest, CustomModelsKeepTheirOptionsAsWritten) {
+  const RunConfig c = load(with_line(
+      2, "model: {type: custom, name: mine, options: {width: 8, 'a b': 'x, y', zeros: 010}}"));
+  const std::map<std::string, std::string> expected = {
+      {"width", "8"}, {"a b", "x, y"}, {"zeros", "010"}};
+  EXPECT_EQ(c.model.custom.options, expected);
+  EXPECT_EQ(load(to_yaml(c)).model.custom.options, expected);
+}
+
+TEST_F(ConfigTest, IncludedFilesAreLaidBelow) {
+  put("base.yaml", with_line(4, "train: {epochs: 3, batch_size: 7}"));
+  put("sub/more.yaml", "include: ../base.yaml\nseed: 5\ntrain: {batch_size: 8}\n");
+  const std::string text =
+      "include: [sub/more.yaml]\noptimizer: {type: adam, lr: 0.5}\ntrain: {shuffle: false}\n";
+  const RunConfig c = load(text, {"train.log_every=2"});
+  EXPECT_EQ(c.name, "run");
+  EXPECT_EQ(c.seed, 5u);
+  EXPECT_EQ(c.train.epochs, 3);
+  EXPECT_EQ(c.train.batch_size, 8);
+  EXPECT_FALSE(c.train.shuffle);
+  EXPECT_EQ(c.optimizer.type, OptimizerType::kAdam);  // of another type: nothing of sgd is left
+  EXPECT_TRUE(c.include.empty());
+  const std::string origins = to_yaml_with_origins(c);
+  for (const char* line : {"base.yaml:4:17\n", "sub/more.yaml:3:21\n", "run.yaml:3:18\n",
+                           "log_every: 2  # command line: train.log_every=2\n"}) {
+    EXPECT_NE(origins.find(line), std::string::npos) << line << origins;
+  }
+  EXPECT_EQ(to_yaml(load(origins)), to_yaml(c));
+  const std::string both = error_of(text, {"train.steps=9"});
+  EXPECT_NE(both.find("'epochs: null' (train.epochs=null) takes it back"), std::string::npos)
+      << both;
+  EXPECT_EQ(load(text, {"train.steps=9", "train.epochs=null"}).train.steps, 9);
+  EXPECT_EQ(error_of(text, {"include=base.yaml"}),
+            "command line: include=base.yaml: include stands in a file");
+}
+
+TEST_F(ConfigTest, WrongIncludesPointAtTheirPlace) {
+  put("wrong.yaml", "seed: x\ntrain: {epoch: 1}\n");
+  put("broken.yaml", "train: {\n");
+  put("list.yaml", "- 1\n");
+  put("word.yaml", "epochs:3\n");
+  put("a.yaml", "include: b.yaml\n");
+  put("b.yaml", "seed: 1\ninclude:\n  - a.yaml\n");
+  for (int i = 0; i < 12; ++i) {
+    put(cat("deep", i, ".yaml"), i < 11 ? cat("include: deep", i + 1, ".yaml\n") : "");
+    put(cat("wide", i, ".yaml"),
+        i < 8 ? cat("include: [wide", i + 1, ".yaml, wide", i + 1, ".yaml]\n") : "");
+  }
+  struct Row {
+    const char* include;
+    std::vector<const char*> fragments;
+  };
+  const std::vector<Row> rows = {
+      {"wrong.yaml",
+       {"wrong.yaml:1:7: seed: expected an integer", "  1 | seed: x\n",
+        "wrong.yaml:2:9: unknown key 'epoch' in 'train'; did you mean 'epochs'?"}},
+      {"broken.yaml", {"broken.yaml:1:8: not valid YAML: this bracket is never closed"}},
+      {"list.yaml", {"list.yaml:1:1: expected a map, got a list"}},
+      {"word.yaml", {"word.yaml:1:1: expected a map, got 'epochs:3'"}},
+      {"none.yaml", {"run.yaml:1:10: ", "none.yaml", "  1 | include: none.yaml\n"}},
+      {"''", {"run.yaml:1:10: include: expected a file or a list of files, got ''"}},
+      {"{a: 1}", {"run.yaml:1:10: include: expected a file or a list of files, got a map"}},
+      {"[wrong.yaml, [1]]", {"run.yaml:1:23: include: expected a file"}},
+      {"run.yaml", {"run.yaml:1:10: include: a loop: ", "run.yaml -> "}},
+      {"a.yaml", {"b.yaml:3:5: include: a loop: ", "a.yaml -> ", "b.yaml -> "}},
+      {"deep0.yaml", {"deep7.yaml:1:10: include: files are nested deeper than 8"}},
+      {"wide0.yaml", {"include: more than 64 files"}},
+  };
+  for (const Row& row : rows) {
+    const std::string error = error_of(cat("include: ", row.include, "\n", with_line(0, "")));
+    for (const char* fragment : row.fragments) {
+      EXPECT_NE(error.find(fragment), std::string::npos) << row.include << "\n" << error;
+    }
+  }
+}
+
+TEST_F(ConfigTest, TimesAreReadWithTheirUnits) {
+  EXPECT_EQ(seconds_of("90"), 90);
+  EXPECT_EQ(seconds_of("90s"), 90);
+  EXPECT_EQ(seconds_of("1.5m"), 90);
+  EXPECT_EQ(seconds_of("2h"), 7200);
+  EXPECT_EQ(seconds_of("1d"), 86400);
+  for (const char* wrong : {"", "h", "0", "-1", "2 h", "1e99", "inf", "nan", "1h30m", "2H"}) {
+    EXPECT_FALSE(seconds_of(wrong).has_value()) << wrong;
+  }
 }
 
 TEST_F(ConfigTest, OverridesGoThroughTheSameChecks) {
@@ -359,7 +543,7 @@ TEST_F(ConfigTest, OverridesGoThroughTheSameChecks) {
   EXPECT_EQ(c.name, "x");
   EXPECT_EQ(c.optimizer.type, OptimizerType::kAdam);
   EXPECT_EQ(c.optimizer.adam.betas[1], 0.6);
-  EXPECT_EQ(c.model.sequential.layers[0].linear.out_features, 7);
+  EXPECT_EQ(c.model.sequential.layers[0].out_features, 7);
   EXPECT_EQ(to_string(c.places.at("train.epochs")), "command line: train.epochs=4");
 
   struct Row {
@@ -370,7 +554,7 @@ TEST_F(ConfigTest, OverridesGoThroughTheSameChecks) {
       {"train.epoch=3", "unknown key 'epoch' in 'train'; did you mean 'epochs'?"},
       {"trian.epochs=3", "unknown key 'trian'; did you mean 'train'?"},
       {"train.epochs=010", "write 10"},
-      {"train.epochs=", "got nothing"},
+      {"train.epochs=", "give the run's length"},
       {"train.epochs", "expected key=value"},
       {"=3", "expected key=value"},
       {"train..epochs=3", "joined by single dots"},
@@ -420,17 +604,23 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
   const RunConfig c = load(
       "data: {type: digits}\nmodel: {type: sequential, layers: [linear: 3, relu]}\n"
       "optimizer: {type: adam}\n",
-      {"train.epochs=2"});
+      {"train.epochs=2", "train.ema={}"});
   EXPECT_EQ(to_yaml(c),
             "name: run\nseed: 0\ndevice: auto\nthreads: 0\n"
             "data:\n  type: digits\n  train_size: 20000\n  test_size: 4000\n  seed: 1\n"
+            "  workers: 0\n  on_device: auto\n"
             "model:\n  type: sequential\n  layers:\n"
             "    - linear: {out_features: 3, bias: true}\n    - relu\n"
+            "loss:\n  type: auto\n"
             "optimizer:\n  type: adam\n  lr: 0.001\n  betas: [0.9, 0.999]\n  eps: 1e-08\n"
-            "  weight_decay: 0\n"
-            "train:\n  epochs: 2\n  batch_size: 128\n  schedule: constant\n  shuffle: true\n  "
-            "log_every: 1\n"
-            "  eval_batch_size: 1024\n");
+            "  weight_decay: 0\n  amsgrad: false\n  maximize: false\n  master_weights: false\n"
+            "  no_decay: false\n"
+            "schedule:\n  type: constant\n  warmup: 0\n"
+            "train:\n  epochs: 2\n  batch_size: 128\n  shuffle: true\n  accumulate: 1\n"
+            "  precision: fp32\n  ema:\n    decay: 0.999\n  log_every: 1\n  eval_every: 0\n"
+            "  eval_batches: 0\n  eval_batch_size: 1024\n"
+            "  best:\n    metric: loss\n    mode: auto\n  on_nan: stop\n  tensorboard: false\n"
+            "checkpoint:\n  every: 0\n  keep: 2\n");
   const std::string origins = to_yaml_with_origins(c);
   EXPECT_NE(origins.find("epochs: 2  # command line: train.epochs=2\n"), std::string::npos);
   EXPECT_NE(origins.find("seed: 0  # default\n"), std::string::npos);
@@ -439,24 +629,50 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
 
 TEST_F(ConfigTest, VisibleDevicesAreATextThatReadsBack) {
   for (const std::string value : {"0", "1,2", "''", "'3'", "GPU-8932f937-d72c"}) {
-    const RunConfig c = load(with_line(4, cat("visible_devices: ", value)));
+    const RunConfig c = load(with_line(0, "") + cat("visible_devices: ", value));
     ASSERT_TRUE(c.visible_devices.has_value()) << value;
     const RunConfig again = load(to_yaml(c));
     EXPECT_EQ(again.visible_devices, c.visible_devices) << to_yaml(c);
   }
-  EXPECT_EQ(load(with_line(4, "visible_devices: 1,2")).visible_devices, "1,2");
-  EXPECT_EQ(load(with_line(4, "visible_devices: ''")).visible_devices, "");
+  EXPECT_EQ(load(with_line(0, "") + "visible_devices: 1,2").visible_devices, "1,2");
+  EXPECT_EQ(load(with_line(0, "") + "visible_devices: ''").visible_devices, "");
 }
 
 TEST_F(ConfigTest, EveryShippedConfigLoads) {
-  int count = 0;
-  const fs::path source = TAPER_SOURCE_DIR;
-  for (const fs::directory_entry& entry : fs::directory_iterator(source / "configs")) {
-    const RunConfig c = load_config(entry.path(), {});
-    EXPECT_EQ(c.name, entry.path().stem().string());
-    ++count;
+  const std::vector<std::string> names = {"digits",
+                                          "digits_cnn",
+                                          "housing",
+                                          "iris",
+                                          "mnist",
+                                          "mnist_cnn",
+                                          "names",
+                                          "optdigits",
+                                          "shakespeare_char",
+                                          "shakespeare_char_cpu",
+                                          "sources"};
+  for (const std::string& name : names) {
+    const RunConfig c = load_config(fs::path(TAPER_SOURCE_DIR) / "configs" / (name + ".yaml"), {});
+    EXPECT_EQ(c.name, name);
+    const std::string text = to_yaml(c);
+    EXPECT_EQ(to_yaml(load(text)), text) << name;
+    EXPECT_EQ(to_yaml(load(to_yaml_with_origins(c))), text) << name;
   }
-  EXPECT_GE(count, 3);
+}
+
+// What shakespeare_char_cpu.yaml leaves of the recipe that it includes, and what it changes.
+TEST_F(ConfigTest, TheCpuRecipeBuildsOnTheOther) {
+  const RunConfig c =
+      load_config(fs::path(TAPER_SOURCE_DIR) / "configs/shakespeare_char_cpu.yaml", {});
+  EXPECT_EQ(c.data.text.block_size, 64);
+  EXPECT_EQ(c.model.gpt.n_layer, 4);
+  EXPECT_EQ(c.model.gpt.n_embd, 128);
+  EXPECT_EQ(c.model.gpt.dropout, 0);
+  EXPECT_FALSE(c.model.gpt.bias);
+  EXPECT_EQ(c.optimizer.adamw.betas[1], 0.99);
+  EXPECT_EQ(c.schedule.min_lr, 1e-4);
+  EXPECT_EQ(c.train.steps, 2000);
+  EXPECT_EQ(c.train.batch_size, 12);
+  EXPECT_EQ(c.train.precision, Precision::kFp32);
 }
 
 TEST(ConfigNames, NearestFindsWhatWasMeant) {
