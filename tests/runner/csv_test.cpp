@@ -150,6 +150,12 @@ TEST_F(Csv, AHeaderIsWordsAboveNumbers) {
   EXPECT_EQ(read("1,2,3\n4,5,6\n", with_header(Header::kPresent)).rows, 1);
 }
 
+TEST_F(Csv, ARowWithTheLabelsNameIsAHeader) {
+  CsvOptions options = with_label("kind");
+  options.categories = CsvOptions::Categories::kOneHot;
+  EXPECT_EQ(read("colour,kind\nred,a\nblue,b\n", options).rows, 2);
+}
+
 TEST_F(Csv, AWordInTheFirstRowOfNumbersIsNotTakenForAHeader) {
   const std::string message = refusal([&] { read("5,abc,3\n4,2,3\n"); });
   expect_message(message, (directory_ / "t.csv").string() + ":1: column 1",
@@ -283,14 +289,14 @@ TEST_F(Csv, LongTextIsShortenedBetweenCharacters) {
 
 TEST_F(Csv, ATestFileTakesItsClassesFromTheTrainingFile) {
   const CsvTable train = read("a,kind,b\n1,x,2\n3,y,4\n5,z,6\n", with_label("kind"));
-  const CsvTable test = read_csv_like(train, write("7,z,8\n9,x,10\n", "test.csv"), {});
+  const CsvTable test = read_csv_like(train, write("7,z,8\n9,x,10\n", "test.csv"));
   EXPECT_EQ(test.classes, train.classes);
   EXPECT_EQ(test.labels, (Ints{2, 0}));
   EXPECT_EQ(test.features, (Floats{7, 8, 9, 10}));
   const CsvTable numbers = read("1,3\n1,12\n");
-  EXPECT_EQ(read_csv_like(numbers, write("1,012\n", "test.csv"), {}).labels, Ints{1});
+  EXPECT_EQ(read_csv_like(numbers, write("1,012\n", "test.csv")).labels, Ints{1});
   const CsvTable target = read("1,3\n1,12\n", for_regression());
-  EXPECT_EQ(read_csv_like(target, write("1,7\n", "test.csv"), {}).targets, Floats{7});
+  EXPECT_EQ(read_csv_like(target, write("1,7\n", "test.csv")).targets, Floats{7});
 }
 
 TEST_F(Csv, RefusesATestFileThatDoesNotFitTheTrainingFile) {
@@ -306,9 +312,97 @@ TEST_F(Csv, RefusesATestFileThatDoesNotFitTheTrainingFile) {
   };
   for (const auto& c : cases) {
     const fs::path file = write(c.text, "test.csv");
-    expect_message(refusal([&] { read_csv_like(train, file, {}); }), file.string() + c.start,
-                   c.parts);
+    expect_message(refusal([&] { read_csv_like(train, file); }), file.string() + c.start, c.parts);
   }
+}
+
+CsvOptions tolerant() {
+  CsvOptions options;
+  options.missing = CsvOptions::Missing::kMean;
+  options.categories = CsvOptions::Categories::kOneHot;
+  return options;
+}
+
+TEST_F(Csv, WordsBecomeAFeatureEach) {
+  const CsvTable t = read("n,kind,y\n1,b,x\n2,a,x\n3,b,z\n", tolerant());
+  EXPECT_EQ(t.columns, 2);
+  EXPECT_EQ(t.width, 3);
+  EXPECT_EQ(t.categories, (std::vector<Names>{{}, {"a", "b"}}));
+  EXPECT_EQ(t.features, (Floats{1, 0, 1, 2, 1, 0, 3, 0, 1}));
+}
+
+TEST_F(Csv, GapsAreNanInAllFeaturesOfTheirColumn) {
+  for (const std::string gap : {"", "NA", "N/A", "NaN", "nan", "null", "?"}) {
+    const CsvTable t = read("n,kind,y\n" + gap + ",b,x\n2," + gap + ",x\n3,a,z\n", tolerant());
+    EXPECT_EQ(t.width, 3) << gap;
+    std::string nans;
+    for (const float x : t.features) nans += std::isnan(x) ? '1' : '0';
+    EXPECT_EQ(nans, "100011000") << gap;
+  }
+}
+
+TEST_F(Csv, GapsAreFilledWithTheMeanOfTheOtherRows) {
+  const float nan = std::nanf("");
+  Floats matrix{1, 0, nan, nan, 5, 1, 3, 1};
+  const Standardizer s = fit_standardizer(matrix, 2);
+  EXPECT_EQ(s.fill, (Floats{3, 2.F / 3}));
+  standardize(matrix, s);
+  EXPECT_EQ(matrix[2], 0);
+  EXPECT_EQ(matrix[3], 0);
+  Floats other{nan, 1};
+  standardize(other, {.fill = {7, 8}, .mean = {0, 0}, .std = {1, 1}});
+  EXPECT_EQ(other, (Floats{7, 1}));
+}
+
+TEST_F(Csv, RefusesWhatNoOptionMakesGood) {
+  std::string many = "n,kind,y\n";
+  for (int i = 0; i < 1001; ++i) many += "1,w" + std::to_string(i) + ",x\n";
+  const struct {
+    std::string text, start;
+    Names parts;
+  } cases[] = {
+      {"n,y\n1,x\n3+,x\n", ":3: column 'n': expected a number, got '3+'", {"other rows"}},
+      {"n,y\n1,x\n2,\n", ":3: column 'y' is empty: expected a class label", {}},
+      {many, ": column 'kind' has 1001 different words", {"at most 1000"}},
+  };
+  for (const auto& c : cases) {
+    const std::string message = refusal([&] { read(c.text, tolerant()); });
+    expect_message(message, (directory_ / "t.csv").string() + c.start, c.parts);
+  }
+}
+
+TEST_F(Csv, AFurtherFileIsTreatedAsTheTrainingFile) {
+  const CsvTable train = read("n,kind,y\n1,b,p\n2,a,q\n", tolerant());
+  const CsvTable test = read_csv_like(train, write("n,kind,y\n?,a,q\n", "test.csv"));
+  EXPECT_TRUE(std::isnan(test.features[0]));
+  EXPECT_EQ(test.features[1], 1);
+  EXPECT_EQ(test.labels, Ints{1});
+  const fs::path unknown = write("n,kind,y\n1,a,p\n1,c,p\n", "test.csv");
+  expect_message(refusal([&] { read_csv_like(train, unknown); }),
+                 unknown.string() +
+                     ":3: column 'kind': 'c' is no category of the training file; it has 'a', 'b'",
+                 {});
+}
+
+TEST_F(Csv, AFileToPredictMayLackTheLabel) {
+  const CsvTable train = read("n,y,kind\n1,p,b\n2,q,a\n", [] {
+    auto o = tolerant();
+    o.label = "y";
+    return o;
+  }());
+  const fs::path bare = write("n,kind\n4,a\n", "bare.csv");
+  const CsvTable t = read_csv_like(train, bare, true);
+  EXPECT_EQ(t.features, (Floats{4, 1, 0}));
+  EXPECT_TRUE(t.labels.empty());
+  EXPECT_EQ(t.classes, train.classes);
+  expect_message(refusal([&] { read_csv_like(train, bare); }),
+                 bare.string() + ":1: expected 3 fields as in the training file, got 2", {});
+  EXPECT_EQ(read_csv_like(train, write("n,y,kind\n4,q,a\n"), true).labels, Ints{1});
+  const CsvTable one = read("n,y\n1,p\n2,q\n");
+  EXPECT_EQ(read_csv_like(one, write("n\n7\n8\n"), true).features, (Floats{7, 8}));
+  const fs::path other = write("n,sort\n4,a\n");
+  expect_message(refusal([&] { read_csv_like(train, other, true); }),
+                 other.string() + ":1: expected column 1 to be 'kind'", {});
 }
 
 TEST_F(Csv, StandardizedColumnsHaveMeanZeroAndDeviationOne) {

@@ -17,6 +17,9 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
+constexpr size_t kMostCategories = 1000;  // of a column
+constexpr size_t kMostShown = 10;         // in a message
+
 struct Record {
   int64_t line = 0;  // where it starts, from 1
   Fields fields;
@@ -120,36 +123,48 @@ Number number_of(const std::string& field) {
   return {Number::kFinite, static_cast<float>(value)};
 }
 
+// As people write that there is no value.
+bool says_missing(const std::string& field) {
+  constexpr std::string_view kWords[] = {"", "NA", "N/A", "NaN", "nan", "null", "?"};
+  return std::ranges::find(kWords, field) != std::end(kWords);
+}
+
 std::optional<int64_t> integer_of(const std::string& field) {
   int64_t value = 0;
   return parse_number(field, value) == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
-// A word in the first row where the second has a number makes a header, unless the first row has
-// such numbers too: that may as well be data with a slip in it, and must not vanish silently.
-bool detect_header(const std::string& file, const Record& first, const Record& second) {
+// A word in the first row above a number makes a header, unless the first row has such numbers too:
+// that may as well be data with a slip in it, and must not vanish silently. What a column has is
+// said by its first cell that is not missing.
+bool detect_header(const std::string& file, const std::vector<Record>& rows) {
+  const Record& first = rows[0];
   std::optional<size_t> word, number;
-  for (size_t i = 0; i < std::min(first.fields.size(), second.fields.size()); ++i) {
-    const Number::Kind below = number_of(second.fields[i]).kind;
+  for (size_t i = 0; i < first.fields.size(); ++i) {
+    const auto has_cell = [i](const Record& row) {
+      return row.fields.size() > i && !says_missing(row.fields[i]);
+    };
+    const auto row = std::find_if(rows.begin() + 1, rows.end(), has_cell);
+    const Number::Kind below = row == rows.end() ? Number::kEmpty : number_of(row->fields[i]).kind;
     const Number::Kind above = number_of(first.fields[i]).kind;
     if (below == Number::kText || below == Number::kEmpty || above == Number::kEmpty) continue;
     (above == Number::kText ? word : number) = i;
   }
   if (word && number) {
     fail_at(file, first.line, "column ", *word, " has ", in_quotes(first.fields[*word]),
-            " where the next row has a number, but column ", *number, " has the number ",
+            " where a later row has a number, but column ", *number, " has the number ",
             in_quotes(first.fields[*number]),
             ": mend the row, or say with data.header whether it is a header");
   }
   return word.has_value();
 }
 
-// The three that are the most like `wanted`.
-std::string nearest_names(Fields names, const std::string& wanted) {
+// Those that are the most like `wanted`.
+std::string nearest_names(Fields names, const std::string& wanted, size_t most = 3) {
   std::ranges::stable_sort(names, {},
                            [&](const std::string& name) { return edit_distance(wanted, name); });
   std::string out;
-  for (size_t i = 0; i < std::min<size_t>(names.size(), 3); ++i) {
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) {
     out += cat(i > 0 ? ", " : "", in_quotes(names[i]));
   }
   return out;
@@ -173,41 +188,64 @@ Fields class_names(const Fields& labels) {
 // Reads one file; `train` is null for the training file itself.
 class TableReader {
  public:
-  TableReader(std::string file, const CsvOptions& options, const CsvTable* train)
+  TableReader(std::string file, const CsvOptions& options, const CsvRecipe* train,
+              bool may_lack_label)
       : file_(std::move(file)),
         options_(options),
         train_(train),
-        is_regression_(train ? train->classes.empty() : options.task == Task::kRegression) {}
+        may_lack_label_(may_lack_label),
+        is_regression_(options.task == Task::kRegression) {}
 
   CsvTable run(std::string_view text) {
     Scanner scanner(file_, text, options_.delimiter[0]);
     const std::optional<Record> first = scanner.next();
     if (!first) throw InputError(cat(file_, ": expected rows of data, got an empty file"));
-    if (first->fields.size() == 1) {
+    if (first->fields.size() == 1 && !(may_lack_label_ && train_->columns == 1)) {
       fail_at(file_, first->line, "expected features and a label, got the one field ",
               in_quotes(first->fields[0]), "; is the delimiter '", options_.delimiter, "'?");
     }
-    std::optional<Record> record = scanner.next();
-    take_columns(*first, record);
-    if (!table_.has_header) add(*first);
-    for (; record; record = scanner.next()) add(*record);
-    if (table_.rows == 0)
-      throw InputError(cat(file_, ": expected rows of data, got only a header"));
-    if (!is_regression_) index_labels();
+    rows_.push_back(*first);
+    while (std::optional<Record> record = scanner.next()) rows_.push_back(std::move(*record));
+    take_columns(*first);
+    if (table_.has_header) rows_.erase(rows_.begin());
+    for (const Record& row : rows_) {
+      if (row.fields.size() == names_.size()) continue;
+      fail_at(file_, row.line, "expected ", names_.size(), " fields, got ", row.fields.size());
+    }
+    if (rows_.empty()) throw InputError(cat(file_, ": expected rows of data, got only a header"));
+    if (!train_) find_categories();
+    table_.rows = std::ssize(rows_);
+    for (const Record& row : rows_) add(row);
+    if (!is_regression_ && label_ != kNone) index_labels();
     return std::move(table_);
   }
 
  private:
+  static constexpr size_t kNone = size_t(-1);
+
   // What the columns are, from the first row and whether it is a header.
-  void take_columns(const Record& first, const std::optional<Record>& second) {
-    table_.has_header = options_.header == CsvOptions::Header::kPresent ||
-                        (options_.header == CsvOptions::Header::kAuto && second &&
-                         detect_header(file_, first, *second));
-    for (size_t i = 0; i < first.fields.size(); ++i) {
-      names_.push_back(table_.has_header ? first.fields[i] : cat("column ", i));
+  void take_columns(const Record& first) {
+    bool has_header = options_.header == CsvOptions::Header::kPresent;
+    if (options_.header == CsvOptions::Header::kAuto) {
+      const std::string& known = train_ ? train_->feature_names[0] : options_.label;
+      const bool has_name = std::ranges::find(first.fields, known) != first.fields.end();
+      has_header =
+          (has_name && number_of(known).kind == Number::kText) || detect_header(file_, rows_);
     }
-    if (train_) require_columns_of_train(first.line);
-    table_.label_column = train_ ? train_->label_column : find_label(first.line);
+    for (size_t i = 0; i < first.fields.size(); ++i) {
+      names_.push_back(has_header ? first.fields[i] : cat("column ", i));
+    }
+    if (train_) {
+      static_cast<CsvRecipe&>(table_) = *train_;
+      const bool lacks_label = may_lack_label_ && std::ssize(names_) == train_->columns;
+      label_ = lacks_label ? kNone : size_t(train_->label_column);
+      require_columns_of_train(first.line, has_header);
+      table_.has_header = has_header;
+      return;
+    }
+    table_.options = options_;
+    table_.has_header = has_header;
+    table_.label_column = find_label(first.line);
     label_ = static_cast<size_t>(table_.label_column);
     table_.label_name = names_[label_];
     table_.feature_names = names_;
@@ -232,14 +270,14 @@ class TableReader {
                 : "; the file has no header to find a name in");
   }
 
-  void require_columns_of_train(int64_t line) const {
-    if (std::ssize(names_) != train_->columns + 1) {
+  void require_columns_of_train(int64_t line, bool has_header) const {
+    Fields expected = train_->feature_names;
+    if (label_ != kNone) expected.insert(expected.begin() + int64_t(label_), train_->label_name);
+    if (names_.size() != expected.size()) {
       fail_at(file_, line, "expected ", train_->columns + 1,
               " fields as in the training file, got ", names_.size());
     }
-    if (!table_.has_header || !train_->has_header) return;
-    Fields expected = train_->feature_names;
-    expected.insert(expected.begin() + train_->label_column, train_->label_name);
+    if (!has_header || !train_->has_header) return;
     const auto [ours, theirs] = std::ranges::mismatch(names_, expected);
     if (ours == names_.end()) return;
     fail_at(file_, line, "expected column ", ours - names_.begin(), " to be ", in_quotes(*theirs),
@@ -250,54 +288,107 @@ class TableReader {
     return table_.has_header ? cat("column ", in_quotes(names_[column])) : names_[column];
   }
 
+  bool is_gap(const std::string& field) const {
+    return options_.missing == CsvOptions::Missing::kMean && says_missing(field);
+  }
+
+  // Columns without a single number are words; in others a word is a slip, found when it is read.
+  void find_categories() {
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (i == label_) continue;
+      std::set<std::string> words;
+      if (options_.categories == CsvOptions::Categories::kOneHot) words = words_of(i);
+      if (words.size() > kMostCategories) {
+        throw InputError(cat(file_, ": ", column_text(i), " has ", words.size(),
+                             " different words, each of which would be a feature: at most ",
+                             kMostCategories, " are taken; leave the column out"));
+      }
+      table_.categories.emplace_back(words.begin(), words.end());
+      table_.width += std::max<int64_t>(std::ssize(words), 1);
+    }
+  }
+
+  std::set<std::string> words_of(size_t column) const {
+    std::set<std::string> words;
+    for (const Record& row : rows_) {
+      const std::string& field = row.fields[column];
+      if (is_gap(field) || field.empty()) continue;
+      if (number_of(field).kind != Number::kText) return {};
+      words.insert(field);
+    }
+    return words;
+  }
+
   float require_number(const Record& record, size_t column) const {
     const std::string& field = record.fields[column];
     const Number number = number_of(field);
     if (number.kind == Number::kFinite) return number.value;
     const std::string cell = in_quotes(field);
+    const bool one_hot = options_.categories == CsvOptions::Categories::kOneHot;
     fail_at(file_, record.line, column_text(column),
-            number.kind == Number::kEmpty       ? " is empty: expected a number"
+            number.kind == Number::kEmpty
+                ? " is empty: expected a number (`missing: mean` fills gaps in features)"
             : number.kind == Number::kNotFinite ? cat(": expected a finite number, got ", cell)
             : number.kind == Number::kTooLarge  ? cat(": ", cell, " is out of float32's range")
                                                 : cat(": expected a number, got ", cell,
-                                                      "; every column but a class label must be "
-                                                       "numeric"));
+                                                     one_hot ? "; other rows have numbers there"
+                                                              : "; every column but a class label "
+                                                                "must be numeric, or take "
+                                                                "`categories: one_hot`"));
+  }
+
+  void add_category(const Record& record, size_t column, const Fields& words) {
+    const std::string& word = record.fields[column];
+    const auto found = std::ranges::lower_bound(words, word);
+    if (found == words.end() || *found != word) {
+      fail_at(file_, record.line, column_text(column),
+              word.empty() ? " is empty" : cat(": ", in_quotes(word)),
+              " is no category of the training file; it has ",
+              words.size() > kMostShown ? cat(words.size(), ", the nearest are ") : "",
+              nearest_names(words, word, kMostShown));
+    }
+    for (auto w = words.begin(); w != words.end(); ++w) table_.features.push_back(w == found);
   }
 
   void add(const Record& record) {
-    if (record.fields.size() != names_.size()) {
-      fail_at(file_, record.line, "expected ", names_.size(), " fields, got ",
-              record.fields.size());
+    for (size_t i = 0, column = 0; i < record.fields.size(); ++i) {
+      if (i == label_) continue;
+      const Fields& words = table_.categories[column++];
+      if (is_gap(record.fields[i])) {
+        table_.features.insert(table_.features.end(), std::max<size_t>(words.size(), 1),
+                               std::numeric_limits<float>::quiet_NaN());
+      } else if (words.empty()) {
+        table_.features.push_back(require_number(record, i));
+      } else {
+        add_category(record, i, words);
+      }
     }
-    for (size_t i = 0; i < record.fields.size(); ++i) {
-      if (i != label_) table_.features.push_back(require_number(record, i));
-    }
-    ++table_.rows;
+    if (label_ == kNone) return;
     if (is_regression_) {
       table_.targets.push_back(require_number(record, label_));
-      return;
-    }
-    const std::string& label = record.fields[label_];
-    if (label.empty()) {
+    } else if (record.fields[label_].empty()) {
       fail_at(file_, record.line, column_text(label_), " is empty: expected a class label");
     }
-    labels_.push_back(label);
-    lines_.push_back(record.line);
   }
 
   // Against the classes of the training file, or else those found here.
   void index_labels() {
-    table_.classes = train_ ? train_->classes : class_names(labels_);
+    if (!train_) {
+      Fields labels;
+      for (const Record& row : rows_) labels.push_back(row.fields[label_]);
+      table_.classes = class_names(labels);
+    }
     const bool integers = all_integers(table_.classes);
     std::unordered_map<std::string, int64_t> index;
     for (const std::string& name : table_.classes) index.emplace(name, std::ssize(index));
-    for (size_t i = 0; i < labels_.size(); ++i) {
-      const std::optional<int64_t> value = integers ? integer_of(labels_[i]) : std::nullopt;
-      const auto found = index.find(value ? cat(*value) : labels_[i]);
+    for (const Record& row : rows_) {
+      const std::string& label = row.fields[label_];
+      const std::optional<int64_t> value = integers ? integer_of(label) : std::nullopt;
+      const auto found = index.find(value ? cat(*value) : label);
       if (found == index.end()) {
-        fail_at(file_, lines_[i], column_text(label_), ": class ", in_quotes(labels_[i]),
+        fail_at(file_, row.line, column_text(label_), ": class ", in_quotes(label),
                 " is not in the training file; the nearest of its classes are ",
-                nearest_names(table_.classes, labels_[i]));
+                nearest_names(table_.classes, label));
       }
       table_.labels.push_back(found->second);
     }
@@ -305,17 +396,16 @@ class TableReader {
 
   std::string file_;
   const CsvOptions& options_;
-  const CsvTable* train_;
-  bool is_regression_;
+  const CsvRecipe* train_;
+  bool may_lack_label_, is_regression_;
   CsvTable table_;
-  Fields names_;                // of all columns
-  size_t label_ = 0;            // the label's among them
-  Fields labels_;               // as text, of each row; unless regression
-  std::vector<int64_t> lines_;  // of each row
+  Fields names_;      // of all columns
+  size_t label_ = 0;  // the label's among them, or kNone
+  std::vector<Record> rows_;
 };
 
 CsvTable read_table(const std::filesystem::path& path, const CsvOptions& options,
-                    const CsvTable* train) {
+                    const CsvRecipe* train, bool may_lack_label) {
   const std::string& delimiter = options.delimiter;
   if (delimiter.size() != 1 || delimiter.find_first_of("\"\r\n") == 0) {
     throw ConfigError("a CSV delimiter is one character, and cannot be a quote or a line end");
@@ -326,18 +416,18 @@ CsvTable read_table(const std::filesystem::path& path, const CsvOptions& options
                          zero, "; is it compressed, UTF-16 or binary?"));
   }
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-  return TableReader(path.string(), options, train).run(text);
+  return TableReader(path.string(), options, train, may_lack_label).run(text);
 }
 
 }  // namespace
 
 CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options) {
-  return read_table(file, options, nullptr);
+  return read_table(file, options, nullptr, false);
 }
 
-CsvTable read_csv_like(const CsvTable& train, const std::filesystem::path& file,
-                       const CsvOptions& options) {
-  return read_table(file, options, &train);
+CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
+                       bool may_lack_label) {
+  return read_table(file, train.options, &train, may_lack_label);
 }
 
 Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns) {
@@ -346,19 +436,23 @@ Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns) {
         cat("fit_standardizer: ", matrix.size(), " values are no rows of ", columns, " columns"));
   }
   const auto width = static_cast<size_t>(columns);
-  const double rows = static_cast<double>(matrix.size() / width);
   Standardizer out;
   for (size_t j = 0; j < width; ++j) {
-    double mean = 0, square = 0;
-    for (size_t i = j; i < matrix.size(); i += width) mean += matrix[i];
-    mean /= rows;
+    double mean = 0, square = 0, count = 0;
     for (size_t i = j; i < matrix.size(); i += width) {
-      square += (matrix[i] - mean) * (matrix[i] - mean);
+      if (std::isnan(matrix[i])) continue;
+      mean += matrix[i];
+      ++count;
     }
-    const auto std = static_cast<float>(std::sqrt(square / rows));
+    mean /= std::max(count, 1.0);
+    for (size_t i = j; i < matrix.size(); i += width) {
+      if (!std::isnan(matrix[i])) square += (matrix[i] - mean) * (matrix[i] - mean);
+    }
+    const auto std = static_cast<float>(std::sqrt(square / std::max(count, 1.0)));
     out.mean.push_back(static_cast<float>(mean));
     out.std.push_back(std == 0 ? 1 : std);
   }
+  out.fill = out.mean;
   return out;
 }
 
@@ -370,8 +464,8 @@ void standardize(std::span<float> matrix, const Standardizer& standardizer) {
   }
   for (size_t i = 0; i < matrix.size(); ++i) {
     const size_t j = i % width;
-    matrix[i] =
-        static_cast<float>((double{matrix[i]} - standardizer.mean[j]) / standardizer.std[j]);
+    const double x = std::isnan(matrix[i]) ? standardizer.fill[j] : matrix[i];
+    matrix[i] = static_cast<float>((x - standardizer.mean[j]) / standardizer.std[j]);
   }
 }
 

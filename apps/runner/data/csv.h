@@ -1,4 +1,4 @@
-// Tables in CSV files: numeric feature columns and one label column, and their standardisation.
+// Tables in CSV files: columns of numbers or words become features, one column is the label.
 #pragma once
 
 #include <cstdint>
@@ -9,59 +9,77 @@
 
 namespace taper::runner {
 
-enum class Task { kClassification, kRegression };  // labels are classes, or numbers to predict
+// What targets are: classes, numbers, or the tokens that follow (which no table has).
+enum class Task { kClassification, kRegression, kLanguage };
 
 struct CsvOptions {
   // kAuto: the first row is a header if it has words, and no numbers, in the columns where the
   // second row has numbers.
   enum class Header { kAuto, kPresent, kAbsent };
+  // Empty cells, and those that say NA, N/A, nan, null or ?: an error, or the training rows' mean.
+  enum class Missing { kRefuse, kMean };
+  // Columns of words: an error, or a feature for each word that is 1 where the row has it.
+  enum class Categories { kRefuse, kOneHot };
 
   std::string label = "-1";  // the label column: a header name or an index; -1 is the last
   Header header = Header::kAuto;
   std::string delimiter = ",";  // one character
   Task task = Task::kClassification;
+  Missing missing = Missing::kRefuse;
+  Categories categories = Categories::kRefuse;
 };
 
-struct CsvTable {
-  bool has_header = false;
-  std::vector<std::string> feature_names;  // (columns); "column 3" where there is no header
-  std::string label_name;
-  int64_t label_column = 0;  // in the file, from 0
-  int64_t rows = 0;
-  int64_t columns = 0;          // features, so one fewer than in the file
-  std::vector<float> features;  // (rows, columns) row by row
+// Takes each feature x to ((x or, for nan, fill) - mean) / std.
+struct Standardizer {
+  std::vector<float> fill, mean, std;  // (features)
+};
 
-  // Classification: the class names, sorted (by value if all are integers, else by bytes), and an
-  // index into them for each row. Both are empty for regression.
-  std::vector<std::string> classes;
-  std::vector<int64_t> labels;
-  std::vector<float> targets;  // regression: (rows)
+// How rows of a file become features and targets, as the training file says.
+struct CsvRecipe {
+  CsvOptions options{};
+  bool has_header = false;
+  std::vector<std::string> feature_names{};  // (columns); "column 3" where there is no header
+  // (columns) The words of a column, sorted, each of which is a feature; none: one feature, a
+  // number.
+  std::vector<std::vector<std::string>> categories{};
+  std::string label_name{};
+  int64_t label_column = 0;  // in the file, from 0
+  int64_t columns = 0;       // one fewer than in the file
+  int64_t width = 0;         // features
+  // Classification: the class names, sorted (by value if all are integers, else by bytes).
+  std::vector<std::string> classes{};
+  Standardizer scale{};  // none until somebody learns it
+};
+
+struct CsvTable : CsvRecipe {
+  int64_t rows = 0;
+  std::vector<float> features{};  // (rows, width) row by row; nan where a value is missing
+  std::vector<int64_t> labels{};  // classification: (rows) indices of classes
+  std::vector<float> targets{};   // regression: (rows)
 };
 
 // Reads a CSV file: quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 BOM and blanks
 // around fields are understood; numbers do not depend on the locale.
 // InputError, naming file and line: missing or empty file, not text, no rows, a ragged row, an
-// empty field, text or nan or inf or too large a number in a number column, an unclosed quote, no
-// such label column, no feature column, and with Header::kAuto a first row that has both
-// numbers and text where the second row has numbers. ConfigError: an impossible delimiter.
+// empty field unless options.missing, text or nan or inf or too large a number in a number column,
+// a column of more than 1000 words, an unclosed quote, no such label column, no feature column, and
+// with Header::kAuto a first row that has both numbers and text where the second row has numbers.
+// ConfigError: an impossible delimiter.
 CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options);
 
-// Reads a further file of the same data, as a test set: label column, kind of label and class
-// indices are those of `train` (options.label and options.task are not used).
-// InputError: as read_csv; also other columns than in `train`, or a class that it does not have.
-CsvTable read_csv_like(const CsvTable& train, const std::filesystem::path& file,
-                       const CsvOptions& options);
+// Reads a further file of the same data by what was learned of the training file. It may lack the
+// label's column when `may_lack_label`: labels and targets are empty then.
+// InputError: as read_csv; also other columns than in `train`, or a class or category that it does
+// not have.
+CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
+                       bool may_lack_label = false);
 
-// Mean and standard deviation (over N, not N - 1) of each column; a constant column has std 1.
-struct Standardizer {
-  std::vector<float> mean, std;  // (columns)
-};
-
-// Measures matrix (rows, columns), row-major, in double. ValueError: no rows, or a size that is
-// no multiple of columns.
+// Mean (also to fill gaps with) and standard deviation (over N, not N - 1) of each column without
+// its nans; a constant column has std 1. Measures matrix (rows, columns), row-major, in double.
+// ValueError: no rows, or a size that is no multiple of columns.
 Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns);
 
-// matrix[i][j] = (matrix[i][j] - mean[j]) / std[j], in place. ValueError: other columns.
+// In place. ValueError: other columns.
 void standardize(std::span<float> matrix, const Standardizer& standardizer);
 
 }  // namespace taper::runner

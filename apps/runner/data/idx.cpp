@@ -19,41 +19,28 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
-constexpr uint8_t kUnsignedByte = 0x08;
+constexpr uint8_t kUnsignedByte = 0x08, kDouble = 0x0e;
 
 template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args&... args) {
   throw InputError(cat(file.string(), ": ", args...));
 }
 
 // What is in a gzip file, which may hold several streams in a row. zlib checks their sums.
-std::string unpacked(const fs::path& file, std::string_view packed) {
-  z_stream zlib{};
-  // 16 + 15: a gzip wrapper around the largest window.
-  if (inflateInit2(&zlib, 16 + 15) != Z_OK) fail(file, "zlib cannot be started");
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&zlib, inflateEnd);
+std::string unpacked(const fs::path& file) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rb"), gzclose);
+  if (!in) fail(file, "zlib cannot open it");
   std::string out;
-  for (int status = Z_OK; status != Z_STREAM_END || !packed.empty();) {
-    if (status == Z_STREAM_END) {
-      if (packed[0] != '\x1f') fail(file, "bytes follow the end of the gzip stream");
-      inflateReset(&zlib);
-    }
-    const auto part = packed.substr(0, kChunkBytes);
+  int got = 0, status = Z_OK;
+  do {
     const size_t done = out.size();
     out.resize(done + kChunkBytes);
-    zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));  // it only reads
-    zlib.avail_in = static_cast<uInt>(part.size());
-    zlib.next_out = reinterpret_cast<Bytef*>(&out[done]);
-    zlib.avail_out = static_cast<uInt>(kChunkBytes);
-    status = inflate(&zlib, Z_NO_FLUSH);
-    packed.remove_prefix(part.size() - zlib.avail_in);
-    out.resize(out.size() - zlib.avail_out);
-    if (status == Z_OK || status == Z_STREAM_END) continue;
-    const std::string where = cat(" after ", out.size(), " bytes of content; fetch the file again");
-    if (status == Z_BUF_ERROR) fail(file, "the gzip stream is cut off", where);
-    fail(file, "the gzip stream is damaged (", zlib.msg ? zlib.msg : "zlib gives no reason", ")",
-         where);
-  }
-  return out;
+    got = gzread(in.get(), &out[done], unsigned(kChunkBytes));
+    out.resize(done + size_t(std::max(got, 0)));
+  } while (got > 0);
+  gzerror(in.get(), &status);
+  if (status == Z_OK) return out;
+  fail(file, "the gzip stream is ", status == Z_BUF_ERROR ? "cut off" : "damaged",
+       "; fetch the file again");
 }
 
 std::string hex(std::string_view bytes) {
@@ -88,16 +75,6 @@ std::string_view guess_format(std::string_view text) {
        hex(content.substr(0, 8)), guess.empty() ? "" : "; it looks like ", guess);
 }
 
-// Empty for a code that IDX does not know.
-std::string_view element_type_name(uint8_t code) {
-  static constexpr std::array<std::string_view, 7> kNames{
-      "unsigned byte", "signed byte", "", "16-bit integer", "32-bit integer",
-      "32-bit float",  "64-bit float"};
-  return code >= kUnsignedByte && code < kUnsignedByte + kNames.size()
-             ? kNames[code - kUnsignedByte]
-             : "";
-}
-
 std::vector<int64_t> read_shape(const fs::path& file, std::string_view content) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(content[i]); };
   if (content.substr(0, 2).find_first_not_of('\0') != std::string::npos)
@@ -105,12 +82,11 @@ std::vector<int64_t> read_shape(const fs::path& file, std::string_view content) 
   if (content.size() < 4) {
     fail(file, "the IDX header is cut off: expected at least 4 bytes, got ", content.size());
   }
-  const std::string_view type = element_type_name(byte(2));
   const size_t rank = byte(3), header = 4 + 4 * rank;
-  if (type.empty() || rank == 0) fail_foreign(file, content);
+  if (byte(2) < kUnsignedByte || byte(2) > kDouble || rank == 0) fail_foreign(file, content);
   if (byte(2) != kUnsignedByte) {
-    fail(file, "expected elements of type unsigned byte (0x08), got ", type, " (0x",
-         hex(content.substr(2, 1)), ")");
+    fail(file, "expected elements of type unsigned byte (0x08), got type 0x",
+         hex(content.substr(2, 1)));
   }
   if (content.size() < header) {
     fail(file, "the IDX header is cut off: ", rank, " dimensions need ", header, " bytes, got ",
@@ -163,7 +139,7 @@ fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::strin
 IdxArray read_idx(const fs::path& file) {
   std::string content = read_file(file, "IDX file");
   const bool is_packed = content.starts_with("\x1f\x8b");
-  if (is_packed) content = unpacked(file, content);
+  if (is_packed) content = unpacked(file);
   if (content.empty()) {
     fail(file, "expected an IDX file, got ", is_packed ? "empty gzip" : "an empty file");
   }
@@ -187,10 +163,15 @@ Images read_idx_images(const fs::path& images_file, const fs::path& labels_file,
   IdxArray pixels = read_idx(images_file);
   require_rank(images_file, pixels, 3, "images of 3 dimensions (count, height, width)");
   if (pixels.data.empty()) fail(images_file, "no images: the shape is ", shape_text(pixels.shape));
+  Images out{.count = pixels.shape[0],
+             .height = pixels.shape[1],
+             .width = pixels.shape[2],
+             .pixels = std::move(pixels.data)};
+  if (labels_file.empty()) return out;
   const IdxArray labels = read_idx(labels_file);
   require_rank(labels_file, labels, 1, "labels of 1 dimension (count)");
-  if (labels.shape[0] != pixels.shape[0]) {
-    fail(labels_file, "expected ", pixels.shape[0], " labels, one for each image in ",
+  if (labels.shape[0] != out.count) {
+    fail(labels_file, "expected ", out.count, " labels, one for each image in ",
          images_file.string(), ", got ", labels.shape[0]);
   }
   for (size_t i = 0; i < labels.data.size(); ++i) {
@@ -198,11 +179,8 @@ Images read_idx_images(const fs::path& images_file, const fs::path& labels_file,
     fail(labels_file, "record ", i, " (counted from 0): expected a label in 0 .. ", num_classes - 1,
          ", got ", int{labels.data[i]});
   }
-  return {.count = pixels.shape[0],
-          .height = pixels.shape[1],
-          .width = pixels.shape[2],
-          .pixels = std::move(pixels.data),
-          .labels = {labels.data.begin(), labels.data.end()}};
+  out.labels.assign(labels.data.begin(), labels.data.end());
+  return out;
 }
 
 Images load_mnist(const fs::path& root, bool train, int64_t num_classes) {
@@ -210,6 +188,17 @@ Images load_mnist(const fs::path& root, bool train, int64_t num_classes) {
   const fs::path images = find_mnist_file(root, half + "-images", "idx3-ubyte");
   const fs::path labels = find_mnist_file(root, half + "-labels", "idx1-ubyte");
   return read_idx_images(images, labels, num_classes);
+}
+
+std::vector<int64_t> mnist_shape(const fs::path& root, bool train) {
+  const fs::path file = find_mnist_file(root, train ? "train-images" : "t10k-images", "idx3-ubyte");
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rb"), gzclose);
+  std::string header(16, '\0');
+  const int got = in ? gzread(in.get(), header.data(), unsigned(header.size())) : 0;
+  header.resize(size_t(std::max(got, 0)));
+  IdxArray array{read_shape(file, header), {}};
+  require_rank(file, array, 3, "images of 3 dimensions (count, height, width)");
+  return array.shape;
 }
 
 }  // namespace taper::runner

@@ -24,8 +24,8 @@ struct IdxArray {
 IdxArray read_idx(const std::filesystem::path& file);
 
 // Reads images of shape (count, height, width) with labels of shape (count), each in
-// [0, num_classes). InputError: as read_idx; also another rank, no images, different counts, or a
-// label out of range.
+// [0, num_classes); without labels when no file of them is named. InputError: as read_idx; also
+// another rank, no images, different counts, or a label out of range.
 Images read_idx_images(const std::filesystem::path& images_file,
                        const std::filesystem::path& labels_file, int64_t num_classes = 10);
 
@@ -33,5 +33,7 @@ Images read_idx_images(const std::filesystem::path& images_file,
 // train-labels-idx1-ubyte (t10k-* when not `train`), also as *.idx3-ubyte, plain or .gz.
 // InputError: as read_idx_images; also a missing file, with the names looked for and the source.
 Images load_mnist(const std::filesystem::path& root, bool train, int64_t num_classes = 10);
+// (count, height, width) of that half's images, of which the header alone is read.
+std::vector<int64_t> mnist_shape(const std::filesystem::path& root, bool train);
 
 }  // namespace taper::runner

@@ -10,8 +10,8 @@ struct Images {
   int64_t count = 0;
   int64_t height = 0;
   int64_t width = 0;
-  std::vector<uint8_t> pixels;  // (count, height, width) row by row; 0 background, 255 full ink
-  std::vector<int64_t> labels;  // (count)
+  std::vector<uint8_t> pixels{};  // (count, height, width) row by row; 0 background, 255 full ink
+  std::vector<int64_t> labels{};  // (count)
 };
 
 }  // namespace taper::runner

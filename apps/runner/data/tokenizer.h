@@ -1,0 +1,53 @@
+// Text to token ids and back.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace taper::runner {
+
+class Tokenizer {
+ public:
+  // The characters (Unicode code points) that the text has, in their order. ValueError: not UTF-8.
+  static Tokenizer chars(std::string_view text);
+  // The 256 bytes.
+  static Tokenizer bytes();
+  // GPT-2's byte-pair encoding (https://github.com/openai/gpt-2/blob/master/src/encoder.py) with
+  // encoder.json and vocab.bpe of a directory. InputError: a file is missing or damaged.
+  static Tokenizer gpt2(const std::filesystem::path& directory);
+  // What to_json() gave; ValueError otherwise.
+  static Tokenizer from_json(const std::string& json);
+  std::string to_json() const;
+
+  // "<|endoftext|>" in a text is no special token of GPT-2's here. ValueError: a character that the
+  // vocabulary does not have.
+  std::vector<int64_t> encode(std::string_view text) const;
+  // The bytes, which may be no UTF-8 when ids were cut. ValueError: no such id.
+  std::string decode(std::span<const int64_t> ids) const;
+  int64_t size() const { return std::ssize(tokens_); }
+
+ private:
+  enum class Kind { kChars, kBytes, kGpt2 };
+  struct Merge {
+    int64_t rank, id;  // the lowest rank goes first; what the pair becomes
+  };
+
+  Tokenizer(Kind kind, std::vector<std::string> tokens);
+  void add_merge(int64_t left, int64_t right);
+  int64_t id_of(std::string_view token) const;
+  void append_pairs(std::string_view word, std::vector<int64_t>& out) const;
+
+  Kind kind_;
+  std::vector<std::string> tokens_;  // the bytes of each id
+  std::unordered_map<std::string, int64_t> ids_;
+  std::vector<std::pair<int64_t, int64_t>> pairs_;  // GPT-2: by rank
+  std::unordered_map<uint64_t, Merge> merges_;      // left << 32 | right
+};
+
+}  // namespace taper::runner

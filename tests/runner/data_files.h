@@ -1,0 +1,57 @@
+// Files for tests of data: small ones written, real ones looked for.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "framework/error.h"
+
+namespace taper::runner {
+
+// A directory of the test's own.
+class DataFiles : public ::testing::Test {
+ protected:
+  DataFiles()
+      : directory_(std::filesystem::temp_directory_path() /
+                   cat("taper_data_", getpid(), "_",
+                       ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::create_directories(directory_);
+  }
+  ~DataFiles() override { std::filesystem::remove_all(directory_); }
+
+  std::string write(const std::string& name, const std::string& bytes) const {
+    const std::filesystem::path file = directory_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << bytes;
+    return file.string();
+  }
+
+  std::filesystem::path directory_;
+};
+
+// A file or directory below $TAPER_DATA (README of the real sets), or "" where it is not.
+inline std::string real_data(const std::string& name) {
+  const char* root = std::getenv("TAPER_DATA");
+  const std::filesystem::path path = std::filesystem::path(root ? root : "") / name;
+  return root && std::filesystem::exists(path) ? path.string() : "";
+}
+
+template <class E, class Call> std::string refusal_of(const Call& call) {
+  try {
+    call();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace taper::runner
+
+#define TAPER_REAL_DATA(variable, name)         \
+  const std::string variable = real_data(name); \
+  if (variable.empty()) GTEST_SKIP() << "no " << name << " below the directory TAPER_DATA"
