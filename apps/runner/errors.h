@@ -1,18 +1,23 @@
 // What ends a program of Taper's, each with its exit code (after sysexits.h where it has one).
 #pragma once
 
+#include <new>
+
 #include "framework/error.h"
 
 namespace taper::runner {
 
 enum ExitCode : int {
   kExitOk = 0,
+  kExitGate = 1,  // numbers differ
   kExitConfig = 2,
   kExitData = 65,
   kExitInput = 66,
   kExitDevice = 69,
   kExitBug = 70,
   kExitMemory = 71,
+  kExitDisk = 74,
+  kExitInterrupted = 75,
 };
 
 struct RunError : Error {
@@ -26,6 +31,17 @@ template <ExitCode kCode> struct RunErrorOf : RunError {
 using ConfigError = RunErrorOf<kExitConfig>;        // the command line or the YAML file is wrong
 using InputError = RunErrorOf<kExitInput>;          // a file is missing, damaged or of another kind
 using DeviceUnavailable = RunErrorOf<kExitDevice>;  // the device that the run names
-using Diverged = RunErrorOf<kExitData>;             // the loss is no longer a finite number
+using DataError = RunErrorOf<kExitData>;            // the data cannot be learned from
+using Diverged = DataError;                         // a loss or gradient is no finite number
+using DiskError = RunErrorOf<kExitDisk>;            // what the run writes cannot be written
+using Interrupted = RunErrorOf<kExitInterrupted>;   // by a signal, and saved
+
+// How a program ends that an exception reaches; what is none of Taper's is a bug.
+inline ExitCode exit_code_of(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const RunError*>(&error)) return known->code;
+  const bool memory = dynamic_cast<const OutOfMemoryError*>(&error) != nullptr ||
+                      dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return memory ? kExitMemory : kExitBug;
+}
 
 }  // namespace taper::runner

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <string>
 #include <type_traits>
 
@@ -16,40 +16,72 @@ namespace taper::runner {
 // DIR.2, ... first. Throws InputError when it cannot be made.
 void make_run_directory(const std::filesystem::path& dir);
 
+// The file or directory is on the disk when this returns. Throws DiskError.
+void sync(const std::filesystem::path& path);
+// The file holds the text, on the disk, when this returns. Throws DiskError.
+void write_file(const std::filesystem::path& file, const std::string& text);
+
+// Copies what is logged into DIR/log.txt, until the end of the scope.
+class LogFile {
+ public:
+  explicit LogFile(const std::filesystem::path& dir);
+  ~LogFile();
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+};
+
 // The inside of a JSON object: `"kind":"train","step":3` of ("kind", "train", "step", 3). Values
-// are numbers or plain words.
+// are numbers (null where they are not finite) or plain words.
 template <class Value, class... Rest>
 std::string json_fields(const char* key, const Value& value, const Rest&... rest) {
+  std::string text = cat(value);
+  if constexpr (std::is_floating_point_v<Value>) {
+    if (value - value != Value(0)) text = "null";
+  }
   const char* quote = std::is_arithmetic_v<Value> ? "" : "\"";
-  const std::string out = cat('"', key, "\":", quote, value, quote);
+  const std::string out = cat('"', key, "\":", quote, text, quote);
   if constexpr (sizeof...(rest) > 0) return cat(out, ",", json_fields(rest...));
   return out;
 }
 
-// A file of one JSON object a line.
+// A file of one JSON object a line. Throws DiskError when it cannot be written.
 class JsonLines {
  public:
-  // Both throw InputError when the file cannot be written.
-  void open(const std::filesystem::path& file);
+  JsonLines() = default;
+  ~JsonLines();
+  JsonLines(const JsonLines&) = delete;
+  JsonLines& operator=(const JsonLines&) = delete;
+
+  // Goes on behind the first `keep` bytes and drops what follows. InputError: it has not as many.
+  void open(const std::filesystem::path& file, uint64_t keep = 0);
   void write(const std::string& fields);
+  // The bytes so far, which are on the disk when this returns.
+  uint64_t sync() const;
 
  private:
+  [[noreturn]] void fail() const;
+
   std::filesystem::path path_;
-  std::ofstream out_;
+  int file_ = -1;
+  uint64_t size_ = 0;
 };
 
-// A bar that redraws itself on a terminal; nothing on a pipe, where epochs are logged as lines.
+// On a terminal a bar that redraws itself; elsewhere a line of key=value every ten seconds.
 class Progress {
  public:
   Progress();
-  void show(const std::string& label, int64_t done, int64_t total, const std::string& note);
+  // Of this process's first step on, so that rates are its own.
+  void start(int64_t step);
+  void show(int64_t step, int64_t total, int64_t epoch, int64_t batch, double loss, double lr);
   // Removes the bar, before anything else is printed.
   void clear();
 
  private:
-  bool terminal_;
+  using Clock = std::chrono::steady_clock;
+  bool terminal_, colors_;
   bool shown_ = false;
-  std::chrono::steady_clock::time_point last_{};
+  int64_t first_ = 0;
+  Clock::time_point start_{}, last_{};
 };
 
 }  // namespace taper::runner

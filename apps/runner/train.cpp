@@ -1,200 +1,152 @@
 #include "apps/runner/train.h"
 
-#include <chrono>
-#include <cmath>
 #include <optional>
+#include <sstream>
 
+#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/dataset.h"
 #include "apps/runner/device.h"
+#include "apps/runner/env.h"
 #include "apps/runner/errors.h"
-#include "apps/runner/metrics.h"
-#include "apps/runner/model.h"
-#include "autograd/engine.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/loss.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/io/safetensors.h"
+#include "apps/runner/rerun.h"
+#include "apps/runner/signals.h"
+#include "apps/runner/text.h"
+#include "apps/runner/trainer.h"
+#include "framework/precision.h"
 #include "framework/threads.h"
-#include "optim/schedule.h"
 
 namespace taper::runner {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
 
-// Shuffles are draws of their own, one for each epoch, far from the streams that init and dropout
-// take in turn.
-constexpr uint64_t kShuffleStreams = uint64_t(1) << 62;
+// What changes how long, where or how watched a run is, but no number that it has given.
+constexpr const char* kMayDiffer[] = {
+    "train.epochs",     "train.steps",     "train.time_limit", "train.tensorboard",
+    "checkpoint.every", "checkpoint.keep", "device",           "visible_devices",
+    "threads",          "data.workers",    "data.on_device",   "name"};
 
-// Losses stay on the device; so many at a time are read together.
-constexpr int64_t kLossWindow = 64;
+// Threads and precision of the process, and the device.
+Device set_up(const RunConfig& config) {
+  set_float32_matmul_precision(config.train.precision == Precision::kTf32 ? "high" : "highest");
+  if (config.threads > 0) set_num_threads(int(config.threads));
+  return choose_device(config.device, config.visible_devices);
+}
 
-class Trainer {
- public:
-  Trainer(const RunConfig& config, Device device)
-      : config_(config), device_(device), data_(load_dataset(config.data, device, config.seed)) {
-    manual_seed(config.seed);
-    model_ = build_model(config.model, data_.input_shape, data_.outputs, device);
-    optimizer_ = build_optimizer(config.optimizer, *model_);
-    schedule_.emplace(*optimizer_, schedule());
-    losses_ = zeros({kLossWindow}, {.device = device});
+std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path& dir) {
+  if (resume == "no") return std::nullopt;
+  if (resume == "auto") return newest_checkpoint(dir);
+  if (resume == "last") {
+    if (const auto newest = newest_checkpoint(dir)) return newest;
+    throw InputError(cat("--resume last: there is no whole checkpoint in '", dir.string(), "'"));
   }
-
-  TrainResult run(const std::filesystem::path& dir) {
-    metrics_.open(dir / "metrics.jsonl");
-    timing_.open(dir / "timing.jsonl");
-    spdlog::info("model: {} parameters", model_->num_parameters());
-    spdlog::info("data: {} training and {} test samples", data_.train.size(), data_.test.size());
-    TrainResult result;
-    for (int64_t epoch = 1; epoch <= config_.train.epochs; ++epoch) {
-      const auto start = Clock::now();
-      train_epoch(epoch);
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      timing_.write(json_fields("kind", "epoch", "epoch", epoch, "seconds", seconds,
-                                "samples_per_second", double(data_.train.size()) / seconds));
-      result = evaluate();
-      record_epoch(epoch, result, seconds);
-    }
-    return result;
+  const fs::path path = resume == "best" ? best_checkpoint(dir) : fs::path(resume);
+  if (!fs::is_directory(path)) {
+    throw InputError(cat("--resume ", resume, ": there is no checkpoint '", path.string(), "'"));
   }
+  return fs::canonical(path);
+}
 
-  const Module& model() const { return *model_; }
-
- private:
-  Tensor loss_of(const Tensor& outputs, const Tensor& targets, Reduction reduction) const {
-    if (!data_.regression) return cross_entropy(outputs, targets, reduction);
-    return mse_loss(outputs.squeeze(-1), targets, reduction);
+void check_same_config(const Checkpoint& saved, const RunConfig& config, const fs::path& from) {
+  const auto text = saved.texts.find("config.yaml");
+  if (text == saved.texts.end()) throw InputError(cat("'", from.string(), "' has no config.yaml"));
+  std::istringstream lines(config_differences(text->second, to_yaml(config)));
+  std::string found, allowed;
+  for (const char* key : kMayDiffer) allowed += cat(allowed.empty() ? "" : ", ", key);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string key = line.substr(2, line.find(':') - 2);
+    const auto is_key = [&](const char* k) { return key == k; };
+    if (std::ranges::none_of(kMayDiffer, is_key)) found += "\n" + line;
   }
+  if (found.empty()) return;
+  throw ConfigError(cat("'", from.string(), "' was saved with another config (saved | now):", found,
+                        "\nTake the saved values, or --resume no for a new run; only ", allowed,
+                        " may differ"));
+}
 
-  Tensor order_of(int64_t epoch) const {
-    const int64_t n = data_.train.size();
-    if (!config_.train.shuffle) return arange(n, {.device = device_});
-    Generator generator;
-    generator.set_state({config_.seed, kShuffleStreams + uint64_t(epoch)});
-    return randperm(n, {.device = device_}, &generator);
+// The directory of a run that goes on from a checkpoint; that may be of another run, whose metrics
+// then come along.
+void prepare_to_resume(const fs::path& dir, const fs::path& checkpoint) {
+  const fs::path source = fs::canonical(checkpoint).parent_path().parent_path();
+  std::error_code none;
+  if (!fs::equivalent(source, dir, none)) {
+    make_run_directory(dir);
+    fs::copy_file(source / "metrics.jsonl", dir / "metrics.jsonl");
   }
+  drop_checkpoints_after(dir, step_of(checkpoint));
+  fs::remove(dir / "exit.json");
+}
 
-  // From the learning rate given to 0 with the last step.
-  optim::Schedule schedule() const {
-    const int64_t batch = config_.train.batch_size;
-    const int64_t total = (data_.train.size() + batch - 1) / batch * config_.train.epochs;
-    const Schedule kind = config_.train.schedule;
-    if (kind == Schedule::kConstant) return optim::schedule::constant(1);
-    return kind == Schedule::kLinear ? optim::schedule::polynomial(total)
-                                     : optim::schedule::cosine_annealing(total);
-  }
-
-  void train_epoch(int64_t epoch) {
-    model_->train();
-    const int64_t n = data_.train.size(), batch = config_.train.batch_size;
-    const Tensor order = order_of(epoch);
-    for (int64_t first = 0; first < n; first += batch) {
-      const Tensor rows = order.narrow(0, first, std::min(batch, n - first));
-      const Tensor loss = loss_of((*model_)(embedding(data_.train.inputs, rows)),
-                                  embedding(data_.train.targets, rows), Reduction::mean);
-      if (step_ > 0) schedule_->step();
-      optimizer_->zero_grad();
-      loss.backward();
-      optimizer_->step();
-      keep_loss(loss.detach(), epoch);
-      progress_.show(cat("epoch ", epoch, "/", config_.train.epochs), std::min(first + batch, n), n,
-                     cat("loss ", last_loss_));
-    }
-    flush_losses(epoch);
-  }
-
-  void keep_loss(const Tensor& loss, int64_t epoch) {
-    losses_.select(0, pending_++).copy_(loss);
-    rates_.push_back(optimizer_->lr());
-    ++step_;
-    if (pending_ == kLossWindow) flush_losses(epoch);
-  }
-
-  void flush_losses(int64_t epoch) {
-    if (pending_ == 0) return;
-    const std::vector<float> losses = losses_.cpu().to_floats();
-    const int64_t first = step_ - pending_ + 1;
-    for (int64_t i = 0; i < pending_; ++i) {
-      const float loss = losses[size_t(i)];
-      const int64_t step = first + i;
-      if (!std::isfinite(loss)) {
-        progress_.clear();
-        throw Diverged(cat("the loss became ", loss, " at step ", step, " of epoch ", epoch,
-                           ": lower optimizer.lr, or check the data for extreme values"));
-      }
-      if (step % config_.train.log_every == 0) {
-        metrics_.write(json_fields("kind", "train", "step", step, "epoch", epoch, "loss", loss,
-                                   "lr", rates_[size_t(i)]));
-      }
-      last_loss_ = loss;
-    }
-    pending_ = 0;
-    rates_.clear();
-  }
-
-  TrainResult evaluate() {
-    const NoGradGuard no_grad;
-    model_->eval();
-    const int64_t n = data_.test.size(), batch = config_.train.eval_batch_size;
-    const Tensor loss_sum = zeros({}, {.dtype = kFloat64, .device = device_});
-    const Tensor correct = zeros({}, {.dtype = kInt64, .device = device_});
-    for (int64_t first = 0; first < n; first += batch) {
-      const int64_t count = std::min(batch, n - first);
-      const Tensor outputs = (*model_)(data_.test.inputs.narrow(0, first, count));
-      const Tensor targets = data_.test.targets.narrow(0, first, count);
-      loss_sum.add_(loss_of(outputs, targets, Reduction::sum));
-      if (!data_.regression) correct.add_(sum(eq(argmax(outputs, 1), targets)));
-    }
-    TrainResult result{.steps = step_, .test_loss = loss_sum.item<double>() / double(n)};
-    if (!data_.regression) result.test_accuracy = double(correct.item<int64_t>()) / double(n);
-    return result;
-  }
-
-  void record_epoch(int64_t epoch, const TrainResult& r, double seconds) {
-    progress_.clear();
-    std::string fields = json_fields("kind", "eval", "step", r.steps, "epoch", epoch, "split",
-                                     "test", "loss", r.test_loss);
-    std::string line = cat("epoch=", epoch, " step=", r.steps, " train_loss=", last_loss_,
-                           " test_loss=", float(r.test_loss));
-    if (!data_.regression) {
-      fields += cat(",", json_fields("accuracy", r.test_accuracy));
-      line += cat(" test_accuracy=", float(r.test_accuracy));
-    }
-    metrics_.write(fields);
-    spdlog::info("{} lr={} seconds={:.2f}", line, optimizer_->lr(), seconds);
-  }
-
-  const RunConfig& config_;
-  Device device_;
-  Dataset data_;
-  JsonLines metrics_, timing_;
-  Progress progress_;
-  std::unique_ptr<Sequential> model_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::optional<optim::LRScheduler> schedule_;
-  Tensor losses_;              // of the steps that are not logged yet
-  std::vector<double> rates_;  // and their learning rates
-  int64_t pending_ = 0, step_ = 0;
-  float last_loss_ = 0;
-};
+void write_exit(const fs::path& dir, int code, const std::string& reason, int64_t step) {
+  using Json = nlohmann::ordered_json;
+  const Json json = {{"code", code}, {"reason", reason}, {"step", step}};
+  write_file(dir / "exit.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
 
 }  // namespace
 
-TrainResult train(const RunConfig& config, const std::filesystem::path& dir) {
-  if (config.threads > 0) set_num_threads(int(config.threads));
-  const Device device = choose_device(config.device, config.visible_devices);
-  Trainer trainer(config, device);
+TrainResult train(const RunConfig& config, const fs::path& dir, const TrainOptions& options) {
+  const SignalScope signals;
+  const Device device = set_up(config);
+  const std::optional<fs::path> from = checkpoint_for(options.resume, dir);
+  std::optional<Checkpoint> saved;
+  if (from) {
+    saved = load_checkpoint(*from);
+    check_same_config(*saved, config, *from);
+  }
+  const Dataset data = load_dataset(config.data, config.seed);
+  Trainer trainer(config, data, device, dir, options.observer);
+  if (saved) trainer.load(*saved);
+  saved.reset();
   // Only now: a run that cannot start leaves the directory of an earlier one alone.
-  make_run_directory(dir);
-  std::ofstream(dir / "config.yaml") << to_yaml(config) << "\n";
-  const TrainResult result = trainer.run(dir);
-  save_safetensors(dir / "model.safetensors", trainer.model().state_dict());
-  return result;
+  if (from) prepare_to_resume(dir, *from);
+  if (!from) make_run_directory(dir);
+  const LogFile log(dir);
+  if (from) spdlog::info("resumed from {}", from->string());
+  try {
+    write_file(dir / "config.yaml", to_yaml(config) + "\n");
+    write_file(dir / "data.json", to_json(data));
+    write_env(dir, config, device);
+    const TrainResult result = trainer.run();
+    write_exit(dir, kExitOk, result.reason.empty() ? "finished" : result.reason, result.steps);
+    return result;
+  } catch (const std::exception& error) {
+    try {
+      write_exit(dir, exit_code_of(error), error.what(), trainer.step());
+    } catch (const DiskError&) {
+      std::error_code ignored;  // the first error says more
+      fs::remove(dir / "exit.json", ignored);
+    }
+    throw;
+  }
+}
+
+std::string dry_run(const RunConfig& config) {
+  const Device device = set_up(config);
+  const Dataset data = load_dataset(config.data, config.seed);
+  const TemporaryDirectory dir;
+  Trainer trainer(config, data, device, dir.path());
+  trainer.open_files();
+  trainer.train_step();
+  trainer.train_step();
+  trainer.flush();
+  std::string out = cat("OK  two steps on ", device, "\n");
+  const Metrics metrics = trainer.evaluate();
+  out += "OK  evaluation:";
+  for (const auto& [name, x] : metrics.values) out += cat(" ", name, "=", float(x));
+  const fs::path saved = save_checkpoint(dir.path() / "a", trainer.step(), trainer.checkpoint(), 1);
+  out += "\nOK  checkpoint saved\n";
+  Trainer again(config, data, device, dir.path());
+  again.load(load_checkpoint(saved));
+  again.open_files();
+  const fs::path other = save_checkpoint(dir.path() / "b", again.step(), again.checkpoint(), 1);
+  const auto sums = [](const fs::path& at) { return read_file(at / kChecksums, "checksums"); };
+  if (sums(saved) != sums(other)) {
+    throw Error(cat("reloaded with other bits:\n", sums(saved), "became\n", sums(other)));
+  }
+  return out + "OK  reloaded with the same bits\n";
 }
 
 }  // namespace taper::runner

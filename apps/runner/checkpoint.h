@@ -1,0 +1,52 @@
+// Checkpoints of a run: RUN/checkpoints/step-00001234, and `best`, a link to one of them.
+//
+// Each is a directory that is written beside (".writing"), synced, renamed and read again; its
+// file CRC32 lists checksum and size of all others, so that any damage is found and named.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper::runner {
+
+// By file name: "model.safetensors" and the like, "state.json" and the like.
+struct Checkpoint {
+  std::map<std::string, std::vector<NamedTensor>> tensors;
+  std::map<std::string, std::string> texts;
+};
+
+inline constexpr const char* kChecksums = "CRC32";
+
+// Writes the checkpoint of a step, which takes the place of an older one of the same step, and
+// returns its directory. Once it is found whole, the newest `keep` and the best one stay; others
+// go. Throws DiskError, with the bytes needed and free, when it cannot be written; then nothing of
+// it stays and older ones are whole.
+std::filesystem::path save_checkpoint(const std::filesystem::path& run, int64_t step,
+                                      const Checkpoint& checkpoint, int64_t keep,
+                                      bool is_best = false);
+
+// What is wrong with a checkpoint, naming the file; empty when it is whole.
+std::string damage_of(const std::filesystem::path& checkpoint);
+
+// Reads a whole checkpoint; InputError naming the damage of another.
+Checkpoint load_checkpoint(const std::filesystem::path& checkpoint);
+
+// Of a run, the newest first; none where it has none.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
+// The newest that is whole; those before it in the list are named in warnings.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run);
+std::filesystem::path best_checkpoint(const std::filesystem::path& run);
+// `best` becomes the checkpoint of that step, where there is one.
+void mark_best(const std::filesystem::path& run, int64_t step);
+// The step in a checkpoint's name, also of "best"; -1 where there is none.
+int64_t step_of(const std::filesystem::path& checkpoint);
+// Removes those of later steps: a run that goes back will write them anew.
+void drop_checkpoints_after(const std::filesystem::path& run, int64_t step);
+
+}  // namespace taper::runner

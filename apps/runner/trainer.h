@@ -1,0 +1,130 @@
+// The loop of a training run and its state, which checkpoints save and restore bit by bit.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/runner/checkpoint.h"
+#include "apps/runner/evaluate.h"
+#include "apps/runner/loader.h"
+#include "apps/runner/metrics.h"
+#include "apps/runner/model.h"
+#include "apps/runner/optimizer.h"
+#include "apps/runner/tensorboard.h"
+#include "apps/runner/train.h"
+#include "framework/random.h"
+#include "optim/ema.h"
+#include "optim/grad_scaler.h"
+
+namespace taper::runner {
+
+class Trainer {
+ public:
+  // The files are those of `dir`; config and data are to outlive it.
+  Trainer(const RunConfig& config, const Dataset& data, Device device, std::filesystem::path dir,
+          Observer* observer = nullptr);
+
+  // The state of a whole checkpoint; run() then goes on from there.
+  void load(const Checkpoint& checkpoint) { load(checkpoint, std::nullopt); }
+  // Until the end, an early stop, the time limit, or a signal, which throws Interrupted.
+  TrainResult run();
+
+  // The parts of run().
+  void open_files();
+  void train_step();
+  // Reads and logs the steps since the last call. False: the run was rolled back.
+  bool flush();
+  Metrics evaluate();
+  Checkpoint checkpoint();
+  int64_t step() const { return step_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // A step whose loss is still on the device, and what it takes to run it again.
+  struct Pending {
+    int64_t epoch, batch;  // its first one, from 0
+    PhiloxKey random;
+    double lr;
+  };
+  // The best value of a metric so far, and the evaluations since.
+  struct Best {
+    std::optional<double> value{};
+    int64_t step = 0, misses = 0;
+  };
+
+  // Losses stay on the device; so many at a time are read together.
+  static constexpr int64_t kWindow = 64;
+
+  // --- trainer.cpp: the loop ---
+  void after_step();
+  void time_epoch();
+  // Whether it is the best so far.
+  bool evaluate_and_log();
+  void log_evaluation();
+  bool is_late() const;
+  void save_model();
+
+  // --- trainer_step.cpp: one step ---
+  // To the next batch, of the next epoch where this one is over.
+  void place_loader();
+  // The mean loss of a step that begins with the loader's next batch, gradients in the parameters.
+  Tensor forward_and_backward(int64_t first_batch);
+  int64_t batches_from(int64_t first_batch) const;
+  Tensor clip_gradients();
+  Tensor found_inf() const;
+  std::vector<Tensor> buffers_to_keep() const;
+  void keep_buffers(const std::vector<Tensor>& old, const Tensor& found) const;
+  void log_step(const Pending& p, int64_t step, float loss, float norm);
+  void on_bad_step(const Pending& p, int64_t step, float loss, float norm);
+  std::string first_bad_of(const Pending& p);
+
+  // --- trainer_state.cpp: checkpoints ---
+  void save(bool is_best = false);
+  void load(const Checkpoint& checkpoint, std::optional<double> lr_scale);
+  void roll_back();
+  std::string state_json() const;
+  void read_state(const std::string& json);
+
+  const RunConfig& config_;
+  const Dataset& data_;
+  const Device device_;
+  const std::filesystem::path dir_;
+  Observer* const observer_;
+  Loader loader_, test_loader_;
+  const int64_t batches_per_epoch_, total_steps_;
+
+  std::unique_ptr<Module> model_;
+  std::vector<Tensor> params_;
+  Loss loss_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<optim::LRScheduler> schedule_;
+  std::optional<optim::ReduceLROnPlateau> plateau_;
+  std::optional<optim::GradScaler> scaler_;
+  std::optional<optim::EMA> ema_;
+
+  // What state.json says.
+  int64_t step_ = 0, epoch_ = 1, batch_ = 0;  // batches of this epoch that are done
+  uint64_t metrics_bytes_ = 0;
+  Best best_, stopping_;
+  Metrics last_metrics_;
+  double lr_scale_ = 1;  // halved with every return to a checkpoint
+  int64_t rollbacks_ = 0, skipped_ = 0;
+  std::string reason_;  // of an end before the last step
+
+  Tensor window_, one_;  // [2, kWindow]: losses and gradient norms that are not read yet
+  std::vector<Pending> pending_;
+  bool is_placed_ = false;  // the loader is at the next batch
+  int64_t saved_step_ = -1;
+  float last_loss_ = 0;
+  Clock::time_point start_{}, epoch_start_{}, flushed_{};
+  int64_t epoch_first_batch_ = 0;
+  JsonLines metrics_, timing_;
+  Progress progress_;
+  std::unique_ptr<EventWriter> events_;
+};
+
+}  // namespace taper::runner

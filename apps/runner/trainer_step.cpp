@@ -1,0 +1,196 @@
+// One step of training, and the reading of what steps gave.
+#include <algorithm>
+#include <cmath>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/diagnose.h"
+#include "apps/runner/errors.h"
+#include "apps/runner/trainer.h"
+#include "autograd/autocast.h"
+#include "autograd/engine.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/shape.h"
+#include "framework/kernels/each.h"
+#include "framework/kernels/foreach.h"
+#include "optim/clip.h"
+#include "optim/lists.h"
+
+namespace taper::runner {
+namespace {
+
+constexpr int64_t kMaxRollbacks = 5;
+
+constexpr const char* kAdvice =
+    ": lower optimizer.lr, set train.clip_norm, or check the data for extreme values; with "
+    "train.on_nan=skip or rollback the run goes on";
+
+}  // namespace
+
+int64_t Trainer::batches_from(int64_t first_batch) const {
+  return std::min(config_.train.accumulate, batches_per_epoch_ - first_batch);
+}
+
+Tensor Trainer::forward_and_backward(int64_t first_batch) {
+  const int64_t size = config_.train.batch_size, batches = batches_from(first_batch);
+  const int64_t samples =
+      std::min(batches * size, loader_.samples_per_epoch() - first_batch * size);
+  Tensor total;
+  for (int64_t i = 0; i < batches; ++i) {
+    const Batch b = loader_.next().value();
+    Tensor loss;
+    {
+      std::optional<Autocast> half;
+      if (config_.train.precision == Precision::kBf16) half.emplace(device_.type(), kBFloat16);
+      if (config_.train.precision == Precision::kFp16) half.emplace(device_.type(), kFloat16);
+      loss = loss_((*model_)(b.inputs), b.targets, Reduction::mean);
+    }
+    // The mean over all samples of the step, as one big batch would give it.
+    if (batches > 1) loss = loss * (double(b.inputs.size(0)) / double(samples));
+    if (step_ == 0) check_all_registered(*model_, loss);
+    (scaler_ ? scaler_->scale(loss) : loss).backward();
+    total = total.defined() ? total + loss.detach() : loss.detach();
+  }
+  return total;
+}
+
+Tensor Trainer::clip_gradients() {
+  const TrainConfig& c = config_.train;
+  const Tensor norm = c.clip_norm ? optim::clip_grad_norm_(params_, *c.clip_norm)
+                                  : optim::get_total_norm(optim::grads_of(params_));
+  if (c.clip_value) optim::clip_grad_value_(params_, *c.clip_value);
+  return norm;
+}
+
+// 1 where the last step is not to be taken, found on the device. Unless bad steps are skipped, one
+// voids those after it in the window too, so that the weights that it met can be looked at.
+Tensor Trainer::found_inf() const {
+  const int64_t last = std::ssize(pending_) - 1;
+  const auto part = [&](int64_t row, bool with_earlier) {
+    return window_.select(0, row).narrow(0, with_earlier ? 0 : last, with_earlier ? last + 1 : 1);
+  };
+  const bool sticky = config_.train.on_nan != OnNan::kSkip;
+  const kernels::Unscale is_bad{{}, kernels::pointer<float>(one_)};
+  // An overflow under a loss scale is no harm: the scaler lowers it.
+  return kernels::join_list("found_inf", is_bad, {part(0, sticky), part(1, sticky && !scaler_)});
+}
+
+void Trainer::place_loader() {
+  if (batch_ >= batches_per_epoch_) {
+    ++epoch_;
+    batch_ = 0;
+    is_placed_ = false;
+  }
+  if (is_placed_) return;
+  loader_.start(epoch_, batch_);
+  is_placed_ = true;
+  epoch_start_ = Clock::now();
+  epoch_first_batch_ = batch_;
+}
+
+void Trainer::train_step() {
+  model_->train();
+  place_loader();
+  // After its warm-up a plateau changes the rates itself.
+  if (step_ > 0 && (!plateau_ || step_ <= config_.schedule.warmup)) schedule_->step();
+  pending_.push_back({epoch_, batch_, default_generator().state(), optimizer_->lr()});
+  const std::vector<Tensor> buffers = buffers_to_keep();
+  optimizer_->zero_grad();
+  const Tensor loss = forward_and_backward(batch_);
+  if (scaler_) scaler_->unscale_(*optimizer_);
+  const Tensor norm = clip_gradients();
+  const int64_t slot = std::ssize(pending_) - 1;
+  window_.select(0, 0).select(0, slot).copy_(loss);
+  window_.select(0, 1).select(0, slot).copy_(norm);
+  const Tensor found = found_inf();
+  optimizer_->set_found_inf(found);
+  optimizer_->step();
+  if (scaler_) scaler_->update();
+  keep_buffers(buffers, found);
+  if (ema_) ema_->update();
+  batch_ += batches_from(batch_);
+  ++step_;
+}
+
+std::vector<Tensor> Trainer::buffers_to_keep() const {
+  std::vector<Tensor> out;
+  if (config_.train.on_nan != OnNan::kSkip) return out;
+  for (const auto& [name, b] : model_->named_buffers()) out.push_back(b.clone());
+  return out;
+}
+
+// A skipped batch leaves no nan in running means either.
+void Trainer::keep_buffers(const std::vector<Tensor>& old, const Tensor& found) const {
+  const NoGradGuard no_grad;
+  const std::vector<NamedTensor> buffers = model_->named_buffers();
+  for (size_t i = 0; i < old.size(); ++i) {
+    const Tensor& b = buffers[i].tensor;
+    b.copy_(where(ne(found, 0), old[i], b));
+  }
+}
+
+bool Trainer::flush() {
+  flushed_ = Clock::now();
+  const std::vector<Pending> done = std::exchange(pending_, {});
+  if (done.empty()) return true;
+  const std::vector<float> read = window_.cpu().to_floats();
+  const int64_t first = step_ - std::ssize(done) + 1;
+  for (size_t i = 0; i < done.size(); ++i) {
+    const float loss = read[i], norm = read[kWindow + i];
+    // Below 1 a loss scale is no longer the reason.
+    const bool overflow = scaler_ && std::isfinite(loss) && !std::isfinite(norm);
+    const bool is_good = std::isfinite(loss) && std::isfinite(norm);
+    if (!is_good && !(overflow && scaler_->get_scale() >= 1)) {
+      on_bad_step(done[i], first + int64_t(i), loss, norm);
+      if (config_.train.on_nan == OnNan::kRollback) return false;
+    }
+    log_step(done[i], first + int64_t(i), loss, norm);
+  }
+  return true;
+}
+
+void Trainer::log_step(const Pending& p, int64_t step, float loss, float norm) {
+  last_loss_ = loss;
+  if (observer_ && !observer_->on_step(step, loss, norm)) reason_ = "ended by its observer";
+  if (step % config_.train.log_every != 0) return;
+  std::string line = json_fields("kind", "train", "step", step, "epoch", p.epoch, "loss", loss);
+  if (config_.train.clip_norm) line += cat(",", json_fields("grad_norm", norm));
+  metrics_.write(cat(line, ",", json_fields("lr", p.lr)));
+  if (!events_) return;
+  events_->scalar("train/loss", step, loss);
+  events_->scalar("train/grad_norm", step, norm);
+  events_->scalar("train/lr", step, p.lr);
+}
+
+void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm) {
+  progress_.clear();
+  const std::string tensor = first_bad_of(p);
+  const bool bad_loss = !std::isfinite(loss);
+  const std::string what = cat(bad_loss ? "the loss" : "the gradient's norm", " became ",
+                               bad_loss ? loss : norm, " at step ", step, " of epoch ", p.epoch,
+                               tensor.empty() ? "" : cat("; the first bad tensor is ", tensor));
+  if (config_.train.on_nan == OnNan::kStop) throw Diverged(what + kAdvice);
+  if (config_.train.on_nan == OnNan::kSkip) {
+    spdlog::warn("{}; the step is skipped, as {} before it", what, skipped_++);
+    return;
+  }
+  if (rollbacks_ == kMaxRollbacks) {
+    throw Diverged(cat(what, ", after ", kMaxRollbacks, " returns to a checkpoint", kAdvice));
+  }
+  roll_back();
+  spdlog::warn("{}; back to step {} with half the learning rate ({} of {} times)", what, step_,
+               rollbacks_, kMaxRollbacks);
+}
+
+std::string Trainer::first_bad_of(const Pending& p) {
+  const PhiloxKey now = default_generator().state();
+  default_generator().set_state(p.random);
+  model_->train();
+  loader_.start(p.epoch, p.batch);
+  std::string found = first_bad_tensor(*model_, [&] { return forward_and_backward(p.batch); });
+  is_placed_ = false;
+  default_generator().set_state(now);
+  return found;
+}
+
+}  // namespace taper::runner

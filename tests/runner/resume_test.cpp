@@ -1,0 +1,345 @@
+// Runs that are killed and resumed end with the bytes of those that were not. TAPER_KILLS=200 for
+// the long proof.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include "apps/runner/checkpoint.h"
+#include "apps/runner/signals.h"
+#include "tests/runner/run_process.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Seconds = std::chrono::duration<double>;
+
+struct Case {
+  const char* name;
+  const char* yaml;
+};
+
+// Every kind of state that a run has: workers, accumulation, dropout, batch norm, a loss scale,
+// averages, a schedule; a plateau with text; rows with momentum and a skip.
+constexpr Case kCases[] = {
+    {"digits",
+     "device: cpu\n"
+     "threads: 1\n"
+     "data: {type: digits, train_size: 500, test_size: 50, workers: 2}\n"
+     "model: {type: sequential, layers: [conv2d: {out_channels: 4, kernel_size: 3}, batch_norm2d,\n"
+     "        relu, flatten, dropout: 0.2, linear: 10]}\n"
+     "optimizer: {type: adamw, lr: 0.003}\n"
+     "schedule: {type: cosine, warmup: 5}\n"
+     "train: {epochs: 3, batch_size: 32, accumulate: 3, clip_norm: 1, precision: fp16,\n"
+     "        ema: {decay: 0.9}, eval_every: 7}\n"
+     "checkpoint: {every: 3, keep: 2}\n"},
+    {"text",
+     "device: cpu\n"
+     "threads: 1\n"
+     "data: {type: text, path: text.txt, block_size: 16, workers: 1}\n"
+     "model: {type: gpt, n_layer: 1, n_head: 2, n_embd: 16, dropout: 0.1}\n"
+     "optimizer: {type: adamw, lr: 0.01}\n"
+     "schedule: {type: plateau, patience: 0, warmup: 3}\n"
+     "train: {steps: 40, batch_size: 8, eval_every: 9, eval_batches: 2, precision: bf16,\n"
+     "        best: {metric: loss}, log_every: 2}\n"
+     "checkpoint: {every: 4, keep: 1}\n"},
+    {"rows",
+     "device: cpu\n"
+     "threads: 1\n"
+     "data: {type: csv, path: rows.csv, task: regression}\n"
+     "model: {type: mlp, hidden: [64], dropout: 0.1}\n"
+     "optimizer: {type: sgd, lr: 0.02, momentum: 0.9}\n"
+     "schedule: {type: step, per: epoch, step_size: 2, gamma: 0.5}\n"
+     "train: {epochs: 8, batch_size: 8, on_nan: rollback,\n"
+     "        early_stopping: {metric: mae, patience: 20}}\n"
+     "checkpoint: {every: 0, keep: 3}\n"},
+};
+
+void write_inputs(const RunDirectory& at) {
+  std::string text, rows = "a,b,y\n";
+  for (int i = 0; i < 400; ++i) {
+    text += cat("line ", i * i % 97, " of a text\n");
+    rows += cat(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - (i % 7) + 5, "\n");
+  }
+  write_bytes(at / "text.txt", text);
+  write_bytes(at / "rows.csv", rows);
+  for (const Case& c : kCases) write_bytes(at / cat(c.name, ".yaml"), c.yaml);
+}
+
+class Resume : public ::testing::Test {
+ protected:
+  Resume() { write_inputs(at_); }
+
+  RunDirectory::Outcome train(const std::string& name, const std::string& out,
+                              std::vector<std::string> more = {},
+                              const std::string& before = "") const {
+    std::vector<std::string> words{"train", name + ".yaml", "--out", out};
+    words.insert(words.end(), more.begin(), more.end());
+    return at_.taper(words, before);
+  }
+  void expect_same(const std::string& a, const std::string& b) const {
+    for (const std::string file : {"metrics.jsonl", "model.safetensors"}) {
+      const std::string x = read_bytes(at_ / cat(a, "/", file));
+      EXPECT_NE(x, "") << a << "/" << file;
+      EXPECT_TRUE(x == read_bytes(at_ / cat(b, "/", file))) << a << " and " << b << ": " << file;
+    }
+  }
+  std::string exit_of(const std::string& run) const {
+    return read_bytes(at_ / (run + "/exit.json"));
+  }
+
+  RunDirectory at_;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// --- at random moments ---
+
+// Starts and kills one run until it ends by itself. Returns the kills.
+class Killer {
+ public:
+  Killer(const RunDirectory& at, uint64_t seed) : at_(at), random_(seed) {}
+
+  int run(const std::string& name, const std::string& out, double seconds, int most) {
+    std::uniform_real_distribution<double> moment(0, seconds);
+    int kills = 0;
+    while (true) {
+      const pid_t child = at_.start({"train", name + ".yaml", "--out", out, "--resume", "auto"});
+      const int signal = kSignals[random_() % 5];
+      if (kills < most) {
+        std::this_thread::sleep_for(Seconds(moment(random_)));
+        ::kill(child, signal);
+      }
+      const RunDirectory::Outcome end = at_.wait(child);
+      if (end.code == 0) return kills;
+      ++kills;
+      // Before it listens, a signal kills it.
+      EXPECT_TRUE(end.code == 128 + signal || (end.code == 75 && signal != SIGKILL))
+          << end.code << ": " << end.err;
+      if (end.code == 75) {
+        ++saved;
+        EXPECT_TRUE(contains(read_bytes(at_ / (out + "/exit.json")), "\"code\": 75"));
+      }
+      if (::testing::Test::HasFailure()) return kills;
+    }
+  }
+
+  int saved = 0;  // runs that ended with 75
+
+ private:
+  static constexpr int kSignals[] = {SIGKILL, SIGKILL, SIGTERM, SIGINT, SIGUSR1};
+  const RunDirectory& at_;
+  std::mt19937_64 random_;
+};
+
+TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
+  const char* set = std::getenv("TAPER_KILLS");
+  const int wanted = set ? std::atoi(set) : 20;
+  double seconds[std::size(kCases)];
+  for (size_t i = 0; i < std::size(kCases); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const RunDirectory::Outcome whole = train(kCases[i].name, cat("whole_", kCases[i].name));
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    seconds[i] = Seconds(std::chrono::steady_clock::now() - start).count();
+  }
+  Killer killer(at_, 1);
+  int kills = 0, runs = 0;
+  for (; kills < wanted && !HasFailure(); ++runs) {
+    const size_t i = size_t(runs) % std::size(kCases);
+    const std::string name = kCases[i].name, out = cat("run", runs);
+    SCOPED_TRACE(cat(name, " in ", out));
+    kills += killer.run(name, out, seconds[i], wanted - kills);
+    expect_same("whole_" + name, out);
+    fs::remove_all(at_ / out);
+  }
+  std::printf("%d kills of %d runs, %d of them saved and ended with 75\n", kills, runs,
+              killer.saved);
+}
+
+// --- signals ---
+
+TEST_F(Resume, ASignalSavesAndEndsWith75) {
+  const std::string long_run = "train.epochs=100000";
+  for (const auto& [signal, name] : {std::pair(SIGTERM, "SIGTERM"), std::pair(SIGINT, "SIGINT"),
+                                     std::pair(SIGUSR1, "SIGUSR1")}) {
+    const pid_t child = at_.start({"train", "rows.yaml", long_run, "--out", name});
+    const fs::path first = at_ / cat(name, "/checkpoints/step-00000000");
+    for (int i = 0; i < 4000 && !fs::exists(first); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ::kill(child, signal);
+    const RunDirectory::Outcome end = at_.wait(child);
+    EXPECT_EQ(end.code, 75) << end.err;
+    EXPECT_TRUE(contains(end.err, name) && contains(end.err, "--resume auto")) << end.err;
+    EXPECT_TRUE(contains(exit_of(name), "\"code\": 75")) << exit_of(name);
+    EXPECT_TRUE(newest_checkpoint(at_ / name));
+  }
+}
+
+TEST(Signals, ASecondSigintEndsAtOnce) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const SignalScope signals;
+    ::raise(SIGINT);
+    if (SignalScope::received() != "SIGINT") ::_exit(1);
+    ::raise(SIGINT);
+    ::_exit(2);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
+}
+
+TEST(Signals, ListeningEndsWithTheScope) {
+  EXPECT_EQ(SignalScope::received(), "");
+  {
+    const SignalScope signals;
+    ::raise(SIGUSR1);
+    EXPECT_EQ(SignalScope::received(), "SIGUSR1");
+  }
+  struct sigaction now {};
+  ::sigaction(SIGUSR1, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
+  const SignalScope again;
+  EXPECT_EQ(SignalScope::received(), "");
+}
+
+// --- damage ---
+
+TEST_F(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsUsed) {
+  ASSERT_EQ(train("rows", "whole").code, 0);
+  ASSERT_EQ(train("rows", "run").code, 0);
+  const fs::path newest = *newest_checkpoint(at_ / "run");
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(newest)) files.push_back(entry.path().filename());
+  ASSERT_EQ(files.size(), 6u);
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::string bytes = read_bytes(newest / files[i]);
+    if (i % 2 == 0) bytes.resize(bytes.size() / 2);
+    if (i % 2 == 1) bytes[bytes.size() / 2] = char(bytes[bytes.size() / 2] ^ 4);
+    write_bytes(newest / files[i], bytes);
+    const RunDirectory::Outcome end = train("rows", "run", {"--resume", "auto"});
+    EXPECT_EQ(end.code, 0) << end.err;
+    EXPECT_TRUE(contains(end.err, files[i]) && contains(end.err, "passed over")) << end.err;
+    EXPECT_TRUE(contains(end.err, "resumed from")) << end.err;
+    expect_same("whole", "run");
+  }
+}
+
+// --- where from ---
+
+TEST_F(Resume, FromTheLastTheBestOrAPath) {
+  ASSERT_EQ(train("rows", "whole").code, 0);
+  const fs::path best = fs::canonical(best_checkpoint(at_ / "whole"));
+  const std::string older = list_checkpoints(at_ / "whole").back();
+  fs::copy(at_ / "whole", at_ / "run",
+           fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  for (const std::string from : {"last", "best", "auto"}) {
+    const RunDirectory::Outcome end = train("rows", "run", {"--resume", from});
+    EXPECT_EQ(end.code, 0) << end.err;
+    expect_same("whole", "run");
+  }
+  // Into a directory of its own, with the metrics so far.
+  EXPECT_EQ(train("rows", "branch", {"--resume", older}).code, 0);
+  expect_same("whole", "branch");
+  EXPECT_TRUE(fs::exists(older));
+}
+
+TEST_F(Resume, WhatIsNotThereIsNamed) {
+  const RunDirectory::Outcome last = train("rows", "new", {"--resume", "last"});
+  EXPECT_EQ(last.code, 66);
+  EXPECT_TRUE(contains(last.err, "no whole checkpoint in 'new'")) << last.err;
+  const RunDirectory::Outcome path = train("rows", "new", {"--resume", "no/such/path"});
+  EXPECT_EQ(path.code, 66);
+  EXPECT_TRUE(contains(path.err, "no/such/path")) << path.err;
+  EXPECT_FALSE(fs::exists(at_ / "new"));
+  EXPECT_EQ(train("rows", "new", {"train.epochs=1", "--resume", "auto"}).code, 0);
+}
+
+TEST_F(Resume, AnotherConfigIsRefusedByName) {
+  ASSERT_EQ(train("rows", "run").code, 0);
+  const std::string before = read_bytes(at_ / "run/metrics.jsonl");
+  const RunDirectory::Outcome end =
+      train("rows", "run", {"optimizer.lr=0.5", "train.batch_size=16", "--resume", "auto"});
+  EXPECT_EQ(end.code, 2);
+  for (const char* part : {"optimizer.lr: 0.02 | 0.5", "train.batch_size: 8 | 16"}) {
+    EXPECT_TRUE(contains(end.err, part)) << end.err;
+  }
+  EXPECT_EQ(read_bytes(at_ / "run/metrics.jsonl"), before);
+}
+
+TEST_F(Resume, ALongerRunGoesOnAsIfItHadBeenPlannedSo) {
+  ASSERT_EQ(train("rows", "whole").code, 0);
+  ASSERT_EQ(train("rows", "run", {"train.epochs=5", "checkpoint.keep=1"}).code, 0);
+  ASSERT_EQ(train("rows", "run", {"--resume", "auto"}).code, 0);
+  expect_same("whole", "run");
+}
+
+TEST_F(Resume, ShortenedMetricsAreNamed) {
+  ASSERT_EQ(train("rows", "run").code, 0);
+  fs::resize_file(at_ / "run/metrics.jsonl", 100);
+  const RunDirectory::Outcome end = train("rows", "run", {"--resume", "auto"});
+  EXPECT_EQ(end.code, 66);
+  EXPECT_TRUE(contains(end.err, "metrics.jsonl' has 100 bytes")) << end.err;
+  EXPECT_TRUE(contains(exit_of("run"), "\"code\": 66")) << exit_of("run");
+}
+
+// --- without room ---
+
+TEST_F(Resume, ARunWithoutRoomEndsWith74) {
+  ASSERT_EQ(train("digits", "run", {"train.epochs=1"}).code, 0);
+  const fs::path newest = *newest_checkpoint(at_ / "run");
+  // Files of at most 16 KiB; the model has more.
+  const RunDirectory::Outcome full =
+      train("digits", "run", {"--resume", "auto"}, "trap '' XFSZ; ulimit -f 32;");
+  EXPECT_EQ(full.code, 74) << full.err;
+  for (const char* part : {"cannot save the checkpoint", "bytes", "are free", "--resume auto"}) {
+    EXPECT_TRUE(contains(full.err, part)) << full.err;
+  }
+  EXPECT_TRUE(contains(exit_of("run"), "\"code\": 74"));
+  EXPECT_EQ(newest_checkpoint(at_ / "run"), newest);
+  EXPECT_FALSE(fs::exists(at_ / "run/checkpoints/.writing"));
+}
+
+// A file system of 600 KB for the runs in DIR, while it lives.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const fs::path& dir) : dir_(dir) {
+    fs::create_directories(dir);
+    mounted = ::mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=600k") == 0;
+  }
+  ~SmallDisk() {
+    if (mounted) ::umount(dir_.c_str());
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  bool mounted;
+
+ private:
+  fs::path dir_;
+};
+
+TEST_F(Resume, AFullDiskLeavesTheOlderCheckpointsWhole) {
+  const SmallDisk disk(at_ / "disk");
+  if (!disk.mounted) GTEST_SKIP() << "no right to mount a small disk";
+  // A checkpoint has about 440 KB: one fits, two do not.
+  const RunDirectory::Outcome full = train("digits", "disk/run");
+  EXPECT_EQ(full.code, 74) << full.err;
+  EXPECT_TRUE(contains(full.err, "No space left on device")) << full.err;
+  const auto newest = newest_checkpoint(at_ / "disk/run");
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(step_of(*newest), 3);
+  EXPECT_EQ(list_checkpoints(at_ / "disk/run").size(), 1u);
+  EXPECT_FALSE(fs::exists(at_ / "disk/run/checkpoints/.writing"));
+}
+
+}  // namespace
+}  // namespace taper::runner

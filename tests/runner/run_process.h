@@ -1,0 +1,83 @@
+// The program as a process of its own, which a test may kill.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "framework/error.h"
+
+namespace taper::runner {
+
+inline std::string read_bytes(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+inline void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+// A directory that goes with the test; runs start in it.
+class RunDirectory {
+ public:
+  RunDirectory() {
+    static int count = 0;
+    path_ = std::filesystem::temp_directory_path() / cat("taper_run_", getpid(), "_", count++);
+    std::filesystem::create_directories(path_);
+  }
+  ~RunDirectory() { std::filesystem::remove_all(path_); }
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  struct Outcome {
+    int code = 0;  // 128 + n when signal n killed it
+    std::string out, err;
+  };
+
+  // Starts `taper WORDS`, by /bin/sh where `before` says so: "ulimit -f 8;".
+  pid_t start(const std::vector<std::string>& words, const std::string& before = "") const {
+    const char* set = std::getenv("TAPER_PROGRAM");
+#ifdef TAPER_PROGRAM
+    if (set == nullptr) set = TAPER_PROGRAM;
+#endif
+    std::string script = before + " exec \"$0\" \"$@\"";
+    std::vector<std::string> all{"/bin/sh", "-c", script,
+                                 std::filesystem::absolute(set ? set : "taper").string()};
+    all.insert(all.end(), words.begin(), words.end());
+    std::vector<char*> argv;
+    for (std::string& word : all) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const std::string out = path_ / "stdout", err = path_ / "stderr", dir = path_;
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+    const bool ready = ::chdir(dir.c_str()) == 0 && ::dup2(::open("/dev/null", O_RDONLY), 0) == 0 &&
+                       ::dup2(::open(out.c_str(), flags, 0666), 1) == 1 &&
+                       ::dup2(::open(err.c_str(), flags, 0666), 2) == 2;
+    if (ready) ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  Outcome wait(pid_t child) const {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            read_bytes(path_ / "stdout"), read_bytes(path_ / "stderr")};
+  }
+  Outcome taper(const std::vector<std::string>& words, const std::string& before = "") const {
+    return wait(start(words, before));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace taper::runner

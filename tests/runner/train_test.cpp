@@ -1,0 +1,439 @@
+// The loop of a training run, as its files and messages show it.
+#include "apps/runner/train.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <numbers>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <pty.h>
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/checkpoint.h"
+#include "apps/runner/diagnose.h"
+#include "apps/runner/errors.h"
+#include "autograd/engine.h"
+#include "autograd/ops/loss.h"
+#include "framework/factories.h"
+#include "framework/io/safetensors.h"
+#include "modules/activation.h"
+#include "modules/linear.h"
+#include "modules/norm.h"
+#include "modules/sequential.h"
+#include "tests/runner/run_process.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+// 100 images are four batches of 25; 13 and 12 test images are two.
+constexpr const char* kDigits =
+    "device: cpu\n"
+    "threads: 1\n"
+    "data: {type: digits, train_size: 100, test_size: 25}\n"
+    "model: {type: mlp, hidden: [16]}\n"
+    "optimizer: {type: sgd, lr: 0.1}\n"
+    "train: {epochs: 2, batch_size: 25, eval_batch_size: 13}\n";
+
+// y = 2 a + 1, where one row may have a value that no float32 product survives.
+std::string rows_with(const std::string& extreme) {
+  std::string rows = "a,y\n";
+  for (int i = 0; i < 40; ++i)
+    rows += cat(i == 30 ? extreme : cat(i % 5), ",", i % 5 * 2 + 1, "\n");
+  return rows;
+}
+constexpr const char* kRows =
+    "device: cpu\n"
+    "threads: 1\n"
+    "data: {type: csv, path: rows.csv, task: regression, standardize: false}\n"
+    "model: {type: sequential, layers: [linear: 4, relu, linear: 1]}\n"
+    "optimizer: {type: sgd, lr: 0.01}\n"
+    "train: {epochs: 3, batch_size: 8, shuffle: false}\n";
+
+class Train : public ::testing::Test {
+ protected:
+  Train() {
+    write_bytes(at_ / "digits.yaml", kDigits);
+    write_bytes(at_ / "rows.yaml", kRows);
+    write_bytes(at_ / "rows.csv", rows_with("1"));
+  }
+
+  RunDirectory::Outcome train(const std::string& name, const std::string& out,
+                              const Words& more = {}) const {
+    Words words{"train", name + ".yaml", "--out", out};
+    words.insert(words.end(), more.begin(), more.end());
+    return at_.taper(words);
+  }
+  void expect_trains(const std::string& name, const std::string& out,
+                     const Words& more = {}) const {
+    const RunDirectory::Outcome end = train(name, out, more);
+    ASSERT_EQ(end.code, 0) << end.err;
+  }
+  std::string text(const std::string& file) const { return read_bytes(at_ / file); }
+  Json json(const std::string& file) const { return Json::parse(text(file)); }
+
+  // A value of all lines of that kind.
+  std::vector<double> values(const std::string& run, const std::string& kind,
+                             const std::string& key) const {
+    std::vector<double> out;
+    std::istringstream in(text(run + "/metrics.jsonl"));
+    for (std::string line; std::getline(in, line);) {
+      const Json row = Json::parse(line);
+      if (row["kind"] != kind) continue;
+      out.push_back(row.at(key).is_null() ? NAN : row.at(key).get<double>());
+    }
+    return out;
+  }
+  std::vector<float> weights(const std::string& file) const {
+    std::vector<float> out;
+    for (const NamedTensor& t : load_safetensors(at_ / file).tensors) {
+      const std::vector<float> x = t.tensor.to_floats();
+      out.insert(out.end(), x.begin(), x.end());
+    }
+    return out;
+  }
+
+  RunDirectory at_;
+};
+
+void expect_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance * std::abs(b[i])) << i;
+}
+bool all_finite(const std::vector<float>& x) {
+  return !x.empty() && std::ranges::all_of(x, [](float v) { return std::isfinite(v); });
+}
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// --- steps ---
+
+TEST_F(Train, ARunDirectoryHasItsFiles) {
+  expect_trains("digits", "r");
+  for (const char* file : {"config.yaml", "data.json", "env.json", "metrics.jsonl", "timing.jsonl",
+                           "log.txt", "exit.json", "model.safetensors", "checkpoints/best"}) {
+    EXPECT_TRUE(fs::exists(at_ / cat("r/", file))) << file;
+  }
+  EXPECT_EQ(json("r/exit.json"), (Json{{"code", 0}, {"reason", "finished"}, {"step", 8}}));
+  EXPECT_TRUE(contains(text("r/log.txt"), "epoch=2 step=8")) << text("r/log.txt");
+  EXPECT_EQ(values("r", "eval", "step"), (std::vector<double>{4, 8}));
+}
+
+TEST_F(Train, AccumulatedBatchesGiveTheStepsOfOneBigBatch) {
+  // 100 = 40 + 40 + 20, and 13 13 13 1 | 13 13 13 1 | 13 7 is not: batches of 10 four at a time.
+  expect_trains("digits", "big", {"train.batch_size=40", "train.clip_norm=100"});
+  expect_trains("digits", "small",
+                {"train.batch_size=10", "train.accumulate=4", "train.clip_norm=100"});
+  EXPECT_EQ(values("small", "train", "step").size(), 6u);
+  for (const char* key : {"loss", "grad_norm"}) {
+    expect_close(values("small", "train", key), values("big", "train", key), 1e-5);
+  }
+  // The last batch of an epoch has less weight: 100 = (15 15 15) (15 15 15) (10).
+  expect_trains("digits", "odd", {"train.batch_size=45"});
+  expect_trains("digits", "odd_small", {"train.batch_size=15", "train.accumulate=3"});
+  expect_close(values("odd_small", "train", "loss"), values("odd", "train", "loss"), 1e-5);
+}
+
+TEST_F(Train, StepsEndARunInTheMiddleOfAnEpoch) {
+  expect_trains("digits", "r", {"train.epochs=null", "train.steps=6", "train.eval_every=4"});
+  EXPECT_EQ(values("r", "train", "step").size(), 6u);
+  EXPECT_EQ(values("r", "eval", "step"), (std::vector<double>{4, 6}));
+}
+
+TEST_F(Train, ClippingBoundsTheStep) {
+  // Without momentum a step moves the weights by lr * norm.
+  const Words one = {"train.epochs=null", "train.steps=1", "train.on_nan=rollback",
+                     "checkpoint.keep=3"};
+  const auto moved = [&](const std::string& run, const std::string& setting) {
+    Words words = one;
+    words.push_back(setting);
+    expect_trains("digits", run, words);
+    const auto before = weights(run + "/checkpoints/step-00000000/model.safetensors");
+    const auto after = weights(run + "/model.safetensors");
+    double sum = 0, most = 0;
+    for (size_t i = 0; i < before.size(); ++i) {
+      const double d = std::abs(double(after[i]) - before[i]);
+      sum += d * d;
+      most = std::max(most, d);
+    }
+    return std::pair(std::sqrt(sum), most);
+  };
+  EXPECT_NEAR(moved("norm", "train.clip_norm=0.01").first, 0.1 * 0.01, 1e-6);
+  EXPECT_GT(values("norm", "train", "grad_norm")[0], 0.1);  // before clipping
+  EXPECT_NEAR(moved("value", "train.clip_value=0.001").second, 0.1 * 0.001, 1e-7);
+}
+
+TEST_F(Train, AveragesAreEvaluatedAndSaved) {
+  expect_trains("digits", "plain");
+  expect_trains("digits", "last", {"train.ema={decay: 0}"});
+  expect_trains("digits", "slow", {"train.ema={decay: 0.99}"});
+  EXPECT_EQ(values("plain", "train", "loss"), values("slow", "train", "loss"));
+  EXPECT_EQ(values("plain", "eval", "loss"), values("last", "eval", "loss"));
+  EXPECT_EQ(weights("plain/model.safetensors"), weights("last/model.safetensors"));
+  EXPECT_NE(values("plain", "eval", "loss"), values("slow", "eval", "loss"));
+  EXPECT_NE(weights("plain/model.safetensors"), weights("slow/model.safetensors"));
+}
+
+TEST_F(Train, EveryPrecisionLearnsTheSame) {
+  expect_trains("digits", "fp32");
+  const std::vector<double> losses = values("fp32", "train", "loss");
+  for (const char* precision : {"tf32", "bf16", "fp16"}) {
+    SCOPED_TRACE(precision);
+    expect_trains("digits", precision, {cat("train.precision=", precision)});
+    expect_close(values(precision, "train", "loss"), losses, 0.02);
+    if (precision != std::string("tf32")) {
+      EXPECT_NE(values(precision, "train", "loss"), losses);
+    }
+  }
+}
+
+// --- rates ---
+
+TEST_F(Train, TheRateFollowsItsSchedule) {
+  expect_trains("digits", "r", {"schedule={type: cosine, warmup: 3}"});
+  std::vector<double> expected;
+  for (int i = 0; i < 8; ++i) {
+    expected.push_back(i < 3 ? 0.1 * (i + 1) / 4
+                             : 0.05 * (1 + std::cos(std::numbers::pi * (i - 3) / 5)));
+  }
+  expect_close(values("r", "train", "lr"), expected, 1e-12);
+  expect_trains("digits", "e", {"schedule={type: exponential, gamma: 0.5, per: epoch}"});
+  expect_close(values("e", "train", "lr"), {.1, .1, .1, .1, .05, .05, .05, .05}, 1e-12);
+}
+
+TEST_F(Train, APlateauLowersTheRate) {
+  expect_trains(
+      "digits", "r",
+      {"schedule={type: plateau, patience: 0, factor: 0.5, threshold: 0.5}", "train.epochs=3"});
+  const std::vector<double> lr = values("r", "train", "lr");
+  // The first evaluation sets the mark; none is half as large.
+  EXPECT_EQ(lr[4], 0.1);
+  EXPECT_EQ(lr[8], 0.05);
+}
+
+// --- ends ---
+
+TEST_F(Train, EarlyStoppingKeepsTheBestWeights) {
+  // So fast that it gets worse.
+  expect_trains("digits", "r",
+                {"train.epochs=50", "optimizer.lr=3", "checkpoint.keep=1",
+                 "train.early_stopping={metric: loss, patience: 3}"});
+  const std::vector<double> losses = values("r", "eval", "loss");
+  const size_t best = size_t(std::ranges::min_element(losses) - losses.begin());
+  EXPECT_EQ(losses.size(), best + 4);
+  EXPECT_EQ(json("r/exit.json")["reason"], "early stopping");
+  EXPECT_EQ(step_of(best_checkpoint(at_ / "r")), int64_t(best + 1) * 4);
+  EXPECT_EQ(weights("r/model.safetensors"), weights("r/checkpoints/best/model.safetensors"));
+  // A run that has stopped stays so.
+  const std::string before = text("r/metrics.jsonl");
+  const RunDirectory::Outcome again =
+      train("digits", "r",
+            {"train.epochs=50", "optimizer.lr=3", "checkpoint.keep=1", "--resume", "auto",
+             "train.early_stopping={metric: loss, patience: 3}"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(text("r/metrics.jsonl"), before);
+}
+
+TEST_F(Train, TheBestByAMetricIsMarked) {
+  expect_trains("digits", "r", {"train.epochs=6", "train.best={metric: accuracy}"});
+  const std::vector<double> accuracy = values("r", "eval", "accuracy");
+  const int64_t best = std::ranges::max_element(accuracy) - accuracy.begin();
+  EXPECT_EQ(step_of(best_checkpoint(at_ / "r")), (best + 1) * 4);
+}
+
+TEST_F(Train, ATimeLimitSavesAndEndsWell) {
+  const Words limited = {"train.epochs=100000", "train.time_limit=0.3"};
+  expect_trains("digits", "r", limited);
+  const Json end = json("r/exit.json");
+  EXPECT_EQ(end["code"], 0);
+  EXPECT_EQ(end["reason"], "time limit");
+  EXPECT_EQ(step_of(newest_checkpoint(at_ / "r").value()), end["step"]);
+  expect_trains("digits", "r", {limited[0], limited[1], "--resume", "auto"});
+  EXPECT_GT(json("r/exit.json")["step"], end["step"]);
+}
+
+// --- numbers that are none ---
+
+TEST_F(Train, ABadStepStopsTheRunAndNamesTheTensor) {
+  struct Row {
+    const char* extreme;
+    Words settings;
+    Words says;
+  };
+  const Row rows[] = {
+      {"3e38",
+       {"model.layers=[linear: 64, relu, linear: 64, relu, linear: 1]"},
+       {"the loss became", "the output of '4' (Linear)"}},
+      {"1e30", {}, {"the loss became inf", "of epoch 1", "the first bad tensor is the loss"}},
+      {"1e18", {}, {"the gradient's norm became inf", "is the gradient of '", ".weight'"}},
+      {"1", {"optimizer.lr=1e38", "train.clip_norm=1e30"}, {"became", "step 2", "the weight"}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.extreme);
+    write_bytes(at_ / "rows.csv", rows_with(row.extreme));
+    const RunDirectory::Outcome end = train("rows", "r", row.settings);
+    EXPECT_EQ(end.code, 65) << end.err;
+    for (const std::string& part : row.says) EXPECT_TRUE(contains(end.err, part)) << end.err;
+    EXPECT_EQ(json("r/exit.json")["code"], 65);
+    EXPECT_FALSE(fs::exists(at_ / "r/model.safetensors"));
+    EXPECT_FALSE(contains(text("r/metrics.jsonl"), "null"));
+  }
+}
+
+TEST_F(Train, ASkippedStepChangesNothing) {
+  write_bytes(at_ / "rows.csv", rows_with("3e38"));
+  const RunDirectory::Outcome end =
+      train("rows", "r",
+            {"train.on_nan=skip", "data.test_fraction=0.1",
+             "model.layers=[linear: 4, batch_norm1d, relu, linear: 1]", "train.epochs=4"});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(contains(end.err, "is skipped")) << end.err;
+  EXPECT_TRUE(all_finite(weights("r/model.safetensors")));
+  const std::vector<double> losses = values("r", "train", "loss");
+  EXPECT_TRUE(std::ranges::any_of(losses, [](double x) { return std::isnan(x); }));
+}
+
+TEST_F(Train, ARollbackHalvesTheRateUntilItHolds) {
+  expect_trains("rows", "r",
+                {"train.on_nan=rollback", "optimizer.lr=0.4", "train.epochs=20",
+                 "model.layers=[linear: 1]", "train.eval_every=1000"});
+  EXPECT_TRUE(contains(text("r/log.txt"), "with half the learning rate")) << text("r/log.txt");
+  const std::vector<double> lr = values("r", "train", "lr"), steps = values("r", "train", "step");
+  EXPECT_EQ(lr.back(), 0.1);
+  EXPECT_TRUE(all_finite(weights("r/model.safetensors")));
+  // Lines of steps that were taken back are gone.
+  for (size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], double(i + 1));
+}
+
+TEST_F(Train, RollbacksEndAfterFive) {
+  write_bytes(at_ / "rows.csv", rows_with("3e38"));
+  const RunDirectory::Outcome end = train("rows", "r", {"train.on_nan=rollback"});
+  EXPECT_EQ(end.code, 65);
+  EXPECT_TRUE(contains(end.err, "(5 of 5 times)")) << end.err;
+  EXPECT_TRUE(contains(end.err, "after 5 returns to a checkpoint")) << end.err;
+}
+
+TEST(FirstBadTensor, IsNamedByItsPath) {
+  Sequential net;
+  net.add(std::make_unique<Linear>(2, 3));
+  net.add(std::make_unique<BatchNorm1d>(3));
+  net.add(std::make_unique<Linear>(3, 1));
+  Tensor x = ones({4, 2});
+  const auto step = [&] {
+    const Tensor loss = mse_loss(net(x), zeros({4, 1}));
+    loss.backward();
+    return loss;
+  };
+  const auto mean = net.named_buffers()[0].tensor;
+  const std::vector<float> before = mean.to_floats();
+  EXPECT_EQ(first_bad_tensor(net, step), "");
+  EXPECT_EQ(mean.to_floats(), before);
+  x = full({4, 2}, INFINITY);
+  EXPECT_EQ(first_bad_tensor(net, step), "the inputs of the batch");
+  x = full({4, 2}, 3e38);
+  const NoGradGuard no_grad;
+  net.parameters()[0].fill_(1);
+  {
+    const GradMode on(true);
+    EXPECT_EQ(first_bad_tensor(net, step), "the output of '0' (Linear)");
+  }
+  net.parameters()[5].fill_(NAN);
+  EXPECT_EQ(first_bad_tensor(net, step), "the weight '2.bias'");
+}
+
+// --- looking on ---
+
+struct Watcher : Observer {
+  void on_start(Module& m) override { model = &m; }
+  bool on_step(int64_t step, double loss, double norm) override {
+    steps.push_back(double(step));
+    EXPECT_TRUE(std::isfinite(loss) && norm > 0);
+    return step < last;
+  }
+  void on_eval(int64_t, const std::string&, const Metrics& m) override {
+    accuracy.push_back(m["accuracy"]);
+  }
+  Module* model = nullptr;
+  int64_t last = 1000;
+  std::vector<double> steps, accuracy;
+};
+
+TEST_F(Train, AnObserverSeesEveryStepAndChangesNothing) {
+  spdlog::set_level(spdlog::level::warn);
+  const RunConfig config = load_config(at_ / "digits.yaml", {});
+  Watcher all, some;
+  const TrainResult result = runner::train(config, at_ / "seen", {.observer = &all});
+  EXPECT_EQ(result.steps, 8);
+  EXPECT_EQ(all.steps, (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(all.accuracy.back(), result.metrics["accuracy"]);
+  expect_trains("digits", "unseen");
+  EXPECT_EQ(text("seen/metrics.jsonl"), text("unseen/metrics.jsonl"));
+  some.last = 3;
+  EXPECT_EQ(runner::train(config, at_ / "ended", {.observer = &some}).steps, 3);
+  EXPECT_EQ(values("ended", "eval", "step").size(), 0u);
+}
+
+TEST_F(Train, ADryRunLeavesNothingBehind) {
+  fs::create_directories(at_ / "tmp");
+  ::setenv("TMPDIR", (at_ / "tmp").c_str(), 1);
+  const RunDirectory::Outcome end =
+      at_.taper({"train", "digits.yaml", "--dry-run", "train.batch_size=100", "train.ema={}",
+                 "train.precision=fp16", "schedule={type: plateau}"});
+  ::unsetenv("TMPDIR");
+  EXPECT_EQ(end.code, 0) << end.err;
+  for (const char* part : {"OK  two steps", "OK  evaluation: loss=", "OK  checkpoint saved",
+                           "OK  reloaded with the same bits"}) {
+    EXPECT_TRUE(contains(end.out, part)) << end.out;
+  }
+  EXPECT_TRUE(fs::is_empty(at_ / "tmp"));
+  EXPECT_FALSE(fs::exists(at_ / "runs"));
+}
+
+// What a terminal would show.
+std::string on_terminal(const RunDirectory& at, const Words& words, const std::string& before) {
+  int terminal = -1;
+  const pid_t outer = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (outer == 0) {
+    const pid_t child = at.start(words, before + " exec 2>/dev/tty;");
+    ::_exit(at.wait(child).code);
+  }
+  std::string shown;
+  char part[4096];
+  for (ssize_t n; (n = ::read(terminal, part, sizeof part)) > 0;) shown.append(part, size_t(n));
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(outer, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << shown;
+  return shown;
+}
+
+TEST_F(Train, ATerminalShowsABarAndAPipeLines) {
+  const Words words = {"train",
+                       "digits.yaml",
+                       "--out",
+                       "r",
+                       "train.epochs=2000",
+                       "train.time_limit=0.5",
+                       "train.eval_every=100000"};
+  const std::string colors = on_terminal(at_, words, "unset NO_COLOR; export TERM=xterm;");
+  EXPECT_TRUE(contains(colors, "samples/s") && contains(colors, "left")) << colors;
+  EXPECT_TRUE(contains(colors, "\033[32m"));
+  const std::string plain = on_terminal(at_, words, "export NO_COLOR=1 TERM=xterm;");
+  EXPECT_TRUE(contains(plain, "samples/s"));
+  EXPECT_FALSE(contains(plain, "\033[32m"));
+  const std::string dumb = on_terminal(at_, words, "export TERM=dumb;");
+  EXPECT_FALSE(contains(dumb, "\033")) << dumb;
+  const RunDirectory::Outcome pipe = at_.taper(words);
+  EXPECT_FALSE(contains(pipe.err, "\033")) << pipe.err;
+  EXPECT_TRUE(contains(pipe.err, "test_loss=")) << pipe.err;
+}
+
+}  // namespace
+}  // namespace taper::runner
