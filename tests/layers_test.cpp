@@ -23,6 +23,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"modules", {"framework", "autograd", "modules"}},
     {"optim", {"framework", "optim"}},
     {"apps", {"framework", "autograd", "modules", "optim", "apps"}},
+    {"testing", {"framework", "autograd", "modules", "optim", "testing"}},
 };
 
 struct Include {

@@ -1,4 +1,5 @@
-// What all tests share: the devices there are, comparisons that say where they failed, refusals.
+// What all tests share beyond what users have (testing/taper_testing.h): the devices there are,
+// comparisons in one tolerance, refusals.
 #pragma once
 
 #include <string>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/tensor.h"
+#include "testing/taper_testing.h"
 
 namespace taper::test {
 
@@ -17,19 +19,12 @@ std::vector<Device> all_devices();
 // `if (skip_without_cuda()) return;`
 bool skip_without_cuda();
 
-// All elements on the host, whatever the device, dtype and layout.
-std::vector<double> values_of(const Tensor& x);
-
-// Shapes equal and every |got - want| <= tolerance * (1 + |want|); nan equals nan, and infinities
-// equal themselves. A failure names the first element and counts the rest.
+// tensor_close with |got - want| <= tolerance * (1 + |want|).
 testing::AssertionResult close(const Tensor& got, const Tensor& want, double tolerance);
 testing::AssertionResult close(const Tensor& got, const Shape& shape,
                                const std::vector<double>& want, double tolerance);
 testing::AssertionResult close(const std::vector<double>& got, const std::vector<double>& want,
                                double tolerance);
-
-// Shape, dtype and every bit pattern equal, whatever the devices and layouts.
-testing::AssertionResult same_bits(const Tensor& a, const Tensor& b);
 
 // f throws exactly E (or what derives from it) and the message begins with `text`.
 template <class E, class F> testing::AssertionResult refuses(F&& f, const std::string& text) {

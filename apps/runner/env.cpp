@@ -1,0 +1,115 @@
+#include "apps/runner/env.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <zlib.h>
+
+#include "apps/runner/errors.h"
+#include "apps/runner/info.h"
+#include "apps/runner/metrics.h"
+#include "apps/runner/text.h"
+#include "framework/cuda.h"
+#include "framework/threads.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Those directly in a directory.
+std::vector<fs::path> files_in(const fs::path& directory) {
+  std::vector<fs::path> out;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.is_regular_file()) out.push_back(entry.path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// The files that a config reads, but for its text.
+std::vector<fs::path> data_files(const DataConfig& data) {
+  switch (data.type) {
+    case DataType::kDigits: return {};
+    case DataType::kMnist: return files_in(data.mnist.root);
+    case DataType::kIdx:
+      return {data.idx.train_images, data.idx.train_labels, data.idx.test_images,
+              data.idx.test_labels};
+    case DataType::kCsv:
+      if (data.csv.test_path) return {data.csv.path, *data.csv.test_path};
+      return {data.csv.path};
+    case DataType::kText: break;
+  }
+  return data.text.vocabulary ? files_in(*data.text.vocabulary) : std::vector<fs::path>();
+}
+
+Json fact(const fs::path& file, size_t bytes, uint32_t sum) {
+  return {{"file", file.string()}, {"bytes", bytes}, {"crc32", hex_crc32(sum)}};
+}
+
+Json data_facts(const DataConfig& data) {
+  Json out = Json::array();
+  for (const fs::path& file : data_files(data)) {
+    out.push_back(fact(file, fs::file_size(file), file_crc32(file)));
+  }
+  if (data.type == DataType::kText) {  // as it is trained on: all files in one
+    const std::string text = read_texts(data.text.path);
+    out.push_back(
+        fact(data.text.path, text.size(),
+             uint32_t(crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()))));
+  }
+  return out;
+}
+
+// The words of the command line. A library has none of its own, so the system is asked.
+Json command_line() {
+  std::istringstream in(read_file("/proc/self/cmdline", "command line"));
+  Json out = Json::array();
+  for (std::string word; std::getline(in, word, '\0');) out.push_back(word);
+  return out;
+}
+
+}  // namespace
+
+uint32_t file_crc32(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw InputError(cat("cannot read '", file.string(), "'"));
+  uLong sum = crc32(0, nullptr, 0);
+  std::vector<char> part(1 << 20);
+  while (in) {
+    in.read(part.data(), std::streamsize(part.size()));
+    sum = crc32(sum, reinterpret_cast<const Bytef*>(part.data()), uInt(in.gcount()));
+  }
+  return uint32_t(sum);
+}
+
+std::string hex_crc32(uint32_t sum) {
+  std::string out(8, '0');
+  for (size_t i = 8; i-- > 0; sum >>= 4) out[i] = "0123456789abcdef"[sum & 15];
+  return out;
+}
+
+void write_env(const fs::path& dir, const RunConfig& config, Device device) {
+  const BuildFacts build = build_facts();
+  Json env = {{"taper", build.version},     {"commit", build.commit},
+              {"compiler", build.compiler}, {"onednn", build.onednn},
+              {"cpu", cpu_name()},          {"threads", get_num_threads()},
+              {"device", to_string(device)}};
+  if (device.is_cuda()) {
+    env["gpu"] = cuda::get_device_name(device.index());
+    env["driver"] = cuda::driver_version();
+    env["cuda"] = cuda::runtime_version();
+    env["cudnn"] = cuda::cudnn_version();
+  }
+  env["seed"] = config.seed;
+  env["data"] = data_facts(config.data);
+  env["command"] = command_line();
+  // What is not UTF-8 (a path may be anything) is shown with a replacement character.
+  write_file(dir / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace taper::runner

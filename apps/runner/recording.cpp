@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+#include <zlib.h>
+
+#include "apps/runner/env.h"
+#include "apps/runner/errors.h"
+#include "apps/runner/gate.h"
+#include "apps/runner/metrics.h"
+#include "apps/runner/text.h"
+
+namespace taper::runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kVersion = 1;
+
+// As C's %a: all bits of the number.
+std::string hex(double value) { return fmt::format("{:a}", value); }
+
+double number(const std::string& metric, std::string text) {
+  if (const size_t at = text.find("0x"); at != std::string::npos) text.erase(at, 2);
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value, std::chars_format::hex);
+  if (!text.empty() && read.ec == std::errc() && read.ptr == end) return value;
+  throw InputError(cat("damaged recording: ", metric, " is '", text, "', expected a hex float"));
+}
+
+double tolerance_of(const Tolerances& tolerances, const std::string& metric) {
+  const auto found = tolerances.find(metric), rest = tolerances.find("");
+  if (found != tolerances.end()) return found->second;
+  return rest == tolerances.end() ? 0 : rest->second;
+}
+
+// A hash agrees or not: it is compared where nothing may be off, or where it is named with 0.
+bool compares_state(const Tolerances& tolerances) {
+  if (tolerances.contains("state")) return tolerances.at("state") == 0;
+  return std::ranges::all_of(tolerances, [](const auto& t) { return t.second == 0; });
+}
+
+std::string difference(const std::string& metric, const std::string& got, const std::string& want,
+                       const Tolerances& tolerances) {
+  if (got == want || (metric == "state" && !compares_state(tolerances))) return "";
+  if (got.empty()) return cat("  the run has no ", metric, "\n");
+  if (metric == "state" || metric == "step") {
+    return cat("  ", metric, " is ", got, ", recorded ", want, "\n");
+  }
+  const double x = number(metric, got), y = number(metric, want), off = std::abs(x - y);
+  const double rtol = tolerance_of(tolerances, metric);
+  if (x == y || off <= rtol * std::abs(y)) return "";
+  return cat("  ", metric, " is ", x, " (", got, "), recorded ", y, " (", want, "): off by ",
+             fmt::format("{:.2g}", off / std::abs(y)), " of it, allowed ", rtol, "\n");
+}
+
+std::string state_hash(const Module& model) {
+  uLong sum = 0;
+  for (const NamedTensor& named : model.state_dict()) {
+    const Tensor x = named.tensor.cpu().contiguous();
+    sum = crc32_z(sum, static_cast<const Bytef*>(x.data_ptr()), x.nbytes());
+  }
+  return hex_crc32(uint32_t(sum));
+}
+
+}  // namespace
+
+Tolerances parse_tolerances(const std::vector<std::string>& words) {
+  Tolerances out;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('='), value = equals == std::string::npos ? 0 : equals + 1;
+    double& rtol = out[word.substr(0, value == 0 ? 0 : equals)];
+    if (parse_number(std::string_view(word).substr(value), rtol) == std::errc() && rtol >= 0)
+      continue;
+    throw ConfigError(cat("tolerance '", word, "': expected 1e-5 (for all metrics), or loss=1e-5"));
+  }
+  return out;
+}
+
+void save_recording(const Recording& recording, const std::filesystem::path& file) {
+  const Json head = {{"recording", kVersion},
+                     {"config", recording.config},
+                     {"steps", recording.steps},
+                     {"state_every", recording.state_every},
+                     {"rtol", recording.tolerances}};
+  std::string text = head.dump(1);
+  text.replace(text.size() - 2, 2, ",\n \"rows\": [");
+  // A row a line, so that a version control system shows which steps moved.
+  for (const auto& row : recording.rows) {
+    text += cat(&row == recording.rows.data() ? "\n" : ",\n", Json(row).dump());
+  }
+  write_file(file, text + "\n]}\n");
+}
+
+Recording load_recording(const std::filesystem::path& file) {
+  const std::string text = read_file(file, "recording");
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("recording") != kVersion) throw Error(cat("expected version ", kVersion));
+    const auto& rows = json.at("rows");
+    for (const Json& row : rows) (void)row.at("step");
+    return {json.at("config"), json.at("steps"), json.at("state_every"), json.at("rtol"), rows};
+  } catch (const std::exception& error) {
+    throw InputError(cat(file.string(), ": damaged, or no recording: ", error.what()));
+  }
+}
+
+Verdict compare(const Recording& got, const Recording& golden, const Tolerances& tolerances) {
+  Tolerances all = tolerances;
+  if (!all.contains("")) all.insert(golden.tolerances.begin(), golden.tolerances.end());
+  const auto end_of = [](const Recording& r) {
+    return r.rows.empty() ? "the start" : "step " + r.rows.back().at("step");
+  };
+  for (size_t i = 0; i < std::min(got.rows.size(), golden.rows.size()); ++i) {
+    Recording::Row row = got.rows[i];
+    const Recording::Row& want = golden.rows[i];
+    std::string found;
+    for (const auto& [metric, value] : want) found += difference(metric, row[metric], value, all);
+    if (!found.empty()) return {false, cat("step ", want.at("step"), ":\n", found)};
+  }
+  if (got.rows.size() < golden.rows.size() ||
+      (golden.steps == 0 && got.rows.size() > golden.rows.size())) {
+    return {false, cat("other lengths: the run ends after ", end_of(got), ", the recording after ",
+                       end_of(golden), "\n")};
+  }
+  return {true, cat("the same as recorded, to ", end_of(golden), "\n")};
+}
+
+bool Recorder::on_step(int64_t step, double loss, double grad_norm) {
+  Recording::Row row = {{"step", cat(step)}, {"loss", hex(loss)}, {"grad_norm", hex(grad_norm)}};
+  const bool is_last = step == taken.steps;
+  if (is_last || step % std::max<int64_t>(1, taken.state_every) == 0)
+    row["state"] = state_hash(*model_);
+  taken.rows.push_back(std::move(row));
+  return !is_last;
+}
+
+void Recorder::on_eval(int64_t step, const std::string& split, const Metrics& metrics) {
+  Recording::Row row = {{"step", cat(step)}};
+  for (const auto& [name, value] : metrics.values) row[cat(split, ".", name)] = hex(value);
+  taken.rows.push_back(std::move(row));
+}
+
+}  // namespace taper::runner

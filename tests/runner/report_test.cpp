@@ -1,0 +1,168 @@
+// The report of written runs: one well-formed page with everything in it.
+#include "apps/runner/report.h"
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "apps/runner/errors.h"
+#include "apps/runner/svg.h"
+#include "tests/testing.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is wrong with text as XML (and so as HTML): tags that do not nest, bare '&' or '<'.
+std::string damage_of(const std::string& xml) {
+  std::vector<std::string> open;
+  for (size_t at = 0; at < xml.size(); ++at) {
+    if (xml[at] == '&' && xml.find(';', at) > at + 7) return "bare & at " + xml.substr(at, 40);
+    if (xml[at] != '<') continue;
+    const size_t end = xml.find('>', at);
+    if (end == std::string::npos) return "no end of " + xml.substr(at, 40);
+    std::string tag = xml.substr(at + 1, end - at - 1);
+    if (tag.find('<') != std::string::npos) return "bare < at " + xml.substr(at, 40);
+    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0) return "quotes in " + tag;
+    at = end;
+    if (tag.starts_with("!DOCTYPE") || tag.ends_with('/')) continue;
+    const bool closes = tag.starts_with('/');
+    tag = tag.substr(closes, tag.find(' ') - closes);
+    if (!closes) {
+      open.push_back(tag);
+    } else {
+      if (open.empty() || open.back() != tag) return "unexpected </" + tag + ">";
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : "open: " + open.back();
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t i = 0; (i = text.find(part, i)) != std::string::npos; i += part.size()) ++n;
+  return n;
+}
+
+class Report : public ::testing::Test {
+ protected:
+  Report() : dir_(fs::temp_directory_path() / cat("taper_report_", getpid())) {}
+  ~Report() override { fs::remove_all(dir_); }
+
+  void write(const fs::path& name, const std::string& text) const {
+    fs::create_directories((dir_ / name).parent_path());
+    std::ofstream(dir_ / name, std::ios::binary) << text;
+  }
+  std::string report(const std::vector<std::string>& runs) const {
+    std::vector<fs::path> paths;
+    for (const std::string& run : runs) paths.push_back(dir_ / run);
+    write_report(paths, dir_ / "report.html");
+    std::ostringstream text;
+    text << std::ifstream(dir_ / "report.html").rdbuf();
+    return text.str();
+  }
+
+  fs::path dir_;
+};
+
+constexpr const char* kMetrics =
+    R"({"kind":"train","step":1,"epoch":1,"loss":100.5,"grad_norm":3,"lr":0.1}
+{"kind":"train","step":2,"epoch":1,"loss":0.5,"grad_norm":2,"lr":0.05}
+{"kind":"eval","step":2,"epoch":1,"split":"test","loss":0.75,"accuracy":0.875,"confusion":[[7,1],[0,8]]}
+)";
+
+TEST_F(Report, OnePageHasEverythingOfSeveralRuns) {
+  write("a/metrics.jsonl", kMetrics);
+  write("a/timing.jsonl",
+        R"({"kind":"epoch","epoch":1,"step":2,"seconds":0.5,"samples_per_second":1234})"
+        "\n");
+  write("a/env.json", R"({"taper":"0.1.0","cpu":"A <fast> one","threads":2})");
+  write("a/data.json", R"({"class_names":["cat","dog & co"]})");
+  write("a/exit.json", R"({"code":0,"reason":"finished","step":2})");
+  write("a/config.yaml", "name: a # \"<&>\"\n");
+  write("a/samples.txt", "To be,\n or <not>\x01\n");
+  write("b & c/metrics.jsonl", std::string(kMetrics) + R"({"kind":"train","st)");  // being written
+  const std::string page = report({"a", "b & c"});
+  EXPECT_EQ(damage_of(page), "");
+  EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
+  for (const char* none : {"<script", "http", "<link", "url(", "nan", "inf\""}) {
+    EXPECT_EQ(count(page, none), 0) << none;
+  }
+  // Loss, gradient norm, learning rate, accuracy, samples per second.
+  EXPECT_EQ(count(page, "<svg "), 5);
+  EXPECT_EQ(count(page, "<polyline "),
+            11);  // twice: loss, test loss, norm, rate, accuracy; a's rate
+  for (const char* part :
+       {"<figcaption>Loss (log)<", "<figcaption>Grad norm<", "<figcaption>Learning rate<",
+        "<figcaption>Accuracy<", "<figcaption>Samples per second<", "A &lt;fast&gt; one",
+        "<th>dog &amp; co</th>", "rgba(0,158,115,0.61)\">7</td>", "rgba(213,94,0,0.25)\">1</td>",
+        "or &lt;not&gt; \n", "name: a # &quot;&lt;&amp;&gt;&quot;", "finished", "not yet",
+        "<tr><th>test accuracy</th><td>0.875</td><td>0.875</td></tr>",
+        "<tr><th>threads</th><td>2</td><td></td></tr>"}) {
+    EXPECT_GE(count(page, part), 1) << part;
+  }
+}
+
+TEST_F(Report, WhatIsMissingOrDamagedIsNamed) {
+  const auto refuses = [&](const std::string& text) {
+    return test::refuses<InputError>([&] { report({"a"}); }, (dir_ / "a").string() + text);
+  };
+  EXPECT_TRUE(refuses("/metrics.jsonl: "));
+  write("a/metrics.jsonl", std::string(kMetrics) + "{\"step\":3\n{}\n");
+  EXPECT_TRUE(refuses("/metrics.jsonl:4: damaged line"));
+  write("a/metrics.jsonl", "");
+  write("a/env.json", "[1]");
+  EXPECT_TRUE(refuses("/env.json: damaged"));
+  write("a/env.json", "{}");
+  EXPECT_EQ(damage_of(report({"a"})), "") << "a run without a step";
+}
+
+TEST(Svg, AxesFitWhatIsDrawn) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  struct Row {
+    const char* name;
+    std::vector<double> y;
+    bool is_log;
+  };
+  const Row rows[] = {
+      {"one point", {3}, false},         {"zeros", {0, 0}, false},
+      {"decades", {1e-8, 1, 1e8}, true}, {"below zero", {-1e-3, 1e3}, false},
+      {"a gap", {1, nan, 2}, false},     {"tiny", {1e-300, 2e-300}, false},
+      {"huge", {1e300, -1e300}, false},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    Series series{.label = "r"};
+    for (size_t i = 0; i < row.y.size(); ++i) series.x.push_back(double(i));
+    series.y = row.y;
+    const std::string out = svg({.title = "t", .series = {series}});
+    EXPECT_EQ(damage_of(out), "");
+    EXPECT_EQ(count(out, "(log)"), row.is_log);
+    EXPECT_GE(count(out, "class=\"grid\""), 3);
+    EXPECT_LE(count(out, "class=\"grid\""), 40);
+    EXPECT_EQ(count(out, "nan"), 0);
+  }
+  EXPECT_EQ(svg({.title = "t", .series = {{.label = "r", .x = {1}, .y = {nan}}}}), "");
+}
+
+TEST(Svg, ALongSeriesKeepsItsSpikes) {
+  Series series{.label = "r"};
+  for (int i = 0; i < 100'000; ++i) {
+    series.x.push_back(i);
+    series.y.push_back(i == 54'321 ? 9 : 1);
+  }
+  const std::string out = svg({.title = "t", .series = {series}});
+  EXPECT_LT(out.size(), 40'000u);
+  EXPECT_EQ(count(out, ",10.0 "), 1) << "the top of the chart";
+}
+
+}  // namespace
+}  // namespace taper::runner
