@@ -84,6 +84,10 @@ std::vector<Bucket> buckets_of(const std::vector<Update>& updates, AdjustLr adju
 
 void Muon::step() {
   for (Group& group : groups_) {
+    if (!std::holds_alternative<MuonOptions>(group.options)) {
+      for (const Batch& batch : batches(group)) apply(batch, group.options);
+      continue;
+    }
     const auto& o = std::get<MuonOptions>(group.options);
     for (Batch& batch : batches(group)) {
       std::vector<Bucket> buckets = buckets_of(batch.updates, o.adjust_lr_fn);

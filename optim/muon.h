@@ -12,7 +12,7 @@ using kernels::MuonOptions;
 
 // Newton-Schulz iterations run in the parameter's dtype, half ones in bfloat16. (PyTorch takes
 // bfloat16 for all, so its float32 runs differ from these by that rounding.) Matrices of one shape
-// are multiplied together.
+// are multiplied together. Groups of other rules, which a derived class may add, step by theirs.
 class Muon : public OptimizerOf<MuonOptions> {
  public:
   using OptimizerOf::OptimizerOf;

@@ -14,16 +14,6 @@ namespace {
 
 std::string gib(size_t bytes) { return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30)); }
 
-std::string cpu_name() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(cpuinfo, line)) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown processor";
-}
-
 // A table in the manner of nvidia-smi.
 std::string gpu_lines() {
   if (!cuda::is_available()) return cat("cuda     not used: ", cuda::unavailable_reason(), "\n");
@@ -44,6 +34,20 @@ std::string gpu_lines() {
 }
 
 }  // namespace
+
+BuildFacts build_facts() {
+  return {TAPER_VERSION, TAPER_COMMIT, TAPER_COMPILER, TAPER_ONEDNN_VERSION};
+}
+
+std::string cpu_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(cpuinfo, line)) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
 
 std::string system_info() {
   const size_t page = size_t(sysconf(_SC_PAGESIZE));

@@ -1,11 +1,14 @@
 // What the README shows is what the programs do. The path of the first program comes from the
 // definition TAPER_FIRST_STEPS.
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "framework/cuda.h"
 #include "framework/error.h"
@@ -61,6 +64,30 @@ TEST(Readme, ShowsWhatTheFirstProgramPrints) {
   ASSERT_NE(at, std::string::npos) << want;
   want.replace(at, reason.size(), cuda::unavailable_reason());
   EXPECT_EQ(got, want);
+}
+
+// Every command of the block, in its order, where the configs are.
+TEST(Readme, ItsCommandsRun) {
+  namespace fs = std::filesystem;
+  const char* given = std::getenv("TAPER_PROGRAM");
+  const std::string program = fs::absolute(given ? given : TAPER_PROGRAM).string();
+  const fs::path dir = fs::temp_directory_path() / cat("taper-readme-", getpid());
+  fs::create_directories(dir);
+  fs::create_directory_symlink(fs::path(TAPER_SOURCE_DIR) / "configs", dir / "configs");
+  std::istringstream lines(block_after("What else the program does"));
+  int commands = 0;
+  for (std::string line; std::getline(lines, line); ++commands) {
+    ASSERT_TRUE(line.starts_with("taper ")) << line;
+    const std::string shell =
+        cat("cd '", dir.string(), "' && '", program, "'", line.substr(5), " > out.txt 2>&1");
+    const int status = std::system(shell.c_str());
+    std::ostringstream out;
+    out << std::ifstream(dir / "out.txt").rdbuf();
+    EXPECT_EQ(status, 0) << line << "\n" << out.str();
+  }
+  EXPECT_GE(commands, 11);
+  EXPECT_TRUE(fs::exists(dir / "report.html"));
+  fs::remove_all(dir);
 }
 
 }  // namespace

@@ -1,0 +1,123 @@
+#include "apps/runner/predict.h"
+
+#include <algorithm>
+
+#include "apps/runner/checkpoint.h"
+#include "apps/runner/device.h"
+#include "apps/runner/errors.h"
+#include "apps/runner/evaluate.h"
+#include "apps/runner/model.h"
+#include "apps/runner/text.h"
+#include "autograd/node.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "framework/io/safetensors.h"
+#include "framework/precision.h"
+#include "framework/threads.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What f gives; whatever it finds wrong with the file is an InputError that names it.
+template <class F> auto of_file(const fs::path& file, F f) try {
+  return f();
+} catch (const RunError&) {
+  throw;
+} catch (const OutOfMemoryError&) {
+  throw;
+} catch (const Error& error) {
+  throw InputError(cat(file.string(), ": ", error.what()));
+}
+
+fs::path weights_of(const fs::path& dir) {
+  if (fs::exists(dir / "model.safetensors")) return dir / "model.safetensors";
+  if (const auto newest = newest_checkpoint(dir)) return *newest / "model.safetensors";
+  throw InputError(cat("the run in '", dir.string(), "' has saved no weights yet"));
+}
+
+// A cell of a CSV file.
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+}  // namespace
+
+SavedRun load_run(const fs::path& dir, const std::vector<std::string>& overrides) {
+  if (!fs::exists(dir / "config.yaml")) {
+    throw InputError(cat("'", dir.string(), "' is no run's directory: it has no config.yaml"));
+  }
+  SavedRun run;
+  run.config = load_config(dir / "config.yaml", overrides);
+  const fs::path data = dir / "data.json";
+  run.info =
+      of_file(data, [&] { return data_info_from_json(read_file(data, "description of data")); });
+  if (run.config.threads > 0) set_num_threads(int(run.config.threads));
+  if (run.config.train.precision == Precision::kTf32) set_float32_matmul_precision("high");
+  run.device = choose_device(run.config.device, run.config.visible_devices);
+  run.model = build_model(run.config.model, run.info, run.device);
+  const fs::path weights = weights_of(dir);
+  of_file(weights, [&] { return run.model->load_state_dict(load_safetensors(weights).tensors); });
+  run.model->eval();
+  return run;
+}
+
+std::string evaluate_run(const SavedRun& run, const fs::path& data) {
+  Split split;
+  if (!data.empty()) {
+    split = load_more(run.info, data);
+    if (!split.targets.defined()) {
+      throw InputError(cat(data.string(), ": has no labels; `taper predict` needs none"));
+    }
+  } else {
+    const Dataset whole = load_dataset(run.config.data, run.config.seed);
+    if (to_json(whole) != to_json(run.info)) {
+      throw InputError(
+          "the training data are no longer those of the run (data.json): classes, "
+          "columns, scales or the vocabulary differ; use --data FILE");
+    }
+    split = whole.test;
+  }
+  const TrainConfig& c = run.config.train;
+  Loader batches(split, {.batch_size = c.eval_batch_size, .on_device = run.config.data.on_device},
+                 run.device, run.config.seed);
+  return cat("samples:         ", split.size(), "\n",
+             to_text(evaluate(*run.model, batches, 0, run.config, run.info, run.device), run.info));
+}
+
+std::string predict(const SavedRun& run, const fs::path& file) {
+  const NoGradGuard no_grad;
+  const Split split = load_more(run.info, file);
+  const bool is_regression = run.info.task == Task::kRegression;
+  std::string out = "prediction";
+  for (const std::string& name : run.info.class_names) out += cat(",", cell("p_" + name));
+  const int64_t n = split.size(), batch = run.config.train.eval_batch_size;
+  for (int64_t first = 0; first < n; first += batch) {
+    const Tensor rows = split.inputs.narrow(0, first, std::min(batch, n - first)).to(run.device);
+    const Tensor y = (*run.model)(rows).to(kFloat32);
+    const bool each = run.config.loss.type == LossType::kBceWithLogits;
+    const Tensor values = is_regression ? y : each ? sigmoid(y) : softmax(y, -1);
+    const Tensor host = values.cpu().contiguous();
+    for (int64_t i = 0; i < host.size(0); ++i) {
+      const std::span<float> row =
+          host.span<float>().subspan(size_t(i * host.size(1)), size_t(host.size(1)));
+      if (is_regression) {
+        out += cat("\n", float(row[0] * run.info.target_std + run.info.target_mean));
+        continue;
+      }
+      const auto best = std::ranges::max_element(row) - row.begin();
+      out += cat("\n", cell(run.info.class_names[size_t(best)]));
+      for (const float p : row) out += cat(",", p);
+    }
+  }
+  return out + "\n";
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,251 @@
+#include "apps/runner/program.h"
+
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <random>
+
+#include <CLI/CLI.hpp>
+#include <spdlog/fmt/chrono.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/bench.h"
+#include "apps/runner/config.h"
+#include "apps/runner/errors.h"
+#include "apps/runner/gate.h"
+#include "apps/runner/info.h"
+#include "apps/runner/predict.h"
+#include "apps/runner/report.h"
+#include "apps/runner/train.h"
+#include "apps/runner/validate.h"
+
+namespace taper::runner {
+namespace {
+
+using Action = std::function<int()>;
+using Words = std::vector<std::string>;
+
+int print(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return kExitOk;
+  throw DiskError("cannot write to stdout");
+}
+int print(const Verdict& verdict) {
+  print(verdict.text);
+  return verdict.passed ? kExitOk : kExitGate;
+}
+
+// What the commands are told; each uses some of it.
+struct Arguments {
+  std::string run, other, out, data, resume = "no", page = "report.html";
+  Words overrides, tolerances, names;
+  std::vector<std::filesystem::path> runs;
+  bool print_config = false, validate = false, dry_run = false, markdown = false, json = false;
+  GenerateOptions generate;
+  RecordOptions record;
+};
+
+// runs/NAME/20260131-235959-1a2b
+std::string default_directory(const std::string& name) {
+  return fmt::format("runs/{}/{:%Y%m%d-%H%M%S}-{:04x}", name, fmt::gmtime(std::time(nullptr)),
+                     std::random_device()() & 0xffff);
+}
+
+int run_train(const Arguments& a) {
+  const RunConfig config = load_config(a.run, a.overrides);
+  if (a.print_config) return print(to_yaml_with_origins(config));
+  if (a.validate) return print(validate(config));
+  if (a.dry_run) return print(dry_run(config));
+  if (a.resume != "no" && a.out.empty()) {
+    throw ConfigError("--resume goes on in a run's directory: name it with --out");
+  }
+  const std::string dir = a.out.empty() ? default_directory(config.name) : a.out;
+  const TrainResult result = train(config, dir, {.resume = a.resume});
+  std::string out = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");
+  if (!result.reason.empty()) out += cat("ended by:        ", result.reason, "\n");
+  return print(out + to_text(result.metrics, {}));
+}
+
+Action train_command(CLI::App& app, Arguments& a) {
+  app.add_option("config", a.run, "the YAML file, as configs/digits.yaml")->required();
+  app.add_option("overrides", a.overrides, "settings over the file's, as train.epochs=3");
+  app.add_option("--out", a.out, "directory of the run (default: runs/NAME/DATE-ID)");
+  app.add_option("--resume", a.resume,
+                 "go on in --out: auto (where it can), last, best, a checkpoint's path; or no");
+  app.add_flag("--print-config", a.print_config, "print every setting and where it comes from");
+  app.add_flag("--validate", a.validate,
+               "print shapes, parameters, memory and steps; needs no GPU");
+  app.add_flag("--dry-run", a.dry_run, "two steps, an evaluation, a save, a reload, a comparison");
+  return [&a] { return run_train(a); };
+}
+
+void add_run(CLI::App& app, Arguments& a) {
+  app.add_option("run", a.run, "the run's directory")->required();
+}
+void add_overrides(CLI::App& app, Arguments& a) {
+  app.add_option("overrides", a.overrides, "settings over the run's, as device=cpu");
+}
+
+Action eval_command(CLI::App& app, Arguments& a) {
+  add_run(app, a);
+  add_overrides(app, a);
+  app.add_option("--data", a.data, "a CSV file with labels, in place of the run's test data");
+  return [&a] { return print(evaluate_run(load_run(a.run, a.overrides), a.data)); };
+}
+
+Action predict_command(CLI::App& app, Arguments& a) {
+  add_run(app, a);
+  app.add_option("file", a.data, "a CSV file of rows, or an IDX file of images")->required();
+  add_overrides(app, a);
+  return [&a] { return print(predict(load_run(a.run, a.overrides), a.data)); };
+}
+
+Action generate_command(CLI::App& app, Arguments& a) {
+  GenerateOptions& o = a.generate;
+  add_run(app, a);
+  add_overrides(app, a);
+  app.add_option("--prompt", o.prompt, "what the text begins with");
+  app.add_option("--tokens", o.tokens, "how many to add (200)")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--temperature", o.temperature, "1: as learned (the default), 0: the likeliest")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--top-k", o.top_k, "draw from the k likeliest; 0: from all (the default)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", o.seed, "what is drawn from");
+  return [&a] { return print(generate(load_run(a.run, a.overrides), a.generate)); };
+}
+
+void add_tolerances(CLI::App& app, Arguments& a) {
+  app.add_option("--tolerance,--rtol", a.tolerances,
+                 "relative, of all metrics or of one: 1e-5, loss=1e-4; may be repeated")
+      ->allow_extra_args(false);
+}
+
+Action record_command(CLI::App& app, Arguments& a) {
+  add_run(app, a);
+  app.add_option("--to", a.out, "the recording, a JSON file")->required();
+  app.add_option("--steps", a.record.steps, "the first steps alone");
+  app.add_option("--state-every", a.record.state_every, "steps between two hashes of the weights");
+  add_tolerances(app, a);
+  return [&a] {
+    a.record.tolerances = parse_tolerances(a.tolerances);
+    return print(record(a.run, a.out, a.record));
+  };
+}
+
+Action check_command(CLI::App& app, Arguments& a) {
+  add_run(app, a);
+  app.add_option("--against", a.other, "the recording")->required();
+  add_tolerances(app, a);
+  return [&a] { return print(check(a.run, a.other, parse_tolerances(a.tolerances))); };
+}
+
+Action diff_command(CLI::App& app, Arguments& a) {
+  add_run(app, a);
+  app.add_option("other", a.other, "another run's directory")->required();
+  return [&a] { return print(diff(a.run, a.other)); };
+}
+
+Action report_command(CLI::App& app, Arguments& a) {
+  app.add_option("runs", a.runs, "directories of runs")->required();
+  app.add_option("-o,--to", a.page, "the HTML file (report.html)");
+  return [&a] {
+    write_report(a.runs, a.page);
+    return print(a.page + "\n");
+  };
+}
+
+Action reproduce_command(CLI::App& app, Arguments& a) {
+  add_run(app, a);
+  return [&a] { return print(reproduce(a.run)); };
+}
+
+Action schema_command(CLI::App& app, Arguments& a) {
+  app.add_flag("--markdown", a.markdown, "the reference page of the documentation");
+  return [&a] { return print(a.markdown ? config_reference() : json_schema()); };
+}
+
+Action bench_command(CLI::App& app, Arguments& a) {
+  app.add_option("names", a.names, "workloads; all that the machine can run when none is named");
+  app.add_flag("--json", a.json, "a JSON object a line");
+  return [&a] {
+    run_bench(a.names, a.json);
+    return int(kExitOk);
+  };
+}
+
+Action info_command(CLI::App&, Arguments&) {
+  return [] { return print(system_info()); };
+}
+
+struct OwnCommand {
+  const char *name, *doc, *examples;
+  Action (*setup)(CLI::App& app, Arguments& a);
+};
+constexpr OwnCommand kCommands[] = {
+    {"train", "Train as a YAML file says",
+     "taper train configs/digits.yaml\n"
+     "taper train configs/digits.yaml train.epochs=3 optimizer.lr=0.05 --out runs/d\n"
+     "taper train configs/digits.yaml --out runs/d --resume auto\n"
+     "taper train configs/digits.yaml --validate",
+     train_command},
+    {"eval", "Measure a run's model on its test data, or on other data",
+     "taper eval runs/d\ntaper eval runs/iris device=cpu --data more.csv", eval_command},
+    {"predict", "Predict rows or images: CSV on stdout",
+     "taper predict runs/iris new.csv > predictions.csv\n"
+     "taper predict runs/mnist t10k-images-idx3-ubyte.gz",
+     predict_command},
+    {"generate", "Let a model of text write",
+     "taper generate runs/gpt --prompt 'ROMEO:' --tokens 200 --temperature 0.8", generate_command},
+    {"info", "Show versions and devices", "taper info", info_command},
+    {"record", "Run again and record the numbers of every step",
+     "taper record runs/d --to golden.json --tolerance loss=1e-5", record_command},
+    {"check", "Run again and compare with a recording; exit code 1 where they differ",
+     "taper check runs/d --against golden.json", check_command},
+    {"diff", "Find the first step, module and element in which two runs differ",
+     "taper diff runs/a runs/b", diff_command},
+    {"report", "Write runs as one HTML file", "taper report runs/a runs/b --to report.html",
+     report_command},
+    {"reproduce", "Run again from the directory of a run and compare byte for byte",
+     "taper reproduce runs/d", reproduce_command},
+    {"schema", "Print what a YAML file may say, as JSON Schema for editors",
+     "taper schema > taper.schema.json\ntaper schema --markdown > configuration.md",
+     schema_command},
+    {"bench", "Time training steps and operators", "taper bench\ntaper bench mlp cnn --json",
+     bench_command},
+};
+
+}  // namespace
+
+int run_program(int argc, char** argv, const std::vector<Command>& more) try {
+  if (!spdlog::get("taper")) spdlog::set_default_logger(spdlog::stderr_color_mt("taper"));
+  spdlog::set_pattern("%v");
+  CLI::App app{"Taper trains models from YAML files."};
+  app.require_subcommand(1);
+  Arguments arguments;
+  Action action;
+  const auto add = [&](const char* name, const char* doc, const char* examples) {
+    CLI::App* command = app.add_subcommand(name, doc);
+    command->footer(cat("Examples:\n", examples));
+    return command;
+  };
+  for (const OwnCommand& c : kCommands) {
+    CLI::App* command = add(c.name, c.doc, c.examples);
+    command->final_callback([&, run = c.setup(*command, arguments)] { action = run; });
+  }
+  for (const Command& c : more) {
+    add(c.name, c.doc, c.examples)->final_callback([&, &run = c.run] { action = run; });
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitConfig;
+  }
+  return action();
+} catch (const std::exception& error) {
+  const ExitCode code = exit_code_of(error);
+  std::fprintf(stderr, "taper: %s%s\n", code == kExitBug ? "a bug of the program: " : "",
+               error.what());
+  return code;
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,160 @@
+// Metrics against their formulas, in double precision.
+#include "apps/runner/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/runner/errors.h"
+#include "apps/runner/model.h"
+#include "framework/factories.h"
+#include "framework/random.h"
+#include "tests/runner/data_files.h"
+#include "tests/testing.h"
+
+namespace taper::runner {
+namespace {
+
+RunConfig with(LossConfig loss, std::vector<std::string> metrics) {
+  RunConfig config;
+  config.loss = loss;
+  config.metrics = std::move(metrics);
+  return config;
+}
+
+// The metrics of batches of three rows.
+Metrics measured(const RunConfig& config, const DataInfo& info, const Tensor& outputs,
+                 const Tensor& targets, Device device) {
+  Evaluator evaluator(config, info, device);
+  for (int64_t first = 0; first < outputs.size(0); first += 3) {
+    const int64_t count = std::min<int64_t>(3, outputs.size(0) - first);
+    evaluator.add(outputs.narrow(0, first, count).to(device),
+                  targets.narrow(0, first, count).to(device));
+  }
+  return evaluator.read();
+}
+
+double negative_log_softmax(const std::vector<float>& x, size_t row, size_t C, size_t target) {
+  double sum = 0;
+  for (size_t c = 0; c < C; ++c) sum += std::exp(double(x[row * C + c]));
+  return std::log(sum) - double(x[row * C + target]);
+}
+
+TEST(Evaluate, ClassesAgainstTheirDefinition) {
+  constexpr int64_t kRows = 11, kClasses = 7;
+  DataInfo info;
+  info.outputs = kClasses;
+  Generator generator(5);
+  const Tensor outputs = randn({kRows, kClasses}, {}, &generator);
+  const Tensor targets = randint(0, kClasses, {kRows}, {.dtype = kInt64}, &generator);
+  const std::vector<float> x = outputs.to_floats();
+  double loss = 0, right = 0, top5 = 0;
+  std::vector<std::vector<int64_t>> confusion(kClasses, std::vector<int64_t>(kClasses));
+  for (size_t i = 0; i < kRows; ++i) {
+    const size_t y = size_t(targets[int64_t(i)].item<int64_t>());
+    const float* row = &x[i * kClasses];
+    loss += negative_log_softmax(x, i, kClasses, y);
+    const auto best = size_t(std::max_element(row, row + kClasses) - row);
+    right += best == y;
+    top5 += std::count_if(row, row + kClasses, [&](float v) { return v > row[y]; }) < 5;
+    ++confusion[y][best];
+  }
+  for (const Device device : test::all_devices()) {
+    const Metrics m = measured(with({.label_smoothing = 0.3}, {"top5", "accuracy", "confusion"}),
+                               info, outputs, targets, device);
+    ASSERT_EQ(m.values.size(), 3u);
+    EXPECT_EQ(m.values[0].first, "loss");
+    EXPECT_EQ(m.values[1].first, "top5");
+    EXPECT_NEAR(m["loss"], loss / kRows, 1e-6);
+    EXPECT_EQ(m["accuracy"], right / kRows);
+    EXPECT_EQ(m["top5"], top5 / kRows);
+    EXPECT_EQ(m.confusion, confusion);
+    EXPECT_THROW((void)m["mae"], ConfigError);
+  }
+}
+
+TEST(Evaluate, ValuesInTheirOwnUnit) {
+  DataInfo info;
+  info.task = Task::kRegression;
+  info.outputs = 1;
+  info.target_mean = 1000;
+  info.target_std = 50;
+  const std::vector<double> given = {0.5, -1, 2, 0.25, 1}, wanted = {1, -1, 1, -0.25, 0.5};
+  double abs = 0, square = 0, mean = 0, spread = 0;
+  for (size_t i = 0; i < 5; ++i) {
+    abs += std::abs(given[i] - wanted[i]) * 50 / 5;
+    square += std::pow((given[i] - wanted[i]) * 50, 2) / 5;
+    mean += wanted[i] / 5;
+  }
+  for (const double y : wanted) spread += std::pow((y - mean) * 50, 2) / 5;
+  RunConfig config = with({.type = LossType::kL1}, {"mae", "rmse", "r2"});
+  for (const Device device : test::all_devices()) {
+    const Metrics m = measured(config, info, tensor(given).to(kFloat32).unsqueeze(1),
+                               tensor(wanted).to(kFloat32), device);
+    EXPECT_NEAR(m["loss"], abs / 50, 1e-6);  // as the model sees them
+    EXPECT_NEAR(m["mae"], abs, 1e-4);
+    EXPECT_NEAR(m["rmse"], std::sqrt(square), 1e-4);
+    EXPECT_NEAR(m["r2"], 1 - square / spread, 1e-6);
+    const Tensor same = full({4}, 2.0);
+    EXPECT_EQ(measured(config, info, same.unsqueeze(1), same, device)["r2"], 0);
+  }
+}
+
+// Two characters and three tokens, one of two characters; a target that does not count.
+TEST(Evaluate, TokensThatCountAndTheirCharacters) {
+  DataInfo info;
+  info.task = Task::kLanguage;
+  info.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
+  info.outputs = 256;
+  Generator generator(2);
+  const Tensor outputs = randn({4, 3, 256}, {}, &generator);
+  // "a", a byte within a character, the character's first byte ...
+  std::vector<int64_t> targets = {97, 0xA4, 0xC3, 98, kIgnoredTarget, 99, 97,
+                                  97, 0xA4, 97,   97, kIgnoredTarget};
+  const std::vector<float> x = outputs.to_floats();
+  double loss = 0, n = 0, characters = 0;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] < 0) continue;
+    loss += negative_log_softmax(x, i, 256, size_t(targets[i]));
+    characters += targets[i] != 0xA4;
+    ++n;
+  }
+  const Tensor y = tensor_of(targets.data(), {4, 3});
+  for (const Device device : test::all_devices()) {
+    const Metrics m =
+        measured(with({}, {"perplexity", "bpc", "accuracy"}), info, outputs, y, device);
+    EXPECT_NEAR(m["loss"], loss / n, 1e-5);
+    EXPECT_NEAR(m["perplexity"] / std::exp(loss / n), 1, 1e-5);
+    EXPECT_NEAR(m["bpc"], loss / std::log(2.0) / characters, 1e-5);
+  }
+}
+
+TEST(Evaluate, EveryLossIsTheMeanOverSamples) {
+  DataInfo info;
+  info.outputs = 3;
+  const Tensor x = tensor({{1.0, -1.0, 0.5}, {0.0, 2.0, -0.5}}).to(kFloat32);
+  const Tensor y = tensor(std::vector<int64_t>{0, 2});
+  double bce = 0;
+  for (int64_t i = 0; i < 6; ++i) {
+    const double v = x.to_floats()[size_t(i)], wanted = i == 0 || i == 5 ? 1 : 0;
+    bce += std::log1p(std::exp(v)) - v * wanted;
+  }
+  EXPECT_NEAR(measured(with({.type = LossType::kBceWithLogits}, {}), info, x, y, "cpu")["loss"],
+              bce / 6, 1e-6);
+  info.task = Task::kRegression;
+  const Tensor given = tensor({{3.0}, {0.0}}).to(kFloat32), wanted = zeros({2});
+  const auto loss = [&](LossConfig c) {
+    return measured(with(c, {"mae"}), info, given, wanted, "cpu")["loss"];
+  };
+  EXPECT_NEAR(loss({}), 4.5, 1e-6);
+  EXPECT_NEAR(loss({.type = LossType::kL1}), 1.5, 1e-6);
+  EXPECT_NEAR(loss({.type = LossType::kHuber, .delta = 2}), 2 * (3 - 1.0) / 2, 1e-6);
+}
+
+TEST(Evaluate, AnEnormousConfusionMatrixIsRefused) {
+  DataInfo info;
+  info.outputs = 50000;
+  EXPECT_THROW(Evaluator(with({}, {"confusion"}), info, "cpu"), ConfigError);
+}
+
+}  // namespace
+}  // namespace taper::runner

@@ -1,0 +1,322 @@
+// Models, optimizers and schedules as configs name them.
+#include "apps/runner/model.h"
+
+#include <set>
+
+#include "apps/runner/errors.h"
+#include "apps/runner/optimizer.h"
+#include "autograd/engine.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "framework/random.h"
+#include "modules/linear.h"
+#include "tests/runner/data_files.h"
+
+namespace taper::runner {
+namespace {
+
+// What a file of these lines says, after the sections that every config needs.
+class ModelTest : public DataFiles {
+ protected:
+  RunConfig config(const std::string& model, const std::string& optimizer = "{type: sgd}",
+                   const std::string& more = "") const {
+    return load_config(
+        write("run.yaml", cat("data: {type: digits}\nmodel: ", model, "\noptimizer: ", optimizer,
+                              "\ntrain: {epochs: 1}\n", more, "\n")),
+        {});
+  }
+  std::unique_ptr<Module> build(const std::string& model, const DataInfo& data) const {
+    return build_model(config(model).model, data, DeviceType::cpu);
+  }
+};
+
+DataInfo values(const Shape& input, int64_t outputs) {
+  DataInfo info;
+  info.input_shape = input;
+  info.outputs = outputs;
+  return info;
+}
+DataInfo text(int64_t block) {
+  DataInfo info;
+  info.task = Task::kLanguage;
+  info.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::chars("abcde"));
+  info.input_shape = {block};
+  info.outputs = 5;
+  return info;
+}
+
+// --- layers ---
+
+struct LayerRow {
+  const char* layer;  // YAML
+  Shape in;
+  int64_t out;         // values of a sample
+  int64_t parameters;  // numbers
+};
+const LayerRow kLayers[] = {
+    {"relu", {3, 4}, 12, 0},
+    {"gelu: tanh", {5}, 5, 0},
+    {"tanh", {5}, 5, 0},
+    {"sigmoid", {5}, 5, 0},
+    {"silu", {5}, 5, 0},
+    {"leaky_relu: 0.2", {5}, 5, 0},
+    {"relu6", {5}, 5, 0},
+    {"elu: 0.5", {5}, 5, 0},
+    {"hardtanh: {min_val: -2, max_val: 2}", {5}, 5, 0},
+    {"softplus: {beta: 2}", {5}, 5, 0},
+    {"softmax: 1", {5}, 5, 0},
+    {"log_softmax", {5}, 5, 0},
+    {"identity", {5}, 5, 0},
+    {"linear: 7", {5}, 7, 42},
+    {"linear: {out_features: 7, bias: false}", {2, 5}, 14, 35},
+    {"conv1d: {out_channels: 4, kernel_size: 3}", {2, 8}, 24, 28},
+    {"conv2d: {out_channels: 4, kernel_size: 3, stride: 2, padding: 1}", {2, 8, 8}, 64, 76},
+    {"conv2d: {out_channels: 4, kernel_size: [1, 3], padding: same, groups: 2}",
+     {2, 5, 6},
+     120,
+     16},
+    {"max_pool1d: 2", {2, 8}, 8, 0},
+    {"max_pool2d: {kernel_size: 3, stride: 2, padding: 1}", {2, 8, 8}, 32, 0},
+    {"avg_pool1d: 2", {2, 8}, 8, 0},
+    {"avg_pool2d: {kernel_size: 2, ceil_mode: true}", {2, 5, 5}, 18, 0},
+    {"adaptive_avg_pool1d: 3", {2, 8}, 6, 0},
+    {"adaptive_avg_pool2d: [2, 3]", {2, 8, 8}, 12, 0},
+    {"batch_norm1d", {6}, 6, 12},
+    {"batch_norm2d: {affine: false}", {6, 2, 2}, 24, 0},
+    {"group_norm: 3", {6, 2, 2}, 24, 12},
+    {"layer_norm", {4, 6}, 24, 12},
+    {"layer_norm: {normalized_shape: [4, 6], bias: false}", {4, 6}, 24, 24},
+    {"rms_norm", {4, 6}, 24, 6},
+    {"dropout: 0.3", {5}, 5, 0},
+    {"dropout2d: 0.3", {2, 3, 3}, 18, 0},
+    {"flatten", {2, 3}, 6, 0},
+    {"unflatten: {unflattened_size: [2, -1]}", {6}, 6, 0},
+    {"upsample: {scale_factor: 2, mode: bilinear}", {1, 3, 3}, 36, 0},
+    {"lstm: {hidden_size: 4, last_step: true}", {7, 3}, 4, 144},
+    {"gru: {hidden_size: 4, num_layers: 2, bidirectional: true}", {7, 3}, 56, 552},
+    {"transformer_encoder_layer: {nhead: 2, dim_feedforward: 8}", {7, 4}, 28, 172},
+};
+
+TEST_F(ModelTest, EveryLayerOfASequentialModelInfersItsInput) {
+  std::set<LayerType> seen = {LayerType::kEmbedding};  // below
+  for (const LayerRow& row : kLayers) {
+    SCOPED_TRACE(row.layer);
+    const std::string model = cat("{type: sequential, layers: [", row.layer, ", flatten]}");
+    const RunConfig c = config(model);
+    seen.insert(c.model.sequential.layers[0].type);
+    const DataInfo data = values(row.in, row.out);
+    const auto built = build_model(c.model, data, DeviceType::cpu);
+    EXPECT_TRUE(built->is_training());
+    EXPECT_EQ(built->num_parameters(), row.parameters);
+    EXPECT_EQ((*built)(sample_batch(data, 3, DeviceType::cpu)).shape(), Shape({3, row.out}));
+  }
+  EXPECT_EQ(seen.size(), size_t(LayerType::kTransformerEncoderLayer) + 1);
+}
+
+TEST_F(ModelTest, AnEmbeddingTakesTheVocabularyOfTheData) {
+  const DataInfo data = text(4);
+  const auto model =
+      build("{type: sequential, layers: [embedding: 3, gru: {hidden_size: 6}, linear: 5]}", data);
+  EXPECT_EQ(model->parameters()[0].shape(), Shape({5, 3}));
+  EXPECT_EQ((*model)(sample_batch(data, 2, DeviceType::cpu)).shape(), Shape({2, 4, 5}));
+}
+
+// What is drawn must not depend on the calls that shapes are inferred by.
+TEST_F(ModelTest, BuildingDrawsInitialWeightsAlone) {
+  manual_seed(3);
+  const auto model = build("{type: sequential, layers: [dropout, linear: 2]}", values({3}, 2));
+  manual_seed(3);
+  const Linear alone(3, 2);
+  EXPECT_EQ(model->parameters()[0].to_floats(), alone.weight->to_floats());
+  EXPECT_EQ(default_generator().state().stream, 2u);
+}
+
+struct ReadyRow {
+  const char* model;
+  DataInfo data;
+  int64_t parameters;
+  const char* key;  // a name in its state dict
+};
+
+TEST_F(ModelTest, ReadyModelsFitTheData) {
+  DataInfo names = text(6);
+  names.task = Task::kClassification;
+  names.outputs = 3;
+  const ReadyRow rows[] = {
+      {"{type: mlp, hidden: [8, 8], dropout: 0.1}", values({1, 4, 4}, 3), 136 + 72 + 27,
+       "1.weight"},
+      {"{type: mlp, hidden: []}", values({6}, 1), 7, "0.weight"},
+      {"{type: cnn}", values({1, 28, 28}, 10), 1199882, "0.weight"},  // PyTorch's example
+      {"{type: resnet18, width: 4}", values({3, 32, 32}, 10), 45102, "layer1.0.conv1.weight"},
+      {"{type: gpt, n_layer: 1, n_head: 2, n_embd: 8}", text(6), 976,
+       "transformer.h.0.attn.c_attn.weight"},
+      {"{type: lstm_classifier, embedding_dim: 4, hidden_size: 8}", names, 20 + 448 + 27,
+       "lstm.weight_ih_l0"},
+  };
+  for (const ReadyRow& row : rows) {
+    SCOPED_TRACE(row.model);
+    const auto model = build(row.model, row.data);
+    EXPECT_EQ(model->num_parameters(), row.parameters);
+    Shape out = row.data.output_shape();
+    out.insert(0, 2);
+    EXPECT_EQ((*model)(sample_batch(row.data, 2, DeviceType::cpu)).shape(), out);
+    std::set<std::string> names_of_state;
+    for (const NamedTensor& t : model->state_dict()) names_of_state.insert(t.name);
+    EXPECT_TRUE(names_of_state.contains(row.key));
+  }
+}
+
+struct WrongModel {
+  const char* model;
+  DataInfo data;
+  std::vector<std::string> says;
+};
+
+TEST_F(ModelTest, ShapesThatDoNotFitAreRefusedAtTheLayer) {
+  const WrongModel rows[] = {
+      {"{type: sequential, layers: [linear: 4, conv2d: {out_channels: 3, kernel_size: 3}]}",
+       values({6}, 3),
+       {"run.yaml:2:47", "shape [4]", "conv2d"}},
+      {"{type: sequential, layers: [flatten, linear: 4]}",
+       values({1, 2, 3}, 3),
+       {"run.yaml:2:45", "gives shape [4]", "need [3]", "`linear: 3`"}},
+      {"{type: sequential, layers: [linear: 3]}",
+       values({1, 2, 6}, 3),
+       {"run.yaml:2:36", "gives shape [1, 2, 3]", "flatten"}},
+      {"{type: sequential, layers: [group_norm: 4]}",
+       values({6, 2, 2}, 3),
+       {"run.yaml:2:36", "divisible"}},
+      {"{type: sequential, layers: [max_pool2d: 9, flatten]}",
+       values({1, 4, 4}, 1),
+       {"run.yaml:2:36", "[1, 4, 4]"}},
+      {"{type: mlp}", text(4), {"run.yaml:2:8", "numbers", "tokens"}},
+      {"{type: gpt}", values({1, 4, 4}, 3), {"run.yaml:2:8", "text", "[1, 4, 4]"}},
+      {"{type: resnet18}", values({5}, 3), {"run.yaml:2:8", "images", "[5]"}},
+      {"{type: cnn}", values({1, 5, 5}, 3), {"run.yaml:2:8", "[64, 1, 1]"}},
+      {"{type: custom, name: nobody}", values({5}, 3), {"run.yaml:2:8", "'nobody'", "registered"}},
+  };
+  for (const WrongModel& row : rows) {
+    SCOPED_TRACE(row.model);
+    const std::string message = refusal_of<ConfigError>([&] { (void)build(row.model, row.data); });
+    for (const std::string& part : row.says) {
+      EXPECT_NE(message.find(part), std::string::npos) << part << " in:\n" << message;
+    }
+  }
+}
+
+TEST_F(ModelTest, AProgramRegistersModelsOfItsOwn) {
+  register_model("one_line", [](const auto& options, const DataInfo& data, Device device) {
+    const auto bias = options.find("bias");
+    return std::make_unique<Linear>(
+        data.input_shape[0], data.outputs,
+        LinearOptions{bias == options.end() || bias->second == "yes", device});
+  });
+  EXPECT_EQ(build("{type: custom, name: one_line}", values({4}, 2))->num_parameters(), 10);
+  EXPECT_EQ(build("{type: custom, name: one_line, options: {bias: no}}", values({4}, 2))
+                ->num_parameters(),
+            8);
+  EXPECT_THROW(register_model("one_line", {}), ValueError);
+  const std::string message = refusal_of<ConfigError>(
+      [&] { (void)build("{type: custom, name: one_lime}", values({4}, 2)); });
+  EXPECT_NE(message.find("there are one_line"), std::string::npos) << message;
+}
+
+// --- optimizers ---
+
+TEST_F(ModelTest, EveryOptimizerLearns) {
+  const char* optimizers[] = {"{type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}",
+                              "{type: adam, amsgrad: true}",
+                              "{type: adamw, no_decay: true}",
+                              "{type: adagrad}",
+                              "{type: adadelta, rho: 0.8}",
+                              "{type: rmsprop, centered: true}",
+                              "{type: lion}",
+                              "{type: muon, adjust_lr_fn: match_rms_adamw, no_decay: true}"};
+  const DataInfo data = values({4}, 2);
+  for (const char* text : optimizers) {
+    SCOPED_TRACE(text);
+    const RunConfig c = config("{type: mlp, hidden: [8, 8]}", text);
+    manual_seed(1);
+    const auto model = build_model(c.model, data, DeviceType::cpu);
+    const auto optimizer = build_optimizer(c.optimizer, *model);
+    EXPECT_EQ(optimizer->parameters().size(), model->parameters().size());
+    const Tensor x = randn({16, 4});
+    const auto loss = [&] { return mean(square((*model)(x))); };
+    const float before = loss().item<float>();
+    for (int i = 0; i < 20; ++i) {
+      optimizer->zero_grad();
+      loss().backward();
+      optimizer->step();
+    }
+    EXPECT_LT(loss().item<float>(), before);
+    const auto again = build_optimizer(c.optimizer, *model);
+    again->load_state_dict(optimizer->state_dict());
+  }
+}
+
+TEST_F(ModelTest, NoDecayMakesAGroupOfVectors) {
+  const RunConfig c = config("{type: mlp, hidden: [8]}", "{type: adamw, no_decay: true}");
+  const auto model = build_model(c.model, values({4}, 2), DeviceType::cpu);
+  EXPECT_EQ(build_optimizer(c.optimizer, *model)->num_groups(), 2u);
+  const RunConfig plain =
+      config("{type: sequential, layers: [linear: {out_features: 2, bias: false}]}",
+             "{type: adamw, no_decay: true}");
+  const auto matrix = build_model(plain.model, values({4}, 2), DeviceType::cpu);
+  EXPECT_EQ(build_optimizer(plain.optimizer, *matrix)->num_groups(), 1u);
+}
+
+TEST_F(ModelTest, ModelsThatCannotBeTrainedAreRefused) {
+  const auto refusal = [&](const char* model, const char* optimizer) {
+    const RunConfig c = config(model, optimizer);
+    const auto built = build_model(c.model, values({3}, 3), DeviceType::cpu);
+    return refusal_of<ConfigError>([&] { (void)build_optimizer(c.optimizer, *built); });
+  };
+  EXPECT_EQ(refusal("{type: sequential, layers: [relu]}", "{type: sgd}"),
+            "the model has no parameters to train");
+  EXPECT_NE(refusal("{type: sequential, layers: [linear: 3]}", "{type: muon}").find("adamw"),
+            std::string::npos);
+}
+
+// --- schedules ---
+
+struct ScheduleRow {
+  const char* schedule;
+  std::vector<double> rates;  // of steps 0, 1, ...; 10 steps, 5 an epoch, lr 1
+};
+
+TEST_F(ModelTest, SchedulesFollowTheirFormulas) {
+  const ScheduleRow rows[] = {
+      {"{type: constant}", {1, 1, 1}},
+      {"{type: constant, warmup: 3}", {0.25, 0.5, 0.75, 1, 1}},
+      {"{type: linear}", {1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1}},
+      {"{type: linear, end_factor: 0.5, total_iters: 2}", {1, 0.75, 0.5, 0.5}},
+      {"{type: linear, warmup: 5}", {1. / 6, 2. / 6, 3. / 6, 4. / 6, 5. / 6, 1, 0.8, 0.6}},
+      {"{type: step, step_size: 2, gamma: 0.5}", {1, 1, 0.5, 0.5, 0.25}},
+      {"{type: step, step_size: 1, gamma: 0.5, per: epoch}", {1, 1, 1, 1, 1, 0.5, 0.5}},
+      {"{type: multi_step, milestones: [1, 3]}", {1, 0.1, 0.1, 0.01}},
+      {"{type: exponential, gamma: 0.5}", {1, 0.5, 0.25}},
+      {"{type: polynomial, power: 2}", {1, 0.81, 0.64}},
+      {"{type: cosine, min_lr: 0.2, total_iters: 2}", {1, 0.6, 0.2, 0.2}},
+      {"{type: cosine, warmup: 2, total_iters: 2}", {1. / 3, 2. / 3, 1, 0.5, 0, 0}},
+      {"{type: cosine_restarts, T_0: 2}", {1, 0.5, 1, 0.5}},
+      {"{type: one_cycle, max_lr: 2, pct_start: 0.3, anneal_strategy: linear, total_iters: 10}",
+       {0.08, 1.04, 2}},
+      {"{type: plateau}", {1, 1}},
+  };
+  for (const ScheduleRow& row : rows) {
+    SCOPED_TRACE(row.schedule);
+    const RunConfig c =
+        config("{type: mlp}", "{type: sgd, lr: 1}", cat("schedule: ", row.schedule));
+    const optim::Schedule schedule = build_schedule(c.schedule, 1, 10, 5);
+    const double base = schedule.base_lrs.empty() ? 1 : schedule.base_lrs[0];
+    for (size_t t = 0; t < row.rates.size(); ++t) {
+      EXPECT_NEAR(schedule.lr(int64_t(t), base), row.rates[t], 1e-12) << "step " << t;
+    }
+    for (int64_t t = 0; t < 12; ++t) EXPECT_GE(schedule.lr(t, base), 0) << "step " << t;
+    EXPECT_EQ(plateau_of(c.schedule).has_value(), c.schedule.type == ScheduleType::kPlateau);
+  }
+}
+
+}  // namespace
+}  // namespace taper::runner

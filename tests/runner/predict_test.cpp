@@ -1,0 +1,211 @@
+// What is done with a trained run: eval, predict, generate and validate, from its directory alone.
+#include "apps/runner/predict.h"
+
+#include <sstream>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/errors.h"
+#include "apps/runner/train.h"
+#include "apps/runner/validate.h"
+#include "tests/runner/data_files.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunTest : public DataFiles {
+ protected:
+  RunTest() { spdlog::set_level(spdlog::level::warn); }
+  ~RunTest() override { spdlog::set_level(spdlog::level::info); }
+
+  // Trains what `text` says, and gives the run's directory.
+  fs::path trained(const std::string& text) const {
+    const fs::path dir = directory_ / "run";
+    train(load_config(write("run.yaml", cat("device: cpu\n", text)), {}), dir);
+    return dir;
+  }
+  SavedRun run_of(const std::string& text) const { return load_run(trained(text), {}); }
+};
+
+std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(csv);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream cells(line);
+    rows.emplace_back();
+    for (std::string cell; std::getline(cells, cell, ',');) rows.back().push_back(cell);
+  }
+  return rows;
+}
+
+// Two features and three classes, which the first feature tells apart.
+std::string flowers(int rows) {
+  std::string out = "size,colour,kind\n";
+  const char* kinds[] = {"rose", "iris", "lily, white"};
+  for (int i = 0; i < rows; ++i) {
+    out += cat(10 * (i % 3) + i % 4, ",", i % 5, ",\"", kinds[i % 3], "\"\n");
+  }
+  return out;
+}
+std::string flower_run(const std::string& path) {
+  return cat("data: {type: csv, path: ", path,
+             "}\nmodel: {type: mlp, hidden: [16]}\noptimizer: {type: adam, lr: 0.05}\n"
+             "train: {epochs: 20, batch_size: 16}\ncheckpoint: {every: 1000}\n");
+}
+
+TEST_F(RunTest, PredictsClassesWithTheirProbabilities) {
+  const SavedRun run = run_of(flower_run(write("flowers.csv", flowers(90))));
+  const std::string csv = predict(run, write("new.csv", "size,colour\n1,2\n12,0\n23,4\n"));
+  const auto rows = cells_of(csv);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(csv.substr(0, csv.find('\n')), "prediction,p_iris,\"p_lily, white\",p_rose");
+  EXPECT_EQ(rows[1][0], "rose");
+  EXPECT_EQ(rows[2][0], "iris");
+  EXPECT_TRUE(csv.find("\n\"lily, white\",") != std::string::npos) << csv;
+  EXPECT_NEAR(std::stod(rows[2][1]) + std::stod(rows[2][2]) + std::stod(rows[2][3]), 1, 1e-5);
+}
+
+TEST_F(RunTest, PredictsValuesInTheirOwnUnit) {
+  std::string table = "x,price\n";
+  for (int i = 0; i < 100; ++i) table += cat(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
+  const SavedRun run =
+      run_of(cat("data: {type: csv, path: ", write("prices.csv", table),
+                 ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: []}\n"
+                 "optimizer: {type: sgd, lr: 0.1}\ntrain: {epochs: 60, batch_size: 20}\n"));
+  const auto rows = cells_of(predict(run, write("new.csv", "x\n0\n4.5\n9\n")));
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0], std::vector<std::string>{"prediction"});
+  EXPECT_NEAR(std::stod(rows[1][0]), 100000, 500);
+  EXPECT_NEAR(std::stod(rows[2][0]), 122500, 500);
+  EXPECT_NEAR(std::stod(rows[3][0]), 145000, 500);
+}
+
+TEST_F(RunTest, EvaluatesAsTheTrainerDidAndOnOtherData) {
+  const fs::path dir = trained(flower_run(write("flowers.csv", flowers(90))));
+  const SavedRun run = load_run(dir, {});
+  std::ifstream metrics(dir / "metrics.jsonl");
+  std::string last;
+  for (std::string line; std::getline(metrics, line);) last = line;
+  const size_t at = last.find("\"loss\":") + 7;
+  char loss[32];
+  std::snprintf(loss, sizeof loss, "%.4f", std::stod(last.substr(at)));
+  const std::string text = evaluate_run(run);
+  EXPECT_NE(text.find(cat("test loss:       ", loss, "\n")), std::string::npos) << text << last;
+  const std::string more = evaluate_run(run, write("more.csv", flowers(30)));
+  EXPECT_TRUE(more.starts_with("samples:         30\n")) << more;
+  EXPECT_NE(more.find("test accuracy:   100.00 %"), std::string::npos) << more;
+  EXPECT_NE(refusal_of<InputError>([&] {
+              (void)evaluate_run(run, write("bare.csv", "size,colour\n1,2\n"));
+            }).find("no labels"),
+            std::string::npos);
+  write("flowers.csv", "size,colour,kind\n1,2,tulip\n2,3,rose\n3,4,rose\n4,5,rose\n5,6,rose\n");
+  EXPECT_NE(refusal_of<InputError>([&] { (void)evaluate_run(run); }).find("data.json"),
+            std::string::npos);
+}
+
+TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
+  const fs::path dir = trained(flower_run(write("flowers.csv", flowers(30))));
+  const auto refusal = [&] { return refusal_of<InputError>([&] { (void)load_run(dir, {}); }); };
+  EXPECT_NE(refusal_of<InputError>([&] {
+              (void)load_run(directory_ / "none", {});
+            }).find("no run's directory"),
+            std::string::npos);
+  fs::remove(dir / "model.safetensors");
+  EXPECT_EQ(refusal(), "accepted");  // there is a checkpoint
+  write("run/model.safetensors", "damaged");
+  EXPECT_NE(refusal().find("model.safetensors"), std::string::npos) << refusal();
+  fs::remove(dir / "model.safetensors");
+  fs::remove_all(dir / "checkpoints");
+  EXPECT_NE(refusal().find("no weights"), std::string::npos) << refusal();
+  write("run/data.json", "{");
+  EXPECT_NE(refusal().find("data.json"), std::string::npos) << refusal();
+}
+
+class TextRunTest : public RunTest {
+ protected:
+  std::string gpt(const std::string& data, int steps) const {
+    return cat("data: {type: text, path: ", data, ", block_size: 8}\n",
+               "model: {type: gpt, n_layer: 1, n_head: 2, n_embd: 32}\n"
+               "optimizer: {type: adamw, lr: 0.01}\ntrain: {steps: ",
+               steps, ", batch_size: 16}\ncheckpoint: {every: 1000}\n");
+  }
+};
+
+TEST_F(TextRunTest, WritesWhatItLearned) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "abcd.\n";
+  const SavedRun run = run_of(gpt(write("text.txt", text), 60));
+  GenerateOptions o{.prompt = "ab", .tokens = 16, .temperature = 0};
+  EXPECT_EQ(generate(run, o), "abcd.\nabcd.\nabcd.\n");
+  o.prompt = "";
+  EXPECT_EQ(generate(run, o), "abcd.\nabcd.\nabcd\n");
+  o = {.prompt = "a", .tokens = 50, .temperature = 5, .seed = 7};
+  const std::string wild = generate(run, o);
+  EXPECT_EQ(wild, generate(run, o));
+  EXPECT_GE(wild.size(), 51u);
+  o.seed = 8;
+  EXPECT_NE(wild, generate(run, o));
+  o = {.prompt = "ab", .tokens = 4, .temperature = 5, .top_k = 1};
+  EXPECT_EQ(generate(run, o), "abcd.\n");
+  o.prompt = "xyz";
+  EXPECT_NE(refusal_of<ConfigError>([&] { (void)generate(run, o); }).find("the prompt"),
+            std::string::npos);
+  EXPECT_NE(refusal_of<InputError>([&] { (void)predict(run, "text.txt"); }).find("prompt"),
+            std::string::npos);
+}
+
+TEST_F(TextRunTest, WritesLinesWhereLinesWereLearned) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "anna\nbo\n";
+  std::string config = gpt(write("names.txt", text), 60);
+  config.replace(config.find("block_size: 8"), 13, "block_size: 8, lines: true");
+  const SavedRun run = run_of(config);
+  std::istringstream lines(generate(run, {.prompt = "", .tokens = 60, .temperature = 0.5}));
+  std::string line;
+  for (int i = 0; i < 8 && std::getline(lines, line); ++i) {
+    EXPECT_TRUE(line == "anna" || line == "bo") << line;
+  }
+}
+
+// --- validate ---
+
+TEST_F(RunTest, ValidateCountsWhatTheRunWillTake) {
+  const std::string text = validate(load_config(
+      write("run.yaml",
+            "data: {type: digits, train_size: 1000, test_size: 100}\nmodel: {type: cnn}\n"
+            "device: cuda:7\noptimizer: {type: adam}\n"
+            "train: {epochs: 3, batch_size: 64, accumulate: 2, ema: {decay: 0.9}}\n"),
+      {}));
+  const auto memory = [](std::string name, const std::string& amount) {
+    name.resize(30 - amount.size(), ' ');
+    return name + amount + " MiB";
+  };
+  // 1,199,882 float32 numbers, Adam's two for each (and its counts).
+  for (const std::string& part :
+       {std::string("parameters: 1,199,882"), std::string("Conv2d 0     [2, 32, 26, 26]"),
+        memory("gradients", "4.58"), memory("optimizer state", "9.15"), memory("averages", "4.58"),
+        std::string("of 64 samples"), std::string("of 1000 training and 100 test samples"),
+        std::string("steps: 24, 8 an epoch")}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in:\n" << text;
+  }
+}
+
+TEST_F(RunTest, ValidateReadsOnlyTheHeadersOfMnist) {
+  for (const std::string half : {"train", "t10k"}) {
+    const std::string header{0, 0, 8, 3, 0, 0, 0x13, char(0x88), 0, 0, 0, 9, 0, 0, 0, 7};
+    write(half + "-images-idx3-ubyte", header);  // and none of the 5000 images
+    write(half + "-labels-idx1-ubyte", "");
+  }
+  const std::string text = validate(load_config(
+      write("run.yaml", cat("data: {type: mnist, root: ", directory_.string(),
+                            "}\nmodel: {type: mlp, hidden: [4]}\noptimizer: {type: sgd}\n"
+                            "train: {steps: 7, batch_size: 100}\n")),
+      {}));
+  EXPECT_NE(text.find("5000 training"), std::string::npos) << text;
+  EXPECT_NE(text.find("steps: 7, 50 an epoch"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace taper::runner
