@@ -9,7 +9,8 @@
 # bench     seconds of an epoch of an MLP 784-512-512-10 on 60,000 digits, on the CPU and the GPU
 # ops       microseconds and GB/s or GFLOP/s of every operator of the op table
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
-# -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), SANITIZE_FILTER (a GoogleTest
+# -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), CTEST_PARALLEL_LEVEL (tests at a
+# time: 4), SANITIZE_FILTER (a GoogleTest
 # filter, *), SANITIZE_TOOLS (memcheck racecheck initcheck).
 # A step that fails does not stop the others; the exit code is that of the whole.
 #
@@ -67,7 +68,7 @@ gpu_is_seen() {
 }
 
 run_tests() {
-  TAPER_INSTALL=0 CTEST_PARALLEL_LEVEL=4 "$root/scripts/test.sh"
+  TAPER_INSTALL=0 CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-4} "$root/scripts/test.sh"
 }
 
 # sanitize_part TOOL PROGRAM FILTER PART PARTS: some of a program's tests; of the op table's driver
