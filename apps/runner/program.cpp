@@ -15,6 +15,7 @@
 #include "apps/runner/errors.h"
 #include "apps/runner/gate.h"
 #include "apps/runner/info.h"
+#include "apps/runner/metrics.h"
 #include "apps/runner/predict.h"
 #include "apps/runner/report.h"
 #include "apps/runner/train.h"
@@ -51,6 +52,14 @@ std::string default_directory(const std::string& name) {
                      std::random_device()() & 0xffff);
 }
 
+// What a model of text writes, for the report of its run; nothing where its vocabulary has no line's
+// end to begin with.
+void write_samples(const std::filesystem::path& dir) try {
+  write_file(dir / "samples.txt", generate(load_run(dir, {}), {}));
+} catch (const ConfigError&) {
+  return;
+}
+
 int run_train(const Arguments& a) {
   const RunConfig config = load_config(a.run, a.overrides);
   if (a.print_config) return print(to_yaml_with_origins(config));
@@ -61,6 +70,7 @@ int run_train(const Arguments& a) {
   }
   const std::string dir = a.out.empty() ? default_directory(config.name) : a.out;
   const TrainResult result = train(config, dir, {.resume = a.resume});
+  if (config.data.type == DataType::kText) write_samples(dir);
   std::string out = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");
   if (!result.reason.empty()) out += cat("ended by:        ", result.reason, "\n");
   return print(out + to_text(result.metrics, {}));

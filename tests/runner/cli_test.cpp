@@ -539,6 +539,10 @@ TEST_F(CliRun, ATextModelWrites) {
       taper({"generate", "t", "--prompt", "ab", "--tokens", "4", "--temperature", "0"});
   EXPECT_EQ(written.code, 0) << written.err;
   EXPECT_EQ(written.out, "abcd.\n");
+  const std::string samples = read("t/samples.txt");
+  EXPECT_NE(samples.find("abcd."), std::string::npos) << samples;
+  EXPECT_EQ(taper({"report", "t"}).code, 0);
+  EXPECT_NE(read("report.html").find("Samples: t"), std::string::npos);
 }
 
 TEST_F(CliRun, TheGateGoesThroughTheProgram) {
