@@ -1,6 +1,6 @@
 """Clipping, loss scaling and averaging in PyTorch: writes gradients.safetensors (all in double).
 
-Run with real PyTorch and safetensors: tpy tests/interop/gradients.py
+Run with real PyTorch and safetensors: python3 tests/interop/gradients.py
 """
 import pathlib
 

@@ -1,8 +1,8 @@
 """Ten steps of PyTorch's optimizers, and their state after five: writes optimizers.safetensors.
 
-  tpy tests/interop/optimizers.py make
+  python3 tests/interop/optimizers.py make
   TAPER_INTEROP_OUT=/tmp/out build/tests/test_interop --gtest_filter='PyTorchOptimizers.*'
-  tpy tests/interop/optimizers.py check /tmp/out   PyTorch goes on from the states that Taper saved
+  python3 tests/interop/optimizers.py check /tmp/out   PyTorch goes on from the states that Taper saved
 
 "grad.I" [10, shape] and "start.I" [shape] of parameter I are the same for all. "NAME/DTYPE"
 [10, n] has the values of all parameters after each step; "NAME/state.N.KEY" and "NAME/param_groups.N.KEY" are

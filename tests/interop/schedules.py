@@ -1,6 +1,6 @@
 """Rates of torch.optim.lr_scheduler, 61 steps of two groups: writes schedules.safetensors.
 
-Run with real PyTorch and safetensors: tpy tests/interop/schedules.py
+Run with real PyTorch and safetensors: python3 tests/interop/schedules.py
 """
 import pathlib
 import warnings
