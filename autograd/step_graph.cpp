@@ -1,6 +1,7 @@
 #include "autograd/step_graph.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
@@ -132,7 +133,7 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     cuda::driver::begin_capture(device, entry.stream.handle());
     try {
       entry.outputs = call(entry.inputs);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       reason_ = error.what();
     }
     entry.draws = generator.end_capture();

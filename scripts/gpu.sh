@@ -10,8 +10,7 @@
 # ops       microseconds and GB/s or GFLOP/s of every operator of the op table
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
 # -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), CTEST_PARALLEL_LEVEL (tests at a
-# time: 4), SANITIZE_FILTER (a GoogleTest
-# filter, *), SANITIZE_TOOLS (memcheck racecheck initcheck).
+# time: 4), SANITIZE_FILTER (a GoogleTest filter, *), SANITIZE_TOOLS (memcheck racecheck initcheck).
 # A step that fails does not stop the others; the exit code is that of the whole.
 #
 # shellcheck disable=SC2317  # the functions are reached through `step`
