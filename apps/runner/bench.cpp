@@ -1,12 +1,8 @@
 #include "apps/runner/bench.h"
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
-#include <optional>
 
-#include <spdlog/fmt/fmt.h>
-
+#include "apps/runner/bench_timing.h"
 #include "apps/runner/errors.h"
 #include "modules/models/gpt.h"
 #include "taper.h"
@@ -14,101 +10,7 @@
 namespace taper::runner {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Step = StepGraph::Step;
-
 Device accelerator() { return cuda::is_available() ? Device("cuda:0") : Device("cpu"); }
-
-struct Timing {
-  double median, low, high;  // seconds of one call
-};
-
-// Warmed up, then seven repeats of as many calls as fill their part of about two seconds.
-Timing timed(const Device& device, const std::function<void()>& call) {
-  constexpr int kRepeats = 7;
-  constexpr double kSeconds = 2;
-  const auto seconds_of = [&](int64_t calls) {
-    const auto start = Clock::now();
-    for (int64_t i = 0; i < calls; ++i) call();
-    if (device.is_cuda()) cuda::synchronize();
-    return std::chrono::duration<double>(Clock::now() - start).count() / double(calls);
-  };
-  (void)seconds_of(10);
-  const int64_t calls =
-      std::clamp<int64_t>(int64_t(kSeconds / kRepeats / std::max(seconds_of(1), 1e-7)), 3, 100000);
-  std::vector<double> times;
-  for (int i = 0; i < kRepeats; ++i) times.push_back(seconds_of(calls));
-  std::sort(times.begin(), times.end());
-  return {times[kRepeats / 2], times.front(), times.back()};
-}
-
-// Of one call, where it says something.
-struct Work {
-  double bytes = 0, flops = 0, items = 0;
-};
-
-class Bench {
- public:
-  explicit Bench(bool json) : json_(json) {}
-
-  void report(const std::string& name, const std::string& mode, Device device, const Timing& t,
-              Work work = {}, double loss = 0) const {
-    const double us = t.median * 1e6;
-    if (json_) {
-      fmt::print(
-          "{{\"w\":\"{}\",\"mode\":\"{}\",\"device\":\"{}\",\"us\":{:.4g},\"low_us\":{:.4g},"
-          "\"high_us\":{:.4g}",
-          name, mode, to_string(device), us, t.low * 1e6, t.high * 1e6);
-      if (work.bytes > 0) fmt::print(",\"gbps\":{:.4g}", work.bytes / t.median / 1e9);
-      if (work.flops > 0) fmt::print(",\"tflops\":{:.4g}", work.flops / t.median / 1e12);
-      if (work.items > 0) fmt::print(",\"items_per_s\":{:.4g}", work.items / t.median);
-      if (loss != 0) fmt::print(",\"loss\":{:.9g}", loss);
-      fmt::print("}}\n");
-    } else {
-      fmt::print("{:<34}{:<7}{:<8}{:>12.2f} us  ({:.2f} to {:.2f})", name, mode, to_string(device),
-                 us, t.low * 1e6, t.high * 1e6);
-      if (work.bytes > 0) fmt::print("  {:.0f} GB/s", work.bytes / t.median / 1e9);
-      if (work.flops > 0) fmt::print("  {:.2f} TFLOP/s", work.flops / t.median / 1e12);
-      if (work.items > 0) fmt::print("  {:.0f} items/s", work.items / t.median);
-      fmt::print("\n");
-    }
-    std::fflush(stdout);
-  }
-
-  void op(const std::string& name, Device device, Work work, const std::function<void()>& f) const {
-    report(name, "eager", device, timed(device, f), work);
-  }
-
-  // A training step, as it is and on the GPU as a graph.
-  void training(const std::string& name, Module& net, optim::Optimizer& optimizer,
-                std::optional<DType> half, double items, const std::vector<Tensor>& batch,
-                const std::function<Tensor(const std::vector<Tensor>&)>& loss_of) const {
-    const Device device = batch[0].device();
-    const Step step = [&](const std::vector<Tensor>& in) {
-      Tensor loss;
-      {
-        const Autocast casts(device.type(), half, half.has_value());
-        loss = loss_of(in);
-      }
-      optimizer.zero_grad();
-      loss.backward();
-      optimizer.step();
-      return std::vector<Tensor>{loss};
-    };
-    net.train();
-    Tensor loss;
-    const Timing eager = timed(device, [&] { loss = step(batch)[0]; });
-    report(name, "eager", device, eager, {.items = items}, loss.item<double>());
-    if (!device.is_cuda()) return;
-    StepGraph graph(step);
-    const Timing replay = timed(device, [&] { loss = graph(batch)[0]; });
-    report(name, "graph", device, replay, {.items = items}, loss.item<double>());
-    if (!graph.reason().empty()) fmt::print(stderr, "{}: no graph: {}\n", name, graph.reason());
-  }
-
- private:
-  bool json_;
-};
 
 Tensor classes(int64_t most, const Shape& shape, Device device) {
   return randint(0, most, shape, {.device = device});
@@ -202,6 +104,10 @@ std::function<void()> backward_of(const Tensor& y, const std::vector<Tensor>& in
 void ops(const Bench& bench, Device device) {
   const bool gpu = device.is_cuda();
   const int64_t N = gpu ? 16384 : 1024, C = 4096, rows = gpu ? 8192 : 256, V = 50304;
+  const int64_t bytes = gpu ? int64_t(1) << 30 : int64_t(1) << 26;
+  const Tensor from = empty({bytes}, {.dtype = kUInt8, .device = device});
+  Tensor to = empty_like(from);
+  bench.op("copy", device, {2 * double(bytes)}, [&] { to.copy_(from); });
   for (const DType dtype : {kFloat32, kBFloat16}) {
     const TensorOptions o{.dtype = dtype, .device = device};
     const double e = double(size_of(dtype)), all = double(N * C) * e;
@@ -264,60 +170,77 @@ void overhead(const Bench& bench, Device device) {
   bench.op("overhead_add", device, {}, [&] { (void)(a + b); });
   bench.op("overhead_add_grad", device, {}, [&] { (void)(g + b); });
   bench.op("overhead_linear_8x8", device, {}, [&] { (void)layer(x); });
-  const Timing chain = timed(device, [&] {
-    Tensor y = g;
-    for (int i = 0; i < 100; ++i) y = y * 1.0001;
-    y.backward();
-    g.set_grad({});
-  });
-  bench.report("overhead_chain_node", "eager", device,
-               {chain.median / 100, chain.low / 100, chain.high / 100});
+  constexpr int kChain = 100;
+  bench.op(
+      "overhead_chain_node", device, {},
+      [&] {
+        Tensor y = g;
+        for (int i = 0; i < kChain; ++i) y = y * 1.0001;
+        y.backward();
+        g.set_grad({});
+      },
+      kChain);
+}
+
+// What a program does first: a step of a small model.
+void first_step() {
+  Linear layer(8, 8, {.device = accelerator()});
+  optim::SGD optimizer(layer.parameters(), {.lr = 0.1});
+  sum(layer(ones({2, 8}, {.device = accelerator()}))).backward();
+  optimizer.step();
+  (void)sum(layer.weight).item<double>();
 }
 
 struct Workload {
   const char* name;
-  bool needs_gpu;
+  bool needs_gpu, unless_named;
   void (*run)(const Bench& bench);
 };
 const Workload kWorkloads[] = {
-    {"overhead", false,
+    {"overhead", false, true,
      [](const Bench& b) {
        overhead(b, "cpu");
        if (cuda::is_available()) overhead(b, accelerator());
      }},
-    {"mlp", false, [](const Bench& b) { mlp(b, accelerator(), "mlp_b128_fp32"); }},
-    {"cnn", false, [](const Bench& b) { cnn(b, accelerator(), "cnn_b128_fp32"); }},
-    {"resnet", true, [](const Bench& b) { resnet(b, accelerator(), "resnet18_b512_bf16"); }},
-    {"gptchar", true,
+    {"mlp", false, true, [](const Bench& b) { mlp(b, accelerator(), "mlp_b128_fp32"); }},
+    {"cnn", false, true, [](const Bench& b) { cnn(b, accelerator(), "cnn_b128_fp32"); }},
+    {"resnet", true, true, [](const Bench& b) { resnet(b, accelerator(), "resnet18_b512_bf16"); }},
+    {"gptchar", true, true,
      [](const Bench& b) {
        gpt(b, accelerator(), "gptchar_b64_bf16", {65, 256, 6, 6, 384, 0.2}, 64, kBFloat16);
      }},
-    {"gpt2", true,
+    {"gpt2", true, true,
      [](const Bench& b) { gpt(b, accelerator(), "gpt2_124m_b16_bf16", {}, 16, kBFloat16); }},
-    {"ops", false, [](const Bench& b) { ops(b, accelerator()); }},
-    {"cpu", false,
+    {"ops", false, true, [](const Bench& b) { ops(b, accelerator()); }},
+    {"cpu_mlp", false, true, [](const Bench& b) { mlp(b, "cpu", "cpu_mlp_b128_fp32"); }},
+    {"cpu_cnn", false, true, [](const Bench& b) { cnn(b, "cpu", "cpu_cnn_b128_fp32"); }},
+    {"cpu_gpt", false, true,
      [](const Bench& b) {
-       mlp(b, "cpu", "cpu_mlp_b128_fp32");
-       cnn(b, "cpu", "cpu_cnn_b128_fp32");
        gpt(b, "cpu", "cpu_gptchar_l4c128_b12_t64_fp32", {65, 64, 4, 4, 128}, 12, {});
      }},
+    {"first_step", false, false, [](const Bench&) { first_step(); }},
 };
 
 }  // namespace
 
-void run_bench(const std::vector<std::string>& names, bool json) {
+void run_bench(const BenchOptions& options) {
   std::string known;
   for (const Workload& w : kWorkloads) known += cat(known.empty() ? "" : ", ", w.name);
-  for (const std::string& name : names) {
+  for (const std::string& name : options.names) {
     const auto is_it = [&](const Workload& w) { return name == w.name; };
     if (std::none_of(std::begin(kWorkloads), std::end(kWorkloads), is_it)) {
       throw ConfigError(cat("bench: there is no workload '", name, "'; known: ", known));
     }
   }
-  const Bench bench(json);
+  if (!options.mode.empty() && options.mode != "eager" && options.mode != "graph") {
+    throw ConfigError(cat("bench: expected mode eager or graph, got '", options.mode, "'"));
+  }
+  const Bench bench(options);
+  const auto& names = options.names;
   for (const Workload& w : kWorkloads) {
     const bool asked = std::find(names.begin(), names.end(), w.name) != names.end();
-    if (names.empty() ? !w.needs_gpu || cuda::is_available() : asked) w.run(bench);
+    const bool possible = w.unless_named && (!w.needs_gpu || cuda::is_available());
+    if (names.empty() ? possible : asked) w.run(bench);
   }
 }
 

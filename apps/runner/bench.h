@@ -7,9 +7,22 @@
 
 namespace taper::runner {
 
-// mlp cnn resnet gptchar gpt2 ops overhead cpu; of these all that the machine can run when none is
-// named. Prints a line a result as it comes: a table's row, or a JSON object with its median of
-// seven timed repeats and their extremes. Throws ConfigError for another name.
-void run_bench(const std::vector<std::string>& names, bool json);
+struct BenchOptions {
+  // overhead mlp cnn resnet gptchar gpt2 ops cpu_mlp cpu_cnn cpu_gpt first_step; when none is
+  // named, all that the machine can run in seconds.
+  std::vector<std::string> names;
+  bool json = false;
+  std::string mode;  // of training steps, "eager" or "graph"; both when empty
+  // A safetensors file with a model's parameters and a batch "x" (and "y"): three steps of
+  // optimization from there, without dropout, report their losses before anything is timed.
+  std::string inputs;
+  // Another program's repeats run in between: an item says that it is ready in a line of JSON, then
+  // each line "go" on stdin is one timed repeat, and any other line or the end leads to the next.
+  bool paced = false;
+};
+
+// Prints a line a result as it comes: a table's row, or a JSON object, with the median of seven
+// timed repeats and their extremes. Throws ConfigError for another name or mode.
+void run_bench(const BenchOptions& options);
 
 }  // namespace taper::runner

@@ -39,9 +39,10 @@ int print(const Verdict& verdict) {
 // What the commands are told; each uses some of it.
 struct Arguments {
   std::string run, other, out, data, resume = "no", page = "report.html";
-  Words overrides, tolerances, names;
+  Words overrides, tolerances;
+  BenchOptions bench;
   std::vector<std::filesystem::path> runs;
-  bool print_config = false, validate = false, dry_run = false, markdown = false, json = false;
+  bool print_config = false, validate = false, dry_run = false, markdown = false;
   GenerateOptions generate;
   RecordOptions record;
 };
@@ -52,8 +53,8 @@ std::string default_directory(const std::string& name) {
                      std::random_device()() & 0xffff);
 }
 
-// What a model of text writes, for the report of its run; nothing where its vocabulary has no line's
-// end to begin with.
+// What a model of text writes, for the report of its run; nothing where its vocabulary has no
+// line's end to begin with.
 void write_samples(const std::filesystem::path& dir) try {
   write_file(dir / "samples.txt", generate(load_run(dir, {}), {}));
 } catch (const ConfigError&) {
@@ -175,10 +176,15 @@ Action schema_command(CLI::App& app, Arguments& a) {
 }
 
 Action bench_command(CLI::App& app, Arguments& a) {
-  app.add_option("names", a.names, "workloads; all that the machine can run when none is named");
-  app.add_flag("--json", a.json, "a JSON object a line");
+  app.add_option("names", a.bench.names,
+                 "workloads; all that the machine can run when none is named");
+  app.add_flag("--json", a.bench.json, "a JSON object a line");
+  app.add_option("--mode", a.bench.mode, "of training steps: eager or graph; both without it");
+  app.add_option("--inputs", a.bench.inputs,
+                 "a safetensors file to start from; losses are then reported");
+  app.add_flag("--paced", a.bench.paced, "wait for a line 'go' on stdin before each repeat");
   return [&a] {
-    run_bench(a.names, a.json);
+    run_bench(a.bench);
     return int(kExitOk);
   };
 }

@@ -1,0 +1,49 @@
+// How `taper bench` takes and prints its times.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/runner/bench.h"
+#include "modules/module.h"
+#include "optim/optimizer.h"
+
+namespace taper::runner {
+
+// Of one call, where it says something.
+struct Work {
+  double bytes = 0, flops = 0, items = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options) : options_(options) {}
+
+  // Times a call. `calls` of its inner repetitions count as one each.
+  void op(const std::string& name, Device device, Work work, const std::function<void()>& call,
+          int calls = 1) const;
+
+  using Loss = std::function<Tensor(const std::vector<Tensor>& batch)>;
+  // A training step, as it is and on the GPU as a graph, under autocast where there is a half type.
+  void training(const std::string& name, Module& net, optim::Optimizer& optimizer,
+                std::optional<DType> half, double items, std::vector<Tensor> batch,
+                const Loss& loss_of) const;
+
+ private:
+  struct Item {
+    std::string name, mode;
+    Device device;
+    Work work;
+    int calls = 1;
+    std::vector<double> losses;
+  };
+  void measure(const Item& item, const std::function<void()>& call) const;
+  void report(const Item& item, std::vector<double> seconds) const;
+  bool wants(const char* mode) const { return options_.mode.empty() || options_.mode == mode; }
+
+  BenchOptions options_;
+};
+
+}  // namespace taper::runner

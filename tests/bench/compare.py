@@ -1,0 +1,194 @@
+"""Taper beside PyTorch: both run the same work in turn, on this machine, in this run.
+
+    python3 tests/bench/compare.py [--taper build/apps/taper] [--rounds 7] [--python python3]
+                                   [--threads N] [--json FILE] [NAME ...]
+
+Names: first_step overhead mlp cnn resnet gptchar gpt2 ops on a machine with a GPU, and first_step
+overhead cpu_mlp cpu_cnn cpu_gpt ops without one; all of the machine's when none is named.
+
+Every (side, mode) is a process of its own, warmed up; then each round takes one repeat of every
+mode of both sides, one after the other. Printed are medians with their extremes, in microseconds.
+"ratio" is PyTorch's best mode over Taper's best, both medians. "limit" is the time that the bytes
+of an op take at the speed of a plain copy (Taper's, measured in the same run), and for training
+steps the arithmetic's time as worked out in docs/performance.md. Both sides start the trainings
+from the same parameters and batch; the losses of their first three steps (without dropout) must
+agree, or the exit code is 1. Needs PyTorch and safetensors for Python.
+"""
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+GPU = {"mlp": ["eager", "compile", "compile-ro", "graph"],
+       "cnn": ["eager", "compile", "compile-ro", "graph"],
+       "resnet": ["eager", "compile", "graph"],
+       "gptchar": ["eager", "compile", "compile-ro", "graph"],
+       "gpt2": ["eager", "compile"]}
+CPU = {"cpu_mlp": ["eager"], "cpu_cnn": ["eager"], "cpu_gpt": ["eager"]}
+LIMITS_US = {"mlp_b128_fp32": 17.5, "resnet18_b512_bf16": 5800, "gptchar_b64_bf16": 3500,
+             "gpt2_124m_b16_bf16": 24900}
+HALF_TOLERANCE, TOLERANCE = 2e-2, 1e-4  # relative, of losses
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Side:
+    """One process: announces items, and times a repeat of the present one when told."""
+
+    def __init__(self, label, command, env):
+        self.label = label
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env=env)
+
+    def read(self, key):
+        """The next line with that key; None when the process has ended."""
+        for line in self.process.stdout:
+            if line.startswith("{") and key in (said := json.loads(line)):
+                return said
+        return None
+
+    def tell(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def repeat(self):
+        self.tell("go")
+        return self.read("us")["us"]
+
+
+def summary(times):
+    times = sorted(times)
+    return {"median": statistics.median(times), "low": times[0], "high": times[-1]}
+
+
+def losses_agree(name, losses):
+    tolerance = HALF_TOLERANCE if "bf16" in name else TOLERANCE
+    first = next(iter(losses.values()))
+    fine = all(len(other) == len(first) and
+               all(math.isclose(a, b, rel_tol=tolerance) for a, b in zip(first, other))
+               for other in losses.values())
+    if not fine:
+        print(f"{name}: losses differ: {losses}")
+    return fine
+
+
+def compare(sides, rounds):
+    """Yields a result for each item of the sides, which announce the same ones in the same order."""
+    while True:
+        said = [side.read("ready") for side in sides]
+        alive = [(side, s) for side, s in zip(sides, said) if s]
+        for side, s in zip(sides, said):
+            if s is None and any(said):
+                print(f"{side.label}: ended early or does not know {[t['ready'] for t in said if t][0]}")
+        if not alive:
+            return
+        name = alive[0][1]["ready"]
+        if any(s["ready"] != name for _, s in alive):
+            sys.exit(f"the sides are at different items: {[s['ready'] for _, s in alive]}")
+        times = {side.label: [] for side, _ in alive}
+        for _ in range(rounds):
+            for side, _ in alive:
+                times[side.label].append(side.repeat())
+        finals = {}
+        for side, _ in alive:
+            side.tell("next")
+            if side.label.startswith("taper"):
+                finals = side.read("w") or {}
+        yield {"name": name, "times": {k: summary(v) for k, v in times.items()},
+               "gbps": finals.get("gbps"), "tflops": finals.get("tflops"),
+               "losses": {side.label: s["losses"] for side, s in alive if s["losses"]}}
+        sides = [side for side, _ in alive]
+
+
+def first_steps(taper, torch_side, rounds, env):
+    """Seconds from a process's start to the end of its first training step."""
+    commands = {"taper eager": [taper, "bench", "first_step"], "torch eager": [*torch_side, "first_step"]}
+    times = {label: [] for label in commands}
+    for _ in range(rounds):
+        for label, command in commands.items():
+            start = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=env)
+            times[label].append((time.perf_counter() - start) * 1e6)
+    return {"name": "first_step", "times": {k: summary(v) for k, v in times.items()}, "losses": {}}
+
+
+def cell(time_of):
+    return f"{time_of['median']:,.4g} ({time_of['low']:.4g}-{time_of['high']:.4g})" if time_of else "-"
+
+
+def row(result, copy_gbps):
+    times = result["times"]
+    best = {side: min((t["median"], label) for label, t in times.items() if label.startswith(side))
+            for side in ("taper", "torch") if any(label.startswith(side) for label in times)}
+    limit = LIMITS_US.get(result["name"])
+    if result.get("gbps") and copy_gbps:
+        limit = times["taper eager"]["median"] * result["gbps"] / copy_gbps
+    ours = best["taper"][0]
+    torch = best.get("torch")
+    return (f"| {result['name']} | {cell(times.get('taper eager'))} | {cell(times.get('taper graph'))} | "
+            f"{cell(times.get('torch eager'))} | "
+            + (f"{cell(times[torch[1]])} {torch[1].removeprefix('torch ')} | **{torch[0] / ours:.2f}** | "
+               if torch else "- | - | ")
+            + (f"{limit:,.4g} | {limit / ours:.0%} |" if limit else "- | - |"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--taper", default="build/apps/taper")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, help="of each side on the CPU")
+    parser.add_argument("--json", help="a file for all figures")
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    env = dict(os.environ)
+    if args.threads:
+        env["OMP_NUM_THREADS"] = str(args.threads)
+    gpu = shutil.which("nvidia-smi") is not None
+    trainings = {**(GPU if gpu else {}), **CPU}
+    names = args.names or ["first_step", "overhead", *(GPU if gpu else CPU), "ops"]
+    if unknown := set(names) - {"first_step", "overhead", "ops", *trainings}:
+        sys.exit(f"unknown here: {', '.join(sorted(unknown))}")
+    torch_side = [args.python, os.path.join(HERE, "torch_side.py")]
+    print("| work | Taper eager | Taper graph | PyTorch eager | PyTorch best | ratio | limit | share |\n"
+          "|---|---|---|---|---|---|---|---|", flush=True)
+    results, fine, copy_gbps = [], True, None
+    with tempfile.TemporaryDirectory() as directory:
+        asked = [n for n in names if n in trainings]
+        if asked:
+            subprocess.run([*torch_side, "prepare", directory, *asked], check=True, env=env)
+
+        def taper(*words):
+            return [args.taper, "bench", "--json", "--paced", *words]
+
+        def sides_of(name):
+            if name not in trainings:
+                return [Side("taper eager", taper(name), env), Side("torch eager", [*torch_side, name], env)]
+            file = ["--inputs", f"{directory}/{name}.safetensors"]
+            ours = ["eager"] if name in CPU else ["eager", "graph"]
+            return ([Side(f"taper {m}", taper(name, "--mode", m, *file), env) for m in ours] +
+                    [Side(f"torch {m}", [*torch_side, name, m, directory], env) for m in trainings[name]])
+
+        for name in names:
+            found = ([first_steps(args.taper, torch_side, min(args.rounds, 5), env)] if name == "first_step"
+                     else compare(sides_of(name), args.rounds))
+            for result in found:
+                if result["name"] == "copy":
+                    copy_gbps = result["gbps"]
+                if result["losses"]:
+                    fine = losses_agree(result["name"], result["losses"]) and fine
+                results.append(result)
+                print(row(result, copy_gbps), flush=True)
+    if args.json:
+        with open(args.json, "w") as out:
+            json.dump(results, out, indent=1)
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
