@@ -277,7 +277,7 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "command line: train.batch=3: unknown key 'batch' in 'train'; did you mean "
       "'batch_size'?; known keys: epochs, steps, batch_size, shuffle, accumulate, clip_norm, "
       "clip_value, precision, ema, log_every, eval_every, eval_batches, eval_batch_size, "
-      "early_stopping, best, time_limit, on_nan, tensorboard");
+      "early_stopping, best, time_limit, on_nan, graph, profile, tensorboard");
 }
 
 TEST_F(ConfigTest, LongLinesAreCutAroundTheCaret) {
@@ -619,7 +619,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "train:\n  epochs: 2\n  batch_size: 128\n  shuffle: true\n  accumulate: 1\n"
             "  precision: fp32\n  ema:\n    decay: 0.999\n  log_every: 1\n  eval_every: 0\n"
             "  eval_batches: 0\n  eval_batch_size: 1024\n"
-            "  best:\n    metric: loss\n    mode: auto\n  on_nan: stop\n  tensorboard: false\n"
+            "  best:\n    metric: loss\n    mode: auto\n  on_nan: stop\n  graph: auto\n  tensorboard: false\n"
             "checkpoint:\n  every: 0\n  keep: 2\n");
   const std::string origins = to_yaml_with_origins(c);
   EXPECT_NE(origins.find("epochs: 2  # command line: train.epochs=2\n"), std::string::npos);
@@ -649,6 +649,7 @@ TEST_F(ConfigTest, EveryShippedConfigLoads) {
                                           "optdigits",
                                           "shakespeare_char",
                                           "shakespeare_char_cpu",
+                                          "shakespeare_char_muon",
                                           "sources"};
   for (const std::string& name : names) {
     const RunConfig c = load_config(fs::path(TAPER_SOURCE_DIR) / "configs" / (name + ".yaml"), {});
