@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds with CUDA on a machine with a GPU and checks everything there. Installs nothing.
-#   scripts/gpu.sh [test] [sanitize] [train] [bench] [ops]   default: test sanitize
+#   scripts/gpu.sh [test] [sanitize] [train] [bench] [compare] [ops]   default: test sanitize
 # test      the whole suite
 # sanitize  compute-sanitizer's memcheck, racecheck and initcheck over the test programs, whose
 #           bodies run on every device; the runner's tests work on the CPU and are left out
 # train     one training on the CPU and on the GPU: the first 100 losses must agree within 1e-4.
 #           MNIST when TAPER_MNIST names its directory, else the embedded digits
-# bench     seconds of an epoch of an MLP 784-512-512-10 on 60,000 digits, on the CPU and the GPU
+# bench     training steps, operators and host time: taper bench
+# compare   the same beside PyTorch (tests/bench/compare.py; PYTHON names a Python with PyTorch)
 # ops       microseconds and GB/s or GFLOP/s of every operator of the op table
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
 # -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), CTEST_PARALLEL_LEVEL (tests at a
@@ -27,8 +28,8 @@ read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck initcheck}"
 wanted=("$@")
 if (($# == 0)); then wanted=(test sanitize); fi
 for name in "${wanted[@]}"; do
-  [[ $name =~ ^(test|sanitize|train|bench|ops)$ ]] && continue
-  echo "unknown step '$name': expected test, sanitize, train, bench or ops" >&2
+  [[ $name =~ ^(test|sanitize|train|bench|compare|ops)$ ]] && continue
+  echo "unknown step '$name': expected test, sanitize, train, bench, compare or ops" >&2
   exit 2
 done
 missing=()
@@ -168,12 +169,16 @@ train_step() {
   step losses compare_losses || :
 }
 
+# The tables go to the terminal as well: they are what is asked for.
 bench_step() {
-  local device run=("$root/configs/digits.yaml" data.train_size=60000 "model.hidden=[512, 512]"
-    model.dropout=0 train.epochs=3)
-  for device in cpu cuda; do
-    step "bench-$device" train_and_report "$device" "${run[@]}" || :
-  done
+  step bench "$BUILD_DIR/apps/taper" bench || :
+  cat "$logs/bench.log"
+}
+
+compare_step() {
+  step compare "${PYTHON:-python3}" "$root/tests/bench/compare.py" \
+    --taper "$BUILD_DIR/apps/taper" --json "$logs/compare.json" || :
+  cat "$logs/compare.log"
 }
 
 if step build build; then
@@ -186,6 +191,7 @@ if step build build; then
         ;;
       train) train_step ;;
       bench) bench_step ;;
+      compare) compare_step ;;
       ops) step ops "$BUILD_DIR/tests/test_ops" --bench || : ;;
     esac
   done

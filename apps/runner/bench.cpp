@@ -207,16 +207,33 @@ const Workload kWorkloads[] = {
     {"resnet", true, true, [](const Bench& b) { resnet(b, accelerator(), "resnet18_b512_bf16"); }},
     {"gptchar", true, true,
      [](const Bench& b) {
-       gpt(b, accelerator(), "gptchar_b64_bf16", {65, 256, 6, 6, 384, 0.2}, 64, kBFloat16);
+       gpt(b, accelerator(), "gptchar_b64_bf16",
+           {.vocab_size = 65,
+            .block_size = 256,
+            .n_layer = 6,
+            .n_head = 6,
+            .n_embd = 384,
+            .dropout = 0.2,
+            .gelu = "tanh"},
+           64, kBFloat16);
      }},
     {"gpt2", true, true,
-     [](const Bench& b) { gpt(b, accelerator(), "gpt2_124m_b16_bf16", {}, 16, kBFloat16); }},
+     [](const Bench& b) {
+       gpt(b, accelerator(), "gpt2_124m_b16_bf16", {.gelu = "tanh"}, 16, kBFloat16);
+     }},
     {"ops", false, true, [](const Bench& b) { ops(b, accelerator()); }},
     {"cpu_mlp", false, true, [](const Bench& b) { mlp(b, "cpu", "cpu_mlp_b128_fp32"); }},
     {"cpu_cnn", false, true, [](const Bench& b) { cnn(b, "cpu", "cpu_cnn_b128_fp32"); }},
     {"cpu_gpt", false, true,
      [](const Bench& b) {
-       gpt(b, "cpu", "cpu_gptchar_l4c128_b12_t64_fp32", {65, 64, 4, 4, 128}, 12, {});
+       gpt(b, "cpu", "cpu_gptchar_l4c128_b12_t64_fp32",
+           {.vocab_size = 65,
+            .block_size = 64,
+            .n_layer = 4,
+            .n_head = 4,
+            .n_embd = 128,
+            .gelu = "tanh"},
+           12, {});
      }},
     {"first_step", false, false, [](const Bench&) { first_step(); }},
 };

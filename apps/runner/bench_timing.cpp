@@ -5,7 +5,6 @@
 #include <iostream>
 
 #include <spdlog/fmt/fmt.h>
-#include <spdlog/fmt/ranges.h>
 
 #include "framework/io/safetensors.h"
 #include "taper.h"
@@ -14,7 +13,7 @@ namespace taper::runner {
 namespace {
 
 constexpr int kRepeats = 7;
-constexpr double kSeconds = 2;  // of all repeats together
+constexpr double kSeconds = 1;  // of all repeats together
 
 double seconds_of(int64_t calls, const Device& device, const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
@@ -48,8 +47,11 @@ void Bench::measure(const Item& item, const std::function<void()>& call) const {
   const auto repeat = [&] { return seconds_of(calls, item.device, call) / item.calls; };
   std::vector<double> seconds;
   if (options_.paced) {
-    fmt::print("{{\"ready\":\"{}\",\"losses\":[{:.9g}]}}\n", item.name,
-               fmt::join(item.losses, ","));
+    std::string losses;
+    for (const double loss : item.losses) {
+      losses += fmt::format("{}{:.9g}", losses.empty() ? "" : ",", loss);
+    }
+    fmt::print("{{\"ready\":\"{}\",\"losses\":[{}]}}\n", item.name, losses);
     std::fflush(stdout);
     for (std::string line; std::getline(std::cin, line) && line == "go";) {
       seconds.push_back(repeat());

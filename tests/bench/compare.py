@@ -6,8 +6,8 @@
 Names: first_step overhead mlp cnn resnet gptchar gpt2 ops on a machine with a GPU, and first_step
 overhead cpu_mlp cpu_cnn cpu_gpt ops without one; all of the machine's when none is named.
 
-Every (side, mode) is a process of its own, warmed up; then each round takes one repeat of every
-mode of both sides, one after the other. Printed are medians with their extremes, in microseconds.
+Every (side, mode) is a process of its own; all are warmed up before anything is timed. Then each
+round takes one repeat of every mode of both sides, one after the other. Printed are medians with their extremes, in microseconds.
 "ratio" is PyTorch's best mode over Taper's best, both medians. "limit" is the time that the bytes
 of an op take at the speed of a plain copy (Taper's, measured in the same run), and for training
 steps the arithmetic's time as worked out in docs/performance.md. Both sides start the trainings
@@ -44,6 +44,16 @@ class Side:
         self.label = label
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True, env=env)
+        self.first = None
+
+    def warm_up(self):
+        """Waits until the first item is ready."""
+        self.first = self.read("ready")
+
+    def item(self):
+        """The present item; None when the process has ended."""
+        said, self.first = self.first or self.read("ready"), None
+        return said
 
     def read(self, key):
         """The next line with that key; None when the process has ended."""
@@ -80,7 +90,7 @@ def losses_agree(name, losses):
 def compare(sides, rounds):
     """Yields a result for each item of the sides, which announce the same ones in the same order."""
     while True:
-        said = [side.read("ready") for side in sides]
+        said = [side.item() for side in sides]
         alive = [(side, s) for side, s in zip(sides, said) if s]
         for side, s in zip(sides, said):
             if s is None and any(said):
@@ -146,7 +156,7 @@ def main():
     parser.add_argument("--json", help="a file for all figures")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
-    env = dict(os.environ)
+    env = {"TORCHINDUCTOR_COMPILE_THREADS": "4", **os.environ}
     if args.threads:
         env["OMP_NUM_THREADS"] = str(args.threads)
     gpu = shutil.which("nvidia-smi") is not None
@@ -174,9 +184,12 @@ def main():
             return ([Side(f"taper {m}", taper(name, "--mode", m, *file), env) for m in ours] +
                     [Side(f"torch {m}", [*torch_side, name, m, directory], env) for m in trainings[name]])
 
-        for name in names:
-            found = ([first_steps(args.taper, torch_side, min(args.rounds, 5), env)] if name == "first_step"
-                     else compare(sides_of(name), args.rounds))
+        first = ([first_steps(args.taper, torch_side, min(args.rounds, 5), env)]
+                 if "first_step" in names else [])
+        all_sides = [sides_of(name) for name in names if name != "first_step"]
+        for side in (side for sides in all_sides for side in sides):
+            side.warm_up()
+        for found in [first, *(compare(sides, args.rounds) for sides in all_sides)]:
             for result in found:
                 if result["name"] == "copy":
                     copy_gbps = result["gbps"]

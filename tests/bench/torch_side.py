@@ -163,7 +163,7 @@ def measure(name, call, device=DEVICE, calls=1, losses=()):
             torch.cuda.synchronize()
         return (time.perf_counter() - start) / n
     repeat(10)
-    n = max(3, min(100000, int(2 / 7 / max(repeat(1), 1e-7))))
+    n = max(3, min(100000, int(1 / 7 / max(repeat(1), 1e-7))))
     print(json.dumps({"ready": name, "losses": list(losses)}), flush=True)
     for line in sys.stdin:
         if line.strip() != "go":
