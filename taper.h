@@ -32,6 +32,7 @@
 #include "framework/io/safetensors.h"
 #include "framework/legacy.h"
 #include "framework/precision.h"
+#include "framework/profiler.h"
 #include "framework/tensor.h"
 #include "framework/threads.h"
 #include "modules/activation.h"

@@ -6,6 +6,8 @@
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
 #include "framework/kernels/copy.h"
+#include "framework/low_copy.h"
+#include "framework/profiler.h"
 #include "framework/random.h"
 
 namespace taper {
@@ -13,14 +15,21 @@ namespace taper {
 // The step for inputs of one list of shapes. It has a stream, and with it memory, of its own: what
 // a graph uses between its kernels must not be handed out to anybody else.
 struct StepGraph::Entry {
+  struct Given {
+    Tensor tensor;
+    uint32_t version;
+  };
   std::vector<Shape> shapes;
   std::vector<DType> dtypes;
   cuda::Stream stream;
   int calls = 0;
   std::shared_ptr<void> graph;
   std::vector<Tensor> inputs, outputs;  // what the graph reads and writes
+  std::vector<Given> copied;            // what was copied into `inputs` last
   Tensor base;                          // 0-dim int64: the number of the first draw
   uint64_t draws = 0;
+  std::vector<LowCopy> low_copies;  // that the graph reads and updates
+  uint64_t low_copy_changes = 0;
 
   bool fits(const std::vector<Tensor>& given) const {
     return std::equal(given.begin(), given.end(), shapes.begin(), shapes.end(),
@@ -56,7 +65,8 @@ class OnStream {
 
 }  // namespace
 
-StepGraph::StepGraph(Step step, int warm_up) : step_(std::move(step)), warm_up_(warm_up) {
+StepGraph::StepGraph(Step step, int warm_up, size_t max_graphs)
+    : step_(std::move(step)), warm_up_(warm_up), max_graphs_(max_graphs) {
   if (warm_up < 1) throw ValueError(cat("StepGraph: warm_up must be at least 1, got ", warm_up));
 }
 
@@ -86,10 +96,11 @@ std::vector<Tensor> StepGraph::call(const std::vector<Tensor>& inputs) const {
   return outputs;
 }
 
-StepGraph::Entry& StepGraph::entry_for(const std::vector<Tensor>& inputs) {
+StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
   for (const auto& entry : entries_) {
-    if (entry->fits(inputs)) return *entry;
+    if (entry->fits(inputs)) return entry.get();
   }
+  if (entries_.size() == max_graphs_) return nullptr;
   auto entry = std::make_unique<Entry>();
   for (const Tensor& x : inputs) {
     entry->shapes.push_back(x.shape());
@@ -97,7 +108,7 @@ StepGraph::Entry& StepGraph::entry_for(const std::vector<Tensor>& inputs) {
   }
   entry->stream = cuda::Stream::create(inputs[0].device().index());
   entries_.push_back(std::move(entry));
-  return *entries_.back();
+  return entries_.back().get();
 }
 
 std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {
@@ -107,8 +118,9 @@ std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {
       if (!x.is_cuda()) reason_ = cat("an input is on ", x.device());
     }
   }
-  if (!reason_.empty()) return call(inputs);
-  Entry& entry = entry_for(inputs);
+  Entry* found = reason_.empty() && !is_profiling() ? entry_for(inputs) : nullptr;
+  if (!found) return call(inputs);
+  Entry& entry = *found;
   if (entry.graph) return replay(entry, inputs);
   if (entry.calls++ < warm_up_) {
     const OnStream scope(entry.stream);
@@ -130,6 +142,7 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     const int device = entry.stream.device();
     cuda::hold_memory(entry.stream, true);
     generator.begin_capture(static_cast<const uint64_t*>(entry.base.data_ptr()));
+    const uint64_t mark = low_copy_mark();
     cuda::driver::begin_capture(device, entry.stream.handle());
     try {
       entry.outputs = call(entry.inputs);
@@ -141,15 +154,26 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     if (!entry.graph && reason_.empty()) reason_ = "the step does what a CUDA graph cannot hold";
     if (!reason_.empty()) entry.graph.reset();
     if (!entry.graph) cuda::hold_memory(entry.stream, false);
+    entry.low_copies = low_copies_since(mark);
+    entry.low_copy_changes = low_copy_changes();
   }
 }
 
 std::vector<Tensor> StepGraph::replay(Entry& entry, const std::vector<Tensor>& inputs) {
+  entry.copied.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].is_same(entry.inputs[i])) kernels::copy_into(entry.inputs[i], inputs[i]);
+    Entry::Given& last = entry.copied[i];
+    if (inputs[i].is_same(last.tensor) && inputs[i].version() == last.version) continue;
+    kernels::copy_into(entry.inputs[i], inputs[i]);
+    // One that the step writes to, since captured, has to be copied each time.
+    if (entry.inputs[i].version() == 0) last = {inputs[i], inputs[i].version()};
+  }
+  if (entry.low_copy_changes != low_copy_changes()) {
+    restore_low_copies(entry.low_copies);
+    entry.low_copy_changes = low_copy_changes();
   }
   Generator& generator = default_generator();
-  kernels::fill(entry.base, int64_t(generator.state().stream));
+  if (entry.draws > 0) kernels::fill(entry.base, int64_t(generator.state().stream));
   generator.skip(entry.draws);
   const int device = entry.stream.device();
   if constexpr (kHasCuda) {

@@ -27,11 +27,16 @@ namespace taper {
 // In a replay nothing of `step` runs on the host. So it must not read device values there, must
 // use no generator but the default one, and must do the same for all inputs of one shape; the
 // model must not be moved or loaded anew in between (make another StepGraph then).
-// A step that cannot be captured, and any step on the CPU, is called as it is: reason() says why.
+// An input that is the tensor of the replay before, and was not written to since by any function
+// of Taper's, is not copied again.
+// A step that cannot be captured, and any step on the CPU or under a Profiler, is called as it is:
+// reason() says why.
 class StepGraph {
  public:
   using Step = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
-  explicit StepGraph(Step step, int warm_up = 3);
+  // At most `max_graphs` are made; steps with further shapes are called as they are. Each keeps the
+  // memory that it needs.
+  explicit StepGraph(Step step, int warm_up = 3, size_t max_graphs = 8);
   ~StepGraph();
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
@@ -46,13 +51,15 @@ class StepGraph {
 
  private:
   struct Entry;
-  Entry& entry_for(const std::vector<Tensor>& inputs);
+  // None where there are enough.
+  Entry* entry_for(const std::vector<Tensor>& inputs);
   std::vector<Tensor> call(const std::vector<Tensor>& inputs) const;
   void capture(Entry& entry, const std::vector<Tensor>& inputs);
   std::vector<Tensor> replay(Entry& entry, const std::vector<Tensor>& inputs);
 
   Step step_;
   int warm_up_;
+  size_t max_graphs_;
   std::string reason_;
   std::vector<std::unique_ptr<Entry>> entries_;
 };

@@ -111,6 +111,8 @@ MemoryStats memory_stats() {
   return {allocated.load(), peak.load(), cache().cached};
 }
 
+void reset_peak() { peak = allocated.load(); }
+
 void empty_cache() {
   std::lock_guard lock(cache().mutex);
   for (auto& list : cache().blocks) {

@@ -17,6 +17,8 @@ struct MemoryStats {
   size_t cached;     // bytes kept for later
 };
 MemoryStats memory_stats();
+// `peak` begins again at what is allocated now.
+void reset_peak();
 // Gives the cached blocks back to the system.
 void empty_cache();
 

@@ -11,7 +11,8 @@ namespace {
 
 struct Entry {
   Tensor copy;
-  uint32_t version;  // of the parameter's memory
+  uint32_t version;     // of the parameter's memory
+  uint64_t handed_out;  // at which tick of the table's clock
 };
 
 struct Table {
@@ -19,6 +20,7 @@ struct Table {
   std::unordered_map<const TensorImpl*, Entry> entries;
   // So that programs without autocast never take the lock.
   std::atomic<size_t> size{0};
+  std::atomic<uint64_t> clock{0}, changes{0};
 };
 
 // Never destroyed: parameters with static lifetime may die after main.
@@ -37,15 +39,45 @@ Tensor low_copy(const Tensor& parameter, DType dtype) {
     const auto known = all.entries.find(parameter.impl());
     if (known != all.entries.end() && known->second.version == version &&
         known->second.copy.dtype() == dtype) {
+      known->second.handed_out = ++all.clock;
       return known->second.copy;
     }
   }
   // New memory, for the tape may hold the old.
   const Tensor copy = kernels::packed(parameter, dtype);
   const std::lock_guard lock(all.mutex);
-  all.entries[parameter.impl()] = {copy, version};
+  all.entries[parameter.impl()] = {copy, version, ++all.clock};
   all.size = all.entries.size();
+  ++all.changes;
   return copy;
+}
+
+uint64_t low_copy_mark() { return table().clock; }
+uint64_t low_copy_changes() { return table().changes; }
+
+std::vector<LowCopy> low_copies_since(uint64_t mark) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  std::vector<LowCopy> out;
+  for (const auto& [parameter, entry] : all.entries) {
+    if (entry.handed_out <= mark) continue;
+    auto* impl = const_cast<TensorImpl*>(parameter);
+    out.push_back({Tensor(IntrusivePtr<TensorImpl>::share(impl)), entry.copy});
+  }
+  return out;
+}
+
+void restore_low_copies(const std::vector<LowCopy>& copies) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& [parameter, copy] : copies) {
+    const auto known = all.entries.find(parameter.impl());
+    if (known == all.entries.end()) continue;  // moved: nothing is to be kept up to date
+    if (known->second.copy.is_same(copy)) continue;
+    kernels::copy_into(copy, parameter);
+    known->second = {copy, parameter.version(), ++all.clock};
+    ++all.changes;
+  }
 }
 
 Tensor low_copy_to_update(const Tensor& parameter) {

@@ -2,6 +2,8 @@
 // them, and an optimizer's kernel refreshes them in the pass that updates the parameter.
 #pragma once
 
+#include <vector>
+
 #include "framework/tensor.h"
 
 namespace taper {
@@ -15,6 +17,18 @@ Tensor low_copy(const Tensor& parameter, DType dtype);
 Tensor low_copy_to_update(const Tensor& parameter);
 // To be called after it was written and the parameter's version has been counted up.
 void low_copy_updated(const Tensor& parameter);
+
+// For CUDA graphs, which read and write the memory of the copies that they were captured with.
+struct LowCopy {
+  Tensor parameter, copy;
+};
+// Those handed out since `mark`, an earlier low_copy_mark().
+uint64_t low_copy_mark();
+std::vector<LowCopy> low_copies_since(uint64_t mark);
+// How often a parameter was given another copy: a graph's copies may be out of date when that has
+// changed, and are to be restored before its replay.
+uint64_t low_copy_changes();
+void restore_low_copies(const std::vector<LowCopy>& copies);
 
 // Called when a parameter dies or its memory is replaced.
 void forget_low_copy(const TensorImpl* parameter) noexcept;

@@ -144,6 +144,14 @@ Schema describe(EmaConfig& c) {
   return s;
 }
 
+Schema describe(ProfileConfig& c) {
+  Schema s;
+  s.field("steps", std::span<int64_t>(c.steps), "the first and the last step", kSteps);
+  s.rules = {
+      {"steps", "the first comes after the last", [&c] { return c.steps[0] <= c.steps[1]; }}};
+  return s;
+}
+
 bool is_time(const std::string& text) { return seconds_of(text).has_value(); }
 
 Schema describe(TrainConfig& c) {
@@ -172,6 +180,11 @@ Schema describe(TrainConfig& c) {
       .of_form("a time such as 90 (seconds), \"30m\" or \"1.5h\"", is_time);
   s.field("on_nan", choice(c.on_nan, {"stop", "skip", "rollback"}),
           "what to do when a loss or gradient is not finite");
+  s.field("graph", choice(c.graph, {"auto", "on", "off"}),
+          "on a GPU, capture the step once and replay it; auto: but for custom models, whose "
+          "forward must do the same each time");
+  s.field("profile", optional_section(c.profile, describe),
+          "trace some steps into trace.json, for ui.perfetto.dev; they run without a graph");
   s.field("tensorboard", &c.tensorboard, "write TensorBoard's event file too");
   s.rules = {
       {"steps",

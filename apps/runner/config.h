@@ -236,6 +236,7 @@ struct ScheduleConfig {
 
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
 enum class OnNan { kStop, kSkip, kRollback };
+enum class Graph { kAuto, kOn, kOff };
 enum class Mode { kAuto, kMin, kMax };  // kAuto: by the metric
 
 // A metric of evaluations, or "loss", and which way it is better.
@@ -251,6 +252,11 @@ struct EarlyStoppingConfig : GoalConfig {
 
 struct EmaConfig {
   double decay = 0.999;
+};
+
+// The steps from the first to the last of these are traced, from 1.
+struct ProfileConfig {
+  std::array<int64_t, 2> steps = {10, 15};
 };
 
 struct TrainConfig {
@@ -269,6 +275,8 @@ struct TrainConfig {
   GoalConfig best;
   std::optional<std::string> time_limit;  // seconds_of() reads it
   OnNan on_nan = OnNan::kStop;
+  Graph graph = Graph::kAuto;
+  std::optional<ProfileConfig> profile;
   bool tensorboard = false;
 };
 

@@ -12,6 +12,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
 #include "framework/factories.h"
+#include "framework/kernels/cpu/parallel.h"
 
 namespace taper::runner {
 namespace {
@@ -62,8 +63,13 @@ void split_rows(Dataset& out, const Split& all, double test_fraction, uint64_t s
 // Pixels become [0, 1].
 Split as_split(const Images& images) {
   const Tensor inputs = empty({images.count, 1, images.height, images.width});
-  std::ranges::transform(images.pixels, inputs.data<float>(),
-                         [](uint8_t p) { return float(p) / 255.0f; });
+  float* out = inputs.data<float>();
+  kernels::cpu::parallel_for(inputs.numel(), kernels::cpu::kSerialWork,
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 out[i] = float(images.pixels[size_t(i)]) / 255.0f;
+                               }
+                             });
   if (images.labels.empty()) return Split{{inputs, {}}};
   return Split{{inputs, tensor_of(images.labels.data(), {images.count})}};
 }

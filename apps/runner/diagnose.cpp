@@ -72,6 +72,7 @@ std::string search(Module& model, const std::function<Tensor()>& step) {
 std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step) {
   std::vector<NamedTensor> buffers = model.named_buffers(), saved;
   for (const auto& [name, b] : buffers) saved.push_back({name, b.clone()});
+  model.zero_grad();  // of later steps
   std::string found = search(model, step);
   const NoGradGuard no_grad;
   for (size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor.copy_(saved[i].tensor);

@@ -277,8 +277,14 @@ ModulePtr build_model(const ModelConfig& config, const DataInfo& data, Device de
     case ModelType::kGpt: {
       const GptConfig& c = config.gpt;
       require(tokens && out == Shape{in[0], data.vocab_size()}, config, data, "text");
-      return std::make_unique<GPT>(GPTOptions{data.vocab_size(), in[0], c.n_layer, c.n_head,
-                                              c.n_embd, c.dropout, c.bias, device});
+      return std::make_unique<GPT>(GPTOptions{.vocab_size = data.vocab_size(),
+                                              .block_size = in[0],
+                                              .n_layer = c.n_layer,
+                                              .n_head = c.n_head,
+                                              .n_embd = c.n_embd,
+                                              .dropout = c.dropout,
+                                              .bias = c.bias,
+                                              .device = device});
     }
     case ModelType::kLstmClassifier: {
       const LstmClassifierConfig& c = config.lstm_classifier;

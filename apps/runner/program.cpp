@@ -59,6 +59,8 @@ void write_samples(const std::filesystem::path& dir) try {
   write_file(dir / "samples.txt", generate(load_run(dir, {}), {}));
 } catch (const ConfigError&) {
   return;
+} catch (const OutOfMemoryError& error) {  // the run itself is whole
+  spdlog::warn("no samples were written: {}", error.what());
 }
 
 int run_train(const Arguments& a) {

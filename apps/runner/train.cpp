@@ -1,5 +1,6 @@
 #include "apps/runner/train.h"
 
+#include <cstdlib>
 #include <optional>
 #include <sstream>
 
@@ -15,6 +16,7 @@
 #include "apps/runner/text.h"
 #include "apps/runner/trainer.h"
 #include "framework/precision.h"
+#include "framework/profiler.h"
 #include "framework/threads.h"
 
 namespace taper::runner {
@@ -23,10 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // What changes how long, where or how watched a run is, but no number that it has given.
-constexpr const char* kMayDiffer[] = {
-    "train.epochs",     "train.steps",     "train.time_limit", "train.tensorboard",
-    "checkpoint.every", "checkpoint.keep", "device",           "visible_devices",
-    "threads",          "data.workers",    "data.on_device",   "name"};
+constexpr const char* kMayDiffer[] = {"train.epochs",     "train.steps",
+                                      "train.time_limit", "train.tensorboard",
+                                      "train.graph",      "train.profile.steps",
+                                      "checkpoint.every", "checkpoint.keep",
+                                      "device",           "visible_devices",
+                                      "threads",          "data.workers",
+                                      "data.on_device",   "name"};
 
 // Threads and precision of the process, and the device.
 Device set_up(const RunConfig& config) {
@@ -89,6 +94,8 @@ void write_exit(const fs::path& dir, int code, const std::string& reason, int64_
 
 TrainResult train(const RunConfig& config, const fs::path& dir, const TrainOptions& options) {
   const SignalScope signals;
+  // Nsight Systems and its like say so to the programs that they start.
+  if (std::getenv("NVTX_INJECTION64_PATH") != nullptr) emit_nvtx();
   const Device device = set_up(config);
   const std::optional<fs::path> from = checkpoint_for(options.resume, dir);
   std::optional<Checkpoint> saved;

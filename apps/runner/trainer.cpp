@@ -6,9 +6,11 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/errors.h"
+#include "apps/runner/memory.h"
 #include "apps/runner/signals.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
+#include "framework/kernels/random.h"
 
 namespace taper::runner {
 namespace {
@@ -63,8 +65,11 @@ Trainer::Trainer(const RunConfig& config, const Dataset& data, Device device, fs
   if (config.train.ema) {
     ema_.emplace(model_->named_parameters(), optim::EMAOptions{.decay = config.train.ema->decay});
   }
-  window_ = zeros({2, kWindow}, {.device = device});
+  row_ = zeros({2}, {.device = device});
+  window_ = zeros({kWindow, 2}, {.device = device});
   one_ = ones({}, {.device = device});
+  bad_ = zeros({}, {.device = device});
+  reset_graph();
 }
 
 void Trainer::open_files() {
@@ -84,6 +89,7 @@ TrainResult Trainer::run() {
   if (best_.step > 0) mark_best(dir_, best_.step);
   // What the first steps may have to go back to.
   if (step_ == 0 && config_.train.on_nan == OnNan::kRollback) save();
+  reset_peak_memory(device_);
   start_ = flushed_ = Clock::now();
   progress_.start(step_);
   while (step_ < total_steps_ && reason_.empty()) {
@@ -93,7 +99,9 @@ TrainResult Trainer::run() {
     after_step();
   }
   progress_.clear();
+  if (profiler_) end_trace();
   save_model();
+  log_memory();
   return {step_, reason_, last_metrics_};
 }
 
@@ -107,13 +115,14 @@ void Trainer::after_step() {
   const auto is_due = [&](int64_t every) { return every > 0 ? step_ % every == 0 : epoch_ends; };
   const std::string signal = SignalScope::received();
   const bool late = is_late(), evaluates = is_due(config_.train.eval_every) || run_ends;
-  const bool saves = is_due(config_.checkpoint.every) || run_ends || !signal.empty() || late;
+  const bool regular = is_due(config_.checkpoint.every) || run_ends;
+  const bool saves = regular || !signal.empty() || late;
   const bool reads = std::ssize(pending_) == kWindow || seconds_since(flushed_) > 0.5;
   if (!observer_ && !epoch_ends && !evaluates && !saves && !reads) return;
   if (!flush() || !reason_.empty()) return;
   if (epoch_ends) time_epoch();
   const bool is_best = evaluates && evaluate_and_log();
-  if (saves || is_best || !reason_.empty()) save(is_best);
+  if (saves || is_best || !reason_.empty()) save(is_best, !regular && !is_best);
   if (!signal.empty() && !run_ends) {
     throw Interrupted(cat("ended by ", signal, " at step ", step_, " of ", total_steps_,
                           ", which is saved: --resume auto goes on"));
@@ -128,8 +137,47 @@ void Trainer::time_epoch() {
   const double seconds = seconds_since(epoch_start_);
   const int64_t first = epoch_first_batch_ * config_.train.batch_size;
   timing_.write(json_fields("kind", "epoch", "epoch", epoch_, "step", step_, "seconds", seconds,
-                            "samples_per_second",
+                            "data_seconds", data_seconds_, "samples_per_second",
                             double(loader_.samples_per_epoch() - first) / seconds));
+}
+
+void Trainer::begin_trace() {
+  const auto& profile = config_.train.profile;
+  if (!profile || profiler_ || step_ + 1 < profile->steps[0] || step_ >= profile->steps[1]) return;
+  profiler_.emplace();
+}
+
+void Trainer::end_trace() {
+  const std::string file = dir_ / "trace.json";
+  try {
+    profiler_->export_chrome_trace(file);
+  } catch (const Error& error) {
+    throw DiskError(error.what());
+  }
+  profiler_.reset();
+  progress_.clear();
+  spdlog::info("traced steps to {}{}: {}", step_, graph_ ? ", which ran without a graph" : "",
+               file);
+}
+
+void Trainer::log_memory() try {
+  const int64_t peak = peak_memory(device_);
+  const PhiloxKey random = default_generator().state();
+  const kernels::SkipDraws uninitialised;
+  const std::unique_ptr<Module> model = build_model(config_.model, data_, DeviceType::cpu);
+  const bool has_data = device_.is_cpu() || loader_.is_resident();
+  const size_t data = has_data ? data_.train.nbytes() + data_.test.nbytes() : 0;
+  const DataAmount amount{data_.train.size(), data_.test.size(), int64_t(data)};
+  const int64_t foretold =
+      foretell_memory(config_, data_, *model, amount, device_.is_cuda()).total();
+  default_generator().set_state(random);
+  const double ratio = double(peak) / double(foretold);
+  timing_.write(json_fields("kind", "memory", "step", step_, "peak_bytes", peak, "foretold_bytes",
+                            foretold, "ratio", ratio));
+  spdlog::info("memory: {:.1f} MiB at the most, {:.2f} of what --validate foretells",
+               double(peak) / (1 << 20), ratio);
+} catch (const std::exception& error) {
+  spdlog::warn("memory could not be foretold: {}", error.what());  // the run is whole without it
 }
 
 Metrics Trainer::evaluate() {

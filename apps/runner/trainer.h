@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,8 @@
 #include "apps/runner/optimizer.h"
 #include "apps/runner/tensorboard.h"
 #include "apps/runner/train.h"
+#include "autograd/step_graph.h"
+#include "framework/profiler.h"
 #include "framework/random.h"
 #include "optim/ema.h"
 #include "optim/grad_scaler.h"
@@ -62,6 +65,11 @@ class Trainer {
   // --- trainer.cpp: the loop ---
   void after_step();
   void time_epoch();
+  // Begins and ends the trace of the steps that the config names.
+  void begin_trace();
+  void end_trace();
+  // The most memory that the run had, beside what --validate foretells.
+  void log_memory();
   // Whether it is the best so far.
   bool evaluate_and_log();
   void log_evaluation();
@@ -71,8 +79,17 @@ class Trainer {
   // --- trainer_step.cpp: one step ---
   // To the next batch, of the next epoch where this one is over.
   void place_loader();
-  // The mean loss of a step that begins with the loader's next batch, gradients in the parameters.
-  Tensor forward_and_backward(int64_t first_batch);
+  using NextBatch = std::function<Batch()>;
+  Batch next_batch();
+  // All of a step that the device does; the loss and the norm of the gradients are in row_ then.
+  void compute_step(const NextBatch& next);
+  // The same as a CUDA graph.
+  void replay_step();
+  // Steps are captured anew, or not, as why_eager() says.
+  void reset_graph();
+  std::string why_eager() const;
+  // The mean loss of a step with these batches, gradients in the parameters.
+  Tensor forward_and_backward(int64_t first_batch, const NextBatch& next);
   int64_t batches_from(int64_t first_batch) const;
   Tensor clip_gradients();
   Tensor found_inf() const;
@@ -83,7 +100,9 @@ class Trainer {
   std::string first_bad_of(const Pending& p);
 
   // --- trainer_state.cpp: checkpoints ---
-  void save(bool is_best = false);
+  // An extra one, of a signal or at the time limit, is none to go back to: the run that is not
+  // ended does not have it.
+  void save(bool is_best = false, bool is_extra = false);
   void load(const Checkpoint& checkpoint, std::optional<double> lr_scale);
   void roll_back();
   std::string state_json() const;
@@ -115,13 +134,20 @@ class Trainer {
   int64_t rollbacks_ = 0, skipped_ = 0;
   std::string reason_;  // of an end before the last step
 
-  Tensor window_, one_;  // [2, kWindow]: losses and gradient norms that are not read yet
+  Tensor row_;        // [2]: loss and gradient norm of the last step
+  Tensor window_;     // [kWindow, 2]: those that are not read yet
+  Tensor one_, bad_;  // 0-dim: 1; how many of these void the next step
   std::vector<Pending> pending_;
+  std::unique_ptr<StepGraph> graph_;  // none: steps run as they are
+  size_t graphs_logged_ = 0;
   bool is_placed_ = false;  // the loader is at the next batch
   int64_t saved_step_ = -1;
+  bool is_extra_ = false;  // the checkpoint that is made
   float last_loss_ = 0;
   Clock::time_point start_{}, epoch_start_{}, flushed_{};
   int64_t epoch_first_batch_ = 0;
+  double data_seconds_ = 0;  // of this epoch, spent on waiting for batches
+  std::optional<Profiler> profiler_;
   JsonLines metrics_, timing_;
   Progress progress_;
   std::unique_ptr<EventWriter> events_;

@@ -76,7 +76,8 @@ std::string Trainer::state_json() const {
               {"lr_scale", lr_scale_},
               {"rollbacks", rollbacks_},
               {"skipped", skipped_},
-              {"reason", reason_}}
+              {"reason", reason_},
+              {"extra", is_extra_}}
              .dump(2) +
          "\n";
 }
@@ -124,24 +125,34 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
   if (scaler_) scaler_->load_state_dict(part_of(rest, "scaler."));
   if (ema_ && step_ > 0) ema_->load_state_dict(part_of(rest, "ema."));
   pending_.clear();
+  bad_.zero_();
+  reset_graph();
   is_placed_ = false;
   saved_step_ = step_;
 }
 
-void Trainer::save(bool is_best) {
+void Trainer::save(bool is_best, bool is_extra) {
   progress_.clear();
+  is_extra_ = is_extra;
   if (saved_step_ != step_ || is_best) {
-    save_checkpoint(dir_, step_, checkpoint(), config_.checkpoint.keep, is_best);
+    save_checkpoint(dir_, step_, checkpoint(), config_.checkpoint.keep + is_extra, is_best);
   }
   saved_step_ = step_;
 }
 
 void Trainer::roll_back() {
-  const auto newest = newest_checkpoint(dir_);
-  if (!newest)
+  std::optional<Checkpoint> target;
+  for (const std::filesystem::path& path : list_checkpoints(dir_)) {
+    if (!damage_of(path).empty()) continue;
+    Checkpoint found = load_checkpoint(path);
+    const bool is_extra = Json::parse(found.texts.at(kState)).value("extra", false);
+    if (!target || !is_extra) target = std::move(found);
+    if (!is_extra) break;
+  }
+  if (!target)
     throw InputError(cat("no checkpoint is left in '", dir_.string(), "' to go back to"));
   const int64_t rollbacks = rollbacks_ + 1;
-  load(load_checkpoint(*newest), lr_scale_ / 2);
+  load(*target, lr_scale_ / 2);
   rollbacks_ = rollbacks;
   metrics_.open(dir_ / "metrics.jsonl", metrics_bytes_);
 }

@@ -10,6 +10,7 @@
 #include "autograd/autocast.h"
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/kernels/each.h"
 #include "framework/kernels/foreach.h"
@@ -20,10 +21,15 @@ namespace taper::runner {
 namespace {
 
 constexpr int64_t kMaxRollbacks = 5;
+// Of a step that is a graph: their inputs lie on the device all at once.
+constexpr int64_t kMostBatches = 64;
 
 constexpr const char* kAdvice =
     ": lower optimizer.lr, set train.clip_norm, or check the data for extreme values; with "
     "train.on_nan=skip or rollback the run goes on";
+
+// How many of a batch are learned from.
+Tensor tokens_of(const Batch& b) { return sum(ne(b.targets, kIgnoredTarget)).to(kFloat32); }
 
 }  // namespace
 
@@ -31,23 +37,36 @@ int64_t Trainer::batches_from(int64_t first_batch) const {
   return std::min(config_.train.accumulate, batches_per_epoch_ - first_batch);
 }
 
-Tensor Trainer::forward_and_backward(int64_t first_batch) {
+Tensor Trainer::forward_and_backward(int64_t first_batch, const NextBatch& next) {
   const int64_t size = config_.train.batch_size, batches = batches_from(first_batch);
   const int64_t samples =
       std::min(batches * size, loader_.samples_per_epoch() - first_batch * size);
-  Tensor total;
+  // Lines of a text count by their tokens, which must be known of all.
+  std::vector<Batch> lines;
+  Tensor tokens, total;
+  while (data_.lines && batches > 1 && std::ssize(lines) < batches) {
+    lines.push_back(next());
+    const Tensor n = tokens_of(lines.back());
+    tokens = tokens.defined() ? tokens + n : n;
+  }
   for (int64_t i = 0; i < batches; ++i) {
-    const Batch b = loader_.next().value();
+    const Batch b = lines.empty() ? next() : lines[size_t(i)];
     Tensor loss;
     {
+      const RecordFunction range("forward");
       std::optional<Autocast> half;
       if (config_.train.precision == Precision::kBf16) half.emplace(device_.type(), kBFloat16);
       if (config_.train.precision == Precision::kFp16) half.emplace(device_.type(), kFloat16);
       loss = loss_((*model_)(b.inputs), b.targets, Reduction::mean);
     }
     // The mean over all samples of the step, as one big batch would give it.
-    if (batches > 1) loss = loss * (double(b.inputs.size(0)) / double(samples));
+    if (!lines.empty()) {
+      loss = loss * (tokens_of(b) / tokens);
+    } else if (batches > 1) {
+      loss = loss * (double(b.inputs.size(0)) / double(samples));
+    }
     if (step_ == 0) check_all_registered(*model_, loss);
+    const RecordFunction range("backward");
     (scaler_ ? scaler_->scale(loss) : loss).backward();
     total = total.defined() ? total + loss.detach() : loss.detach();
   }
@@ -62,17 +81,17 @@ Tensor Trainer::clip_gradients() {
   return norm;
 }
 
-// 1 where the last step is not to be taken, found on the device. Unless bad steps are skipped, one
-// voids those after it in the window too, so that the weights that it met can be looked at.
+// Not 0 where the last step is not to be taken, found on the device. Unless bad steps are skipped,
+// one voids those after it too until they are read, so that the weights that it met can be looked
+// at.
 Tensor Trainer::found_inf() const {
-  const int64_t last = std::ssize(pending_) - 1;
-  const auto part = [&](int64_t row, bool with_earlier) {
-    return window_.select(0, row).narrow(0, with_earlier ? 0 : last, with_earlier ? last + 1 : 1);
-  };
-  const bool sticky = config_.train.on_nan != OnNan::kSkip;
   const kernels::Unscale is_bad{{}, kernels::pointer<float>(one_)};
+  const Tensor found = kernels::join_list("found_inf", is_bad, {row_});
+  if (config_.train.on_nan == OnNan::kSkip) return found;
+  if (!scaler_) return bad_.add_(found);
   // An overflow under a loss scale is no harm: the scaler lowers it.
-  return kernels::join_list("found_inf", is_bad, {part(0, sticky), part(1, sticky && !scaler_)});
+  bad_.add_(kernels::join_list("found_inf", is_bad, {row_.narrow(0, 0, 1)}));
+  return found + bad_;
 }
 
 void Trainer::place_loader() {
@@ -85,31 +104,95 @@ void Trainer::place_loader() {
   loader_.start(epoch_, batch_);
   is_placed_ = true;
   epoch_start_ = Clock::now();
+  data_seconds_ = 0;
   epoch_first_batch_ = batch_;
 }
 
 void Trainer::train_step() {
+  begin_trace();
+  std::optional<RecordFunction> range;
+  if (is_observed()) range.emplace(cat("ProfilerStep#", step_ + 1));
   model_->train();
   place_loader();
   // After its warm-up a plateau changes the rates itself.
   if (step_ > 0 && (!plateau_ || step_ <= config_.schedule.warmup)) schedule_->step();
   pending_.push_back({epoch_, batch_, default_generator().state(), optimizer_->lr()});
+  if (graph_) {
+    replay_step();
+  } else {
+    compute_step([this] { return next_batch(); });
+  }
+  window_.select(0, std::ssize(pending_) - 1).copy_(row_);
+  batch_ += batches_from(batch_);
+  ++step_;
+  range.reset();
+  if (profiler_ && step_ >= config_.train.profile->steps[1]) end_trace();
+}
+
+Batch Trainer::next_batch() {
+  const RecordFunction range("enumerate(DataLoader)#Loader.next");
+  const Clock::time_point before = Clock::now();
+  Batch b = loader_.next().value();
+  data_seconds_ += std::chrono::duration<double>(Clock::now() - before).count();
+  return b;
+}
+
+void Trainer::compute_step(const NextBatch& next) {
   const std::vector<Tensor> buffers = buffers_to_keep();
   optimizer_->zero_grad();
-  const Tensor loss = forward_and_backward(batch_);
+  const Tensor loss = forward_and_backward(batch_, next);
   if (scaler_) scaler_->unscale_(*optimizer_);
   const Tensor norm = clip_gradients();
-  const int64_t slot = std::ssize(pending_) - 1;
-  window_.select(0, 0).select(0, slot).copy_(loss);
-  window_.select(0, 1).select(0, slot).copy_(norm);
+  row_.select(0, 0).copy_(loss);
+  row_.select(0, 1).copy_(norm);
   const Tensor found = found_inf();
   optimizer_->set_found_inf(found);
   optimizer_->step();
   if (scaler_) scaler_->update();
   keep_buffers(buffers, found);
   if (ema_) ema_->update();
-  batch_ += batches_from(batch_);
-  ++step_;
+}
+
+std::string Trainer::why_eager() const {
+  const TrainConfig& c = config_.train;
+  if (c.graph == Graph::kOff) return "train.graph is off";
+  if (device_.is_cpu()) return "the run is on the CPU";
+  if (observer_) return "an observer may hook into them";
+  if (c.graph == Graph::kAuto && config_.model.type == ModelType::kCustom) {
+    return "a custom model may do other things each time; train.graph=on says that it does not";
+  }
+  if (c.accumulate > kMostBatches) return cat("train.accumulate is above ", kMostBatches);
+  return "";
+}
+
+void Trainer::reset_graph() {
+  graph_.reset();
+  graphs_logged_ = 0;
+  if (!why_eager().empty()) return;
+  graph_ = std::make_unique<StepGraph>([this](const std::vector<Tensor>& in) {
+    size_t i = 0;
+    compute_step([&] { return Batch{in.at(i++), in.at(i++)}; });
+    return std::vector<Tensor>{row_};
+  });
+}
+
+void Trainer::replay_step() {
+  std::vector<Tensor> in;
+  for (int64_t i = batches_from(batch_); i > 0; --i) {
+    const Batch b = next_batch();
+    in.insert(in.end(), {b.inputs, b.targets});
+  }
+  (void)(*graph_)(in);
+  if (!graph_->reason().empty()) {
+    progress_.clear();
+    spdlog::warn("steps do not run as a CUDA graph: {}", graph_->reason());
+    graph_.reset();
+  } else if (graph_->num_graphs() > graphs_logged_) {
+    graphs_logged_ = graph_->num_graphs();
+    progress_.clear();
+    spdlog::info("steps run as a CUDA graph for batches {}{}", to_string(in[0].shape()),
+                 in.size() > 2 ? cat(" and ", in.size() / 2 - 1, " more") : "");
+  }
 }
 
 std::vector<Tensor> Trainer::buffers_to_keep() const {
@@ -134,9 +217,10 @@ bool Trainer::flush() {
   const std::vector<Pending> done = std::exchange(pending_, {});
   if (done.empty()) return true;
   const std::vector<float> read = window_.cpu().to_floats();
+  bad_.zero_();
   const int64_t first = step_ - std::ssize(done) + 1;
   for (size_t i = 0; i < done.size(); ++i) {
-    const float loss = read[i], norm = read[kWindow + i];
+    const float loss = read[2 * i], norm = read[2 * i + 1];
     // Below 1 a loss scale is no longer the reason.
     const bool overflow = scaler_ && std::isfinite(loss) && !std::isfinite(norm);
     const bool is_good = std::isfinite(loss) && std::isfinite(norm);
@@ -187,7 +271,9 @@ std::string Trainer::first_bad_of(const Pending& p) {
   default_generator().set_state(p.random);
   model_->train();
   loader_.start(p.epoch, p.batch);
-  std::string found = first_bad_tensor(*model_, [&] { return forward_and_backward(p.batch); });
+  std::string found = first_bad_tensor(*model_, [&] {
+    return forward_and_backward(p.batch, [this] { return loader_.next().value(); });
+  });
   is_placed_ = false;
   default_generator().set_state(now);
   return found;

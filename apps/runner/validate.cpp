@@ -1,6 +1,7 @@
 #include "apps/runner/validate.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -8,16 +9,18 @@
 #include "apps/runner/dataset.h"
 #include "apps/runner/evaluate.h"
 #include "apps/runner/loader.h"
+#include "apps/runner/memory.h"
 #include "apps/runner/model.h"
-#include "apps/runner/optimizer.h"
-#include "framework/factories.h"
+#include "autograd/autocast.h"
+#include "framework/cuda.h"
+#include "framework/kernels/random.h"
 #include "modules/summary.h"
 
 namespace taper::runner {
 namespace {
 
-// Samples that are run; of a text, tokens of each. What they leave in memory grows with both alike.
-constexpr int64_t kProbeBatch = 2, kProbeTokens = 32;
+// Samples that are shown; of a text, tokens of each.
+constexpr int64_t kProbeBatch = 2, kProbeTokens = 8;
 
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -26,6 +29,7 @@ struct DataSize {
   int64_t train, test;  // samples
   int64_t batches;      // an epoch
   size_t bytes;         // of both
+  const char* unchecked = "";
 };
 
 DataSize size_of_images(const std::vector<int64_t>& train, int64_t test, int64_t batch_size) {
@@ -43,8 +47,11 @@ DataSize size_of(const RunConfig& config) {
     return size_of_images({c.digits.train_size, 28, 28}, c.digits.test_size, batch);
   }
   if (c.type == DataType::kMnist) {
-    return size_of_images(mnist_shape(c.mnist.root, true), mnist_shape(c.mnist.root, false)[0],
-                          batch);
+    DataSize out =
+        size_of_images(mnist_shape(c.mnist.root, true), mnist_shape(c.mnist.root, false)[0], batch);
+    out.unchecked =
+        "not checked: the pixels and labels of MNIST, of which only headers were read\n";
+    return out;
   }
   const Dataset data = load_dataset(c, config.seed);
   const Loader loader(data.train, {.batch_size = batch, .shuffle = config.train.shuffle},
@@ -53,18 +60,11 @@ DataSize size_of(const RunConfig& config) {
           data.train.nbytes() + data.test.nbytes()};
 }
 
-int64_t bytes_of(const std::vector<NamedTensor>& tensors, const std::string& prefix = "") {
-  int64_t bytes = 0;
-  for (const NamedTensor& t : tensors) {
-    if (t.name.starts_with(prefix)) bytes += int64_t(t.tensor.nbytes());
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::string validate(const RunConfig& config) {
   const DataSize data = size_of(config);
+  const kernels::SkipDraws uninitialised;
   const std::unique_ptr<Module> model = build_model(config.model, data.info, DeviceType::cpu);
   const Evaluator measurable(config, data.info, DeviceType::cpu);
   DataInfo probe = data.info;
@@ -73,30 +73,35 @@ std::string validate(const RunConfig& config) {
     probe.input_shape = {std::min(kProbeTokens, probe.input_shape[0])};
   }
   const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::cpu);
-  std::string out = summary(*model, input) + "\n";
-  const int64_t activations = summarize(*model, input)[0].activation_bytes;
-  const auto optimizer = build_optimizer(config.optimizer, *model);
-  for (const Tensor& p : model->parameters()) p.set_grad(zeros_like(p));
-  optimizer->step();  // for what it keeps
-
+  std::string out;
+  {
+    const Precision p = config.train.precision;
+    const Autocast casts(DeviceType::cpu, p == Precision::kFp16 ? kFloat16 : kBFloat16,
+                         p >= Precision::kBf16);
+    out = summary(*model, input) + "\n";
+  }
   const TrainConfig& c = config.train;
-  const int64_t parameters = bytes_of(model->named_parameters());
-  const int64_t state = bytes_of(optimizer->state_dict(), "state.");
-  const int64_t samples = c.batch_size * data.info.input_shape.numel();
-  const int64_t of_batch = int64_t(double(activations) * double(samples) / double(input.numel()));
+  // To ask CUDA would take longer than all the rest.
+  const bool has_gpu = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
+  const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
+  const bool holds_data = !on_gpu || config.data.on_device != OnDevice::kNever;
+  const MemoryForecast memory =
+      foretell_memory(config, data.info, *model,
+                      {data.train, data.test, holds_data ? int64_t(data.bytes) : 0}, on_gpu);
   const auto line = [&](const char* name, int64_t bytes, const std::string& note = "") {
     out += fmt::format("{:<18}{:>12.2f} MiB{}\n", name, double(bytes) / (1 << 20), note);
   };
-  line("parameters", parameters);
-  line("gradients", parameters);
-  line("optimizer state", state);
-  if (c.ema) line("averages", parameters);
-  line("activations", of_batch, cat("  of ", c.batch_size, " samples, in float32"));
-  line("data", int64_t(data.bytes),
-       cat("  of ", data.train, " training and ", data.test, " test samples"));
+  line("parameters", memory.parameters);
+  line("gradients", memory.gradients);
+  line("optimizer state", memory.state);
+  if (c.ema) line("averages", memory.averages);
+  line("activations", memory.activations,
+       cat("  of ", c.batch_size, " samples, or ", c.eval_batch_size, " in evaluation"));
+  line("data", memory.data, cat("  of ", data.train, " training and ", data.test, " test samples"));
+  line("together", memory.total(), on_gpu ? "  on the GPU" : "");
   const int64_t per_epoch = over(data.batches, c.accumulate);
   const int64_t steps = c.steps ? *c.steps : *c.epochs * per_epoch;
-  return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n");
+  return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", data.unchecked);
 }
 
 }  // namespace taper::runner

@@ -56,4 +56,8 @@ void synchronize_event(void* event, int device);
 bool query_event(void* event);
 double elapsed_milliseconds(void* start, void* end);
 
+// NVTX ranges.
+void push_range(const char* name);
+void pop_range();
+
 }  // namespace taper::cuda::driver

@@ -123,6 +123,29 @@ TEST(StepGraph, ReplaysTheBitsOfTheStepItself) {
   }
 }
 
+// The same tensor again need not be copied, but must be after a change to it, or by the step.
+TEST(StepGraph, SeesWhatAnInputHoldsNow) {
+  if (skip_without_cuda()) return;
+  const NoGradGuard guard;
+  StepGraph reads([](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * 2}; }, 1);
+  StepGraph writes(
+      [](const std::vector<Tensor>& in) {
+        Tensor x = in[0];
+        return std::vector<Tensor>{x.add_(wrap_scalar(1.0)).clone()};
+      },
+      1);
+  const Tensor x = ones({3}, {.device = "cuda:0"});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(reads({x})[0][0].item<float>(), 2) << "call " << i;
+  Tensor changed = x;
+  changed.fill_(5);
+  EXPECT_EQ(reads({x})[0][0].item<float>(), 10);
+  EXPECT_EQ(reads({zeros({3}, {.device = "cuda:0"})})[0][0].item<float>(), 0);
+  EXPECT_EQ(reads({x})[0][0].item<float>(), 10);
+  for (int i = 0; i < 3; ++i) (void)writes({zeros({3}, {.device = "cuda:0"})});
+  EXPECT_EQ(writes.num_graphs(), 1u);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(writes({x})[0][0].item<float>(), 6) << "call " << i;
+}
+
 TEST(StepGraph, OnTheCpuTheStepRunsAsItIs) {
   const Trace eager = train({"cpu", {}, false, true, true}, "cpu", false);
   const Trace graph = train({"cpu", {}, false, true, true}, "cpu", true);

@@ -141,6 +141,24 @@ TEST_F(Train, AccumulatedBatchesGiveTheStepsOfOneBigBatch) {
   expect_close(values("odd_small", "train", "loss"), values("odd", "train", "loss"), 1e-5);
 }
 
+TEST_F(Train, AccumulatedLinesCountByTheirTokens) {
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += std::string(size_t(1 + i * i % 13), char('a' + i % 7)) + "\n";
+  write_bytes(at_ / "lines.txt", lines);
+  write_bytes(at_ / "lines.yaml",
+              "device: cpu\n"
+              "data: {type: text, path: lines.txt, lines: true, block_size: 16}\n"
+              "model: {type: gpt, n_layer: 1, n_head: 2, n_embd: 16, dropout: 0}\n"
+              "optimizer: {type: sgd, lr: 0.1}\n"
+              "train: {epochs: 2, batch_size: 24, clip_norm: 100}\n");
+  expect_trains("lines", "big");
+  expect_trains("lines", "small", {"train.batch_size=6", "train.accumulate=4"});
+  for (const char* key : {"loss", "grad_norm"}) {
+    expect_close(values("small", "train", key), values("big", "train", key), 1e-5);
+  }
+}
+
 TEST_F(Train, StepsEndARunInTheMiddleOfAnEpoch) {
   expect_trains("digits", "r", {"train.epochs=null", "train.steps=6", "train.eval_every=4"});
   EXPECT_EQ(values("r", "train", "step").size(), 6u);
@@ -192,6 +210,49 @@ TEST_F(Train, EveryPrecisionLearnsTheSame) {
       EXPECT_NE(values(precision, "train", "loss"), losses);
     }
   }
+}
+
+TEST_F(Train, MemoryIsWhatValidateForetells) {
+  write_bytes(at_ / "text.txt", std::string(400, 'a') + "bcde\nfgh" + std::string(4000, 'i'));
+  const std::string gpt =
+      "device: cpu\n"
+      "data: {type: text, path: text.txt, block_size: 32}\n"
+      "model: {type: gpt, n_layer: 2, n_head: 2, n_embd: 32, dropout: 0.1}\n"
+      "optimizer: {type: adamw, lr: 0.01}\n"
+      "train: {steps: 4, batch_size: 8, eval_batch_size: 8}\n";
+  write_bytes(at_ / "text.yaml", gpt);
+  const std::vector<Words> cases = {
+      {"digits"},
+      {"digits", "optimizer.type=adam", "train.ema={decay: 0.9}", "train.accumulate=2"},
+      {"digits", "model={type: cnn}", "optimizer.momentum=0.9", "train.batch_size=50"},
+      {"digits", "model={type: cnn}", "train.precision=bf16"},
+      {"rows", "model={type: mlp, hidden: [400, 400]}"},
+      {"text"},
+      {"text", "train.precision=bf16", "train.batch_size=16"},
+  };
+  for (const Words& c : cases) {
+    expect_trains(c[0], "r", {c.begin() + 1, c.end()});
+    std::istringstream in(this->text("r/timing.jsonl"));
+    double ratio = 0;
+    for (std::string line; std::getline(in, line);) {
+      const Json row = Json::parse(line);
+      if (row["kind"] == "memory") ratio = row["ratio"];
+    }
+    EXPECT_NEAR(ratio, 1, 0.15) << Json(c);
+  }
+}
+
+TEST_F(Train, ARunThatWasCutShortRollsBackToWhereTheWholeOneDoes) {
+  write_bytes(at_ / "rows.csv", rows_with("3e38"));
+  const Words settings = {"train.on_nan=rollback", "checkpoint.every=100"};
+  Words cut = settings, resumed = settings;
+  cut.push_back("train.time_limit=0.000001");  // after one step
+  resumed.insert(resumed.end(), {"--resume", "auto"});
+  const RunDirectory::Outcome whole = train("rows", "whole", settings);
+  EXPECT_EQ(train("rows", "parts", cut).code, 0);
+  EXPECT_EQ(train("rows", "parts", resumed).code, whole.code);
+  EXPECT_TRUE(contains(text("parts/log.txt"), "back to step 0")) << text("parts/log.txt");
+  EXPECT_EQ(text("whole/metrics.jsonl"), text("parts/metrics.jsonl"));
 }
 
 // --- rates ---

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/error.h"
+#include "framework/kernels/cpu/parallel.h"
 #include "framework/philox.h"
 
 namespace taper::runner {
@@ -89,8 +90,9 @@ class Draws {
     if (next_ % 4 == 0) four_ = philox(key_, next_ / 4);
     return four_.word[next_++ % 4];
   }
-  double uniform(double low, double high) {
-    return low + (high - low) * double(uniform_float(word()));
+  double uniform(double low, double high) { return uniform(word(), low, high); }
+  static double uniform(uint32_t word, double low, double high) {
+    return low + (high - low) * double(uniform_float(word));
   }
   // 0 .. n - 1; the bias is below n / 2^32.
   uint32_t below(uint32_t n) { return uint32_t((uint64_t(word()) * n) >> 32); }
@@ -208,6 +210,12 @@ std::vector<Point> flatten(const Stroke& stroke) {
   return line;
 }
 
+// Into [0, most].
+double bounded(double x, double most) {
+  const double y = x < 0 ? 0 : x;
+  return y > most ? most : y;
+}
+
 using Field = std::array<double, kPixels>;
 
 // Lowers `nearest` to the squared distance from the segment a-b, at pixels within `reach` of it.
@@ -254,11 +262,14 @@ void draw(uint64_t seed, int64_t index, int64_t digit, uint8_t* pixels) {
     for (Point& p : line) p = affine(bend(p));
     for (size_t i = 1; i < line.size(); ++i) approach(nearest, line[i - 1], line[i], reach);
   }
+  std::array<uint32_t, kPixels> words;
+  for (uint32_t& word : words) word = draws.word();
+  // In a loop of its own: the compiler makes vectors of it.
   for (size_t i = 0; i < kPixels; ++i) {
-    const double inside = std::clamp((reach - std::sqrt(nearest[i])) / blur, 0.0, 1.0);
+    const double inside = bounded((reach - std::sqrt(nearest[i])) / blur, 1.0);
     const double cover = inside * inside * (3 - 2 * inside);
-    const double value = ink * cover + draws.uniform(-noise, noise);
-    pixels[i] = uint8_t(std::clamp(value, 0.0, 255.0) + 0.5);
+    const double value = ink * cover + Draws::uniform(words[i], -noise, noise);
+    pixels[i] = uint8_t(int(bounded(value, 255.0) + 0.5));
   }
 }
 
@@ -273,11 +284,13 @@ Images draw_digits(uint64_t seed, int64_t first, int64_t count) {
   Images images{.count = count, .height = kSize, .width = kSize, .pixels = {}, .labels = {}};
   images.pixels.resize(size_t(count) * kPixels);
   images.labels.resize(size_t(count));
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t label = label_of(seed, first + i);
-    images.labels[size_t(i)] = label;
-    draw(seed, first + i, label, images.pixels.data() + i * kPixels);
-  }
+  kernels::cpu::parallel_for(count, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t label = label_of(seed, first + i);
+      images.labels[size_t(i)] = label;
+      draw(seed, first + i, label, images.pixels.data() + i * kPixels);
+    }
+  });
   return images;
 }
 

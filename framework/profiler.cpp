@@ -1,0 +1,242 @@
+#include "framework/profiler.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "framework/cpu_allocator.h"
+#include "framework/cuda.h"
+#include "framework/cuda/driver.h"
+#include "framework/error.h"
+
+namespace taper {
+namespace {
+
+using Kind = RecordFunction::Kind;
+
+int64_t now() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+struct Range {
+  std::string name, module;
+  Kind kind;
+  int thread;
+  int64_t begin, end;  // ns
+  Device device;
+  cuda::Event first, last;
+  int stream;
+  int64_t bytes;  // allocated on the device at its end
+};
+
+// When the clock of a GPU was that of the host.
+struct Origin {
+  cuda::Event event{true};
+  int64_t time = 0;
+};
+
+std::atomic<int> threads{0};
+const thread_local int this_thread = threads++;
+thread_local std::vector<std::string> modules;  // that run, by their paths
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const bool plain = static_cast<unsigned char>(c) >= 32;
+    if (c == '"' || c == '\\') out += '\\';
+    out += plain ? c : ' ';
+  }
+  return out + '"';
+}
+
+std::string microseconds(double ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", ns / 1000);
+  return text;
+}
+
+}  // namespace
+
+struct Profiler::Session {
+  int64_t begin = now(), end = 0;
+  uint64_t number = 0;  // of the session
+  std::vector<Range> ranges;
+  std::map<int, Origin> origins;
+  std::map<const void*, int> streams;  // in the order of their first ops
+
+  std::string range_json(const Range& r) const;
+  std::string gpu_json(const Range& r) const;
+};
+
+namespace {
+
+std::mutex mutex;  // of what follows, and of the session's members while it runs
+Profiler::Session* session = nullptr;
+uint64_t sessions = 0;
+
+void observe(int who, bool on) {
+  if (on) detail::observers |= who;
+  if (!on) detail::observers &= ~who;
+}
+
+std::string full_name(const char* name, Kind kind) {
+  if (kind == Kind::op) return cat("aten::", name);
+  return kind == Kind::module ? cat("nn.Module: ", name) : std::string(name);
+}
+
+// A range by the number of its session, so that one that outlives it is closed nowhere, whether it
+// is a module's, and its place from 1 on.
+constexpr int kIndexBits = 32;
+constexpr uint64_t kIsModule = uint64_t(1) << 63;
+
+uint64_t open_range(const char* name, Kind kind, Device device) {
+  const std::lock_guard lock(mutex);
+  if (!session) return 0;
+  if (kind == Kind::module) modules.emplace_back(name);
+  const std::string module = modules.empty() ? "" : modules.back();
+  Range r{full_name(name, kind), module, kind, this_thread, now(), 0, device, cuda::Event(true),
+          cuda::Event(true),     0,      0};
+  if (kind == Kind::op && device.is_cuda()) {
+    const int gpu = device.index();
+    const cuda::Stream stream = cuda::Stream::current(gpu);
+    if (!session->origins.contains(gpu)) {
+      Origin& origin = session->origins[gpu];
+      cuda::synchronize(gpu);
+      origin.event.record(stream);
+      origin.event.synchronize();
+      origin.time = now();
+    }
+    const int streams = int(session->streams.size());
+    r.stream = session->streams.try_emplace(stream.handle(), streams).first->second;
+    r.first.record(stream);
+  }
+  session->ranges.push_back(std::move(r));
+  return (kind == Kind::module ? kIsModule : 0) | session->number << kIndexBits |
+         session->ranges.size();
+}
+
+void close_range(uint64_t number) {
+  if ((number & kIsModule) != 0) modules.pop_back();
+  const std::lock_guard lock(mutex);
+  if (!session || (number & ~kIsModule) >> kIndexBits != session->number) return;
+  Range& r = session->ranges[uint32_t(number) - 1];
+  if (r.kind == Kind::op && r.device.is_cuda()) {
+    r.last.record(cuda::Stream::current(r.device.index()));
+  }
+  r.end = now();
+  r.bytes = int64_t(r.device.is_cuda() ? cuda::memory_allocated(r.device.index())
+                                       : cpu::memory_stats().allocated);
+}
+
+std::string event(const Range& r, const char* category, int process, int thread, double begin,
+                  double duration) {
+  std::string args = r.module.empty() ? "" : cat("\"module\":", quoted(r.module));
+  if (r.kind == Kind::op) args += cat(args.empty() ? "" : ",", "\"Total Allocated\":", r.bytes);
+  return cat("{\"ph\":\"X\",\"cat\":\"", category, "\",\"name\":", quoted(r.name),
+             ",\"pid\":", process, ",\"tid\":", thread, ",\"ts\":", microseconds(begin),
+             ",\"dur\":", microseconds(duration), ",\"args\":{", args, "}}");
+}
+
+std::string process_name(int process, const std::string& name) {
+  return cat("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":", process,
+             ",\"args\":{\"name\":", quoted(name), "}}");
+}
+
+}  // namespace
+
+void RecordFunction::begin(const char* name, Kind kind, Device device) {
+  if (*name == 0) return;
+  observers_ = detail::observers;
+  if ((observers_ & detail::kTraced) != 0) number_ = open_range(name, kind, device);
+  if constexpr (kHasCuda) {
+    if ((observers_ & detail::kMarked) != 0) {
+      cuda::driver::push_range(full_name(name, kind).c_str());
+    }
+  }
+}
+
+void RecordFunction::end() noexcept {
+  if constexpr (kHasCuda) {
+    if ((observers_ & detail::kMarked) != 0) cuda::driver::pop_range();
+  }
+  try {
+    if (number_ != 0) close_range(number_);
+  } catch (const Error&) {
+    return;  // the device is lost: the next call on it says so
+  }
+}
+
+Profiler::Profiler() : session_(std::make_unique<Session>()) {
+  const std::lock_guard lock(mutex);
+  if (session) throw Error("Profiler is already enabled: one at a time, of all threads");
+  session_->number = ++sessions;
+  session = session_.get();
+  observe(detail::kTraced, true);
+}
+
+Profiler::~Profiler() {
+  const std::lock_guard lock(mutex);
+  if (session == session_.get()) {
+    session = nullptr;
+    observe(detail::kTraced, false);
+  }
+}
+
+void Profiler::stop() {
+  const std::lock_guard lock(mutex);
+  if (session != session_.get()) return;
+  session = nullptr;
+  observe(detail::kTraced, false);
+  session_->end = now();
+  for (const auto& [gpu, origin] : session_->origins) cuda::synchronize(gpu);
+}
+
+std::string Profiler::Session::range_json(const Range& r) const {
+  static constexpr const char* kCategories[] = {"user_annotation", "cpu_op", "cpu_op", "module"};
+  const int64_t last = r.end > 0 ? r.end : end;  // some are still open
+  return event(r, kCategories[size_t(r.kind)], 0, r.thread, double(r.begin - begin),
+               double(last - r.begin));
+}
+
+std::string Profiler::Session::gpu_json(const Range& r) const {
+  const Origin& origin = origins.at(r.device.index());
+  const double first = origin.event.elapsed_time(r.first) * 1e6;
+  const double duration = r.first.elapsed_time(r.last) * 1e6;
+  return event(r, "gpu_op", 1 + r.device.index(), r.stream, double(origin.time - begin) + first,
+               duration);
+}
+
+std::vector<int64_t> Profiler::allocated_bytes() {
+  stop();
+  std::vector<int64_t> out;
+  for (const Range& r : session_->ranges) {
+    if (r.kind == Kind::op && r.end > 0) out.push_back(r.bytes);
+  }
+  return out;
+}
+
+void Profiler::export_chrome_trace(const std::string& path) {
+  stop();
+  std::ofstream out(path, std::ios::binary);
+  out << "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
+      << process_name(0, "CPU");
+  for (const auto& [gpu, origin] : session_->origins) {
+    out << ",\n" << process_name(1 + gpu, cat("GPU ", gpu));
+  }
+  for (const Range& r : session_->ranges) {
+    out << ",\n" << session_->range_json(r);
+    const bool on_gpu = r.kind == Kind::op && r.device.is_cuda() && r.end > 0;
+    if (on_gpu) out << ",\n" << session_->gpu_json(r);
+  }
+  out << "\n]}\n" << std::flush;
+  if (!out) throw Error(cat("cannot write '", path, "'"));
+}
+
+void emit_nvtx(bool on) {
+  if constexpr (kHasCuda) observe(detail::kMarked, on);
+}
+
+}  // namespace taper
