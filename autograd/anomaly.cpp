@@ -11,12 +11,25 @@
 #include "autograd/module_scope.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
+#include "framework/profiler.h"
 
 namespace taper {
 namespace {
 
 thread_local bool enabled = false;
-thread_local std::vector<std::string> running;  // names of the modules, outermost first
+
+// The modules that run, outermost first.
+struct Running {
+  std::string name;
+  std::unique_ptr<RecordFunction> range{};
+};
+thread_local std::vector<Running> running;
+
+std::string running_path() {
+  std::string path;
+  for (const Running& module : running) path += path.empty() ? module.name : "." + module.name;
+  return path;
+}
 
 struct Frame {
   std::string function, place;
@@ -67,8 +80,12 @@ std::string demangled(const char* name) {
 bool is_anomaly_enabled() { return enabled; }
 void set_detect_anomaly(bool on) { enabled = on; }
 
-ModuleScope::ModuleScope(const std::string& name) : entered_(enabled && !name.empty()) {
-  if (entered_) running.push_back(name);
+ModuleScope::ModuleScope(const std::string& name) : entered_(!name.empty()) {
+  if (!entered_) return;
+  running.push_back({name});
+  if (!is_observed()) return;
+  running.back().range =
+      std::make_unique<RecordFunction>(running_path(), RecordFunction::Kind::module);
 }
 ModuleScope::~ModuleScope() {
   if (entered_) running.pop_back();
@@ -80,9 +97,7 @@ std::unique_ptr<ForwardCall> current_call() {
   const int n = backtrace(addresses, kDeepest);
   auto call = std::make_unique<ForwardCall>();
   call->addresses.assign(addresses, addresses + n);
-  for (const std::string& name : running) {
-    call->module += call->module.empty() ? name : "." + name;
-  }
+  call->module = running_path();
   return call;
 }
 

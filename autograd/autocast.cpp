@@ -31,6 +31,10 @@ void set_autocast_state(const AutocastState& state) { current = state; }
 Autocast::Autocast(DeviceType device, std::optional<DType> dtype, bool enabled)
     : AutocastScope(changed(device, dtype, enabled)) {}
 
+std::optional<DType> autocast_dtype(const Tensor& x) {
+  return x.dtype() == kFloat32 ? low_type(x) : std::nullopt;
+}
+
 bool autocasts(const Tensor& x) { return (current.cpu || current.cuda) && low_type(x); }
 
 Tensor cast_for(Cast rule, const Tensor& x) {

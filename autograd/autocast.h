@@ -52,6 +52,8 @@ class Autocast : AutocastScope {
 
 // True when ops on x's device are to be cast.
 bool autocasts(const Tensor& x);
+// The half type of x's device, where products there compute in one and x is float32.
+std::optional<DType> autocast_dtype(const Tensor& x);
 
 enum class Cast { to_low, to_float32 };
 // x as the rule wants it, on the tape; x itself where it has the type, is float64, no floating

@@ -8,6 +8,7 @@
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
+#include "framework/profiler.h"
 
 namespace taper {
 namespace {
@@ -95,6 +96,7 @@ class Pass {
 
   void step(Node& node) {
     if (node.used) throw Error(kUsedUp);
+    const RecordFunction range(node.name, RecordFunction::Kind::backward);
     constexpr size_t kFew = 8;
     Tensor few_dx[kFew];
     std::vector<Tensor> many_dx(node.num_inputs > kFew ? node.num_inputs : 0);

@@ -1,11 +1,11 @@
-// The module that runs, for reports of anomalies.
+// The module that runs, for reports of anomalies and traces.
 #pragma once
 
 #include <string>
 
 namespace taper {
 
-// Says, in anomaly mode, which module is running: its name in its parent.
+// Says, in anomaly mode or to a profiler, which module is running: its name in its parent.
 class ModuleScope {
  public:
   explicit ModuleScope(const std::string& name);

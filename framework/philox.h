@@ -27,7 +27,12 @@ struct Philox4 {
 
 // Multiplies to 64 bits; returns the low word and leaves the high one in `high`.
 TAPER_HD uint32_t mul_hi_lo(uint32_t a, uint32_t b, uint32_t& high) {
+#ifdef __CUDA_ARCH__
+  uint64_t p;  // of the product of two wider numbers nvcc adds the upper halves, which are 0
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(p) : "r"(a), "r"(b));
+#else
   const uint64_t p = uint64_t(a) * b;
+#endif
   high = uint32_t(p >> 32);
   return uint32_t(p);
 }

@@ -53,7 +53,8 @@ Conv<kDims>::Conv(int64_t in, int64_t out, Pair kernel, const ConvOptions& o)
       bias(o.bias ? Parameter(*this, "bias", fan_in_uniform(weight->shape(), {out}, o.device))
                   : Parameter()) {}
 
-template <int kDims> Tensor Conv<kDims>::forward(const Tensor& x) {
+template <int kDims>
+Tensor Conv<kDims>::convolve(const Tensor& x, [[maybe_unused]] Activation activation) {
   const ConvOptions& o = options;
   Pair padding = o.padding.size;
   Tensor from = x;
@@ -68,7 +69,7 @@ template <int kDims> Tensor Conv<kDims>::forward(const Tensor& x) {
   if constexpr (kDims == 1) {
     return conv1d(from, weight, bias, {o.stride.w, padding.w, o.dilation.w, o.groups});
   } else {
-    return conv2d(from, weight, bias, {o.stride, padding, o.dilation, o.groups});
+    return conv2d(from, weight, bias, {o.stride, padding, o.dilation, o.groups}, activation);
   }
 }
 

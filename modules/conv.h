@@ -1,6 +1,7 @@
 // Convolutions (https://pytorch.org/docs/stable/generated/torch.nn.Conv2d.html).
 #pragma once
 
+#include "framework/kernels/activation.h"
 #include "framework/pair.h"
 #include "modules/module.h"
 
@@ -37,7 +38,12 @@ template <int kDims> class Conv : public Module {
   Conv(int64_t in_channels, int64_t out_channels, Pair kernel_size,
        const ConvOptions& options = {});
 
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return convolve(x, Activation::none); }
+  using Module::operator();
+  // activation(y), in one pass; of Conv2d.
+  Tensor operator()(const Tensor& x, Activation activation) requires(kDims == 2) {
+    return within(x, [&](const Tensor& input) { return convolve(input, activation); });
+  }
   std::string type_name() const override { return cat("Conv", kDims, "d"); }
   std::string extra_repr() const override;
 
@@ -46,6 +52,9 @@ template <int kDims> class Conv : public Module {
   const ConvOptions options;
   Parameter weight;
   Parameter bias;
+
+ private:
+  Tensor convolve(const Tensor& x, Activation activation);
 };
 using Conv1d = Conv<1>;
 using Conv2d = Conv<2>;

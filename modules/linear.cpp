@@ -23,6 +23,10 @@ Linear::Linear(int64_t in, int64_t out, LinearOptions options)
 
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
+Tensor Linear::operator()(const Tensor& x, Activation activation) {
+  return within(x, [&](const Tensor& input) { return linear(input, weight, bias, activation); });
+}
+
 std::string Linear::extra_repr() const {
   return fields("in_features", in_features, "out_features", out_features, "bias", bias.defined());
 }

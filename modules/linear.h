@@ -1,6 +1,7 @@
 // y = x W^T + b (https://pytorch.org/docs/stable/generated/torch.nn.Linear.html).
 #pragma once
 
+#include "framework/kernels/activation.h"
 #include "modules/module.h"
 
 namespace taper {
@@ -17,6 +18,9 @@ class Linear : public Module {
   Linear(int64_t in_features, int64_t out_features, LinearOptions options = {});
 
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  // activation(y), in one pass.
+  Tensor operator()(const Tensor& x, Activation activation);
   std::string type_name() const override { return "Linear"; }
   std::string extra_repr() const override;
 

@@ -11,6 +11,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/copy.h"
 #include "framework/low_copy.h"
+#include "framework/profiler.h"
 
 namespace taper {
 namespace {
@@ -50,7 +51,7 @@ Tensor Module::operator()(const Tensor& x) {
 }
 
 Module::Call::Call(Module& module)
-    : module_(module), outer_(running), scope_(is_anomaly_enabled() ? module.path_in(outer_) : "") {
+    : module_(module), outer_(running), scope_(is_anomaly_enabled() || is_observed() ? module.path_in(outer_) : "") {
   if (outer_ && module.name_.empty() && is_grad_enabled()) {
     const std::vector<Tensor> parameters = module.parameters();
     if (std::any_of(parameters.begin(), parameters.end(), std::mem_fn(&Tensor::requires_grad))) {

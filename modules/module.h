@@ -118,6 +118,7 @@ class Module {
 
   ModuleHookHandle register_forward_pre_hook(ForwardPreHook hook);
   ModuleHookHandle register_forward_hook(ForwardHook hook);
+  bool has_hooks() const { return hooks_ && !(hooks_->before.empty() && hooks_->after.empty()); }
 
   // Adds a tensor or child to the tree. Throws for a name that is empty, has a dot, or is taken.
   void register_parameter(const std::string& name, const Tensor& tensor);

@@ -109,6 +109,12 @@ Tensor LayerNorm::forward(const Tensor& x) {
   return layer_norm(x, normalized_shape, weight, bias, options.eps);
 }
 
+Tensor LayerNorm::operator()(const Tensor& x, std::optional<DType> result) {
+  return within(x, [&](const Tensor& input) {
+    return layer_norm(input, normalized_shape, weight, bias, options.eps, result);
+  });
+}
+
 std::string LayerNorm::extra_repr() const {
   return rows_repr(normalized_shape, options.eps, options.elementwise_affine);
 }

@@ -70,6 +70,9 @@ class LayerNorm : public Module {
   explicit LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
 
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  // y.to(result), without a pass of its own.
+  Tensor operator()(const Tensor& x, std::optional<DType> result);
   std::string type_name() const override { return "LayerNorm"; }
   std::string extra_repr() const override;
 

@@ -10,6 +10,7 @@
 #include "framework/kernels/matmul.h"
 #include "framework/kernels/reduce.h"
 #include "framework/kernels/unary.h"
+#include "framework/profiler.h"
 
 namespace taper::optim {
 namespace {
@@ -83,6 +84,7 @@ std::vector<Bucket> buckets_of(const std::vector<Update>& updates, AdjustLr adju
 }  // namespace
 
 void Muon::step() {
+  const RecordFunction range("Optimizer.step#Muon.step");
   for (Group& group : groups_) {
     if (!std::holds_alternative<MuonOptions>(group.options)) {
       for (const Batch& batch : batches(group)) apply(batch, group.options);

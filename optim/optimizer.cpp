@@ -5,6 +5,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/copy.h"
 #include "framework/low_copy.h"
+#include "framework/profiler.h"
 
 namespace taper::optim {
 namespace {
@@ -106,7 +107,7 @@ std::vector<std::vector<Optimizer::Slot*>> Optimizer::parts_of(Group& group) {
         return m.first.is_same(slot.step) && m.second.device() == device;
       });
       if (known == moved.end()) {
-        const Tensor there = Tensor::make({}, kFloat64, device);
+        const Tensor there = kernels::make_step(device);
         kernels::copy_into(there, slot.step);
         known = moved.insert(moved.end(), {slot.step, there});
       }
@@ -149,18 +150,18 @@ std::vector<Optimizer::Batch> Optimizer::batches(Group& group) {
       kernels::fill(*lr, lr_of(group.options));
     }
     Tensor step = part[0]->step;
-    if (group.recipe.count != Recipe::uncounted) {
+    const bool counts = group.recipe.count != Recipe::uncounted;
+    if (counts) {
       const auto shares = [&](const Slot& s) { return s.step.defined() && s.step.is_same(step); };
       const auto sharers = std::count_if(group.slots.begin(), group.slots.end(), shares);
       if (!step.defined()) {
-        step = zeros({}, {.dtype = kFloat64, .device = device});
+        step = kernels::make_step(device);
       } else if (size_t(sharers) != part.size()) {  // the others stay behind with the old count
-        step = Tensor::make({}, kFloat64, device);
+        step = kernels::make_step(device);
         kernels::copy_into(step, part[0]->step);
       }
-      kernels::count_step(step, found_inf_);
     }
-    Batch batch{{}, {*lr, step, found_inf_}, {}};
+    Batch batch{{}, {*lr, step, found_inf_, counts}, {}};
     for (Slot* slot : part) {
       slot->step = step;
       for (size_t k = 0; k < group.recipe.states.size(); ++k) {
@@ -190,6 +191,8 @@ void Optimizer::apply(const Batch& batch, const kernels::UpdateRule& rule) {
 }
 
 void Optimizer::step() {
+  const RecordFunction range(
+      is_observed() ? cat("Optimizer.step#", groups_[0].recipe.optimizer, ".step") : "");
   for (Group& group : groups_) {
     for (const Batch& batch : batches(group)) apply(batch, group.options);
   }

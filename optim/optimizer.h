@@ -132,7 +132,7 @@ class Optimizer {
   // group. A rule that matches none is refused.
   void add_groups(const std::vector<NamedTensor>& params, const kernels::UpdateRule& options,
                   const std::vector<GroupRule>& rules);
-  // The batches of a group, with states made or moved where needed, and counts advanced.
+  // The batches of a group, with states made or moved where needed.
   std::vector<Batch> batches(Group& group);
   // Runs the kernel, and does what follows from new values.
   static void apply(const Batch& batch, const kernels::UpdateRule& rule);

@@ -136,7 +136,10 @@ Optimizer::Group Optimizer::read_group(Reader& reader, size_t g) const {
       const double n = step.defined() ? step.item<double>() : 0;
       const Device device = slot.param.device();
       Tensor& shared = steps[{n, to_string(device)}];
-      if (!shared.defined()) shared = full({}, n, {.dtype = kFloat64, .device = device});
+      if (!shared.defined()) {
+        shared = kernels::make_step(device);
+        kernels::fill(shared, n);
+      }
       slot.step = shared;
     }
     group.slots.push_back(std::move(slot));

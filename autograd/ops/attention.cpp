@@ -41,10 +41,10 @@ Tensor as_added(const Tensor& mask, DType dtype) {
   return mask.dtype() == kBool ? log(mask.to(dtype)) : mask.to(dtype);
 }
 
-// The softmax of the scores [B, T, S]; 0 for a query without keys.
+// The softmax of the scores [B, H, T, S]; 0 for a query without keys.
 Tensor probabilities(const Tensor& q, const Tensor& k, Tensor mask, const Attention& how) {
-  const int64_t T = q.size(1), S = k.size(1);
-  const Tensor s = matmul(q * how.scale, transpose(k, 1, 2));
+  const int64_t T = q.size(2), S = k.size(2);
+  const Tensor s = matmul(q * how.scale, transpose(k, 2, 3));
   const TensorOptions place{.device = q.device()};
   if (how.causal) mask = as_added(le(arange(S, place), unsqueeze(arange(T, place), 1)), s.dtype());
   if (!mask.defined() || s.numel() == 0) return softmax(s, -1);
@@ -55,17 +55,26 @@ Tensor probabilities(const Tensor& q, const Tensor& k, Tensor mask, const Attent
   return masked(softmax(masked(biased, alive), -1), alive);
 }
 
-void backward(Gradients& g, const Tensor& q_given, const Tensor& k_given, const Tensor& v_given,
-              const Tensor& mask, const Attention& how) {
+struct Wanted {
+  bool dq = true, dk = true, dv = true;
+};
+
+// Where dmask is given, the mask's gradient too.
+kernels::AttentionGradients composed_backward(const Tensor& dy_given, const Tensor& q_given,
+                                              const Tensor& k_given, const Tensor& v_given,
+                                              const Tensor& mask, const Attention& how,
+                                              Wanted wanted = {}, Tensor* dmask = nullptr) {
   const DType dtype = q_given.dtype(), wide = compute_type(dtype);
   const Tensor q = q_given.to(wide), k = k_given.to(wide), v = v_given.to(wide);
-  const Tensor dy = g.dy().to(wide), p = probabilities(q, k, mask, how);
-  if (g.needs(2)) g.dx(2) = matmul(transpose(dropped(p, how), 1, 2), dy).to(dtype);
-  const Tensor dp = dropped(matmul(dy, transpose(v, 1, 2)), how);
+  const Tensor dy = dy_given.to(wide), p = probabilities(q, k, mask, how);
+  kernels::AttentionGradients d;
+  if (wanted.dv) d.dv = matmul(transpose(dropped(p, how), 2, 3), dy).to(dtype);
+  const Tensor dp = dropped(matmul(dy, transpose(v, 2, 3)), how);
   const Tensor ds = p * (dp - sum(dp * p, {-1}, true));
-  if (g.needs(0)) g.dx(0) = (matmul(ds, k) * how.scale).to(dtype);
-  if (g.needs(1)) g.dx(1) = (matmul(transpose(ds, 1, 2), q) * how.scale).to(dtype);
-  if (g.needs(3)) g.dx(3) = sum_to(reshape(ds, how.scores), mask.shape());
+  if (wanted.dq) d.dq = (matmul(ds, k) * how.scale).to(dtype);
+  if (wanted.dk) d.dk = (matmul(transpose(ds, 2, 3), q) * how.scale).to(dtype);
+  if (dmask) *dmask = sum_to(reshape(ds, how.scores), mask.shape());
+  return d;
 }
 
 // --- fused ---
@@ -75,32 +84,96 @@ kernels::AttentionArgs args_of(const Tensor& mask, const Attention& how) {
   return {whole, how.causal, how.scale, how.dropout_p, how.key};
 }
 
-// On [B, T, D], [B, S, D] and [B, S, Dv], with a mask that is added.
+// Without a logsumexp where it is a composition.
+kernels::AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const Tensor& mask, const Attention& how) {
+  const kernels::AttentionArgs args = args_of(mask, how);
+  if (kernels::takes_attention(q, k, v, args)) return kernels::attention(q, k, v, args);
+  const NoGradGuard guard;
+  const DType wide = compute_type(q.dtype());
+  const Tensor p = probabilities(q.to(wide), k.to(wide), mask, how);
+  return {matmul(dropped(p, how), v.to(wide)).to(q.dtype()), {}};
+}
+
+// For the gradient of x: as x lies in memory, where that is by row and then head, else dense.
+Tensor like(const Tensor& x) {
+  if (x.stride(1) >= x.stride(2)) return Tensor::make(x.shape(), x.dtype(), x.device());
+  return kernels::rows_of_heads(x.size(0), x.size(1), x.size(2), x.size(3), x);
+}
+
+// On [B, H, T, D], [B, H, S, D] and [B, H, S, Dv], with a mask that is added.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
               const Attention& how) {
-  kernels::AttentionResult out;
-  if (q.is_cuda()) {
-    out = kernels::attention(q, k, v, args_of(mask, how));
-  } else {
-    const NoGradGuard guard;
-    const DType wide = compute_type(q.dtype());
-    const Tensor p = probabilities(q.to(wide), k.to(wide), mask, how);
-    out.y = matmul(dropped(p, how), v.to(wide)).to(q.dtype());
-  }
+  const kernels::AttentionResult out = forward(q, k, v, mask, how);
   if (!needs_grad({q, k, v, mask})) return out.y;
   return record(
       "ScaledDotProductFlashAttentionBackward0", out.y, {q, k, v, mask},
       [q = Saved(q), k = Saved(k), v = Saved(v), mask = Saved(mask),
        y = q.is_cuda() ? Saved::output(out.y) : Saved(), lse = out.logsumexp, how](Gradients& g) {
+        const Tensor queries = q.get(g), keys = k.get(g), values = v.get(g);
+        kernels::AttentionGradients d;
         if (!lse.defined() || g.needs(3) || is_grad_enabled()) {
-          return backward(g, q.get(g), k.get(g), v.get(g), mask.get(g), how);
+          d = composed_backward(g.dy(), queries, keys, values, mask.get(g), how,
+                                {g.needs(0), g.needs(1), g.needs(2)},
+                                g.needs(3) ? &g.dx(3) : nullptr);
+        } else {
+          d = {like(queries), like(keys), like(values)};
+          kernels::attention_backward(d, g.dy(), queries, keys, values, {y.get(g), lse},
+                                      args_of(mask.get(g), how));
         }
-        const kernels::AttentionGradients d = kernels::attention_backward(
-            g.dy(), q.get(g), k.get(g), v.get(g), {y.get(g), lse}, args_of(mask.get(g), how));
         if (g.needs(0)) g.dx(0) = d.dq;
         if (g.needs(1)) g.dx(1) = d.dk;
         if (g.needs(2)) g.dx(2) = d.dv;
       });
+}
+
+// --- packed ---
+
+struct Heads {
+  Tensor q, k, v;
+};
+
+// The parts of x [B, T, 3 C] as views [B, H, T, D] of its memory, off the tape.
+Heads heads_of(const Tensor& x, int64_t H) {
+  const int64_t C = x.size(2) / 3, D = C / H, step = x.stride(2);
+  const auto part = [&](int64_t i) {
+    return Tensor::make(x.storage(), {x.size(0), H, x.size(1), D},
+                        {x.stride(0), D * step, x.stride(1), step},
+                        x.storage_offset() + i * C * step, x.dtype());
+  };
+  return {part(0), part(1), part(2)};
+}
+
+// The same on the tape.
+Heads recorded_heads_of(const Tensor& x, int64_t H) {
+  const int64_t C = x.size(2) / 3;
+  const auto part = [&](int64_t i) {
+    return transpose(unflatten(narrow(x, 2, i * C, C), 2, {H, C / H}), 1, 2);
+  };
+  return {part(0), part(1), part(2)};
+}
+
+// [B, H, T, D] to [B, T, C] and back.
+Tensor merged(const Tensor& y) { return flatten(transpose(y, 1, 2), 2); }
+Tensor by_head(const Tensor& y, int64_t H) {
+  return transpose(unflatten(y, 2, {H, y.size(2) / H}), 1, 2);
+}
+
+// The gradient of qkv.
+Tensor packed_backward(const Tensor& dy, const Tensor& qkv, const kernels::AttentionResult& forward,
+                       int64_t H, const Attention& how) {
+  if (!forward.logsumexp.defined() || is_grad_enabled()) {
+    const Heads x = recorded_heads_of(qkv, H);
+    const auto d = composed_backward(by_head(dy, H), x.q, x.k, x.v, {}, how);
+    return cat(std::vector<Tensor>{merged(d.dq), merged(d.dk), merged(d.dv)}, 2);
+  }
+  const Tensor dqkv = Tensor::make(qkv.shape(), qkv.dtype(), qkv.device());
+  const Heads x = heads_of(qkv, H), dx = heads_of(dqkv, H);
+  kernels::attention_backward(
+      {dx.q, dx.k, dx.v}, by_head(dy, H), x.q, x.k, x.v,
+      {forward.y.defined() ? by_head(forward.y, H) : Tensor(), forward.logsumexp},
+      args_of({}, how));
+  return dqkv;
 }
 
 // --- the border ---
@@ -149,10 +222,20 @@ Shape joined(Shape batch, int64_t rows, int64_t columns) {
   return batch;
 }
 
-// x with its batch broadcast, then in one dimension.
+// x with its batch broadcast, and that in two dimensions, of which the last are the heads.
 Tensor folded(const Tensor& x, const Shape& batch) {
-  const int64_t rows = x.size(-2), columns = x.size(-1);
-  return reshape(expand(x, joined(batch, rows, columns)), {batch.numel(), rows, columns});
+  const int64_t rows = x.size(-2), columns = x.size(-1), n = batch.size();
+  const int64_t heads = n > 1 ? batch[n - 1] : 1;
+  const int64_t outer = n > 1 ? Shape(batch.begin(), batch.end() - 1).numel() : batch.numel();
+  const Shape shape{outer, heads, rows, columns};
+  return x.shape() == shape ? x : reshape(expand(x, joined(batch, rows, columns)), shape);
+}
+
+double usual_scale(int64_t D) { return 1 / std::sqrt(double(std::max<int64_t>(D, 1))); }
+
+PhiloxKey next_key(double dropout_p, Generator* generator) {
+  if (dropout_p == 0) return {};
+  return (generator ? *generator : default_generator()).next();
 }
 
 // In PyTorch's words, which are those of the product that fails.
@@ -179,8 +262,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   check_size(batch.numel(), D, k.size(-1), "the last sizes of query and key");
   check_size(batch.numel(), S, v.size(-2), "the lengths of key and value");
 
-  const double usual = 1 / std::sqrt(double(std::max<int64_t>(D, 1)));
-  Attention how{joined(batch, T, S), is_causal, scale.value_or(usual), dropout_p, {}};
+  Attention how{joined(batch, T, S), is_causal, scale.value_or(usual_scale(D)), dropout_p, {}};
   Tensor mask = attn_mask;
   if (mask.defined()) {
     const Shape shape = broadcast_shapes(how.scores, mask.shape());
@@ -190,10 +272,46 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     }
     mask = as_added(mask, compute_type(q.dtype()));
   }
-  if (dropout_p > 0) how.key = (generator ? *generator : default_generator()).next();
-
+  how.key = next_key(dropout_p, generator);
   const Tensor y = attend(folded(q, batch), folded(k, batch), folded(v, batch), mask, how);
-  return reshape(y, joined(batch, T, v.size(-1)));
+  const Shape shape = joined(batch, T, v.size(-1));
+  return y.shape() == shape ? y : reshape(y, shape);
+}
+
+Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, bool is_causal,
+                        std::optional<double> scale, Generator* generator) {
+  if (autocasts(qkv)) {
+    const auto attend = [&](const Tensor& x) {
+      return packed_attention(x, n_head, dropout_p, is_causal, scale, generator);
+    };
+    return casted(Cast::to_low, attend, qkv);
+  }
+  if (qkv.dim() != 3 || n_head <= 0 || qkv.size(2) % (3 * n_head) != 0) {
+    throw Error(cat("packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ",
+                    qkv.shape(), " for n_head = ", n_head));
+  }
+  check(qkv, qkv, qkv, {}, dropout_p, is_causal);
+  const int64_t B = qkv.size(0), T = qkv.size(1), H = n_head, D = qkv.size(2) / (3 * H);
+  const Attention how{{B, H, T, T},
+                      is_causal,
+                      scale.value_or(usual_scale(D)),
+                      dropout_p,
+                      next_key(dropout_p, generator)};
+  const Heads x = heads_of(qkv, H);
+  kernels::AttentionResult out = forward(x.q, x.k, x.v, {}, how);
+  {
+    const NoGradGuard guard;
+    const Tensor y = merged(out.y);
+    // No view to the tape, which would refuse to have it written to.
+    out.y = Tensor::make(y.storage(), y.shape(), y.strides(), y.storage_offset(), y.dtype());
+  }
+  if (!needs_grad({qkv})) return out.y;
+  return record("PackedAttentionBackward", out.y, {qkv},
+                [qkv = Saved(qkv), y = qkv.is_cuda() ? Saved::output(out.y) : Saved(),
+                 lse = out.logsumexp, H, how](Gradients& g) {
+                  const Tensor forward_y = lse.defined() ? y.get(g) : Tensor();
+                  g.dx(0) = packed_backward(g.dy(), qkv.get(g), {forward_y, lse}, H, how);
+                });
 }
 
 }  // namespace taper

@@ -13,13 +13,23 @@ namespace taper {
 // the batch dimensions broadcast. attn_mask broadcasts to [..., T, S]: bool (true takes part), or
 // floating and added. is_causal, without a mask, lets query i see keys j <= i. The scale is
 // 1 / sqrt(D) unless given. A query for which every key is masked gives zeros. float16 and bfloat16
-// are computed in float. On the GPU no [T, S] matrix is kept in memory, unless attn_mask needs a
-// gradient or the backward pass is recorded; cuDNN's backward pass of half types has one while it
-// runs.
+// are computed in float (on the GPU's tensor cores with
+// probabilities rounded to them). On the GPU no [T, S] matrix is kept in memory, unless attn_mask
+// needs a gradient or the backward pass is recorded; cuDNN's backward pass of half types has one
+// while it runs.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& attn_mask = {}, double dropout_p = 0,
                                     bool is_causal = false,
                                     std::optional<double> scale = std::nullopt,
                                     Generator* generator = nullptr);
+
+// The same for query, key and value as one Linear gives them: qkv [B, T, 3 C], where each takes C
+// and each of n_head heads C / n_head neighbours of it; to [B, T, C]. Equal bits to
+// scaled_dot_product_attention of the parts by head, but nothing is copied between, and the
+// gradient is made in one piece (cf. flash_attn_qkvpacked_func of
+// https://github.com/Dao-AILab/flash-attention).
+Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p = 0,
+                        bool is_causal = false, std::optional<double> scale = std::nullopt,
+                        Generator* generator = nullptr);
 
 }  // namespace taper

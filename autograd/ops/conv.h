@@ -2,6 +2,7 @@
 // result lies in channels-last memory; contiguous() gives row-major.
 #pragma once
 
+#include "framework/kernels/activation.h"
 #include "framework/kernels/conv.h"
 #include "framework/tensor.h"
 
@@ -14,8 +15,9 @@ struct Conv1dOptions {
 // x [N, C, L] or [C, L], weight [O, C / groups, k], bias [O].
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
-// x [N, C, H, W] or [C, H, W], weight [O, C / groups, kh, kw], bias [O].
+// x [N, C, H, W] or [C, H, W], weight [O, C / groups, kh, kw], bias [O]; `activation` of that,
+// for relu in one kernel where the device has one.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv2dOptions& options = {});
+              const Conv2dOptions& options = {}, Activation activation = Activation::none);
 
 }  // namespace taper

@@ -1,5 +1,7 @@
 #include "autograd/ops/loss.h"
 
+#include <utility>
+
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
@@ -25,31 +27,36 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
 // --- one class a row ---
 
 // Written with public ops, for a second derivative.
-Tensor nll_gradient(const Tensor& dy, const Tensor& x, const Tensor& target,
+Tensor nll_gradient(const Tensor& dy, const Tensor& logits, const Tensor& target,
                     const kernels::CrossEntropy& forward, bool log_probabilities) {
+  const Tensor x = logits.to(dy.dtype());
   const Tensor classes = arange(x.size(1), {.dtype = kInt64, .device = x.device()});
   const Tensor hot = eq(target.unsqueeze(1), classes).to(x.dtype());
   const Tensor& weights = forward.rows.weights;
   const Tensor scale = forward.total.defined() ? weights / forward.total : weights;
   const Tensor direction = log_probabilities ? -hot : softmax(x, 1) - hot;
-  return direction * (dy * scale.to(x.dtype())).unsqueeze(1);
+  return (direction * (dy * scale.to(x.dtype())).unsqueeze(1)).to(logits.dtype());
 }
 
-// x [n, C], target [n].
+// x [n, C], target [n]. Autocast wants the loss in float32: the kernels read half types as they
+// are.
 Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, NllOptions o) {
   if (reduction == Reduction::batchmean) (void)reduced(x, reduction);
   if (o.weight.defined()) o.weight = o.weight.detach();
-  const kernels::CrossEntropy out = kernels::cross_entropy(x, target, reduction, o);
-  if (!needs_grad({x})) return out.loss;
-  return record(
-      "NllLossBackward0", out.loss, {x},
-      [x = Saved(x), target = Saved(target), rows = out.rows, total = out.total, o](Gradients& g) {
-        const kernels::CrossEntropy forward{{}, rows, total};
-        const Tensor logits = x.get(g), t = target.get(g);
-        g.dx(0) = is_grad_enabled()
-                      ? nll_gradient(g.dy(), logits, t, forward, o.log_probabilities)
-                      : kernels::cross_entropy_backward(g.dy(), logits, t, forward, o);
-      });
+  const DType dtype = autocasts(x) && is_half(x.dtype()) ? kFloat32 : x.dtype();
+  const bool recorded = needs_grad({x});
+  kernels::CrossEntropy out = kernels::cross_entropy(x, target, reduction, o, dtype, recorded);
+  if (!recorded) return out.loss;
+  const Tensor loss = std::exchange(out.loss, {});
+  out.rows.losses = {};  // which may be the loss
+  return record("NllLossBackward0", loss, {x},
+                [x = Saved(x), target = Saved(target), out, o](Gradients& g) mutable {
+                  const Tensor logits = x.get(g), t = target.get(g);
+                  g.dx(0) = is_grad_enabled()
+                                ? nll_gradient(g.dy(), logits, t, out, o.log_probabilities)
+                                : kernels::cross_entropy_backward(g.dy(), logits, t, out, o);
+                  out.dlogits = {};  // given away, or of no use
+                });
 }
 
 // [N, C, d1, ...] or [C] as [rows, C].
@@ -138,7 +145,8 @@ Tensor with_smoothing(const Tensor& logits, const Tensor& target, const CrossEnt
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
-  if (autocasts(logits)) {
+  const bool classes = logits.shape() != target.shape() && o.label_smoothing == 0;
+  if (autocasts(logits) && !classes) {
     return casted(
         Cast::to_float32, [&](auto&... t) { return cross_entropy(t..., o); }, logits, target);
   }
@@ -156,10 +164,6 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduc
 }
 
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& o) {
-  if (autocasts(logp)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return nll_loss(t..., o); }, logp, target);
-  }
   return nll(logp, target, o.reduction, {o.ignore_index, o.weight, true});
 }
 

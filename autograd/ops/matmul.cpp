@@ -1,5 +1,6 @@
 #include "autograd/ops/matmul.h"
 
+#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
@@ -77,6 +78,33 @@ Tensor batched(const Tensor& a, const Tensor& b) {
   return reshape(bmm(as_3d(a), as_3d(b)), result);
 }
 
+// Of a linear's input and weight, from that of its result before the activation.
+void put_gradients(Gradients& g, const Saved& x, const Saved& weight, const Tensor& dz) {
+  if (g.needs(0)) g.dx(0) = mm(dz, weight.get(g));
+  if (g.needs(1)) g.dx(1) = mm(turned(dz), x.get(g));
+}
+
+Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  const bool recorded = needs_grad({x, weight, bias}), of_result = activation == Activation::relu;
+  auto [y, z] = kernels::linear(x, weight, bias, activation, recorded && !of_result);
+  if (!recorded) return y;
+  return record("LinearActivationBackward0", y, {x, weight, bias},
+                [x = Saved(x), w = Saved(weight), b = Saved(bias), activation,
+                 kept = of_result ? Saved::output(y) : Saved(z)](Gradients& g) {
+                  if (is_grad_enabled()) {
+                    const Tensor again = linear(x.get(g), w.get(g), b.get(g));
+                    const Tensor dz = activation_gradient(activation, g.dy(), again);
+                    put_gradients(g, x, w, dz);
+                    if (g.needs(2)) g.dx(2) = sum(dz, {0});
+                    return;
+                  }
+                  const auto [dz, dbias] =
+                      kernels::bias_backward(activation, g.dy(), kept.get(g), g.needs(2));
+                  put_gradients(g, x, w, dz);
+                  g.dx(2) = dbias;
+                });
+}
+
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
@@ -148,22 +176,23 @@ Tensor outer(const Tensor& a, const Tensor& b) {
   return unsqueeze(a, 1) * b;
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   if (autocasts(x)) {
     return casted(
-        Cast::to_low, [&](auto&... t) { return linear(t...); }, x, weight, bias);
+        Cast::to_low, [&](auto&... t) { return linear(t..., activation); }, x, weight, bias);
   }
   check_dim("linear", "weight", weight, 2);
   if (x.dim() == 0) throw Error("linear needs an input with at least one dimension");
   if (x.dim() != 2) {
-    return by_rows(x, weight.size(0), [&](const Tensor& u) { return linear(u, weight, bias); });
+    return by_rows(x, weight.size(0),
+                   [&](const Tensor& u) { return linear(u, weight, bias, activation); });
   }
-  Tensor y = kernels::linear(x, weight, bias);
+  if (activation != Activation::none) return activated(x, weight, bias, activation);
+  Tensor y = kernels::linear(x, weight, bias).y;
   if (!needs_grad({x, weight, bias})) return y;
   const char* name = bias.defined() ? "AddmmBackward0" : "MmBackward0";
   return record(name, y, {x, weight, bias}, [x = Saved(x), w = Saved(weight)](Gradients& g) {
-    if (g.needs(0)) g.dx(0) = mm(g.dy(), w.get(g));
-    if (g.needs(1)) g.dx(1) = mm(turned(g.dy()), x.get(g));
+    put_gradients(g, x, w, g.dy());
     if (g.needs(2)) g.dx(2) = sum(g.dy(), {0});
   });
 }

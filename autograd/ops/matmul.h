@@ -1,6 +1,7 @@
 // Matrix products (https://pytorch.org/docs/stable/generated/torch.matmul.html).
 #pragma once
 
+#include "framework/kernels/activation.h"
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
@@ -17,7 +18,9 @@ Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta =
              Scalar alpha = 1);
 // a [n], b [m]: their products [n, m].
 Tensor outer(const Tensor& a, const Tensor& b);
-// x [..., in] times weight [out, in] transposed, plus bias [out] where defined.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+// x [..., in] times weight [out, in] transposed, plus bias [out] where defined; `activation` of
+// that, in one kernel where the device has one.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              Activation activation = Activation::none);
 
 }  // namespace taper

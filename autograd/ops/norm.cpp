@@ -58,11 +58,11 @@ void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const T
 }
 
 Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& weight,
-                  const Tensor& bias, const Tensor& running_mean = {},
+                  const Tensor& bias, DType result, const Tensor& running_mean = {},
                   const Tensor& running_var = {}, double momentum = 0) {
   norm.weight = weight;
   norm.bias = bias;
-  Tensor y = kernels::norm(norm, x, running_mean, running_var, momentum);
+  Tensor y = kernels::norm(norm, x, result, running_mean, running_var, momentum);
   if (!needs_grad({x, weight, bias})) return y;
   norm.weight = norm.bias = {};
   const Shape shape = bias.defined() ? bias.shape() : Shape();
@@ -118,19 +118,24 @@ void check_size(const char* name, const Tensor& p, int64_t channels) {
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
-                  const Tensor& bias, double eps) {
-  if (autocasts(x)) {
+                  const Tensor& bias, double eps, std::optional<DType> result) {
+  const bool rounds_half = is_half(x.dtype()) && result == x.dtype();
+  if (autocasts(x) && !rounds_half) {
     const auto op = [&](const Tensor& t, const Tensor& w, const Tensor& b) {
-      return layer_norm(t, normalized_shape, w, b, eps);
+      return layer_norm(t, normalized_shape, w, b, eps, result);
     };
     return casted(Cast::to_float32, op, x, weight, bias);
+  }
+  const DType type = result.value_or(x.dtype());
+  if (type != x.dtype() && !(x.dtype() == kFloat32 && is_half(type))) {
+    return layer_norm(x, normalized_shape, weight, bias, eps).to(type);
   }
   kernels::same_device("layer_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
   const Norm norm{row_sizes(x, normalized_shape, "*, "), eps};
   check_row_parameter("weight", weight, normalized_shape);
   check_row_parameter("bias", bias, normalized_shape);
   check_dtypes("LayerNormKernelImpl", x, {weight, bias});
-  return normalised("NativeLayerNormBackward0", norm, x, weight, bias);
+  return normalised("NativeLayerNormBackward0", norm, x, weight, bias, type);
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
@@ -141,7 +146,7 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
   check_dtypes("rms_norm", x, {weight});
   norm.eps = eps.value_or(x.dtype() == kFloat64 ? std::numeric_limits<double>::epsilon()
                                                 : std::numeric_limits<float>::epsilon());
-  return normalised("FusedRmsNormBackward0", norm, x, weight, {});
+  return normalised("FusedRmsNormBackward0", norm, x, weight, {}, x.dtype());
 }
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
@@ -180,7 +185,7 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   check_dtypes("GroupNormKernelImpl", x, {weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
   const Norm norm{{batch, channels, inner, num_groups}, eps};
-  return normalised("NativeGroupNormBackward0", norm, x, weight, bias);
+  return normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype());
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
@@ -211,7 +216,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, x.shape()[0] * channels);
   const Norm norm{{x.shape()[0], channels, inner, 0}, eps, false, !training};
-  Tensor y = normalised("NativeBatchNormBackward0", norm, x, weight, bias, running_mean,
+  Tensor y = normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(), running_mean,
                         running_var, momentum);
   if (training && running_mean.defined() && x.numel() > 0) {
     for (const Tensor& t : {running_mean, running_var}) {

@@ -9,9 +9,11 @@
 
 namespace taper {
 
-// Over the last dimensions, whose sizes are normalized_shape and the parameters' shape.
+// Over the last dimensions, whose sizes are normalized_shape and the parameters' shape. With
+// `result` as layer_norm(...).to(result), without a pass of its own for a half type of float32.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
-                  const Tensor& bias = {}, double eps = 1e-5);
+                  const Tensor& bias = {}, double eps = 1e-5,
+                  std::optional<DType> result = std::nullopt);
 // x / sqrt(mean(x^2) + eps) * weight. Without eps: the epsilon of float32 (of double for double).
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<double> eps = std::nullopt);

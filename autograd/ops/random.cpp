@@ -9,6 +9,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "framework/kernels/loop.h"
 #include "framework/kernels/random.h"
 
 namespace taper {
@@ -29,27 +30,52 @@ void check_multinomial(const Tensor& weights, int64_t num_samples, bool replacem
   if (k == 0) throw Error("invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
+void check_probability(double p) {
+  if (p >= 0 && p <= 1) return;
+  throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", p));
+}
+
+// dropout is linear: its gradient is the same mask, drawn again, and so is the gradient's gradient.
+struct Redraw {
+  double p;
+  PhiloxKey key;
+  DType dtype;  // of the gradient
+  void operator()(Gradients& g) const {
+    const Tensor& dy = g.dy();
+    Tensor dx = kernels::dropout(dy, p, key, dtype);
+    const Redraw again{p, key, dy.dtype()};
+    g.dx(0) = needs_grad({dy}) ? record("NativeDropoutBackward0", dx, {dy}, again) : dx;
+  }
+};
+
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator* generator) {
-  if (!(p >= 0 && p <= 1)) {
-    throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", p));
-  }
+  check_probability(p);
   if (!training || p == 0) return x;
   const PhiloxKey key = (generator ? *generator : default_generator()).next();
   Tensor y = kernels::dropout(x, p, key);
   if (!needs_grad({x})) return y;
-  // dropout is linear: its gradient is the same mask, drawn again, and so is the gradient's
-  // gradient.
-  struct Again {
-    double p;
-    PhiloxKey key;
-    void operator()(Gradients& g) const {
-      Tensor dx = kernels::dropout(g.dy(), p, key);
-      g.dx(0) = needs_grad({g.dy()}) ? record("NativeDropoutBackward0", dx, {g.dy()}, *this) : dx;
-    }
-  };
-  return record("NativeDropoutBackward0", y, {x}, Again{p, key});
+  return record("NativeDropoutBackward0", y, {x}, Redraw{p, key, x.dtype()});
+}
+
+Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& residual,
+                   Generator* generator) {
+  check_probability(p);
+  const bool widens = is_half(x.dtype()) && residual.dtype() == kFloat32;
+  const bool fits = (x.dtype() == residual.dtype() || widens) && x.shape() == residual.shape();
+  if (!training || p == 0 || !fits || x.device() != residual.device()) {
+    return residual + dropout(x, p, training, generator);
+  }
+  kernels::check_floating("dropout", x);
+  const PhiloxKey key = (generator ? *generator : default_generator()).next();
+  Tensor y = kernels::dropout_add(x, p, key, residual);
+  if (!needs_grad({x, residual})) return y;
+  return record("DropoutAddBackward0", y, {x, residual},
+                [redraw = Redraw{p, key, x.dtype()}](Gradients& g) {
+                  if (g.needs(0)) redraw(g);
+                  if (g.needs(1)) g.dx(1) = g.dy();
+                });
 }
 
 Tensor dropout2d(const Tensor& x, double p, bool training, Generator* generator) {

@@ -11,7 +11,11 @@ namespace taper {
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true,
                Generator* generator = nullptr);
 
-// The same for whole channels: each x[n, c] is kept or zeroed.
+// residual + dropout(x), bit by bit, in one pass where shapes are equal.
+Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& residual,
+                   Generator* generator = nullptr);
+
+// dropout for whole channels: each x[n, c] is kept or zeroed.
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true,
                  Generator* generator = nullptr);
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
@@ -181,22 +182,29 @@ Tensor elu(const Tensor& x, double alpha) {
       alpha);
 }
 
-Tensor gelu(const Tensor& x, bool tanh_form) {
-  if (tanh_form) {
-    return fused("GeluBackward0", UnaryOp::gelu_tanh, BinaryOp::gelu_tanh_backward, Keep::x, x,
-                 [](auto& dy, auto& u) {
-                   constexpr double kRootTwoOverPi = 0.79788456080286536, kCubic = 0.044715;
-                   const Tensor z = u * u;
-                   const Tensor t = tanh(u * (z * kCubic + 1) * kRootTwoOverPi);
-                   const Tensor slope = (z * (3 * kCubic) + 1) * kRootTwoOverPi;
-                   return dy * ((t + 1 + u * (1 - t * t) * slope) * 0.5);
-                 });
+Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x) {
+  if (activation == Activation::none) return dy;
+  if (activation == Activation::relu) return where(x <= 0, 0, dy);
+  if (activation == Activation::gelu) {
+    const Tensor cdf = (erf(x * 0.70710678118654752) + 1) * 0.5;
+    return dy * (cdf + x * exp(x * x * -0.5) * 0.39894228040143268);
   }
-  return fused("GeluBackward0", UnaryOp::gelu, BinaryOp::gelu_backward, Keep::x, x,
-               [](auto& dy, auto& u) {
-                 const Tensor cdf = (erf(u * 0.70710678118654752) + 1) * 0.5;
-                 return dy * (cdf + u * exp(u * u * -0.5) * 0.39894228040143268);
-               });
+  constexpr double kRootTwoOverPi = 0.79788456080286536, kCubic = 0.044715;
+  const Tensor z = x * x;
+  const Tensor t = tanh(x * (z * kCubic + 1) * kRootTwoOverPi);
+  const Tensor slope = (z * (3 * kCubic) + 1) * kRootTwoOverPi;
+  return dy * ((t + 1 + x * (1 - t * t) * slope) * 0.5);
+}
+
+Tensor gelu(const Tensor& x, bool tanh_form) {
+  const auto again = [=](auto& dy, auto& u) {
+    return activation_gradient(tanh_form ? Activation::gelu_tanh : Activation::gelu, dy, u);
+  };
+  if (!tanh_form) {
+    return fused("GeluBackward0", UnaryOp::gelu, BinaryOp::gelu_backward, Keep::x, x, again);
+  }
+  return fused("GeluBackward0", UnaryOp::gelu_tanh, BinaryOp::gelu_tanh_backward, Keep::x, x,
+               again);
 }
 
 Tensor silu(const Tensor& x) {

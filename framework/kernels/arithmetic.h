@@ -117,4 +117,40 @@ template <class T> TAPER_HD T gelu_inner(T x) {
   return T(0.79788456080286536) * (x + T(0.044715) * x * x * x);
 }
 
+// By the GPU's own instructions, with a relative error below 3e-7.
+TAPER_HD float fast_exp2(float x) {
+#ifdef __CUDA_ARCH__
+  asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
+#else
+  return ::exp2f(x);
+#endif
+}
+TAPER_HD float fast_reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
+#else
+  return 1 / x;
+#endif
+}
+
+// GELU is x times a logistic function of x q(x^2), 1 / (1 + 2^-(x q)). For its tanh form q is
+// exact, for the distribution function fitted to a relative error of 1e-4 (3e-5 for |x| < 1): good
+// for results of half types. Beyond |x| = 5.75 both are 0 or 1.
+inline constexpr float kGeluBound = 33.0f;
+TAPER_HD float gelu_weight(float x, float q) { return fast_reciprocal(1 + fast_exp2(-x * q)); }
+TAPER_HD float fast_normal_cdf(float x) {
+  const float z = x * x, t = z < kGeluBound ? z : kGeluBound;
+  float q = -4.223687025128875e-11f;
+  q = q * t + 5.77483127983669e-09f;
+  q = q * t - 3.2391733384429244e-07f;
+  q = q * t + 9.414266060048249e-06f;
+  q = q * t - 1.3509951531887054e-04f;
+  q = q * t - 2.2046605590730906e-04f;
+  q = q * t + 1.050882488489151e-01f;
+  q = q * t + 2.3020806312561035f;
+  return gelu_weight(x, q);
+}
+
 }  // namespace taper::kernels

@@ -1,5 +1,5 @@
-// Scaled dot product attention on the GPU, fused: no matrix of scores is kept, and only cuDNN's
-// backward pass has one for a moment. On the CPU it is a composition of other ops
+// Scaled dot product attention, fused: no matrix of scores is kept, and only cuDNN's backward pass
+// has one for a moment. What is not taken here is a composition of other ops
 // (autograd/ops/attention.cpp), which also says what is computed.
 #pragma once
 
@@ -9,41 +9,67 @@
 namespace taper::kernels {
 
 struct AttentionArgs {
-  // Added to the scores: undefined, or [batch..., T, S] of any strides and of compute_type(q).
+  // Added to the scores: undefined, or [batch..., T, S] of any strides and of compute_type(q),
+  // where the batch has B H elements.
   Tensor mask;
   bool causal = false;  // query i sees keys j <= i
   double scale = 1;
-  // Element (b T + i) S + j of the draw decides on probability (b, i, j), as `dropout` has it.
+  // Element (b T + i) S + j of the draw decides on probability (b, i, j), as `dropout` has it; b
+  // counts batch elements and heads.
   double dropout_p = 0;
   PhiloxKey key;
 };
 struct AttentionResult {
-  Tensor y;          // [B, T, Dv]
-  Tensor logsumexp;  // of each query's scores, [B, T] of compute_type(q); +inf where all are masked
+  Tensor y;          // [B, H, T, Dv]: a view of memory [B, T, H, Dv]
+  Tensor logsumexp;  // of each query's scores, [B, H, T] of compute_type(q); +inf: all are masked
 };
 struct AttentionGradients {
   Tensor dq, dk, dv;
 };
 
-// q [B, T, D], k [B, S, D], v [B, S, Dv] of one floating dtype on one GPU, where B is the product
-// of the batch sizes.
+// All on the GPU; on the CPU float32 without mask and dropout, where nothing is empty.
+bool takes_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args);
+// q [B, H, T, D], k [B, H, S, D], v [B, H, S, Dv] of one floating dtype on one device, of any
+// strides, as all tensors here.
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionArgs& args);
-AttentionGradients attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k,
-                                      const Tensor& v, const AttentionResult& forward,
-                                      const AttentionArgs& args);
+// Writes all of `out`.
+void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                        const Tensor& k, const Tensor& v, const AttentionResult& forward,
+                        const AttentionArgs& args);
 
-// Dense tensors; delta [B, T] is the sum of dy * y over Dv, in compute_type(q).
+// Whether the columns of x are side by side, and every row at a multiple of 16 bytes: what the two
+// kernels for half types want of all tensors but the logsumexp.
+bool has_whole_rows(const Tensor& x);
+// [B, H, rows, columns] as a view of memory [B, rows, H, columns].
+Tensor rows_of_heads(int64_t B, int64_t H, int64_t rows, int64_t columns, const Tensor& like);
+
+// Rows are dense.
+namespace cpu {
+void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
+               const AttentionArgs& args);
+void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                        const Tensor& k, const Tensor& v, const Tensor& logsumexp,
+                        const AttentionArgs& args);
+}  // namespace cpu
+
+// delta [B, H, T] is the sum of dy * y over Dv, in compute_type(q).
 namespace cuda {
 void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                const AttentionArgs& args);
 void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                         const Tensor& k, const Tensor& v, const Tensor& logsumexp,
                         const Tensor& delta, const AttentionArgs& args);
-// By cuDNN, where there is one; false, with nothing done, for what it does not take.
+// By cuDNN, where there is one, and by our own kernels on the tensor cores; false, with nothing
+// done, for what they do not take.
 bool cudnn_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                      const AttentionArgs& args);
 bool cudnn_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                              const Tensor& k, const Tensor& v, const AttentionResult& forward,
+                              const AttentionArgs& args);
+bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const AttentionArgs& args);
+bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                               const Tensor& k, const Tensor& v, const AttentionResult& forward,
                               const AttentionArgs& args);
 }  // namespace cuda

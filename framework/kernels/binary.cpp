@@ -77,7 +77,7 @@ void run(BinaryOp op, BinaryArgs args, const Tensor& out, const Tensor& a, const
   const Loop loop = make_loop(out, {&a, &b});
   dispatch(
       out.device(), [&] { cpu::binary(op, args, loop, compute); },
-      [&] { cuda::binary(op, args, loop, compute); });
+      [&] { cuda::binary(op, args, loop, compute); }, name_of(op));
 }
 
 }  // namespace

@@ -92,14 +92,30 @@ struct EluBackward : Floats {
     return x > T(0) ? dy : below;
   }
 };
+struct GeluBackwardForHalf : Floats {
+  TAPER_HD float operator()(float dy, float x) const {
+    const float pdf = 0.39894228f * fast_exp2(-0.72134752f * x * x);
+    return dy * (fast_normal_cdf(x) + x * pdf);
+  }
+};
+// With w, the logistic weight: w + x w (1 - w) (x q)'.
+struct GeluTanhBackwardForHalf : Floats {
+  TAPER_HD float operator()(float dy, float x) const {
+    const float z = x * x, t = z < kGeluBound ? z : kGeluBound;
+    const float w = gelu_weight(x, 2.3022081985f + 0.10294324f * t);
+    return dy * (w + x * w * (1 - w) * (1.5957691216f + 0.21406444f * t));
+  }
+};
 // d(x cdf(x)) = cdf(x) + x pdf(x).
 struct GeluBackward : Floats {
+  using ForHalf = GeluBackwardForHalf;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     return dy * (normal_cdf(x) + x * normal_pdf(x));
   }
 };
 // With t = tanh(inner(x)): (1 + t) / 2 + x / 2 (1 - t^2) inner'(x).
 struct GeluTanhBackward : Floats {
+  using ForHalf = GeluTanhBackwardForHalf;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T t = math::tanh(gelu_inner(x));
     const T slope = T(0.79788456080286536) * (T(1) + T(3 * 0.044715) * x * x);

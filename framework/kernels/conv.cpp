@@ -6,6 +6,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/matmul.h"
 #include "framework/kernels/multiply_adds.h"
+#include "framework/kernels/unary.h"
 
 namespace taper::kernels {
 namespace {
@@ -103,6 +104,10 @@ void multiply(ConvPass pass, const ConvSizes& s, const ConvTensors& t, const Ten
       [&] { cuda::gemm(g, a.address(), b.address(), c.address()); });
 }
 
+void apply_relu(const ConvTensors& t) {
+  if (t.relu) unary_into(UnaryOp::relu, t.y, t.y);
+}
+
 // Of float32 and float64, on any device, some images at a time.
 void compute_by_products(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const int64_t per_image = s.pixels() * s.groups * s.depth();
@@ -117,15 +122,22 @@ void compute_by_products(ConvPass pass, const ConvSizes& s, const ConvTensors& t
       if (pass == ConvPass::dx) k.fold(t.x, columns, s, first, now);
     });
   }
+  apply_relu(t);
 }
 
 bool compute_by_library(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   bool done = false;
   dispatch(
-      t.x.device(), [&] { done = cpu::conv(pass, s, t); },
+      t.x.device(),
       [&] {
-        if constexpr (kHasCudnn) done = cuda::conv(pass, s, t);
-      });
+        done = cpu::conv(pass, s, t);
+        if (done) apply_relu(t);
+      },
+      [&] {
+        done = cuda::conv_fma(pass, s, t);
+        if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, t);
+      },
+      pass == ConvPass::y ? "convolution" : "convolution_backward");
   return done;
 }
 
@@ -133,7 +145,8 @@ void compute_in_its_type(ConvPass pass, const ConvSizes& s, const ConvTensors& t
   const Tensor& out = output_of(pass, t);
   if (out.numel() == 0) return;
   if (t.x.numel() == 0 || t.weight.numel() == 0 || t.y.numel() == 0) {
-    return t.bias.defined() ? copy_into(out, t.bias) : fill(out, 0);
+    t.bias.defined() ? copy_into(out, t.bias) : fill(out, 0);
+    return apply_relu(t);
   }
   if (compute_by_library(pass, s, t)) return;
   if (!is_half(t.x.dtype())) return compute_by_products(pass, s, t);
@@ -141,7 +154,7 @@ void compute_in_its_type(ConvPass pass, const ConvSizes& s, const ConvTensors& t
     return &x == &out ? Tensor::make(x.shape(), kFloat32, x.device()) : packed(x, kFloat32);
   };
   const ConvTensors wide{widened(t.x), widened(t.weight), widened(t.y),
-                         t.bias.defined() ? packed(t.bias, kFloat32) : Tensor()};
+                         t.bias.defined() ? packed(t.bias, kFloat32) : Tensor(), t.relu};
   compute_in_its_type(pass, s, wide);
   copy_into(out, output_of(pass, wide));
 }
@@ -221,7 +234,7 @@ void check_windows(const ConvSizes& s, const Tensor& x) {
 }  // namespace
 
 Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-            const Conv2dOptions& options) {
+            const Conv2dOptions& options, bool relu) {
   check_operands(op, x, weight, bias);
   check_options(op, x, weight, options);
   check_shapes(x, weight, bias, options.groups);
@@ -230,9 +243,9 @@ Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor&
   Shape shape = {s.n, s.o, s.h.out, s.w.out};
   if (x.dim() == 3) shape.erase(2);
   const Tensor y = make_channels_last(shape, x);
-  compute(
-      ConvPass::y, s,
-      {to_channels_last(x), to_channels_last(weight), y, bias.defined() ? dense(bias) : Tensor()});
+  compute(ConvPass::y, s,
+          {to_channels_last(x), to_channels_last(weight), y,
+           bias.defined() ? dense(bias) : Tensor(), relu});
   return from_channels_last(y, shape);
 }
 

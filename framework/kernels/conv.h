@@ -25,10 +25,10 @@ namespace taper::kernels {
 // x [N, C, H, W], weight [O, C / groups, kh, kw], bias [O] or undefined; without the H dimension,
 // x [N, C, L] and weight [O, C / groups, k]. Gives [N, O, out...] with
 //   out = (in + 2 padding - dilation (kernel - 1) - 1) / stride + 1.
-// Floating dtypes; half types multiply and add in float. Refuses the rest in PyTorch's words, where
-// `op` names the caller.
+// and of that, if wanted, the positive part. Floating dtypes; half types multiply and add in float.
+// Refuses the rest in PyTorch's words, where `op` names the caller.
 Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-            const Conv2dOptions& options);
+            const Conv2dOptions& options, bool relu = false);
 // The gradients of x and of weight (row-major), from the gradient of y. The shapes are checked
 // ones.
 Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x,
@@ -50,19 +50,26 @@ struct ConvSizes {
 
 // Which of three tensors is computed from the two others.
 enum class ConvPass : uint8_t { y, dx, dweight };
-// Their memory, dense: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h, out w, O]. A
-// bias [O], where defined, is added to y where y is computed.
+// Their memory, dense: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h, out w, O].
+// Where y is computed, a bias [O] is added if defined, then negative elements become 0 if relu.
 struct ConvTensors {
   Tensor x, weight, y, bias = {};
+  bool relu = false;
 };
 
-// By a library. False when it does not take this convolution: then nothing was done.
+// False when these do not take a convolution: then nothing was done.
 namespace cpu {
+// By a library; without relu.
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
-}
+}  // namespace cpu
 namespace cuda {
+// By cuDNN.
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
-}
+// By kernels for float32 that multiply in float32; likewise.
+bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
+// t.bias, where defined, and t.relu, applied to t.y in place.
+void add_bias(const ConvTensors& t);
+}  // namespace cuda
 
 // What turns a convolution into matrix products. A row of `columns` [images * pixels, groups,
 // depth] holds the inputs of one output pixel, by kernel position, then channel; zeros are padding.

@@ -8,7 +8,7 @@ namespace {
 void copy_on_device(const Tensor& out, const Tensor& x) {
   const Loop loop = make_loop(out, {&x});
   dispatch(
-      out.device(), [&] { cpu::copy(loop); }, [&] { cuda::copy(loop); });
+      out.device(), [&] { cpu::copy(loop); }, [&] { cuda::copy(loop); }, "copy_");
 }
 
 // Both sides can be moved as one run of bytes in the same order.
@@ -20,6 +20,8 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 // Through dense tensors of out's dtype: the source converts, the bytes travel, the target lays out.
 void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
   if constexpr (kHasCuda) {
+    const RecordFunction range("copy_", RecordFunction::Kind::op,
+                               out.is_cuda() ? out.device() : x.device());
     if (same_bytes(out, x)) return cuda::copy_bytes(out, x, non_blocking);
     if (out.shape() != x.shape()) {
       const Tensor local = Tensor::make(x.shape(), x.dtype(), out.device());
@@ -58,7 +60,7 @@ void fill(const Tensor& out, Scalar value) {
   if (out.numel() == 0) return;
   const Loop loop = make_loop(out, {});
   dispatch(
-      out.device(), [&] { cpu::fill(loop, value); }, [&] { cuda::fill(loop, value); });
+      out.device(), [&] { cpu::fill(loop, value); }, [&] { cuda::fill(loop, value); }, "fill_");
 }
 
 void arange_into(const Tensor& out, Scalar start, Scalar step) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "framework/cuda.h"
+#include "framework/profiler.h"
 #include "framework/tensor.h"
 
 namespace taper::kernels {
@@ -25,7 +26,9 @@ template <class T> T* pointer(const Tensor& x) {
   return x.defined() ? static_cast<T*>(x.data_ptr()) : nullptr;
 }
 
-template <template <class> class Kernels, class F> void on_device(Device device, F f) {
+template <template <class> class Kernels, class F>
+void on_device(Device device, F f, const char* op = __builtin_FUNCTION()) {
+  const RecordFunction range(op, RecordFunction::Kind::op, device);
   if constexpr (kHasCuda) {
     if (device.is_cuda()) return f(Kernels<cuda::Each>());
   }

@@ -24,7 +24,7 @@ void run(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
   }
   dispatch(
       device, [&] { cpu::run_list(entries, rule, root); },
-      [&] { cuda::run_list(op, device.index(), entries, rule, root); });
+      [&] { cuda::run_list(op, device.index(), entries, rule, root); }, op);
   for (size_t i = 0; writes && i < xs.size(); ++i) {
     if (!xs[i].is_same(lent_x[i])) copy_into(xs[i], lent_x[i]);
     xs[i].storage()->version.fetch_add(1);

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "framework/kernels/binary.h"
 #include "framework/kernels/copy.h"
 #include "framework/kernels/dispatch.h"
+#include "framework/kernels/each.h"
 #include "framework/kernels/loop.h"
 #include "framework/kernels/multiply_adds.h"
+#include "framework/kernels/reduce.h"
 
 namespace taper::kernels {
 namespace {
@@ -78,6 +81,11 @@ Gemm make_gemm(const Operand2d& a, const Operand2d& b, const Tensor& out, int64_
   return g;
 }
 
+BinaryOp backward_of(Activation activation) {
+  if (activation == Activation::relu) return BinaryOp::relu_backward;
+  return activation == Activation::gelu ? BinaryOp::gelu_backward : BinaryOp::gelu_tanh_backward;
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
@@ -109,7 +117,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return out;
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    Activation activation, bool wants_before) {
   if (bias.defined()) {
     same_device("addmm", {&bias, &x, &weight}, {"self", "mat1", "mat2"});
   } else {
@@ -119,25 +128,36 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                             {weight.stride(1), weight.stride(0)}, weight.storage_offset());
   check_operands("addmm", x, wt);
   if (bias.defined()) check_bias(bias, weight);
+  if (activation != Activation::none) check_floating("linear", x);
   const Tensor row = bias.defined() ? dense(bias) : Tensor();
   Tensor y = Tensor::make({x.size(0), weight.size(0)}, x.dtype(), x.device());
-  if (y.numel() == 0) return y;
+  const Tensor before = wants_before ? Tensor::make(y.shape(), y.dtype(), y.device()) : Tensor();
+  if (y.numel() == 0) return {y, before};
   const Operand2d left = as_operand(x), right = as_operand(wt);
-  Gemm g = make_gemm(left, right, y, x.size(1));
+  const Gemm g = make_gemm(left, right, y, x.size(1));
   multiply_adds += g.m * g.n * g.k;
   const void* pa = left.x.data_ptr();
   const void* pb = right.x.data_ptr();
+  const Epilogue then{pointer<void>(row), activation, pointer<void>(before)};
   dispatch(
-      x.device(),
-      [&] {
-        if (row.defined()) {
-          copy_into(y, row);  // broadcast into every row; the product is added
-          g.beta = 1;
-        }
-        cpu::gemm(g, pa, pb, y.data_ptr());
-      },
-      [&] { cuda::gemm(g, pa, pb, y.data_ptr(), row.defined() ? row.data_ptr() : nullptr); });
-  return y;
+      x.device(), [&] { cpu::gemm(g, pa, pb, y.data_ptr(), then); },
+      [&] { cuda::gemm(g, pa, pb, y.data_ptr(), then); });
+  return {y, before};
+}
+
+BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& kept,
+                            bool wants_dbias) {
+  if constexpr (kHasCuda) {
+    if (dy.is_cuda() && activation != Activation::none && wants_dbias && dy.numel() > 0) {
+      const Tensor from = dense(dy), dz = Tensor::make(dy.shape(), dy.dtype(), dy.device());
+      const Tensor dbias = Tensor::make({dy.size(1)}, dy.dtype(), dy.device());
+      cuda::bias_backward(activation, dz, dbias, from, kept);
+      return {dz, dbias};
+    }
+  }
+  const Tensor dz =
+      activation == Activation::none ? dy.detach() : binary(backward_of(activation), dy, kept);
+  return {dz, wants_dbias ? reduce(ReduceOp::sum, dz, {0}) : Tensor()};
 }
 
 }  // namespace taper::kernels

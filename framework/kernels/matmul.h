@@ -1,6 +1,7 @@
 // Matrix products, single and batched.
 #pragma once
 
+#include "framework/kernels/activation.h"
 #include "framework/tensor.h"
 
 namespace taper::kernels {
@@ -23,15 +24,38 @@ struct Gemm {
 // Transposed views are read where they lie. Refuses, in PyTorch's words, wrong ranks, sizes, two
 // dtypes and two devices.
 Tensor matmul(const Tensor& a, const Tensor& b);
-// x [m, k] times weight [n, k] transposed, plus bias [n] where defined.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
+struct LinearResult {
+  Tensor y, before;
+};
+// y = activation(x [m, k] times weight [n, k] transposed, plus bias [n] where defined). `before`
+// holds the activation's arguments if they are wanted, and is undefined otherwise.
+LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    Activation activation = Activation::none, bool wants_before = false);
+
+struct BiasGradients {
+  Tensor dz, dbias;
+};
+// For z = rows + bias, y = activation(z): dz from dy [m, n] and z (or y for relu; not read without
+// activation), and if wanted dbias [n], the column sums of dz. One pass on the GPU.
+BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& kept,
+                            bool wants_dbias);
+
+// What gemm does with a product C, one dense matrix, before it stores it.
+struct Epilogue {
+  const void* bias = nullptr;  // n elements of C's dtype, added to every row
+  Activation activation = Activation::none;
+  void* before = nullptr;  // where the activation's arguments go, dense as C
+};
 
 namespace cpu {
-void gemm(const Gemm& g, const void* a, const void* b, void* c);
+void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then = {});
 }
 namespace cuda {
-// `bias` (n elements of g.dtype, or null) is added to every row.
-void gemm(const Gemm& g, const void* a, const void* b, void* c, const void* bias = nullptr);
+void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then = {});
+// Dense operands; neither m nor n is 0, and there is an activation.
+void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias, const Tensor& dy,
+                   const Tensor& kept);
 }  // namespace cuda
 
 }  // namespace taper::kernels

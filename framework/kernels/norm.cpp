@@ -42,12 +42,17 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
   return sums;
 }
 
+const char* name_of(const Norm& norm) {
+  if (norm.sizes.groups == 0) return "batch_norm";
+  return norm.rms ? "rms_norm" : norm.sizes.groups == 1 ? "layer_norm" : "group_norm";
+}
+
 void run(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
          const Tensor& sums) {
   if (x.numel() == 0) return;
   dispatch(
       x.device(), [&] { cpu::norm(norm, out, dy, x, sums); },
-      [&] { cuda::norm(norm, out, dy, x, sums); });
+      [&] { cuda::norm(norm, out, dy, x, sums); }, name_of(norm));
 }
 
 void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
@@ -64,8 +69,8 @@ void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running
 
 }  // namespace
 
-Tensor norm(Norm& norm, const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-            double momentum) {
+Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean,
+            const Tensor& running_var, double momentum) {
   const DType wide = wide_type(x.dtype());
   const bool batch = norm.sizes.groups == 0, channels_last = batch && has_channels_last(x);
   const int64_t count = batch ? norm.sizes.channels : norm.sizes.rows();
@@ -76,12 +81,12 @@ Tensor norm(Norm& norm, const Tensor& x, const Tensor& running_mean, const Tenso
   here.weight = widened(norm.weight, wide);
   here.bias = widened(norm.bias, wide);
   const Tensor from = laid_out(x, channels_last ? x : Tensor());
-  const Tensor y = empty_like_layout(from, x.dtype());
+  const Tensor y = empty_like_layout(from, x.is_cpu() ? x.dtype() : result);
   if (batch && x.numel() > 0) {
     compute_statistics(here, from, running_mean, running_var, momentum);
   }
   run(here, y, {}, from, {});
-  return y;
+  return y.dtype() == result ? y : packed(y, result);
 }
 
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
@@ -90,8 +95,18 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool n
   const bool means_move = batch && !norm.given;  // with x
   if (channels_last) set_channels_last(norm.sizes);
   norm.weight = widened(norm.weight, wide_type(x.dtype()));
-  const Tensor last = channels_last ? x : Tensor(), z = laid_out(x, last), d = laid_out(dy, last);
+  const Tensor last = channels_last ? x : Tensor(), z = laid_out(x, last);
+  Tensor d = laid_out(dy, last);
   NormGradients out;
+  if (needs_dx && needs_sums && x.is_cuda() && x.numel() > 0) {
+    out.dx = empty_like_layout(z, x.dtype());
+    out.sums = Tensor::make({2, norm.sizes.channels}, wide_type(x.dtype()), x.device());
+    bool done = false;
+    dispatch(
+        x.device(), [] {}, [&] { done = cuda::norm_backward(norm, out.dx, out.sums, d, z); });
+    if (done) return out;
+  }
+  if (d.dtype() != x.dtype()) d = packed(d, x.dtype());
   if (needs_sums || means_move) out.sums = channel_sums(norm, d, z);
   if (!needs_dx) return out;
   out.dx = empty_like_layout(z, x.dtype());

@@ -36,9 +36,10 @@ struct NormGradients {
 
 constexpr DType wide_type(DType t) { return t == kFloat64 ? kFloat64 : kFloat32; }
 
-// Returns y. Batch norm keeps channels-last, and moves the running statistics, where defined and
+// Returns y, of type `result` (x's, or of rows a half type where x is float32). Batch norm keeps
+// channels-last, and moves the running statistics, where defined and
 // not `given`, by momentum; other results are row-major.
-Tensor norm(Norm& norm, const Tensor& x, const Tensor& running_mean = {},
+Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean = {},
             const Tensor& running_var = {}, double momentum = 0);
 // What is not needed may stay undefined.
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
@@ -52,6 +53,8 @@ template <class Each> struct BatchNormKernels {
 
 // Operands are dense, in one layout, not empty; weight and bias have the dtype of rstd.
 // norm: y from x, or dx where dy is defined; sums, for batch norm's dx, unless they are `given`.
+// norm_backward: dx and channel sums in one pass over rows, or false where that does not fit. There
+// and in norm, on the GPU, y and dy may be of a half type where x is float32.
 // channel_sums: [2, channels], sums of dy * xhat and of dy; without dy those of (x - pivot)^2 and
 // of x - pivot.
 namespace cpu {
@@ -62,6 +65,8 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
 namespace cuda {
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
           const Tensor& sums);
+bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const Tensor& dy,
+                   const Tensor& x);
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
 }  // namespace cuda
 

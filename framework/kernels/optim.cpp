@@ -1,5 +1,6 @@
 #include "framework/kernels/optim.h"
 
+#include "framework/kernels/copy.h"
 #include "framework/kernels/dispatch.h"
 
 namespace taper::kernels {
@@ -12,10 +13,10 @@ void update(const std::vector<Update>& updates, const StepScalars& scalars,
       [&] { cuda::update(updates, scalars, rule); });
 }
 
-void count_step(const Tensor& step, const Tensor& found_inf) {
-  dispatch(
-      step.device(), [&] { cpu::count_step(step, found_inf); },
-      [&] { cuda::count_step(step, found_inf); });
+Tensor make_step(Device device) {
+  const Tensor both = Tensor::make({2}, kFloat64, device);
+  fill(both, 0);
+  return view_as(both, {}, {}, 0);
 }
 
 }  // namespace taper::kernels

@@ -29,7 +29,11 @@ struct StepScalars {
   Tensor lr;         // float64
   Tensor step;       // float64, counts from 1; undefined for rules that do not read it
   Tensor found_inf;  // float32: the step does nothing where it is not 0; undefined: 0
+  // `step`, of make_step, was not counted yet: this step has the next number and stores it.
+  bool advances = false;
 };
+// A step of 0; the kernels' own counter lies behind it.
+Tensor make_step(Device device);
 
 // --- rules: settings and defaults are PyTorch's; lr is read from StepScalars; states stand in the
 // --- order said. master_weights: float32 copies of half parameters are trained (Update::low).
@@ -89,16 +93,12 @@ using UpdateRule = std::variant<SGDOptions, AdamOptions, AdagradOptions, Adadelt
                                 RMSpropOptions, LionOptions, MuonOptions>;
 
 void update(const std::vector<Update>& updates, const StepScalars& scalars, const UpdateRule& rule);
-// step += 1, but not where found_inf (which may be undefined) is not 0.
-void count_step(const Tensor& step, const Tensor& found_inf);
 
 namespace cpu {
 void update(const std::vector<Update>& updates, const StepScalars& scalars, const UpdateRule& rule);
-void count_step(const Tensor& step, const Tensor& found_inf);
 }  // namespace cpu
 namespace cuda {
 void update(const std::vector<Update>& updates, const StepScalars& scalars, const UpdateRule& rule);
-void count_step(const Tensor& step, const Tensor& found_inf);
 }  // namespace cuda
 
 }  // namespace taper::kernels

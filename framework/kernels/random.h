@@ -8,6 +8,16 @@
 
 namespace taper::kernels {
 
+// Until the end of the scope this thread's draws leave memory as it is: for models whose values do
+// not matter (torch.nn.utils.skip_init).
+class SkipDraws {
+ public:
+  SkipDraws();
+  ~SkipDraws();
+  SkipDraws(const SkipDraws&) = delete;
+  SkipDraws& operator=(const SkipDraws&) = delete;
+};
+
 // All write a dense tensor of a floating dtype unless said otherwise.
 void uniform_into(const Tensor& out, PhiloxKey key, double low, double high);    // [low, high)
 void normal_into(const Tensor& out, PhiloxKey key, double mean, double std);     // Box-Muller
@@ -19,6 +29,10 @@ void randperm_into(const Tensor& out, PhiloxKey key);
 // y = x * keep / (1 - p), where element i is kept when its uniform number is at least p. No mask is
 // stored: the backward pass is the same call on dy with the same key.
 Tensor dropout(const Tensor& x, double p, PhiloxKey key);
+// The same of x rounded to `dtype` first.
+Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype);
+// residual + dropout(x), of residual's shape and dtype, which is x's or float32 for a half type.
+Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& residual);
 
 // For each of draws [rows, n] (float64 in [0, 1)) the first place in its row of sums [rows, k]
 // (int64, rising, k > 0) that is above draw * the row's last sum: int64 [rows, n].
@@ -39,7 +53,9 @@ void normal(const Tensor& out, PhiloxKey key, double mean, double std);
 void bernoulli(const Tensor& out, PhiloxKey key, double p);
 void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);
 void randperm(const Tensor& out, PhiloxKey key);
-void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key);
+// residual, of y's dtype, may be undefined. Of x and y one may be float32 and the other a half
+// type.
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, const Tensor& residual);
 void pick(const Tensor& out, const Tensor& sums, const Tensor& draws);
 }  // namespace cuda
 

@@ -176,15 +176,17 @@ struct Pick {
 // --- dropout: element i is kept when its float32 uniform number, word i % 4, is at least p ---
 template <class T> struct DropoutRule {
   using Real = DrawReal<T>;
-  float p;
+  uint32_t threshold;  // p * 2^24, rounded up: the numbers are whole multiples of 2^-24
   Real scale;
 
-  TAPER_HD T operator()(T x, uint32_t word) const {
-    return uniform_float(word) >= p ? T(Real(x) * scale) : T(Real(0));
+  // What becomes of x before it is rounded to T.
+  TAPER_HD Real scaled(T x, uint32_t word) const {
+    return word >> 8 >= threshold ? Real(x) * scale : Real(0);
   }
+  TAPER_HD T operator()(T x, uint32_t word) const { return T(scaled(x, word)); }
 };
 template <class T> DropoutRule<T> dropout_rule(double p) {
-  return {float(p), DrawReal<T>(1 / (1 - p))};
+  return {uint32_t(std::ceil(float(p) * 16777216.0f)), DrawReal<T>(1 / (1 - p))};
 }
 
 }  // namespace taper::kernels

@@ -98,7 +98,7 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
   if (out.numel() == 0) return out;
   dispatch(
       x.device(), [&] { cpu::reduce(op, out, plan.x, plan.sizes); },
-      [&] { cuda::reduce(op, out, plan.x, plan.sizes); });
+      [&] { cuda::reduce(op, out, plan.x, plan.sizes); }, name_of(op));
   return out;
 }
 
@@ -112,7 +112,7 @@ Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
   if (out.numel() == 0) return out;
   dispatch(
       x.device(), [&] { cpu::arg_reduce(largest, out, plan.x, plan.sizes); },
-      [&] { cuda::arg_reduce(largest, out, plan.x, plan.sizes); });
+      [&] { cuda::arg_reduce(largest, out, plan.x, plan.sizes); }, name);
   return out;
 }
 

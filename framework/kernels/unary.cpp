@@ -74,7 +74,7 @@ void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args) 
   const Loop loop = make_loop(out, {&x});
   dispatch(
       out.device(), [&] { cpu::unary(op, args, loop, compute); },
-      [&] { cuda::unary(op, args, loop, compute); });
+      [&] { cuda::unary(op, args, loop, compute); }, name_of(op));
 }
 
 Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args) {

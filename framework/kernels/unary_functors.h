@@ -78,10 +78,21 @@ struct Elu : Floats {
     return x > T(0) ? x : below;
   }
 };
+// Some functors have a cheaper stand-in for results of half types on the GPU, ForHalf.
+struct GeluForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return x * fast_normal_cdf(x); }
+};
+struct GeluTanhForHalf : Floats {
+  TAPER_HD float operator()(float x) const {
+    return x * gelu_weight(x, 2.3022081985f + 0.10294324f * x * x);
+  }
+};
 struct Gelu : Floats {
+  using ForHalf = GeluForHalf;
   template <class T> TAPER_HD T operator()(T x) const { return x * normal_cdf(x); }
 };
 struct GeluTanh : Floats {
+  using ForHalf = GeluTanhForHalf;
   template <class T> TAPER_HD T operator()(T x) const {
     return T(0.5) * x * (T(1) + math::tanh(gelu_inner(x)));
   }

@@ -2,10 +2,12 @@
 
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
+#include "modules/fused.h"
 #include "modules/init.h"
 
 namespace taper {
@@ -20,6 +22,11 @@ int64_t checked_heads(const GPTOptions& o) {
       cat("GPT: n_embd must be divisible by n_head (got ", o.n_embd, " and ", o.n_head, ")"));
 }
 
+// norm(x) in the type that a product behind it would cast it to.
+Tensor for_product(LayerNorm& norm, const Tensor& x) {
+  return norm.has_hooks() ? norm(x) : norm(x, autocast_dtype(x));
+}
+
 }  // namespace
 
 CausalSelfAttention::CausalSelfAttention(const GPTOptions& o)
@@ -29,25 +36,29 @@ CausalSelfAttention::CausalSelfAttention(const GPTOptions& o)
       c_proj(*this, "c_proj", o.n_embd, o.n_embd, linear_options(o)),
       resid_dropout(*this, "resid_dropout", o.dropout) {}
 
-Tensor CausalSelfAttention::forward(const Tensor& x) {
-  const int64_t B = x.size(0), T = x.size(1), C = x.size(2);
-  const std::vector<Tensor> qkv = chunk(c_attn(x), 3, -1);
-  const auto by_head = [&](const Tensor& t) {  // [B, n_head, T, C / n_head]
-    return t.view({B, T, n_head, C / n_head}).transpose(1, 2);
-  };
-  const Tensor y =
-      scaled_dot_product_attention(by_head(qkv[0]), by_head(qkv[1]), by_head(qkv[2]), {},
-                                   is_training() ? dropout : 0, /*is_causal=*/true);
-  return resid_dropout(c_proj(y.transpose(1, 2).reshape({B, T, C})));
+Tensor CausalSelfAttention::attend(const Tensor& x) {
+  return c_proj(packed_attention(c_attn(x), n_head, is_training() ? dropout : 0, true));
+}
+
+Tensor CausalSelfAttention::operator()(const Tensor& x, const Tensor& residual) {
+  return within(x, [&](const Tensor& input) {
+    return dropped_onto(*resid_dropout, attend(input), residual);
+  });
 }
 
 GPTMLP::GPTMLP(const GPTOptions& o)
     : c_fc(*this, "c_fc", o.n_embd, 4 * o.n_embd, linear_options(o)),
-      gelu(*this, "gelu"),
+      gelu(*this, "gelu", o.gelu),
       c_proj(*this, "c_proj", 4 * o.n_embd, o.n_embd, linear_options(o)),
       dropout(*this, "dropout", o.dropout) {}
 
-Tensor GPTMLP::forward(const Tensor& x) { return dropout(c_proj(gelu(c_fc(x)))); }
+Tensor GPTMLP::forward(const Tensor& x) { return dropout(c_proj(activated(*c_fc, *gelu, x))); }
+
+Tensor GPTMLP::operator()(const Tensor& x, const Tensor& residual) {
+  return within(x, [&](const Tensor& input) {
+    return dropped_onto(*dropout, c_proj(activated(*c_fc, *gelu, input)), residual);
+  });
+}
 
 GPTBlock::GPTBlock(const GPTOptions& o)
     : ln_1(*this, "ln_1", Shape{o.n_embd}, norm_options(o)),
@@ -56,8 +67,12 @@ GPTBlock::GPTBlock(const GPTOptions& o)
       mlp(*this, "mlp", o) {}
 
 Tensor GPTBlock::forward(const Tensor& x) {
-  const Tensor attended = x + attn(ln_1(x));
-  return attended + mlp(ln_2(attended));
+  if (attn->has_hooks() || mlp->has_hooks()) {
+    const Tensor attended = x + attn(ln_1(x));
+    return attended + mlp(ln_2(attended));
+  }
+  const Tensor attended = attn(for_product(*ln_1, x), x);
+  return mlp(for_product(*ln_2, attended), attended);
 }
 
 GPTTransformer::GPTTransformer(const GPTOptions& o)

@@ -17,30 +17,39 @@ struct GPTOptions {
   int64_t block_size = 1024;  // the longest sequence
   int64_t n_layer = 12, n_head = 12, n_embd = 768;
   double dropout = 0;
-  bool bias = true;  // in Linear and LayerNorm
+  bool bias = true;           // in Linear and LayerNorm
+  std::string gelu = "none";  // by erf, as nanoGPT; GPT-2's own weights were made with "tanh"
   Device device = DeviceType::cpu;
 };
 
-// Each position attends to itself and those before it. [B, T, C] to the same.
+// Each position attends to itself and those before it. [B, T, C] to the same; with a residual it is
+// added.
 class CausalSelfAttention : public Module {
  public:
   explicit CausalSelfAttention(const GPTOptions& options);
 
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return resid_dropout(attend(x)); }
+  using Module::operator();
+  Tensor operator()(const Tensor& x, const Tensor& residual);
   std::string type_name() const override { return "CausalSelfAttention"; }
 
   const int64_t n_head;
   const double dropout;  // of the attention weights
   Child<Linear> c_attn, c_proj;
   Child<Dropout> resid_dropout;
+
+ private:
+  Tensor attend(const Tensor& x);
 };
 
-// The feed-forward half of a block. [B, T, C] to the same.
+// The feed-forward half of a block. [B, T, C] to the same; with a residual it is added.
 class GPTMLP : public Module {
  public:
   explicit GPTMLP(const GPTOptions& options);
 
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  Tensor operator()(const Tensor& x, const Tensor& residual);
   std::string type_name() const override { return "MLP"; }
 
   Child<Linear> c_fc;

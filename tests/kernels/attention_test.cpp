@@ -112,75 +112,163 @@ TEST(Attention, KeepsNoScoresOnTheGpu) {
   EXPECT_LT(cuda::max_memory_allocated() - before, size_t(kLong) * kLong);
 }
 
-// What cuDNN makes of a case: y, logsumexp, then dq, dk and dv where it takes the backward pass.
-struct ByCudnn {
-  bool forward = false, backward = false;
-  Tensors all;
+// One of the kernels for half types: whether it takes a case, and what it makes of it.
+struct Way {
+  const char* name;
+  bool (*forward)(const kernels::AttentionResult&, const Tensor&, const Tensor&, const Tensor&,
+                  const kernels::AttentionArgs&);
+  bool (*backward)(const kernels::AttentionGradients&, const Tensor&, const Tensor&, const Tensor&,
+                   const Tensor&, const kernels::AttentionResult&, const kernels::AttentionArgs&);
+};
+std::vector<Way> ways() {
+  std::vector<Way> all;
+  if constexpr (kHasCuda) {
+    all.push_back(
+        {"flash", kernels::cuda::flash_attention, kernels::cuda::flash_attention_backward});
+  }
+  if constexpr (kernels::kHasCudnn) {
+    all.push_back(
+        {"cudnn", kernels::cuda::cudnn_attention, kernels::cuda::cudnn_attention_backward});
+  }
+  return all;
+}
+
+struct Case {
+  int64_t B, H, T, S, D;
+  bool causal;
+  double dropout_p;
+  DType dtype;
 };
 
-ByCudnn by_cudnn(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& dy,
-                 const kernels::AttentionArgs& args) {
-  const Shape rows = {q.size(0), q.size(1)};
-  const kernels::AttentionResult out = {empty_like(q),
-                                        empty(rows, {.dtype = kFloat32, .device = q.device()})};
-  const kernels::AttentionGradients dx = {empty_like(q), empty_like(k), empty_like(v)};
-  ByCudnn result;
-  if constexpr (kernels::kHasCudnn) {
-    result.forward = kernels::cuda::cudnn_attention(out, q, k, v, args);
-    result.all = {out.y, out.logsumexp};
-    if (!result.forward) return result;
-    result.backward = kernels::cuda::cudnn_attention_backward(dx, dy, q, k, v, out, args);
-    if (result.backward) result.all.insert(result.all.end(), {dx.dq, dx.dk, dx.dv});
-  }
-  return result;
+// As a Linear makes them: heads in the rows.
+Tensor random_heads(int64_t B, int64_t H, int64_t rows, int64_t D, DType dtype) {
+  return random({B, rows, H, D}, Device(DeviceType::cuda, 0), dtype).transpose(1, 2);
 }
 
-void expect_cudnn_agrees(const Shape& sizes, bool causal, DType dtype) {
-  const Device gpu(DeviceType::cuda, 0);
-  const int64_t B = sizes[0], T = sizes[1], S = sizes[2], D = sizes[3];
-  manual_seed(6);
-  const Tensor q = random({B, T, D}, gpu, dtype), k = random({B, S, D}, gpu, dtype);
-  const Tensor v = random({B, S, D}, gpu, dtype), dy = random({B, T, D}, gpu, dtype);
-  kernels::AttentionArgs args;
-  args.causal = causal;
-  args.scale = 0.125;
-  const ByCudnn got = by_cudnn(q, k, v, dy, args), again = by_cudnn(q, k, v, dy, args);
-  ASSERT_TRUE(got.forward);
-  // Older versions leave keys that do not fill a tile of 128 to the other kernel.
-  EXPECT_TRUE(got.backward || S % 128 != 0);
-  ASSERT_EQ(got.all.size(), again.all.size());
-  for (size_t i = 0; i < got.all.size(); ++i) EXPECT_TRUE(same_bits(got.all[i], again.all[i]));
+kernels::AttentionResult room_for(const Case& c, const Tensor& q) {
+  return {kernels::rows_of_heads(c.B, c.H, c.T, c.D, q),
+          empty({c.B, c.H, c.T}, {.dtype = kFloat32, .device = q.device()})};
+}
 
-  const double tolerance = dtype == kBFloat16 ? 0.03 : 0.005;
-  if constexpr (kernels::kHasCudnn) {
-    const kernels::AttentionResult tiled = {empty_like(got.all[0]), empty_like(got.all[1])};
-    kernels::cuda::attention(tiled, q, k, v, args);
-    EXPECT_TRUE(close(got.all[0], tiled.y, tolerance));
-    EXPECT_TRUE(close(got.all[1], tiled.logsumexp, 1e-4));
+// y, logsumexp, dq, dk, dv; fewer where the kernel does not take the backward pass.
+Tensors run(const Way& way, const Case& c, const Tensors& x, const Tensor& dy,
+            const kernels::AttentionArgs& args) {
+  const kernels::AttentionResult out = room_for(c, x[0]);
+  if (!way.forward(out, x[0], x[1], x[2], args)) return {};
+  Tensors all = {out.y, out.logsumexp};
+  const kernels::AttentionGradients dx = {empty_like(x[0]), empty_like(x[1]), empty_like(x[2])};
+  if (way.backward(dx, dy, x[0], x[1], x[2], out, args)) {
+    all.insert(all.end(), {dx.dq, dx.dk, dx.dv});
+  }
+  return all;
+}
+
+void expect_agrees(const Way& way, const Case& c) {
+  SCOPED_TRACE(cat(way.name, " ", c.B, " ", c.H, " ", c.T, " ", c.S, " ", c.D, " ",
+                   c.causal ? "causal " : "", c.dropout_p, " ", to_string(c.dtype)));
+  manual_seed(6);
+  const Tensors x = {random_heads(c.B, c.H, c.T, c.D, c.dtype),
+                     random_heads(c.B, c.H, c.S, c.D, c.dtype),
+                     random_heads(c.B, c.H, c.S, c.D, c.dtype)};
+  const Tensor dy = random_heads(c.B, c.H, c.T, c.D, c.dtype);
+  const PhiloxKey key{17, 3};
+  const kernels::AttentionArgs args{{}, c.causal, 0.125, c.dropout_p, key};
+  const Tensors got = run(way, c, x, dy, args), again = run(way, c, x, dy, args);
+  const bool is_flash = std::string(way.name) == "flash";
+  if (c.dropout_p > 0 && !is_flash) {
+    EXPECT_TRUE(got.empty());
+    return;
+  }
+  // To cuDNN's backward pass heads must not lie in rows; older versions also leave keys that do not
+  // fill a tile of 128 to the other kernel.
+  ASSERT_TRUE(got.size() == 5 || (got.size() == 2 && !is_flash && (c.H > 1 || c.S % 128 != 0)));
+  ASSERT_EQ(got.size(), again.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], again[i]));
+
+  const double tolerance = c.dtype == kBFloat16 ? 0.03 : 0.005;
+  if constexpr (kHasCuda) {
+    const kernels::AttentionResult tiled = room_for(c, x[0]);
+    kernels::cuda::attention(tiled, x[0], x[1], x[2], args);
+    EXPECT_TRUE(close(got[0], tiled.y, tolerance));
+    EXPECT_TRUE(close(got[1], tiled.logsumexp, 1e-4));
   }
   // A backward pass that is itself recorded is the composition of other ops.
-  const Tensors x = {q.detach().requires_grad_(), k.detach().requires_grad_(),
-                     v.detach().requires_grad_()};
-  const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], {}, 0, causal, args.scale);
-  const Tensors want = grad({y}, x, {dy}, true, true), usual = grad({y}, x, {dy});
+  Tensors leaves;
+  for (const Tensor& t : x) leaves.push_back(t.detach().requires_grad_());
+  Generator generator;
+  generator.set_state(key);
+  const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], {}, c.dropout_p,
+                                                c.causal, args.scale, &generator);
+  const Tensors want = grad({y}, leaves, {dy}, true, true), usual = grad({y}, leaves, {dy});
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_TRUE(close(usual[i], want[i], tolerance));
-    EXPECT_TRUE(!got.backward || close(got.all[2 + i], want[i], tolerance));
+    EXPECT_TRUE(got.size() == 2 || close(got[2 + i], want[i], tolerance));
   }
 }
 
-TEST(Attention, CudnnTakesHalvesAndAgrees) {
+TEST(Attention, KernelsForHalvesAgree) {
   if (skip_without_cuda()) return;
-  if (!kernels::kHasCudnn) GTEST_SKIP() << "built without cuDNN";
-  for (const Shape& sizes :
-       {Shape{6, 64, 64, 64}, Shape{4, 130, 70, 128}, Shape{2, 512, 512, 64}}) {
-    for (const bool causal : {false, true}) {
-      for (const DType dtype : {kFloat16, kBFloat16}) {
-        SCOPED_TRACE(cat(sizes, causal ? " causal " : " ", to_string(dtype)));
-        expect_cudnn_agrees(sizes, causal, dtype);
+  const std::vector<Shape> sizes = {
+      {2, 3, 64, 64, 64},  {2, 2, 130, 70, 128}, {1, 2, 512, 512, 64}, {2, 1, 512, 512, 64},
+      {1, 2, 100, 68, 32}, {2, 1, 65, 131, 80},  {1, 3, 200, 200, 48}};
+  for (const Way& way : ways()) {
+    for (const Shape& s : sizes) {
+      for (const bool causal : {false, true}) {
+        for (const double dropout_p : {0.0, 0.3}) {
+          for (const DType dtype : {kFloat16, kBFloat16}) {
+            expect_agrees(way, {s[0], s[1], s[2], s[3], s[4], causal, dropout_p, dtype});
+          }
+        }
       }
     }
   }
+}
+
+// q, k and v by head of one [B, T, 3 C], as a model without packed_attention has it.
+Tensor by_parts(const Tensor& qkv, int64_t H, double dropout_p, Generator* generator) {
+  Tensors parts;
+  for (const Tensor& part : chunk(qkv, 3, -1)) {
+    parts.push_back(unflatten(part, 2, {H, part.size(2) / H}).transpose(1, 2));
+  }
+  const Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, dropout_p, true,
+                                                std::nullopt, generator);
+  return flatten(y.transpose(1, 2), 2);
+}
+
+TEST(Attention, PackedHasTheBitsOfItsParts) {
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+      for (const double dropout_p : {0.0, 0.2}) {
+        SCOPED_TRACE(cat(device, " ", to_string(dtype), " ", dropout_p));
+        manual_seed(7);
+        constexpr int64_t kHeads = 3;
+        const Tensor x = random({2, 66, 3 * 48}, device, dtype).requires_grad_();
+        const Tensor dy = random({2, 66, 48}, device, dtype);
+        Generator one(5), other(5);
+        const Tensor y = packed_attention(x, kHeads, dropout_p, true, std::nullopt, &one);
+        const Tensor want = by_parts(x, kHeads, dropout_p, &other);
+        EXPECT_TRUE(y.is_contiguous());
+        EXPECT_TRUE(close(packed_attention(x, 1).mul_(2), 2 * packed_attention(x, 1), 0));
+        EXPECT_TRUE(same_bits(y, want));
+        EXPECT_TRUE(same_bits(grad({y}, {x}, {dy}, true)[0], grad({want}, {x}, {dy}, true)[0]));
+        // Recorded, and differentiated again.
+        const Tensor dx = grad({y}, {x}, {dy}, true, true)[0];
+        const Tensor dwant = grad({want}, {x}, {dy}, true, true)[0];
+        EXPECT_TRUE(same_bits(dx, dwant));
+        EXPECT_TRUE(close(grad({sum(dx * dx)}, {x})[0], grad({sum(dwant * dwant)}, {x})[0],
+                          dtype == kBFloat16 ? 3e-2 : 1e-4));
+      }
+    }
+  }
+}
+
+TEST(Attention, ResultsOnTheGpuLieByRow) {
+  if (skip_without_cuda()) return;
+  const Tensor q = random_heads(2, 3, 40, 16, kBFloat16).requires_grad_();
+  const Tensor y = scaled_dot_product_attention(q, q, q, {}, 0.1, true);
+  EXPECT_TRUE(y.transpose(1, 2).is_contiguous());
+  const Tensor dq = grad({y}, {q}, {ones_like(y)})[0];
+  EXPECT_EQ(dq.shape(), q.shape());
 }
 
 }  // namespace

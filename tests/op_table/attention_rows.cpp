@@ -104,6 +104,62 @@ std::vector<Shape> with_mask(std::vector<Shape> shapes, const Shape& mask) {
   return shapes;
 }
 
+// qkv [B, T, 3 C] in parts, each by head.
+Array packed(const std::vector<Array>& x, int64_t H, const Options& options) {
+  const Shape& shape = x[0].shape;
+  const int64_t B = shape[0], T = shape[1], C = shape[2] / 3, D = C / H;
+  std::vector<Array> parts(3, Array{{B, H, T, D}, std::vector<double>(size_t(B * T * C))});
+  const auto by_head = [&](int64_t i) {  // element i of [B, T, C], in [B, H, T, D]
+    const int64_t d = i % D, h = i / D % H, t = i / C % T, b = i / (C * T);
+    return size_t(((b * H + h) * T + t) * D + d);
+  };
+  for (int64_t i = 0; i < B * T * C; ++i) {
+    for (int64_t p = 0; p < 3; ++p) {
+      parts[size_t(p)].v[by_head(i)] = x[0].v[size_t(i / C * 3 * C + p * C + i % C)];
+    }
+  }
+  const Array y = attention(parts, options);
+  Array out{{B, T, C}, {}};
+  for (int64_t i = 0; i < B * T * C; ++i) out.v.push_back(y.v[by_head(i)]);
+  return out;
+}
+
+Row packed_row(const std::string& variant, int64_t heads, const Options& options,
+               std::vector<std::vector<Shape>> samples) {
+  return {.name = "packed_attention",
+          .variant = variant,
+          .f =
+              [=](const Tensors& x) {
+                Generator generator(kMaskSeed);
+                return packed_attention(x[0], heads, options.dropout_p, options.causal,
+                                        options.scale, &generator);
+              },
+          .reference = [=](const std::vector<Array>& x) { return packed(x, heads, options); },
+          .samples = std::move(samples),
+          .dtypes = floating(),
+          .tolerance = {.float32 = 1e-5, .float16 = 3e-3, .bfloat16 = 2e-2}};
+}
+
+std::vector<Refusal> packed_refusals() {
+  const char* sizes = "packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ";
+  const auto refused = [](const char* what, const Shape& shape, int64_t heads, DType dtype,
+                          double dropout_p, const char* text) {
+    return Refusal{what,
+                   [=](Device d) {
+                     return packed_attention(ones(shape, {.dtype = dtype, .device = d}), heads,
+                                             dropout_p);
+                   },
+                   text};
+  };
+  return {
+      refused("width", {2, 3, 16}, 2, kFloat32, 0, sizes),
+      refused("heads", {2, 3, 12}, 0, kFloat32, 0, sizes),
+      refused("two dimensions", {3, 12}, 2, kFloat32, 0, sizes),
+      refused("integers", {2, 3, 12}, 2, kInt64, 0, "expected scalar type Float but found Long"),
+      refused("probability", {2, 3, 12}, 2, kFloat32, -0.5,
+              "dropout probability has to be between 0 and 1, but got -0.5")};
+}
+
 std::vector<Refusal> refusals() {
   struct Case {
     const char* what;
@@ -259,9 +315,15 @@ std::vector<Row> attention_rows() {
            with_mask(beyond_a_tile, {70, 130})}),
       row("dropout", {.dropout_p = kDropped},
           {tiny(), {{2, 3, 2}, {2, 4, 2}, {2, 4, 3}}, small, beyond_a_tile, heads}),
-      row("dropout, causal", {.causal = true, .dropout_p = kDropped}, {tiny(), small}),
+      row("dropout, causal", {.causal = true, .dropout_p = kDropped},
+          {tiny(), small, {{2, 36, 24}, {2, 68, 24}, {2, 68, 24}}}),
+      packed_row("", 2, {}, {{{1, 2, 6}}, {{2, 5, 12}}, {{2, 0, 12}}, {{1, 70, 48}}}),
+      packed_row("causal, scale", 1, {.causal = true, .scale = 0.3}, {{{1, 2, 6}}, {{1, 67, 24}}}),
+      packed_row("dropout, causal", 3, {.causal = true, .dropout_p = kDropped},
+                 {{{1, 3, 18}}, {{1, 68, 72}}, {{0, 4, 18}}}),
   };
   rows[0].refusals = refusals();
+  rows[7].refusals = packed_refusals();
   rows[0].bench = {{48, 256, 64}, {48, 256, 64}, {48, 256, 64}};
   rows[0].flops = [](const std::vector<Shape>& s) {
     return 2.0 * double(s[0].numel() * s[1][1] + s[0][0] * s[0][1] * s[2][1] * s[2][2]);

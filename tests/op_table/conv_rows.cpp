@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "autograd/ops/conv.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
@@ -158,6 +160,8 @@ std::vector<Row> rows_2d() {
                       {{3, 17, 5, 7}, {19, 17, 3, 3}, {19}},
                       {{35, 2, 6, 5}, {33, 2, 5, 5}},
                       {{2, 64, 4, 4}, {16, 64, 3, 3}},
+                      {{2, 20, 11, 10}, {12, 20, 3, 3}, {12}},
+                      {{1, 36, 4, 5}, {68, 36, 2, 2}, {68}},
                       {{2, 4, 3}, {1, 2, 2, 3}, {1}},
                       {{0, 2, 4, 4}, {3, 2, 3, 3}, {3}},
                       {{2, 0, 4, 4}, {3, 0, 3, 3}, {3}}});
@@ -179,6 +183,39 @@ std::vector<Row> rows_2d() {
                   {{1, 32, 5, 5}, {32, 16, 3, 3}}}),
           row_2d("depthwise", {.stride = {1, 2}, .padding = 1, .groups = 3},
                  {{{1, 3, 3, 4}, {3, 1, 3, 3}, {3}}, {{3, 3, 6, 7}, {6, 1, 3, 3}, {6}}})};
+}
+
+std::vector<Row> activated_rows() {
+  struct Case {
+    const char* name;
+    Activation activation;
+    double (*f)(double);
+  };
+  std::vector<Row> rows;
+  for (const Case& c :
+       {Case{"relu", Activation::relu, [](double x) { return x > 0 ? x : 0; }},
+        Case{"gelu", Activation::gelu,
+             [](double x) { return x * 0.5 * std::erfc(-x * std::sqrt(0.5)); }},
+        Case{"gelu_tanh", Activation::gelu_tanh, [](double x) {
+               return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+             }}}) {
+    const Conv2dOptions o = {.padding = {0, 1}};
+    Row r = row_2d(c.name, o,
+                   {{{2, 2, 3, 4}, {3, 2, 2, 3}, {3}},
+                    {{2, 3, 4}, {4, 2, 2, 2}, {4}},
+                    {{2, 3, 9, 7}, {8, 3, 3, 3}},
+                    {{2, 16, 9, 7}, {20, 16, 3, 3}, {20}},
+                    {{0, 2, 4, 4}, {3, 2, 3, 3}, {3}},
+                    {{2, 0, 4, 4}, {3, 0, 3, 3}, {3}}});
+    r.f = [o, a = c.activation](const Tensors& x) {
+      return conv2d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o, a);
+    };
+    r.reference = [f = of_each(c.f), z = r.reference](const std::vector<Array>& x) {
+      return f({z(x)});
+    };
+    rows.push_back(std::move(r));
+  }
+  return rows;
 }
 
 std::vector<Row> rows_1d() {
@@ -214,7 +251,9 @@ std::vector<Row> conv_rows() {
     const int64_t pixels = (s[0][2] - s[1][2] + 1) * (s[0][3] - s[1][3] + 1);
     return 2.0 * double(s[0][0] * pixels * s[1].numel());
   };
-  for (Row& r : rows_1d()) rows.push_back(std::move(r));
+  for (auto more : {activated_rows, rows_1d}) {
+    for (Row& r : more()) rows.push_back(std::move(r));
+  }
   return rows;
 }
 

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "autograd/ops/matmul.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
@@ -112,6 +114,18 @@ std::vector<Row> products() {
   return {matrices, batches, any_rank, pairs};
 }
 
+struct NamedActivation {
+  const char* name;
+  Activation activation;
+  double (*f)(double);
+};
+constexpr NamedActivation kActivations[] = {
+    {"relu", Activation::relu, [](double x) { return x > 0 ? x : 0; }},
+    {"gelu", Activation::gelu, [](double x) { return x * 0.5 * std::erfc(-x * std::sqrt(0.5)); }},
+    {"gelu_tanh", Activation::gelu_tanh, [](double x) {
+       return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+     }}};
+
 std::vector<Row> affine_maps() {
   Row with_bias = row("addmm", [](const Tensors& x) { return addmm(x[0], x[1], x[2]); },
                       {{{4}, {2, 3}, {3, 4}},
@@ -183,7 +197,32 @@ std::vector<Row> affine_maps() {
   bare.samples.clear();
   for (const auto& sample : inputs) bare.samples.push_back({sample[0], sample[1]});
   bare.refusals.clear();
-  return {with_bias, scaled, full, bare};
+  std::vector<Row> rows = {with_bias, scaled, full, bare};
+  for (const auto& [name, activation, f] : kActivations) {
+    Row fused = full;
+    fused.variant = name;
+    fused.f = [a = activation](const Tensors& x) { return linear(x[0], x[1], x[2], a); };
+    fused.reference = [f = of_each(f), z = full.reference](const std::vector<Array>& x) {
+      return f({z(x)});
+    };
+    fused.refusals = {{"integers",
+                       [a = activation](Device d) {
+                         const Tensor x = ones({2, 2}, {.dtype = kInt64, .device = d});
+                         return linear(x, x, {}, a);
+                       },
+                       "\"linear\" not implemented for 'Long'",
+                       "\"addmm\" not implemented for 'Long'"}};
+    rows.push_back(fused);
+    fused.variant = std::string(name) + ", without bias";
+    fused.f = [a = activation](const Tensors& x) { return linear(x[0], x[1], {}, a); };
+    fused.reference = [f = of_each(f), z = bare.reference](const std::vector<Array>& x) {
+      return f({z(x)});
+    };
+    fused.samples = bare.samples;
+    fused.refusals.clear();
+    rows.push_back(fused);
+  }
+  return rows;
 }
 
 }  // namespace

@@ -40,6 +40,28 @@ Row dropout_row() {
                     "\"dropout\" not implemented for 'Long'"}}};
 }
 
+Row dropout_add_row() {
+  Row row = dropout_row();
+  row.name = "dropout_add";
+  row.f = [](const Tensors& x) {
+    Generator generator(kMaskSeed);
+    return dropout_add(x[0], 0.25, true, x[1], &generator);
+  };
+  row.reference = [dropped = row.reference](const std::vector<Array>& x) {
+    Array y = dropped({x[0]});
+    for (size_t i = 0; i < y.v.size(); ++i) y.v[i] += x[1].v[i];
+    return y;
+  };
+  row.samples = {{{}, {}}, {{0}, {0}}, {{17}, {17}}, {{1025}, {1025}}, {{3, 5, 7}, {3, 5, 7}}};
+  row.refusals = {{"probability",
+                   [](Device d) {
+                     const Tensor x = ones({2}, {.device = d});
+                     return dropout_add(x, -0.5, true, x);
+                   },
+                   "dropout probability has to be between 0 and 1, but got -0.5"}};
+  return row;
+}
+
 Row dropout2d_row() {
   return {
       .name = "dropout2d",
@@ -185,6 +207,7 @@ std::vector<Row> multinomial_rows() {
 std::vector<Row> random_rows() {
   std::vector<Row> rows = multinomial_rows();
   rows.push_back(dropout_row());
+  rows.push_back(dropout_add_row());
   rows.push_back(dropout2d_row());
   rows.push_back(bernoulli_row());
   return rows;

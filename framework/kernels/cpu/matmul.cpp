@@ -1,29 +1,28 @@
 // C = alpha op(A) op(B) + beta C (so `=` with beta 0, `+=` with beta 1). The output is cut into
-// tiles by its shape alone and every tile is one product on one thread: oneDNN's own threading sums
-// k in an order that depends on the number of threads (seen with 2.6 on 128 x 512 x 784).
+// tiles, each one product on one thread. An element's sum does not depend on its tile, but where
+// oneDNN multiplies: there the shape alone says where tiles are cut.
 #include "framework/kernels/matmul.h"
 
 #include <algorithm>
-#include <atomic>
 #include <type_traits>
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "framework/kernels/activation_functors.h"
 #include "framework/kernels/cpu/convert.h"
 #include "framework/kernels/cpu/one_thread.h"
 #include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/cpu/sgemm.h"
 #include "framework/kernels/cpu/simd.h"
 
 namespace taper::kernels::cpu {
 namespace {
 
-// Multiply-adds of a tile that is worth a thread of its own (some 50 us).
-constexpr int64_t kTileWork = int64_t(1) << 23;
-// Elements of a tile beyond which packing no longer costs: larger outputs are always cut.
-constexpr int64_t kTileArea = 256 * 512;
 // With fewer multiply-adds a thread, waking one costs more than it brings.
 constexpr int64_t kThreadWork = int64_t(1) << 18;
+// Multiply-adds of a tile of oneDNN's, and how many tiles at most.
+constexpr int64_t kTileWork = int64_t(1) << 22, kMostTiles = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
@@ -33,28 +32,43 @@ struct Tiling {
   int64_t rows, cols, down, across;
 };
 
-Tiling make_tiling(const Gemm& g) {
-  const int64_t work = g.batch * g.m * g.n * g.k;
-  const int64_t wanted = std::min<int64_t>(work / kTileWork, 16);
+// No more than `wanted` tiles, none lower or narrower than packing pays.
+Tiling make_tiling(const Gemm& g, int64_t wanted) {
+  constexpr int64_t kWide = 128, kNarrow = 32, kHigh = 192, kLow = 24;
   int64_t down = 1, across = 1, rows = g.m, cols = g.n;
-  while (rows * cols > kTileArea || 2 * g.batch * down * across <= wanted) {
-    (rows >= cols ? down : across) *= 2;
-    rows = round_up(ceil_div(g.m, down), 8);
-    cols = round_up(ceil_div(g.n, across), 16);
+  while (2 * g.batch * down * across <= wanted && (cols > kNarrow || rows > kLow)) {
+    (cols > kWide || (cols > kNarrow && rows < kHigh) ? across : down) *= 2;
+    rows = round_up(ceil_div(g.m, down), 12);
+    cols = round_up(ceil_div(g.n, across), kNarrow);
   }
   return {rows, cols, ceil_div(g.m, rows), ceil_div(g.n, cols)};
 }
 
-// One product of a tile; false when oneDNN refuses. m, n and k are not 0.
-bool multiply_tile(const Gemm& g, const float* a, const float* b, float* c) {
-  const char ta = g.transpose_a ? 'T' : 'N', tb = g.transpose_b ? 'T' : 'N';
-  return dnnl_sgemm(ta, tb, g.m, g.n, g.k, g.alpha, a, g.lda, b, g.ldb, g.beta, c, g.ldc) ==
-         dnnl_success;
+// oneDNN is a tenth quicker at large products whose B is not transposed (2.6, Sapphire Rapids).
+bool is_for_onednn(const Gemm& g) {
+  return g.dtype == kFloat32 && !g.transpose_b && g.m * g.n * g.k >= int64_t(1) << 20;
+}
+bool multiply_by_onednn(const Gemm& g, const float* a, const float* b, float* c) {
+  return dnnl_sgemm(g.transpose_a ? 'T' : 'N', 'N', g.m, g.n, g.k, g.alpha, a, g.lda, b, g.ldb,
+                    g.beta, c, g.ldc) == dnnl_success;
+}
+
+// C = activation(C) of a part of the matrix, and what C was goes to `before`.
+template <class T> void activate(const Gemm& part, T* c, const Epilogue& then, int64_t at) {
+  using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  if (then.activation == Activation::none) return;
+  visit(then.activation, [&](auto f) {
+    for (int64_t i = 0; i < part.m; ++i) {
+      T *y = c + at + i * part.ldc, *kept = static_cast<T*>(then.before);
+      if (kept) std::copy_n(y, part.n, kept + at + i * part.ldc);
+      vector_for(part.n, [=](int64_t j) { y[j] = T(f(Real(y[j]))); });
+    }
+  });
 }
 
 // Row by row, c[i, :] gathers a[i, p] b[p, :] in the order of p, four at a time; B is not
 // transposed here.
-TAPER_CLONES bool multiply_tile(const Gemm& g, const double* a, const double* b, double* c) {
+TAPER_CLONES void multiply_tile(const Gemm& g, const double* a, const double* b, double* c) {
   constexpr int64_t kWidth = 256;
   double sums[kWidth];
   const int64_t step = g.transpose_a ? g.lda : 1;
@@ -82,14 +96,16 @@ TAPER_CLONES bool multiply_tile(const Gemm& g, const double* a, const double* b,
       }
     }
   }
-  return true;
 }
 
-template <class T> void multiply(const Gemm& g, const T* a, const T* b, T* c) {
-  const Tiling grid = make_tiling(g);
-  const int64_t tiles = g.batch * grid.down * grid.across;
+template <class T>
+void multiply(const Gemm& g, const T* a, const T* b, T* c, const Epilogue& then = {}) {
   const int64_t work = g.batch * g.m * g.n * g.k;
-  std::atomic<bool> ok{true};
+  const int threads = threads_for(work / kThreadWork, 1);
+  const bool onednn = is_for_onednn(g) && !then.bias;
+  const int64_t most = threads > 1 ? 3 * threads : 1;
+  const Tiling grid = make_tiling(g, onednn ? std::min(work / kTileWork, kMostTiles) : most);
+  const int64_t tiles = g.batch * grid.down * grid.across;
   const auto one_tile = [&](int64_t i) {
     const int64_t matrix = i / (grid.down * grid.across);
     const int64_t row = i / grid.across % grid.down * grid.rows;
@@ -99,17 +115,20 @@ template <class T> void multiply(const Gemm& g, const T* a, const T* b, T* c) {
     t.n = std::min(grid.cols, g.n - col);
     const T* pa = a + matrix * g.stride_a + (g.transpose_a ? row : row * g.lda);
     const T* pb = b + matrix * g.stride_b + (g.transpose_b ? col * g.ldb : col);
-    if (!multiply_tile(t, pa, pb, c + matrix * g.stride_c + row * g.ldc + col)) ok = false;
+    const int64_t at = matrix * g.stride_c + row * g.ldc + col;
+    if constexpr (std::is_same_v<T, float>) {
+      if (onednn && multiply_by_onednn(t, pa, pb, c + at)) return activate(t, c, then, at);
+      sgemm(t, pa, pb, c + at, then.bias ? static_cast<const float*>(then.bias) + col : nullptr);
+    } else {
+      multiply_tile(t, pa, pb, c + at);
+    }
+    activate(t, c, then, at);
   };
-  const int threads = threads_for(std::min(tiles, work / kThreadWork), 1);
   const int64_t chunks = std::min<int64_t>(tiles, threads * 8);
   parallel_tasks(chunks, threads, [&](int64_t i) {
     const OneThread one;
     for (int64_t t = tiles * i / chunks; t < tiles * (i + 1) / chunks; ++t) one_tile(t);
   });
-  if (ok) return;
-  throw Error(cat("oneDNN refused the matrix product ", g.m, "x", g.k, " by ", g.k, "x", g.n,
-                  " with row strides ", g.lda, ", ", g.ldb, ", ", g.ldc));
 }
 
 void multiply_doubles(const Gemm& g, const double* a, const double* b, double* c) {
@@ -198,25 +217,41 @@ template <class T> void scale_only(const Gemm& g, T* c) {
   }
 }
 
+// Of any type: the bias, then the product added to it, then the activation.
+template <class T> void multiply_then(Gemm g, const T* a, const T* b, T* c, const Epilogue& then) {
+  for (int64_t i = 0; then.bias && i < g.m; ++i) {
+    std::copy_n(static_cast<const T*>(then.bias), g.n, c + i * g.ldc);
+    g.beta = 1;
+  }
+  if (g.k == 0) {
+    scale_only(g, c);
+  } else if constexpr (std::is_same_v<T, double>) {
+    multiply_doubles(g, a, b, c);
+  } else if constexpr (is_half(dtype_of<T>)) {
+    multiply_wide(g, a, b, c);
+  } else {
+    multiply_integers(g, a, b, c);
+  }
+  if constexpr (is_floating_point(dtype_of<T>)) {
+    parallel_for(g.m, grain_of(8 * g.n), [&](int64_t begin, int64_t end) {
+      Gemm rows = g;
+      rows.m = end - begin;
+      activate(rows, c, then, begin * g.ldc);
+    });
+  }
+}
+
 }  // namespace
 
-void gemm(const Gemm& g, const void* a, const void* b, void* c) {
+void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then) {
   if (g.batch == 0 || g.m == 0 || g.n == 0) return;
   visit(g.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* pa = static_cast<const T*>(a);
-    const T* pb = static_cast<const T*>(b);
-    T* pc = static_cast<T*>(c);
-    if (g.k == 0) return scale_only(g, pc);
+    const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
     if constexpr (std::is_same_v<T, float>) {
-      multiply(g, pa, pb, pc);
-    } else if constexpr (std::is_same_v<T, double>) {
-      multiply_doubles(g, pa, pb, pc);
-    } else if constexpr (is_half(dtype_of<T>)) {
-      multiply_wide(g, pa, pb, pc);
-    } else {
-      multiply_integers(g, pa, pb, pc);
+      if (g.k > 0) return multiply(g, x, y, static_cast<T*>(c), then);
     }
+    multiply_then(g, x, y, static_cast<T*>(c), then);
   });
 }
 

@@ -99,6 +99,7 @@ void update(const std::vector<Update>& updates, const StepScalars& scalars,
             const UpdateRule& rule) {
   if (scalars.found_inf.defined() && *scalars.found_inf.data<float>() != 0) return;
   const double lr = *scalars.lr.data<double>();
+  if (scalars.advances) *static_cast<double*>(scalars.step.data_ptr()) += 1;
   const double step = scalars.step.defined() ? *scalars.step.data<double>() : 1;
   std::visit(
       [&](const auto& options) {
@@ -106,10 +107,6 @@ void update(const std::vector<Update>& updates, const StepScalars& scalars,
         update_all<double>(updates, options, lr, step);
       },
       rule);
-}
-
-void count_step(const Tensor& step, const Tensor& found_inf) {
-  CountStep{pointer<double>(step), pointer<const float>(found_inf)}(0);
 }
 
 }  // namespace taper::kernels::cpu

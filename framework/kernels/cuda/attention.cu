@@ -51,15 +51,22 @@ template <class C> struct Tiles {
   C p[kTile<C>][kTile<C> + 1];  // query, key
 };
 
-// Dense matrices, one for each batch element; reads as 0 beyond its rows and columns.
+// A matrix for each batch element and head; reads as 0 beyond its rows and columns.
 template <class T> struct Matrix {
   T* data;
-  int64_t rows, columns;
+  int64_t heads, rows, columns, batch_stride, head_stride, row_stride, column_stride;
 
-  __device__ Matrix of(int64_t b) const { return {data + b * rows * columns, rows, columns}; }
+  __device__ Matrix of(int64_t b) const {
+    Matrix one = *this;
+    one.data += b / heads * batch_stride + b % heads * head_stride;
+    return one;
+  }
+  __device__ T& operator()(int64_t row, int64_t column) const {
+    return data[row * row_stride + column * column_stride];
+  }
   __device__ bool has(int64_t row, int64_t column) const { return row < rows && column < columns; }
   __device__ Compute<T> at(int64_t row, int64_t column) const {
-    return has(row, column) ? Compute<T>(data[row * columns + column]) : Compute<T>(0);
+    return has(row, column) ? Compute<T>((*this)(row, column)) : Compute<T>(0);
   }
 };
 
@@ -168,7 +175,7 @@ template <class C> struct Place {
     x = x.of(b);
     for_my_part<C>([&](int i, int j) {
       const int64_t r = row + my_row<C>() + i, c = column + my_column<C>() + j;
-      if (x.has(r, c)) x.data[r * x.columns + c] = T(acc.at[i][j] * scale);
+      if (x.has(r, c)) x(r, c) = T(acc.at[i][j] * scale);
     });
   }
 };
@@ -278,7 +285,14 @@ __global__ void __launch_bounds__(kTileThreads)
 // --- launchers ---
 
 template <class T> Matrix<T> matrix(const Tensor& x) {
-  return {static_cast<T*>(x.data_ptr()), x.size(1), x.size(2)};
+  return {static_cast<T*>(x.data_ptr()),
+          x.size(1),
+          x.size(2),
+          x.size(3),
+          x.stride(0),
+          x.stride(1),
+          x.stride(2),
+          x.stride(3)};
 }
 
 template <class T, class C = Compute<T>>
@@ -298,7 +312,7 @@ Problem<T, C> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, cons
 
 template <class T> dim3 grid_of(const Tensor& rows, int64_t columns) {
   constexpr int kSize = kTile<Compute<T>>;
-  const int64_t blocks = rows.size(0) * ceil_div(rows.size(1), kSize);
+  const int64_t blocks = rows.size(0) * rows.size(1) * ceil_div(rows.size(2), kSize);
   assert(blocks <= kMaxPiece);
   // One tile of columns at least: it writes the logsumexp.
   return dim3(unsigned(blocks), unsigned(std::max<int64_t>(1, ceil_div(columns, kSize))));
@@ -312,7 +326,7 @@ void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, con
   const taper::cuda::Launch on(q);
   visit_floating(q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    forward_kernel<T><<<grid_of<T>(q, v.size(2)), kTileThreads, 0, on.stream>>>(
+    forward_kernel<T><<<grid_of<T>(q, v.size(3)), kTileThreads, 0, on.stream>>>(
         problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
   });
   on.check("scaled_dot_product_attention");
@@ -329,10 +343,10 @@ void attention_backward(const AttentionGradients& out, const Tensor& dy, const T
     in.delta = static_cast<const Compute<T>*>(delta.data_ptr());
     if (out.dq.numel() > 0) {
       query_kernel<T>
-          <<<grid_of<T>(q, q.size(2)), kTileThreads, 0, on.stream>>>(in, matrix<T>(out.dq));
+          <<<grid_of<T>(q, q.size(3)), kTileThreads, 0, on.stream>>>(in, matrix<T>(out.dq));
     }
-    if (k.size(0) * k.size(1) > 0) {
-      key_kernel<T><<<grid_of<T>(k, std::max(q.size(2), v.size(2))), kTileThreads, 0, on.stream>>>(
+    if (k.size(0) * k.size(1) * k.size(2) > 0) {
+      key_kernel<T><<<grid_of<T>(k, std::max(q.size(3), v.size(3))), kTileThreads, 0, on.stream>>>(
           in, matrix<T>(out.dk), matrix<T>(out.dv));
     }
   });

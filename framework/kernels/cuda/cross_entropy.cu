@@ -1,6 +1,11 @@
 // Cross entropy of rows of logits, forward and backward (`=`; sums in float, in double for double).
-// Forward: one read; backward: one read and one write.
+// Forward: one read; backward: one read and one write. Where the forward pass is asked for the
+// gradient, it holds rows in shared memory, writes what a dloss of 1 gives, and the backward pass
+// has nothing left to do unless dloss is another number.
+#include <algorithm>
 #include <cstdint>
+
+#include <cuda_pipeline_primitives.h>
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/cuda/rows.cuh"
@@ -13,6 +18,12 @@ namespace {
 
 using taper::cuda::BadIndex;
 using taper::cuda::Launch;
+template <int n> using Int = std::integral_constant<int, n>;
+template <class T> inline constexpr bool kFast = !std::is_same_v<T, double>;
+
+constexpr int64_t kShortRow = 64;   // the longest row of eight threads
+constexpr int64_t kWarpRow = 1024;  // and of one warp
+constexpr int64_t kLoneRows = 256;  // so many short rows are one block's work
 
 struct Targets {
   const int64_t* at;
@@ -26,64 +37,251 @@ struct Targets {
   __device__ bool is_bad(int64_t row) const { return at[row] != ignore_index && !counts(row); }
 };
 
-// loss = (log(sum(exp(x))) - x[target]) * weight[target], without the first term for
-// log-probabilities; rows that do not count get 0.
-template <class T, int kVec, int kLanes>
-__global__ void __launch_bounds__(kRowThreads<kLanes>)
-    forward_kernel(Compute<T>* losses, Compute<T>* weights, Compute<T>* logsumexp, const T* logits,
-                   Targets targets, const Compute<T>* of_class, int64_t rows, BadIndex* slot,
-                   const char* op) {
-  using C = Compute<T>;
-  const int64_t n = targets.classes;
-  for (int64_t r = first_row(); r < rows; r += row_step()) {
-    C loss = 0, weight = 0, lse = 0;
-    // The same for all threads of a row, so that they reduce together.
-    if (targets.counts(r)) {
-      const T* row = logits + r * n;
-      weight = of_class ? of_class[targets.at[r]] : C(1);
-      loss = -C(row[targets.at[r]]);
-      if (!targets.log_probabilities) {
-        const MaxSum<C> total = max_sum_of_row<T, kVec, kLanes>(row, n);
-        const C log_sum = math::log(total.sum);
-        lse = total.max + log_sum;
-        loss = log_sum - (C(row[targets.at[r]]) - total.max);
-      }
-      loss *= weight;
+// What the forward pass leaves, beside the gradient.
+template <class C> struct Outputs {
+  C *losses, *weights, *logsumexp;
+  void* loss;  // 0-dim; null: the losses stay as they are
+  DType loss_dtype;
+  C* total;  // null: the loss is a sum
+  bool has_total;
+
+  // By a block's first kLanes threads, in an order that the number of rows sets.
+  template <int kLanes> __device__ void reduce(int64_t rows) const {
+    const int thread = int(threadIdx.y * blockDim.x + threadIdx.x);
+    C sum = 0, all = 0;
+#pragma unroll 4
+    for (int64_t r = thread; r < rows; r += kLanes) {
+      sum += losses[r];
+      all += weights[r];
     }
-    if (threadIdx.x != 0) continue;
-    losses[r] = loss;
-    weights[r] = weight;
-    logsumexp[r] = lse;
-    if (targets.is_bad(r)) taper::cuda::report_bad_index(slot, op, targets.at[r], n);
+    sum = row_sum<kLanes>(sum);
+    all = row_sum<kLanes>(all);
+    if (thread != 0) return;
+    if (total && has_total) all = *total;
+    if (total && !has_total) *total = all;
+    store_any<C>(static_cast<char*>(loss), loss_dtype, 0, total ? sum / all : sum);
+  }
+};
+
+template <class T> struct Problem {
+  using C = Compute<T>;
+  const T* logits;
+  Targets targets;
+  const C* of_class;
+  int64_t rows;
+  BadIndex* slot;
+  const char* op;
+
+  __device__ C weight(int64_t r) const {
+    if (!targets.counts(r)) return C(0);
+    return of_class ? of_class[targets.at[r]] : C(1);
+  }
+  // loss = (log(sum(exp(x))) - x[target]) * weight[target], without the first term for
+  // log-probabilities; rows that do not count get 0.
+  __device__ void store(const Outputs<C>& to, int64_t r, C max, C log_sum, C x) const {
+    const C w = weight(r);
+    to.losses[r] = targets.counts(r) ? (log_sum - (x - max)) * w : C(0);
+    to.weights[r] = w;
+    to.logsumexp[r] = max + log_sum;
+    if (targets.is_bad(r)) {
+      taper::cuda::report_bad_index(slot, op, targets.at[r], targets.classes);
+    }
+  }
+};
+
+template <int kLanes> inline constexpr int kForwardThreads = kLanes <= kWarp ? 1024 : kLanes;
+
+// A single block reduces too.
+template <class T, int kVec, int kLanes>
+__global__ void __launch_bounds__(kForwardThreads<kLanes>)
+    forward_kernel(const Problem<T> problem, const Outputs<Compute<T>> to) {
+  using C = Compute<T>;
+  const int64_t n = problem.targets.classes;
+  constexpr bool kShares = kLanes < kWarp;  // a warp has several rows, which reduce together
+  for (int64_t r = first_row(); kShares ? r - r % 4 < problem.rows : r < problem.rows;
+       r += row_step()) {
+    const bool exists = r < problem.rows;
+    const int64_t row = exists ? r : problem.rows - 1;
+    C max = 0, log_sum = 0, x = 0;
+    const bool counts = problem.targets.counts(row);
+    if (counts) x = C(problem.logits[row * n + problem.targets.at[row]]);
+    if ((kShares || counts) && !problem.targets.log_probabilities) {
+      const auto sums = max_sum_of_row<T, kVec, kLanes, kFast<T>>(problem.logits + row * n, n);
+      max = sums.max;
+      log_sum = math::log(sums.sum);
+    }
+    if (threadIdx.x == 0 && exists) problem.store(to, r, max, log_sum, x);
+  }
+  if (kLanes > kWarp || gridDim.x > 1 || !to.loss) return;
+  __syncthreads();
+  if (threadIdx.y * kLanes < kWarp) to.template reduce<kWarp>(problem.rows);
+}
+
+template <class C>
+__global__ void __launch_bounds__(1024) reduce_kernel(const Outputs<C> to, int64_t rows) {
+  to.template reduce<1024>(rows);
+}
+
+// dlogits = (exp(x - logsumexp) - onehot(target)) * scale, without the exponential for
+// log-probabilities; rows that do not count get 0.
+template <class T> struct RowGradient {
+  using C = Compute<T>;
+  C logsumexp, scale;
+  bool counts, log_probabilities;
+
+  // In place, of a row's elements: the target's own is overwritten by at_target's.
+  template <int kVec> __device__ void apply(C (&x)[kVec]) const {
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) {
+      const C p = log_probabilities ? C(0) : MaxSum<C, kFast<T>>::exp(x[j] - logsumexp);
+      x[j] = counts ? p * scale : C(0);
+    }
+  }
+  __device__ T at_target(C x) const {
+    const C p = log_probabilities ? C(0) : MaxSum<C, kFast<T>>::exp(x - logsumexp);
+    return convert<T>((p - C(1)) * scale);
+  }
+};
+
+// A row's vectors are fetched in this many parts, so that the first are worked on while the others
+// are on their way.
+constexpr int kParts = 4;
+
+__device__ inline void fetch(unsigned to_shared, const uint4* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_shared), "l"(from) : "memory");
+}
+
+// Forward with the gradient for a dloss of 1. A block holds one row in shared memory; each thread
+// works on vectors that it fetched itself, and fetches those of the next row in their place.
+template <class T, int kLanes>
+__global__ void __launch_bounds__(kLanes)
+    gradient_kernel(const Problem<T> problem, const Outputs<Compute<T>> to, T* dlogits) {
+  using C = Compute<T>;
+  constexpr int kVec = 16 / sizeof(T);
+  extern __shared__ uint4 held[];
+  const auto shared = unsigned(__cvta_generic_to_shared(held));
+  const Targets& targets = problem.targets;
+  const int64_t rows = problem.rows;
+  const int vectors = int(targets.classes / kVec);
+  const int per_part = (vectors + kLanes * kParts - 1) / (kLanes * kParts);
+  const auto row_of = [&](const T* matrix, int64_t r) {
+    return reinterpret_cast<const uint4*>(matrix + r * targets.classes);
+  };
+  // f(v) for this thread's vectors of a part.
+  const auto each = [&](int p, const auto& f) {
+    int v = p * per_part * kLanes + int(threadIdx.x);
+#pragma unroll 4
+    for (int k = 0; k < per_part; ++k, v += kLanes) {
+      if (v < vectors) f(v);
+    }
+  };
+  const uint4* first = row_of(problem.logits, blockIdx.x);
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) {
+    each(p, [&](int v) { fetch(shared + 16 * v, first + v); });
+    __pipeline_commit();
+  }
+  C share = 1;
+  if (to.total) {
+    C total = 0;
+    for (int64_t r = threadIdx.x; r < rows; r += kLanes) total += problem.weight(r);
+    total = row_sum<kLanes>(total);
+    share = C(1) / total;
+    if (blockIdx.x == 0 && threadIdx.x == 0) *to.total = total;
+  }
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    MaxSum<C, kFast<T>> mine;
+    const auto sum_part = [&](int p) {
+      each(p, [&](int v) {
+        C x[kVec];
+        load_row<T, kVec>(x, reinterpret_cast<const T*>(held + v));
+        mine.add(x);
+      });
+    };
+    __pipeline_wait_prior(3);
+    sum_part(0);
+    __pipeline_wait_prior(2);
+    sum_part(1);
+    __pipeline_wait_prior(1);
+    sum_part(2);
+    __pipeline_wait_prior(0);
+    sum_part(3);
+    const auto sums = row_max_sum<kLanes>(mine);
+    const C log_sum = math::log(sums.sum);
+    const bool counts = targets.counts(r);
+    const RowGradient<T> gradient{sums.max + log_sum, share * problem.weight(r), counts, false};
+    // The target's element is the work of the thread that fetched it.
+    const int64_t target = counts ? targets.at[r] : 0;
+    const bool has_target = target / kVec % kLanes == threadIdx.x;
+    C at_target = 0;
+    if (has_target) {
+      at_target = C(reinterpret_cast<const T*>(held)[target]);
+      problem.store(to, r, sums.max, log_sum, at_target);
+    }
+    const int64_t next = r + gridDim.x;
+    const uint4* from = row_of(problem.logits, next);
+    T* const out = dlogits + r * targets.classes;
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+      each(p, [&](int v) {
+        C x[kVec];
+        load_row<T, kVec>(x, reinterpret_cast<const T*>(held + v));
+        gradient.apply(x);
+        if (next < rows) fetch(shared + 16 * v, from + v);
+        store_row<T, kVec>(out + v * kVec, x);
+      });
+      __pipeline_commit();
+    }
+    if (has_target && counts) out[target] = gradient.at_target(at_target);
   }
 }
 
-// dlogits = (exp(x - logsumexp) - onehot(target)) * scale * weight, without the exponential for
-// log-probabilities; rows that do not count get 0.
+// What scales the rows' gradients: dloss * weight, divided by the total for mean.
+template <class C> struct Scales {
+  const char* dloss;
+  DType dtype;
+  bool single;     // one dloss for all rows
+  const C* total;  // null for 1
+  const C *weights, *logsumexp;
+
+  __device__ C of_loss(int64_t r) const { return load_any<C>(dloss, dtype, single ? 0 : r); }
+  __device__ C of_row(int64_t r) const {
+    return (total ? of_loss(r) / *total : of_loss(r)) * weights[r];
+  }
+};
+
+// made: dlogits is right already for a dloss of 1.
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
-    backward_kernel(T* dlogits, const Compute<T>* scales, bool one_scale, const T* logits,
-                    Targets targets, const Compute<T>* weights, const Compute<T>* logsumexp,
-                    int64_t rows) {
+    backward_kernel(T* dlogits, const Scales<Compute<T>> scales, const T* logits,
+                    const Targets targets, int64_t rows, bool made) {
   using C = Compute<T>;
+  constexpr int kLoads = 4;
   const int64_t n = targets.classes;
+  if (made && scales.of_loss(0) == C(1)) return;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
     const bool counts = targets.counts(r);
-    const int64_t target = targets.at[r];
-    const C scale = scales[one_scale ? 0 : r] * weights[r];
-    const C lse = logsumexp[r];
-#pragma unroll 4
-    for (int64_t i = int64_t(threadIdx.x) * kVec; i < n; i += kLanes * kVec) {
-      C x[kVec];
-      load_row<T, kVec>(x, logits + r * n + i);
+    const RowGradient<T> gradient{scales.logsumexp[r], scales.of_row(r), counts,
+                                  targets.log_probabilities};
+    // By the thread that stores its vector.
+    const int64_t target = counts ? targets.at[r] : 0;
+    const bool has_target = counts && target / kVec % kLanes == threadIdx.x;
+    const C at_target = has_target ? C(logits[r * n + target]) : C(0);
+    for (int64_t i = int64_t(threadIdx.x) * kVec; i < n; i += kLanes * kVec * kLoads) {
+      C x[kLoads][kVec];
 #pragma unroll
-      for (int j = 0; j < kVec; ++j) {
-        const C hot = i + j == target ? C(1) : C(0);
-        const C p = targets.log_probabilities ? C(0) : math::exp(x[j] - lse);
-        x[j] = counts ? (p - hot) * scale : C(0);
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t at = i + k * kLanes * kVec;
+        if (at < n) load_row<T, kVec>(x[k], logits + r * n + at);
       }
-      store_row<T, kVec>(dlogits + r * n + i, x);
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t at = i + k * kLanes * kVec;
+        gradient.apply(x[k]);
+        if (at < n) store_row<T, kVec>(dlogits + r * n + at, x[k]);
+      }
     }
+    if (has_target) dlogits[r * n + target] = gradient.at_target(at_target);
   }
 }
 
@@ -92,58 +290,126 @@ template <class T, class F, class... P> void for_rows(int64_t n, F f, P*... poin
   with_row_vectors<T>(
       n,
       [&](auto vec) {
-        if (n <= 1024) return f(vec, std::integral_constant<int, kWarp>{});
-        f(vec, std::integral_constant<int, 512>{});
+        if (n <= kShortRow) return f(vec, Int<8>());
+        n <= kWarpRow ? f(vec, Int<kWarp>()) : f(vec, Int<512>());
       },
       pointers...);
 }
 
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+// Launches gradient_kernel where it serves these rows.
+template <class T>
+bool run_with_gradient(const Problem<T>& problem, const Outputs<Compute<T>>& to, T* dlogits,
+                       const Launch& on) {
+  const int64_t bytes = problem.targets.classes * int64_t(sizeof(T));
+  const int64_t most = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, on.device) - 1024;
+  if (problem.targets.classes <= kWarpRow || bytes > most || bytes % 16 != 0 ||
+      !is_aligned(problem.logits, 16)) {
+    return false;
+  }
+  const auto launch = [&](auto lanes) {
+    constexpr int kLanes = lanes;
+    const auto kernel = gradient_kernel<T, kLanes>;
+    TAPER_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
+    const int64_t fit =
+        attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, on.device) / (bytes + 2048);
+    const int64_t blocks =
+        std::clamp<int64_t>(fit, 1, 2048 / kLanes) * taper::cuda::multi_processor_count(on.device);
+    kernel<<<unsigned(std::min(blocks, problem.rows)), kLanes, size_t(bytes), on.stream>>>(
+        problem, to, dlogits);
+  };
+  bytes > 64 * 1024 ? launch(Int<1024>()) : launch(Int<256>());
+  return true;
+}
+
+Targets targets_of(const Tensor& logits, const Tensor& target, const NllOptions& options) {
+  return {pointer<const int64_t>(target), options.ignore_index, logits.size(1),
+          options.log_probabilities};
+}
+
 }  // namespace
 
-void cross_entropy(const NllRows& to, const Tensor& logits, const Tensor& target,
+bool cross_entropy(const CrossEntropy& out, const Tensor& logits, const Tensor& target,
                    const NllOptions& options) {
   const int64_t rows = logits.size(0), n = logits.size(1);
-  if (rows == 0) return;
   const Launch on(logits);
-  BadIndex* slot = taper::cuda::bad_index_slot(on.device);
-  const Targets targets{pointer<const int64_t>(target), options.ignore_index, n,
-                        options.log_probabilities};
+  bool made = false;
   visit_floating(logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    const T* x = pointer<const T>(logits);
-    const auto launch = [&](auto vec, auto lanes) {
-      constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
-      forward_kernel<T, kVec, kLanes>
-          <<<row_grid<kLanes>(rows), row_block<kLanes>(), 0, on.stream>>>(
-              pointer<C>(to.losses), pointer<C>(to.weights), pointer<C>(to.logsumexp), x, targets,
-              pointer<const C>(options.weight), rows, slot, options.name());
-    };
-    for_rows<T>(n, launch, x);
+    const bool reduces = out.loss.dim() == 0;
+    const Problem<T> problem{pointer<const T>(logits),
+                             targets_of(logits, target, options),
+                             pointer<const C>(options.weight),
+                             rows,
+                             taper::cuda::bad_index_slot(on.device),
+                             options.name()};
+    Outputs<C> to{pointer<C>(out.rows.losses),
+                  pointer<C>(out.rows.weights),
+                  pointer<C>(out.rows.logsumexp),
+                  reduces ? out.loss.data_ptr() : nullptr,
+                  out.loss.dtype(),
+                  pointer<C>(out.total),
+                  false};
+    made = out.dlogits.defined() && rows > 0 &&
+           run_with_gradient(problem, to, pointer<T>(out.dlogits), on);
+    to.has_total = made;
+    const bool alone = n <= kWarpRow && rows <= kLoneRows;
+    if (!made && (rows > 0 || alone)) {
+      for_rows<T>(
+          n,
+          [&](auto vec, auto lanes) {
+            constexpr int kLanes = lanes;
+            dim3 block = row_block<kLanes>();
+            // Whole warps.
+            if (alone)
+              block.y = unsigned(std::clamp<int64_t>(ceil_div(rows, 4) * 4, 4, 1024 / kLanes));
+            const unsigned grid = alone ? 1 : row_grid<kLanes>(rows);
+            forward_kernel<T, vec, kLanes><<<grid, block, 0, on.stream>>>(problem, to);
+          },
+          problem.logits);
+    }
+    if (reduces && !alone) reduce_kernel<C><<<1, 1024, 0, on.stream>>>(to, rows);
   });
   on.check("cross_entropy");
+  return made;
 }
 
-void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const NllRows& saved,
+void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const CrossEntropy& saved,
                             const Tensor& logits, const Tensor& target, const NllOptions& options) {
   const int64_t rows = logits.size(0), n = logits.size(1);
-  if (rows == 0 || n == 0) return;
   const Launch on(logits);
-  const Targets targets{pointer<const int64_t>(target), options.ignore_index, n,
-                        options.log_probabilities};
   visit_floating(logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
     const T* x = pointer<const T>(logits);
     T* dx = pointer<T>(dlogits);
-    const auto launch = [&](auto vec, auto lanes) {
-      constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
-      backward_kernel<T, kVec, kLanes>
-          <<<row_grid<kLanes>(rows), row_block<kLanes>(), 0, on.stream>>>(
-              dx, pointer<const C>(scale), scale.numel() == 1, x, targets,
-              pointer<const C>(saved.weights), pointer<const C>(saved.logsumexp), rows);
-    };
-    for_rows<T>(n, launch, x, dx);
+    const bool made = saved.dlogits.defined();
+    const Scales<C> scales{pointer<const char>(dloss),
+                           dloss.dtype(),
+                           dloss.dim() == 0,
+                           pointer<const C>(saved.total),
+                           pointer<const C>(saved.rows.weights),
+                           pointer<const C>(saved.rows.logsumexp)};
+    for_rows<T>(
+        n,
+        [&](auto vec, auto lanes) {
+          constexpr int kLanes = lanes;
+          unsigned grid = row_grid<kLanes>(rows);
+          // Few blocks, which have nothing to do as a rule.
+          if (made) {
+            grid = std::min(grid, 4u * unsigned(taper::cuda::multi_processor_count(on.device)));
+          }
+          backward_kernel<T, vec, kLanes><<<grid, row_block<kLanes>(), 0, on.stream>>>(
+              dx, scales, x, targets_of(logits, target, options), rows, made);
+        },
+        x, dx);
   });
   on.check("cross_entropy_backward");
 }

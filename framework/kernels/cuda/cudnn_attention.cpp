@@ -2,8 +2,9 @@
 // (its FlashAttention), chosen once for each shape; sums are in float. The backward graph keeps the
 // scores' gradient in the workspace, T S halves for each batch element, and adds nothing with
 // atomics: by this form NVIDIA's cudnn-frontend asks for determinism (the engines' notes do not
-// tell). What is not taken is left to attention.cu.
+// tell). What is not taken is left to our own kernels.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -70,17 +71,18 @@ class Descriptor {
 
 // --- the graphs ---
 
-struct Problem {
-  bool forward, causal;
-  DType dtype;
-  int64_t B, T, S, D;
-  auto operator<=>(const Problem&) const = default;
-};
-
 // Names of the tensors of which there is memory, and of numbers given by value.
 using Uid = int64_t;
 constexpr Uid kVirtual = 0, kQ = 1, kK = 2, kV = 3, kY = 4, kLse = 5, kDy = 6, kDelta = 7, kDq = 8,
               kDk = 9, kDv = 10, kScale = 11, kHidden = 12, kOne = 13, kFirstFree = 14;
+
+struct Problem {
+  bool forward, causal;
+  DType dtype;
+  int64_t B, H, T, S, D;
+  std::array<std::array<int64_t, 3>, kLse> strides{};  // forward: of batch, head and row
+  auto operator<=>(const Problem&) const = default;
+};
 
 class Graph {
  public:
@@ -152,12 +154,14 @@ class Graph {
     d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, uid == kVirtual);
     return keep(d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value));
   }
-  // One for each batch element, which is a head to cuDNN; by_columns: so it lies in memory.
+  // One for each batch element and head; by_columns: transposed in memory.
   Raw matrix(int64_t rows, int64_t columns, cudnnDataType_t type = CUDNN_DATA_FLOAT,
              Uid uid = kVirtual, bool by_columns = false) {
-    const int64_t size = rows * columns;
-    return tensor({1, p_.B, rows, columns},
-                  {p_.B * size, size, by_columns ? 1 : columns, by_columns ? rows : 1}, type, uid);
+    const int64_t row = by_columns ? rows : columns, size = rows * columns;
+    const bool given = p_.forward && uid != kVirtual && uid < kLse;
+    const auto at = given ? p_.strides[size_t(uid)] : std::array{p_.H * size, size, row};
+    return tensor({p_.B, p_.H, rows, columns},
+                  {at[0], at[1], by_columns ? 1 : at[2], by_columns ? at[2] : 1}, type, uid);
   }
   Raw column(Uid uid = kVirtual) { return matrix(p_.T, 1, CUDNN_DATA_FLOAT, uid); }
   Raw number(Uid uid) { return tensor({1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, uid, true); }
@@ -272,8 +276,8 @@ bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int dev
   constexpr int64_t kMaxBlocks = 65535, kMaxColumns = 128;
   if (p.dtype != kFloat16 && p.dtype != kBFloat16) return false;
   if (args.mask.defined() || args.dropout_p > 0 || p.T * p.S < kFewestScores) return false;
-  if (p.D != v.size(2) || p.D % 8 != 0 || p.D == 0 || p.D > kMaxColumns) return false;
-  if (p.B == 0 || p.B > kMaxBlocks || p.S == 1) return false;
+  if (p.D != v.size(3) || p.D % 8 != 0 || p.D == 0 || p.D > kMaxColumns) return false;
+  if (p.B * p.H == 0 || p.B * p.H > kMaxBlocks || p.S == 1) return false;
   if (p.forward) return true;
   // Determinism is known of up to Hopper. Before 9.15.1 a captured graph read beyond the keys where
   // they do not fill their tiles.
@@ -282,13 +286,25 @@ bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int dev
   return major < 10 && (p.S % 128 == 0 || cudnnGetVersion() >= 91501);
 }
 
-// The uids and addresses of all tensors but delta.
-bool run(bool forward, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
-         std::vector<Uid> uids, std::vector<void*> data) try {
-  const Problem p{forward, args.causal, q.dtype(), q.size(0), q.size(1), k.size(1), q.size(2)};
+// The uids of all tensors but delta and the logsumexp, and these.
+bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
+         const std::vector<std::pair<Uid, Tensor>>& tensors) try {
+  const Tensor &q = tensors[0].second, &k = tensors[1].second, &v = tensors[2].second;
+  // Of heads that lie in rows, the backward pass of 9.19 makes another dq where S is 512: it takes
+  // what is dense, as heads of one batch element.
+  const int64_t B = forward ? q.size(0) : 1, H = q.size(0) * q.size(1) / std::max<int64_t>(B, 1);
+  Problem p{forward, args.causal, q.dtype(), B, H, q.size(2), k.size(2), q.size(3)};
   if (!takes(p, v, args, q.device().index())) return false;
-  for (const void* at : data) {
-    if (reinterpret_cast<uintptr_t>(at) % kAlignment != 0) return false;
+  std::vector<Uid> uids{kLse};
+  std::vector<void*> data{lse.data_ptr()};
+  const auto bind = [&](Uid uid, void* at) {
+    uids.push_back(uid);
+    data.push_back(at);
+  };
+  for (const auto& [uid, x] : tensors) {
+    if (!has_whole_rows(x) || (!forward && !x.is_contiguous())) return false;
+    if (forward) p.strides[size_t(uid)] = {x.stride(0), x.stride(1), x.stride(2)};
+    bind(uid, x.data_ptr());
   }
   const Launch on(q);
   // The first use loads code and may allocate; the work itself is captured.
@@ -298,12 +314,8 @@ bool run(bool forward, const Tensor& q, const Tensor& k, const Tensor& v, const 
   if (!plan.supported) return false;
 
   const Scratch workspace(size_t(plan.workspace), on.device);
-  const Scratch delta(forward ? 0 : size_t(p.B * p.T) * sizeof(float), on.device);
+  const Scratch delta(forward ? 0 : lse.nbytes(), on.device);
   float scale = float(args.scale), hidden = -std::numeric_limits<float>::infinity(), one = 1;
-  const auto bind = [&](Uid uid, void* at) {
-    uids.push_back(uid);
-    data.push_back(at);
-  };
   bind(kScale, &scale);
   if (p.causal) bind(kHidden, &hidden);
   if (!forward) bind(kOne, &one);
@@ -325,18 +337,21 @@ bool run(bool forward, const Tensor& q, const Tensor& k, const Tensor& v, const 
 
 bool cudnn_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                      const AttentionArgs& args) {
-  return run(
-      true, q, k, v, args, {kQ, kK, kV, kY, kLse},
-      {q.data_ptr(), k.data_ptr(), v.data_ptr(), out.y.data_ptr(), out.logsumexp.data_ptr()});
+  return run(true, args, out.logsumexp, {{kQ, q}, {kK, k}, {kV, v}, {kY, out.y}});
 }
 
 bool cudnn_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                               const Tensor& k, const Tensor& v, const AttentionResult& forward,
                               const AttentionArgs& args) {
-  return run(
-      false, q, k, v, args, {kQ, kK, kV, kY, kLse, kDy, kDq, kDk, kDv},
-      {q.data_ptr(), k.data_ptr(), v.data_ptr(), forward.y.data_ptr(), forward.logsumexp.data_ptr(),
-       dy.data_ptr(), out.dq.data_ptr(), out.dk.data_ptr(), out.dv.data_ptr()});
+  return run(false, args, forward.logsumexp,
+             {{kQ, q},
+              {kK, k},
+              {kV, v},
+              {kY, forward.y},
+              {kDy, dy},
+              {kDq, out.dq},
+              {kDk, out.dk},
+              {kDv, out.dv}});
 }
 
 }  // namespace taper::kernels::cuda

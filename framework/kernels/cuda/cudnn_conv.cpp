@@ -10,7 +10,6 @@
 
 #include "framework/cuda/cudnn_handle.h"
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/binary.h"
 #include "framework/kernels/conv.h"
 #include "framework/precision.h"
 
@@ -185,7 +184,7 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return plan.supported = false;
   check_cudnn(status, "cudnnConvolution");
   on.check("conv");
-  if (t.bias.defined()) binary_into(BinaryOp::add, t.y, t.y, t.bias);
+  if (t.bias.defined() || t.relu) add_bias(t);
   return true;
 }
 

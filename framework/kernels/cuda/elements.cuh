@@ -22,6 +22,19 @@ using Compute = std::conditional_t<std::is_same_v<T, double>, double,
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
+// T(x) by one instruction where the GPU has it.
+template <class T> TAPER_HD T rounded(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    T y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    if (x != x) y.bits = 0x7fc0;
+    return y;
+  }
+#endif
+  return T(x);
+}
+
 // Truncates; saturates beyond the range, nan gives 0.
 template <class T> TAPER_HD int64_t to_int64(T x) {
   constexpr T kEdge = T(9223372036854775808.0);
@@ -37,7 +50,7 @@ template <class To, class From> TAPER_HD To convert(From x) {
   } else if constexpr (kIsHalf<From>) {
     return convert<To>(float(x));
   } else if constexpr (kIsHalf<To>) {
-    return To(float(x));
+    return rounded<To>(float(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
@@ -45,6 +58,12 @@ template <class To, class From> TAPER_HD To convert(From x) {
   } else {
     return To(x);
   }
+}
+
+// f(TypeTag) of a half type.
+template <class F> decltype(auto) visit_half(DType t, F&& f) {
+  if (t == kBFloat16) return f(TypeTag<BFloat16>{});
+  return f(TypeTag<Half>{});
 }
 
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec { T at[N]; };

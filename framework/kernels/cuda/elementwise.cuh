@@ -268,6 +268,14 @@ void run_strided(const char* op, const F& f, const Loop& loop, const taper::cuda
 
 // --- the entry ---
 
+template <int N, class F>
+void run_floats(const char* op, const F& f, const Loop& loop, const taper::cuda::Launch& on) {
+  if (is_dense_in<float, N>(loop)) return run_dense<float, N>(op, f, loop, on);
+  if (is_dense_in<BFloat16, N>(loop)) return run_dense<BFloat16, N>(op, f, loop, on);
+  if (is_dense_in<Half, N>(loop)) return run_dense<Half, N>(op, f, loop, on);
+  run_strided<float, N>(op, f, loop, on);
+}
+
 // float64 and int64 have no dense kernel of their own: the walk's vectors serve them as well.
 template <int N, class F>
 void run_loop(const char* op, const F& f, const Loop& loop, DType compute) {
@@ -279,10 +287,10 @@ void run_loop(const char* op, const F& f, const Loop& loop, DType compute) {
     if constexpr (F::kIntegers) run_strided<int64_t, N>(op, f, loop, on);
     return;
   }
-  if (is_dense_in<float, N>(loop)) return run_dense<float, N>(op, f, loop, on);
-  if (is_dense_in<BFloat16, N>(loop)) return run_dense<BFloat16, N>(op, f, loop, on);
-  if (is_dense_in<Half, N>(loop)) return run_dense<Half, N>(op, f, loop, on);
-  run_strided<float, N>(op, f, loop, on);
+  if constexpr (requires { typename F::ForHalf; }) {
+    if (is_half(loop.out.dtype)) return run_floats<N>(op, typename F::ForHalf(), loop, on);
+  }
+  run_floats<N>(op, f, loop, on);
 }
 
 }  // namespace taper::kernels::cuda

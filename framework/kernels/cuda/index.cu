@@ -1,5 +1,6 @@
 // Rows by key (`=`), and rows added by key (`+=`): positions sorted by key, then every run of equal
-// keys summed in a fixed order, in float for half types.
+// keys summed in a fixed order, in float for half types. Where few rows get many, nothing is
+// sorted: warps sum pieces of them for all rows in shared memory, then the pieces are summed.
 #include "framework/kernels/index.h"
 
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace {
 
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
+constexpr int kWarp = 32;
 
 // --- taking: a row is copied in units of 16, 8, 4, 2 or 1 bytes ---
 
@@ -98,6 +100,72 @@ template <class T> struct AddRun {
     *out = T(sum);
   }
 };
+
+constexpr int64_t kFewRows = 384;
+constexpr int64_t kSharedBytes = 48 * 1024;
+
+// Block (kWarp columns, pieces). blockIdx.x: as many pieces of `piece` positions each, a warp's
+// work in their order; blockIdx.y: a tile of columns. parts: [gridDim.x, rows, width].
+template <class T>
+__global__ void sum_pieces(float* parts, const T* src, const int64_t* keys, int64_t count,
+                           int piece, int rows, int64_t width) {
+  constexpr int kLoads = 8;
+  extern __shared__ float sums[];  // [pieces, rows, kWarp]
+  const int lane = int(threadIdx.x), size = rows * kWarp;
+  const int64_t column = int64_t(blockIdx.y) * kWarp + lane;
+  const int64_t begin = (int64_t(blockIdx.x) * blockDim.y + threadIdx.y) * piece;
+  const int64_t end = min(begin + piece, count);
+  float* const own = sums + threadIdx.y * size;
+  for (int i = lane; i < size; i += kWarp) own[i] = 0;
+  for (int64_t first = begin; first < end; first += kLoads) {
+    float v[kLoads];
+    int64_t key[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const bool exists = first + k < end;
+      key[k] = exists ? keys[first + k] : -1;
+      v[k] = exists && column < width ? float(src[(first + k) * width + column]) : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      if (key[k] >= 0) own[key[k] * kWarp + lane] += v[k];
+    }
+  }
+  __syncthreads();
+  if (column >= width) return;
+  for (int row = int(threadIdx.y); row < rows; row += int(blockDim.y)) {
+    float sum = 0;
+    for (int p = 0; p < int(blockDim.y); ++p) sum += sums[p * size + row * kWarp + lane];
+    parts[(int64_t(blockIdx.x) * rows + row) * width + column] = sum;
+  }
+}
+
+template <class T> struct AddParts {
+  T* y;
+  const float* parts;
+  int64_t count, size;
+  __device__ void operator()(int64_t i) const {
+    float sum = 0;
+#pragma unroll 8
+    for (int64_t p = 0; p < count; ++p) sum += parts[p * size + i];
+    y[i] = T(float(y[i]) + sum);
+  }
+};
+
+template <class T>
+void add_to_few(const Launch& on, const Tensor& y, const T* src, const int64_t* keys, int64_t count,
+                int64_t rows, int64_t width) {
+  const int64_t piece = std::max<int64_t>(64, rows);
+  const int64_t height = std::clamp<int64_t>(kSharedBytes / (rows * kWarp * 4), 1, 4);
+  const int64_t blocks = ceil_div(count, piece * height);
+  const Scratch parts(size_t(blocks * rows * width) * sizeof(float), on.device);
+  const dim3 grid{unsigned(blocks), unsigned(ceil_div(width, kWarp))};
+  sum_pieces<<<grid, dim3(kWarp, unsigned(height)), size_t(height * rows * kWarp * 4), on.stream>>>(
+      parts.as<float>(), src, keys, count, int(piece), int(rows), width);
+  on.check("add_rows");
+  Each::run("add_rows", y, rows * width, blocks,
+            AddParts<T>{static_cast<T*>(y.data_ptr()), parts.as<float>(), blocks, rows * width});
+}
 
 constexpr int kColumns = 32;   // threads along a row
 constexpr int kMaxParts = 32;  // parts of a run, summed side by side
@@ -191,6 +259,17 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
 void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
   const Launch on(y);
   const int64_t count = key.numel(), rows = y.numel() / width;
+  const bool few = rows <= kFewRows && count / rows >= kLongRun && width >= kWarp / 2 &&
+                   ceil_div(width, kWarp) <= 65535;
+  if (few && (y.dtype() == kFloat32 || is_half(y.dtype()))) {
+    return visit_floating(y.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (sizeof(Compute<T>) == sizeof(float)) {
+        add_to_few<T>(on, y, pointer<const T>(src), pointer<const int64_t>(key), count, rows,
+                      width);
+      }
+    });
+  }
   const bool narrow = width < kColumns && count / rows < kLongRun;
   if (!narrow && count > kMaxPiece) {
     throw NotImplementedError(cat("adding more than 2^31 rows on cuda, got ", count));

@@ -69,26 +69,52 @@ void launch_draw(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
   on.check(op);
 }
 
-template <class T>
+// x is rounded to T, dropped or scaled, rounded again and added to the residual, where there is
+// one.
+template <class X, class T, class Y> struct Dropout {
+  static constexpr int kVec = 8;  // two Philox blocks a thread
+  Y* y;
+  const X* x;
+  const Y* residual;
+  int64_t numel;
+  DropoutRule<T> rule;
+  bool aligned;
+
+  __device__ Y apply(X from, Y more, uint32_t word) const {
+    const T dropped = convert<T>(rule.scaled(convert<T>(from), word));
+    if (!residual) return convert<Y>(dropped);
+    return convert<Y>(Compute<Y>(more) + convert<Compute<Y>>(dropped));
+  }
+};
+
+template <class D>
 __global__ void __launch_bounds__(kThreads)
-    dropout_kernel(T* y, const T* x, int64_t numel, PhiloxKey key, DropoutRule<T> rule,
-                   bool aligned) {
+    dropout_kernel(const __grid_constant__ D d, PhiloxKey key) {
+  constexpr int kVec = D::kVec;
   key = resolved(key);
-  const int64_t blocks = (numel + 3) / 4;
-  for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
-    const Philox4 words = draw_words(key, uint64_t(b));
-    const int64_t at = b * 4;
-    if (aligned && at + 4 <= numel) {
-      Vec<T, 4> v = load_vec<T, 4>(x + at);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) v.at[i] = rule(v.at[i], words.word[i]);
-      store_vec(y + at, v);
-      continue;
+  for (int64_t i = first_thread(); i * kVec < d.numel; i += thread_step()) {
+    const int64_t at = i * kVec;
+    const bool whole = d.aligned && at + kVec <= d.numel;
+    auto x = Vec<std::decay_t<decltype(*d.x)>, kVec>();
+    auto y = Vec<std::decay_t<decltype(*d.y)>, kVec>();
+    if (whole) {
+      x = load_vec<std::decay_t<decltype(*d.x)>, kVec>(d.x + at);
+      if (d.residual) y = load_vec<std::decay_t<decltype(*d.y)>, kVec>(d.residual + at);
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (at + i < numel) y[at + i] = rule(x[at + i], words.word[i]);
+    for (int b = 0; b < kVec / 4; ++b) {
+      const Philox4 words = draw_words(key, uint64_t(i * (kVec / 4) + b));
+#pragma unroll
+      for (int j = 4 * b; j < 4 * b + 4; ++j) {
+        if (whole) {
+          y.at[j] = d.apply(x.at[j], y.at[j], words.word[j - 4 * b]);
+        } else if (at + j < d.numel) {
+          const auto more = d.residual ? d.residual[at + j] : y.at[j];
+          d.y[at + j] = d.apply(d.x[at + j], more, words.word[j - 4 * b]);
+        }
+      }
     }
+    if (whole) store_vec(d.y + at, y);
   }
 }
 
@@ -159,19 +185,26 @@ void randperm(const Tensor& out, PhiloxKey key) {
   on.check("randperm");
 }
 
-void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key) {
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, const Tensor& residual) {
   const int64_t numel = y.numel();
   if (numel == 0) return;
   const Launch on(y);
-  visit_floating(y.dtype(), [&](auto tag) {
+  const auto run = [&](auto x_tag, auto tag, auto y_tag) {
+    using X = typename decltype(x_tag)::type;
     using T = typename decltype(tag)::type;
-    T* to = static_cast<T*>(y.data_ptr());
-    const T* from = static_cast<const T*>(x.data_ptr());
-    constexpr size_t kAlign = alignof(Vec<T, 4>);
-    dropout_kernel<T><<<grid_for(ceil_div(numel, 4)), kThreads, 0, on.stream>>>(
-        to, from, numel, key, dropout_rule<T>(p),
-        is_aligned(to, kAlign) && is_aligned(from, kAlign));
-  });
+    using Y = typename decltype(y_tag)::type;
+    Dropout<X, T, Y> d{pointer<Y>(y), pointer<const X>(x), pointer<const Y>(residual),
+                       numel,         dropout_rule<T>(p),  false};
+    d.aligned = is_aligned(d.y, 16) && is_aligned(d.x, 16) && is_aligned(d.residual, 16);
+    dropout_kernel<<<grid_for(ceil_div(numel, d.kVec)), kThreads, 0, on.stream>>>(d, key);
+  };
+  if (x.dtype() == y.dtype()) {
+    visit_floating(y.dtype(), [&](auto tag) { run(tag, tag, tag); });
+  } else if (is_half(x.dtype())) {
+    visit_half(x.dtype(), [&](auto tag) { run(tag, tag, TypeTag<float>()); });
+  } else {
+    visit_half(y.dtype(), [&](auto tag) { run(TypeTag<float>(), tag, tag); });
+  }
   on.check("dropout");
 }
 

@@ -4,7 +4,6 @@
 // results a second launch joins.
 #include "framework/kernels/cuda/reduce.cuh"
 
-#include <algorithm>
 #include <cassert>
 #include <optional>
 
@@ -16,39 +15,6 @@ namespace {
 
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
-
-constexpr int64_t kShortRow = 1024;
-// Enough blocks to fill any GPU of today: fewer than this many are worth a second launch.
-constexpr int64_t kFewBlocks = 512;
-
-int power_of_two_from(int64_t n, int most) {
-  int p = 1;
-  while (p < n && p < most) p *= 2;
-  return p;
-}
-
-ColumnBlock column_block(ReduceSizes sizes, int vec) {
-  const int width = power_of_two_from(ceil_div(sizes.inner, vec), kWarpSize);
-  return {width, power_of_two_from(sizes.n, kThreads / width),
-          ceil_div(sizes.inner, int64_t(width) * vec)};
-}
-
-// The length of the parts into which n is split; a function of sizes and dtype alone.
-int64_t chunk_of(ReduceSizes sizes, int vec) {
-  if (sizes.inner == 1) {
-    constexpr int64_t kBlockVectors = kThreads * 8;  // a multiple of every block's vectors
-    if (sizes.n <= kShortRow || sizes.outer >= kFewBlocks) return sizes.n;
-    const int64_t chunks =
-        std::min(ceil_div(sizes.n, 4 * kBlockVectors), ceil_div(4 * kFewBlocks, sizes.outer));
-    return ceil_div(ceil_div(sizes.n, chunks), kBlockVectors) * kBlockVectors;
-  }
-  const ColumnBlock block = column_block(sizes, vec);
-  constexpr int kRows = 4;  // of a thread, at least
-  const int64_t blocks = sizes.outer * block.tiles, rows = int64_t(block.height) * kRows;
-  if (blocks >= kFewBlocks) return sizes.n;
-  const int64_t chunks = std::min(ceil_div(sizes.n, 4 * rows), ceil_div(2 * kFewBlocks, blocks));
-  return ceil_div(ceil_div(sizes.n, std::max<int64_t>(chunks, 1)), rows) * rows;
-}
 
 template <class Op, class T>
 void launch(const char* name, ReduceArgs<Op, T> args, const Launch& on) {

@@ -3,12 +3,14 @@
 // depends on sizes and dtype alone, not on the GPU and not on alignment.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
 #include "framework/kernels/arithmetic.h"
 #include "framework/kernels/cuda/elementwise.cuh"
+#include "framework/kernels/reduce.h"
 
 namespace taper::kernels::cuda {
 
@@ -94,10 +96,59 @@ template <class C> struct ArgExtreme {
   TAPER_HD int64_t result(Acc a) const { return a.index; }
 };
 
-// --- kernels ---
+// --- geometry ---
 
 inline constexpr int kWarpSize = 32;
 template <class T> inline constexpr int kVec = sizeof(T) < 2 ? 8 : int(16 / sizeof(T));
+
+// How a block of width * height threads covers columns (a vector each) and rows.
+struct ColumnBlock {
+  int width, height;  // powers of two
+  int64_t tiles;      // of columns
+};
+
+inline constexpr int64_t kShortRow = 1024;
+// Enough blocks to fill any GPU of today: fewer than this many are worth a second launch.
+inline constexpr int64_t kFewBlocks = 512;
+
+inline int power_of_two_from(int64_t n, int most) {
+  int p = 1;
+  while (p < n && p < most) p *= 2;
+  return p;
+}
+
+inline ColumnBlock column_block(ReduceSizes sizes, int vec) {
+  int width = power_of_two_from(ceil_div(sizes.inner, vec), kWarpSize);
+  // Few rows are not split: narrow blocks, down to 128 bytes, reach more multiprocessors.
+  constexpr int64_t kFewRows = 512, kWanted = 64;
+  while (width > 8 && sizes.n <= kFewRows &&
+         sizes.outer * ceil_div(sizes.inner, int64_t(width) * vec) < kWanted) {
+    width /= 2;
+  }
+  return {width, power_of_two_from(sizes.n, kThreads / width),
+          ceil_div(sizes.inner, int64_t(width) * vec)};
+}
+
+// The length of the parts into which n is split; a function of sizes and dtype alone. `finer`: how
+// many times as many parts of columns as a mere sum wants.
+inline int64_t chunk_of(ReduceSizes sizes, int vec, int finer = 1) {
+  if (sizes.inner == 1) {
+    constexpr int64_t kBlockVectors = kThreads * 8;  // a multiple of every block's vectors
+    if (sizes.n <= kShortRow || sizes.outer >= kFewBlocks) return sizes.n;
+    const int64_t chunks =
+        std::min(ceil_div(sizes.n, 4 * kBlockVectors), ceil_div(4 * kFewBlocks, sizes.outer));
+    return ceil_div(ceil_div(sizes.n, chunks), kBlockVectors) * kBlockVectors;
+  }
+  const ColumnBlock block = column_block(sizes, vec);
+  constexpr int kRows = 4;  // of a thread, at least
+  const int64_t blocks = sizes.outer * block.tiles, rows = int64_t(block.height) * kRows;
+  if (blocks >= kFewBlocks) return sizes.n;
+  const int64_t chunks =
+      std::min(ceil_div(sizes.n, 4 * rows / finer), ceil_div(2 * finer * kFewBlocks, blocks));
+  return ceil_div(ceil_div(sizes.n, std::max<int64_t>(chunks, 1)), rows) * rows;
+}
+
+// --- kernels ---
 
 template <class Op, class T> struct ReduceArgs {
   using Acc = typename Op::Acc;
@@ -164,20 +215,30 @@ __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x
   for (int j = 0; j < V; ++j) acc[j] = Op::none();
 
   const int64_t step = int64_t(lanes) * V;
-  for (int64_t i = begin + int64_t(lane) * V; i < end; i += step * kLoads) {
+  // Whole vectors are read without a question, so that their loads overlap.
+  const auto take = [&](int64_t i, auto whole) {
     Vec<T, V> v[kLoads];
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
-      v[k] = load_some(x + i + k * step, clip<T>(end - i - k * step), args.aligned);
+      const T* from = x + i + k * step;
+      v[k] =
+          whole ? load_vec<T, V>(from) : load_some(from, clip<T>(end - i - k * step), args.aligned);
     }
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
       const int64_t at = i + k * step;
-      const int count = clip<T>(end - at);
+      const int count = whole ? V : clip<T>(end - at);
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         if (j < count) acc[j] = op.join(acc[j], op.take(v[k].at[j], at + j));
       }
+    }
+  };
+  for (int64_t i = begin + int64_t(lane) * V; i < end; i += step * kLoads) {
+    if (args.aligned && i + step * (kLoads - 1) < end) {
+      take(i, std::true_type{});
+    } else {
+      take(i, std::false_type{});
     }
   }
 #pragma unroll
@@ -225,20 +286,34 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// How a block of width * height threads covers columns (a vector each) and rows.
-struct ColumnBlock {
-  int width, height;  // powers of two
-  int64_t tiles;      // of columns
-};
+// The partial results of the block's rows of threads, joined: y == 0 then holds them. All threads
+// of the block call.
+template <class Op, int V>
+__device__ void join_rows(const Op& op, typename Op::Acc (&acc)[V], ColumnBlock block) {
+  __shared__ typename Op::Acc part[V][kThreads];
+  const int tid = int(threadIdx.x), y = tid / block.width;
+#pragma unroll
+  for (int j = 0; j < V; ++j) part[j][tid] = acc[j];
+  for (int half = block.height / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (y >= half) continue;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      acc[j] = op.join(acc[j], part[j][tid + half * block.width]);
+      part[j][tid] = acc[j];
+    }
+  }
+  __syncthreads();
+}
 
 // inner > 1: threads lie across columns, and the block's height goes down n.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns_kernel(const __grid_constant__ ReduceArgs<Op, T> args, ColumnBlock block) {
   using Acc = typename Op::Acc;
-  constexpr int V = kVec<T>, kSets = Op::kSets, kLoads = Op::kLoads;
+  constexpr int V = kVec<T>, kLoads = Op::kLoads;
+  constexpr int kSets = V > 4 ? 1 : Op::kSets;  // wide vectors are independent sums enough
   const Op& op = args.op;
-  __shared__ Acc part[V][kThreads];
   const int tid = int(threadIdx.x), x = tid % block.width, y = tid / block.width;
 
   for (int64_t job = blockIdx.x; job < args.outer * args.chunks * block.tiles; job += gridDim.x) {
@@ -255,51 +330,48 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < V; ++j) acc[s][j] = Op::none();
     }
-    for (int64_t row = begin + y; row < end; row += int64_t(block.height) * kLoads) {
+    const auto take = [&](int64_t row, auto whole) {
       Vec<T, V> v[kLoads];
 #pragma unroll
       for (int k = 0; k < kLoads; ++k) {
         const int64_t r = row + k * block.height;
-        v[k] = load_some(from + r * args.inner, r < end ? columns : 0, args.aligned);
+        const T* p = from + r * args.inner;
+        v[k] = whole ? load_vec<T, V>(p) : load_some(p, r < end ? columns : 0, args.aligned);
       }
 #pragma unroll
       for (int k = 0; k < kLoads; ++k) {
         const int64_t r = row + k * block.height;
-        const int count = r < end ? columns : 0;
+        const int count = whole ? V : r < end ? columns : 0;
 #pragma unroll
         for (int j = 0; j < V; ++j) {
           Acc& here = acc[k % kSets][j];
           if (j < count) here = op.join(here, op.take(v[k].at[j], r));
         }
       }
+    };
+    for (int64_t row = begin + y; row < end; row += int64_t(block.height) * kLoads) {
+      if (args.aligned && columns == V && row + int64_t(block.height) * (kLoads - 1) < end) {
+        take(row, std::true_type{});
+      } else {
+        take(row, std::false_type{});
+      }
     }
 
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
+    for (int half = kSets / 2; half > 0; half /= 2) {
 #pragma unroll
-      for (int half = kSets / 2; half > 0; half /= 2) {
+      for (int s = 0; s < half; ++s) {
 #pragma unroll
-        for (int s = 0; s < half; ++s) acc[s][j] = op.join(acc[s][j], acc[s + half][j]);
+        for (int j = 0; j < V; ++j) acc[s][j] = op.join(acc[s][j], acc[s + half][j]);
       }
-      part[j][tid] = acc[0][j];
     }
-    __syncthreads();
-    for (int half = block.height / 2; half > 0; half /= 2) {
-      if (y < half) {
-#pragma unroll
-        for (int j = 0; j < V; ++j) {
-          part[j][tid] = op.join(part[j][tid], part[j][tid + half * block.width]);
-        }
-      }
-      __syncthreads();
-    }
+    join_rows(op, acc[0], block);
     if (y == 0) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        if (j < columns) args.emit(part_of_out * args.inner + column + j, part[j][tid]);
+        if (j < columns) args.emit(part_of_out * args.inner + column + j, acc[0][j]);
       }
     }
-    __syncthreads();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "framework/kernels/arithmetic.h"
 #include "framework/kernels/cuda/elementwise.cuh"
 #include "framework/kernels/math.h"
 
@@ -23,17 +24,17 @@ struct Plus {
   template <class C> __device__ C operator()(C a, C b) const { return a + b; }
 };
 
-// Every lane gets the same bits, because f commutes.
-template <class C, class F> __device__ C warp_reduce(C x, F f) {
+// Over groups of kLanes. Every lane gets the same bits, because f commutes.
+template <int kLanes = kWarp, class C, class F> __device__ C warp_reduce(C x, F f) {
 #pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) x = f(x, __shfl_xor_sync(~0u, x, step));
+  for (int step = kLanes / 2; step > 0; step /= 2) x = f(x, __shfl_xor_sync(~0u, x, step));
   return x;
 }
 
 // Over the kLanes threads of a row; `none` is f's neutral element. All threads of the block call.
 template <int kLanes, class C, class F> __device__ C row_reduce(C x, C none, F f) {
-  x = warp_reduce(x, f);
-  if constexpr (kLanes == kWarp) {
+  x = warp_reduce<std::min(kLanes, kWarp)>(x, f);
+  if constexpr (kLanes <= kWarp) {
     return x;
   } else {
     __shared__ C parts[kLanes / kWarp];
@@ -52,22 +53,27 @@ template <int kLanes, class C> __device__ C row_sum(C x) {
 }
 
 // max of the elements seen, and the sum of exp(x - max) over them, in one pass (Milakov and
-// Gimelshein 2018).
-template <class C> struct MaxSum {
+// Gimelshein 2018). kFast: by the GPU's own exponential, 1e-6 off at most for what counts in a sum.
+template <class C, bool kFast = false> struct MaxSum {
   C max = C(-INFINITY);
   C sum = 0;
 
   // What exponents are taken relative to: finite while nothing but -inf was seen.
   __device__ C origin() const { return max == C(-INFINITY) ? C(0) : max; }
 
+  __device__ static C exp(C x) {
+    if constexpr (kFast) return fast_exp2(x * C(1.44269504f));
+    return math::exp(x);
+  }
+
   template <int N> __device__ void add(const C (&x)[N]) {
     const C before = max;
 #pragma unroll
     for (int j = 0; j < N; ++j) max = larger(max, x[j]);
     const C from = origin();
-    sum *= math::exp(before - from);
+    sum *= exp(before - from);
 #pragma unroll
-    for (int j = 0; j < N; ++j) sum += math::exp(x[j] - from);
+    for (int j = 0; j < N; ++j) sum += exp(x[j] - from);
   }
 };
 
@@ -79,37 +85,50 @@ template <class T, int kVec> __device__ void load_row(Compute<T> (&x)[kVec], con
 template <class T, int kVec> __device__ void store_row(T* p, const Compute<T> (&x)[kVec]) {
   Vec<T, kVec> v;
 #pragma unroll
-  for (int j = 0; j < kVec; ++j) v.at[j] = T(x[j]);
+  for (int j = 0; j < kVec; ++j) v.at[j] = convert<T>(x[j]);
   store_vec(p, v);
 }
 
-// MaxSum of a whole row, the same in every lane. n is a multiple of kVec.
-template <class T, int kVec, int kLanes>
-__device__ MaxSum<Compute<T>> max_sum_of_row(const T* row, int64_t n) {
+// What the kLanes threads of a row have seen together, the same in every lane.
+template <int kLanes, class C, bool kFast>
+__device__ MaxSum<C, kFast> row_max_sum(const MaxSum<C, kFast>& mine) {
+  MaxSum<C, kFast> all;
+  all.max = row_max<kLanes>(mine.max);
+  all.sum = row_sum<kLanes>(mine.sum * all.exp(mine.max - all.origin()));
+  return all;
+}
+
+// MaxSum of a whole row; n is a multiple of kVec.
+template <class T, int kVec, int kLanes, bool kFast = kIsHalf<T>>
+__device__ MaxSum<Compute<T>, kFast> max_sum_of_row(const T* row, int64_t n) {
   using C = Compute<T>;
-  MaxSum<C> mine;
-#pragma unroll 4
-  for (int64_t i = int64_t(threadIdx.x) * kVec; i < n; i += kLanes * kVec) {
+  constexpr int kLoads = 4;  // in flight
+  constexpr int64_t kStep = kLanes * kVec;
+  MaxSum<C, kFast> mine;
+  int64_t i = int64_t(threadIdx.x) * kVec;
+  for (; i + (kLoads - 1) * kStep < n; i += kLoads * kStep) {
+    C x[kLoads][kVec];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) load_row<T, kVec>(x[k], row + i + k * kStep);
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) mine.add(x[k]);
+  }
+  for (; i < n; i += kStep) {
     C x[kVec];
     load_row<T, kVec>(x, row + i);
     mine.add(x);
   }
-  MaxSum<C> all;
-  all.max = row_max<kLanes>(mine.max);
-  all.sum = row_sum<kLanes>(mine.sum * math::exp(mine.max - all.origin()));
-  return all;
+  return row_max_sum<kLanes>(mine);
 }
 
-// --- launches: block (kLanes, rows of a block) ---
+// --- launches: block (kLanes, rows of a block); a row has a part of a warp, a warp, or a block ---
 
-template <int kLanes> dim3 row_block() {
-  return kLanes == kWarp ? dim3(kWarp, kRowsPerBlock) : dim3(kLanes);
-}
+template <int kLanes>
+inline constexpr int kRowThreads = kLanes <= kWarp ? kWarp* kRowsPerBlock : kLanes;
+template <int kLanes> dim3 row_block() { return dim3(kLanes, kRowThreads<kLanes> / kLanes); }
 template <int kLanes> unsigned row_grid(int64_t rows) {
   return unsigned(std::min(ceil_div(rows, row_block<kLanes>().y), kMaxPiece));
 }
-template <int kLanes>
-inline constexpr int kRowThreads = kLanes == kWarp ? kWarp* kRowsPerBlock : kLanes;
 
 // The first row of this thread's group, and the step to its next.
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }

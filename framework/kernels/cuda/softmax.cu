@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
     long_forward(bool log, T* y, const T* x, int64_t rows, int64_t n) {
   using C = Compute<T>;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
-    const MaxSum<C> total = max_sum_of_row<T, kVec, kLanes>(x + r * n, n);
+    const auto total = max_sum_of_row<T, kVec, kLanes>(x + r * n, n);
     const C scale = C(1) / total.sum;
     const C shift = math::log(total.sum);
 #pragma unroll 4

@@ -136,16 +136,22 @@ __device__ void store_floats(void* data, DType dtype, int64_t i, const Vec<C, kV
   });
 }
 
-// body(i, integral_constant<kVec>) for the elements of a chunk, shared out to the block's threads:
-// four neighbours at once where all its tensors are aligned.
-template <int kRoles, class F>
-__device__ void each_in_chunk(const ListChunk<kRoles>& chunk, const F& body) {
+// Where the elements of a chunk begin that are no whole vectors of four; begin where its tensors
+// are not aligned.
+template <int kRoles> __device__ int64_t begin_of_rest(const ListChunk<kRoles>& chunk) {
   bool vectors = true;
 #pragma unroll
   for (int r = 0; r < kRoles; ++r) {
     vectors = vectors && reinterpret_cast<uintptr_t>(chunk.data[r]) % 16 == 0;
   }
-  const int64_t middle = vectors ? chunk.begin + (chunk.end - chunk.begin) / 4 * 4 : chunk.begin;
+  return vectors ? chunk.begin + (chunk.end - chunk.begin) / 4 * 4 : chunk.begin;
+}
+
+// body(i, integral_constant<kVec>) for the elements of a chunk, shared out to the block's threads:
+// four neighbours at once where all its tensors are aligned.
+template <int kRoles, class F>
+__device__ void each_in_chunk(const ListChunk<kRoles>& chunk, const F& body) {
+  const int64_t middle = begin_of_rest(chunk);
   for (int64_t i = chunk.begin + threadIdx.x * 4; i < middle; i += kThreads * 4) {
     body(i, std::integral_constant<int, 4>{});
   }

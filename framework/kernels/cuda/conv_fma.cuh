@@ -1,0 +1,400 @@
+// float32 convolutions by multiply-adds in float32, in channels-last memory: matrix products whose
+// operands are gathered while they are loaded. Every sum (`=`) runs in a fixed order.
+//
+// A thread owns 8 x 8 sums, a warp 64 * 32 of them. Tiles wait in shared memory, kStages deep.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+namespace taper::kernels::cuda {
+
+// out[p, n] = sum over kh, kw, c of in[pixel(p, kh, kw), c] * weight[kh, kw, c, n], where pixel p =
+// (image, h, w) of out meets (image, h * stride + offset + kh * step, ...) of in: y from x, and,
+// at stride 1 and with steps that run back, dx from dy.
+struct GatheredSide {
+  int in, out, kernel, stride, offset, step;
+};
+struct Gathered {
+  GatheredSide h, w;
+  const float *in, *weight, *bias;  // bias [n] or null
+  float* out;
+  int channels, n, pixels;
+  int weight_kernel, weight_channel;  // the strides of weight; that of n is 1
+  bool relu;
+};
+// parts[split, n, kh, kw, c] = sum of out[p, n] * in[pixel(p, kh, kw), c] over the pixels p of a
+// split: the gradient of weight, where out holds dy.
+struct WeightSums {
+  Gathered from;
+  float* parts;
+  int columns, per_split;  // kh * kw * c; pixels of a split
+};
+// What pixel p of out meets at kernel position 0: h and w of in, and where that place lies in in.
+// Without p's being valid, no place.
+struct alignas(16) GatherPlace {
+  int at, h, w;
+  GatherPlace() = default;
+  __device__ GatherPlace(const Gathered& g, int p, bool valid) {
+    const int row = p / g.w.out;
+    w = (p - row * g.w.out) * g.w.stride + g.w.offset;
+    const int image = row / g.h.out;
+    h = (row - image * g.h.out) * g.h.stride + g.h.offset;
+    at = ((image * g.h.in + h) * g.w.in + w) * g.channels;
+    if (!valid) h = -(1 << 30);
+  }
+  // Whether the place dh, dw further lies in the image.
+  __device__ bool reaches(const Gathered& g, int dh, int dw) const {
+    return unsigned(h + dh) < unsigned(g.h.in) && unsigned(w + dw) < unsigned(g.w.in);
+  }
+};
+
+// 4 floats into shared memory, or zeros: then `from` is not read.
+__device__ inline void fetch4(unsigned to, const float* from, bool wanted) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(wanted ? 16 : 0));
+}
+__device__ inline float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+__device__ inline void store4(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
+__device__ inline void multiply_add(float (&sum)[8], float a, float4 b, float4 c) {
+  sum[0] += a * b.x, sum[1] += a * b.y, sum[2] += a * b.z, sum[3] += a * b.w;
+  sum[4] += a * c.x, sum[5] += a * c.y, sum[6] += a * c.z, sum[7] += a * c.w;
+}
+__device__ inline float part(const float4& v, int i) {
+  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+
+// The lanes of a warp share out 2^kBits places across and the rest down. 16-byte reads of shared
+// memory take half the time where lanes i and i ^ 1, or i and i ^ 2, read the same: so bit 0 of the
+// lane tells places across, and bit 1 places down.
+template <int kBits> __device__ inline int across_of(int lane) {
+  return (lane & 1) | ((lane >> 1) & ((1 << kBits) - 2));
+}
+template <int kBits> __device__ inline int down_of(int lane) {
+  return ((lane >> 1) & 1) | ((lane >> (kBits + 1)) << 1);
+}
+
+constexpr int kDepth = 16;  // terms of a sum in shared memory at a time
+
+template <int kWarps, int kTileN, int kStages> struct GatherTile {
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kBits = kTileN == 64 ? 3 : 2;
+  static constexpr int kAcross = 1 << kBits, kDown = 32 / kAcross;  // threads of a warp
+  static constexpr int kRows = kWarps * kDown * 8;
+  static constexpr int kSizeA = kRows * kDepth, kSizeB = kDepth * kTileN;
+  static constexpr int kShared = 4 * (kStages * (kSizeA + kSizeB) + 4 * kRows);
+  static_assert(kTileN == 8 * kAcross);
+  // Where quad q of a row's 4 lies: turned, against bank conflicts.
+  __device__ static int at(int row, int q) { return row * kDepth + (q ^ row / 2 % 4) * 4; }
+};
+
+template <int kWarps, int kTileN, int kStages, int kResident>
+__global__ void __launch_bounds__(32 * kWarps, kResident) gather_kernel(const Gathered g) {
+  using Tile = GatherTile<kWarps, kTileN, kStages>;
+  extern __shared__ float4 shared[];
+  GatherPlace* const places = reinterpret_cast<GatherPlace*>(shared);
+  float* const tiles = reinterpret_cast<float*>(shared + Tile::kRows);
+  const int t = threadIdx.x, lane = t % 32, warp = t / 32;
+  const int first = blockIdx.x * Tile::kRows, first_n = blockIdx.y * kTileN;
+  for (int r = t; r < Tile::kRows; r += Tile::kThreads) {
+    places[r] = GatherPlace(g, first + r, first + r < g.pixels);
+  }
+  __syncthreads();
+
+  const int chunks = g.h.kernel * g.w.kernel * ((g.channels + kDepth - 1) / kDepth);
+  int kh = 0, kw = 0, c0 = 0;  // of the next chunk to be fetched
+  constexpr int kQuadsA = kDepth / 4, kQuadsB = kTileN / 4;
+  const int row_a = t / kQuadsA, c_a = t % kQuadsA * 4, row_b = t / kQuadsB;
+  const int n_b = first_n + t % kQuadsB * 4;
+  const unsigned shared_tiles = unsigned(__cvta_generic_to_shared(tiles));
+  const auto fetch_next = [&](int stage) {
+    const unsigned a = shared_tiles + 4 * stage * (Tile::kSizeA + Tile::kSizeB);
+    const unsigned b = a + 4 * Tile::kSizeA + 16 * t;
+    const int dh = kh * g.h.step, dw = kw * g.w.step;
+    const float* const in = g.in + (dh * g.w.in + dw) * g.channels + c0 + c_a;
+    const bool in_range = c0 + c_a < g.channels;
+#pragma unroll
+    for (int j = 0; j < Tile::kRows * kQuadsA / Tile::kThreads; ++j) {
+      const int r = row_a + j * (Tile::kThreads / kQuadsA);
+      const GatherPlace place = places[r];
+      fetch4(a + 4 * Tile::at(r, c_a / 4), in + place.at, in_range && place.reaches(g, dh, dw));
+    }
+    const float* const weight = g.weight + (kh * g.w.kernel + kw) * g.weight_kernel + n_b;
+    const int last = n_b < g.n ? g.channels - c0 : 0;
+#pragma unroll
+    for (int j = 0; j < (kDepth * kQuadsB + Tile::kThreads - 1) / Tile::kThreads; ++j) {
+      const int k = row_b + j * (Tile::kThreads / kQuadsB);
+      if (k >= kDepth) break;
+      fetch4(b + 16 * j * Tile::kThreads, weight + (c0 + k) * g.weight_channel, k < last);
+    }
+    c0 += kDepth;
+    if (c0 < g.channels) return;
+    c0 = 0;
+    if (++kw < g.w.kernel) return;
+    kw = 0;
+    ++kh;
+  };
+
+  float sum[8][8] = {};
+  const int n = across_of<Tile::kBits>(lane) * 4;
+  const int row = warp * Tile::kDown * 8 + down_of<Tile::kBits>(lane);
+  int quads[4];  // of the thread's first row
+#pragma unroll
+  for (int q = 0; q < 4; ++q) quads[q] = Tile::at(row, q);
+#pragma unroll
+  for (int s = 0; s < kStages - 1; ++s) {
+    if (s < chunks) fetch_next(s);
+    __pipeline_commit();
+  }
+  for (int i = 0; i < chunks; ++i) {
+    __pipeline_wait_prior(kStages - 2);
+    __syncthreads();
+    if (i + kStages - 1 < chunks) fetch_next((i + kStages - 1) % kStages);
+    __pipeline_commit();
+    const float* const a = tiles + i % kStages * (Tile::kSizeA + Tile::kSizeB);
+    const float* const b = a + Tile::kSizeA;
+#pragma unroll
+    for (int k = 0; k < kDepth; k += 4) {
+      float4 x[8];
+#pragma unroll
+      for (int r = 0; r < 8; ++r) {
+        x[r] = load4(a + quads[k / 4 ^ r * Tile::kDown / 2 % 4] + r * Tile::kDown * kDepth);
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float4 low = load4(b + (k + j) * kTileN + n);
+        const float4 high = load4(b + (k + j) * kTileN + kTileN / 2 + n);
+#pragma unroll
+        for (int r = 0; r < 8; ++r) multiply_add(sum[r], part(x[r], j), low, high);
+      }
+    }
+  }
+
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int column = first_n + half * (kTileN / 2) + n;
+    if (column >= g.n) continue;
+    const float4 bias = g.bias ? load4(g.bias + column) : float4{};
+#pragma unroll
+    for (int r = 0; r < 8; ++r) {
+      const int p = first + row + r * Tile::kDown;
+      const float* const s = sum[r] + 4 * half;
+      float4 v = {s[0] + bias.x, s[1] + bias.y, s[2] + bias.z, s[3] + bias.w};
+      // nan stays nan
+      if (g.relu) v = {v.x < 0 ? 0 : v.x, v.y < 0 ? 0 : v.y, v.z < 0 ? 0 : v.z, v.w < 0 ? 0 : v.w};
+      if (p < g.pixels) store4(g.out + int64_t(p) * g.n + column, v);
+    }
+  }
+}
+
+template <int kWarps, int kStages> struct WeightTile {
+  static constexpr int kThreads = 32 * kWarps, kRows = 64, kColumns = 32 * kWarps;
+  static constexpr int kSizeA = kDepth * kRows, kSizeB = kDepth * kColumns;
+  static constexpr int kShared = 4 * kStages * (kSizeA + kSizeB) + 2 * 16 * kDepth;
+};
+
+template <int kWarps, int kStages, int kResident>
+__global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const WeightSums sums) {
+  const Gathered& g = sums.from;
+  using Tile = WeightTile<kWarps, kStages>;
+  extern __shared__ float4 shared[];
+  GatherPlace* const places = reinterpret_cast<GatherPlace*>(shared);  // of two chunks' pixels
+  float* const tiles = reinterpret_cast<float*>(shared + 2 * kDepth);
+  const int t = threadIdx.x, lane = t % 32, warp = t / 32;
+  const int first_o = blockIdx.y * Tile::kRows, first_column = blockIdx.x * Tile::kColumns;
+  const int begin = blockIdx.z * sums.per_split, end = min(begin + sums.per_split, g.pixels);
+  const int chunks = (end - begin + kDepth - 1) / kDepth;
+
+  // A thread fetches one quad of columns of x (always the same kernel position and channels), and
+  // one of dy.
+  constexpr int kQuadsA = Tile::kRows / 4, kQuadsB = Tile::kColumns / 4;
+  const int quad = first_column + t % kQuadsB * 4, position = quad / g.channels;
+  const int dh = position / g.w.kernel * g.h.step, dw = position % g.w.kernel * g.w.step;
+  const float* const x = g.in + (dh * g.w.in + dw) * g.channels + quad % g.channels;
+  const int o = first_o + t % kQuadsA * 4;
+  const float* const dy = g.out + o;
+  const unsigned shared_tiles = unsigned(__cvta_generic_to_shared(tiles));
+
+  const auto find_places = [&](int chunk) {
+    const int p = begin + chunk * kDepth + t;
+    if (t < kDepth) places[chunk % 2 * kDepth + t] = GatherPlace(g, p, p < end);
+  };
+  const auto fetch_chunk = [&](int chunk) {
+    const unsigned a =
+        shared_tiles + 4 * (chunk % kStages) * (Tile::kSizeA + Tile::kSizeB) + 16 * t;
+    const unsigned b = a + 4 * Tile::kSizeA;
+    const int first = begin + chunk * kDepth, last = o < g.n ? end : 0;
+#pragma unroll
+    for (int j = 0; j < (kDepth * kQuadsA + Tile::kThreads - 1) / Tile::kThreads; ++j) {
+      const int k = t / kQuadsA + j * (Tile::kThreads / kQuadsA);
+      if (k >= kDepth) break;
+      fetch4(a + 16 * j * Tile::kThreads, dy + (first + k) * g.n, first + k < last);
+    }
+#pragma unroll
+    for (int j = 0; j < kDepth * kQuadsB / Tile::kThreads; ++j) {
+      const int k = t / kQuadsB + j * (Tile::kThreads / kQuadsB);
+      const GatherPlace place = places[chunk % 2 * kDepth + k];
+      fetch4(b + 16 * j * Tile::kThreads, x + place.at,
+             quad < sums.columns && place.reaches(g, dh, dw));
+    }
+  };
+
+  float sum[8][8] = {};
+  const int row = down_of<2>(lane) * 4, column = warp * 32 + across_of<2>(lane) * 4;
+#pragma unroll
+  for (int s = 0; s < kStages; ++s) {
+    find_places(s);
+    __syncthreads();
+    if (s == kStages - 1) break;
+    if (s < chunks) fetch_chunk(s);
+    __pipeline_commit();
+  }
+  for (int i = 0; i < chunks; ++i) {
+    __pipeline_wait_prior(kStages - 2);
+    __syncthreads();
+    if (i + kStages - 1 < chunks) fetch_chunk(i + kStages - 1);
+    __pipeline_commit();
+    find_places(i + kStages);
+    const float* const a = tiles + i % kStages * (Tile::kSizeA + Tile::kSizeB);
+    const float* const b = a + Tile::kSizeA;
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+      const float4 x[2] = {load4(a + k * Tile::kRows + row), load4(a + k * Tile::kRows + 32 + row)};
+      const float4 low = load4(b + k * Tile::kColumns + column);
+      const float4 high = load4(b + k * Tile::kColumns + 16 + column);
+#pragma unroll
+      for (int r = 0; r < 8; ++r) multiply_add(sum[r], part(x[r / 4], r % 4), low, high);
+    }
+  }
+
+#pragma unroll
+  for (int r = 0; r < 8; ++r) {
+    const int o = first_o + r / 4 * 32 + row + r % 4;
+    float* const to = sums.parts + (int64_t(blockIdx.z) * g.n + o) * sums.columns;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int at = first_column + column + 16 * half;
+      const float* const s = sum[r] + 4 * half;
+      if (o < g.n && at < sums.columns) store4(to + at, {s[0], s[1], s[2], s[3]});
+    }
+  }
+}
+
+// --- few channels: a thread computes 4 outputs of 4 neighbouring pixels ---
+
+// weight [n, taps] with taps = kh * kw * c. n is a multiple of 4.
+struct FewChannels {
+  Gathered g;
+  int taps;
+  int shared() const { return taps * (g.n * 4 + 16); }
+};
+
+constexpr int kFewPixels = 4;
+
+__global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
+  const Gathered& g = f.g;
+  extern __shared__ float4 shared[];
+  float* const weight = reinterpret_cast<float*>(shared);                  // [taps, n]
+  int4* const steps = reinterpret_cast<int4*>(shared + f.taps * g.n / 4);  // of taps: dh, dw, all
+  for (int i = threadIdx.x; i < f.taps * g.n; i += blockDim.x) {
+    weight[i % f.taps * g.n + i / f.taps] = g.weight[i];
+  }
+  for (int i = threadIdx.x; i < f.taps; i += blockDim.x) {
+    const int position = i / g.channels;
+    const int dh = position / g.w.kernel * g.h.step, dw = position % g.w.kernel * g.w.step;
+    steps[i] = {dh, dw, (dh * g.w.in + dw) * g.channels + i % g.channels, 0};
+  }
+  __syncthreads();
+  const int quads = g.n / 4, groups = (g.pixels + kFewPixels - 1) / kFewPixels;
+  const int step = gridDim.x * blockDim.x;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < groups * quads; i += step) {
+    const int n = i % quads * 4;
+    const auto pixel = [&](int j) { return i / quads + j * groups; };
+    GatherPlace at[kFewPixels];
+    float4 sum[kFewPixels];
+#pragma unroll
+    for (int j = 0; j < kFewPixels; ++j) {
+      at[j] = GatherPlace(g, pixel(j), pixel(j) < g.pixels);
+      sum[j] = g.bias ? load4(g.bias + n) : float4{};
+    }
+#pragma unroll 3
+    for (int k = 0; k < f.taps; ++k) {
+      const int4 step_k = steps[k];
+      const float4 by = load4(weight + k * g.n + n);
+#pragma unroll
+      for (int j = 0; j < kFewPixels; ++j) {
+        const bool inside = at[j].reaches(g, step_k.x, step_k.y);
+        const float a = inside ? g.in[at[j].at + step_k.z] : 0;
+        sum[j].x += a * by.x, sum[j].y += a * by.y, sum[j].z += a * by.z, sum[j].w += a * by.w;
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kFewPixels; ++j) {
+      float4 v = sum[j];
+      if (g.relu) v = {v.x < 0 ? 0 : v.x, v.y < 0 ? 0 : v.y, v.z < 0 ? 0 : v.z, v.w < 0 ? 0 : v.w};
+      if (pixel(j) < g.pixels) store4(g.out + int64_t(pixel(j)) * g.n + n, v);
+    }
+  }
+}
+
+constexpr int kMaxTaps = 32;
+
+// A lane owns an output and sums its taps over the pixels of its warp; lane k fetches tap k.
+template <int kTaps> __global__ void __launch_bounds__(256) few_weight_kernel(const WeightSums s) {
+  constexpr int kWarps = 8, kTogether = 4;
+  const Gathered& g = s.from;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, o = blockIdx.y * 32 + lane;
+  const int position = lane / g.channels;
+  const int dh = position / g.w.kernel * g.h.step, dw = position % g.w.kernel * g.w.step;
+  const int step = (dh * g.w.in + dw) * g.channels + lane % g.channels;
+  const int begin = blockIdx.x * s.per_split, end = min(begin + s.per_split, g.pixels);
+  float sum[kTaps] = {};
+  for (int first = begin + warp * kTogether; first < end; first += kWarps * kTogether) {
+    float dy[kTogether], x[kTogether];
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      const int p = first + j;
+      const GatherPlace at(g, p, p < end && lane < s.columns);
+      x[j] = at.reaches(g, dh, dw) ? g.in[at.at + step] : 0;
+      dy[j] = p < end && o < g.n ? g.out[int64_t(p) * g.n + o] : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+#pragma unroll
+      for (int k = 0; k < kTaps; ++k) sum[k] += dy[j] * __shfl_sync(~0u, x[j], k);
+    }
+  }
+  __shared__ float parts[kWarps][kTaps][32];
+#pragma unroll
+  for (int k = 0; k < kTaps; ++k) parts[warp][k][lane] = sum[k];
+  __syncthreads();
+  for (int i = threadIdx.x; i < kTaps * 32; i += 256) {
+    const int k = i % kTaps, at = blockIdx.y * 32 + i / kTaps;
+    float total = 0;
+    for (int j = 0; j < kWarps; ++j) total += parts[j][k][i / kTaps];
+    if (k < s.columns && at < g.n) {
+      s.parts[(int64_t(blockIdx.x) * g.n + at) * s.columns + k] = total;
+    }
+  }
+}
+
+// --- sums of parts: out[i] = sum over s of parts[s, i]; 8 lanes of s a block ---
+__global__ void __launch_bounds__(256)
+    sum_parts_kernel(float* out, const float* parts, int n, int splits) {
+  __shared__ float lanes[8][32];
+  const int i = blockIdx.x * 32 + threadIdx.x % 32, lane = threadIdx.x / 32;
+  float sum = 0;
+  if (i < n) {
+#pragma unroll 8
+    for (int s = lane; s < splits; s += 8) sum += parts[int64_t(s) * n + i];
+  }
+  lanes[lane][threadIdx.x % 32] = sum;
+  __syncthreads();
+  if (lane > 0 || i >= n) return;
+  for (int s = 1; s < 8; ++s) sum += lanes[s][threadIdx.x];
+  out[i] = sum;
+}
+
+}  // namespace taper::kernels::cuda
