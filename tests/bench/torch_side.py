@@ -214,7 +214,11 @@ def training(name, mode, directory):
         optimizer.step()
         return loss
     net.eval()
+    # By default PyTorch's convolutions take TF32 in place of float32: timed so, but losses compared
+    # in float32.
+    torch.backends.cudnn.allow_tf32 = False
     losses = [step().item() for _ in range(3)]
+    torch.backends.cudnn.allow_tf32 = True
     net.train()
     if mode.startswith("compile"):
         called = torch.compile(net, mode="reduce-overhead" if mode == "compile-ro" else "default")

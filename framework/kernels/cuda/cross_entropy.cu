@@ -19,7 +19,6 @@ namespace {
 using taper::cuda::BadIndex;
 using taper::cuda::Launch;
 template <int n> using Int = std::integral_constant<int, n>;
-template <class T> inline constexpr bool kFast = !std::is_same_v<T, double>;
 
 constexpr int64_t kShortRow = 64;   // the longest row of eight threads
 constexpr int64_t kWarpRow = 1024;  // and of one warp
@@ -106,7 +105,7 @@ __global__ void __launch_bounds__(kForwardThreads<kLanes>)
     const bool counts = problem.targets.counts(row);
     if (counts) x = C(problem.logits[row * n + problem.targets.at[row]]);
     if ((kShares || counts) && !problem.targets.log_probabilities) {
-      const auto sums = max_sum_of_row<T, kVec, kLanes, kFast<T>>(problem.logits + row * n, n);
+      const auto sums = max_sum_of_row<T, kVec, kLanes>(problem.logits + row * n, n);
       max = sums.max;
       log_sum = math::log(sums.sum);
     }
@@ -126,30 +125,24 @@ __global__ void __launch_bounds__(1024) reduce_kernel(const Outputs<C> to, int64
 // log-probabilities; rows that do not count get 0.
 template <class T> struct RowGradient {
   using C = Compute<T>;
+  int64_t target;
   C logsumexp, scale;
   bool counts, log_probabilities;
 
-  // In place, of a row's elements: the target's own is overwritten by at_target's.
-  template <int kVec> __device__ void apply(C (&x)[kVec]) const {
+  // In place, for the elements from i on.
+  template <int kVec> __device__ void apply(C (&x)[kVec], int64_t i) const {
 #pragma unroll
     for (int j = 0; j < kVec; ++j) {
-      const C p = log_probabilities ? C(0) : MaxSum<C, kFast<T>>::exp(x[j] - logsumexp);
-      x[j] = counts ? p * scale : C(0);
+      const C hot = i + j == target ? C(1) : C(0);
+      const C p = log_probabilities ? C(0) : MaxSum<C, kIsHalf<T>>::exp(x[j] - logsumexp);
+      x[j] = counts ? (p - hot) * scale : C(0);
     }
-  }
-  __device__ T at_target(C x) const {
-    const C p = log_probabilities ? C(0) : MaxSum<C, kFast<T>>::exp(x - logsumexp);
-    return convert<T>((p - C(1)) * scale);
   }
 };
 
 // A row's vectors are fetched in this many parts, so that the first are worked on while the others
 // are on their way.
 constexpr int kParts = 4;
-
-__device__ inline void fetch(unsigned to_shared, const uint4* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_shared), "l"(from) : "memory");
-}
 
 // Forward with the gradient for a dloss of 1. A block holds one row in shared memory; each thread
 // works on vectors that it fetched itself, and fetches those of the next row in their place.
@@ -158,27 +151,22 @@ __global__ void __launch_bounds__(kLanes)
     gradient_kernel(const Problem<T> problem, const Outputs<Compute<T>> to, T* dlogits) {
   using C = Compute<T>;
   constexpr int kVec = 16 / sizeof(T);
-  extern __shared__ uint4 held[];
-  const auto shared = unsigned(__cvta_generic_to_shared(held));
+  extern __shared__ uint4 memory[];
+  T* const held = reinterpret_cast<T*>(memory);
   const Targets& targets = problem.targets;
-  const int64_t rows = problem.rows;
-  const int vectors = int(targets.classes / kVec);
-  const int per_part = (vectors + kLanes * kParts - 1) / (kLanes * kParts);
-  const auto row_of = [&](const T* matrix, int64_t r) {
-    return reinterpret_cast<const uint4*>(matrix + r * targets.classes);
-  };
-  // f(v) for this thread's vectors of a part.
+  const int64_t n = targets.classes, rows = problem.rows;
+  const int part = int((n / kVec + kLanes * kParts - 1) / (kLanes * kParts)) * kLanes * kVec;
+  // f(i) for this thread's vectors of a part.
   const auto each = [&](int p, const auto& f) {
-    int v = p * per_part * kLanes + int(threadIdx.x);
-#pragma unroll 4
-    for (int k = 0; k < per_part; ++k, v += kLanes) {
-      if (v < vectors) f(v);
-    }
+    const int end = min(int(n), (p + 1) * part);
+    for (int i = p * part + int(threadIdx.x) * kVec; i < end; i += kLanes * kVec) f(i);
   };
-  const uint4* first = row_of(problem.logits, blockIdx.x);
+  const auto fetch = [&](int64_t r, int i) {
+    __pipeline_memcpy_async(held + i, problem.logits + r * n + i, 16);
+  };
 #pragma unroll
   for (int p = 0; p < kParts; ++p) {
-    each(p, [&](int v) { fetch(shared + 16 * v, first + v); });
+    each(p, [&](int i) { fetch(blockIdx.x, i); });
     __pipeline_commit();
   }
   C share = 1;
@@ -190,11 +178,12 @@ __global__ void __launch_bounds__(kLanes)
     if (blockIdx.x == 0 && threadIdx.x == 0) *to.total = total;
   }
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    MaxSum<C, kFast<T>> mine;
+    const int64_t target = targets.at[r];
+    MaxSum<C, kIsHalf<T>> mine;
     const auto sum_part = [&](int p) {
-      each(p, [&](int v) {
+      each(p, [&](int i) {
         C x[kVec];
-        load_row<T, kVec>(x, reinterpret_cast<const T*>(held + v));
+        load_row<T, kVec>(x, held + i);
         mine.add(x);
       });
     };
@@ -209,30 +198,24 @@ __global__ void __launch_bounds__(kLanes)
     const auto sums = row_max_sum<kLanes>(mine);
     const C log_sum = math::log(sums.sum);
     const bool counts = targets.counts(r);
-    const RowGradient<T> gradient{sums.max + log_sum, share * problem.weight(r), counts, false};
-    // The target's element is the work of the thread that fetched it.
-    const int64_t target = counts ? targets.at[r] : 0;
-    const bool has_target = target / kVec % kLanes == threadIdx.x;
-    C at_target = 0;
-    if (has_target) {
-      at_target = C(reinterpret_cast<const T*>(held)[target]);
-      problem.store(to, r, sums.max, log_sum, at_target);
+    const int64_t known = counts ? target : 0;  // to be stored by who holds that element
+    if (known / kVec % kLanes == threadIdx.x) {
+      problem.store(to, r, sums.max, log_sum, C(held[known]));
     }
+    const RowGradient<T> gradient{target, sums.max + log_sum, share * problem.weight(r), counts,
+                                  false};
     const int64_t next = r + gridDim.x;
-    const uint4* from = row_of(problem.logits, next);
-    T* const out = dlogits + r * targets.classes;
 #pragma unroll
     for (int p = 0; p < kParts; ++p) {
-      each(p, [&](int v) {
+      each(p, [&](int i) {
         C x[kVec];
-        load_row<T, kVec>(x, reinterpret_cast<const T*>(held + v));
-        gradient.apply(x);
-        if (next < rows) fetch(shared + 16 * v, from + v);
-        store_row<T, kVec>(out + v * kVec, x);
+        load_row<T, kVec>(x, held + i);
+        gradient.apply(x, i);
+        store_row<T, kVec>(dlogits + r * n + i, x);
+        if (next < rows) fetch(next, i);
       });
       __pipeline_commit();
     }
-    if (has_target && counts) out[target] = gradient.at_target(at_target);
   }
 }
 
@@ -260,13 +243,8 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
   const int64_t n = targets.classes;
   if (made && scales.of_loss(0) == C(1)) return;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
-    const bool counts = targets.counts(r);
-    const RowGradient<T> gradient{scales.logsumexp[r], scales.of_row(r), counts,
-                                  targets.log_probabilities};
-    // By the thread that stores its vector.
-    const int64_t target = counts ? targets.at[r] : 0;
-    const bool has_target = counts && target / kVec % kLanes == threadIdx.x;
-    const C at_target = has_target ? C(logits[r * n + target]) : C(0);
+    const RowGradient<T> gradient{targets.at[r], scales.logsumexp[r], scales.of_row(r),
+                                  targets.counts(r), targets.log_probabilities};
     for (int64_t i = int64_t(threadIdx.x) * kVec; i < n; i += kLanes * kVec * kLoads) {
       C x[kLoads][kVec];
 #pragma unroll
@@ -277,11 +255,10 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
 #pragma unroll
       for (int k = 0; k < kLoads; ++k) {
         const int64_t at = i + k * kLanes * kVec;
-        gradient.apply(x[k]);
+        gradient.apply(x[k], at);
         if (at < n) store_row<T, kVec>(dlogits + r * n + at, x[k]);
       }
     }
-    if (has_target) dlogits[r * n + target] = gradient.at_target(at_target);
   }
 }
 

@@ -53,7 +53,7 @@ template <int kLanes, class C> __device__ C row_sum(C x) {
 }
 
 // max of the elements seen, and the sum of exp(x - max) over them, in one pass (Milakov and
-// Gimelshein 2018). kFast: by the GPU's own exponential, 1e-6 off at most for what counts in a sum.
+// Gimelshein 2018). kFast: by the GPU's own exponential, for half types.
 template <class C, bool kFast = false> struct MaxSum {
   C max = C(-INFINITY);
   C sum = 0;
@@ -99,12 +99,12 @@ __device__ MaxSum<C, kFast> row_max_sum(const MaxSum<C, kFast>& mine) {
 }
 
 // MaxSum of a whole row; n is a multiple of kVec.
-template <class T, int kVec, int kLanes, bool kFast = kIsHalf<T>>
-__device__ MaxSum<Compute<T>, kFast> max_sum_of_row(const T* row, int64_t n) {
+template <class T, int kVec, int kLanes>
+__device__ MaxSum<Compute<T>, kIsHalf<T>> max_sum_of_row(const T* row, int64_t n) {
   using C = Compute<T>;
   constexpr int kLoads = 4;  // in flight
   constexpr int64_t kStep = kLanes * kVec;
-  MaxSum<C, kFast> mine;
+  MaxSum<C, kIsHalf<T>> mine;
   int64_t i = int64_t(threadIdx.x) * kVec;
   for (; i + (kLoads - 1) * kStep < n; i += kLoads * kStep) {
     C x[kLoads][kVec];
