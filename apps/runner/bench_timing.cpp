@@ -6,6 +6,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "apps/runner/errors.h"
 #include "framework/io/safetensors.h"
 #include "taper.h"
 
@@ -24,17 +25,21 @@ double seconds_of(int64_t calls, const Device& device, const std::function<void(
 }
 
 // The model's parameters and the batch from a file, in place of random ones.
-void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch) {
+void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch) try {
   std::vector<NamedTensor> state;
   for (const auto& [name, tensor] : load_safetensors(path).tensors) {
     if (name != "x" && name != "y") {
       state.push_back({name, tensor});
     } else {
-      Tensor& given = batch.at(name == "x" ? 0 : 1);
+      const size_t at = name == "x" ? 0 : 1;
+      if (at == batch.size()) throw Error("this workload's batch has no 'y'");
+      Tensor& given = batch[at];
       given = tensor.to(given.device());
     }
   }
   net.load_state_dict(state);
+} catch (const Error& error) {
+  throw InputError(cat("bench: --inputs ", path, ": ", error.what()));
 }
 
 }  // namespace

@@ -70,6 +70,10 @@ Trainer::Trainer(const RunConfig& config, const Dataset& data, Device device, fs
   one_ = ones({}, {.device = device});
   bad_ = zeros({}, {.device = device});
   reset_graph();
+  const Graph wanted = config_.train.graph;
+  if (!graph_ && (wanted == Graph::kOn || (wanted == Graph::kAuto && device_.is_cuda()))) {
+    spdlog::info("steps run without a CUDA graph: {}", why_eager());
+  }
 }
 
 void Trainer::open_files() {

@@ -439,6 +439,9 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
       {2, "taper", {"train", "run.yaml", "train.epochs=0"}, {"train.epochs"}},
       {65, "taper", {"train", "run.yaml", "optimizer.lr=1e30", "--out", "r"}, {"became"}},
       {66, "taper", {"eval", "nowhere"}, {"'nowhere'", "config.yaml"}},
+      {2, "taper", {"bench", "mpl"}, {"'mpl'", "known: overhead, mlp"}},
+      {2, "taper", {"bench", "cpu_mlp", "--mode", "fast"}, {"eager or graph", "'fast'"}},
+      {66, "taper", {"bench", "cpu_mlp", "--inputs", "no.st"}, {"--inputs no.st", "No such file"}},
       {69, "taper", {"train", "run.yaml", "device=cuda:63"}, {"cuda:63"}},
       // What is thrown by a part that a user's program adds, and is no Error, is a bug of it.
       {70,
