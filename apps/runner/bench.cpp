@@ -163,16 +163,19 @@ void ops(const Bench& bench, Device device) {
 
 // Host time of small ops: what a call costs before the device is done.
 void overhead(const Bench& bench, Device device) {
+  const auto name = [&](const char* op) {
+    return cat("overhead_", op, device.is_cuda() ? "_cuda" : "_cpu");
+  };
   const Tensor a = ones({1}, {.device = device}), b = ones({1}, {.device = device});
   const Tensor g = ones({1}, {.device = device, .requires_grad = true});
   Linear layer(8, 8, {.device = device});
   const Tensor x = ones({8, 8}, {.device = device});
-  bench.op("overhead_add", device, {}, [&] { (void)(a + b); });
-  bench.op("overhead_add_grad", device, {}, [&] { (void)(g + b); });
-  bench.op("overhead_linear_8x8", device, {}, [&] { (void)layer(x); });
+  bench.op(name("add"), device, {}, [&] { (void)(a + b); });
+  bench.op(name("add_grad"), device, {}, [&] { (void)(g + b); });
+  bench.op(name("linear_8x8"), device, {}, [&] { (void)layer(x); });
   constexpr int kChain = 100;
   bench.op(
-      "overhead_chain_node", device, {},
+      name("chain_node"), device, {},
       [&] {
         Tensor y = g;
         for (int i = 0; i < kChain; ++i) y = y * 1.0001;

@@ -12,7 +12,7 @@ round takes one repeat of every mode of both sides, one after the other. Printed
 of an op take at the speed of a plain copy (Taper's, measured in the same run), and for training
 steps the arithmetic's time as worked out in docs/performance.md. Both sides start the trainings
 from the same parameters and batch; the losses of their first three steps (without dropout) must
-agree, or the exit code is 1. Needs PyTorch and safetensors for Python.
+agree and every process end well, or the exit code is 1. Needs PyTorch and safetensors for Python.
 """
 import argparse
 import json
@@ -34,6 +34,7 @@ CPU = {"cpu_mlp": ["eager"], "cpu_cnn": ["eager"], "cpu_gpt": ["eager"]}
 LIMITS_US = {"mlp_b128_fp32": 17.5, "resnet18_b512_bf16": 5800, "gptchar_b64_bf16": 3500,
              "gpt2_124m_b16_bf16": 24900}
 HALF_TOLERANCE, TOLERANCE = 2e-2, 1e-4  # relative, of losses
+failures = []  # what makes the exit code 1
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -53,6 +54,8 @@ class Side:
     def item(self):
         """The present item; None when the process has ended."""
         said, self.first = self.first or self.read("ready"), None
+        if said is None and (code := self.process.wait()) != 0:
+            failures.append(f"{self.label}: ended with {code}: {' '.join(self.process.args)}")
         return said
 
     def read(self, key):
@@ -76,15 +79,14 @@ def summary(times):
     return {"median": statistics.median(times), "low": times[0], "high": times[-1]}
 
 
-def losses_agree(name, losses):
+def check_losses(name, losses):
     tolerance = HALF_TOLERANCE if "bf16" in name else TOLERANCE
     first = next(iter(losses.values()))
     fine = all(len(other) == len(first) and
                all(math.isclose(a, b, rel_tol=tolerance) for a, b in zip(first, other))
                for other in losses.values())
     if not fine:
-        print(f"{name}: losses differ: {losses}")
-    return fine
+        failures.append(f"{name}: losses differ: {losses}")
 
 
 def compare(sides, rounds):
@@ -92,9 +94,6 @@ def compare(sides, rounds):
     while True:
         said = [side.item() for side in sides]
         alive = [(side, s) for side, s in zip(sides, said) if s]
-        for side, s in zip(sides, said):
-            if s is None and any(said):
-                print(f"{side.label}: ended early or does not know {[t['ready'] for t in said if t][0]}")
         if not alive:
             return
         name = alive[0][1]["ready"]
@@ -164,10 +163,15 @@ def main():
     names = args.names or ["first_step", "overhead", *(GPU if gpu else CPU), "ops"]
     if unknown := set(names) - {"first_step", "overhead", "ops", *trainings}:
         sys.exit(f"unknown here: {', '.join(sorted(unknown))}")
+    if not os.access(args.taper, os.X_OK):
+        sys.exit(f"no program at {args.taper}: build it, or say where it is with --taper")
+    if subprocess.run([args.python, "-c", "import torch, safetensors"], env=env,
+                      stderr=subprocess.DEVNULL).returncode:
+        sys.exit(f"{args.python} has no torch or no safetensors: name another with --python")
     torch_side = [args.python, os.path.join(HERE, "torch_side.py")]
     print("| work | Taper eager | Taper graph | PyTorch eager | PyTorch best | ratio | limit | share |\n"
           "|---|---|---|---|---|---|---|---|", flush=True)
-    results, fine, copy_gbps = [], True, None
+    results, copy_gbps = [], None
     with tempfile.TemporaryDirectory() as directory:
         asked = [n for n in names if n in trainings]
         if asked:
@@ -194,13 +198,15 @@ def main():
                 if result["name"] == "copy":
                     copy_gbps = result["gbps"]
                 if result["losses"]:
-                    fine = losses_agree(result["name"], result["losses"]) and fine
+                    check_losses(result["name"], result["losses"])
                 results.append(result)
-                print(row(result, copy_gbps), flush=True)
+                if "taper eager" in result["times"]:  # else it is among the failures
+                    print(row(result, copy_gbps), flush=True)
     if args.json:
         with open(args.json, "w") as out:
             json.dump(results, out, indent=1)
-    return 0 if fine else 1
+    print(*failures, sep="\n", end="\n" if failures else "")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

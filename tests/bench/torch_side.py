@@ -295,10 +295,10 @@ def overhead():
                 y = y * 1.0001
             y.backward()
             g.grad = None
-        measure("overhead_add", lambda: a + b, device)
-        measure("overhead_add_grad", lambda: g + b, device)
-        measure("overhead_linear_8x8", lambda: layer(x), device)
-        measure("overhead_chain_node", chain, device, 100)
+        measure(f"overhead_add_{device}", lambda: a + b, device)
+        measure(f"overhead_add_grad_{device}", lambda: g + b, device)
+        measure(f"overhead_linear_8x8_{device}", lambda: layer(x), device)
+        measure(f"overhead_chain_node_{device}", chain, device, 100)
 
 
 def first_step():

@@ -436,6 +436,10 @@ struct Ending {
 TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
   const std::vector<Ending> endings = {
       {0, "taper", {"info"}, {}},
+      {0,
+       "taper",
+       {"train", "run.yaml", "device=cpu", "train.graph=on", "--out", "g"},
+       {"steps run without a CUDA graph: the run is on the CPU"}},
       {2, "taper", {"train", "run.yaml", "train.epochs=0"}, {"train.epochs"}},
       {65, "taper", {"train", "run.yaml", "optimizer.lr=1e30", "--out", "r"}, {"became"}},
       {66, "taper", {"eval", "nowhere"}, {"'nowhere'", "config.yaml"}},
