@@ -85,22 +85,34 @@ sanitize_part() {
   fi
   # Neighbouring parts go to different GPUs.
   if ((gpus > 1)); then export CUDA_VISIBLE_DEVICES=$(($4 % gpus)); fi
-  # racecheck slows a launch a hundredfold: of the driver it runs the test that launches each kernel
-  # once. It looks at every kernel: told to look at ours alone, it dies where cuDNN's run between.
-  local only=$3
+  # racecheck slows a launch a hundredfold: it looks at Taper's own kernels (their names hold
+  # "taper"), and of the driver runs the test that launches each of them once.
+  local options=() only=$3
   if [[ $1 == racecheck ]]; then
+    options=(--kernel-name kns=taper)
     if [[ $name == test_ops && $only == '*' ]]; then only=OpTable.CudaEqualsTheCpu; fi
     if [[ $only == '*' ]]; then only='-*Differences*'; fi
   elif [[ $1 == initcheck && $only == '*' ]]; then
     # cuDNN's attention stores through TMA, which initcheck does not see.
     only='-Attention.Cudnn*'
   fi
-  # Tests provoke refusals by the driver on purpose; those are no findings.
-  compute-sanitizer --tool "$1" --error-exitcode 1 --report-api-errors no --print-limit 20 \
-    --require-cuda-init no "$2" --gtest_brief=1 --gtest_filter="$only" \
-    >"$log" 2>&1 || status=FAILED
+  sanitized "$1" "$2" "$only" "${options[@]}" >"$log" 2>&1 || status=FAILED
+  if ((${#options[@]} > 0)) && grep -q 'Internal Sanitizer Error' "$log"; then
+    # The filter's own death, where kernels of libraries run between ours. Without it every kernel
+    # is looked at; what libraries do in theirs (cuDNN's attention is reported) is not our finding.
+    status=FAILED
+    sanitized "$1" "$2" "$only" >"$log" 2>&1 || :
+    if grep -q '^\[  PASSED  \]' "$log" && ! grep -q 'access at .*taper' "$log"; then status=ok; fi
+  fi
   echo "$status $name part $4, $((SECONDS - start)) s: $(grep -E 'SUMMARY' "$log" | tail -n 1)"
   if [[ $status == FAILED ]]; then tail -n 30 "$log"; fi
+}
+
+# sanitized TOOL PROGRAM FILTER OPTION...: tests provoke refusals by the driver on purpose; those
+# are no findings.
+sanitized() {
+  compute-sanitizer --tool "$1" --error-exitcode 1 --report-api-errors no --print-limit 20 \
+    --require-cuda-init no "${@:4}" "$2" --gtest_brief=1 --gtest_filter="$3"
 }
 
 # sanitize_with TOOL: over every test program with tests that the filter names, in parts that run
@@ -108,7 +120,7 @@ sanitize_part() {
 sanitize_with() {
   local only=$filter out=$logs/$1-parts.txt program part parts bad
   gpus=$(nvidia-smi -L | grep -c '^GPU')
-  export -f sanitize_part
+  export -f sanitize_part sanitized
   export logs gpus
   find "$BUILD_DIR/tests" -maxdepth 1 -type f -executable -name 'test_*' \
     ! -name test_runner ! -name test_layers | sort -r | while IFS= read -r program; do
