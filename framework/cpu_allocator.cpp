@@ -73,6 +73,8 @@ bool put_cached(void* block, size_t c) noexcept try {
   return false;
 }
 
+}  // namespace
+
 void* from_system(size_t nbytes) {
   void* block = ::operator new(nbytes, kAlign, std::nothrow);
   if (block) return block;
@@ -82,8 +84,6 @@ void* from_system(size_t nbytes) {
   throw OutOfMemoryError(cat("CPU out of memory. Tried to allocate ", nbytes,
                              " bytes; tensors hold ", allocated.load(), " bytes"));
 }
-
-}  // namespace
 
 void* allocate(size_t nbytes) {
   void* block;

@@ -8,6 +8,8 @@ namespace taper::cpu {
 
 // Aligned to 64 bytes. Throws OutOfMemoryError, saying how much was asked for and is held.
 void* allocate(size_t nbytes);
+// The same from the system itself, for those who keep what comes back; cached blocks make room.
+void* from_system(size_t nbytes);
 // `nbytes` as it was asked for.
 void free(void* block, size_t nbytes) noexcept;
 

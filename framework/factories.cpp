@@ -96,18 +96,23 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   if (step.to_double() == 0) throw Error("step must be nonzero");
   const bool integers =
       start.dtype() != kFloat64 && end.dtype() != kFloat64 && step.dtype() != kFloat64;
-  // Neighbours beyond 2^53 are the same double, so integers are subtracted as such.
-  double span = end.to_double() - start.to_double();
-  int64_t whole;
-  if (integers && !__builtin_sub_overflow(end.to_int(), start.to_int(), &whole)) {
-    span = double(whole);
+  // Neighbours beyond 2^53 are the same double, so integers are compared and counted as such.
+  const bool up = step.to_double() > 0;
+  const auto below = [&](const Scalar& a, const Scalar& b) {
+    return integers ? a.to_int() < b.to_int() : a.to_double() < b.to_double();
+  };
+  if (up ? below(end, start) : below(start, end)) {
+    throw Error(cat("upper bound and lower bound inconsistent with step sign (arange from ",
+                    start.to_double(), " to ", end.to_double(), " by ", step.to_double(), ")"));
   }
-  const double count = std::ceil(span / step.to_double());
+  double count = std::ceil((end.to_double() - start.to_double()) / step.to_double());
+  if (integers && start.to_int() != end.to_int()) {
+    const auto from = uint64_t(start.to_int()), to = uint64_t(end.to_int());
+    const uint64_t stride = up ? uint64_t(step.to_int()) : -uint64_t(step.to_int());
+    count = double(((up ? to - from : from - to) - 1) / stride + 1);
+  }
   if (!(std::abs(count) < 9e18)) {
     throw Error(cat("unsupported range: ", start.to_double(), " -> ", end.to_double()));
-  }
-  if (count < 0) {
-    throw Error("upper bound and lower bound inconsistent with step sign");
   }
   Tensor t = make({int64_t(count)}, options, integers ? kInt64 : kFloat32);
   kernels::arange_into(t, start, step);

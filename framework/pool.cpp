@@ -3,6 +3,8 @@
 #include <array>
 #include <new>
 
+#include "framework/cpu_allocator.h"
+
 namespace taper {
 namespace {
 
@@ -54,7 +56,7 @@ size_t rounded(size_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
 
 void* pool_allocate(size_t bytes) {
   FreeList* list = list_for(bytes);
-  if (!list || !list->head) return ::operator new(rounded(bytes), kAlign);
+  if (!list || !list->head) return cpu::from_system(rounded(bytes));
   FreeBlock* block = list->head;
   list->head = block->next;
   --list->count;

@@ -4,6 +4,35 @@
 
 namespace taper {
 
+void refuse_overflow(int64_t a, char op, int64_t b) {
+  throw Error(cat("integer ", op == '*' ? "multiplication" : "addition", " overflow: ", a, " ", op,
+                  " ", b, " is beyond 64 bits"));
+}
+
+void check_window_numbers(const char* op, std::initializer_list<int64_t> numbers) {
+  for (const int64_t n : numbers) {
+    if (n == int32_t(n)) continue;
+    throw Error(cat("integer out of range (", op, " got ", n, ", beyond 32 bits)"));
+  }
+}
+
+void Shape::refuse_count() const {
+  throw Error(cat("Storage size calculation overflowed with sizes=", *this));
+}
+
+int64_t Shape::nbytes(size_t item) const {
+  int64_t most = int64_t(item);
+  bool none = false;
+  for (const int64_t n : *this) {
+    if (n < 0) {
+      throw Error(cat("Trying to create tensor with negative dimension ", n, ": ", *this));
+    }
+    none = none || n == 0;
+    if (__builtin_mul_overflow(most, std::max<int64_t>(n, 1), &most)) refuse_count();
+  }
+  return none ? 0 : most;
+}
+
 void Shape::insert(int at, int64_t dim) {
   if (size_ == kMaxDims) {
     throw ValueError(cat("a tensor has at most ", kMaxDims, " dimensions, got ", size_ + 1));
@@ -36,7 +65,7 @@ Shape contiguous_strides(const Shape& shape) {
   int64_t step = 1;
   for (int i = shape.size() - 1; i >= 0; --i) {
     strides[i] = step;
-    step *= std::max<int64_t>(shape[i], 1);
+    step = checked_mul(step, std::max<int64_t>(shape[i], 1));
   }
   return strides;
 }
@@ -105,7 +134,7 @@ Shape infer_shape(const Shape& wanted, int64_t numel) {
     } else if (shape[i] < 0) {
       throw Error(cat("invalid shape dimension ", shape[i]));
     } else {
-      known *= shape[i];
+      known = checked_mul(known, shape[i]);
     }
   }
   if (unknown >= 0 && known == 0) {

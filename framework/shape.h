@@ -13,6 +13,25 @@ namespace taper {
 
 inline constexpr int kMaxDims = 8;
 
+// a * b and a + b for counts, strides, offsets and bytes that follow from what a caller wrote.
+// Throw Error where 64 bits do not hold them. The sizes and strides of a tensor need no check.
+[[noreturn]] void refuse_overflow(int64_t a, char op, int64_t b);
+inline int64_t checked_mul(int64_t a, int64_t b) {
+  int64_t out;
+  if (__builtin_mul_overflow(a, b, &out)) [[unlikely]]
+    refuse_overflow(a, '*', b);
+  return out;
+}
+inline int64_t checked_add(int64_t a, int64_t b) {
+  int64_t out;
+  if (__builtin_add_overflow(a, b, &out)) [[unlikely]]
+    refuse_overflow(a, '+', b);
+  return out;
+}
+// For kernel sizes, strides, paddings and dilations, of which windows multiply two: throws Error
+// beyond 32 bits.
+void check_window_numbers(const char* op, std::initializer_list<int64_t> numbers);
+
 class Shape {
  public:
   Shape() = default;
@@ -38,16 +57,25 @@ class Shape {
   void insert(int at, int64_t dim);
   void erase(int at);
 
-  // The number of elements of a tensor of this shape: 1 without dimensions.
+  // The number of elements of a tensor of this shape: 1 without dimensions. Throws Error
+  // beyond 64 bits.
   int64_t numel() const {
     int64_t n = 1;
-    for (int i = 0; i < size_; ++i) n *= dims_[i];
+    for (int i = 0; i < size_; ++i) {
+      if (__builtin_mul_overflow(n, dims_[i], &n)) [[unlikely]]
+        refuse_count();
+    }
     return n;
   }
+  // What a dense tensor of such elements takes. Throws Error for a negative size, and where this or
+  // a stride could not be counted even if a size of 0 were 1: then no part of it needs a check.
+  int64_t nbytes(size_t item) const;
 
   bool operator==(const Shape& other) const;
 
  private:
+  [[noreturn]] void refuse_count() const;
+
   int size_ = 0;
   int64_t dims_[kMaxDims];
 };

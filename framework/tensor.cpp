@@ -28,24 +28,18 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 }
 
 Tensor Tensor::make(const Shape& shape, DType dtype, Device device) {
-  size_t nbytes = size_of(dtype);
-  for (const int64_t n : shape) {
-    if (n < 0) {
-      throw Error(cat("Trying to create tensor with negative dimension ", n, ": ", shape));
-    }
-    if (__builtin_mul_overflow(nbytes, size_t(n), &nbytes)) {
-      throw Error(cat("a tensor of shape ", shape, " has more bytes than can be counted"));
-    }
-  }
+  const auto nbytes = size_t(shape.nbytes(size_of(dtype)));
   return Tensor(make_impl(allocate(nbytes, device), shape, contiguous_strides(shape), 0, dtype));
 }
 
 Tensor Tensor::make(StoragePtr storage, const Shape& shape, const Shape& strides, int64_t offset,
                     DType dtype) {
+  (void)shape.nbytes(size_of(dtype));
   return Tensor(make_impl(std::move(storage), shape, strides, offset, dtype));
 }
 
 Tensor view_as(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
+  (void)shape.nbytes(x.element_size());
   return Tensor(make_impl(x.storage(), shape, strides, offset, x.dtype()));
 }
 

@@ -54,7 +54,8 @@ MultiheadAttention::MultiheadAttention(int64_t dim, int64_t heads, MultiheadAtte
     : embed_dim(checked_dim(dim, heads)),
       num_heads(heads),
       options(o),
-      in_proj_weight(*this, "in_proj_weight", empty({3 * dim, dim}, {.device = o.device})),
+      in_proj_weight(*this, "in_proj_weight",
+                     empty({checked_mul(3, dim), dim}, {.device = o.device})),
       in_proj_bias(o.bias ? Parameter(*this, "in_proj_bias", zeros({3 * dim}, {.device = o.device}))
                           : Parameter()),
       out_proj(*this, "out_proj", dim, dim, LinearOptions{.bias = o.bias, .device = o.device}) {

@@ -59,7 +59,8 @@ Tensor Conv<kDims>::convolve(const Tensor& x, [[maybe_unused]] Activation activa
   Pair padding = o.padding.size;
   Tensor from = x;
   if (o.padding.name == "same") {
-    const Pair total(o.dilation.h * (kernel_size.h - 1), o.dilation.w * (kernel_size.w - 1));
+    const Pair total(checked_mul(o.dilation.h, kernel_size.h - 1),
+                     checked_mul(o.dilation.w, kernel_size.w - 1));
     padding = {total.h / 2, total.w / 2};
     // Where the total is odd, one more behind.
     if (kDims == 1 && total.w % 2 > 0) from = pad(x, {0, 1});

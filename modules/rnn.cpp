@@ -35,18 +35,16 @@ RnnBase::RnnBase(int64_t in, int64_t hidden, int64_t gates, const RnnOptions& o)
       gates_(gates) {
   check_probability(o.dropout);
   const double bound = 1 / std::sqrt(double(hidden));
-  for (int64_t i = 0; i < positive("num_layers", o.num_layers) * directions(); ++i) {
+  const int64_t rows = checked_mul(gates, hidden);
+  for (int64_t i = 0; i < checked_mul(positive("num_layers", o.num_layers), directions()); ++i) {
     const int64_t layer = i / directions();
     const std::string suffix = cat("_l", layer, i % directions() == 1 ? "_reverse" : "");
     const auto drawn = [&](const char* name, const Shape& shape) {
       return Parameter(*this, name + suffix, uniform_within(bound, shape, o.device));
     };
-    const auto bias = [&](const char* name) {
-      return o.bias ? drawn(name, {gates * hidden}) : Parameter();
-    };
-    cells.push_back(
-        Cell{drawn("weight_ih", {gates * hidden, layer == 0 ? in : directions() * hidden}),
-             drawn("weight_hh", {gates * hidden, hidden}), bias("bias_ih"), bias("bias_hh")});
+    const auto bias = [&](const char* name) { return o.bias ? drawn(name, {rows}) : Parameter(); };
+    cells.push_back(Cell{drawn("weight_ih", {rows, layer == 0 ? in : directions() * hidden}),
+                         drawn("weight_hh", {rows, hidden}), bias("bias_ih"), bias("bias_hh")});
   }
 }
 

@@ -286,7 +286,8 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
     };
     return casted(Cast::to_low, attend, qkv);
   }
-  if (qkv.dim() != 3 || n_head <= 0 || qkv.size(2) % (3 * n_head) != 0) {
+  if (qkv.dim() != 3 || n_head <= 0 || qkv.size(2) % 3 != 0 ||
+      qkv.size(2) / 3 % n_head != 0) {
     throw Error(cat("packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ",
                     qkv.shape(), " for n_head = ", n_head));
   }

@@ -97,7 +97,7 @@ Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   }
   const Tensor row = arange(x.size(-2), {.device = x.device()});
   const Tensor column = arange(x.size(-1), {.device = x.device()});
-  const Tensor edge = unsqueeze(row, 1) + diagonal;
+  const Tensor edge = unsqueeze(row, 1) + std::clamp(diagonal, -x.size(-2), x.size(-1));
   return masked(x, lower ? le(column, edge) : ge(column, edge));
 }
 
@@ -272,14 +272,15 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
   for (int i = 0; i < pairs; ++i) {
     const int d = x.dim() - 1 - i;
     const int64_t before = padding[size_t(2 * i)], after = padding[size_t(2 * i) + 1];
-    shape[d] += before + after;
-    kept[d] += std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
-    start[d] = std::max<int64_t>(before, 0);
-    from += std::max<int64_t>(-before, 0) * x.strides()[d];
+    shape[d] = checked_add(checked_add(shape[d], before), after);
+    kept[d] = checked_add(checked_add(kept[d], std::min<int64_t>(before, 0)),
+                          std::min<int64_t>(after, 0));
     if (kept[d] < 0) {
       throw Error(cat("narrow(): length must be non-negative. (pad: dimension ", d, " of size ",
                       x.shape()[d], " is cropped by ", before, " and ", after, ")"));
     }
+    start[d] = std::max<int64_t>(before, 0);
+    from += std::max<int64_t>(-before, 0) * x.strides()[d];
   }
   Tensor y = Tensor::make(shape, x.dtype(), x.device());
   for (int d = 0; d < x.dim(); ++d) to += start[d] * y.strides()[d];

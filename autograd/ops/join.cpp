@@ -48,10 +48,12 @@ Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
                       y.shape[d], " but got size ", x.shape()[d], " for tensor number ", i,
                       " in the list."));
     }
-    y.shape[y.dim] += x.shape()[y.dim];
+    y.shape[y.dim] = checked_add(y.shape[y.dim], x.shape()[y.dim]);
   }
   return y;
 }
+
+constexpr int64_t kMostEmptyParts = int64_t(1) << 24;
 
 void check_divisible(const char* op, const Tensor& x) {
   if (x.dim() == 0) throw Error(cat(op, " expects at least a 1-dimensional tensor"));
@@ -77,11 +79,13 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
       throw Error(cat("split_with_sizes expects split_sizes have only non-negative entries, but ",
                       "got split_sizes=", listed(sizes)));
     }
-    if (at + size <= x.size(d)) {
-      parts.push_back(narrow(plain, d, at, size));
-      track_view(parts.back(), x);
-      metas.push_back(Meta(parts.back()));
+    if (size > x.size(d) - at) {
+      at = x.size(d) + 1;  // too many, however many more
+      continue;
     }
+    parts.push_back(narrow(plain, d, at, size));
+    track_view(parts.back(), x);
+    metas.push_back(Meta(parts.back()));
     at += size;
   }
   if (at != x.size(d)) {
@@ -121,8 +125,12 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   check_divisible("chunk", x);
   if (chunks <= 0) throw Error(cat("chunk expects `chunks` to be greater than 0, got: ", chunks));
   const int64_t all = x.size(dim);
+  if (all == 0 && chunks > kMostEmptyParts) {
+    throw Error(
+        cat("chunk of an empty dimension into ", chunks, " parts, more than ", kMostEmptyParts));
+  }
   if (all == 0) return split(x, std::vector<int64_t>(size_t(chunks), 0), dim);
-  return split(x, (all + chunks - 1) / chunks, dim);
+  return split(x, (all - 1) / chunks + 1, dim);
 }
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
@@ -174,11 +182,8 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   }
   Shape shape = x.shape(), result = repeats;
   while (shape.size() < repeats.size()) shape.insert(0, 1);
-  for (int d = 0; d < shape.size(); ++d) result[d] *= shape[d];
-  for (const int64_t size : result) {
-    if (size >= 0) continue;
-    throw Error(cat("Trying to create tensor with negative dimension ", size, ": ", result));
-  }
+  for (int d = 0; d < shape.size(); ++d) result[d] = checked_mul(result[d], shape[d]);
+  (void)result.nbytes(x.element_size());
   Tensor y = clone(view(contiguous(x), shape));
   for (int d = 0; d < shape.size(); ++d) {
     if (repeats[d] == 1) continue;
@@ -186,7 +191,7 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
     Shape spread = y.shape();
     spread.insert(d, repeats[d]);
     shape[d] = result[d];
-    y = reshape(expand(unsqueeze(y, d), spread), shape);
+    y = view(contiguous(expand(unsqueeze(y, d), spread)), shape);
   }
   return y;
 }

@@ -1,5 +1,6 @@
 #include "autograd/ops/pool.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/node.h"
@@ -146,7 +147,8 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   check_interpolate(x, o);
   const bool rows = x.dim() == 3;
   const auto scaled = [&](int64_t size) {
-    return o.size ? 0 : int64_t(std::floor(double(size) * *o.scale_factor));
+    const double wanted = o.size ? 0 : std::floor(double(size) * *o.scale_factor);
+    return wanted > 0 ? int64_t(std::min(wanted, 0x1p62)) : 0;
   };
   Pair size = o.size ? *o.size : Pair(rows ? 1 : scaled(x.size(2)), scaled(x.size(-1)));
   if (rows) size.h = 1;

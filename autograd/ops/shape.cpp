@@ -243,9 +243,14 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   if (x.dim() == 0) throw Error("narrow() cannot be applied to a 0-dim tensor.");
   const int d = wrap_dim(dim, x.dim());
   const int64_t size = x.shape()[d];
+  if (length < 0) throw Error("narrow(): length must be non-negative.");
+  if (start < -size || start > size) {
+    throw IndexError(cat("start out of range (expected to be in range of [", -size, ", ", size,
+                         "], but got ", start, ")"));
+  }
   const int64_t from = start < 0 ? start + size : start;
-  if (length < 0 || from < 0 || from + length > size) {
-    throw IndexError(
+  if (length > size - from) {
+    throw Error(
         cat("start (", start, ") + length (", length, ") exceeds dimension size (", size, ")."));
   }
   return sliced(x, {d, from, length});
@@ -272,7 +277,9 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::op
     return std::clamp<int64_t>(i < 0 ? i + size : i, 0, size);
   };
   const int64_t from = place(start.value_or(0)), to = place(end.value_or(size));
-  return sliced(x, {d, from, to <= from ? 0 : (to - from - 1) / step + 1, step});
+  // A step past the end leads nowhere: it need not be a stride.
+  const int64_t stride = std::min(step, std::max<int64_t>(size, 1));
+  return sliced(x, {d, from, to <= from ? 0 : (to - from - 1) / stride + 1, stride});
 }
 
 Tensor clone(const Tensor& x) { return copied(x, empty_like_layout(x, x.dtype())); }
@@ -286,8 +293,8 @@ Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {
   if (!options.copy && target == x.device() && dtype == x.dtype()) return x;
   const bool to_host = x.is_cuda() && target.is_cpu();
   Tensor y = to_host && options.non_blocking
-                 ? Tensor::make(allocate_pinned(size_of(dtype) * size_t(x.numel())), x.shape(),
-                                contiguous_strides(x.shape()), 0, dtype)
+                 ? Tensor::make(allocate_pinned(size_t(x.shape().nbytes(size_of(dtype)))),
+                                x.shape(), contiguous_strides(x.shape()), 0, dtype)
                  : Tensor::make(x.shape(), dtype, target);
   if (!x.is_contiguous() && is_dense(x.shape(), x.strides())) y.impl()->strides = x.strides();
   kernels::copy_into(y, x, options.non_blocking);

@@ -25,7 +25,7 @@ Shape as_2d(Shape shape) {
 ConvSizes sizes_of(const Shape& x, const Shape& weight, const Conv2dOptions& options) {
   const auto axis = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding,
                        int64_t dilation) {
-    const int64_t reach = in + 2 * padding - dilation * (kernel - 1) - 1;
+    const int64_t reach = in + 2 * padding - checked_mul(dilation, kernel - 1) - 1;
     return ConvAxis{in, kernel, reach < 0 ? 0 : reach / stride + 1, stride, padding, dilation};
   };
   const Shape s = as_2d(x), k = as_2d(weight);
@@ -184,6 +184,7 @@ void check_options(const char* op, const Tensor& x, const Tensor& weight,
     if (!good) throw Error(cat(text, " (", op, " of ", x.shape(), " and ", weight.shape(), ")"));
   };
   const auto& [stride, padding, dilation, groups] = options;
+  check_window_numbers(op, {stride.h, stride.w, padding.h, padding.w, dilation.h, dilation.w});
   require(groups > 0, "non-positive groups is not supported");
   require(padding.h >= 0 && padding.w >= 0, "negative padding is not supported");
   require(stride.h > 0 && stride.w > 0, "non-positive stride is not supported");
@@ -196,7 +197,7 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int
                     "-dimensional weight ", weight.shape(), ", but got ", x.dim(),
                     "-dimensional input of size ", x.shape(), " instead"));
   }
-  const int64_t o = weight.size(0), c = weight.size(1) * groups;
+  const int64_t o = weight.size(0), c = checked_mul(weight.size(1), groups);
   if (o < groups || o % groups != 0) {
     throw Error(cat("Given groups=", groups, ", expected weight to be ",
                     o < groups ? "at least " : "divisible by ", groups,

@@ -62,10 +62,13 @@ Axes window_axes(const char* op, const Tensor& x, const Windows& p) {
             "input, but got:",
             x.shape(), " (in ", op, ")"));
   }
+  const Pair stride = p.stride.value_or(p.kernel);
+  check_window_numbers(op, {p.kernel.h, p.kernel.w, stride.h, stride.w, p.padding.h, p.padding.w,
+                            p.dilation.h, p.dilation.w});
   const Axes axes{window_axis(x.size(-2), p, &Pair::h), window_axis(x.size(-1), p, &Pair::w),
                   is_channels_last(x)};
   check_positive("kernel size", "k", p.kernel);
-  check_positive("stride", "d", p.stride.value_or(p.kernel));
+  check_positive("stride", "d", stride);
   check_positive("dilation", "dilation", p.dilation);
   if (axes.h.out < 1 || axes.w.out < 1) {
     throw Error(cat("Given input size: (", c, "x", axes.h.in, "x", axes.w.in,

@@ -32,7 +32,7 @@ Tensor for_product(LayerNorm& norm, const Tensor& x) {
 CausalSelfAttention::CausalSelfAttention(const GPTOptions& o)
     : n_head(checked_heads(o)),
       dropout(o.dropout),
-      c_attn(*this, "c_attn", o.n_embd, 3 * o.n_embd, linear_options(o)),
+      c_attn(*this, "c_attn", o.n_embd, checked_mul(3, o.n_embd), linear_options(o)),
       c_proj(*this, "c_proj", o.n_embd, o.n_embd, linear_options(o)),
       resid_dropout(*this, "resid_dropout", o.dropout) {}
 
@@ -47,7 +47,7 @@ Tensor CausalSelfAttention::operator()(const Tensor& x, const Tensor& residual) 
 }
 
 GPTMLP::GPTMLP(const GPTOptions& o)
-    : c_fc(*this, "c_fc", o.n_embd, 4 * o.n_embd, linear_options(o)),
+    : c_fc(*this, "c_fc", o.n_embd, checked_mul(4, o.n_embd), linear_options(o)),
       gelu(*this, "gelu", o.gelu),
       c_proj(*this, "c_proj", 4 * o.n_embd, o.n_embd, linear_options(o)),
       dropout(*this, "dropout", o.dropout) {}

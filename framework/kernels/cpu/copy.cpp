@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/kernels/arithmetic.h"
 #include "framework/kernels/cpu/convert.h"
 #include "framework/kernels/cpu/elementwise.h"
 #include "framework/kernels/cpu/parallel.h"
@@ -117,7 +118,7 @@ template <class T> void arange_as(const Tensor& out, T start, T step) {
   T values[kChunk];
   for (int64_t first = 0; first < out.numel(); first += kChunk) {
     const int64_t n = std::min(kChunk, out.numel() - first);
-    for (int64_t i = 0; i < n; ++i) values[i] = start + T(first + i) * step;
+    for (int64_t i = 0; i < n; ++i) values[i] = plus(start, times(T(first + i), step));
     convert(values, 1, data + first * size, 1, n);
   }
 }
