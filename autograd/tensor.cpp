@@ -94,7 +94,7 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
   return taper::narrow(*this, dim, start, length);
 }
 Tensor Tensor::select(int64_t dim, int64_t index) const { return taper::select(*this, dim, index); }
-Tensor Tensor::operator[](const Tensor& index) const { return taper::index(*this, index); }
+const Tensor Tensor::operator[](const Tensor& index) const { return taper::index(*this, index); }
 Tensor Tensor::contiguous() const { return taper::contiguous(*this); }
 Tensor Tensor::clone() const { return taper::clone(*this); }
 

@@ -109,7 +109,7 @@ Tensor Tensor::pin_memory() const {
   return out;
 }
 
-const Tensor& Tensor::requires_grad_(bool on) const {
+Tensor Tensor::requires_grad_(bool on) const {
   if (on && !is_floating_point()) {
     throw Error(cat("Only Tensors of floating point and complex dtype can require gradients (got ",
                     dtype(), ")"));

@@ -60,10 +60,18 @@ struct ToOptions {
   bool copy = false;
 };
 
-class [[nodiscard]] Tensor {
+class Tensor {
  public:
   Tensor() = default;  // undefined
   explicit Tensor(IntrusivePtr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  // A variable becomes another handle: `a = b`.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  // What an expression gives is written to, as copy_ and fill_ do: `x[0] = y`, `x.narrow(..) = 3`.
+  Tensor operator=(const Tensor& source) &&;
+  Tensor operator=(Scalar value) &&;
   // Uninitialised, dense row-major, on a device whose index is resolved.
   static Tensor make(const Shape& shape, DType dtype, Device device);
   // A view of given memory.
@@ -79,9 +87,13 @@ class [[nodiscard]] Tensor {
   int dim() const;
   // Counts a negative dimension from the end; throws IndexError beyond.
   int64_t size(int64_t dim) const;
-  const Shape& shape() const;
-  const Shape& sizes() const { return shape(); }
-  const Shape& strides() const;
+  // Of a temporary: by value, for it goes and the sizes with it.
+  const Shape& shape() const&;
+  Shape shape() const&& { return shape(); }
+  const Shape& sizes() const& { return shape(); }
+  Shape sizes() const&& { return shape(); }
+  const Shape& strides() const&;
+  Shape strides() const&& { return strides(); }
   int64_t stride(int64_t dim) const;
   int64_t storage_offset() const;
   int64_t numel() const;
@@ -94,7 +106,8 @@ class [[nodiscard]] Tensor {
   bool is_floating_point() const { return taper::is_floating_point(dtype()); }
   bool is_contiguous() const;
   bool is_pinned() const;
-  const StoragePtr& storage() const;
+  const StoragePtr& storage() const&;
+  StoragePtr storage() const&& { return storage(); }
   // "FloatTensor", "cuda.FloatTensor": PyTorch's older type strings.
   std::string type() const;
 
@@ -144,10 +157,10 @@ class [[nodiscard]] Tensor {
   // --- the tape ---
   bool requires_grad() const;
   // Refused for integers and for tensors that are not leaves.
-  const Tensor& requires_grad_(bool on = true) const;
+  Tensor requires_grad_(bool on = true) const;
   bool is_leaf() const;
   // Undefined until a backward pass has reached this tensor.
-  Tensor grad() const;
+  [[nodiscard]] Tensor grad() const;
   // Undefined clears it. Refused when shape, dtype or device differ from this tensor's.
   void set_grad(const Tensor& grad) const;
   // The name of the op that made this tensor ("AddBackward0"), or null for a leaf.
@@ -168,65 +181,66 @@ class [[nodiscard]] Tensor {
   uint32_t version() const;
 
   // --- views and copies (differentiable) ---
-  Tensor view(const Shape& shape) const;
-  Tensor reshape(const Shape& shape) const;
-  Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
-  Tensor squeeze(int64_t dim) const;
-  Tensor unsqueeze(int64_t dim) const;
-  Tensor transpose(int64_t dim0, int64_t dim1) const;
+  [[nodiscard]] Tensor view(const Shape& shape) const;
+  [[nodiscard]] Tensor reshape(const Shape& shape) const;
+  [[nodiscard]] Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
+  [[nodiscard]] Tensor squeeze(int64_t dim) const;
+  [[nodiscard]] Tensor unsqueeze(int64_t dim) const;
+  [[nodiscard]] Tensor transpose(int64_t dim0, int64_t dim1) const;
   // Matrix transpose of a tensor with at most two dimensions.
-  Tensor t() const;
-  Tensor permute(const Shape& order) const;
-  Tensor expand(const Shape& shape) const;
-  Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
-  Tensor select(int64_t dim, int64_t index) const;
-  Tensor operator[](int64_t index) const { return select(0, index); }
-  // Rows named by an integer tensor of any shape; negative numbers count from the end.
-  Tensor operator[](const Tensor& index) const;
-  Tensor contiguous() const;
-  Tensor clone() const;
+  [[nodiscard]] Tensor t() const;
+  [[nodiscard]] Tensor permute(const Shape& order) const;
+  [[nodiscard]] Tensor expand(const Shape& shape) const;
+  [[nodiscard]] Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
+  [[nodiscard]] Tensor select(int64_t dim, int64_t index) const;
+  [[nodiscard]] Tensor operator[](int64_t index) const { return select(0, index); }
+  // Rows named by an integer tensor of any shape; negative numbers count from the end. A copy, and
+  // const, for assigning to it would change nothing.
+  [[nodiscard]] const Tensor operator[](const Tensor& index) const;
+  [[nodiscard]] Tensor contiguous() const;
+  [[nodiscard]] Tensor clone() const;
 
   // --- reductions (differentiable where they can be) ---
-  Tensor sum() const;
-  Tensor sum(const Shape& dims, bool keepdim = false) const;
-  Tensor mean() const;
-  Tensor mean(const Shape& dims, bool keepdim = false) const;
-  Tensor argmax(int64_t dim, bool keepdim = false) const;
+  [[nodiscard]] Tensor sum() const;
+  [[nodiscard]] Tensor sum(const Shape& dims, bool keepdim = false) const;
+  [[nodiscard]] Tensor mean() const;
+  [[nodiscard]] Tensor mean(const Shape& dims, bool keepdim = false) const;
+  [[nodiscard]] Tensor argmax(int64_t dim, bool keepdim = false) const;
 
-  // --- in place; each returns *this ---
-  const Tensor& copy_(const Tensor& source, bool non_blocking = false) const;
-  const Tensor& fill_(Scalar value) const;
-  const Tensor& zero_() const { return fill_(0); }
-  const Tensor& add_(const Tensor& other, Scalar alpha = 1) const;
-  const Tensor& sub_(const Tensor& other, Scalar alpha = 1) const;
-  const Tensor& mul_(const Tensor& other) const;
-  const Tensor& div_(const Tensor& other) const;
-  const Tensor& pow_(const Tensor& exponent) const;
-  const Tensor& add_(Scalar other) const;
-  const Tensor& sub_(Scalar other) const;
-  const Tensor& mul_(Scalar other) const;
-  const Tensor& div_(Scalar other) const;
-  const Tensor& pow_(Scalar exponent) const;
-  const Tensor& neg_() const;
-  const Tensor& abs_() const;
-  const Tensor& exp_() const;
-  const Tensor& log_() const;
-  const Tensor& sqrt_() const;
-  const Tensor& relu_() const;
-  const Tensor& sigmoid_() const;
-  const Tensor& tanh_() const;
-  const Tensor& clamp_(double low, double high) const;
+  // --- in place; each returns this handle ---
+  Tensor copy_(const Tensor& source, bool non_blocking = false) const;
+  Tensor fill_(Scalar value) const;
+  Tensor zero_() const { return fill_(0); }
+  Tensor add_(const Tensor& other, Scalar alpha = 1) const;
+  Tensor sub_(const Tensor& other, Scalar alpha = 1) const;
+  Tensor mul_(const Tensor& other) const;
+  Tensor div_(const Tensor& other) const;
+  Tensor pow_(const Tensor& exponent) const;
+  Tensor add_(Scalar other) const;
+  Tensor sub_(Scalar other) const;
+  Tensor mul_(Scalar other) const;
+  Tensor div_(Scalar other) const;
+  Tensor pow_(Scalar exponent) const;
+  Tensor neg_() const;
+  Tensor abs_() const;
+  Tensor exp_() const;
+  Tensor log_() const;
+  Tensor sqrt_() const;
+  Tensor relu_() const;
+  Tensor sigmoid_() const;
+  Tensor tanh_() const;
+  Tensor clamp_(double low, double high) const;
   // value where mask (broadcast to this shape) is true.
-  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
-  const Tensor& operator+=(const Tensor& other) const { return add_(other); }
-  const Tensor& operator-=(const Tensor& other) const { return sub_(other); }
-  const Tensor& operator*=(const Tensor& other) const { return mul_(other); }
-  const Tensor& operator/=(const Tensor& other) const { return div_(other); }
+  Tensor masked_fill_(const Tensor& mask, Scalar value) const;
+  Tensor operator+=(const Tensor& other) const { return add_(other); }
+  Tensor operator-=(const Tensor& other) const { return sub_(other); }
+  Tensor operator*=(const Tensor& other) const { return mul_(other); }
+  Tensor operator/=(const Tensor& other) const { return div_(other); }
   // Draws anew in place, from the default generator.
-  const Tensor& uniform_(double low = 0, double high = 1) const;
-  const Tensor& normal_(double mean = 0, double std = 1) const;
+  Tensor uniform_(double low = 0, double high = 1) const;
+  Tensor normal_(double mean = 0, double std = 1) const;
   // 1 with probability p, else 0; any dtype.
-  const Tensor& bernoulli_(double p = 0.5) const;
+  Tensor bernoulli_(double p = 0.5) const;
 
  private:
   // Throws for an undefined tensor.
@@ -299,13 +313,13 @@ Tensor view_as(const Tensor& x, const Shape& shape, const Shape& strides, int64_
 Tensor empty_like_layout(const Tensor& x, DType dtype);
 
 inline int Tensor::dim() const { return checked().shape.size(); }
-inline const Shape& Tensor::shape() const { return checked().shape; }
-inline const Shape& Tensor::strides() const { return checked().strides; }
+inline const Shape& Tensor::shape() const& { return checked().shape; }
+inline const Shape& Tensor::strides() const& { return checked().strides; }
 inline int64_t Tensor::storage_offset() const { return checked().offset; }
 inline int64_t Tensor::numel() const { return checked().shape.numel(); }
 inline DType Tensor::dtype() const { return checked().dtype; }
 inline Device Tensor::device() const { return checked().storage->device; }
-inline const StoragePtr& Tensor::storage() const { return checked().storage; }
+inline const StoragePtr& Tensor::storage() const& { return checked().storage; }
 inline void* Tensor::data_ptr() const { return checked().data(); }
 inline bool Tensor::is_contiguous() const {
   return taper::is_contiguous(checked().shape, checked().strides);

@@ -70,22 +70,22 @@ void orthonormalise(const Tensor& v) {
 
 }  // namespace
 
-const Tensor& uniform_(const Tensor& x, double a, double b, Generator* generator) {
+Tensor uniform_(const Tensor& x, double a, double b, Generator* generator) {
   const NoGradGuard no_grad;
   return taper::uniform_(x, a, b, generator);
 }
-const Tensor& normal_(const Tensor& x, double mean, double std, Generator* generator) {
+Tensor normal_(const Tensor& x, double mean, double std, Generator* generator) {
   const NoGradGuard no_grad;
   return taper::normal_(x, mean, std, generator);
 }
-const Tensor& constant_(const Tensor& x, double value) {
+Tensor constant_(const Tensor& x, double value) {
   const NoGradGuard no_grad;
   return x.fill_(value);
 }
-const Tensor& ones_(const Tensor& x) { return constant_(x, 1); }
-const Tensor& zeros_(const Tensor& x) { return constant_(x, 0); }
+Tensor ones_(const Tensor& x) { return constant_(x, 1); }
+Tensor zeros_(const Tensor& x) { return constant_(x, 0); }
 
-const Tensor& eye_(const Tensor& x) {
+Tensor eye_(const Tensor& x) {
   if (x.dim() != 2) throw ValueError("Only tensors with 2 dimensions are supported");
   const NoGradGuard no_grad;
   const auto count = [&](int dim) { return arange(x.size(dim), {.device = x.device()}); };
@@ -113,24 +113,24 @@ Fans calculate_fan_in_and_fan_out(const Tensor& x) {
   return {double(x.size(1)) * field, double(x.size(0)) * field};
 }
 
-const Tensor& xavier_uniform_(const Tensor& x, double gain, Generator* generator) {
+Tensor xavier_uniform_(const Tensor& x, double gain, Generator* generator) {
   const double a = gain * std::sqrt(3 * variance_of_glorot(x));
   return init::uniform_(x, -a, a, generator);
 }
-const Tensor& xavier_normal_(const Tensor& x, double gain, Generator* generator) {
+Tensor xavier_normal_(const Tensor& x, double gain, Generator* generator) {
   return init::normal_(x, 0, gain * std::sqrt(variance_of_glorot(x)), generator);
 }
 
-const Tensor& kaiming_uniform_(const Tensor& x, const KaimingOptions& o) {
+Tensor kaiming_uniform_(const Tensor& x, const KaimingOptions& o) {
   const double bound = std::sqrt(3.0) * he_deviation(x, o);
   return init::uniform_(x, -bound, bound, o.generator);
 }
-const Tensor& kaiming_normal_(const Tensor& x, const KaimingOptions& o) {
+Tensor kaiming_normal_(const Tensor& x, const KaimingOptions& o) {
   return init::normal_(x, 0, he_deviation(x, o), o.generator);
 }
 
-const Tensor& trunc_normal_(const Tensor& x, double mean, double std, double a, double b,
-                            Generator* generator) {
+Tensor trunc_normal_(const Tensor& x, double mean, double std, double a, double b,
+                     Generator* generator) {
   const NoGradGuard no_grad;
   const Tensor values = rand(x.shape(), {.dtype = kFloat64}, generator);
   const double low = normal_cdf((a - mean) / std), high = normal_cdf((b - mean) / std);
@@ -141,7 +141,7 @@ const Tensor& trunc_normal_(const Tensor& x, double mean, double std, double a, 
   return x.copy_(values);
 }
 
-const Tensor& orthogonal_(const Tensor& x, double gain, Generator* generator) {
+Tensor orthogonal_(const Tensor& x, double gain, Generator* generator) {
   if (x.dim() < 2) throw ValueError("Only tensors with 2 or more dimensions are supported");
   if (x.numel() == 0) return x;
   const NoGradGuard no_grad;

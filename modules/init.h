@@ -12,14 +12,13 @@
 
 namespace taper::init {
 
-const Tensor& uniform_(const Tensor& x, double a = 0, double b = 1, Generator* generator = nullptr);
-const Tensor& normal_(const Tensor& x, double mean = 0, double std = 1,
-                      Generator* generator = nullptr);
-const Tensor& constant_(const Tensor& x, double value);
-const Tensor& ones_(const Tensor& x);
-const Tensor& zeros_(const Tensor& x);
+Tensor uniform_(const Tensor& x, double a = 0, double b = 1, Generator* generator = nullptr);
+Tensor normal_(const Tensor& x, double mean = 0, double std = 1, Generator* generator = nullptr);
+Tensor constant_(const Tensor& x, double value);
+Tensor ones_(const Tensor& x);
+Tensor zeros_(const Tensor& x);
 // A matrix with ones on its diagonal.
-const Tensor& eye_(const Tensor& x);
+Tensor eye_(const Tensor& x);
 
 // The standard deviation by which a nonlinearity ("linear", "conv2d", "sigmoid", "tanh", "relu",
 // "leaky_relu" with its slope, "selu") keeps the variance of what it is given.
@@ -32,8 +31,8 @@ struct Fans {
 Fans calculate_fan_in_and_fan_out(const Tensor& x);
 
 // Glorot and Bengio, 2010: variance gain^2 * 2 / (fan_in + fan_out).
-const Tensor& xavier_uniform_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
-const Tensor& xavier_normal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
+Tensor xavier_uniform_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
+Tensor xavier_normal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 
 struct KaimingOptions {
   double a = 0;  // leaky_relu's slope
@@ -42,17 +41,17 @@ struct KaimingOptions {
   Generator* generator = nullptr;
 };
 // He et al., 2015: variance gain^2 / fan.
-const Tensor& kaiming_uniform_(const Tensor& x, const KaimingOptions& options = {});
-const Tensor& kaiming_normal_(const Tensor& x, const KaimingOptions& options = {});
+Tensor kaiming_uniform_(const Tensor& x, const KaimingOptions& options = {});
+Tensor kaiming_normal_(const Tensor& x, const KaimingOptions& options = {});
 
 // N(mean, std^2) within [a, b], by the inverse of its distribution function; computed in double on
 // the host and copied.
-const Tensor& trunc_normal_(const Tensor& x, double mean = 0, double std = 1, double a = -2,
-                            double b = 2, Generator* generator = nullptr);
+Tensor trunc_normal_(const Tensor& x, double mean = 0, double std = 1, double a = -2, double b = 2,
+                     Generator* generator = nullptr);
 // gain times a matrix [x.size(0), rest] with orthonormal rows or columns, whichever are fewer
 // (Saxe et al., 2013): the Q of normals' QR with a positive diagonal of R. Computed in double on
 // the host and copied.
-const Tensor& orthogonal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
+Tensor orthogonal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 
 }  // namespace taper::init
 

@@ -11,19 +11,19 @@
 namespace taper {
 
 // a + alpha * b, a - alpha * b.
-Tensor add(const Tensor& a, const Tensor& b, Scalar alpha = 1);
-Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha = 1);
-Tensor mul(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor add(const Tensor& a, const Tensor& b, Scalar alpha = 1);
+[[nodiscard]] Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha = 1);
+[[nodiscard]] Tensor mul(const Tensor& a, const Tensor& b);
 // True division: integers give float32.
-Tensor div(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor div(const Tensor& a, const Tensor& b);
 // "floor": floor_divide; "trunc": rounded towards zero. Integers stay integers; the gradient is 0.
-Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode);
+[[nodiscard]] Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode);
 // Python's // and %; no gradient for the first.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);
-Tensor pow(const Tensor& base, const Tensor& exponent);
+[[nodiscard]] Tensor pow(const Tensor& base, const Tensor& exponent);
 // Refuses a negative integer exponent of integers.
-Tensor pow(const Tensor& base, Scalar exponent);
+[[nodiscard]] Tensor pow(const Tensor& base, Scalar exponent);
 // nan wins. Where both are equal each gets half the gradient; with nan both get all of it.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
@@ -47,16 +47,16 @@ Tensor masked(const Tensor& x, const Tensor& mask);
 // The gradient of a broadcast operand: dy summed down to `shape`.
 Tensor sum_to(const Tensor& dy, const Shape& shape);
 
-inline Tensor add(const Tensor& a, Scalar b) { return add(a, wrap_scalar(b)); }
-inline Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrap_scalar(b)); }
-inline Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrap_scalar(b)); }
-inline Tensor div(const Tensor& a, Scalar b) { return div(a, wrap_scalar(b)); }
-inline Tensor div(const Tensor& a, Scalar b, const std::string& rounding_mode) {
+[[nodiscard]] inline Tensor add(const Tensor& a, Scalar b) { return add(a, wrap_scalar(b)); }
+[[nodiscard]] inline Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrap_scalar(b)); }
+[[nodiscard]] inline Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrap_scalar(b)); }
+[[nodiscard]] inline Tensor div(const Tensor& a, Scalar b) { return div(a, wrap_scalar(b)); }
+[[nodiscard]] inline Tensor div(const Tensor& a, Scalar b, const std::string& rounding_mode) {
   return div(a, wrap_scalar(b), rounding_mode);
 }
 inline Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, wrap_scalar(b)); }
 inline Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, wrap_scalar(b)); }
-inline Tensor pow(Scalar a, const Tensor& b) { return pow(wrap_scalar(a), b); }
+[[nodiscard]] inline Tensor pow(Scalar a, const Tensor& b) { return pow(wrap_scalar(a), b); }
 inline Tensor maximum(const Tensor& a, Scalar b) { return maximum(a, wrap_scalar(b)); }
 inline Tensor minimum(const Tensor& a, Scalar b) { return minimum(a, wrap_scalar(b)); }
 inline Tensor eq(const Tensor& a, Scalar b) { return eq(a, wrap_scalar(b)); }

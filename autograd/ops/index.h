@@ -29,7 +29,7 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 Tensor one_hot(const Tensor& index, int64_t num_classes);
 
 // value (as x's dtype holds it) where the mask is true, else x; the two broadcast.
-Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
+[[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
 // Matrices [..., n, m] with zeros above (tril) or below (triu) a diagonal.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);

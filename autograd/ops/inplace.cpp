@@ -38,6 +38,15 @@ void check_overlap(const char* op, const Tensor& x, const Tensor& other) {
           op, ")"));
 }
 
+// Nothing grows in place: what is computed with other has x's shape.
+void check_fits(const char* op, const Tensor& x, const Tensor& other) {
+  if (!other.defined()) return;
+  const Shape shape = broadcast_shapes(x.shape(), other.shape());
+  if (shape == x.shape()) return;
+  throw Error(cat("output with shape ", x.shape(), " doesn't match the broadcast shape ", shape,
+                  " (in ", op, ")"));
+}
+
 // The one way to change a tensor. `write` changes its memory; when the change is recorded instead,
 // `compute(old, other)` gives the new values as a differentiable function of what x was: in memory
 // of its own when the function keeps it, else in x's.
@@ -46,6 +55,7 @@ const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool 
                      Write write, Compute compute) {
   const bool recorded = x.is_floating_point() && needs_grad({x, other});
   check_changeable(op, x, recorded);
+  check_fits(op, x, other);
   check_overlap(op, x, other);
   if (!recorded) {
     write();
@@ -54,10 +64,6 @@ const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool 
   }
   const Tensor old = with_place_of(x, keeps_old ? x.detach().clone() : x.detach());
   Tensor y = compute(old, other.defined() && other.is_same(x) ? old : other);
-  if (y.shape() != x.shape()) {
-    throw Error(cat("output with shape ", x.shape(), " doesn't match the broadcast shape ",
-                    y.shape(), " (in ", op, ")"));
-  }
   y = y.to(x.device(), x.dtype());
   if (y.storage() != x.storage()) kernels::copy_into(x, y);
   x.storage()->version.fetch_add(1, std::memory_order_relaxed);
@@ -91,10 +97,11 @@ const Tensor& add_scaled(const char* name, BinaryOp op, const Tensor& x, const T
                 [&](const Tensor& old, const Tensor& b) { return f(old, b, alpha); });
 }
 
-// x = f(x).
-template <class F> const Tensor& apply(const char* name, const Tensor& x, F f) {
+// x = f(x, other).
+template <class F>
+const Tensor& apply(const char* name, const Tensor& x, const Tensor& other, F f) {
   const auto write = [&] {
-    const Tensor y = f(x);
+    const Tensor y = f(x, other);
     if (y.dtype() != x.dtype()) {
       throw Error(cat("result type ", scalar_type_name(y.dtype()),
                       " can't be cast to the desired output type ", scalar_type_name(x.dtype()),
@@ -102,7 +109,19 @@ template <class F> const Tensor& apply(const char* name, const Tensor& x, F f) {
     }
     kernels::copy_into(x, y);
   };
-  return change(name, x, {}, true, write, [&](const Tensor& old, const Tensor&) { return f(old); });
+  return change(name, x, other, true, write, f);
+}
+
+const Tensor& apply(const char* name, const Tensor& x, Tensor (*f)(const Tensor&)) {
+  return apply(name, x, {}, [f](const Tensor& old, const Tensor&) { return f(old); });
+}
+
+// What stands left of `=` without being a variable.
+const Tensor& assigned(const Tensor& x) {
+  if (x.defined()) return x;
+  throw Error(
+      "Expected a proper Tensor but got None (or an undefined Tensor in C++) to write to, on the "
+      "left of '='; a gradient is set with set_grad()");
 }
 
 PhiloxKey next_key(Generator* generator) {
@@ -111,81 +130,77 @@ PhiloxKey next_key(Generator* generator) {
 
 }  // namespace
 
-const Tensor& copy_(const Tensor& x, const Tensor& source, bool non_blocking) {
-  if (broadcast_shapes(x.shape(), source.shape()) != x.shape()) {
-    throw Error(cat("output with shape ", x.shape(), " doesn't match the broadcast shape ",
-                    broadcast_shapes(x.shape(), source.shape()), " (in copy_)"));
-  }
+Tensor copy_(const Tensor& x, const Tensor& source, bool non_blocking) {
   return overwrite("copy_", "CopyBackwards", x, source,
                    [&] { kernels::copy_into(x, source, non_blocking); });
 }
 
-const Tensor& fill_(const Tensor& x, Scalar value) {
+Tensor fill_(const Tensor& x, Scalar value) {
   return overwrite("fill_", "FillBackward0", x, {}, [&] { kernels::fill(x, value); });
 }
 
-const Tensor& uniform_(const Tensor& x, double low, double high, Generator* generator) {
+Tensor uniform_(const Tensor& x, double low, double high, Generator* generator) {
   return overwrite("uniform_", "UniformBackward0", x, {},
                    [&] { kernels::uniform_into(x, next_key(generator), low, high); });
 }
 
-const Tensor& normal_(const Tensor& x, double mean, double std, Generator* generator) {
+Tensor normal_(const Tensor& x, double mean, double std, Generator* generator) {
   return overwrite("normal_", "NormalBackward0", x, {},
                    [&] { kernels::normal_into(x, next_key(generator), mean, std); });
 }
 
-const Tensor& bernoulli_(const Tensor& x, double p, Generator* generator) {
+Tensor bernoulli_(const Tensor& x, double p, Generator* generator) {
   return overwrite("bernoulli_", "BernoulliBackward1", x, {},
                    [&] { kernels::bernoulli_into(x, next_key(generator), p); });
 }
 
-const Tensor& Tensor::copy_(const Tensor& source, bool non_blocking) const {
+Tensor Tensor::operator=(const Tensor& source) && { return assigned(*this).copy_(source); }
+Tensor Tensor::operator=(Scalar value) && { return assigned(*this).fill_(value); }
+
+Tensor Tensor::copy_(const Tensor& source, bool non_blocking) const {
   return taper::copy_(*this, source, non_blocking);
 }
-const Tensor& Tensor::fill_(Scalar value) const { return taper::fill_(*this, value); }
-const Tensor& Tensor::uniform_(double low, double high) const {
-  return taper::uniform_(*this, low, high);
-}
-const Tensor& Tensor::normal_(double mean, double std) const {
-  return taper::normal_(*this, mean, std);
-}
-const Tensor& Tensor::bernoulli_(double p) const { return taper::bernoulli_(*this, p); }
+Tensor Tensor::fill_(Scalar value) const { return taper::fill_(*this, value); }
+Tensor Tensor::uniform_(double low, double high) const { return taper::uniform_(*this, low, high); }
+Tensor Tensor::normal_(double mean, double std) const { return taper::normal_(*this, mean, std); }
+Tensor Tensor::bernoulli_(double p) const { return taper::bernoulli_(*this, p); }
 
-const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
+Tensor Tensor::add_(const Tensor& other, Scalar alpha) const {
   return add_scaled("add_", BinaryOp::add, *this, other, alpha, add);
 }
-const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
+Tensor Tensor::sub_(const Tensor& other, Scalar alpha) const {
   return add_scaled("sub_", BinaryOp::sub, *this, other, alpha, sub);
 }
-const Tensor& Tensor::mul_(const Tensor& other) const {
+Tensor Tensor::mul_(const Tensor& other) const {
   return arithmetic("mul_", BinaryOp::mul, *this, other, other.requires_grad(), mul);
 }
-const Tensor& Tensor::div_(const Tensor& other) const {
+Tensor Tensor::div_(const Tensor& other) const {
   return arithmetic("div_", BinaryOp::div, *this, other, other.requires_grad(), div);
 }
-const Tensor& Tensor::pow_(const Tensor& exponent) const {
+Tensor Tensor::pow_(const Tensor& exponent) const {
   return arithmetic("pow_", BinaryOp::pow, *this, exponent, true, pow);
 }
-const Tensor& Tensor::add_(Scalar other) const { return add_(wrap_scalar(other)); }
-const Tensor& Tensor::sub_(Scalar other) const { return sub_(wrap_scalar(other)); }
-const Tensor& Tensor::mul_(Scalar other) const { return mul_(wrap_scalar(other)); }
-const Tensor& Tensor::div_(Scalar other) const { return div_(wrap_scalar(other)); }
-const Tensor& Tensor::pow_(Scalar exponent) const { return pow_(wrap_scalar(exponent)); }
+Tensor Tensor::add_(Scalar other) const { return add_(wrap_scalar(other)); }
+Tensor Tensor::sub_(Scalar other) const { return sub_(wrap_scalar(other)); }
+Tensor Tensor::mul_(Scalar other) const { return mul_(wrap_scalar(other)); }
+Tensor Tensor::div_(Scalar other) const { return div_(wrap_scalar(other)); }
+Tensor Tensor::pow_(Scalar exponent) const { return pow_(wrap_scalar(exponent)); }
 
-const Tensor& Tensor::neg_() const { return apply("neg_", *this, neg); }
-const Tensor& Tensor::abs_() const { return apply("abs_", *this, abs); }
-const Tensor& Tensor::exp_() const { return apply("exp_", *this, exp); }
-const Tensor& Tensor::log_() const { return apply("log_", *this, log); }
-const Tensor& Tensor::sqrt_() const { return apply("sqrt_", *this, sqrt); }
-const Tensor& Tensor::relu_() const { return apply("relu_", *this, relu); }
-const Tensor& Tensor::sigmoid_() const { return apply("sigmoid_", *this, sigmoid); }
-const Tensor& Tensor::tanh_() const { return apply("tanh_", *this, tanh); }
-const Tensor& Tensor::clamp_(double low, double high) const {
-  return apply("clamp_", *this, [&](const Tensor& x) { return clamp(x, low, high); });
+Tensor Tensor::neg_() const { return apply("neg_", *this, neg); }
+Tensor Tensor::abs_() const { return apply("abs_", *this, abs); }
+Tensor Tensor::exp_() const { return apply("exp_", *this, exp); }
+Tensor Tensor::log_() const { return apply("log_", *this, log); }
+Tensor Tensor::sqrt_() const { return apply("sqrt_", *this, sqrt); }
+Tensor Tensor::relu_() const { return apply("relu_", *this, relu); }
+Tensor Tensor::sigmoid_() const { return apply("sigmoid_", *this, sigmoid); }
+Tensor Tensor::tanh_() const { return apply("tanh_", *this, tanh); }
+Tensor Tensor::clamp_(double low, double high) const {
+  const auto f = [&](const Tensor& x, const Tensor&) { return clamp(x, low, high); };
+  return apply("clamp_", *this, {}, f);
 }
-const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
-  check_overlap("masked_fill_", *this, mask);
-  return apply("masked_fill_", *this, [&](const Tensor& x) { return masked_fill(x, mask, value); });
+Tensor Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  const auto f = [&](const Tensor& x, const Tensor& m) { return masked_fill(x, m, value); };
+  return apply("masked_fill_", *this, mask, f);
 }
 
 }  // namespace taper

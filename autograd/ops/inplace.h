@@ -10,10 +10,10 @@
 namespace taper {
 
 // Crosses devices; broadcasts source; converts its dtype.
-const Tensor& copy_(const Tensor& x, const Tensor& source, bool non_blocking = false);
-const Tensor& fill_(const Tensor& x, Scalar value);
-const Tensor& uniform_(const Tensor& x, double low, double high, Generator* generator = nullptr);
-const Tensor& normal_(const Tensor& x, double mean, double std, Generator* generator = nullptr);
-const Tensor& bernoulli_(const Tensor& x, double p, Generator* generator = nullptr);
+Tensor copy_(const Tensor& x, const Tensor& source, bool non_blocking = false);
+Tensor fill_(const Tensor& x, Scalar value);
+Tensor uniform_(const Tensor& x, double low, double high, Generator* generator = nullptr);
+Tensor normal_(const Tensor& x, double mean, double std, Generator* generator = nullptr);
+Tensor bernoulli_(const Tensor& x, double p, Generator* generator = nullptr);
 
 }  // namespace taper

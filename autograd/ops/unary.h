@@ -9,28 +9,28 @@
 
 namespace taper {
 
-Tensor neg(const Tensor& x);
-Tensor abs(const Tensor& x);
+[[nodiscard]] Tensor neg(const Tensor& x);
+[[nodiscard]] Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);
 Tensor square(const Tensor& x);
-Tensor sqrt(const Tensor& x);
+[[nodiscard]] Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);
 Tensor reciprocal(const Tensor& x);
-Tensor exp(const Tensor& x);
+[[nodiscard]] Tensor exp(const Tensor& x);
 Tensor expm1(const Tensor& x);
-Tensor log(const Tensor& x);
+[[nodiscard]] Tensor log(const Tensor& x);
 Tensor log1p(const Tensor& x);
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor sigmoid(const Tensor& x);
+[[nodiscard]] Tensor tanh(const Tensor& x);
+[[nodiscard]] Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 // To the nearest, halves to even.
 Tensor round(const Tensor& x);
 
-Tensor relu(const Tensor& x);
+[[nodiscard]] Tensor relu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
 // tanh_form: the approximation of GPT-2 (PyTorch: approximate="tanh"); else by erf.
@@ -39,7 +39,8 @@ Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 // Either bound may be missing; nan passes; integers stay integers where the bounds are. The
 // gradient passes at the bounds too.
-Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max = std::nullopt);
+[[nodiscard]] Tensor clamp(const Tensor& x, std::optional<Scalar> min,
+                           std::optional<Scalar> max = std::nullopt);
 // clamp, with no gradient at the bounds.
 Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1);
 Tensor relu6(const Tensor& x);

@@ -1,10 +1,17 @@
 // Changing tensors in place, with and without the tape watching.
 #include "autograd/ops/inplace.h"
 
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
@@ -209,6 +216,132 @@ TEST(InPlace, CopyConvertsBroadcastsAndCrossesDevices) {
       EXPECT_TRUE(close(x, {2, 3}, {1, 1, 1, 1, 1, 1}, 0));
     }
   }
+}
+
+// One check for what is recorded and what is not, for every operand.
+TEST(InPlace, OperandsThatDoNotFitAreRefusedOnTheTapeAndOffIt) {
+  struct Row {
+    Shape x, other;
+    const char* text;
+  };
+  const Row rows[] = {
+      {{}, {0}, "output with shape [] doesn't match the broadcast shape [0]"},
+      {{3, 1}, {3, 0}, "output with shape [3, 1] doesn't match the broadcast shape [3, 0]"},
+      {{4}, {3, 4}, "output with shape [4] doesn't match the broadcast shape [3, 4]"},
+      {{4}, {3}, "The size of tensor a (4) must match the size of tensor b (3)"},
+  };
+  const std::function<void(const Tensor&, const Tensor&)> changes[] = {
+      [](auto& x, auto& o) { x.masked_fill_(ne(o, 0), 7); },
+      [](auto& x, auto& o) { x.copy_(o); },
+      [](auto& x, auto& o) { x.add_(o); },
+      [](auto& x, auto& o) { x.sub_(o); },
+      [](auto& x, auto& o) { x.mul_(o); },
+      [](auto& x, auto& o) { x.div_(o); },
+      [](auto& x, auto& o) { x.pow_(o); },
+  };
+  for (const Device device : all_devices()) {
+    for (const bool recorded : {false, true}) {
+      for (const Row& row : rows) {
+        for (const auto& change : changes) {
+          const Tensor leaf = zeros(row.x, {.device = device, .requires_grad = recorded});
+          const Tensor x = leaf * 1, other = ones(row.other, {.device = device});
+          EXPECT_TRUE(refuses<Error>([&] { return change(x, other), 0; }, row.text));
+          EXPECT_EQ(x.version(), 0u);
+        }
+      }
+    }
+  }
+}
+
+// A handle, not a reference to the temporary that was changed.
+static_assert(std::is_same_v<decltype(zeros({3}).add_(1)), Tensor>);
+static_assert(std::is_same_v<decltype(zeros({3}) += zeros({3})), Tensor>);
+static_assert(std::is_same_v<decltype(zeros({3}).requires_grad_()), Tensor>);
+static_assert(std::is_same_v<decltype(fill_(zeros({3}), 1)), Tensor>);
+
+TEST(InPlace, ResultsOutliveTheTemporaryThatWasChanged) {
+  const Tensor& w = zeros({3}).add_(1);
+  const Shape &shape = zeros({2, 3}).shape(), &strides = zeros({2, 3}).strides();
+  EXPECT_TRUE(close(w, {3}, {1, 1, 1}, 0));
+  EXPECT_EQ(shape, Shape({2, 3}));
+  EXPECT_EQ(strides, Shape({3, 1}));
+}
+
+// As in LibTorch: an expression on the left of `=` is written to, a variable becomes the value.
+TEST(Assignment, ToAnExpressionWritesIntoTheMemory) {
+  for (const Device device : all_devices()) {
+    const Tensor x = zeros({3, 2}, {.device = device});
+    const Tensor y = tensor({1, 2}, {.dtype = kInt64, .device = device});
+    x[0] = y;
+    x.narrow(0, 1, 1) = 3;
+    x.t()[1].narrow(0, 1, 2) = tensor(4.5, {.device = device});
+    EXPECT_TRUE(close(x, {3, 2}, {1, 2, 3, 4.5, 0, 4.5}, 0));
+    x[0] = x[1] = 6;
+    EXPECT_TRUE(close(x, {3, 2}, {6, 6, 6, 6, 0, 4.5}, 0));
+    EXPECT_TRUE(refuses<Error>([&] { return (x[0] = ones({3}, {.device = device})), 0; },
+                               "The size of tensor a (2) must match the size of tensor b (3)"));
+  }
+}
+
+TEST(Assignment, ToAnExpressionIsRecorded) {
+  const Tensor a = tensor({1.0, 2.0, 3.0, 4.0}, {.requires_grad = true});
+  const Tensor b = tensor(5.0, {.requires_grad = true});
+  const Tensor x = a * a;
+  x[1] = b * 2;
+  x.narrow(0, 2, 1) = 7;
+  sum(x * x).backward();
+  EXPECT_TRUE(close(x, {4}, {1, 10, 7, 16}, 0));
+  EXPECT_TRUE(close(a.grad(), {4}, {4, 0, 0, 256}, 0));
+  EXPECT_TRUE(close(b.grad(), {}, {40}, 0));
+  EXPECT_TRUE(refuses<Error>(
+      [&] { return (a[0] = 1), 0; },
+      "a view of a leaf Variable that requires grad is being used in an in-place operation."));
+}
+
+TEST(Assignment, ToAnUndefinedExpressionIsRefused) {
+  const Tensor w = ones({2}, {.requires_grad = true});
+  const char* kText = "Expected a proper Tensor but got None (or an undefined Tensor in C++)";
+  EXPECT_TRUE(refuses<Error>([&] { return (w.grad() = ones({2})), 0; }, kText));
+  EXPECT_TRUE(refuses<Error>([&] { return (w.grad() = 0), 0; }, kText));
+  EXPECT_TRUE(refuses<Error>([&] { return (w.detach()[0] = Tensor()), 0; }, kText));
+}
+
+// Rows picked by a tensor are a copy: writing to it would be lost, so it does not compile.
+template <class T>
+concept Assignable = requires(T x, T y) {
+  x[y] = y;
+};
+static_assert(!Assignable<Tensor>);
+
+TEST(Assignment, ToAVariableMakesItAnotherHandle) {
+  const Tensor one = ones({1}), two = one * 2;
+  Tensor a = one, b = two;
+  std::swap(a, b);
+  EXPECT_TRUE(a.is_same(two) && b.is_same(one));
+  EXPECT_TRUE(std::exchange(a, {}).is_same(two) && !a.defined());
+  a = true ? b : two;
+  EXPECT_TRUE(a.is_same(one));
+  b = std::move(a);
+  EXPECT_TRUE(b.is_same(one) && !a.defined());
+
+  std::vector<Tensor> list{one, two, one};
+  list.erase(list.begin());
+  EXPECT_TRUE(list[0].is_same(two) && list[1].is_same(one));
+  list[0] = list.back();
+  std::reverse(list.begin(), list.end());
+  list.assign(2, two);
+  EXPECT_TRUE(list[0].is_same(two) && list[1].is_same(two));
+
+  NamedTensor named{"one", one}, other{"two", two};
+  named = other;
+  EXPECT_TRUE(named.tensor.is_same(two));
+  std::tie(a, b) = std::pair(one, two);
+  EXPECT_TRUE(a.is_same(one) && b.is_same(two));
+  std::optional<Tensor> maybe = one;
+  maybe = two;
+  EXPECT_TRUE(maybe->is_same(two));
+  EXPECT_TRUE(close(one, {1}, {1}, 0));
+  EXPECT_TRUE(close(two, {1}, {2}, 0));
 }
 
 }  // namespace

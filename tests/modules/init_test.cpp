@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <type_traits>
 
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ Moments moments_of(const Tensor& x) {
 
 struct Case {
   const char* name;
-  std::function<const Tensor&(const Tensor&, Generator*)> f;
+  std::function<Tensor(const Tensor&, Generator*)> f;
   double mean, variance;
   double low = -INFINITY, high = INFINITY;  // bounds that values come close to
 };
@@ -40,42 +41,26 @@ struct Case {
 // Of a weight [300, 40, 2]: fan_in 80, fan_out 600.
 std::vector<Case> cases() {
   const double glorot = std::sqrt(6.0 / 680), he = std::sqrt(3.0 / 80 * 2 / (1 + 0.04));
-  return {{"uniform", [](auto& x, auto g) -> auto& {return init::uniform_(x, -1, 3, g);
-}
-, 1, 16.0 / 12, -1, 3
-}  // namespace
-, {"normal", [](auto& x, auto g) -> auto& {return init::normal_(x, 2, 0.5, g);
-}  // namespace taper::test
-, 2, 0.25
-}
-, {"xavier_uniform", [](auto& x, auto g) -> auto& {return init::xavier_uniform_(x, 2, g);
-}
-, 0, 4 * glorot *glorot / 3, -2 * glorot, 2 * glorot
-}
-, {"xavier_normal", [](auto& x, auto g) -> auto& {return init::xavier_normal_(x, 1, g);
-}
-, 0, 2.0 / 680
-}
-, {"kaiming_uniform",
-   [](auto& x, auto g) -> auto& {return init::kaiming_uniform_(x, {.a = 0.2, .generator = g});
-}
-, 0, he *he / 3, -he, he
-}
-, {"kaiming_normal",
-   [](auto& x, auto g) -> auto& {return init::kaiming_normal_(
-                           x, {.mode = "fan_out", .nonlinearity = "relu", .generator = g});
-}
-, 0, 2.0 / 600
-}
-,
-    // The variance of N(0, 1) within 2 is 1 - 4 phi(2) / (Phi(2) - Phi(-2)).
-    {"trunc_normal", [](auto& x, auto g) -> auto& {return init::trunc_normal_(x, 1, 3, -5, 7, g);
-}
-, 1, 9 * 0.7737413, -5, 7
-}
-,
-}
-;
+  return {
+      {"uniform", [](auto& x, auto g) { return init::uniform_(x, -1, 3, g); }, 1, 16.0 / 12, -1, 3},
+      {"normal", [](auto& x, auto g) { return init::normal_(x, 2, 0.5, g); }, 2, 0.25},
+      {"xavier_uniform", [](auto& x, auto g) { return init::xavier_uniform_(x, 2, g); }, 0,
+       4 * glorot * glorot / 3, -2 * glorot, 2 * glorot},
+      {"xavier_normal", [](auto& x, auto g) { return init::xavier_normal_(x, 1, g); }, 0,
+       2.0 / 680},
+      {"kaiming_uniform",
+       [](auto& x, auto g) { return init::kaiming_uniform_(x, {.a = 0.2, .generator = g}); }, 0,
+       he * he / 3, -he, he},
+      {"kaiming_normal",
+       [](auto& x, auto g) {
+         return init::kaiming_normal_(x,
+                                      {.mode = "fan_out", .nonlinearity = "relu", .generator = g});
+       },
+       0, 2.0 / 600},
+      // The variance of N(0, 1) within 2 is 1 - 4 phi(2) / (Phi(2) - Phi(-2)).
+      {"trunc_normal", [](auto& x, auto g) { return init::trunc_normal_(x, 1, 3, -5, 7, g); }, 1,
+       9 * 0.7737413, -5, 7},
+  };
 }
 
 TEST(Init, DrawsWhatPyTorchDrawsFrom) {
@@ -98,25 +83,24 @@ TEST(Init, DrawsWhatPyTorchDrawsFrom) {
 
 TEST(Init, GivesTheSameBitsOnEveryDeviceAndLeavesNoTrace) {
   std::vector<Case> all = cases();
-  all.push_back({"orthogonal", [](auto& x, auto g) -> auto& { return init::orthogonal_(x, 2, g);
-}
-, 0, 0
-});
-for (const Case& c : all) {
-  SCOPED_TRACE(c.name);
-  Generator generator(7);
-  const Tensor want = c.f(empty({30, 7, 2}), &generator);
-  for (const Device device : all_devices()) {
-    manual_seed(7);
-    const Tensor x = empty({30, 7, 2}, {.device = device, .requires_grad = true});
-    const uint32_t version = x.version();
-    c.f(x, nullptr);
-    EXPECT_TRUE(same_bits(x, want)) << to_string(device);
-    EXPECT_TRUE(x.is_leaf() && x.requires_grad());
-    EXPECT_GT(x.version(), version);
+  all.push_back({"orthogonal", [](auto& x, auto g) { return init::orthogonal_(x, 2, g); }, 0, 0});
+  for (const Case& c : all) {
+    SCOPED_TRACE(c.name);
+    Generator generator(7);
+    const Tensor want = c.f(empty({30, 7, 2}), &generator);
+    for (const Device device : all_devices()) {
+      manual_seed(7);
+      const Tensor x = empty({30, 7, 2}, {.device = device, .requires_grad = true});
+      const uint32_t version = x.version();
+      c.f(x, nullptr);
+      EXPECT_TRUE(same_bits(x, want)) << to_string(device);
+      EXPECT_TRUE(x.is_leaf() && x.requires_grad());
+      EXPECT_GT(x.version(), version);
+    }
   }
 }
-}
+
+static_assert(std::is_same_v<decltype(init::ones_(empty({2}))), Tensor>);
 
 TEST(Init, FillsWithConstants) {
   for (const Device device : all_devices()) {
