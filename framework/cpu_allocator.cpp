@@ -45,6 +45,15 @@ Cache& cache() {
 
 std::atomic<size_t> allocated{0}, peak{0};
 
+// Given up where memory ends, so that there is some for making room and for the error's text.
+constexpr size_t kReserve = size_t(1) << 16;
+std::atomic<void*> reserve{nullptr};
+
+void keep_reserve() {
+  void *block = ::operator new(kReserve, std::nothrow), *none = nullptr;
+  if (!reserve.compare_exchange_strong(none, block)) ::operator delete(block);
+}
+
 void count(size_t nbytes) {
   const size_t now = allocated.fetch_add(nbytes, std::memory_order_relaxed) + nbytes;
   size_t seen = peak.load(std::memory_order_relaxed);
@@ -76,8 +85,10 @@ bool put_cached(void* block, size_t c) noexcept try {
 }  // namespace
 
 void* from_system(size_t nbytes) {
+  if (!reserve.load(std::memory_order_relaxed)) keep_reserve();
   void* block = ::operator new(nbytes, kAlign, std::nothrow);
   if (block) return block;
+  ::operator delete(reserve.exchange(nullptr));
   empty_cache();
   block = ::operator new(nbytes, kAlign, std::nothrow);
   if (block) return block;
