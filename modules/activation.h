@@ -13,7 +13,7 @@ using ReLU6 = FunctionLayer<"ReLU6", relu6>;
 using SiLU = FunctionLayer<"SiLU", silu>;
 using Tanh = FunctionLayer<"Tanh", tanh>;
 using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
-using LeakyReLU = FunctionLayer<"LeakyReLU", leaky_relu, Option<"negative_slope", double, 0.01>>;
+using LeakyReLU = FunctionLayer<"LeakyReLU", leaky_relu, Option<"negative_slope", double, 1, 100>>;
 using ELU = FunctionLayer<"ELU", elu, Option<"alpha", double, 1>>;
 using Hardtanh = FunctionLayer<"Hardtanh", hardtanh, Option<"min_val", double, -1>,
                                Option<"max_val", double, 1>>;

@@ -180,7 +180,7 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
 
 Attended MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttendOptions& o) {
-  return within(query, [&](const Tensor& q) { return attend(q, key, value, o); });
+  return within([this](const auto&... a) { return attend(a...); }, query, key, value, o);
 }
 
 }  // namespace taper

@@ -1,18 +1,20 @@
 #include "modules/containers.h"
 
+#include <algorithm>
+
 #include "autograd/anomaly.h"
 
 namespace taper {
-
-Tensor ModuleContainer::forward(const Tensor&) {
-  throw NotImplementedError(
-      cat("Module [", type_name(), "] is missing the required \"forward\" function"));
-}
 
 void ModuleContainer::own(const std::string& name, std::unique_ptr<Module> child) {
   if (!child) throw TypeError(cat("nullptr is not a Module subclass (child of ", type_name(), ")"));
   register_module(name, *child);
   owned_.push_back(std::move(child));
+}
+
+void ModuleContainer::exchange(Module& old, std::unique_ptr<Module> fresh) {
+  old.give_place_to(*fresh);
+  std::ranges::find(owned_, &old, &std::unique_ptr<Module>::get)->swap(fresh);
 }
 
 void ModuleContainer::refuse_type(const Module& child, const std::type_info& wanted) const {

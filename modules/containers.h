@@ -10,16 +10,20 @@
 
 namespace taper {
 
-// Owns its children. Iterates over {name, module} in the order in which they came:
+// A layer to be taken over: Linear(3, 4) or std::move(layer). One that has a name of its own
+// (an lvalue) is refused: it would be emptied without a word.
+template <class M>
+concept ModuleRvalue =
+    !std::is_lvalue_reference_v<M> && std::derived_from<M, Module> && std::move_constructible<M>;
+
+// Owns its children; there is no forward: what holds them says what they do. Iterates over {name,
+// module} in the order in which they came:
 //   for (const auto& [name, layer] : layers) x = (*layer)(x);
 class ModuleContainer : public Module {
  public:
   size_t size() const { return children().size(); }
   auto begin() const { return children().begin(); }
   auto end() const { return children().end(); }
-
-  // Throws NotImplementedError: what holds the children says what they do.
-  Tensor forward(const Tensor& x) override;
 
  protected:
   void own(const std::string& name, std::unique_ptr<Module> child);
@@ -29,6 +33,14 @@ class ModuleContainer : public Module {
     own(name, std::move(child));
     return made;
   }
+  // Puts another module into the place of an own one, which goes.
+  template <ModuleRvalue M> M& exchange(Module& old, M&& fresh) {
+    auto child = std::make_unique<M>(std::move(fresh));
+    M& made = *child;
+    exchange(old, std::unique_ptr<Module>(std::move(child)));
+    return made;
+  }
+  void exchange(Module& old, std::unique_ptr<Module> fresh);
   // Throws TypeError, naming both types, for a child that is no M.
   template <class M> M& as(Module& child) const {
     if (M* found = dynamic_cast<M*>(&child)) return *found;
@@ -54,6 +66,10 @@ class ModuleList : public ModuleContainer {
   // A negative index counts from the end; throws IndexError out of range.
   Module& operator[](int64_t index) const;
   template <class M> M& at(int64_t index) const { return as<M>((*this)[index]); }
+  // net.replace(-1, Linear(512, 5)): PyTorch's net[-1] = nn.Linear(512, 5). Returns the new one.
+  template <ModuleRvalue M> M& replace(int64_t index, M&& fresh) {
+    return exchange((*this)[index], std::move(fresh));
+  }
 };
 
 class ModuleDict : public ModuleContainer {
@@ -69,6 +85,9 @@ class ModuleDict : public ModuleContainer {
   // Throws IndexError, naming the keys that there are.
   Module& operator[](const std::string& key) const;
   template <class M> M& at(const std::string& key) const { return as<M>((*this)[key]); }
+  template <ModuleRvalue M> M& replace(const std::string& key, M&& fresh) {
+    return exchange((*this)[key], std::move(fresh));
+  }
 };
 
 }  // namespace taper

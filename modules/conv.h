@@ -42,7 +42,7 @@ template <int kDims> class Conv : public Module {
   using Module::operator();
   // activation(y), in one pass; of Conv2d.
   Tensor operator()(const Tensor& x, Activation activation) requires(kDims == 2) {
-    return within(x, [&](const Tensor& input) { return convolve(input, activation); });
+    return within([this](const auto&... a) { return convolve(a...); }, x, activation);
   }
   std::string type_name() const override { return cat("Conv", kDims, "d"); }
   std::string extra_repr() const override;

@@ -15,12 +15,19 @@ template <size_t N> struct LayerName {
   char text[N];
 };
 
-// One option: its name, its type, and its default where it has one.
+// One option: its name, its type, and its default where it has one: a value, or the numerator and
+// the denominator of one (clang 14 takes no double here).
 template <LayerName kName, class T, auto... kDefault> struct Option {
   using Type = T;
   static constexpr const char* name = kName.text;
   static constexpr bool required = sizeof...(kDefault) == 0;
-  T value = T(kDefault...);
+  static T initial() {
+    if constexpr (sizeof...(kDefault) == 2)
+      return (T(kDefault) / ...);
+    else
+      return T(kDefault...);
+  }
+  T value = initial();
 };
 
 // What layers and losses share: Base's forward is one function of its tensors and of the options.

@@ -24,7 +24,7 @@ Linear::Linear(int64_t in, int64_t out, LinearOptions options)
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) {
-  return within(x, [&](const Tensor& input) { return linear(input, weight, bias, activation); });
+  return within([&](const Tensor& input) { return linear(input, weight, bias, activation); }, x);
 }
 
 std::string Linear::extra_repr() const {

@@ -13,7 +13,7 @@ class Loss : public Module {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) = 0;
   Tensor operator()(const Tensor& input, const Tensor& target) {
-    return within(input, [&](const Tensor& x) { return forward(x, target); });
+    return within([this](const auto&... a) { return forward(a...); }, input, target);
   }
   using Module::operator();
   Tensor forward(const Tensor&) final {

@@ -33,6 +33,15 @@ std::string joined(const std::string& prefix, const std::string& name) {
 
 thread_local Module* running = nullptr;  // the innermost module whose forward runs
 
+// For hooks of one tensor; undefined where there is none.
+Tensor first(const std::vector<Tensor>& tensors) { return tensors.empty() ? Tensor() : tensors[0]; }
+std::vector<Tensor> with_first(std::vector<Tensor> tensors, const Tensor& by) {
+  if (!by.defined()) return {};
+  if (tensors.empty()) return {by};
+  tensors[0] = by;
+  return tensors;
+}
+
 std::string indented(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -46,13 +55,18 @@ std::string indented(const std::string& text) {
 
 // --- calls ---
 
+Tensor Module::forward(const Tensor&) {
+  throw NotImplementedError(
+      cat("Module [", type_name(), "] is missing the required \"forward\" function"));
+}
+
 Tensor Module::operator()(const Tensor& x) {
-  return within(x, [this](const Tensor& input) { return forward(input); });
+  return within([this](const Tensor& input) { return forward(input); }, x);
 }
 
 Module::Call::Call(Module& module)
     : module_(module), outer_(running), scope_(is_anomaly_enabled() || is_observed() ? module.path_in(outer_) : "") {
-  if (outer_ && module.name_.empty() && is_grad_enabled()) {
+  if (outer_ && module.parents_.empty() && is_grad_enabled()) {
     const std::vector<Tensor> parameters = module.parameters();
     if (std::any_of(parameters.begin(), parameters.end(), std::mem_fn(&Tensor::requires_grad))) {
       throw Error(cat(module.type_name(), " runs inside ", outer_->type_name(),
@@ -82,27 +96,28 @@ std::string Module::path_in(const Module* other) const {
     return "";
   };
   const std::string path = other ? path_below(*other) : "";
-  return path.empty() ? name_ : path;
+  return !path.empty() || parents_.empty() ? path : place_in(*parents_[0])->first;
 }
 
-Tensor Module::Call::before(const Tensor& x) const {
-  Tensor input = x;
-  if (!module_.hooks_) return input;
+void Module::Call::before(std::vector<Tensor>& inputs) const {
   // A copy, for a hook may remove itself.
   const auto hooks = module_.hooks_->before;
-  for (const auto& [id, hook] : hooks) {
-    if (const Tensor changed = hook(module_, input); changed.defined()) input = changed;
-  }
-  return input;
+  for (const auto& [id, hook] : hooks) replace(inputs, hook(module_, inputs), "a pre-hook");
 }
 
-Tensor Module::Call::after(const Tensor& x, Tensor y) const {
-  if (!module_.hooks_) return y;
+void Module::Call::after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) const {
   const auto hooks = module_.hooks_->after;
-  for (const auto& [id, hook] : hooks) {
-    if (const Tensor changed = hook(module_, x, y); changed.defined()) y = changed;
+  for (const auto& [id, hook] : hooks) replace(outputs, hook(module_, inputs, outputs), "a hook");
+}
+
+void Module::Call::replace(std::vector<Tensor>& tensors, std::vector<Tensor> by,
+                           const char* whose) const {
+  if (by.empty()) return;
+  if (by.size() != tensors.size()) {
+    throw Error(cat(whose, " of ", module_.type_name(), " returned ", by.size(),
+                    " tensors to replace ", tensors.size(), " with"));
   }
-  return y;
+  tensors = std::move(by);
 }
 
 ModuleHooks& Module::hooks() {
@@ -120,6 +135,21 @@ ModuleHookHandle Module::register_forward_hook(ForwardHook hook) {
   return {hooks_, hooks_->next_id++};
 }
 
+ModuleHookHandle Module::register_forward_pre_hook(FirstPreHook hook) {
+  return register_forward_pre_hook(
+      [hook = std::move(hook)](Module& m, const std::vector<Tensor>& inputs) {
+        return with_first(inputs, hook(m, first(inputs)));
+      });
+}
+
+ModuleHookHandle Module::register_forward_hook(FirstHook hook) {
+  return register_forward_hook([hook = std::move(hook)](Module& m,
+                                                        const std::vector<Tensor>& inputs,
+                                                        const std::vector<Tensor>& outputs) {
+    return with_first(outputs, hook(m, first(inputs), first(outputs)));
+  });
+}
+
 void ModuleHookHandle::remove() {
   if (const std::shared_ptr<ModuleHooks> hooks = hooks_.lock()) {
     const auto is_this = [&](const auto& entry) { return entry.first == id_; };
@@ -131,11 +161,56 @@ void ModuleHookHandle::remove() {
 
 // --- the tree ---
 
-void Module::check_name(const char* kind, const std::string& name) const {
+Module::Module(Module&& other) noexcept
+    : tensors_(std::move(other.tensors_)),
+      children_(std::move(other.children_)),
+      parents_(std::move(other.parents_)),
+      hooks_(std::move(other.hooks_)),
+      training_(other.training_) {
+  for (const auto& [name, child] : children_) std::ranges::replace(child->parents_, &other, this);
+  for (Module* parent : parents_) {
+    for (auto& [name, child] : parent->children_) {
+      if (child == &other) child = this;
+    }
+  }
+}
+
+Module::~Module() {
+  for (Module* parent : parents_) {
+    std::erase_if(parent->children_, [&](const auto& place) { return place.second == this; });
+  }
+  for (const auto& [name, child] : children_) std::erase(child->parents_, this);
+}
+
+bool Module::is_in(const Module& other) const {
+  return this == &other ||
+         std::ranges::any_of(parents_, [&](const Module* p) { return p->is_in(other); });
+}
+
+std::vector<std::pair<std::string, Module*>>::iterator Module::place_in(Module& parent) const {
+  return std::ranges::find(parent.children_, this, &std::pair<std::string, Module*>::second);
+}
+
+void Module::give_place_to(Module& fresh) {
+  if (this == &fresh) return;
+  if (is_in(fresh)) throw Error(cat("a ", fresh.type_name(), " cannot be put into itself"));
+  if (!fresh.parents_.empty()) {
+    Module& left = *fresh.parents_[0];
+    left.children_.erase(fresh.place_in(left));
+    fresh.parents_.erase(fresh.parents_.begin());
+  }
+  if (parents_.empty()) return;
+  place_in(*parents_[0])->second = &fresh;
+  fresh.parents_.insert(fresh.parents_.begin(), parents_[0]);
+  parents_.erase(parents_.begin());
+}
+
+void Module::check_name(const char* kind, const std::string& name) {
   if (name.empty()) throw Error(cat(kind, " name must not be empty"));
   if (name.find('.') != std::string::npos) {
     throw Error(cat(kind, " name must not contain a dot (got '", name, "')"));
   }
+  std::erase_if(tensors_, [](const Entry& e) { return !e.tensor->defined(); });
   const auto taken = [&](const auto& entry) { return std::get<0>(entry) == name; };
   const bool tensor_taken =
       std::any_of(tensors_.begin(), tensors_.end(), [&](const Entry& e) { return e.name == name; });
@@ -160,13 +235,15 @@ void Module::register_buffer(const std::string& name, const Tensor& tensor) {
 
 void Module::register_module(const std::string& name, Module& child) {
   check_name("Submodule", name);
-  child.name_ = name;
+  if (is_in(child)) throw Error(cat("a ", child.type_name(), " cannot be put into itself"));
+  child.parents_.push_back(this);
   children_.push_back({name, &child});
 }
 
 void Module::collect(const std::string& prefix, std::unordered_set<const TensorImpl*>* seen,
                      std::vector<Found>& out) const {
   for (const Entry& entry : tensors_) {
+    if (!entry.tensor->defined()) continue;
     if (seen && !seen->insert(entry.tensor->impl()).second) continue;
     out.push_back({joined(prefix, entry.name), *entry.tensor, entry.is_buffer});
   }
@@ -323,6 +400,15 @@ ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor&
   owner.register_tensor(name, tensor_, is_buffer);
 }
 
+ModuleTensor::~ModuleTensor() {
+  if (tensor_) *tensor_ = {};
+}
+
+const Tensor& ModuleTensor::undefined() {
+  static const Tensor none;
+  return none;
+}
+
 void ModuleTensor::assign(const Tensor& value) {
   if (!defined()) throw Error("cannot assign to a parameter that the module does not have");
   if (value.shape() != (*this)->shape()) {
@@ -348,6 +434,12 @@ void Parameter::share(const Parameter& other) {
         cat("cannot share a parameter of shape ", shape(other), " as one of shape ", shape(*this)));
   }
   *tensor_ = *other.tensor_;
+}
+
+void refuse_moved_child() {
+  throw Error(
+      "this Child was moved from: its module is where it was moved to, and this object is to be "
+      "neither called nor assigned to");
 }
 
 }  // namespace taper

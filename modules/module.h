@@ -7,7 +7,8 @@
 //   };
 //
 // Parameters, buffers and children are registered under their names when they are made, so none can
-// be forgotten; assigning to one writes through to the registered tensor.
+// be forgotten, and leave the tree when they go. Assigning to a tensor writes through to the
+// registered one; `net.fc2 = Linear(512, 5)` puts another layer in the same place.
 #pragma once
 
 #include <functional>
@@ -20,6 +21,7 @@
 #include "autograd/module_scope.h"
 #include "framework/error.h"
 #include "framework/tensor.h"
+#include "modules/call.h"
 
 namespace taper {
 
@@ -34,10 +36,16 @@ struct IncompatibleKeys {
   std::vector<std::string> missing_keys, unexpected_keys;
 };
 
-// Functions that see the calls of a module: its first argument and, afterwards, its result where
-// that is a tensor. One that returns a defined tensor replaces it.
-using ForwardPreHook = std::function<Tensor(Module&, const Tensor& x)>;
-using ForwardHook = std::function<Tensor(Module&, const Tensor& x, const Tensor& y)>;
+// Functions that see the calls of a module: the tensors among its arguments and, afterwards, those
+// of its result, in order (modules/call.h), undefined where one was not given. One that returns
+// tensors, as many, replaces them.
+using ForwardPreHook =
+    std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
+using ForwardHook = std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
+                                                      const std::vector<Tensor>& outputs)>;
+// The same of the first argument and the first result alone; a defined tensor replaces it.
+using FirstPreHook = std::function<Tensor(Module&, const Tensor& x)>;
+using FirstHook = std::function<Tensor(Module&, const Tensor& x, const Tensor& y)>;
 struct ModuleHooks {
   std::vector<std::pair<uint64_t, ForwardPreHook>> before;
   std::vector<std::pair<uint64_t, ForwardHook>> after;
@@ -60,12 +68,14 @@ class ModuleHookHandle {
 class Module {
  public:
   Module() = default;
-  // Moving keeps parameters, buffers and children; copying would not say whether weights are
-  // shared.
-  Module(Module&&) = default;
-  virtual ~Module() = default;
+  // Moving takes parameters, buffers, children, hooks and the place in a parent along; copying
+  // would not say whether weights are shared.
+  Module(Module&& other) noexcept;
+  // A module that goes leaves its parents; the order of the others stays.
+  virtual ~Module();
 
-  virtual Tensor forward(const Tensor& x) = 0;
+  // Throws NotImplementedError where a module is called in another way (see `within`).
+  virtual Tensor forward(const Tensor& x);
   // forward with hooks; errors gain the module's path. Throws when a module with parameters to
   // train runs inside another one's forward without being in a tree: they would be forgotten.
   Tensor operator()(const Tensor& x);
@@ -117,23 +127,38 @@ class Module {
                                    const LoadOptions& options = {});
 
   ModuleHookHandle register_forward_pre_hook(ForwardPreHook hook);
+  ModuleHookHandle register_forward_pre_hook(FirstPreHook hook);
   ModuleHookHandle register_forward_hook(ForwardHook hook);
+  ModuleHookHandle register_forward_hook(FirstHook hook);
   bool has_hooks() const { return hooks_ && !(hooks_->before.empty() && hooks_->after.empty()); }
 
-  // Adds a tensor or child to the tree. Throws for a name that is empty, has a dot, or is taken.
+  // Adds a tensor or child to the tree. Throws for a name that is empty, has a dot, or is taken,
+  // and for a child that this module is below. A child may go before or after its parents.
   void register_parameter(const std::string& name, const Tensor& tensor);
   void register_buffer(const std::string& name, const Tensor& tensor);
   void register_module(const std::string& name, Module& child);
+  // `fresh` leaves the first place that it has and takes this module's first: its name and its rank
+  // there. (Children and containers do this when they are assigned to.)
+  void give_place_to(Module& fresh);
 
  protected:
-  // For calls with several arguments or results: body(x) as a call of this module, with what
-  // operator() does for forward. x is the first argument.
-  template <class F> auto within(const Tensor& x, F&& body) {
+  // body(arguments...) as a call of this module, with what operator() does for forward: the way to
+  // write a call with several arguments or results.
+  //   Scores operator()(const Tensor& x, const State& state) {
+  //     return within([this](const auto&... a) { return score(a...); }, x, state);
+  //   }
+  template <class F, class... Args> auto within(const F& body, const Args&... arguments) {
     const Call call(*this);
     try {
-      const Tensor input = call.before(x);
-      auto y = body(input);
-      if constexpr (std::is_same_v<decltype(y), Tensor>) return call.after(input, std::move(y));
+      if (!has_hooks()) return body(arguments...);
+      std::tuple<HeldArgument<Args>...> held(arguments...);
+      std::vector<Tensor> inputs = tensors_of(held);
+      call.before(inputs);
+      set_tensors(held, inputs);
+      auto y = std::apply(body, held);
+      std::vector<Tensor> outputs = tensors_of(y);
+      call.after(inputs, outputs);
+      set_tensors(y, outputs);
       return y;
     } catch (Error& error) {
       call.locate(error);
@@ -154,8 +179,9 @@ class Module {
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
-    Tensor before(const Tensor& x) const;
-    Tensor after(const Tensor& x, Tensor y) const;
+    void before(std::vector<Tensor>& inputs) const;
+    void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) const;
+    void replace(std::vector<Tensor>& tensors, std::vector<Tensor> by, const char* whose) const;
     // Adds the module's place in the one that called it.
     void locate(Error& error) const;
 
@@ -166,9 +192,13 @@ class Module {
   };
 
   void register_tensor(const std::string& name, std::shared_ptr<Tensor> tensor, bool is_buffer);
-  void check_name(const char* kind, const std::string& name) const;
+  void check_name(const char* kind, const std::string& name);
+  bool is_in(const Module& other) const;
+  // The first of this module's places in that parent, which must have it.
+  std::vector<std::pair<std::string, Module*>>::iterator place_in(Module& parent) const;
   ModuleHooks& hooks();
-  // "layers.0": the path of this module below another; its own name where it is not in that tree.
+  // "layers.0": the path of this module below another; its name in its parent where it is not in
+  // that tree.
   std::string path_in(const Module* other) const;
   struct Found {
     std::string path;
@@ -183,7 +213,7 @@ class Module {
 
   std::vector<Entry> tensors_;
   std::vector<std::pair<std::string, Module*>> children_;
-  std::string name_;  // in the parent
+  std::vector<Module*> parents_;  // one for each place; the first is a Child's own
   std::shared_ptr<ModuleHooks> hooks_;
   bool training_ = true;
 };
@@ -196,20 +226,27 @@ std::string to_string(const Module& module);
 void check_all_registered(const Module& module, const Tensor& loss);
 
 // A tensor of a module. Assigning a tensor of the same shape changes the registered one in place.
+// It leaves the tree when it goes; moved from, it is undefined.
 class ModuleTensor {
  public:
-  operator const Tensor&() const { return *tensor_; }
-  const Tensor& operator*() const { return *tensor_; }
-  const Tensor* operator->() const { return tensor_.get(); }
-  bool defined() const { return tensor_->defined(); }
+  operator const Tensor&() const { return **this; }
+  const Tensor& operator*() const { return tensor_ ? *tensor_ : undefined(); }
+  const Tensor* operator->() const { return &**this; }
+  bool defined() const { return tensor_ && tensor_->defined(); }
 
  protected:
   // Undefined, and not registered.
-  ModuleTensor() : tensor_(std::make_shared<Tensor>()) {}
+  ModuleTensor() = default;
+  ModuleTensor(ModuleTensor&&) = default;
   ModuleTensor(Module& owner, const std::string& name, const Tensor& value, bool is_buffer);
+  ~ModuleTensor();
   void assign(const Tensor& value);
 
+  // The module's, too; there, an undefined one counts as none.
   std::shared_ptr<Tensor> tensor_;
+
+ private:
+  static const Tensor& undefined();
 };
 
 // Requires grad; optimizers train it.
@@ -223,10 +260,7 @@ class Parameter : public ModuleTensor {
     return *this;
   }
   Parameter(Parameter&&) = default;
-  Parameter& operator=(const Parameter& other) {
-    assign(other);
-    return *this;
-  }
+  Parameter& operator=(const Parameter& other) { return *this = *other; }
   // From now on this is the other parameter, of the same shape, under its own name too: PyTorch's
   // `head.weight = embedding.weight`. Optimizers are made after it.
   void share(const Parameter& other);
@@ -240,13 +274,17 @@ class Buffer : public ModuleTensor {
   // Undefined, and not registered.
   Buffer() = default;
   Buffer(Buffer&&) = default;
+  Buffer& operator=(const Buffer& other) { return *this = *other; }
   Buffer& operator=(const Tensor& value) {
     assign(value);
     return *this;
   }
 };
 
-// A child of type M, made in place with M's own arguments.
+[[noreturn]] void refuse_moved_child();
+
+// A child of type M, made in place with M's own arguments. Moving a Child takes the module along,
+// which keeps its place; what is left must not be called.
 template <class M> class Child {
  public:
   template <class... Args>
@@ -254,13 +292,33 @@ template <class M> class Child {
       : module_(std::make_unique<M>(std::forward<Args>(args)...)) {
     owner.register_module(name, *module_);
   }
-  template <class... Args> decltype(auto) operator()(Args&&... args) {
-    return (*module_)(std::forward<Args>(args)...);
+  Child(Child&&) = default;
+  // Another module (an M or derived from it) under the same name. It keeps its own mode, device and
+  // hooks; the old one goes, and optimizers keep the handles that they had.
+  template <std::derived_from<M> N> Child& operator=(N&& fresh) {
+    return replace_by(std::make_unique<N>(std::move(fresh)));
   }
-  M& operator*() const { return *module_; }
-  M* operator->() const { return module_.get(); }
+  Child& operator=(Child&& other) {
+    if (this == &other) return *this;
+    if (module_ && other.module_) return replace_by(std::move(other.module_));
+    module_ = std::move(other.module_);
+    return *this;
+  }
+  template <class... Args> decltype(auto) operator()(Args&&... args) {
+    return (**this)(std::forward<Args>(args)...);
+  }
+  M& operator*() const {
+    if (!module_) refuse_moved_child();
+    return *module_;
+  }
+  M* operator->() const { return &**this; }
 
  private:
+  Child& replace_by(std::unique_ptr<M> fresh) {
+    (**this).give_place_to(*fresh);
+    module_ = std::move(fresh);
+    return *this;
+  }
   std::unique_ptr<M> module_;
 };
 

@@ -110,9 +110,11 @@ Tensor LayerNorm::forward(const Tensor& x) {
 }
 
 Tensor LayerNorm::operator()(const Tensor& x, std::optional<DType> result) {
-  return within(x, [&](const Tensor& input) {
-    return layer_norm(input, normalized_shape, weight, bias, options.eps, result);
-  });
+  return within(
+      [&](const Tensor& input) {
+        return layer_norm(input, normalized_shape, weight, bias, options.eps, result);
+      },
+      x);
 }
 
 std::string LayerNorm::extra_repr() const {

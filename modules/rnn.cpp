@@ -149,7 +149,7 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
 }
 
 RnnResult RnnBase::operator()(const Tensor& x, const RnnState& state) {
-  return within(x, [&](const Tensor& input) { return run(input, state); });
+  return within([this](const auto&... a) { return run(a...); }, x, state);
 }
 
 std::string RnnBase::extra_repr() const {

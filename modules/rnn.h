@@ -21,10 +21,12 @@ struct RnnOptions {
 // forward before backward. Undefined: zeros. c is the LSTM's alone.
 struct RnnState {
   Tensor h = {}, c = {};
+  auto tensors() { return std::tie(h, c); }
 };
 struct RnnResult {
   Tensor output;    // of the last layer, directions side by side: [T, B, directions * hidden_size]
   Tensor h_n, c_n;  // after the last step; c_n is undefined for a GRU
+  auto tensors() { return std::tie(output, h_n, c_n); }
 };
 
 // x [T, B, input_size], [B, T, input_size] with batch_first, or [T, input_size]. Parameters

@@ -9,10 +9,8 @@ namespace taper {
 // Sequential net(Linear(784, 512), ReLU(), Linear(512, 10)); children are named "0", "1", ...
 class Sequential : public ModuleList {
  public:
-  template <class... Modules>
-  requires(std::derived_from<std::remove_cvref_t<Modules>, Module>&&...) explicit Sequential(
-      Modules&&... modules) {
-    (add(std::make_unique<std::remove_cvref_t<Modules>>(std::move(modules))), ...);
+  template <ModuleRvalue... Modules> explicit Sequential(Modules&&... modules) {
+    (add(std::make_unique<Modules>(std::move(modules))), ...);
   }
   Sequential(Sequential&&) = default;
 

@@ -56,7 +56,7 @@ Tensor TransformerEncoderLayer::encode(const Tensor& src, const EncodeOptions& h
 }
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncodeOptions& how) {
-  return within(src, [&](const Tensor& x) { return encode(x, how); });
+  return within([this](const auto&... a) { return encode(a...); }, src, how);
 }
 
 Tensor TransformerEncoder::encode(const Tensor& src, const EncodeOptions& how) {
@@ -67,7 +67,7 @@ Tensor TransformerEncoder::encode(const Tensor& src, const EncodeOptions& how) {
 }
 
 Tensor TransformerEncoder::operator()(const Tensor& src, const EncodeOptions& how) {
-  return within(src, [&](const Tensor& x) { return encode(x, how); });
+  return within([this](const auto&... a) { return encode(a...); }, src, how);
 }
 
 }  // namespace taper

@@ -28,6 +28,7 @@ struct EncodeOptions {
   Tensor src_mask = {};              // [L, L] or [B * nhead, L, L]
   Tensor src_key_padding_mask = {};  // [B, L]
   bool is_causal = false;            // needs no mask beside it
+  auto tensors() { return std::tie(src_mask, src_key_padding_mask); }
 };
 
 // src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model]; to the same.

@@ -1,5 +1,6 @@
 #include "apps/runner/diagnose.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ranges>
 
@@ -17,6 +18,8 @@ bool is_bad(const Tensor& x) {
   return sum(isfinite(x)).item<int64_t>() < x.numel();
 }
 
+using Tensors = std::vector<Tensor>;
+
 // Notes the first bad tensor that goes into or comes out of a module, while it lives.
 class Watch {
  public:
@@ -24,14 +27,11 @@ class Watch {
     for (const auto& [path, module] : model.named_modules()) {
       const std::string name = path.empty() ? "the model" : cat("'", path, "'");
       const std::string input = path.empty() ? "the inputs of the batch" : "the input of " + name;
-      handles_.push_back(module->register_forward_pre_hook([this, input](Module&, const Tensor& x) {
-        note(x, input);
-        return Tensor();
-      }));
-      handles_.push_back(
-          module->register_forward_hook([this, name](Module& m, const Tensor&, const Tensor& y) {
-            note(y, cat("the output of ", name, " (", m.type_name(), ")"));
-            return Tensor();
+      handles_.push_back(module->register_forward_pre_hook(
+          [this, input](Module&, const Tensors& inputs) { return note(inputs, input); }));
+      handles_.push_back(module->register_forward_hook(
+          [this, name](Module& m, const Tensors&, const Tensors& outputs) {
+            return note(outputs, cat("the output of ", name, " (", m.type_name(), ")"));
           }));
     }
   }
@@ -44,8 +44,9 @@ class Watch {
   std::string found;
 
  private:
-  void note(const Tensor& x, const std::string& what) {
-    if (found.empty() && is_bad(x)) found = what;
+  Tensors note(const Tensors& tensors, const std::string& what) {
+    if (found.empty() && std::ranges::any_of(tensors, is_bad)) found = what;
+    return {};
   }
   std::vector<ModuleHookHandle> handles_;
 };

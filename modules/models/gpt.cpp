@@ -41,9 +41,11 @@ Tensor CausalSelfAttention::attend(const Tensor& x) {
 }
 
 Tensor CausalSelfAttention::operator()(const Tensor& x, const Tensor& residual) {
-  return within(x, [&](const Tensor& input) {
-    return dropped_onto(*resid_dropout, attend(input), residual);
-  });
+  return within(
+      [&](const Tensor& input, const Tensor& base) {
+        return dropped_onto(*resid_dropout, attend(input), base);
+      },
+      x, residual);
 }
 
 GPTMLP::GPTMLP(const GPTOptions& o)
@@ -55,9 +57,11 @@ GPTMLP::GPTMLP(const GPTOptions& o)
 Tensor GPTMLP::forward(const Tensor& x) { return dropout(c_proj(activated(*c_fc, *gelu, x))); }
 
 Tensor GPTMLP::operator()(const Tensor& x, const Tensor& residual) {
-  return within(x, [&](const Tensor& input) {
-    return dropped_onto(*dropout, c_proj(activated(*c_fc, *gelu, input)), residual);
-  });
+  return within(
+      [&](const Tensor& input, const Tensor& base) {
+        return dropped_onto(*dropout, c_proj(activated(*c_fc, *gelu, input)), base);
+      },
+      x, residual);
 }
 
 GPTBlock::GPTBlock(const GPTOptions& o)
