@@ -60,7 +60,7 @@ requires std::integral<T> || std::floating_point<T>
 void append_to(std::string& out, T value) {
   char text[40];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  out.append(text, end);
+  out.append(text, size_t(end - text));
 }
 
 template <class T>

@@ -67,8 +67,8 @@ struct Rule {
 
 // The keys of one map.
 struct Schema {
-  std::vector<Field> fields{};
-  std::vector<Rule> rules{};
+  std::vector<Field> fields;
+  std::vector<Rule> rules;
 
   // The reference holds until the next call. `target` is one of Target's alternatives.
   template <class T> Field& field(std::string name, T target, const char* doc, Range range = {});

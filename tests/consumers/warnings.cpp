@@ -1,0 +1,62 @@
+// A program of somebody else's, compiled with warnings and optimisation of its own: what taper.h
+// brings along must give none.
+#include "taper.h"
+
+namespace {
+
+using namespace taper;
+
+struct Cube : Function<Cube> {
+  static Tensor forward(Context& ctx, const Tensor& x) {
+    ctx.save_for_backward({x});
+    return x * x * x;
+  }
+  static std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy) {
+    const Tensor x = ctx.saved_tensors()[0];
+    return {dy[0] * x * x * 3};
+  }
+};
+
+struct Net : Module {
+  Child<Conv1d> line{*this, "line", 1, 4, 3, ConvOptions{.padding = "same"}};
+  Child<Conv2d> conv{*this, "conv", 1, 8, 3, ConvOptions{.padding = "valid"}};
+  Child<BatchNorm2d> norm{*this, "norm", 8};
+  Child<Sequential> head{*this, "head", LeakyReLU(), Softplus(2), Flatten(), Linear(32, 10)};
+  Parameter scale{*this, "scale", ones({10})};
+
+  Tensor forward(const Tensor& x) override { return Cube::apply(head(norm(conv(x))) * *scale); }
+  Attended operator()(const Tensor& q, const Tensor& k, const AttendOptions& o) {
+    return within(
+        [](const auto& x, const auto& y, const auto&) {
+          return Attended{x, y};
+        },
+        q, k, o);
+  }
+  using Module::operator();
+  std::string type_name() const override { return "Net"; }
+};
+
+double train(Net& net, const Tensor& x, const Tensor& labels) {
+  optim::AdamW optimizer(net.parameters(), {.lr = 1e-3, .weight_decay = 0.1});
+  CrossEntropyLoss criterion({.label_smoothing = 0.1});
+  optimizer.zero_grad();
+  const Tensor loss = criterion(net(x), labels);
+  loss.backward();
+  optimizer.step();
+  return loss.item<double>();
+}
+
+}  // namespace
+
+int main() {
+  manual_seed(1);
+  Net net;
+  net.head->replace(-1, Linear(32, 10));
+  net.conv = Conv2d(1, 8, 3, {.bias = false});
+  const ModuleHookHandle hook =
+      net.register_forward_hook([](Module&, const Tensor&, const Tensor& y) { return y * 2; });
+  const double loss = train(net, randn({2, 1, 4, 4}), tensor({1, 2}));
+  const LSTM lstm(3, 4, {.num_layers = 2});
+  const TransformerEncoder encoder([] { return TransformerEncoderLayer(8, 2); }, 2);
+  return to_string(net).empty() || to_string(randn({2, 2})).empty() || loss < 0;
+}
