@@ -183,9 +183,10 @@ TEST(ModuleHooks, SeeTheTensorsOfAUsersOwnTypes) {
   EXPECT_TRUE(same_bits(hooked.all[1], zeros({7})));
   EXPECT_FALSE(hooked.spread.has_value());
   EXPECT_EQ(hooked.scale, 2);
+  Matcher plain_net;
   EXPECT_TRUE(refuses<NotImplementedError>(
       [&] {
-        return static_cast<Module&>(net)(ones({1, 3}));
+        return static_cast<Module&>(plain_net)(ones({1, 3}));
       },
       "Module [Matcher] is missing the required \"forward\" function"));
 }

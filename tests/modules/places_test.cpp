@@ -237,7 +237,8 @@ TEST(Places, SwappedLayersAreBothKept) {
   EXPECT_TRUE(net.fc2->weight->is_same(one));
   EXPECT_EQ(children_of(net), (Names{"fc1", "fc2", "fc3"}));
   EXPECT_EQ(net.parameters().size(), 5u);
-  net.fc3 = std::move(net.fc3);
+  Child<Linear>& itself = net.fc3;
+  net.fc3 = std::move(itself);
   EXPECT_EQ(net.parameters().size(), 5u);
   net.fc1 = std::move(net.fc3);
   EXPECT_EQ(net.parameters().size(), 3u);
