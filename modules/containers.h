@@ -13,8 +13,7 @@ namespace taper {
 // A layer to be taken over: Linear(3, 4) or std::move(layer). One that has a name of its own
 // (an lvalue) is refused: it would be emptied without a word.
 template <class M>
-concept ModuleRvalue =
-    !std::is_lvalue_reference_v<M> && std::derived_from<M, Module> && std::move_constructible<M>;
+concept ModuleRvalue = std::same_as<M, std::remove_cvref_t<M>> && std::derived_from<M, Module>;
 
 // Owns its children; there is no forward: what holds them says what they do. Iterates over {name,
 // module} in the order in which they came:
