@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "framework/cuda.h"
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
+#include "framework/io/atomic_file.h"
 
 namespace taper {
 namespace {
@@ -220,19 +220,17 @@ std::vector<int64_t> Profiler::allocated_bytes() {
 
 void Profiler::export_chrome_trace(const std::string& path) {
   stop();
-  std::ofstream out(path, std::ios::binary);
-  out << "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
-      << process_name(0, "CPU");
+  std::string out = cat("{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n",
+                        process_name(0, "CPU"));
   for (const auto& [gpu, origin] : session_->origins) {
-    out << ",\n" << process_name(1 + gpu, cat("GPU ", gpu));
+    out += ",\n" + process_name(1 + gpu, cat("GPU ", gpu));
   }
   for (const Range& r : session_->ranges) {
-    out << ",\n" << session_->range_json(r);
+    out += ",\n" + session_->range_json(r);
     const bool on_gpu = r.kind == Kind::op && r.device.is_cuda() && r.end > 0;
-    if (on_gpu) out << ",\n" << session_->gpu_json(r);
+    if (on_gpu) out += ",\n" + session_->gpu_json(r);
   }
-  out << "\n]}\n" << std::flush;
-  if (!out) throw Error(cat("cannot write '", path, "'"));
+  write_atomically(path, out + "\n]}\n");
 }
 
 void emit_nvtx(bool on) {

@@ -6,7 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "apps/runner/env.h"
+#include "apps/runner/checksums.h"
 #include "apps/runner/errors.h"
 #include "apps/runner/metrics.h"
 #include "apps/runner/text.h"
@@ -26,19 +26,13 @@ std::string name_of(int64_t step) {
   return kPrefix + std::string(8 - std::min<size_t>(8, digits.size()), '0') + digits;
 }
 
-// "0a1b2c3d 1234 state.json" for every file but the list itself, by name.
-std::string sums_of(const fs::path& checkpoint) {
-  std::vector<fs::path> files;
+// Of every file but the list itself.
+std::string sums_of_all(const fs::path& checkpoint) {
+  std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(checkpoint)) {
-    if (entry.path().filename() != kChecksums) files.push_back(entry.path());
+    if (entry.path().filename() != kChecksums) names.push_back(entry.path().filename());
   }
-  std::ranges::sort(files);
-  std::string out;
-  for (const fs::path& file : files) {
-    out += cat(hex_crc32(file_crc32(file)), " ", fs::file_size(file), " ", file.filename().string(),
-               "\n");
-  }
-  return out;
+  return sums_of(checkpoint, std::move(names));
 }
 
 uint64_t bytes_of(const Checkpoint& checkpoint) {
@@ -54,15 +48,24 @@ void write_files(const fs::path& dir, const Checkpoint& checkpoint) {
   fs::create_directories(dir);
   for (const auto& [name, tensors] : checkpoint.tensors) save_safetensors(dir / name, tensors);
   for (const auto& [name, text] : checkpoint.texts) write_file(dir / name, text);
-  write_file(dir / kChecksums, sums_of(dir));
+  write_file(dir / kChecksums, sums_of_all(dir));
   sync(dir);
+}
+
+// Out of sight at once, so that none is half there after a fault.
+void remove_checkpoint(const fs::path& checkpoint) {
+  const fs::path gone = checkpoint.parent_path() / ".removed";
+  fs::remove_all(gone);
+  if (!fs::exists(fs::symlink_status(checkpoint))) return;
+  fs::rename(checkpoint, gone);
+  fs::remove_all(gone);
 }
 
 void prune(const fs::path& run, int64_t keep) {
   const int64_t best = step_of(best_checkpoint(run));
   const std::vector<fs::path> all = list_checkpoints(run);
   for (size_t i = size_t(keep); i < all.size(); ++i) {
-    if (step_of(all[i]) != best) fs::remove_all(all[i]);
+    if (step_of(all[i]) != best) remove_checkpoint(all[i]);
   }
 }
 
@@ -73,9 +76,10 @@ fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& ch
   const fs::path all = directory_of(run), beside = all / ".writing", final = all / name_of(step);
   try {
     write_files(beside, checkpoint);
-    fs::remove_all(final);  // damaged, or of a future that was given up
+    remove_checkpoint(final);  // damaged, or of a future that was given up
     fs::rename(beside, final);
     sync(all);
+    sync(run);  // `all` itself may be new
     if (const std::string damage = damage_of(final); !damage.empty()) throw Error(damage);
     if (is_best) mark_best(run, step);
     prune(run, keep);
@@ -92,18 +96,18 @@ fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& ch
 }
 
 std::string damage_of(const fs::path& checkpoint) try {
-  const std::string listed = read_file(checkpoint / kChecksums, "list of checksums"),
-                    found = sums_of(checkpoint);
-  if (listed == found) return "";
-  // The first line that differs names the file.
-  const size_t at = size_t(std::ranges::mismatch(listed, found).in1 - listed.begin());
-  const auto line_of = [at](const std::string& text) {
-    const size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
-    return begin >= text.size() ? "nothing" : text.substr(begin, text.find('\n', begin) - begin);
-  };
-  return cat(kChecksums, " lists '", line_of(listed), "', but there is '", line_of(found), "'");
+  return sums_difference(read_file(checkpoint / kChecksums, "list of checksums"),
+                         sums_of_all(checkpoint));
 } catch (const std::exception& error) {
   return error.what();
+}
+
+static std::vector<NamedTensor> tensors_of(const fs::path& file) try {
+  return load_safetensors(file).tensors;
+} catch (const OutOfMemoryError&) {
+  throw;
+} catch (const Error& error) {
+  throw InputError(error.what());
 }
 
 Checkpoint load_checkpoint(const fs::path& dir) {
@@ -111,10 +115,11 @@ Checkpoint load_checkpoint(const fs::path& dir) {
     throw InputError(cat("the checkpoint '", dir.string(), "' cannot be used: ", damage));
   }
   Checkpoint out;
+  out.path = dir;
   for (const auto& entry : fs::directory_iterator(dir)) {
     const std::string name = entry.path().filename();
     if (name.ends_with(".safetensors")) {
-      out.tensors[name] = load_safetensors(entry.path()).tensors;
+      out.tensors[name] = tensors_of(entry.path());
     } else if (name != kChecksums) {
       out.texts[name] = read_file(entry.path(), "file of a checkpoint");
     }
@@ -164,7 +169,7 @@ int64_t step_of(const fs::path& checkpoint) {
 void drop_checkpoints_after(const fs::path& run, int64_t step) {
   if (step_of(best_checkpoint(run)) > step) fs::remove(best_checkpoint(run));
   for (const fs::path& checkpoint : list_checkpoints(run)) {
-    if (step_of(checkpoint) > step) fs::remove_all(checkpoint);
+    if (step_of(checkpoint) > step) remove_checkpoint(checkpoint);
   }
 }
 

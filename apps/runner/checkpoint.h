@@ -1,7 +1,7 @@
 // Checkpoints of a run: RUN/checkpoints/step-00001234, and `best`, a link to one of them.
 //
 // Each is a directory that is written beside (".writing"), synced, renamed and read again; its
-// file CRC32 lists checksum and size of all others, so that any damage is found and named.
+// file CRC32 (checksums.h) lists all others, so that any damage is found and named.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,8 @@ namespace taper::runner {
 struct Checkpoint {
   std::map<std::string, std::vector<NamedTensor>> tensors;
   std::map<std::string, std::string> texts;
+  std::filesystem::path path{};  // where it was read, for messages
 };
-
-inline constexpr const char* kChecksums = "CRC32";
 
 // Writes the checkpoint of a step, which takes the place of an older one of the same step, and
 // returns its directory. Once it is found whole, the newest `keep` and the best one stay; others

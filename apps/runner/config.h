@@ -70,6 +70,7 @@ struct DataConfig {
   IdxConfig idx;
   CsvConfig csv;
   TextConfig text;
+  std::filesystem::path base{};          // not of the file: where relative paths begin, if there
   int64_t workers = 0;                   // threads that prefetch; 0: none
   OnDevice on_device = OnDevice::kAuto;  // kAuto: where the whole set fits
 };

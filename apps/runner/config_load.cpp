@@ -22,7 +22,8 @@ Settings are laid over it on the command line, checked like the file: `train.epo
 `model.layers.0.linear=64`, `optimizer={type: adam, lr: 1e-3}`. `include: base.yaml` (or a list)
 names files, relative to this one, that it builds on: maps are laid over maps key by key, unless
 their `type` differs; all else replaces. `null` takes back an optional value. Paths in `data` are
-relative to the working directory. `taper schema > taper.schema.json` writes JSON Schema: with
+relative to the working directory, in a run's own `config.yaml` to where the run was started.
+`taper schema > taper.schema.json` writes JSON Schema: with
 `# yaml-language-server: $schema=taper.schema.json` as a file's first line, editors complete and check.
 )";
 

@@ -8,6 +8,7 @@
 #include "apps/runner/data/digits.h"
 #include "apps/runner/data/idx.h"
 #include "apps/runner/errors.h"
+#include "apps/runner/signals.h"
 #include "apps/runner/text.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
@@ -185,6 +186,7 @@ Split line_rows(const Tokenizer& tokenizer, std::string_view text, int64_t block
   const int64_t end = tokenizer.encode("\n").at(0);
   std::vector<int64_t> inputs, targets;
   for (size_t at = 0, stop = 0; at < text.size(); at = stop + 1) {
+    check_stop();
     stop = std::min(text.find('\n', at), text.size());
     std::string_view line = text.substr(at, stop - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
@@ -262,7 +264,30 @@ Batch batch(const Split& split, const Tensor& rows, bool pinned) {
           split.targets.defined() ? embedding(split.targets, rows) : Tensor()};
 }
 
-Dataset load_dataset(const DataConfig& config, uint64_t seed) {
+DataConfig resolved(DataConfig config) {
+  std::error_code none;
+  const auto find = [&](std::string& path) {
+    // Of a pattern only the folder before its first wildcard can be asked for.
+    const size_t wild = path.find_first_of("*?[{");
+    const fs::path there = config.base / path, folder = config.base / path.substr(0, wild);
+    const bool is_pattern = wild != std::string::npos;
+    if (fs::exists(there, none) || (is_pattern && fs::exists(folder.parent_path(), none))) {
+      path = there.lexically_normal();
+    }
+  };
+  if (config.base.empty()) return config;
+  for (std::string* path :
+       {&config.mnist.root, &config.idx.train_images, &config.idx.train_labels,
+        &config.idx.test_images, &config.idx.test_labels, &config.csv.path, &config.text.path}) {
+    if (!path->empty()) find(*path);
+  }
+  if (config.csv.test_path) find(*config.csv.test_path);
+  if (config.text.vocabulary) find(*config.text.vocabulary);
+  return config;
+}
+
+Dataset load_dataset(const DataConfig& given, uint64_t seed) {
+  const DataConfig config = resolved(given);
   switch (config.type) {
     case DataType::kMnist: {
       const Images train = load_mnist(config.mnist.root, true);

@@ -64,6 +64,9 @@ struct Dataset : DataInfo {
   Split train, test;  // on the CPU
 };
 
+// With the paths that are there below `base` found there.
+DataConfig resolved(DataConfig config);
+
 // Reads or draws what the config names. Statistics are learned on the training rows alone. Throws
 // InputError for data that are missing, damaged or too few.
 Dataset load_dataset(const DataConfig& config, uint64_t seed);

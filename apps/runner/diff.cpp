@@ -2,6 +2,10 @@
 // then which tensor, by hooks on every module during that one step.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
@@ -117,13 +121,13 @@ std::string difference(const Tensor& a, const Tensor& b) {
 }
 
 // The run up to and with `step`.
-template <class Watch> Watch watch(const RunConfig& config, Watch observer) {
+template <class Watch> Watch watch(const std::vector<Phase>& run, Watch observer) {
   const TemporaryDirectory scratch;
-  run_again(config, scratch.path() / "run", &observer);
+  run_again(run, scratch.path() / "run", &observer);
   return observer;
 }
 
-std::string first_tensor(const RunConfig& a, const RunConfig& b, int64_t step) {
+std::string first_tensor(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t step) {
   const std::vector<Trace> left = watch(a, Tracer(step)).traces,
                            right = watch(b, Tracer(step)).traces;
   const std::string head = cat("first difference, in step ", step, ": ");
@@ -137,11 +141,27 @@ std::string first_tensor(const RunConfig& a, const RunConfig& b, int64_t step) {
   return cat("step ", step, " differs, but no tensor that the modules show\n");
 }
 
+// Those of steps, and those of evaluations that both runs made.
+using Rows = std::vector<Recording::Row>;
+Rows rows_of_both(const Rows& rows, const Rows& other) {
+  const auto is_eval_after = [](const std::string& step) {
+    return [&step](const Recording::Row& row) {
+      return !row.contains("loss") && row.at("step") == step;
+    };
+  };
+  Rows out;
+  std::ranges::copy_if(rows, std::back_inserter(out), [&](const Recording::Row& row) {
+    return row.contains("loss") || std::ranges::any_of(other, is_eval_after(row.at("step")));
+  });
+  return out;
+}
+
 // Runs both again, to the first row of their recordings that differs. A step more than `last`, so
 // that the evaluation after it is there.
-std::string search(const RunConfig& a, const RunConfig& b, int64_t last) {
-  const auto left = watch(a, Recorder({.steps = last + 1})).taken.rows;
-  const auto right = watch(b, Recorder({.steps = last + 1})).taken.rows;
+std::string search(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t last) {
+  const Rows first = watch(a, Recorder({.steps = last + 1})).taken.rows;
+  const Rows second = watch(b, Recorder({.steps = last + 1})).taken.rows;
+  const Rows left = rows_of_both(first, second), right = rows_of_both(second, first);
   const auto [x, y] = std::ranges::mismatch(left, right);
   if (x == left.end() || y == right.end()) {
     return cat("made again here, both have the same losses and weights to step ", last,
@@ -152,27 +172,62 @@ std::string search(const RunConfig& a, const RunConfig& b, int64_t last) {
              " has other data or metrics\n");
 }
 
-int64_t step_in(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (json.is_object() && json.contains("step") && json["step"].is_number()) return json["step"];
-  throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
+struct Line {
+  std::string text, kind;
+  int64_t step;
+};
+
+std::vector<Line> lines_of(const std::string& metrics) {
+  std::vector<Line> out;
+  std::istringstream in(metrics);
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const bool is_line = json.is_object() && json.contains("step") &&
+                         json["step"].is_number_integer() && json.contains("kind") &&
+                         json["kind"].is_string();
+    if (!is_line) throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
+    out.push_back({line, json["kind"], json["step"]});
+  }
+  return out;
+}
+
+// The lines whose step and kind the other run has logged too.
+std::string lines_of_both(const std::vector<Line>& lines, const std::vector<Line>& other) {
+  std::set<std::pair<std::string, int64_t>> known;
+  for (const Line& line : other) known.emplace(line.kind, line.step);
+  std::string out;
+  for (const Line& line : lines) {
+    if (known.contains({line.kind, line.step})) out += line.text + "\n";
+  }
+  return out;
 }
 
 }  // namespace
 
 Verdict diff(const fs::path& a, const fs::path& b) {
-  const RunConfig left = config_of_run(a), right = config_of_run(b);
-  std::string text;
+  const std::vector<Phase> left = phases_to_run_again(a), right = phases_to_run_again(b);
+  const RunConfig &x = left.back().config, &y = right.back().config;
+  std::string text, first = metrics_of(a), second = metrics_of(b);
   const auto list = [&](const char* head, const std::string& lines) {
     if (!lines.empty()) text += cat(head, " (A | B):\n", lines);
   };
-  list("config", config_differences(to_yaml(left), to_yaml(right)));
+  list("config", config_differences(to_yaml(x), to_yaml(y)));
   list("environment", env_differences(a, b));
-  const MetricsDifference found = compare_metrics(a, b);
+  // Which steps are logged or followed by an evaluation is no difference in them.
+  const bool is_sparse =
+      x.train.log_every != y.train.log_every || x.train.eval_every != y.train.eval_every;
+  if (is_sparse) {
+    const std::vector<Line> lines = lines_of(first), others = lines_of(second);
+    first = lines_of_both(lines, others);
+    second = lines_of_both(others, lines);
+    text += "compared: the lines of metrics.jsonl that both have\n";
+  }
+  const MetricsDifference found = compare_metrics(first, second);
   if (found.line == 0 && found.more == 0) return {true, text + "the same metrics, byte for byte\n"};
   if (found.line == 0) return {false, text + "one run is longer; what both have is the same\n"};
   text += cat("metrics.jsonl, line ", found.line, ":\n  A ", found.a, "\n  B ", found.b, "\n");
-  return {false, text + search(left, right, std::min(step_in(found.a), step_in(found.b)))};
+  const int64_t last = std::min(lines_of(found.a).at(0).step, lines_of(found.b).at(0).step);
+  return {false, text + search(left, right, last)};
 }
 
 }  // namespace taper::runner

@@ -1,16 +1,18 @@
 #include "apps/runner/env.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
+#include "apps/runner/checksums.h"
+#include "apps/runner/dataset.h"
 #include "apps/runner/errors.h"
 #include "apps/runner/info.h"
 #include "apps/runner/metrics.h"
+#include "apps/runner/run_directory.h"
 #include "apps/runner/text.h"
 #include "framework/cuda.h"
 #include "framework/threads.h"
@@ -24,7 +26,8 @@ using Json = nlohmann::ordered_json;
 // Those directly in a directory.
 std::vector<fs::path> files_in(const fs::path& directory) {
   std::vector<fs::path> out;
-  for (const auto& entry : fs::directory_iterator(directory)) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(directory, none)) {
     if (entry.is_regular_file()) out.push_back(entry.path());
   }
   std::sort(out.begin(), out.end());
@@ -47,13 +50,18 @@ std::vector<fs::path> data_files(const DataConfig& data) {
   return data.text.vocabulary ? files_in(*data.text.vocabulary) : std::vector<fs::path>();
 }
 
-Json fact(const fs::path& file, size_t bytes, uint32_t sum) {
-  return {{"file", file.string()}, {"bytes", bytes}, {"crc32", hex_crc32(sum)}};
-}
-
-Json data_facts(const DataConfig& data) {
+Json data_facts(const DataConfig& given) {
+  const DataConfig data = resolved(given);
+  // Named as the config names them, wherever the run is looked at from.
+  const auto fact = [&](const fs::path& file, size_t bytes, uint32_t sum) -> Json {
+    const fs::path name = file.lexically_relative(data.base);
+    const bool is_below = !data.base.empty() && !name.empty() && *name.begin() != "..";
+    return {
+        {"file", (is_below ? name : file).string()}, {"bytes", bytes}, {"crc32", hex_crc32(sum)}};
+  };
   Json out = Json::array();
   for (const fs::path& file : data_files(data)) {
+    if (!fs::exists(file)) continue;  // its reader says so
     out.push_back(fact(file, fs::file_size(file), file_crc32(file)));
   }
   if (data.type == DataType::kText) {  // as it is trained on: all files in one
@@ -75,22 +83,24 @@ Json command_line() {
 
 }  // namespace
 
-uint32_t file_crc32(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(cat("cannot read '", file.string(), "'"));
-  uLong sum = crc32(0, nullptr, 0);
-  std::vector<char> part(1 << 20);
-  while (in) {
-    in.read(part.data(), std::streamsize(part.size()));
-    sum = crc32(sum, reinterpret_cast<const Bytef*>(part.data()), uInt(in.gcount()));
+std::string changed_data(const fs::path& run, const RunConfig& config) try {
+  const fs::path file = run / "env.json";
+  if (!fs::exists(file)) return "";
+  const Json env = Json::parse(read_file(file, "facts of the run"), nullptr, false);
+  if (!env.is_object()) throw InputError(cat(file.string(), ": damaged: it is no JSON object"));
+  const Json now = data_facts(config.data);
+  std::string out;
+  for (const Json& then : env.value("data", Json::array())) {
+    const auto same = [&](const Json& fact) { return fact.value("file", Json()) == then["file"]; };
+    const auto found = std::ranges::find_if(now, same);
+    if (found != now.end() && *found == then) continue;
+    const auto shown = [](const Json& f) { return cat(f["bytes"], " bytes, CRC-32 ", f["crc32"]); };
+    out += cat("  ", then["file"], ": ", shown(then), " | ",
+               found == now.end() ? "not there" : shown(*found), "\n");
   }
-  return uint32_t(sum);
-}
-
-std::string hex_crc32(uint32_t sum) {
-  std::string out(8, '0');
-  for (size_t i = 8; i-- > 0; sum >>= 4) out[i] = "0123456789abcdef"[sum & 15];
   return out;
+} catch (const Json::exception&) {
+  throw InputError(cat((run / "env.json").string(), ": damaged"));
 }
 
 void write_env(const fs::path& dir, const RunConfig& config, Device device) {
@@ -107,6 +117,7 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   }
   env["seed"] = config.seed;
   env["data"] = data_facts(config.data);
+  env["started_in"] = folder_of_data(dir, config);
   env["command"] = command_line();
   // What is not UTF-8 (a path may be anything) is shown with a replacement character.
   write_file(dir / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");

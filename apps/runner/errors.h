@@ -1,6 +1,7 @@
 // What ends a program of Taper's, each with its exit code (after sysexits.h where it has one).
 #pragma once
 
+#include <filesystem>
 #include <new>
 
 #include "framework/error.h"
@@ -39,6 +40,8 @@ using Interrupted = RunErrorOf<kExitInterrupted>;   // by a signal, and saved
 // How a program ends that an exception reaches; what is none of Taper's is a bug.
 inline ExitCode exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const RunError*>(&error)) return known->code;
+  // It names the path and the reason. Whoever reads says InputError instead.
+  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return kExitDisk;
   const bool memory = dynamic_cast<const OutOfMemoryError*>(&error) != nullptr ||
                       dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return memory ? kExitMemory : kExitBug;

@@ -40,13 +40,14 @@ struct Verdict {
 // evaluation, as hex floats.
 Verdict record(const std::filesystem::path& run, const std::filesystem::path& to,
                const RecordOptions& options = {});
-// Compares step by step with a recording, up to its length; `tolerances` go before its own.
+// Compares step by step with a recording, up to its length; `tolerances` go before its own. Without
+// any, the weights of a run recorded to its end are compared with those that it stored, too.
 Verdict check(const std::filesystem::path& run, const std::filesystem::path& golden,
               const Tolerances& tolerances = {});
 // Goes to the first step at which two runs differ, and names the module, op and element.
 Verdict diff(const std::filesystem::path& a, const std::filesystem::path& b);
 // Compares metrics.jsonl of the run with that of the run made again, byte for byte, as far as the
-// run went.
+// run went, and its weights. A run that went on with another config is made again so.
 Verdict reproduce(const std::filesystem::path& run);
 
 // --- recordings ---
@@ -60,6 +61,11 @@ struct Recording {
   Tolerances tolerances{};
   std::vector<Row> rows{};
 };
+
+// Whether hashes of the state count: where nothing may be off, or where it is named with 0.
+bool compares_state(const Tolerances& tolerances);
+// The recording's own behind those given.
+Tolerances tolerances_of(const Recording& golden, Tolerances given);
 
 void save_recording(const Recording& recording, const std::filesystem::path& file);
 // InputError, naming the file: missing, damaged, or no recording.

@@ -7,7 +7,8 @@ namespace taper::runner {
 
 std::string system_info();
 
-// What the program was made of and runs on; the commit is empty where the build did not know it.
+// What the program was made of and runs on; the commit is the version where it was built from an
+// archive.
 struct BuildFacts {
   std::string version, commit, compiler, onednn;
 };

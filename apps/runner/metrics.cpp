@@ -5,58 +5,49 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include <fcntl.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include "apps/runner/checksums.h"
 #include "apps/runner/errors.h"
+#include "framework/io/atomic_file.h"
 
 namespace taper::runner {
 
 namespace fs = std::filesystem;
 
-void make_run_directory(const fs::path& dir) {
-  std::error_code error;
-  const auto require = [&](bool is_done, const char* what, const std::string& why) {
-    if (!is_done) throw InputError(cat("cannot ", what, " '", dir.string(), "'", why));
-  };
-  const bool exists = fs::exists(dir, error);
-  require(!exists || fs::is_directory(dir, error), "write the run to", ": it is a file");
-  if (exists && !fs::is_empty(dir, error)) {
-    const fs::path name = dir.filename().empty() ? dir.parent_path() : dir;  // of "runs/m/"
-    int i = 1;
-    while (fs::exists(cat(name.string(), ".", i), error)) ++i;
-    fs::rename(name, cat(name.string(), ".", i), error);
-    require(!error, "move aside the earlier run in", cat(": ", error.message()));
-  }
-  fs::create_directories(dir, error);
-  require(!error, "make the run's directory", cat(": ", error.message()));
+void sync(const fs::path& directory) {
+  if (sync_directory(directory)) return;
+  throw DiskError(cat("cannot write '", directory.string(), "': ", std::strerror(errno)));
 }
 
-void sync(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  // Not every file system can sync a directory (EINVAL).
-  const bool done = file >= 0 && (::fsync(file) == 0 || errno == EINVAL);
-  const int reason = errno;
-  if (file >= 0) ::close(file);
-  if (!done) throw DiskError(cat("cannot write '", path.string(), "': ", std::strerror(reason)));
+void write_file(const fs::path& file, const std::string& text) try {
+  write_atomically(file, text);
+} catch (const Error& error) {
+  throw DiskError(error.what());
 }
 
-void write_file(const fs::path& file, const std::string& text) {
-  errno = 0;
-  std::ofstream out(file, std::ios::binary);
-  out << text << std::flush;
-  if (!out) throw DiskError(cat("cannot write '", file.string(), "': ", std::strerror(errno)));
-  sync(file);
+// To go on behind what it holds; a link is not followed, for it may lead out of the run.
+static int open_to_append(const fs::path& file) {
+  const int out =
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (out >= 0) return out;
+  throw DiskError(cat("cannot write '", file.string(),
+                      "': ", errno == ELOOP ? "it is a link" : std::strerror(errno)));
 }
 
-LogFile::LogFile(const fs::path& dir) {
-  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>((dir / "log.txt").string());
+LogFile::LogFile(const fs::path& dir) try {
+  const fs::path file = dir / "log.txt";
+  ::close(open_to_append(file));
+  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
   sink->set_pattern("%Y-%m-%d %H:%M:%S %l: %v");
   spdlog::default_logger()->sinks().push_back(std::move(sink));
+} catch (const spdlog::spdlog_ex& error) {
+  throw DiskError(error.what());
 }
 LogFile::~LogFile() {
   spdlog::default_logger()->flush();
@@ -71,16 +62,22 @@ void JsonLines::fail() const {
   throw DiskError(cat("cannot write '", path_.string(), "': ", std::strerror(errno)));
 }
 
-void JsonLines::open(const fs::path& file, uint64_t keep) {
+void JsonLines::open(const fs::path& file, uint64_t keep, std::optional<uint32_t> crc) {
   if (file_ >= 0) ::close(file_);
   path_ = file;
-  file_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file_ < 0) fail();
+  file_ = -1;  // also where the next line throws
+  file_ = open_to_append(file);
   if (const uint64_t size = fs::file_size(file); size < keep) {
     throw InputError(cat("'", file.string(), "' has ", size,
                          " bytes, but the checkpoint goes on "
                          "behind ",
                          keep, ": it was shortened"));
+  }
+  crc_ = file_crc32(file, keep);
+  if (crc && crc_ != *crc) {
+    throw InputError(cat("'", file.string(), "' is damaged, or was changed by hand: its first ",
+                         keep,
+                         " bytes, behind which the checkpoint goes on, are not those of the run"));
   }
   if (::ftruncate(file_, off_t(keep)) != 0) fail();
   size_ = keep;
@@ -95,6 +92,7 @@ void JsonLines::write(const std::string& fields) {
     fail();
   }
   size_ += line.size();
+  crc_ = uint32_t(crc32_z(crc_, reinterpret_cast<const Bytef*>(line.data()), line.size()));
 }
 
 uint64_t JsonLines::sync() const {
@@ -127,12 +125,14 @@ void Progress::show(int64_t step, int64_t total, int64_t epoch, int64_t batch, d
     return;
   }
   const size_t full = size_t(total > 0 ? step * 24 / total : 0);
-  fmt::print(stderr,
-             "\r\033[Kepoch {} [{}{}{}{}] {}/{}  {:.0f} samples/s  loss {:.4f}  lr {:.3g}  "
-             "{}:{:02}:{:02} left",
-             epoch, colors_ ? "\033[32m" : "", std::string(full, '#'), colors_ ? "\033[0m" : "",
-             std::string(24 - full, '.'), step, total, rate * double(batch), loss, lr, left / 3600,
-             left / 60 % 60, left % 60);
+  // Not by fmt::print, which throws where the terminal is gone.
+  const std::string bar = fmt::format(
+      "\r\033[Kepoch {} [{}{}{}{}] {}/{}  {:.0f} samples/s  loss {:.4f}  lr {:.3g}  "
+      "{}:{:02}:{:02} left",
+      epoch, colors_ ? "\033[32m" : "", std::string(full, '#'), colors_ ? "\033[0m" : "",
+      std::string(24 - full, '.'), step, total, rate * double(batch), loss, lr, left / 3600,
+      left / 60 % 60, left % 60);
+  std::fputs(bar.c_str(), stderr);
   std::fflush(stderr);
   shown_ = true;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -12,13 +13,10 @@
 
 namespace taper::runner {
 
-// An empty directory for a run. One that holds an earlier run is kept: it is renamed to DIR.1,
-// DIR.2, ... first. Throws InputError when it cannot be made.
-void make_run_directory(const std::filesystem::path& dir);
-
-// The file or directory is on the disk when this returns. Throws DiskError.
-void sync(const std::filesystem::path& path);
-// The file holds the text, on the disk, when this returns. Throws DiskError.
+// The names in a directory are on the disk when this returns. Throws DiskError.
+void sync(const std::filesystem::path& directory);
+// The file holds the text, on the disk, when this returns; until then what it held before
+// (AtomicFile). Throws DiskError.
 void write_file(const std::filesystem::path& file, const std::string& text);
 
 // Copies what is logged into DIR/log.txt, until the end of the scope.
@@ -52,11 +50,14 @@ class JsonLines {
   JsonLines(const JsonLines&) = delete;
   JsonLines& operator=(const JsonLines&) = delete;
 
-  // Goes on behind the first `keep` bytes and drops what follows. InputError: it has not as many.
-  void open(const std::filesystem::path& file, uint64_t keep = 0);
+  // Goes on behind the first `keep` bytes and drops what follows. InputError: it has not as many,
+  // or they have another CRC-32.
+  void open(const std::filesystem::path& file, uint64_t keep = 0,
+            std::optional<uint32_t> crc = std::nullopt);
   void write(const std::string& fields);
   // The bytes so far, which are on the disk when this returns.
   uint64_t sync() const;
+  uint32_t crc() const { return crc_; }  // of them
 
  private:
   [[noreturn]] void fail() const;
@@ -64,6 +65,7 @@ class JsonLines {
   std::filesystem::path path_;
   int file_ = -1;
   uint64_t size_ = 0;
+  uint32_t crc_ = 0;
 };
 
 // On a terminal a bar that redraws itself; elsewhere a line of key=value every ten seconds.

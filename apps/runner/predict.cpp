@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
 #include "apps/runner/checkpoint.h"
 #include "apps/runner/device.h"
+#include "apps/runner/env.h"
 #include "apps/runner/errors.h"
 #include "apps/runner/evaluate.h"
 #include "apps/runner/model.h"
+#include "apps/runner/run_directory.h"
 #include "apps/runner/text.h"
 #include "autograd/node.h"
 #include "autograd/ops/index.h"
@@ -40,6 +45,15 @@ fs::path weights_of(const fs::path& dir) {
   throw InputError(cat("the run in '", dir.string(), "' has saved no weights yet"));
 }
 
+// As exit.json says; -1: of an older version.
+int64_t step_of_model(const fs::path& dir) {
+  const fs::path file = dir / "exit.json";
+  if (!fs::exists(file)) return -1;
+  const auto end = nlohmann::json::parse(read_file(file, "end of the run"), nullptr, false);
+  const bool is_known = end.is_object() && end.contains("model_step");
+  return is_known && end["model_step"].is_number_integer() ? end["model_step"].get<int64_t>() : -1;
+}
+
 // A cell of a CSV file.
 std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
@@ -51,11 +65,10 @@ std::string cell(const std::string& text) {
 }  // namespace
 
 SavedRun load_run(const fs::path& dir, const std::vector<std::string>& overrides) {
-  if (!fs::exists(dir / "config.yaml")) {
-    throw InputError(cat("'", dir.string(), "' is no run's directory: it has no config.yaml"));
-  }
+  verify_run(dir);
   SavedRun run;
-  run.config = load_config(dir / "config.yaml", overrides);
+  run.config = load_run_config(dir, overrides);
+  run.dir = dir;
   const fs::path data = dir / "data.json";
   run.info =
       of_file(data, [&] { return data_info_from_json(read_file(data, "description of data")); });
@@ -64,6 +77,7 @@ SavedRun load_run(const fs::path& dir, const std::vector<std::string>& overrides
   run.device = choose_device(run.config.device, run.config.visible_devices);
   run.model = build_model(run.config.model, run.info, run.device);
   const fs::path weights = weights_of(dir);
+  run.step = weights.parent_path() == dir ? step_of_model(dir) : step_of(weights.parent_path());
   of_file(weights, [&] { return run.model->load_state_dict(load_safetensors(weights).tensors); });
   run.model->eval();
   return run;
@@ -84,11 +98,15 @@ std::string evaluate_run(const SavedRun& run, const fs::path& data) {
           "columns, scales or the vocabulary differ; use --data FILE");
     }
     split = whole.test;
+    if (const std::string changed = changed_data(run.dir, run.config); !changed.empty()) {
+      spdlog::warn("the data are not those that the run had (then | now):\n{}", changed);
+    }
   }
   const TrainConfig& c = run.config.train;
   Loader batches(split, {.batch_size = c.eval_batch_size, .on_device = run.config.data.on_device},
                  run.device, run.config.seed);
-  return cat("samples:         ", split.size(), "\n",
+  const std::string weights = run.step < 0 ? "" : cat("weights:         of step ", run.step, "\n");
+  return cat(weights, "samples:         ", split.size(), "\n",
              to_text(evaluate(*run.model, batches, 0, run.config, run.info, run.device), run.info));
 }
 

@@ -14,13 +14,16 @@
 namespace taper::runner {
 
 struct SavedRun {
+  std::filesystem::path dir;
   RunConfig config;
   DataInfo info;
   Device device;
   std::unique_ptr<Module> model;  // in evaluation mode
+  int64_t step = -1;              // whose weights it has; -1: not known
 };
 // Reads config.yaml (with overrides as device=cpu), data.json and model.safetensors, or the newest
-// checkpoint of a run that did not end. Throws InputError for what is missing or damaged.
+// checkpoint of a run that did not end. Throws InputError for what is missing or damaged
+// (verify_run).
 SavedRun load_run(const std::filesystem::path& dir, const std::vector<std::string>& overrides);
 
 // Each of these gives text for stdout.

@@ -18,6 +18,7 @@
 #include "apps/runner/metrics.h"
 #include "apps/runner/predict.h"
 #include "apps/runner/report.h"
+#include "apps/runner/run_directory.h"
 #include "apps/runner/train.h"
 #include "apps/runner/validate.h"
 
@@ -42,7 +43,8 @@ struct Arguments {
   Words overrides, tolerances;
   BenchOptions bench;
   std::vector<std::filesystem::path> runs;
-  bool print_config = false, validate = false, dry_run = false, markdown = false;
+  bool allow_changed_data = false, print_config = false, validate = false, dry_run = false,
+       markdown = false;
   GenerateOptions generate;
   RecordOptions record;
 };
@@ -64,7 +66,7 @@ void write_samples(const std::filesystem::path& dir) try {
 }
 
 int run_train(const Arguments& a) {
-  const RunConfig config = load_config(a.run, a.overrides);
+  const RunConfig config = load_run_config(a.run, a.overrides);
   if (a.print_config) return print(to_yaml_with_origins(config));
   if (a.validate) return print(validate(config));
   if (a.dry_run) return print(dry_run(config));
@@ -72,10 +74,18 @@ int run_train(const Arguments& a) {
     throw ConfigError("--resume goes on in a run's directory: name it with --out");
   }
   const std::string dir = a.out.empty() ? default_directory(config.name) : a.out;
-  const TrainResult result = train(config, dir, {.resume = a.resume});
+  const TrainResult result =
+      train(config, dir, {.resume = a.resume, .allow_changed_data = a.allow_changed_data});
   if (config.data.type == DataType::kText) write_samples(dir);
   std::string out = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");
   if (!result.reason.empty()) out += cat("ended by:        ", result.reason, "\n");
+  const bool has_last = result.saved_step == result.steps;
+  out += cat("saved weights:   of step ", result.saved_step,
+             has_last ? ", the last\n" : ", the best\n");
+  if (result.best_step > 0 && result.best_step != result.steps) {
+    out += cat("best:            test ", config.train.best.metric, " ", float(result.best),
+               " at step ", result.best_step, ", in checkpoints/best\n");
+  }
   return print(out + to_text(result.metrics, {}));
 }
 
@@ -85,6 +95,8 @@ Action train_command(CLI::App& app, Arguments& a) {
   app.add_option("--out", a.out, "directory of the run (default: runs/NAME/DATE-ID)");
   app.add_option("--resume", a.resume,
                  "go on in --out: auto (where it can), last, best, a checkpoint's path; or no");
+  app.add_flag("--allow-changed-data", a.allow_changed_data,
+               "with --resume: go on though the data files are not those of the run");
   app.add_flag("--print-config", a.print_config, "print every setting and where it comes from");
   app.add_flag("--validate", a.validate,
                "print shapes, parameters, memory and steps; needs no GPU");
@@ -104,6 +116,11 @@ Action eval_command(CLI::App& app, Arguments& a) {
   add_overrides(app, a);
   app.add_option("--data", a.data, "a CSV file with labels, in place of the run's test data");
   return [&a] { return print(evaluate_run(load_run(a.run, a.overrides), a.data)); };
+}
+
+Action verify_command(CLI::App& app, Arguments& a) {
+  app.add_option("run", a.run, "the run's directory, or a checkpoint's")->required();
+  return [&a] { return print(verify(a.run)); };
 }
 
 Action predict_command(CLI::App& app, Arguments& a) {
@@ -208,6 +225,8 @@ constexpr OwnCommand kCommands[] = {
      train_command},
     {"eval", "Measure a run's model on its test data, or on other data",
      "taper eval runs/d\ntaper eval runs/iris device=cpu --data more.csv", eval_command},
+    {"verify", "Compare a run's files and its checkpoints with their checksums",
+     "taper verify runs/d", verify_command},
     {"predict", "Predict rows or images: CSV on stdout",
      "taper predict runs/iris new.csv > predictions.csv\n"
      "taper predict runs/mnist t10k-images-idx3-ubyte.gz",

@@ -6,7 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <zlib.h>
 
-#include "apps/runner/env.h"
+#include "apps/runner/checksums.h"
 #include "apps/runner/errors.h"
 #include "apps/runner/gate.h"
 #include "apps/runner/metrics.h"
@@ -36,12 +36,6 @@ double tolerance_of(const Tolerances& tolerances, const std::string& metric) {
   return rest == tolerances.end() ? 0 : rest->second;
 }
 
-// A hash agrees or not: it is compared where nothing may be off, or where it is named with 0.
-bool compares_state(const Tolerances& tolerances) {
-  if (tolerances.contains("state")) return tolerances.at("state") == 0;
-  return std::ranges::all_of(tolerances, [](const auto& t) { return t.second == 0; });
-}
-
 std::string difference(const std::string& metric, const std::string& got, const std::string& want,
                        const Tolerances& tolerances) {
   if (got == want || (metric == "state" && !compares_state(tolerances))) return "";
@@ -66,6 +60,16 @@ std::string state_hash(const Module& model) {
 }
 
 }  // namespace
+
+bool compares_state(const Tolerances& tolerances) {
+  if (tolerances.contains("state")) return tolerances.at("state") == 0;
+  return std::ranges::all_of(tolerances, [](const auto& t) { return t.second == 0; });
+}
+
+Tolerances tolerances_of(const Recording& golden, Tolerances given) {
+  if (!given.contains("")) given.insert(golden.tolerances.begin(), golden.tolerances.end());
+  return given;
+}
 
 Tolerances parse_tolerances(const std::vector<std::string>& words) {
   Tolerances out;
@@ -108,8 +112,7 @@ Recording load_recording(const std::filesystem::path& file) {
 }
 
 Verdict compare(const Recording& got, const Recording& golden, const Tolerances& tolerances) {
-  Tolerances all = tolerances;
-  if (!all.contains("")) all.insert(golden.tolerances.begin(), golden.tolerances.end());
+  const Tolerances all = tolerances_of(golden, tolerances);
   const auto end_of = [](const Recording& r) {
     return r.rows.empty() ? "the start" : "step " + r.rows.back().at("step");
   };

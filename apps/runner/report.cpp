@@ -9,6 +9,7 @@
 
 #include "apps/runner/errors.h"
 #include "apps/runner/metrics.h"
+#include "apps/runner/run_directory.h"
 #include "apps/runner/svg.h"
 #include "apps/runner/text.h"
 
@@ -49,6 +50,7 @@ Json read_json(const fs::path& file) {
 }
 
 RunFiles read_run(const fs::path& dir) {
+  if (fs::exists(dir / "config.yaml")) verify_run(dir);
   const fs::path timing = dir / "timing.jsonl";
   return {dir.string(),
           read_lines(dir / "metrics.jsonl"),

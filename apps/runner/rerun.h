@@ -3,13 +3,15 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "apps/runner/config.h"
 #include "apps/runner/observer.h"
+#include "apps/runner/run_directory.h"
 
 namespace taper::runner {
 
-// An empty directory that goes with this object.
+// An empty directory that goes with this object. Those of processes that were killed go first.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -20,18 +22,23 @@ class TemporaryDirectory {
 
  private:
   std::filesystem::path path_;
+  int lock_ = -1;
 };
 
-// The config of a run's directory, or of a YAML file.
-RunConfig config_of_run(const std::filesystem::path& run);
+// Of a run's directory, whose files are verified, or of a YAML file.
+std::vector<Phase> phases_to_run_again(const std::filesystem::path& run);
 
-// Trains into `dir`, quietly.
-void run_again(const RunConfig& config, const std::filesystem::path& dir, Observer* observer);
+// Trains into `dir`, quietly, as the run did: where it went on with another config, so does this.
+// Only one phase's result counts: of the last, or of that which the observer ended.
+void run_again(const std::vector<Phase>& phases, const std::filesystem::path& dir,
+               Observer* observer);
 
 // A line for each value that differs, "  train.epochs: 3 | 5"; nothing where none does.
 std::string config_differences(const std::string& a, const std::string& b);
 // Of the env.json of two runs, without their command lines.
 std::string env_differences(const std::filesystem::path& a, const std::filesystem::path& b);
+// Of the model.safetensors of two runs, in words; nothing where they are the same or one has none.
+std::string weights_difference(const std::filesystem::path& a, const std::filesystem::path& b);
 // The metrics.jsonl of two runs: the first line that differs. A run that ended early differs
 // nowhere, but is shorter.
 struct MetricsDifference {
@@ -39,6 +46,7 @@ struct MetricsDifference {
   std::string a{}, b{};
   int64_t more = 0;  // bytes for which b goes on behind a that differs nowhere; negative: a does
 };
-MetricsDifference compare_metrics(const std::filesystem::path& a, const std::filesystem::path& b);
+std::string metrics_of(const std::filesystem::path& run);
+MetricsDifference compare_metrics(const std::string& a, const std::string& b);
 
 }  // namespace taper::runner

@@ -1,4 +1,5 @@
-// Signals that ask a run to save and end: SIGTERM, SIGINT and SIGUSR1.
+// Signals that ask a run to save and end: SIGTERM, SIGINT, SIGUSR1, and SIGHUP of a lost terminal
+// (unless it is ignored, as nohup has it).
 #pragma once
 
 #include <string>
@@ -17,5 +18,9 @@ class SignalScope {
   // The name of the signal that came, as "SIGTERM"; empty: none.
   static std::string received();
 };
+
+// For loops that may take seconds before a run begins (reading of data): throws Interrupted where a
+// signal came. Does nothing without a SignalScope. Not for the bodies of parallel loops.
+void check_stop();
 
 }  // namespace taper::runner

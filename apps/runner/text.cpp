@@ -12,6 +12,7 @@
 #include <glob.h>
 
 #include "apps/runner/errors.h"
+#include "apps/runner/signals.h"
 
 namespace taper::runner {
 
@@ -61,6 +62,7 @@ std::string read_texts(const std::string& path) try {
   std::ranges::sort(files);
   std::string text;
   for (const fs::path& file : files) {
+    check_stop();
     const std::string part = read_file(file, "text");
     if (part.find('\0') != std::string::npos) {
       throw InputError(cat(file.string(), ": expected text, got a file with a zero byte"));

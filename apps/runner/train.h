@@ -14,6 +14,8 @@ struct TrainOptions {
   // that is whole, or anew where there is none. "last", "best", or the path of a checkpoint: from
   // that one.
   std::string resume = "no";
+  bool allow_changed_data = false;  // of a run that goes on
+  int64_t stop_at = -1;             // saves and ends after this step
   Observer* observer = nullptr;
 };
 
@@ -21,12 +23,16 @@ struct TrainResult {
   int64_t steps = 0;
   std::string reason{};  // of an end before the last step: "early stopping", "time limit"
   Metrics metrics{};     // of the last evaluation
+  int64_t saved_step = 0;  // whose weights model.safetensors has
+  int64_t best_step = 0;   // the best evaluation's, by train.best; 0: there was none
+  double best = 0;         // its value
 };
 
 // Trains in the directory of a run, which then holds config.yaml, env.json, data.json,
-// metrics.jsonl, timing.jsonl, log.txt, checkpoints, model.safetensors and exit.json. The same
-// config on the same device gives the same bytes of metrics.jsonl and model.safetensors, also when
-// the run was killed and resumed. Throws ConfigError (resumed with another config), InputError,
+// metrics.jsonl, timing.jsonl, log.txt, checkpoints, model.safetensors, exit.json, CRC32 (of these)
+// and run.lock. The same config on the same device gives the same bytes of metrics.jsonl and
+// model.safetensors, also when the run was killed and resumed. Throws ConfigError (resumed with
+// another config), InputError (also: the directory is another's, the data have changed),
 // DeviceUnavailable, Diverged, DiskError, or Interrupted once it is saved after a signal.
 TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
                   const TrainOptions& options = {});

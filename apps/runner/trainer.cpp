@@ -77,11 +77,12 @@ Trainer::Trainer(const RunConfig& config, const Dataset& data, Device device, fs
 }
 
 void Trainer::open_files() {
-  metrics_.open(dir_ / "metrics.jsonl", metrics_bytes_);
+  metrics_.open(dir_ / "metrics.jsonl", metrics_bytes_, metrics_crc_);
   std::error_code none;
   const auto timed = fs::file_size(dir_ / "timing.jsonl", none);
   timing_.open(dir_ / "timing.jsonl", none ? 0 : timed);
   if (config_.train.tensorboard) events_ = std::make_unique<EventWriter>(dir_);
+  sync(dir_);
 }
 
 TrainResult Trainer::run() {
@@ -104,9 +105,9 @@ TrainResult Trainer::run() {
   }
   progress_.clear();
   if (profiler_) end_trace();
-  save_model();
+  const int64_t saved = save_model();
   log_memory();
-  return {step_, reason_, last_metrics_};
+  return {step_, reason_, last_metrics_, saved, best_.step, best_.value.value_or(NAN)};
 }
 
 bool Trainer::is_late() const {
@@ -119,8 +120,8 @@ void Trainer::after_step() {
   const auto is_due = [&](int64_t every) { return every > 0 ? step_ % every == 0 : epoch_ends; };
   const std::string signal = SignalScope::received();
   const bool late = is_late(), evaluates = is_due(config_.train.eval_every) || run_ends;
-  const bool regular = is_due(config_.checkpoint.every) || run_ends;
-  const bool saves = regular || !signal.empty() || late;
+  const bool regular = is_due(config_.checkpoint.every) || run_ends, stops = step_ == stop_at_;
+  const bool saves = regular || !signal.empty() || late || stops;
   const bool reads = std::ssize(pending_) == kWindow || seconds_since(flushed_) > 0.5;
   if (!observer_ && !epoch_ends && !evaluates && !saves && !reads) return;
   if (!flush() || !reason_.empty()) return;
@@ -131,6 +132,7 @@ void Trainer::after_step() {
     throw Interrupted(cat("ended by ", signal, " at step ", step_, " of ", total_steps_,
                           ", which is saved: --resume auto goes on"));
   }
+  if (stops && reason_.empty()) reason_ = "another config";
   if (!late || run_ends || !reason_.empty()) return;
   // This is behind what is saved: a resumed run does not see it.
   if (!evaluates) evaluate_and_log();
@@ -215,7 +217,10 @@ void Trainer::log_evaluation() {
   const Metrics& metrics = last_metrics_;
   progress_.clear();
   std::string fields = json_fields("kind", "eval", "step", step_, "epoch", epoch_, "split", "test");
-  std::string line = cat("epoch=", epoch_, " step=", step_, " train_loss=", last_loss_);
+  std::string line = cat("epoch=", epoch_, " step=", step_);
+  if (loss_count_ > 0) line += cat(" train_loss=", float(loss_sum_ / double(loss_count_)));
+  loss_sum_ = 0;
+  loss_count_ = 0;
   for (const auto& [name, x] : metrics.values) {
     fields += cat(",", json_fields(name.c_str(), x));
     line += cat(" test_", name, "=", float(x));
@@ -231,13 +236,14 @@ void Trainer::log_evaluation() {
 }
 
 // With early stopping the best weights, else the last ones; averages where there are some.
-void Trainer::save_model() {
+int64_t Trainer::save_model() {
   const fs::path file = dir_ / "model.safetensors", best = best_checkpoint(dir_) / file.filename();
   std::optional<optim::EMA::Scope> averaged;
   if (ema_ && step_ > 0) averaged.emplace(*ema_);
   try {
     const bool use_best = config_.train.early_stopping && fs::exists(best);
     save_safetensors(file, use_best ? load_safetensors(best).tensors : model_->state_dict());
+    return use_best ? step_of(best.parent_path()) : step_;
   } catch (const Error& error) {
     throw DiskError(cat("cannot save the model: ", error.what()));
   }

@@ -36,6 +36,10 @@ class Trainer {
   // Until the end, an early stop, the time limit, or a signal, which throws Interrupted.
   TrainResult run();
 
+  // run() saves and ends after this step too, as at a signal.
+  void stop_at(int64_t step) { stop_at_ = step; }
+  double lr() const { return optimizer_->lr(); }
+
   // The parts of run().
   void open_files();
   void train_step();
@@ -74,7 +78,8 @@ class Trainer {
   bool evaluate_and_log();
   void log_evaluation();
   bool is_late() const;
-  void save_model();
+  // Gives the step whose weights they are.
+  int64_t save_model();
 
   // --- trainer_step.cpp: one step ---
   // To the next batch, of the next epoch where this one is over.
@@ -128,6 +133,7 @@ class Trainer {
   // What state.json says.
   int64_t step_ = 0, epoch_ = 1, batch_ = 0;  // batches of this epoch that are done
   uint64_t metrics_bytes_ = 0;
+  std::optional<uint32_t> metrics_crc_;  // of them
   Best best_, stopping_;
   Metrics last_metrics_;
   double lr_scale_ = 1;  // halved with every return to a checkpoint
@@ -141,9 +147,11 @@ class Trainer {
   std::unique_ptr<StepGraph> graph_;  // none: steps run as they are
   size_t graphs_logged_ = 0;
   bool is_placed_ = false;  // the loader is at the next batch
-  int64_t saved_step_ = -1;
+  int64_t saved_step_ = -1, stop_at_ = -1;
   bool is_extra_ = false;  // the checkpoint that is made
   float last_loss_ = 0;
+  double loss_sum_ = 0;  // of the steps since the last evaluation's line
+  int64_t loss_count_ = 0;
   Clock::time_point start_{}, epoch_start_{}, flushed_{};
   int64_t epoch_first_batch_ = 0;
   double data_seconds_ = 0;  // of this epoch, spent on waiting for batches

@@ -1,9 +1,11 @@
 // What a checkpoint holds of a run, and going back to one.
 #include <cmath>
+#include <cstdint>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/errors.h"
+#include "apps/runner/text.h"
 #include "apps/runner/trainer.h"
 
 namespace taper::runner {
@@ -69,6 +71,7 @@ std::string Trainer::state_json() const {
               {"batch", batch_},
               {"random", {random.seed, random.stream}},
               {"metrics_bytes", metrics_bytes_},
+              {"metrics_crc32", metrics_.crc()},
               {"best", json_of(best_)},
               {"early_stopping", json_of(stopping_)},
               {"metrics", metrics},
@@ -84,16 +87,27 @@ std::string Trainer::state_json() const {
 
 void Trainer::read_state(const std::string& text) try {
   const Json json = Json::parse(text);
-  const auto best_of = [](const Json& b) {
-    Best best{{}, b.at("step"), b.at("misses")};
+  const auto count = [](const Json& in, const char* key, int64_t least, int64_t most) {
+    const Json& x = in.at(key);
+    const bool fits = x.is_number_integer() && (!x.is_number_unsigned() || x <= INT64_MAX);
+    if (fits && x >= least && x <= most) return x.get<int64_t>();
+    throw InputError(cat(kState, ": expected '", key, "' from ", least, " to ", most, ", got ",
+                         shown(x.dump(), 40)));
+  };
+  const auto best_of = [&](const Json& b) {
+    Best best{{}, count(b, "step", 0, INT64_MAX), count(b, "misses", 0, INT64_MAX)};
     if (!b.at("value").is_null()) best.value = b.at("value").get<double>();
     return best;
   };
-  json.at("step").get_to(step_);
-  json.at("epoch").get_to(epoch_);
-  json.at("batch").get_to(batch_);
+  step_ = count(json, "step", 0, INT64_MAX);
+  epoch_ = count(json, "epoch", 1, INT64_MAX);
+  batch_ = count(json, "batch", 0, batches_per_epoch_);
   default_generator().set_state({json.at("random").at(0), json.at("random").at(1)});
-  json.at("metrics_bytes").get_to(metrics_bytes_);
+  metrics_bytes_ = uint64_t(count(json, "metrics_bytes", 0, INT64_MAX));
+  metrics_crc_.reset();  // of an older version
+  if (json.contains("metrics_crc32")) {
+    metrics_crc_ = uint32_t(count(json, "metrics_crc32", 0, UINT32_MAX));
+  }
   best_ = best_of(json.at("best"));
   stopping_ = best_of(json.at("early_stopping"));
   last_metrics_ = {};
@@ -102,14 +116,18 @@ void Trainer::read_state(const std::string& text) try {
   }
   json.at("confusion").get_to(last_metrics_.confusion);
   json.at("lr_scale").get_to(lr_scale_);
-  json.at("rollbacks").get_to(rollbacks_);
-  json.at("skipped").get_to(skipped_);
+  rollbacks_ = count(json, "rollbacks", 0, INT64_MAX);
+  skipped_ = count(json, "skipped", 0, INT64_MAX);
   json.at("reason").get_to(reason_);
 } catch (const Json::exception& error) {
-  throw InputError(cat(kState, " of the checkpoint is not of this version: ", error.what()));
+  throw InputError(cat(kState, " is not of this version: ", error.what()));
 }
 
-void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale) {
+void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale) try {
+  for (const char* name : {kModel, kOptimizer, kState}) {
+    if (checkpoint.tensors.contains(name) || checkpoint.texts.contains(name)) continue;
+    throw Error(cat("it has no ", name));
+  }
   read_state(checkpoint.texts.at(kState));
   const double saved_scale = lr_scale_;
   lr_scale_ = lr_scale.value_or(saved_scale);
@@ -129,6 +147,11 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
   reset_graph();
   is_placed_ = false;
   saved_step_ = step_;
+} catch (const OutOfMemoryError&) {
+  throw;
+} catch (const Error& error) {
+  throw InputError(
+      cat("the checkpoint '", checkpoint.path.string(), "' cannot be used: ", error.what()));
 }
 
 void Trainer::save(bool is_best, bool is_extra) {
@@ -145,7 +168,8 @@ void Trainer::roll_back() {
   for (const std::filesystem::path& path : list_checkpoints(dir_)) {
     if (!damage_of(path).empty()) continue;
     Checkpoint found = load_checkpoint(path);
-    const bool is_extra = Json::parse(found.texts.at(kState)).value("extra", false);
+    const Json state = Json::parse(found.texts[kState], nullptr, false);
+    const bool is_extra = state.is_object() && state.contains("extra") && state["extra"] == true;
     if (!target || !is_extra) target = std::move(found);
     if (!is_extra) break;
   }
@@ -154,7 +178,7 @@ void Trainer::roll_back() {
   const int64_t rollbacks = rollbacks_ + 1;
   load(*target, lr_scale_ / 2);
   rollbacks_ = rollbacks;
-  metrics_.open(dir_ / "metrics.jsonl", metrics_bytes_);
+  metrics_.open(dir_ / "metrics.jsonl", metrics_bytes_, metrics_crc_);
 }
 
 }  // namespace taper::runner

@@ -235,6 +235,8 @@ bool Trainer::flush() {
 
 void Trainer::log_step(const Pending& p, int64_t step, float loss, float norm) {
   last_loss_ = loss;
+  loss_sum_ += loss;
+  ++loss_count_;
   if (observer_ && !observer_->on_step(step, loss, norm)) reason_ = "ended by its observer";
   if (step % config_.train.log_every != 0) return;
   std::string line = json_fields("kind", "train", "step", step, "epoch", p.epoch, "loss", loss);

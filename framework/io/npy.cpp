@@ -10,6 +10,7 @@
 #include <span>
 #include <system_error>
 
+#include "framework/io/atomic_file.h"
 #include "framework/kernels/copy.h"
 
 namespace taper {
@@ -275,13 +276,10 @@ void save_npy(const std::string& path, const Tensor& x) {
   check_savable(x);
   const std::string header = header_of(x);
   const Tensor dense = kernels::dense(x);
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << header;
-  file.write(static_cast<const char*>(dense.data_ptr()), std::streamsize(dense.nbytes()));
-  file.close();
-  if (file) return;
-  throw Error(
-      cat(path, ": cannot write ", header.size() + dense.nbytes(), " bytes: ", system_reason()));
+  AtomicFile file(path, header.size() + dense.nbytes());
+  file.write(header.data(), header.size());
+  file.write(dense.data_ptr(), dense.nbytes());
+  file.finish();
 }
 
 Tensor load_npy(const std::string& path) {

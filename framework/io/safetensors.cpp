@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "framework/io/atomic_file.h"
 #include "framework/kernels/copy.h"
 
 namespace taper {
@@ -72,71 +73,6 @@ class FileHandle {
 };
 
 // --- writing ---
-
-// The new content of a file: takes the place of the old one in finish(), or goes.
-class Replacement {
- public:
-  Replacement(const std::string& path, uint64_t nbytes)
-      : path_(path),
-        temporary_(cat(path, ".tmp-", ::getpid())),
-        nbytes_(nbytes),
-        file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC) {
-    if (file_.get() < 0) fail("cannot create the file");
-  }
-  Replacement(const Replacement&) = delete;
-  ~Replacement() {
-    if (!finished_) ::unlink(temporary_.c_str());
-  }
-
-  void write(const void* data, uint64_t nbytes) {
-    const char* from = static_cast<const char*>(data);
-    while (nbytes > 0) {
-      const ssize_t n = ::write(file_.get(), from, nbytes);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail("cannot write");
-      from += n;
-      nbytes -= uint64_t(n);
-    }
-  }
-
-  // On return the new content is on the disk under its name.
-  void finish() {
-    if (::fsync(file_.get()) != 0) fail("cannot write");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename the finished file");
-    finished_ = true;
-    const FileHandle directory(directory_of_path(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // Not every directory may be opened, and not every file system can do this (EINVAL).
-    const bool synced = directory.get() < 0 || ::fsync(directory.get()) == 0 || errno == EINVAL;
-    if (!synced) fail("cannot make the new name permanent");
-  }
-
- private:
-  std::string directory_of_path() const {
-    const std::string directory = std::filesystem::path(path_).parent_path();
-    return directory.empty() ? "." : directory;
-  }
-
-  [[noreturn]] void fail(const char* what) const {
-    const int reason = errno;
-    std::string text = cat(path_, ": ", what, ": ", system_reason(reason));
-    if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
-      std::error_code ignored;
-      const auto space = std::filesystem::space(directory_of_path(), ignored);
-      text += cat("; the file needs ", nbytes_, " bytes");
-      if (!ignored) text += cat(", ", space.available + written(), " were available");
-    }
-    throw Error(text);
-  }
-  uint64_t written() const {
-    struct stat info;
-    return ::fstat(file_.get(), &info) == 0 ? uint64_t(info.st_blocks) * 512 : 0;
-  }
-
-  std::string path_, temporary_;
-  uint64_t nbytes_;
-  FileHandle file_;
-  bool finished_ = false;
-};
 
 void check_names(const std::string& path, const std::vector<NamedTensor>& tensors) {
   std::set<std::string> seen;
@@ -413,7 +349,7 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
   const uint64_t length = header.size();
   uint64_t total = kLengthBytes + length;
   for (const NamedTensor& t : sorted) total += t.tensor.nbytes();
-  Replacement file(path, total);
+  AtomicFile file(path, total);
   file.write(&length, sizeof length);
   file.write(header.data(), length);
   for (const NamedTensor& t : sorted) file.write(on_host(t.tensor).data_ptr(), t.tensor.nbytes());

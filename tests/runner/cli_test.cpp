@@ -133,9 +133,9 @@ std::string data(const std::string& text) { return instead_of("data:", cat("data
 
 // --- the command line ---
 
-const std::vector<std::string> kCommands = {"train",  "eval",      "predict", "generate",
-                                            "info",   "record",    "check",   "diff",
-                                            "report", "reproduce", "schema",  "conformance"};
+const std::vector<std::string> kCommands = {
+    "train", "eval",   "predict",   "generate", "info",        "record", "check",
+    "diff",  "report", "reproduce", "schema",   "conformance", "verify"};
 
 TEST_F(Cli, EveryCommandHasHelpWithExamples) {
   const Outcome outcome = taper({"--help"});

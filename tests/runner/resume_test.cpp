@@ -7,9 +7,11 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <sys/mount.h>
 
 #include "apps/runner/checkpoint.h"
+#include "apps/runner/errors.h"
 #include "apps/runner/signals.h"
 #include "tests/runner/run_process.h"
 
@@ -18,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
+using Words = std::vector<std::string>;
 
 struct Case {
   const char* name;
@@ -168,7 +171,7 @@ TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
 TEST_F(Resume, ASignalSavesAndEndsWith75) {
   const std::string long_run = "train.epochs=100000";
   for (const auto& [signal, name] : {std::pair(SIGTERM, "SIGTERM"), std::pair(SIGINT, "SIGINT"),
-                                     std::pair(SIGUSR1, "SIGUSR1")}) {
+                                     std::pair(SIGUSR1, "SIGUSR1"), std::pair(SIGHUP, "SIGHUP")}) {
     const pid_t child = at_.start({"train", "rows.yaml", long_run, "--out", name});
     const fs::path first = at_ / cat(name, "/checkpoints/step-00000000");
     for (int i = 0; i < 4000 && !fs::exists(first); ++i) {
@@ -183,6 +186,26 @@ TEST_F(Resume, ASignalSavesAndEndsWith75) {
   }
 }
 
+// Whatever was to be shown there fails then, too.
+TEST_F(Resume, ALostTerminalSavesAndEndsWith75) {
+  int terminal = -1;
+  const pid_t outer = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (outer == 0) {
+    ::signal(SIGHUP, [](int) {});  // to the end of the program below, which does not inherit this
+    const Words words{"train", "rows.yaml", "train.epochs=100000", "--out", "r"};
+    ::_exit(at_.wait(at_.start(words, "export TERM=xterm; exec 2>/dev/tty;")).code);
+  }
+  for (int i = 0; i < 4000 && !fs::exists(at_ / "r/checkpoints/step-00000000"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // with a bar
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(outer, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 75);
+  EXPECT_TRUE(contains(exit_of("r"), "SIGHUP")) << exit_of("r");
+}
+
 TEST(Signals, ASecondSigintEndsAtOnce) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -195,6 +218,27 @@ TEST(Signals, ASecondSigintEndsAtOnce) {
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
+}
+
+TEST(Signals, ThatATerminalIsLostMayBeIgnored) {
+  const auto before = ::signal(SIGHUP, SIG_IGN);  // as nohup has it
+  {
+    const SignalScope signals;
+    ::raise(SIGHUP);
+    EXPECT_EQ(SignalScope::received(), "");
+  }
+  ::signal(SIGHUP, before);
+}
+
+TEST(Signals, LoopsBeforeTheRunHearThem) {
+  EXPECT_NO_THROW(check_stop());
+  {
+    const SignalScope signals;
+    EXPECT_NO_THROW(check_stop());
+    ::raise(SIGTERM);
+    EXPECT_THROW(check_stop(), Interrupted);
+  }
+  EXPECT_NO_THROW(check_stop());
 }
 
 TEST(Signals, ListeningEndsWithTheScope) {

@@ -121,7 +121,10 @@ TEST_F(Train, ARunDirectoryHasItsFiles) {
                            "log.txt", "exit.json", "model.safetensors", "checkpoints/best"}) {
     EXPECT_TRUE(fs::exists(at_ / cat("r/", file))) << file;
   }
-  EXPECT_EQ(json("r/exit.json"), (Json{{"code", 0}, {"reason", "finished"}, {"step", 8}}));
+  EXPECT_EQ(
+      json("r/exit.json"),
+      (Json{
+          {"code", 0}, {"reason", "finished"}, {"step", 8}, {"model_step", 8}, {"best_step", 8}}));
   EXPECT_TRUE(contains(text("r/log.txt"), "epoch=2 step=8")) << text("r/log.txt");
   EXPECT_EQ(values("r", "eval", "step"), (std::vector<double>{4, 8}));
 }

@@ -1,0 +1,130 @@
+// Every write, sync and change of a name that a run makes fails in turn: it ends with the
+// documented code and a message that names the place, and goes on from there with nothing lost.
+// TAPER_FAULTS_ALL=1: each both once and like a disk that is full from there on, and in resumed
+// runs.
+#include <algorithm>
+#include <functional>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "apps/runner/run_directory.h"
+#include "tests/runner/run_process.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Two steps, an evaluation and a checkpoint after each.
+constexpr const char* kTiny =
+    "device: cpu\n"
+    "threads: 1\n"
+    "data: {type: csv, path: rows.csv, task: regression}\n"
+    "model: {type: mlp, hidden: []}\n"
+    "optimizer: {type: sgd, lr: 0.01}\n"
+    "train: {epochs: 1, batch_size: 8}\n"
+    "checkpoint: {every: 1, keep: 1}\n";
+
+class Faults : public ::testing::Test {
+ protected:
+  Faults() {
+    std::string rows = "a,y\n";
+    for (int i = 0; i < 20; ++i) rows += cat(i % 5, ",", i % 5 * 2 + 1, "\n");
+    write_bytes(at_ / "rows.csv", rows);
+    write_bytes(at_ / "tiny.yaml", kTiny);
+  }
+
+  // Into r; more: settings of tests/runner/faults.cpp.
+  RunDirectory::Outcome train(const std::string& more, const std::vector<std::string>& words = {}) {
+    std::vector<std::string> all{"train", "tiny.yaml", "--out", run_.string()};
+    all.insert(all.end(), words.begin(), words.end());
+    fs::remove(at_ / "calls");
+    const std::string faults =
+        cat("export LD_PRELOAD='", TAPER_FAULTS, "' ASAN_OPTIONS=verify_asan_link_order=0 ",
+            "TAPER_FAULT_DIR='", run_.string(), "' TAPER_FAULT_LOG='", (at_ / "calls").string(),
+            "' ", more, ";");
+    return at_.taper(all, faults);
+  }
+  std::vector<std::string> calls() const {
+    std::vector<std::string> out;
+    std::istringstream lines(read_bytes(at_ / "calls"));
+    for (std::string line; std::getline(lines, line);) out.push_back(line);
+    return out;
+  }
+  void remove_runs() {
+    for (const auto& entry : fs::directory_iterator(run_.parent_path())) {
+      const std::string name = entry.path().filename();
+      if (name == "r" || name.starts_with("r.")) fs::remove_all(entry.path());
+    }
+  }
+  void expect_whole() {
+    EXPECT_EQ(read_bytes(run_ / "metrics.jsonl"), metrics_);
+    EXPECT_EQ(read_bytes(run_ / "model.safetensors"), model_);
+    EXPECT_NO_THROW(verify(run_));
+  }
+  // With what a run may begin from in place, its every call fails in turn.
+  void fail_each(const std::vector<std::string>& words, const std::function<void()>& prepare) {
+    prepare();
+    ASSERT_EQ(train("", words).code, 0);
+    const size_t count = calls().size();
+    EXPECT_GT(count, 60u) << "the calls were not seen";
+    int refused = 0;
+    for (size_t i = 1; i <= count; ++i) {
+      for (const bool is_full : {false, true}) {
+        // Neighbours are of one kind: every second, which share the two ways to fail.
+        if (!all_ && (i % 2 == 0 || is_full != (i % 4 == 1))) continue;
+        prepare();
+        const RunDirectory::Outcome end =
+            train(cat("TAPER_FAULT_AT=", i, is_full ? " TAPER_FAULT_FULL=1" : ""), words);
+        const std::vector<std::string> seen = calls();
+        SCOPED_TRACE(cat(is_full ? "a full disk from " : "an error of ",
+                         i <= seen.size() ? seen[i - 1] : "nothing", " on: ", end.err));
+        EXPECT_TRUE(end.code == 0 || end.code == 74) << end.code;
+        if (end.code == 0) expect_whole();
+        if (end.code != 0) {
+          ++refused;
+          EXPECT_NE(end.err.find(run_.string()), std::string::npos) << "names no path";
+          const RunDirectory::Outcome again =
+              at_.taper({"train", "tiny.yaml", "--out", run_.string(), "--resume", "auto"});
+          EXPECT_EQ(again.code, 0) << again.err;
+          expect_whole();
+        }
+        if (HasFailure()) return;
+      }
+    }
+    EXPECT_GT(refused, int(count) / 3);
+  }
+
+  RunDirectory at_;
+  const fs::path run_ = at_ / "r";
+  std::string metrics_, model_;
+  const bool all_ = std::getenv("TAPER_FAULTS_ALL") != nullptr;
+};
+
+TEST_F(Faults, OfEveryWriteLeaveARunThatGoesOn) {
+  ASSERT_EQ(train("").code, 0);
+  metrics_ = read_bytes(run_ / "metrics.jsonl");
+  model_ = read_bytes(run_ / "model.safetensors");
+  ASSERT_NE(model_, "");
+  fail_each({}, [&] { remove_runs(); });
+  if (!all_ || HasFailure()) return;
+  // One that ended behind its first checkpoint, to go on from.
+  remove_runs();
+  ASSERT_EQ(train("").code, 0);
+  const std::vector<std::string> all = calls();
+  const auto saved = std::ranges::find_if(
+      all, [](const std::string& call) { return call.ends_with("checkpoints/step-00000001"); });
+  ASSERT_NE(saved, all.end());
+  remove_runs();
+  ASSERT_EQ(train(cat("TAPER_FAULT_AT=", saved - all.begin() + 8)).code, 74);
+  ASSERT_TRUE(fs::exists(run_ / "checkpoints/step-00000001"));
+  fs::rename(run_, at_ / "half");
+  fail_each({"--resume", "auto"}, [&] {
+    remove_runs();
+    fs::copy(at_ / "half", run_, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  });
+}
+
+}  // namespace
+}  // namespace taper::runner

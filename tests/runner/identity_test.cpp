@@ -1,0 +1,474 @@
+// A run keeps its identity: nobody else writes in its directory, its files are what it wrote, it
+// goes on with the data and the config that it had, and it is the same from wherever it is looked
+// at.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/checkpoint.h"
+#include "apps/runner/checksums.h"
+#include "apps/runner/errors.h"
+#include "apps/runner/gate.h"
+#include "apps/runner/predict.h"
+#include "apps/runner/report.h"
+#include "apps/runner/rerun.h"
+#include "apps/runner/run_directory.h"
+#include "apps/runner/train.h"
+#include "tests/runner/run_process.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+// 5 steps an epoch.
+constexpr const char* kRows =
+    "device: cpu\n"
+    "threads: 1\n"
+    "data: {type: csv, path: data/rows.csv, task: regression}\n"
+    "model: {type: mlp, hidden: [4]}\n"
+    "optimizer: {type: adamw, lr: 0.05}\n"
+    "schedule: {type: cosine}\n"
+    "train: {epochs: 2, batch_size: 8}\n"
+    "checkpoint: {every: 0, keep: 9}\n";
+
+std::string rows(int n = 50) {
+  std::string out = "a,b,y\n";
+  for (int i = 0; i < n; ++i) out += cat(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - i % 7, "\n");
+  return out;
+}
+
+class Identity : public ::testing::Test {
+ protected:
+  Identity() {
+    fs::create_directories(at_ / "data");
+    write_bytes(at_ / "rows.yaml", kRows);
+    write_bytes(at_ / "data/rows.csv", rows());
+  }
+
+  RunDirectory::Outcome train(const std::string& out, const Words& more = {}) const {
+    Words words{"train", "rows.yaml", "--out", out};
+    words.insert(words.end(), more.begin(), more.end());
+    return at_.taper(words);
+  }
+  void expect_trains(const std::string& out, const Words& more = {}) const {
+    const RunDirectory::Outcome end = train(out, more);
+    ASSERT_EQ(end.code, 0) << end.err;
+  }
+  std::string text(const std::string& file) const { return read_bytes(at_ / file); }
+
+  RunDirectory at_;
+};
+
+void expect_says(const RunDirectory::Outcome& end, int code, const Words& parts) {
+  EXPECT_EQ(end.code, code) << end.out << end.err;
+  for (const std::string& part : parts) {
+    EXPECT_NE((end.out + end.err).find(part), std::string::npos) << part << " in\n"
+                                                                 << end.out << end.err;
+  }
+}
+
+// --- one directory, one run ---
+
+TEST_F(Identity, ALiveRunKeepsItsDirectory) {
+  const pid_t child = at_.start({"train", "rows.yaml", "train.epochs=1000000", "--out", "r"});
+  for (int i = 0; i < 4000 && !newest_checkpoint(at_ / "r"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const std::string config = text("r/config.yaml");
+  for (const Words& more : {Words{"seed=5"}, Words{"train.epochs=3", "--resume", "auto"}}) {
+    // With a place of its own for what it prints.
+    RunDirectory other;
+    Words words{"train", (at_ / "rows.yaml").string(), cat("data.path=", at_ / "data/rows.csv"),
+                "--out", (at_ / "r").string()};
+    words.insert(words.end(), more.begin(), more.end());
+    expect_says(other.taper(words), 66, {"is in use by process ", cat(child), " on ", " since "});
+  }
+  EXPECT_EQ(text("r/config.yaml"), config);
+  EXPECT_FALSE(fs::exists(at_ / "r.1"));
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(at_.wait(child).code, 128 + SIGKILL);
+  // A lock of the dead is none.
+  expect_trains("r", {"seed=5"});
+  EXPECT_TRUE(fs::exists(at_ / "r.1/checkpoints"));
+  EXPECT_EQ(text("r/run.lock"), "") << "nothing names the host once it has ended";
+}
+
+TEST_F(Identity, TwoRunsThatStartAtOnceDoNotMix) {
+  RunDirectory second;
+  const Words words{"train", (at_ / "rows.yaml").string(),
+                    cat("data.path=", (at_ / "data/rows.csv").string()), "--out",
+                    (at_ / "r").string()};
+  for (int round = 0; round < 3; ++round) {
+    const pid_t a = at_.start(words), b = second.start(words);
+    const int codes[] = {at_.wait(a).code, second.wait(b).code};
+    EXPECT_TRUE((codes[0] == 0 || codes[0] == 66) && (codes[1] == 0 || codes[1] == 66));
+    EXPECT_EQ(verify(at_ / "r").substr(0, 3), "OK ");
+    const std::string metrics = text("r/metrics.jsonl");
+    EXPECT_EQ(std::ranges::count(metrics, '\n'), 12) << metrics;
+  }
+}
+
+TEST_F(Identity, OnlyWhatARunMadeIsMovedAside) {
+  fs::create_directories(at_ / "other");
+  write_bytes(at_ / "other/env.json", "{\"mine\": 1}");
+  const std::string here = "../" + (at_ / "r").parent_path().filename().string();
+  for (const std::string& out : Words{"data", "data/", here, ".", "other"}) {
+    const RunDirectory::Outcome end = train(out);
+    expect_says(end, 66, {"holds files that no run made", "--out"});
+    EXPECT_TRUE(fs::exists(at_ / "data/rows.csv"));
+    EXPECT_FALSE(fs::exists(at_ / "data/run.lock"));
+  }
+  expect_says(train("data", {"--resume", "auto"}), 66, {"holds files that no run made"});
+  // One of an older version, one that was killed as it began, an empty directory.
+  expect_trains("old");
+  fs::remove(at_ / "old/run.lock");
+  fs::create_directories(at_ / "begun");
+  write_bytes(at_ / "begun/run.lock", "process 1 on host");
+  fs::create_directories(at_ / "empty");
+  for (const std::string out : {"old", "begun", "empty"}) expect_trains(out);
+  EXPECT_TRUE(fs::exists(at_ / "old.1/metrics.jsonl"));
+}
+
+// --- every bit ---
+
+class Bits : public ::testing::Test {
+ protected:
+  Bits() {
+    spdlog::set_level(spdlog::level::err);
+    fs::create_directories(at_ / "data");
+    std::string yaml = kRows;
+    yaml.replace(yaml.find("data/rows.csv"), 13, (at_ / "data/rows.csv").string());
+    write_bytes(at_ / "rows.yaml", yaml);
+    write_bytes(at_ / "data/rows.csv", rows());
+    train(load_config(at_ / "rows.yaml", {}), at_ / "r");
+    train(load_config(at_ / "rows.yaml", {}), at_ / "other");
+    record(at_ / "r", at_ / "golden.json");
+  }
+  ~Bits() override { spdlog::set_level(spdlog::level::info); }
+
+  RunDirectory at_;
+};
+
+TEST_F(Bits, AnyThatFlipsIsRefusedByEveryVerb) {
+  const fs::path run = at_ / "r", golden = at_ / "golden.json";
+  const std::pair<const char*, std::function<void()>> verbs[] = {
+      {"eval, predict, generate", [&] { (void)load_run(run, {}); }},
+      {"record", [&] { record(run, at_ / "again.json"); }},
+      {"check", [&] { check(run, golden); }},
+      {"reproduce", [&] { reproduce(run); }},
+      {"diff", [&] { diff(at_ / "other", run); }},
+      {"report", [&] { write_report({run}, at_ / "report.html"); }},
+      {"verify", [&] { verify(run); }},
+  };
+  for (const std::string file : {"config.yaml", "data.json", "env.json", "exit.json",
+                                 "metrics.jsonl", "model.safetensors", "CRC32"}) {
+    const std::string whole = read_bytes(run / file);
+    for (const double place : {0.0, 0.1, 0.37, 0.5, 0.73, 0.999}) {
+      for (const int bit : {0, 3, 7}) {
+        std::string bytes = whole;
+        char& c = bytes[size_t(place * double(bytes.size()))];
+        c = char(c ^ (1 << bit));
+        write_bytes(run / file, bytes);
+        for (const auto& [name, verb] : verbs) {
+          SCOPED_TRACE(cat(name, ": ", file, " at ", place, ", bit ", bit));
+          try {
+            verb();
+            ADD_FAILURE() << "accepted";
+          } catch (const InputError& error) {
+            EXPECT_NE(std::string(error.what()).find(file), std::string::npos) << error.what();
+          }
+        }
+      }
+    }
+    write_bytes(run / file, whole);
+  }
+  EXPECT_EQ(verify(run), cat("OK  config.yaml, data.json, env.json, exit.json, metrics.jsonl, "
+                             "model.safetensors\nOK  checkpoints/step-00000010\nOK  checkpoints/",
+                             "step-00000005\n"));
+}
+
+TEST_F(Bits, CheckpointsAreVerifiedToo) {
+  const fs::path checkpoint = *newest_checkpoint(at_ / "r");
+  EXPECT_EQ(verify(checkpoint), cat("OK  ", checkpoint.string(), "\n"));
+  write_bytes(checkpoint / "state.json", "{}");
+  for (const fs::path& path : {checkpoint, at_ / "r"}) {
+    try {
+      verify(path);
+      ADD_FAILURE() << path;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("state.json"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(verify(at_ / "data"), InputError);
+}
+
+TEST_F(Bits, CheckAndReproduceLookAtTheStoredWeights) {
+  const fs::path run = at_ / "r";
+  EXPECT_TRUE(check(run, at_ / "golden.json").passed);
+  EXPECT_TRUE(reproduce(run).passed);
+  std::string bytes = read_bytes(run / "model.safetensors");
+  bytes.back() = char(bytes.back() ^ 1);
+  write_bytes(run / "model.safetensors", bytes);
+  write_run_checksums(run, true);  // whoever changed them knew how
+  for (const Verdict& verdict : {check(run, at_ / "golden.json"), reproduce(run)}) {
+    EXPECT_FALSE(verdict.passed);
+    EXPECT_NE(verdict.text.find("model.safetensors"), std::string::npos) << verdict.text;
+  }
+  EXPECT_TRUE(check(run, at_ / "golden.json", {{"", 1e-3}}).passed);
+}
+
+TEST_F(Identity, MetricsThatWereChangedAreNotGoneOnBehind) {
+  expect_trains("r");
+  std::string metrics = text("r/metrics.jsonl");
+  metrics[metrics.find("\"loss\":") + 8] ^= 1;
+  write_bytes(at_ / "r/metrics.jsonl", metrics);
+  expect_says(train("r", {"train.epochs=3", "--resume", "auto"}), 66,
+              {"metrics.jsonl", "damaged, or was changed by hand"});
+}
+
+TEST_F(Identity, ARunOfAnOlderVersionIsTakenAsItIs) {
+  expect_trains("r");
+  fs::remove(at_ / "r/CRC32");
+  expect_says(at_.taper({"eval", "r"}), 0, {"has no checksums", "test loss"});
+  expect_says(at_.taper({"verify", "r"}), 0, {"no checksums", "OK  checkpoints/step-00000010"});
+}
+
+// --- the same data ---
+
+TEST_F(Identity, AResumedRunHasTheDataThatItBeganWith) {
+  expect_trains("r");
+  write_bytes(at_ / "data/rows.csv", rows(49) + "1,2,30\n");
+  const Words longer{"train.epochs=3", "--resume", "auto"};
+  const std::string metrics = text("r/metrics.jsonl");
+  expect_says(train("r", longer), 66,
+              {"the data have changed", "data/rows.csv", "CRC-32", "--allow-changed-data"});
+  EXPECT_EQ(text("r/metrics.jsonl"), metrics);
+  Words allowed = longer;
+  allowed.push_back("--allow-changed-data");
+  expect_says(train("r", allowed), 0, {"the run goes on with them"});
+}
+
+TEST_F(Identity, EvalSaysThatItsDataHaveChanged) {
+  write_bytes(at_ / "data/test.csv", rows(20));
+  expect_trains("r", {"data.test_path=data/test.csv"});
+  const RunDirectory::Outcome same = at_.taper({"eval", "r"});
+  EXPECT_EQ(same.err.find("not those"), std::string::npos) << same.err;
+  write_bytes(at_ / "data/test.csv", rows(21));
+  expect_says(at_.taper({"eval", "r"}), 0,
+              {"the data are not those that the run had", "data/test.csv"});
+}
+
+TEST_F(Identity, CheckNamesChangedDataAsTheCause) {
+  expect_trains("r");
+  ASSERT_EQ(at_.taper({"record", "r", "--to", "golden.json"}).code, 0);
+  write_bytes(at_ / "data/rows.csv", rows(49) + "1,2,30\n");
+  const Words says{"the data have changed since the run", "data/rows.csv"};
+  expect_says(at_.taper({"check", "r", "--against", "golden.json"}), 1, says);
+  expect_says(at_.taper({"reproduce", "r"}), 1, says);
+  write_bytes(at_ / "data/rows.csv", "a,b,y\n1,2\n");
+  expect_says(at_.taper({"check", "r", "--against", "golden.json"}), 66, says);
+  fs::remove(at_ / "data/rows.csv");
+  expect_says(at_.taper({"reproduce", "r"}), 66, {"not there"});
+}
+
+// --- the same config ---
+
+TEST_F(Identity, ARunThatWentOnWithAnotherConfigIsReproduced) {
+  expect_trains("r");
+  const RunDirectory::Outcome end = train("r", {"train.epochs=3", "--resume", "auto"});
+  expect_says(end, 0,
+              {"from step 10 on with another config", "train.epochs: 2 | 3",
+               "step 10 had the learning rate"});
+  // Back to where it was, and on with a third.
+  expect_trains("r", {"train.epochs=4", "--resume", "r/checkpoints/step-00000005"});
+  const Json history = Json::parse(text("r/history.json"));
+  ASSERT_EQ(history.size(), 2u);
+  EXPECT_EQ(history[1]["step"], 5);
+  expect_trains("r", {"train.epochs=5", "--resume", "last"});
+  EXPECT_EQ(Json::parse(text("r/history.json")).size(), 3u);
+  expect_says(at_.taper({"reproduce", "r"}), 0, {"the same metrics, byte for byte\n"});
+  ASSERT_EQ(at_.taper({"record", "r", "--to", "golden.json"}).code, 0);
+  expect_says(at_.taper({"check", "r", "--against", "golden.json"}), 0, {"to step 25"});
+  // What does not count for the numbers is no other config.
+  expect_trains("r", {"train.epochs=5", "checkpoint.keep=2", "--resume", "last"});
+  EXPECT_EQ(Json::parse(text("r/history.json")).size(), 3u);
+}
+
+TEST_F(Identity, RunsThatLogOtherStepsAreTheSame) {
+  expect_trains("a");
+  expect_trains("b", {"train.log_every=3"});
+  expect_says(at_.taper({"diff", "a", "b"}), 0,
+              {"train.log_every: 1 | 3", "the lines of metrics.jsonl that both have"});
+  expect_trains("c", {"train.log_every=2", "optimizer.lr=0.06"});
+  expect_says(at_.taper({"diff", "b", "c"}), 1, {"optimizer.lr: 0.05 | 0.06", "in step 1"});
+  expect_trains("d", {"train.eval_every=4"});
+  expect_says(at_.taper({"diff", "a", "d"}), 0, {"train.eval_every"});
+}
+
+// --- the same from everywhere ---
+
+TEST_F(Identity, ARunFindsItsDataFromAnotherFolder) {
+  expect_trains("runs/r");
+  RunDirectory elsewhere;
+  const std::string run = at_ / "runs/r";
+  expect_says(elsewhere.taper({"eval", run}), 0, {"test loss"});
+  expect_says(elsewhere.taper({"reproduce", run}), 0, {"byte for byte"});
+  EXPECT_EQ(elsewhere.taper({"train", run + "/config.yaml", "--out", "again"}).code, 0);
+  EXPECT_EQ(text("runs/r/metrics.jsonl"), read_bytes(elsewhere / "again/metrics.jsonl"));
+  expect_says(elsewhere.taper({"reproduce", "again"}), 0, {"byte for byte"});
+  // An override means what it says here.
+  expect_says(elsewhere.taper({"eval", run, "data.path=data/rows.csv"}), 66, {"data/rows.csv"});
+}
+
+// --- what is printed, and what is saved ---
+
+TEST_F(Identity, TheSummarySaysWhichWeightsAreSaved) {
+  const Words best{"schedule={type: constant}", "optimizer.lr=3", "train.epochs=8",
+                   "train.early_stopping={metric: loss, patience: 2}"};
+  const RunDirectory::Outcome end = train("r", best);
+  ASSERT_EQ(end.code, 0) << end.err;
+  const Json exit = Json::parse(text("r/exit.json"));
+  ASSERT_NE(exit["step"], exit["best_step"]) << "a run whose last step is its best shows nothing";
+  EXPECT_EQ(exit["model_step"], exit["best_step"]);
+  expect_says(end, 0,
+              {cat("saved weights:   of step ", exit["best_step"].dump(), ", the best\n"),
+               cat("at step ", exit["best_step"].dump(), ", in checkpoints/best")});
+  expect_says(at_.taper({"eval", "r"}), 0,
+              {cat("weights:         of step ", exit["best_step"].dump())});
+}
+
+TEST_F(Identity, TheLossOfALineIsTheMeanSinceTheLastOne) {
+  const RunDirectory::Outcome end = train("r");
+  double sum = 0;
+  std::istringstream lines(text("r/metrics.jsonl"));
+  std::string line;
+  for (int i = 0; i < 5 && std::getline(lines, line); ++i) {
+    sum += Json::parse(line)["loss"].get<double>();
+  }
+  const size_t at = end.err.find("train_loss=");
+  ASSERT_NE(at, std::string::npos) << end.err;
+  EXPECT_NEAR(std::stod(end.err.substr(at + 11)), sum / 5, 1e-6 * sum);
+}
+
+// --- links and what is left behind ---
+
+TEST_F(Identity, LinksInARunAreNotFollowed) {
+  expect_trains("r");
+  for (const std::string name : {"config.yaml", "data.json", "env.json"}) {
+    fs::rename(at_ / ("r/" + name), at_ / ("my_" + name));
+    fs::create_symlink(at_ / ("my_" + name), at_ / ("r/" + name));
+  }
+  const std::string config = text("my_config.yaml"), env = text("my_env.json");
+  expect_trains("r", {"train.epochs=3", "--resume", "auto"});
+  EXPECT_EQ(text("my_config.yaml"), config);
+  EXPECT_EQ(text("my_env.json"), env);
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(at_ / "r/data.json")));
+  write_bytes(at_ / "precious", "precious");
+  for (const char* name : {"timing.jsonl", "log.txt", "metrics.jsonl"}) {
+    fs::rename(at_ / cat("r/", name), at_ / "kept");
+    fs::create_symlink(at_ / "precious", at_ / cat("r/", name));
+    expect_says(train("r", {"train.epochs=4", "--resume", "auto"}), 74, {name, "it is a link"});
+    fs::rename(at_ / "kept", at_ / cat("r/", name));
+  }
+  EXPECT_EQ(text("precious"), "precious");
+}
+
+TEST_F(Identity, ScratchOfAKilledProcessGoesWithTheNext) {
+  fs::create_directories(at_ / "tmp");
+  ::setenv("TMPDIR", (at_ / "tmp").c_str(), 1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const TemporaryDirectory left;
+    write_bytes(left.path() / "file", "text");
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  fs::create_directories(at_ / "tmp/taper-scratch-of-the-user");
+  const auto entries = [&] { return std::distance(fs::directory_iterator(at_ / "tmp"), {}); };
+  EXPECT_EQ(entries(), 2);
+  {
+    const TemporaryDirectory living;
+    EXPECT_EQ(entries(), 2);
+    const TemporaryDirectory another;
+    EXPECT_EQ(entries(), 3);
+    EXPECT_TRUE(fs::exists(living.path()));
+  }
+  EXPECT_EQ(entries(), 1);
+  ::unsetenv("TMPDIR");
+}
+
+// --- odd checkpoints ---
+
+// Changes the newest checkpoint, whose checksums then fit again.
+void change(const fs::path& run, const std::function<void(const fs::path&)>& how) {
+  const fs::path checkpoint = *newest_checkpoint(run);
+  how(checkpoint);
+  Words names;
+  for (const auto& entry : fs::directory_iterator(checkpoint)) {
+    if (entry.path().filename() != kChecksums) names.push_back(entry.path().filename());
+  }
+  write_bytes(checkpoint / kChecksums, sums_of(checkpoint, names));
+}
+
+TEST_F(Identity, OddCheckpointsAreRefusedByName) {
+  expect_trains("whole");
+  const auto set = [](const std::string& key, const Json& value) {
+    return [=](const fs::path& checkpoint) {
+      Json state = Json::parse(read_bytes(checkpoint / "state.json"));
+      state[Json::json_pointer(key)] = value;
+      write_bytes(checkpoint / "state.json", state.dump());
+    };
+  };
+  struct Odd {
+    const char* says;
+    std::function<void(const fs::path&)> how;
+  };
+  const Odd table[] = {
+      {"state.json", [](const fs::path& c) { fs::remove(c / "state.json"); }},
+      {"model.safetensors", [](const fs::path& c) { fs::remove(c / "model.safetensors"); }},
+      {"optimizer.safetensors", [](const fs::path& c) { fs::remove(c / "optimizer.safetensors"); }},
+      {"config.yaml", [](const fs::path& c) { fs::remove(c / "config.yaml"); }},
+      {"state.json", [](const fs::path& c) { write_bytes(c / "state.json", "[]"); }},
+      {"state.json", [](const fs::path& c) { write_bytes(c / "state.json", "{"); }},
+      {"safetensors", [](const fs::path& c) { write_bytes(c / "model.safetensors", "short"); }},
+      {"cannot be used",
+       [](const fs::path& c) {
+         fs::copy_file(c / "model.safetensors", c / "optimizer.safetensors",
+                       fs::copy_options::overwrite_existing);
+       }},
+      {"'step'", set("/step", -3)},
+      {"'step'", set("/step", 1.5)},
+      {"'step'", set("/step", UINT64_MAX)},
+      {"'epoch'", set("/epoch", 0)},
+      {"'batch'", set("/batch", -1)},
+      {"'batch'", set("/batch", 1000)},
+      {"'metrics_bytes'", set("/metrics_bytes", -1)},
+      {"'misses'", set("/best/misses", -1)},
+      {"'rollbacks'", set("/rollbacks", "many")},
+      {"state.json", set("/random", 3)},
+      {"state.json", set("/confusion", "no")},
+      {"state.json", set("/metrics", Json{{"loss", "low"}})},
+      {"state.json", set("/lr_scale", nullptr)},
+  };
+  for (const Odd& odd : table) {
+    SCOPED_TRACE(odd.says);
+    fs::remove_all(at_ / "r");
+    fs::copy(at_ / "whole", at_ / "r",
+             fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    change(at_ / "r", odd.how);
+    expect_says(train("r", {"train.epochs=3", "--resume", "auto"}), 66,
+                {odd.says, "step-00000010"});
+  }
+}
+
+}  // namespace
+}  // namespace taper::runner
