@@ -1,6 +1,7 @@
 #include "autograd/checkpoint.h"
 
 #include <memory>
+#include <mutex>
 
 #include "autograd/autocast.h"
 #include "autograd/node.h"
@@ -11,10 +12,11 @@ namespace taper {
 struct CheckpointRegion : Region {
   std::function<Tensor(const std::vector<Tensor>&)> fn;
   std::vector<Saved> inputs;
-  PhiloxKey random_state;
+  std::vector<PhiloxKey> draws;  // of the first run
   AutocastState casts = autocast_state();
   uint32_t count = 0;         // of what the first run saved
   std::vector<Saved> values;  // what the second run saved; empty before
+  std::mutex mutex{};         // of the second run, which any thread's pass may ask for
 
   // The region whose function runs on this thread; where a second run puts what it saves.
   struct Run {
@@ -45,11 +47,7 @@ struct CheckpointRegion : Region {
   }
 
   void run_again() {
-    struct Restore {
-      PhiloxKey state = default_generator().state();
-      ~Restore() { default_generator().set_state(state); }
-    } const restore;
-    default_generator().set_state(random_state);
+    const DrawScope again = DrawScope::repeat(draws);
     std::vector<Tensor> given;
     for (const Saved& input : inputs) {
       const Tensor x = input.read("checkpoint");
@@ -77,6 +75,7 @@ void note_saved(Saved& saved) {
 
 Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* reader) {
   auto& region = static_cast<CheckpointRegion&>(base);
+  const std::lock_guard lock(region.mutex);
   if (region.values.empty()) region.run_again();
   if (region.values.size() != region.count) {
     throw Error(
@@ -99,11 +98,11 @@ Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
   if (!is_grad_enabled()) return fn(inputs);
   auto owned = std::make_unique<CheckpointRegion>();
   owned->fn = std::move(fn);
-  owned->random_state = default_generator().state();
   for (const Tensor& x : inputs) owned->inputs.push_back(Saved(x));
   const auto region = IntrusivePtr<Region>::adopt(owned.release());
   auto* running = static_cast<CheckpointRegion*>(region.get());
   const CheckpointRegion::Scope scope({running});
+  const DrawScope noted = DrawScope::note(running->draws);
   return running->fn(inputs);
 }
 

@@ -7,6 +7,7 @@
 #include "framework/cuda/driver.h"
 #include "framework/kernels/copy.h"
 #include "framework/low_copy.h"
+#include "framework/pool.h"
 #include "framework/profiler.h"
 #include "framework/random.h"
 
@@ -114,6 +115,9 @@ StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
 std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {
   if (reason_.empty()) {
     if (inputs.empty()) reason_ = "the step has no inputs that would say where it runs";
+    if (allocates_plainly()) {
+      reason_ = "freed memory goes back at once, under a sanitizer or TAPER_ALLOCATOR=plain";
+    }
     for (const Tensor& x : inputs) {
       if (!x.is_cuda()) reason_ = cat("an input is on ", x.device());
     }
@@ -137,11 +141,14 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     entry.inputs.push_back(Tensor::make(x.shape(), x.dtype(), x.device()));
     kernels::copy_into(entry.inputs.back(), x);
   }
-  Generator& generator = default_generator();
   if constexpr (kHasCuda) {
     const int device = entry.stream.device();
     cuda::hold_memory(entry.stream, true);
-    generator.begin_capture(static_cast<const uint64_t*>(entry.base.data_ptr()));
+    // The captured kernels draw from where `base` says at each replay.
+    Generator replayed;
+    replayed.set_state({default_generator().initial_seed(), 0,
+                        static_cast<const uint64_t*>(entry.base.data_ptr())});
+    const DrawScope draws(replayed);
     const uint64_t mark = low_copy_mark();
     cuda::driver::begin_capture(device, entry.stream.handle());
     try {
@@ -149,7 +156,7 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
-    entry.draws = generator.end_capture();
+    entry.draws = replayed.state().stream;
     entry.graph = cuda::driver::end_capture(device, entry.stream.handle());
     if (!entry.graph && reason_.empty()) reason_ = "the step does what a CUDA graph cannot hold";
     if (!reason_.empty()) entry.graph.reset();
@@ -172,9 +179,9 @@ std::vector<Tensor> StepGraph::replay(Entry& entry, const std::vector<Tensor>& i
     restore_low_copies(entry.low_copies);
     entry.low_copy_changes = low_copy_changes();
   }
-  Generator& generator = default_generator();
-  if (entry.draws > 0) kernels::fill(entry.base, int64_t(generator.state().stream));
-  generator.skip(entry.draws);
+  if (entry.draws > 0) {
+    kernels::fill(entry.base, int64_t(default_generator().next(entry.draws).stream));
+  }
   const int device = entry.stream.device();
   if constexpr (kHasCuda) {
     const cuda::Stream current = cuda::Stream::current(device);

@@ -26,10 +26,6 @@ Tensor filled(const Shape& shape, Scalar value, const TensorOptions& options, DT
   return finish(t, options);
 }
 
-PhiloxKey next_key(Generator* generator) {
-  return (generator ? *generator : default_generator()).next();
-}
-
 DType natural_dtype(Scalar value) { return value.dtype() == kFloat64 ? kFloat32 : value.dtype(); }
 
 }  // namespace

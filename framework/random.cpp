@@ -1,12 +1,43 @@
 #include "framework/random.h"
 
 namespace taper {
+namespace {
 
-Generator& default_generator() {
-  static thread_local Generator generator;
+thread_local const DrawScope* innermost = nullptr;
+
+// Never destroyed: threads may draw until the process ends.
+Generator& of_the_process() {
+  static Generator& generator = *::new Generator;
   return generator;
 }
 
+}  // namespace
+
+Generator& default_generator() {
+  for (const DrawScope* scope = innermost; scope; scope = scope->outer_) {
+    if (scope->generator_) return *scope->generator_;
+  }
+  return of_the_process();
+}
+
 void manual_seed(uint64_t seed) { default_generator().manual_seed(seed); }
+
+DrawScope::DrawScope(Generator* generator, std::vector<PhiloxKey>* keys, bool repeats)
+    : generator_(generator), keys_(keys), repeats_(repeats), outer_(innermost) {
+  innermost = this;
+}
+DrawScope::~DrawScope() { innermost = outer_; }
+
+PhiloxKey DrawScope::draw(const DrawScope* scope) {
+  if (!scope) return of_the_process().next();
+  if (scope->generator_) return scope->generator_->next();
+  if (!scope->repeats_) return scope->keys_->emplace_back(draw(scope->outer_));
+  if (scope->repeated_ < scope->keys_->size()) return (*scope->keys_)[scope->repeated_++];
+  return draw(scope->outer_);
+}
+
+PhiloxKey next_key(Generator* generator) {
+  return generator ? generator->next() : DrawScope::draw(innermost);
+}
 
 }  // namespace taper

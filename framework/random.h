@@ -3,46 +3,81 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "framework/philox.h"
 
 namespace taper {
 
+// May be drawn from in several threads: each draw takes a stream of its own. Which thread gets
+// which depends on their timing, so threads that are to be reproducible draw from generators of
+// their own (DrawScope).
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : key_{seed, 0} {}
+  Generator(const Generator& other) : key_(other.state()) {}
+  Generator& operator=(const Generator& other) {
+    set_state(other.state());
+    return *this;
+  }
 
-  void manual_seed(uint64_t seed) { key_ = {seed, 0}; }
-  uint64_t initial_seed() const { return key_.seed; }
-  // The key of one draw; the next call gives another.
-  PhiloxKey next() {
-    PhiloxKey key = key_;
-    ++key_.stream;
+  void manual_seed(uint64_t seed) { set_state({seed, 0}); }
+  uint64_t initial_seed() const { return state().seed; }
+  // The key of one draw, or the first of so many in a row; the next call gives another.
+  PhiloxKey next(uint64_t draws = 1) {
+    const std::lock_guard lock(mutex_);
+    const PhiloxKey key = key_;
+    key_.stream += draws;
     return key;
   }
-  // Until end_capture, draws count from a number in the memory of a GPU, for kernels that are
-  // captured into a graph; then state() is as before, and the number of draws is returned.
-  void begin_capture(const uint64_t* base) {
-    before_capture_ = key_;
-    key_ = {key_.seed, 0, base};
-  }
-  uint64_t end_capture() {
-    const uint64_t draws = key_.stream;
-    key_ = before_capture_;
-    return draws;
-  }
-  // As if so many draws had been made.
-  void skip(uint64_t draws) { key_.stream += draws; }
   // What a checkpoint keeps.
-  PhiloxKey state() const { return key_; }
-  void set_state(PhiloxKey state) { key_ = state; }
+  PhiloxKey state() const {
+    const std::lock_guard lock(mutex_);
+    return key_;
+  }
+  void set_state(PhiloxKey state) {
+    const std::lock_guard lock(mutex_);
+    key_ = state;
+  }
 
  private:
-  PhiloxKey key_, before_capture_;
+  mutable std::mutex mutex_;
+  PhiloxKey key_;
 };
 
-// The generator of ops that are given none: one for all devices, kept per thread.
+// The generator of ops that are given none: one for all devices and threads of the process, with
+// seed 0 at first. Within a DrawScope that names one, it is that.
 Generator& default_generator();
 void manual_seed(uint64_t seed);
+
+// Where the draws of this thread's ops that are given no generator come from until the end of the
+// scope.
+class DrawScope {
+ public:
+  explicit DrawScope(Generator& generator) : DrawScope(&generator, nullptr, false) {}
+  // From where they came before; their keys are put into `keys`.
+  static DrawScope note(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, false}; }
+  // Those that were noted, once more, and then from where they came before.
+  static DrawScope repeat(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, true}; }
+  ~DrawScope();
+  DrawScope(const DrawScope&) = delete;
+  DrawScope& operator=(const DrawScope&) = delete;
+
+ private:
+  friend Generator& default_generator();
+  friend PhiloxKey next_key(Generator* generator);
+  DrawScope(Generator* generator, std::vector<PhiloxKey>* keys, bool repeats);
+  static PhiloxKey draw(const DrawScope* scope);
+
+  Generator* generator_;
+  std::vector<PhiloxKey>* keys_;
+  bool repeats_;
+  mutable size_t repeated_ = 0;
+  const DrawScope* outer_;
+};
+
+// For ops: the key of one draw from the generator given, else from the default one.
+PhiloxKey next_key(Generator* generator);
 
 }  // namespace taper

@@ -101,10 +101,8 @@ class Recorder {
 }  // namespace
 
 std::vector<ModuleSummary> summarize(Module& model, const Tensor& input) {
-  struct Restore {
-    PhiloxKey state = default_generator().state();
-    ~Restore() { default_generator().set_state(state); }
-  } const restore;
+  Generator apart(default_generator());
+  const DrawScope draws(apart);
   Recorder recorder(model, input.device());
   (void)model(input);
   return std::move(recorder.rows);

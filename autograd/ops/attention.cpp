@@ -233,9 +233,8 @@ Tensor folded(const Tensor& x, const Shape& batch) {
 
 double usual_scale(int64_t D) { return 1 / std::sqrt(double(std::max<int64_t>(D, 1))); }
 
-PhiloxKey next_key(double dropout_p, Generator* generator) {
-  if (dropout_p == 0) return {};
-  return (generator ? *generator : default_generator()).next();
+PhiloxKey dropout_key(double dropout_p, Generator* generator) {
+  return dropout_p == 0 ? PhiloxKey() : next_key(generator);
 }
 
 // In PyTorch's words, which are those of the product that fails.
@@ -272,7 +271,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     }
     mask = as_added(mask, compute_type(q.dtype()));
   }
-  how.key = next_key(dropout_p, generator);
+  how.key = dropout_key(dropout_p, generator);
   const Tensor y = attend(folded(q, batch), folded(k, batch), folded(v, batch), mask, how);
   const Shape shape = joined(batch, T, v.size(-1));
   return y.shape() == shape ? y : reshape(y, shape);
@@ -297,7 +296,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
                       is_causal,
                       scale.value_or(usual_scale(D)),
                       dropout_p,
-                      next_key(dropout_p, generator)};
+                      dropout_key(dropout_p, generator)};
   const Heads x = heads_of(qkv, H);
   kernels::AttentionResult out = forward(x.q, x.k, x.v, {}, how);
   {

@@ -124,10 +124,6 @@ const Tensor& assigned(const Tensor& x) {
       "left of '='; a gradient is set with set_grad()");
 }
 
-PhiloxKey next_key(Generator* generator) {
-  return (generator ? *generator : default_generator()).next();
-}
-
 }  // namespace
 
 Tensor copy_(const Tensor& x, const Tensor& source, bool non_blocking) {

@@ -53,7 +53,7 @@ struct Redraw {
 Tensor dropout(const Tensor& x, double p, bool training, Generator* generator) {
   check_probability(p);
   if (!training || p == 0) return x;
-  const PhiloxKey key = (generator ? *generator : default_generator()).next();
+  const PhiloxKey key = next_key(generator);
   Tensor y = kernels::dropout(x, p, key);
   if (!needs_grad({x})) return y;
   return record("NativeDropoutBackward0", y, {x}, Redraw{p, key, x.dtype()});
@@ -68,7 +68,7 @@ Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& resid
     return residual + dropout(x, p, training, generator);
   }
   kernels::check_floating("dropout", x);
-  const PhiloxKey key = (generator ? *generator : default_generator()).next();
+  const PhiloxKey key = next_key(generator);
   Tensor y = kernels::dropout_add(x, p, key, residual);
   if (!needs_grad({x, residual})) return y;
   return record("DropoutAddBackward0", y, {x, residual},

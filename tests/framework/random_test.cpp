@@ -173,18 +173,70 @@ TEST(Random, PermutationsHaveEveryNumberOnce) {
   }
 }
 
-TEST(Random, TheDefaultGeneratorBelongsToItsThread) {
+TEST(Random, OneDefaultGeneratorServesAllThreads) {
   manual_seed(8);
-  const Tensor want = rand({4});
+  const Tensor first = rand({4}), second = rand({4});
+  manual_seed(8);
   Tensor elsewhere;
+  std::thread([&] { elsewhere = rand({4}); }).join();
+  EXPECT_TRUE(same_bits(elsewhere, first)) << "manual_seed did not reach another thread";
+  EXPECT_TRUE(same_bits(rand({4}), second)) << "two threads drew the same numbers";
+}
+
+TEST(Random, DrawsOfSeveralThreadsAreAllDifferent) {
+  constexpr int kThreads = 3, kDraws = 2000;
+  Generator generator(5);
+  std::vector<uint64_t> streams[kThreads];
+  std::vector<std::thread> threads;
+  for (auto& own : streams) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kDraws; ++i) own.push_back(generator.next().stream);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  std::vector<uint64_t> all;
+  for (const auto& own : streams) all.insert(all.end(), own.begin(), own.end());
+  std::sort(all.begin(), all.end());
+  for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], i);
+  EXPECT_EQ(generator.state().stream, uint64_t(kThreads * kDraws));
+}
+
+TEST(Random, AThreadMayDrawFromItsOwn) {
+  Generator generator(8);
+  const Tensor want = rand({4}, {}, &generator);
+  manual_seed(1);
+  const PhiloxKey before = default_generator().state();
+  Tensor own;
   std::thread([&] {
-    manual_seed(8);
-    elsewhere = rand({4});
+    Generator mine(8);
+    const DrawScope scope(mine);
+    own = rand({4});
+    EXPECT_EQ(default_generator().state().stream, 1u);
   }).join();
-  EXPECT_TRUE(same_bits(elsewhere, want));
+  EXPECT_TRUE(same_bits(own, want));
+  EXPECT_EQ(default_generator().state().stream, before.stream);
+}
+
+TEST(Random, NotedDrawsAreRepeated) {
   manual_seed(8);
-  std::thread([] { (void)rand({4}); }).join();
-  EXPECT_TRUE(same_bits(rand({4}), want)) << "another thread moved this one's generator";
+  std::vector<PhiloxKey> outer, inner;
+  Tensor a, b;
+  {
+    const DrawScope noted = DrawScope::note(outer);
+    a = rand({4});
+    std::thread([] { (void)rand({4}); }).join();
+    const DrawScope again = DrawScope::note(inner);
+    b = rand({4});
+  }
+  EXPECT_EQ(outer.size(), 2u);
+  EXPECT_EQ(inner.size(), 1u);
+  const uint64_t next = default_generator().state().stream;
+  {
+    const DrawScope repeated = DrawScope::repeat(outer);
+    EXPECT_TRUE(same_bits(rand({4}), a));
+    EXPECT_TRUE(same_bits(rand({4}), b));
+    EXPECT_EQ(default_generator().state().stream, next);
+  }
 }
 
 TEST(Random, WrongRangesAndDtypesAreRefused) {
