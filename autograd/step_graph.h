@@ -29,7 +29,8 @@ namespace taper {
 // model must not be moved or loaded anew in between (make another StepGraph then).
 // An input that is the tensor of the replay before, and was not written to since by any function
 // of Taper's, is not copied again.
-// A step that cannot be captured, and any step on the CPU or under a Profiler, is called as it is:
+// A step that cannot be captured, and any step on the CPU, under a Profiler or a sanitizer
+// (TAPER_ALLOCATOR=plain), is called as it is:
 // reason() says why.
 class StepGraph {
  public:

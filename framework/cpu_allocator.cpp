@@ -18,12 +18,6 @@ constexpr size_t kSmall = 2048;
 constexpr size_t kMostCached = size_t(4) << 30;
 constexpr std::align_val_t kAlign{64};
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kCaching = false;
-#else
-constexpr bool kCaching = true;
-#endif
-
 // Four classes to each doubling: at most a quarter of a block is unused.
 size_t class_of(size_t nbytes) {
   const int log = std::bit_width(nbytes - 1) - 1;
@@ -74,7 +68,7 @@ void* take_cached(size_t c) {
 bool put_cached(void* block, size_t c) noexcept try {
   Cache& held = cache();
   std::lock_guard lock(held.mutex);
-  if (!kCaching || held.cached + class_size(c) > kMostCached) return false;
+  if (held.cached + class_size(c) > kMostCached) return false;
   held.blocks[c].push_back(block);
   held.cached += class_size(c);
   return true;
@@ -102,6 +96,8 @@ void* allocate(size_t nbytes) {
     block = pool_allocate(nbytes);
   } else if (nbytes > (size_t(1) << 46)) {
     throw OutOfMemoryError(cat("CPU out of memory. Tried to allocate ", nbytes, " bytes"));
+  } else if (allocates_plainly()) {
+    block = from_system(nbytes);
   } else {
     const size_t c = class_of(nbytes);
     block = take_cached(c);
@@ -114,7 +110,7 @@ void* allocate(size_t nbytes) {
 void free(void* block, size_t nbytes) noexcept {
   allocated.fetch_sub(nbytes, std::memory_order_relaxed);
   if (nbytes <= kSmall) return pool_free(block, nbytes);
-  if (!put_cached(block, class_of(nbytes))) ::operator delete(block, kAlign);
+  if (allocates_plainly() || !put_cached(block, class_of(nbytes))) ::operator delete(block, kAlign);
 }
 
 MemoryStats memory_stats() {

@@ -8,10 +8,12 @@ namespace taper::cpu {
 
 // Aligned to 64 bytes. Throws OutOfMemoryError, saying how much was asked for and is held.
 void* allocate(size_t nbytes);
-// The same from the system itself, for those who keep what comes back; cached blocks make room.
-void* from_system(size_t nbytes);
 // `nbytes` as it was asked for.
 void free(void* block, size_t nbytes) noexcept;
+
+// The same past the caches, uncounted, after the cached blocks made room; to be given back by
+// operator delete.
+void* from_system(size_t nbytes);
 
 struct MemoryStats {
   size_t allocated;  // bytes in tensors now

@@ -1,9 +1,12 @@
 #include "framework/pool.h"
 
 #include <array>
+#include <cstdlib>
 #include <new>
+#include <string_view>
 
 #include "framework/cpu_allocator.h"
+#include "framework/error.h"
 
 namespace taper {
 namespace {
@@ -13,10 +16,16 @@ constexpr size_t kStep = 64, kLargest = 2048, kClasses = kLargest / kStep;
 constexpr int kMost = 4096;
 constexpr std::align_val_t kAlign{kStep};
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kPooled = false;
+#if defined(__has_feature)
+#define TAPER_HAS(what) __has_feature(what)
 #else
-constexpr bool kPooled = true;
+#define TAPER_HAS(what) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    TAPER_HAS(address_sanitizer) || TAPER_HAS(thread_sanitizer) || TAPER_HAS(memory_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
 #endif
 
 struct FreeBlock {
@@ -33,6 +42,7 @@ thread_local bool lists_gone = false;
 
 struct Lists {
   std::array<FreeList, kClasses + 1> of;
+  const bool in_use = !allocates_plainly();
   ~Lists() {
     lists_gone = true;
     for (FreeList& list : of) {
@@ -46,7 +56,7 @@ struct Lists {
 
 FreeList* list_for(size_t bytes) {
   static thread_local Lists lists;
-  if (!kPooled || bytes > kLargest || lists_gone) return nullptr;
+  if (bytes > kLargest || lists_gone || !lists.in_use) return nullptr;
   return &lists.of[(bytes + kStep - 1) / kStep];
 }
 
@@ -54,9 +64,21 @@ size_t rounded(size_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
 
 }  // namespace
 
+bool allocates_plainly() {
+  static const bool plainly = [] {
+    const char* set = std::getenv("TAPER_ALLOCATOR");
+    const std::string_view wanted = set ? set : "caching";
+    if (wanted != "plain" && wanted != "caching" && wanted != "") {
+      throw ValueError(cat("TAPER_ALLOCATOR is '", wanted, "'; it can be caching or plain"));
+    }
+    return kSanitized || wanted == "plain";
+  }();
+  return plainly;
+}
+
 void* pool_allocate(size_t bytes) {
   FreeList* list = list_for(bytes);
-  if (!list || !list->head) return cpu::from_system(rounded(bytes));
+  if (!list || !list->head) return cpu::from_system(list ? rounded(bytes) : bytes);
   FreeBlock* block = list->head;
   list->head = block->next;
   --list->count;

@@ -2,6 +2,7 @@
 
 #include "framework/cuda.h"
 #include "framework/factories.h"
+#include "framework/pool.h"
 
 namespace taper::test {
 
@@ -14,6 +15,12 @@ std::vector<Device> all_devices() {
 bool skip_without_cuda() {
   if (cuda::is_available()) return false;
   [] { GTEST_SKIP() << "needs a GPU: " << cuda::unavailable_reason(); }();
+  return true;
+}
+
+bool skip_without_cache() {
+  if (!allocates_plainly()) return false;
+  [] { GTEST_SKIP() << "each tensor has an allocation of its own"; }();
   return true;
 }
 

@@ -19,6 +19,9 @@ std::vector<Device> all_devices();
 // `if (skip_without_cuda()) return;`
 bool skip_without_cuda();
 
+// The same where memory is not kept (framework/pool.h: allocates_plainly).
+bool skip_without_cache();
+
 // tensor_close with |got - want| <= tolerance * (1 + |want|).
 testing::AssertionResult close(const Tensor& got, const Tensor& want, double tolerance);
 testing::AssertionResult close(const Tensor& got, const Shape& shape,

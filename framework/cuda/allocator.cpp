@@ -14,6 +14,7 @@
 #include "framework/cuda/fence.h"
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
+#include "framework/pool.h"
 
 namespace taper::cuda {
 namespace {
@@ -47,6 +48,7 @@ using PinnedPtr = std::unique_ptr<PinnedBlock>;
 
 // Sizes are powers of two up to 1 MiB, then whole MiB; a block serves its own size only.
 size_t pinned_size(size_t nbytes) {
+  if (allocates_plainly()) return nbytes;
   if (nbytes <= kMiB) return std::max(std::bit_ceil(nbytes), kPage);
   return (nbytes + kMiB - 1) / kMiB * kMiB;
 }
@@ -110,6 +112,14 @@ void PinnedAllocator::give(PinnedPtr block) noexcept try {
   block->fence.record();
   std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(block));
+  if (!allocates_plainly()) return;
+  for (const PinnedPtr& freed : waiting_) {
+    freed->fence.wait();
+    freed->copies.wait();
+  }
+  reclaim_waiting();
+  const RelaxedCapture relaxed;
+  release_idle();
 } catch (const std::bad_alloc&) {
   return;  // the memory is not used again
 }

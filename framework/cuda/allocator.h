@@ -13,7 +13,8 @@ class Stream;
 
 // Memory for the current stream of a device. It returns to that stream's free list as soon as the
 // last tensor goes: work given to the stream before still runs before whatever uses it next.
-// Sizes are rounded up to 512 bytes; addresses are aligned to 512. Zero bytes give null data.
+// Sizes are rounded up to 512 bytes; addresses are aligned to 512. Zero bytes give null data. What
+// else holds where allocates_plainly(): framework/pool.h.
 // Throws OutOfMemoryError, which says what is held.
 StoragePtr allocate(size_t nbytes, int device);
 

@@ -6,6 +6,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
+#include "framework/pool.h"
 
 namespace taper::cuda {
 namespace {
@@ -23,7 +24,10 @@ constexpr size_t kMostBytes = size_t(1) << 50;
 
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
+size_t block_size(size_t nbytes) { return allocates_plainly() ? nbytes : round_up(nbytes, kGrain); }
+
 size_t segment_size(size_t size) {
+  if (allocates_plainly()) return size;
   if (size <= kSmall) return kSmallSegment;
   return size <= kMedium ? kMediumSegment : round_up(size, kSegmentStep);
 }
@@ -39,7 +43,7 @@ Block* DeviceAllocator::take(size_t nbytes, cudaStream_t stream) {
   std::lock_guard lock(mutex_);
   reclaim_waiting();
   if (nbytes > kMostBytes) throw_out_of_memory(nbytes);
-  const size_t size = round_up(nbytes, kGrain);
+  const size_t size = block_size(nbytes);
   StreamBlocks& lists = streams_[stream];
   FreeBlocks& home = size <= kSmall ? lists.small : lists.large;
   auto found = home.lower_bound(size);
@@ -57,10 +61,16 @@ void DeviceAllocator::give(Block* block) noexcept {
   std::lock_guard lock(mutex_);
   stats_.allocated -= block->used;
   block->used = 0;
-  if (block->fence.empty()) return put_back(block);
-  block->fence.record();
-  block->next = waiting_;
-  waiting_ = block;
+  if (block->fence.empty()) {
+    put_back(block);
+  } else {
+    block->fence.record();
+    block->next = waiting_;
+    waiting_ = block;
+  }
+  if (!allocates_plainly()) return;
+  const RelaxedCapture relaxed;
+  release_segments();
 }
 
 void DeviceAllocator::add_stream(Block* block, const Stream& stream) {

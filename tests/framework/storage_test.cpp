@@ -1,17 +1,72 @@
 #include "framework/storage.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/unary.h"
 #include "framework/cpu_allocator.h"
 #include "framework/cuda.h"
 #include "framework/error.h"
+#include "framework/factories.h"
+#include "framework/pool.h"
+#include "framework/random.h"
 
 namespace taper {
 namespace {
+
+// The numbers of a small step, as a word.
+std::string numbers() {
+  manual_seed(3);
+  const Tensor x = randn({40, 30}), w = randn({30, 20}).requires_grad_();
+  tanh(matmul(x, w)).sum().backward();
+  const auto bytes = std::as_bytes(w.grad().span<float>());
+  return cat(
+      std::hash<std::string_view>{}({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+}
+
+// Runs one test of this program in a process of its own.
+int run_again(const std::string& environment, const std::string& test) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string to = " --gtest_brief=1 --gtest_filter=" + test + " >/dev/null 2>&1";
+  return std::system((environment + " '" + program + "'" + to).c_str());
+}
+
+TEST(PlainAllocator, GivesEachTensorMemoryOfItsOwnAndTheSameNumbers) {
+  if (!std::getenv("TAPER_TEST_NUMBERS")) {
+    const std::string given = "TAPER_ALLOCATOR=plain TAPER_TEST_NUMBERS=" + numbers();
+    EXPECT_EQ(run_again(given, "PlainAllocator.GivesEachTensorMemoryOfItsOwnAndTheSameNumbers"), 0);
+    return;
+  }
+  EXPECT_TRUE(allocates_plainly());
+  EXPECT_EQ(numbers(), std::getenv("TAPER_TEST_NUMBERS"));
+  for (const size_t nbytes : {4, 100, 2000, 5000, 100'000}) {
+    const StoragePtr a = allocate(nbytes, Device());
+    EXPECT_NE(a->context, a.get()) << "inside its header's block";
+    // What the system gives is a few words more than what was asked for, not the next class.
+    EXPECT_LT(malloc_usable_size(a->data), nbytes + 192) << nbytes;
+  }
+  EXPECT_EQ(cpu::memory_stats().cached, 0u);
+}
+
+TEST(PlainAllocator, AnUnknownAllocatorIsRefused) {
+  if (std::getenv("TAPER_TEST_REFUSED")) {
+    EXPECT_THROW((void)zeros({3}), ValueError);
+    return;
+  }
+  const std::string given = "TAPER_TEST_REFUSED=1 TAPER_ALLOCATOR=plian";
+  EXPECT_EQ(run_again(given, "PlainAllocator.AnUnknownAllocatorIsRefused"), 0);
+}
 
 TEST(Storage, EverySizeIsAlignedAndWritable) {
   for (const size_t nbytes : {1, 63, 64, 65, 1984, 1985, 2048, 2049, 100'000, 5'000'000}) {

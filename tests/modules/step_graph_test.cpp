@@ -104,7 +104,7 @@ Trace train(const How& how, Device device, bool graph) {
 }
 
 TEST(StepGraph, ReplaysTheBitsOfTheStepItself) {
-  if (skip_without_cuda()) return;
+  if (skip_without_cuda() || skip_without_cache()) return;
   for (const How& how :
        {How{"float32", {}, false, true, true}, How{"bfloat16", kBFloat16, false, true, false},
         How{"float16", kFloat16, true, false, true}}) {
@@ -125,7 +125,7 @@ TEST(StepGraph, ReplaysTheBitsOfTheStepItself) {
 
 // The same tensor again need not be copied, but must be after a change to it, or by the step.
 TEST(StepGraph, SeesWhatAnInputHoldsNow) {
-  if (skip_without_cuda()) return;
+  if (skip_without_cuda() || skip_without_cache()) return;
   const NoGradGuard guard;
   StepGraph reads([](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * 2}; }, 1);
   StepGraph writes(
@@ -177,7 +177,7 @@ TEST(StepGraph, AStepThatReadsOnTheHostGoesOnWithoutAGraph) {
 }
 
 TEST(StepGraph, KeepsItsMemoryWhenUnusedMemoryIsGivenBack) {
-  if (skip_without_cuda()) return;
+  if (skip_without_cuda() || skip_without_cache()) return;
   StepGraph step(
       [](const std::vector<Tensor>& in) {
         Tensor y = in[0];
