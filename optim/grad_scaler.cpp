@@ -54,9 +54,7 @@ void GradScaler::step(Optimizer& optimizer) {
   if (!jobs_.contains(&optimizer)) unscale_(optimizer);
   Job& job = jobs_[&optimizer];
   if (job.stepped) throw Error("step() has already been called since the last update().");
-  optimizer.set_found_inf(job.found_inf);
-  optimizer.step();
-  optimizer.set_found_inf({});
+  optimizer.step_unless(job.found_inf);
   job.stepped = true;
 }
 

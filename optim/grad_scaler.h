@@ -7,7 +7,7 @@
 //   scaler.update();
 //
 // The scale, its growth tracker and what was found live where the loss does, and gradients must be
-// there too. Nothing waits but get_scale and state_dict.
+// there too. Nothing waits but get_scale, state_dict and the step of a user's optimizer.
 #pragma once
 
 #include <map>
@@ -32,7 +32,8 @@ class GradScaler {
   // Divides the gradients by the scale and notes whether any was inf or nan. Throws Error in
   // PyTorch's words when called twice or after step, ValueError for float16 gradients.
   void unscale_(Optimizer& optimizer);
-  // unscale_ where that was not called, then optimizer.step().
+  // unscale_ where that was not called, then optimizer.step_unless(what was found): an optimizer of
+  // your own is asked on the host whether to step.
   void step(Optimizer& optimizer);
   // Once after the steps of all optimizers.
   void update();

@@ -17,6 +17,7 @@ class Muon : public OptimizerOf<MuonOptions> {
  public:
   using OptimizerOf::OptimizerOf;
   void step() override;
+  bool skips_on_device() const override { return typeid(*this) == typeid(Muon); }
 };
 
 }  // namespace taper::optim

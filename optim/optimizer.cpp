@@ -39,6 +39,16 @@ std::vector<Tensor> Optimizer::parameters() const {
   return all;
 }
 
+void Optimizer::step_unless(const Tensor& found_inf) {
+  if (!skips_on_device() && found_inf.item<bool>()) return;
+  struct Flag {
+    Optimizer& optimizer;
+    ~Flag() { optimizer.set_found_inf({}); }
+  } const flag{*this};
+  set_found_inf(found_inf);
+  step();
+}
+
 double Optimizer::lr(size_t group) const {
   return std::visit([](const auto& o) { return o.lr; }, groups_.at(group).options);
 }

@@ -10,6 +10,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -92,9 +93,14 @@ class Optimizer {
   void set_lr(size_t group, double lr);
   // Of all groups, in order.
   std::vector<Tensor> parameters() const;
-  // A 0-dim float32 tensor where the parameters are: while it is not 0, steps change nothing.
-  // Undefined: there is none.
+  // A 0-dim float32 tensor where the parameters are: while it is not 0, batches of a step change
+  // nothing. Undefined: there is none.
   void set_found_inf(const Tensor& found_inf) { found_inf_ = found_inf; }
+  // step(), or nothing where found_inf is not 0. Waits for the GPU unless skips_on_device().
+  void step_unless(const Tensor& found_inf);
+  // Whether all that step() does is left undone on the device while found_inf is not 0: Taper's own
+  // classes say so. A derived class whose step() changes nothing but by apply() may do so, too.
+  virtual bool skips_on_device() const { return false; }
 
   // State and settings under PyTorch's names: "state.0.exp_avg", "param_groups.0.lr" (float64),
   // "param_groups.0.params" (int64, the numbers behind "state."). Steps are 0-dim float32, masters
@@ -170,6 +176,7 @@ template <class Options> class OptimizerOf : public Optimizer {
               const std::vector<GroupRule>& rules = {}) {
     add_groups(params, options, rules);
   }
+  bool skips_on_device() const override { return typeid(*this) == typeid(OptimizerOf); }
 };
 
 }  // namespace taper::optim

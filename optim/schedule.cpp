@@ -160,6 +160,7 @@ LRScheduler::LRScheduler(Optimizer& optimizer, Schedule schedule)
     : optimizer_(optimizer), schedule_(std::move(schedule)), base_lrs_(schedule_.base_lrs) {
   if (base_lrs_.empty()) base_lrs_ = rates_of(optimizer);
   const size_t given = base_lrs_.size(), groups = optimizer.num_groups();
+  check_value(groups > 0, "LRScheduler: the optimizer has no groups whose rates it could set");
   spread(base_lrs_, groups,
          cat("max_lr must have the same length as optimizer.param_groups. max_lr has ", given,
              " values, param_groups has ", groups, "."));

@@ -146,8 +146,7 @@ void Trainer::compute_step(const NextBatch& next) {
   row_.select(0, 0).copy_(loss);
   row_.select(0, 1).copy_(norm);
   const Tensor found = found_inf();
-  optimizer_->set_found_inf(found);
-  optimizer_->step();
+  optimizer_->step_unless(found);
   if (scaler_) scaler_->update();
   keep_buffers(buffers, found);
   if (ema_) ema_->update();

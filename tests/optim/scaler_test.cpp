@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 #include "optim/adam.h"
@@ -50,6 +51,40 @@ TEST(GradScaler, AStepWithInfChangesNothingAndTheScaleBacksOff) {
         EXPECT_LT(values_of(w)[4], 2);
         EXPECT_EQ(scaler.get_scale(), 4);
       }
+    }
+  }
+}
+
+// Writes to its parameters itself, or adds to what Taper's step does.
+struct Own : SGD {
+  using SGD::SGD;
+  bool writes = true;
+  int steps = 0;
+  void step() override {
+    ++steps;
+    const NoGradGuard no_grad;
+    for (const Tensor& p : parameters()) {
+      if (writes) p.sub_(p.grad() * 0.5);
+    }
+    if (!writes) SGD::step();
+  }
+};
+
+TEST(GradScaler, AnOptimizerOfTheUsersIsSkippedWhereInfWasFound) {
+  for (const Device device : all_devices()) {
+    for (const bool writes : {true, false}) {
+      const Tensor w = weight(kFloat32, device);
+      Own optimizer(std::vector<Tensor>{w}, {.lr = 0.5});
+      optimizer.writes = writes;
+      GradScaler scaler({.init_scale = 8});
+      for (const double factor : {kInf, 1.0}) {
+        run_backward(scaler, w, factor);
+        scaler.step(optimizer);
+        scaler.update();
+      }
+      EXPECT_EQ(optimizer.steps, 1);
+      EXPECT_TRUE(close(values_of(w), std::vector<double>(5, 1.5), 0));
+      EXPECT_EQ(scaler.get_scale(), 4);
     }
   }
 }
