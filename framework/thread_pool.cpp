@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -66,9 +67,7 @@ class ThreadPool {
     if (!in_use) return false;
     {
       const std::lock_guard lock(mutex_);
-      while (int(threads_.size()) < job.helpers) {
-        threads_.emplace_back([this, seen = generation_.load()] { serve(seen); });
-      }
+      start_threads(job.helpers);
       job_ = &job;
     }
     announce();
@@ -85,6 +84,15 @@ class ThreadPool {
   }
 
  private:
+  // The caller does what is left when there are fewer.
+  void start_threads(int wanted) try {
+    while (int(threads_.size()) < wanted) {
+      threads_.emplace_back([this, seen = generation_.load()] { serve(seen); });
+    }
+  } catch (const std::exception&) {  // std::system_error: the system gives no more
+    return;
+  }
+
   void announce() {
     ++generation_;
     generation_.notify_all();
@@ -150,6 +158,9 @@ int get_num_threads() { return thread_limit().load(std::memory_order_relaxed); }
 
 void set_num_threads(int n) {
   if (n < 1) throw ValueError(cat("set_num_threads expects a positive integer, got ", n));
+  if (n > kMaxThreads) {
+    throw ValueError(cat("set_num_threads expects at most ", kMaxThreads, ", got ", n));
+  }
   thread_limit() = n;
 }
 

@@ -1,5 +1,6 @@
 // The threads that CPU kernels share work with. None is started before there is work for it, and
-// small work wakes none.
+// small work wakes none. Where the system gives fewer than are asked for, those do the work, and
+// the next large piece of work asks again.
 #pragma once
 
 namespace taper {
@@ -7,7 +8,8 @@ namespace taper {
 // How many threads a kernel may use, the caller included; at first as many as the process may run
 // on (OMP_NUM_THREADS lowers it). Results do not depend on it.
 int get_num_threads();
-// At least 1. Not to be called while another thread computes.
+inline constexpr int kMaxThreads = 1024;
+// From 1 to kMaxThreads, else ValueError. Not to be called while another thread computes.
 void set_num_threads(int n);
 
 }  // namespace taper

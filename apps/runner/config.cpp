@@ -10,13 +10,14 @@
 #include "apps/runner/text.h"
 #include "framework/cuda.h"
 #include "framework/device.h"
+#include "framework/threads.h"
 
 namespace taper::runner {
 namespace {
 
 constexpr double kMaxSamples = 10'000'000;
 constexpr Range kSamples{1, kMaxSamples};
-constexpr Range kThreads{0, 4096};
+constexpr Range kThreads{0, kMaxThreads};
 
 Schema describe(DigitsConfig& c) {
   Schema s;

@@ -4,9 +4,12 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <spdlog/spdlog.h>
 
 #include "autograd/ops/binary.h"
 #include "framework/cuda.h"
@@ -75,7 +78,12 @@ struct Loader::State {
     taken = claimed = first_batch;
     ring.assign(size_t(2 * options.workers), {});
     const int64_t threads = is_resident ? 0 : options.workers;
-    for (int64_t i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
+    try {
+      for (int64_t i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {  // the order of batches does not hang on them
+      spdlog::warn("data.workers is {}, but the system gave {} threads: {}", threads,
+                   workers.size(), error.what());
+    }
   }
 
   void stop() {

@@ -1,0 +1,79 @@
+#include "framework/thread_pool.h"
+
+#include <chrono>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "framework/error.h"
+#include "framework/threads.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+struct Seen {
+  mutable std::mutex mutex;
+  mutable std::set<std::thread::id> threads;
+  mutable int tasks = 0;
+};
+
+// Tasks long enough that other threads take some.
+void note(const void* context, int64_t) {
+  const auto& seen = *static_cast<const Seen*>(context);
+  {
+    const std::lock_guard lock(seen.mutex);
+    seen.threads.insert(std::this_thread::get_id());
+    ++seen.tasks;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+// Leaves no address space for the stack of another thread.
+class NoMoreThreads {
+ public:
+  NoMoreThreads() {
+    size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    getrlimit(RLIMIT_AS, &before_);
+    rlimit now = before_;
+    now.rlim_cur = pages * size_t(sysconf(_SC_PAGESIZE)) + (size_t(1) << 20);
+    setrlimit(RLIMIT_AS, &now);
+  }
+  ~NoMoreThreads() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(ThreadPool, WorksWithTheThreadsThatTheSystemGivesAndAsksAgain) {
+  if (skip_without_cache()) return;  // a sanitizer needs address space
+  constexpr int kTasks = 20, kThreads = 9;
+  Seen few, more;
+  {
+    const NoMoreThreads limit;
+    run_tasks(kTasks, kThreads, note, &few);
+  }
+  EXPECT_EQ(few.tasks, kTasks);
+  EXPECT_LT(few.threads.size(), size_t(kThreads));
+  EXPECT_FALSE(in_task());
+  run_tasks(kTasks, kThreads, note, &more);
+  EXPECT_EQ(more.tasks, kTasks);
+  EXPECT_GT(more.threads.size(), few.threads.size());
+}
+
+TEST(ThreadPool, TheNumberOfThreadsHasABound) {
+  const int before = get_num_threads();
+  set_num_threads(kMaxThreads);
+  EXPECT_TRUE(refuses<ValueError>([] { return set_num_threads(kMaxThreads + 1), 0; },
+                                  "set_num_threads expects at most 1024, got 1025"));
+  set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace taper::test
