@@ -23,7 +23,7 @@ Listing list_nodes(const Node* from) {
   };
   add(from);
   for (size_t i = 0; i < nodes.size(); ++i) {
-    for (int j = 0; j < nodes[i]->num_inputs; ++j) add(nodes[i]->edges[j].node.get());
+    for (uint32_t j = 0; j < nodes[i]->num_inputs; ++j) add(nodes[i]->edges[j].node.get());
   }
   std::stable_sort(nodes.begin(), nodes.end(),
                    [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
@@ -51,7 +51,7 @@ std::string write(const Tensor& y, const std::vector<NamedTensor>& names, bool d
     const char* box = nodes[i]->accumulates ? ", shape=box" : "";
     dot ? out << "  n" << i << " [label=" << std::quoted(text) << box << "];\n"
         : out << "#" << i << " " << text;
-    for (int j = 0; j < nodes[i]->num_inputs; ++j) {
+    for (uint32_t j = 0; j < nodes[i]->num_inputs; ++j) {
       const Edge& edge = nodes[i]->edges[j];
       if (!dot) out << (j == 0 ? " <- " : ", ") << (edge.node ? "#" : "-");
       if (!edge.node) continue;

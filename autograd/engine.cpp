@@ -1,7 +1,8 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
-#include <queue>
+#include <mutex>
+#include <unordered_map>
 
 #include "autograd/anomaly.h"
 #include "autograd/autocast.h"
@@ -19,8 +20,32 @@ constexpr const char* kUsedUp =
     ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
     "graph a second time or if you need to access saved tensors after calling backward.";
 
-struct Later {
-  bool operator()(const NodePtr& a, const NodePtr& b) const { return a->sequence < b->sequence; }
+bool is_earlier(const NodePtr& a, const NodePtr& b) { return a->sequence < b->sequence; }
+
+// While one lives, its node has what the closure saved.
+class Run {
+ public:
+  explicit Run(Node& node) : node_(node) {
+    uint32_t runs = node.runs.load(std::memory_order_relaxed);
+    do {
+      if (runs & Node::kUsed) throw Error(kUsedUp);
+    } while (!node.runs.compare_exchange_weak(runs, runs + Node::kRun, std::memory_order_acquire));
+  }
+  ~Run() {
+    uint32_t runs = node_.runs.load(std::memory_order_relaxed), after;
+    do {
+      after = (runs - Node::kRun) | (uses_up_ ? Node::kUsed : 0);
+    } while (!node_.runs.compare_exchange_weak(runs, after, std::memory_order_acq_rel));
+    if (after == Node::kUsed) node_.release_saved();
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  // What was saved goes with the last run.
+  void use_up() { uses_up_ = true; }
+
+ private:
+  Node& node_;
+  bool uses_up_ = false;
 };
 
 // One run of the tape. Nodes are visited from the highest sequence number down: all that feed a
@@ -34,25 +59,12 @@ class Pass {
   // A pass that ends in an exception leaves no gradient behind in the nodes.
   ~Pass() {
     if (running_) clear(*running_);
-    for (; !ready_.empty(); ready_.pop()) clear(*ready_.top());
+    for (const NodePtr& node : ready_) clear(*node);
   }
 
   void deliver(const Edge& edge, Tensor dy) {
     if (!edge.node || !dy.defined()) return;
-    Node& node = *edge.node;
-    if (node.visit != visit_) {
-      // Every pass clears what it visited, so this one belongs to a pass that is still running.
-      if (std::any_of(node.pending, node.pending + node.num_outputs,
-                      std::mem_fn(&Tensor::defined))) {
-        throw NotImplementedError(
-            cat("a backward pass inside a backward pass (in a hook or a "
-                "backward function) reached ",
-                node.name, ", for which the outer pass has a gradient too"));
-      }
-      node.visit = visit_;
-      ready_.push(edge.node);
-    }
-    Tensor& sum = node.pending[edge.output];
+    Tensor& sum = gradients_of(edge.node)[edge.output];
     sum = sum.defined() ? add(sum, dy) : std::move(dy);
   }
 
@@ -64,14 +76,17 @@ class Pass {
     const AutocastScope no_casts{AutocastState()};
     std::vector<Tensor> results(slots);
     while (!ready_.empty()) {
-      const NodePtr node = running_ = ready_.top();
-      ready_.pop();
-      call_hooks(*node);
+      std::pop_heap(ready_.begin(), ready_.end(), is_earlier);
+      running_ = std::move(ready_.back());
+      ready_.pop_back();
+      Node& node = *running_;
+      const std::span<Tensor> dy = gradients_of(running_);
+      call_hooks(node, dy);
       for (const Capture& c : captures_) {
-        if (c.edge.node == node) results[c.slot] = node->pending[c.edge.output];
+        if (c.edge.node == running_) results[c.slot] = dy[c.edge.output];
       }
-      if (!node->accumulates || into_leaves_) step(*node);
-      clear(*node);
+      if (!node.accumulates || into_leaves_) step(node, dy);
+      clear(node);
     }
     return results;
   }
@@ -82,37 +97,67 @@ class Pass {
     size_t slot;
   };
 
-  static void clear(Node& node) { std::fill_n(node.pending, node.num_outputs, Tensor()); }
-
-  static void call_hooks(Node& node) {
-    for (uint32_t i = 0; node.hooks && i < node.num_outputs; ++i) {
-      if (node.pending[i].defined()) run_hooks(*node.hooks, i, node.pending[i]);
+  // The gradients of the outputs so far: in the node, unless another pass, of another thread or
+  // around this one, has its own there.
+  std::span<Tensor> gradients_of(const NodePtr& node) {
+    Node& n = *node;
+    if (n.visit.load(std::memory_order_relaxed) == visit_) return {n.pending, n.num_outputs};
+    if (!elsewhere_.empty()) {
+      const auto known = elsewhere_.find(&n);
+      if (known != elsewhere_.end()) return known->second;
     }
-    for (auto& [output, kept] : node.retained) {
-      const Tensor& dy = node.pending[output];
-      if (dy.defined()) kept = kept.defined() ? add(kept, dy) : dy;
+    ready_.push_back(node);
+    std::push_heap(ready_.begin(), ready_.end(), is_earlier);
+    uint64_t nobody = 0;
+    if (n.visit.compare_exchange_strong(nobody, visit_, std::memory_order_acquire)) {
+      return {n.pending, n.num_outputs};
+    }
+    return elsewhere_[&n] = std::vector<Tensor>(n.num_outputs);
+  }
+
+  void clear(Node& node) {
+    if (node.visit.load(std::memory_order_relaxed) == visit_) {
+      std::fill_n(node.pending, node.num_outputs, Tensor());
+      node.visit.store(0, std::memory_order_release);
+    } else if (!elsewhere_.empty()) {
+      elsewhere_.erase(&node);
     }
   }
 
-  void step(Node& node) {
-    if (node.used) throw Error(kUsedUp);
+  static void call_hooks(Node& node, std::span<Tensor> dy) {
+    const Hooks* hooks = node.hooks.load(std::memory_order_acquire);
+    for (uint32_t i = 0; hooks && i < node.num_outputs; ++i) {
+      if (dy[i].defined()) run_hooks(*hooks, i, dy[i]);
+    }
+    if (node.retained.empty()) return;
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    for (auto& [output, kept] : node.retained) {
+      if (dy[output].defined()) kept = kept.defined() ? add(kept, dy[output]) : dy[output];
+    }
+  }
+
+  void apply(Node& node, Gradients& g) const {
+    if (node.accumulates) return node.apply(node.closure, g);
+    Run run(node);
+    node.apply(node.closure, g);
+    if (!keep_graph_) run.use_up();
+  }
+
+  void step(Node& node, std::span<Tensor> dy) {
     const RecordFunction range(node.name, RecordFunction::Kind::backward);
     constexpr size_t kFew = 8;
     Tensor few_dx[kFew];
     std::vector<Tensor> many_dx(node.num_inputs > kFew ? node.num_inputs : 0);
     const std::span<Tensor> dx =
         many_dx.empty() ? std::span(few_dx, node.num_inputs) : std::span(many_dx);
-    Gradients g(node, dx);
+    Gradients g(node, dy, dx);
     try {
-      node.apply(node.closure, g);
+      apply(node, g);
       if (is_anomaly_enabled()) check_no_nan(node.name, dx);
     } catch (const Error& error) {
       if (!node.origin) throw;
       throw Error(cat(error.what(), "\n", *node.origin));
-    }
-    if (!keep_graph_ && !node.accumulates) {
-      node.release_saved();
-      node.used = true;
     }
     clear(node);
     for (size_t i = 0; i < dx.size(); ++i) deliver(node.edges[i], std::move(dx[i]));
@@ -120,9 +165,10 @@ class Pass {
 
   bool keep_graph_, into_leaves_;
   uint64_t visit_;
-  std::priority_queue<NodePtr, std::vector<NodePtr>, Later> ready_;
+  std::vector<NodePtr> ready_;  // a heap
   std::vector<Capture> captures_;
   NodePtr running_;  // the node that is visited, or was last
+  std::unordered_map<const Node*, std::vector<Tensor>> elsewhere_;
 };
 
 void start(Pass& pass, std::span<const Tensor> outputs, std::span<const Tensor> gradients) {

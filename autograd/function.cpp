@@ -43,51 +43,51 @@ std::string backward_name(const std::type_info& type) {
 }
 
 std::vector<Tensor> Context::saved_tensors() const {
-  if (!pass_) return to_save_;
+  if (!pass_) return left_->to_save;
   std::vector<Tensor> tensors;
-  for (const Saved& s : saved_) tensors.push_back(s.get(*pass_));
+  for (const Saved& s : left_->saved) tensors.push_back(s.get(*pass_));
   return tensors;
 }
 
 FunctionCall::FunctionCall(const char* name, std::vector<Tensor> arguments)
-    : name_(name), arguments_(std::move(arguments)), context_(std::make_shared<Context>()) {
+    : name_(name), arguments_(std::move(arguments)), context_(std::make_shared<Context::Left>()) {
   recorded_ = taper::needs_grad(std::span<const Tensor>(arguments_));
   for (const Tensor& x : arguments_) {
-    context_->needs_.push_back(recorded_ && x.defined() && x.requires_grad());
+    context_.left_->needs.push_back(recorded_ && x.defined() && x.requires_grad());
   }
 }
 
 std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward backward) {
-  Context& ctx = *context_;
+  const std::shared_ptr<Context::Left> ctx = context_.left_;
   // An input that is returned as it is becomes a tensor of its own.
   for (Tensor& y : outputs) {
     if (!is_in(y, arguments_)) continue;
-    const bool constant = is_in(y, ctx.constant_);
+    const bool constant = is_in(y, ctx->constant);
     y = y.detach();
     y.impl()->no_grad_view = TensorImpl::of_recorded;
-    if (constant) ctx.constant_.push_back(y);
+    if (constant) ctx->constant.push_back(y);
   }
   if (!recorded_ || outputs.empty()) return outputs;
   // An output that is saved as it is would keep its own node alive.
-  for (const Tensor& x : ctx.to_save_) {
+  for (const Tensor& x : ctx->to_save) {
     const auto found = std::find_if(outputs.begin(), outputs.end(),
                                     [&](const Tensor& y) { return x.defined() && y.is_same(x); });
-    ctx.saved_.push_back(
+    ctx->saved.push_back(
         found == outputs.end() ? Saved(x) : Saved::output(x, uint32_t(found - outputs.begin())));
   }
-  ctx.to_save_.clear();
+  ctx->to_save.clear();
   std::vector<Meta> inputs(arguments_.begin(), arguments_.end());
   std::vector<Meta> results(outputs.begin(), outputs.end());
   size_t required = arguments_.size();
   while (required > 0 && !arguments_[required - 1].defined()) --required;
 
-  auto run = [name = name_, context = std::move(context_), inputs = std::move(inputs),
-              results = std::move(results), required, backward](Gradients& g) {
+  auto run = [name = name_, ctx, inputs = std::move(inputs), results = std::move(results), required,
+              backward](Gradients& g) {
     std::vector<Tensor> dy;
     for (size_t i = 0; i < results.size(); ++i) dy.push_back(results[i].or_zeros(g.dy(i)));
-    context->pass_ = &g;
-    const std::vector<Tensor> dx = backward(*context, dy);
-    context->pass_ = nullptr;
+    Context context(ctx, &g);
+    std::vector<Tensor> dx = backward(context, dy);
+    while (dx.size() > inputs.size() && !dx.back().defined()) dx.pop_back();
     if (dx.size() < required || dx.size() > inputs.size()) {
       throw Error(cat("function ", name, " returned an incorrect number of gradients (expected ",
                       inputs.size(), ", got ", dx.size(), ")"));
@@ -96,9 +96,8 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
       if (g.needs(i) && dx[i].defined()) g.dx(i) = checked(name, i, dx[i], inputs[i]);
     }
   };
-  std::vector<const Tensor*> edges;
-  for (const Tensor& x : arguments_) edges.push_back(&x);
-  const std::vector<Tensor> constant = std::move(ctx.constant_);
+  const std::vector<TensorRef> edges(arguments_.begin(), arguments_.end());
+  const std::vector<Tensor> constant = std::move(ctx->constant);
   record_many(name_, outputs, edges, std::move(run));
   for (const Tensor& y : outputs) {
     if (!y.is_floating_point() || is_in(y, constant)) set_node(y, {}, 0);

@@ -16,6 +16,7 @@
 
 #include <any>
 #include <map>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <typeinfo>
@@ -25,34 +26,40 @@
 
 namespace taper {
 
-// What forward leaves for backward.
+// What forward leaves for backward: a handle, made anew for each run of either.
 class Context {
  public:
   // Inputs, outputs or anything else; read in backward, where a tensor that was changed in place
   // since is refused. Once at most.
-  void save_for_backward(const std::vector<Tensor>& tensors) { to_save_ = tensors; }
+  void save_for_backward(const std::vector<Tensor>& tensors) { left_->to_save = tensors; }
   std::vector<Tensor> saved_tensors() const;
   // Anything that is no tensor: ctx.set("low", 0.5), ctx.get<double>("low"). Getting what was not
   // set, or as another type, throws.
-  template <class T> void set(const std::string& name, T value) { values_[name] = value; }
+  template <class T> void set(const std::string& name, T value) { left_->values[name] = value; }
   template <class T> const T& get(const std::string& name) const {
-    const auto found = values_.find(name);
-    const T* value = found == values_.end() ? nullptr : std::any_cast<T>(&found->second);
+    const auto found = left_->values.find(name);
+    const T* value = found == left_->values.end() ? nullptr : std::any_cast<T>(&found->second);
     if (!value) throw Error(cat("Context::get: nothing of this type was set as '", name, "'"));
     return *value;
   }
   // Whether argument i of apply wants a gradient.
-  bool needs_input_grad(size_t i) const { return i < needs_.size() && needs_[i]; }
+  bool needs_input_grad(size_t i) const { return i < left_->needs.size() && left_->needs[i]; }
   // These outputs get no gradient and hand none on (integers never do).
-  void mark_non_differentiable(const std::vector<Tensor>& outputs) { constant_ = outputs; }
+  void mark_non_differentiable(const std::vector<Tensor>& outputs) { left_->constant = outputs; }
 
  private:
   friend class FunctionCall;
-  std::vector<Tensor> to_save_, constant_;
-  std::vector<Saved> saved_;
-  std::map<std::string, std::any> values_;
-  std::vector<bool> needs_;
-  const Gradients* pass_ = nullptr;  // in backward
+  struct Left {
+    std::vector<Tensor> to_save, constant;
+    std::vector<Saved> saved;
+    std::map<std::string, std::any> values;
+    std::vector<bool> needs;
+  };
+  explicit Context(std::shared_ptr<Left> left, const Gradients* pass = nullptr)
+      : left_(std::move(left)), pass_(pass) {}
+
+  std::shared_ptr<Left> left_;
+  const Gradients* pass_;  // in backward
 };
 
 // One application, whatever the types.
@@ -62,7 +69,7 @@ class FunctionCall {
 
   // The arguments of apply; those that are no tensors are undefined here.
   FunctionCall(const char* name, std::vector<Tensor> arguments);
-  Context& context() { return *context_; }
+  Context& context() { return context_; }
   // Puts the outputs on the tape if need be.
   std::vector<Tensor> finish(std::vector<Tensor> outputs, Backward backward);
 
@@ -70,7 +77,7 @@ class FunctionCall {
   const char* name_;
   std::vector<Tensor> arguments_;
   bool recorded_;
-  std::shared_ptr<Context> context_;
+  Context context_;
 };
 
 // "taper::Clip" gives "ClipBackward".
@@ -81,6 +88,7 @@ std::string backward_name(const std::type_info& type);
 //   static std::vector<Tensor> backward(Context&, const std::vector<Tensor>& dy),
 // which gets a gradient for each output (zeros where none arrived) and returns one for each
 // argument of apply, undefined for what is no tensor; behind the last tensor they may be left out.
+// Undefined ones for arguments of forward that apply left at their defaults are taken, too.
 // forward must not change its arguments in place.
 // When backward is written with differentiable functions it can be differentiated again. Tensors
 // are arguments of their own: in a std::vector they would be lost to the tape.

@@ -1,5 +1,7 @@
 #include "autograd/hooks.h"
 
+#include <memory>
+
 #include "autograd/node.h"
 
 namespace taper {
@@ -9,12 +11,17 @@ HookHandle add_hook(const Tensor& x, uint32_t output, TensorHook&& hook) {
   if (!x.requires_grad()) {
     throw Error("cannot register a hook on a tensor that doesn't require gradient");
   }
-  Node *node = node_of(x), *accumulator = x.impl()->accumulator;
-  std::shared_ptr<Hooks>& hooks = node ? node->hooks : x.impl()->hooks;
-  if (!hooks) hooks = std::make_shared<Hooks>();
-  if (!node && accumulator) accumulator->hooks = hooks;
-  hooks->entries.push_back({hooks->next_id, output, std::move(hook)});
-  return {hooks, hooks->next_id++};
+  const Edge place = edge_of(x);
+  std::atomic<Hooks*>& known = place.node->hooks;
+  if (!known) {
+    auto made = std::make_unique<Hooks>();
+    Hooks* none = nullptr;
+    if (known.compare_exchange_strong(none, made.get())) (void)made.release();
+  }
+  Hooks& hooks = *known;
+  const std::lock_guard lock(hooks.mutex);
+  hooks.entries.push_back({hooks.next_id, output, std::move(hook)});
+  return {IntrusivePtr<Hooks>::share(&hooks), hooks.next_id++};
 }
 
 void check_replacement(const Tensor& got, const Tensor& dy, size_t number) {
@@ -30,16 +37,29 @@ void check_replacement(const Tensor& got, const Tensor& dy, size_t number) {
 
 }  // namespace
 
+void Hooks::destroy(Hooks* hooks) noexcept { const std::unique_ptr<Hooks> owned(hooks); }
+
+void Hooks::let_go(Hooks* hooks) noexcept {
+  const auto owned = IntrusivePtr<Hooks>::adopt(hooks);
+  std::vector<Entry> gone;
+  const std::lock_guard lock(hooks->mutex);
+  gone.swap(hooks->entries);
+}
+
 void HookHandle::remove() {
-  if (const std::shared_ptr<Hooks> hooks = hooks_.lock()) {
-    std::erase_if(hooks->entries, [&](const Hooks::Entry& e) { return e.id == id_; });
+  if (!hooks_) return;
+  {
+    const std::lock_guard lock(hooks_->mutex);
+    std::erase_if(hooks_->entries, [&](const Hooks::Entry& e) { return e.id == id_; });
   }
   hooks_.reset();
 }
 
 void run_hooks(const Hooks& hooks, uint32_t output, Tensor& dy) {
   // A copy, for a hook may remove itself.
+  std::unique_lock lock(hooks.mutex);
   const std::vector<Hooks::Entry> entries = hooks.entries;
+  lock.unlock();
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].output != output) continue;
     Tensor changed = entries[i].hook(dy);
@@ -50,7 +70,7 @@ void run_hooks(const Hooks& hooks, uint32_t output, Tensor& dy) {
 }
 
 HookHandle Tensor::register_hook(TensorHook hook) const {
-  return add_hook(*this, impl_->output, std::move(hook));
+  return add_hook(*this, checked().output, std::move(hook));
 }
 
 HookHandle Tensor::register_post_accumulate_grad_hook(TensorHook hook) const {

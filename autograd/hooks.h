@@ -4,7 +4,7 @@
 
 #include <concepts>
 #include <functional>
-#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -26,28 +26,34 @@ struct TensorHook : std::function<Tensor(const Tensor&)> {
         }) {}
 };
 
-// The hooks of a leaf, or of all outputs of a node.
+// The hooks of all outputs of a node; a leaf's are in its accumulator.
 struct Hooks {
+  std::atomic<int> refs{1};
+  mutable std::mutex mutex{};
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
   struct Entry {
     uint64_t id;
     uint32_t output;
     TensorHook hook;
   };
-  std::vector<Entry> entries;
+  std::vector<Entry> entries{};
   uint64_t next_id = 0;
+
+  // The node's end: handles may stay, the functions go.
+  static void let_go(Hooks* hooks) noexcept;
+  static void destroy(Hooks* hooks) noexcept;
 };
 
 // Returned by register_hook; the hook stays when the handle goes.
 class HookHandle {
  public:
   HookHandle() = default;
-  HookHandle(const std::shared_ptr<Hooks>& hooks, uint64_t id) : hooks_(hooks), id_(id) {}
+  HookHandle(IntrusivePtr<Hooks> hooks, uint64_t id) : hooks_(std::move(hooks)), id_(id) {}
   // Does nothing the second time, or when the tensor is gone.
   void remove();
 
  private:
-  std::weak_ptr<Hooks> hooks_;
+  IntrusivePtr<Hooks> hooks_;
   uint64_t id_ = 0;
 };
 

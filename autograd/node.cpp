@@ -1,12 +1,14 @@
 #include "autograd/node.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "autograd/anomaly.h"
 #include "autograd/checkpoint.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
+#include "framework/pool.h"
 
 namespace taper {
 namespace {
@@ -33,12 +35,22 @@ void release_node(Node* node) { NodePtr::adopt(node); }
 
 NodeHandle handle(NodePtr node) { return {node.release(), release_node}; }
 
-// Adds what arrives into a leaf's grad, and is found through the leaf while any op holds it.
+// Adds what arrives into a leaf's grad.
 struct Accumulate {
-  IntrusivePtr<TensorImpl> leaf;
+  TensorImpl* leaf;
+  std::mutex mutex{};
 
-  void operator()(Gradients& g) const {
-    const Tensor target{leaf};
+  explicit Accumulate(TensorImpl* x) : leaf(x) {}
+  Accumulate(Accumulate&& other) noexcept : leaf(other.leaf) {}
+
+  void operator()(Gradients& g) {
+    Tensor target(IntrusivePtr<TensorImpl>::share(leaf));
+    add(target, g);
+    const Hooks* hooks = g.node().hooks.load(std::memory_order_acquire);
+    if (hooks) run_hooks(*hooks, Hooks::kAfterAccumulation, target);
+  }
+  void add(const Tensor& target, Gradients& g) {
+    const std::lock_guard lock(mutex);
     const Tensor grad = target.grad();
     if (!grad.defined()) {
       // The engine hands over tensors that nobody else writes to; views and sharing are copied.
@@ -50,29 +62,50 @@ struct Accumulate {
     } else {
       grad.add_(g.dy());
     }
-    if (!leaf->hooks) return;
-    Tensor given = target;
-    run_hooks(*leaf->hooks, Hooks::kAfterAccumulation, given);
   }
-  ~Accumulate() {
-    if (leaf) leaf->accumulator = nullptr;
-  }
-  explicit Accumulate(IntrusivePtr<TensorImpl> x) : leaf(std::move(x)) {}
-  Accumulate(Accumulate&& other) noexcept : leaf(std::move(other.leaf)) {}
 };
 
-Edge accumulator_of(TensorImpl* leaf) {
-  if (leaf->accumulator) return {NodePtr::share(leaf->accumulator), 0};
+TensorImpl* leaf_at(const Node& accumulator) {
+  return static_cast<const Accumulate*>(accumulator.closure)->leaf;
+}
+
+Node* make_accumulator(TensorImpl* leaf) {
   Node* node = new_node("AccumulateGrad", sizeof(Accumulate), {}, 1);
+  node->refs = 0;
   node->sequence = 0;
   node->accumulates = true;
-  node->hooks = leaf->hooks;
-  detail::fill_node(node, Accumulate{IntrusivePtr<TensorImpl>::share(leaf)});
-  leaf->accumulator = node;
+  node->origin.reset();
+  detail::fill_node(node, Accumulate(leaf));
+  Node* first = nullptr;
+  if (leaf->accumulator.compare_exchange_strong(first, node)) {
+    leaf->free_accumulator = free_node;
+    return node;
+  }
+  free_node(node);  // another thread was quicker
+  return first;
+}
+
+// The node is the leaf's, so that it can be had at any time without a lock; while a graph holds
+// the node, the node holds the leaf.
+Edge accumulator_of(TensorImpl* leaf) {
+  Node* node = leaf->accumulator.load(std::memory_order_acquire);
+  if (!node) node = make_accumulator(leaf);
+  if (node->refs.fetch_add(1, std::memory_order_relaxed) == 0) {
+    (void)IntrusivePtr<TensorImpl>::share(leaf).release();
+  }
   return {NodePtr::adopt(node), 0};
 }
 
+void let_go(Node* node) {
+  if (!node->accumulates) return free_node(node);
+  (void)IntrusivePtr<TensorImpl>::adopt(leaf_at(*node));
+}
+
 }  // namespace
+
+Node::~Node() {
+  if (Hooks* all = hooks) Hooks::let_go(all);
+}
 
 void Node::release_saved() {
   if (destroy_closure) destroy_closure(closure);
@@ -86,11 +119,11 @@ void Node::destroy(Node* node) noexcept {
   if (waiting) return waiting->push_back(node);
   std::vector<Node*> list;
   waiting = &list;
-  free_node(node);
+  let_go(node);
   while (!list.empty()) {
     Node* next = list.back();
     list.pop_back();
-    free_node(next);
+    let_go(next);
   }
   waiting = nullptr;
 }
@@ -98,7 +131,7 @@ void Node::destroy(Node* node) noexcept {
 bool is_grad_enabled() { return grad_enabled; }
 void set_grad_enabled(bool on) { grad_enabled = on; }
 
-bool needs_grad(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
+bool needs_grad(std::initializer_list<TensorRef> inputs) {
   return grad_enabled && std::any_of(inputs.begin(), inputs.end(), wants_grad);
 }
 bool needs_grad(std::span<const Tensor> inputs) {
@@ -113,7 +146,7 @@ Edge edge_of(const Tensor& x) {
 }
 
 Tensor leaf_of(const Node& accumulator) {
-  return Tensor(static_cast<const Accumulate*>(accumulator.closure)->leaf);
+  return Tensor(IntrusivePtr<TensorImpl>::share(leaf_at(accumulator)));
 }
 
 void set_node(const Tensor& x, NodePtr node, uint32_t output) {
@@ -125,7 +158,7 @@ void set_node(const Tensor& x, NodePtr node, uint32_t output) {
     std::erase_if(old->retained, [&](const auto& r) { return r.first == impl->output; });
   }
   impl->grad_fn = node ? handle(std::move(node)) : NodeHandle();
-  impl->output = uint16_t(output);
+  impl->output = output;
 }
 
 Tensor with_place_of(const Tensor& x, Tensor y) {
@@ -133,7 +166,7 @@ Tensor with_place_of(const Tensor& x, Tensor y) {
   return y;
 }
 
-Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs,
+Node* new_node(const char* name, size_t closure_size, std::span<const TensorRef> inputs,
                size_t num_outputs) {
   const size_t edges_at = kHeader + round16(closure_size);
   const size_t pending_at = edges_at + inputs.size() * sizeof(Edge);
@@ -149,8 +182,8 @@ Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* co
     new (&node->pending[node->num_outputs]) Tensor;
   }
   uint64_t sequence = next_sequence;
-  for (const Tensor* x : inputs) {
-    Edge* edge = new (&node->edges[node->num_inputs++]) Edge(edge_of(*x));
+  for (const Tensor& x : inputs) {
+    Edge* edge = new (&node->edges[node->num_inputs++]) Edge(edge_of(x));
     if (edge->node) sequence = std::max(sequence, edge->node->sequence + 1);
   }
   node->sequence = sequence;
@@ -163,7 +196,7 @@ void connect(Node* node, std::span<const Tensor> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     TensorImpl* impl = outputs[i].impl();
     impl->grad_fn = handle(i == 0 ? NodePtr::adopt(node) : NodePtr::share(node));
-    impl->output = uint16_t(i);
+    impl->output = uint32_t(i);
   }
 }
 
@@ -202,8 +235,7 @@ Saved::Saved(const Tensor& x) {
 
 Saved Saved::output(const Tensor& y, uint32_t number) {
   Saved saved;
-  saved.is_output_ = true;
-  saved.output_ = uint16_t(number);
+  saved.output_ = number;
   saved.keep(y.detach());
   return saved;
 }
@@ -212,11 +244,11 @@ Tensor Saved::read(const char* reader) const {
   if (!x_.defined()) return x_;
   if (region_) return with_place_of(x_, read_again(*region_, version_, x_, reader).detach());
   if (x_.version() == version_) return x_;
-  const char* maker = is_output_ ? reader : x_.grad_fn();
+  const bool is_output = output_ != kInput;
+  const char* maker = is_output ? reader : x_.grad_fn();
   const std::string which =
-      maker
-          ? cat(", which is output ", is_output_ ? output_ : x_.impl()->output, " of ", maker, ",")
-          : "";
+      maker ? cat(", which is output ", is_output ? output_ : x_.impl()->output, " of ", maker, ",")
+            : "";
   throw Error(
       cat("one of the variables needed for gradient computation has been modified by an inplace "
           "operation: [",
@@ -229,7 +261,7 @@ Tensor Saved::read(const char* reader) const {
 
 Tensor Saved::get(const Gradients& g) const {
   const Tensor x = read(g.node().name);
-  if (!is_output_ || !x.defined() || !is_grad_enabled()) return x;
+  if (output_ == kInput || !x.defined() || !is_grad_enabled()) return x;
   Tensor again = x.detach();
   set_node(again, NodePtr::share(&g.node()), output_);
   return again;

@@ -3,10 +3,16 @@
 // A node is one pooled block: header, the op's backward closure with what it saved, the edges, and
 // room for the outputs' gradients.
 // Nodes carry a sequence number larger than that of any node they depend on, so the engine visits
-// them in falling order and needs no second pass. A graph belongs to one thread at a time.
+// them in falling order and needs no second pass.
+//
+// Threads may build graphs of the same leaves and run them at the same time; the gradients of a
+// leaf are added one after the other, in whatever order they come. They may run parts that their
+// graphs share, too, with retain_graph. What they must not do then is what changes a tensor or its
+// hooks themselves: write in place, set or read grad(), requires_grad_, retain_grad.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <new>
@@ -14,12 +20,12 @@
 #include <utility>
 #include <vector>
 
-#include "framework/pool.h"
 #include "framework/tensor.h"
 
 namespace taper {
 
 using NodePtr = IntrusivePtr<Node>;
+using TensorRef = std::reference_wrapper<const Tensor>;
 
 // Where a gradient goes: output `output` of `node`; no node for an input that needs none.
 struct Edge {
@@ -30,10 +36,11 @@ struct Edge {
 // What a backward closure is given: gradients of the outputs, and places for those of the inputs.
 class Gradients {
  public:
-  Gradients(Node& node, std::span<Tensor> dx) : node_(node), dx_(dx) {}
+  Gradients(Node& node, std::span<const Tensor> dy, std::span<Tensor> dx)
+      : node_(node), dy_(dy), dx_(dx) {}
 
   // Gradient of an output; undefined when nothing reached it (never so for the only output).
-  inline const Tensor& dy(size_t i = 0) const;
+  const Tensor& dy(size_t i = 0) const { return dy_[i]; }
   // Whether input i wants a gradient: skip the work where it does not.
   inline bool needs(size_t i) const;
   // Where the gradient of input i is put.
@@ -42,6 +49,7 @@ class Gradients {
 
  private:
   Node& node_;
+  std::span<const Tensor> dy_;
   std::span<Tensor> dx_;
 };
 
@@ -49,10 +57,11 @@ struct ForwardCall;  // autograd/anomaly.h
 
 struct Node {
   std::atomic<int> refs{1};
-  uint16_t num_inputs = 0, num_outputs = 0;
-  // What the closure saved is gone: the graph was used up.
-  bool used = false;
-  bool accumulates = false;  // adds into a leaf's grad
+  uint32_t num_inputs = 0, num_outputs = 0;
+  // kRun for each pass that runs the closure now. kUsed: the graph was used up, and what the
+  // closure saved is gone, or goes with the last of them.
+  std::atomic<uint32_t> runs{0};
+  static constexpr uint32_t kUsed = 1, kRun = 2;
   uint64_t sequence = 0;
   const char* name = nullptr;
   size_t block_size = 0;
@@ -61,23 +70,26 @@ struct Node {
   void (*apply)(void* closure, Gradients& g) = nullptr;
   void (*destroy_closure)(void* closure) = nullptr;
 
-  // The engine's notes while a pass runs.
-  uint64_t visit = 0;
-  Tensor* pending = nullptr;  // gradients of the outputs so far
-  // Called with the gradient of an output before the closure runs.
-  std::shared_ptr<Hooks> hooks;
+  // The pass that keeps its gradients of the outputs in `pending`; 0: none does.
+  std::atomic<uint64_t> visit{0};
+  Tensor* pending = nullptr;
+  bool accumulates = false;  // adds into a leaf's grad
+  // Called with the gradient of an output before the closure runs; none until there is one.
+  std::atomic<Hooks*> hooks{nullptr};
   // Gradients kept for outputs that asked (retain_grad): here and not in the tensor, which holds
   // this node.
   std::vector<std::pair<uint32_t, Tensor>> retained;
   // Where the op was called; known in anomaly mode only.
   std::unique_ptr<ForwardCall> origin;
 
+  Node() = default;
+  ~Node();
   // Frees the closure with all it saved; the edges stay.
   void release_saved();
+  // With the last reference. (An accumulator stays with its leaf, and lets go of it.)
   static void destroy(Node* node) noexcept;
 };
 
-inline const Tensor& Gradients::dy(size_t i) const { return node_.pending[i]; }
 inline bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node); }
 
 // --- grad mode, per thread ---
@@ -101,7 +113,7 @@ struct NoGradGuard : GradMode {
 };
 
 // Whether an op on these must be recorded. Undefined tensors count as constants.
-bool needs_grad(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
+bool needs_grad(std::initializer_list<TensorRef> inputs);
 bool needs_grad(std::span<const Tensor> inputs);
 
 // The op that made x, or null for a leaf. (Of a view whose base was written to since: made anew.)
@@ -119,7 +131,7 @@ inline Tensor alias_of(const Tensor& x) { return with_place_of(x, x.detach()); }
 
 // Makes room for a node with `closure_size` bytes, `inputs` edges and so many outputs; makes it the
 // outputs' node.
-Node* new_node(const char* name, size_t closure_size, std::span<const Tensor* const> inputs,
+Node* new_node(const char* name, size_t closure_size, std::span<const TensorRef> inputs,
                size_t num_outputs);
 void connect(Node* node, std::span<const Tensor> outputs);
 
@@ -164,8 +176,8 @@ class Saved {
   Tensor x_;
   IntrusivePtr<Region> region_;
   uint32_t version_ = 0;  // in a region: the how manieth that it saved
-  uint16_t output_ = 0;
-  bool is_output_ = false;
+  uint32_t output_ = kInput;  // which output of the node
+  static constexpr uint32_t kInput = UINT32_MAX;
 };
 
 // For the backward pass of a fused kernel, which is not on the tape: a second derivative through it
@@ -188,7 +200,7 @@ template <class F> void fill_node(Node* node, F&& backward) {
 // gradient.
 template <class F>
 void record_many(const char* name, std::span<const Tensor> outputs,
-                 std::span<const Tensor* const> inputs, F&& backward) {
+                 std::span<const TensorRef> inputs, F&& backward) {
   Node* node = new_node(name, sizeof(std::decay_t<F>), inputs, outputs.size());
   detail::fill_node(node, std::forward<F>(backward));
   connect(node, outputs);
@@ -198,12 +210,8 @@ void record_many(const char* name, std::span<const Tensor> outputs,
 // closure computes g.dx(i) from g.dy() for each input with g.needs(i). Call it only when
 // needs_grad(inputs). Returns y.
 template <class F>
-Tensor record(const char* name, Tensor y,
-              std::initializer_list<std::reference_wrapper<const Tensor>> inputs, F&& backward) {
-  const Tensor* pointers[8];
-  size_t n = 0;
-  for (const Tensor& x : inputs) pointers[n++] = &x;
-  record_many(name, {&y, 1}, {pointers, n}, std::forward<F>(backward));
+Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> inputs, F&& backward) {
+  record_many(name, {&y, 1}, inputs, std::forward<F>(backward));
   return y;
 }
 

@@ -1,6 +1,7 @@
 #include "autograd/view.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
@@ -69,10 +70,15 @@ Tensor scatter(const Tensor& dy, Window w) {
 
 // The grad_fn of a view, made anew from its base's.
 void renew(const Tensor& view) {
+  static std::mutex mutex;  // several threads may use the view
+  const std::lock_guard lock(mutex);
+  const Tensor base(view.impl()->base);
+  const uint32_t latest = base.impl()->history;
+  if (view.impl()->history == latest) return;
   const GradMode recording(true);  // whoever asks
-  const Tensor base(view.impl()->base), y = window_of(base, Window(base, view));
-  view.impl()->history = base.impl()->history;
+  const Tensor y = window_of(base, Window(base, view));
   set_node(view, NodePtr::share(y.impl()->grad_fn.get()), 0);
+  view.impl()->history = latest;
 }
 
 }  // namespace
@@ -111,7 +117,7 @@ void track_view(const Tensor& y, const Tensor& x) {
   }
   view->no_grad_view = from->no_grad_view;
   view->base = from->base ? from->base : IntrusivePtr<TensorImpl>::share(from);
-  view->history = view->base->history;
+  view->history.store(view->base->history, std::memory_order_relaxed);
 }
 
 void check_changeable(const char* op, const Tensor& x, bool recorded) {

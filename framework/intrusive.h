@@ -22,6 +22,14 @@ template <class T> class IntrusivePtr {
     if (p) p->refs.fetch_add(1, std::memory_order_relaxed);
     return adopt(p);
   }
+  // The same of an object that may be going: none then. Its memory must be there.
+  static IntrusivePtr try_share(T* p) {
+    int refs = p->refs.load(std::memory_order_relaxed);
+    while (refs > 0) {
+      if (p->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire)) return adopt(p);
+    }
+    return {};
+  }
   IntrusivePtr(const IntrusivePtr& other) : p_(other.p_) {
     if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed);
   }

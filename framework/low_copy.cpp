@@ -61,8 +61,9 @@ std::vector<LowCopy> low_copies_since(uint64_t mark) {
   std::vector<LowCopy> out;
   for (const auto& [parameter, entry] : all.entries) {
     if (entry.handed_out <= mark) continue;
-    auto* impl = const_cast<TensorImpl*>(parameter);
-    out.push_back({Tensor(IntrusivePtr<TensorImpl>::share(impl)), entry.copy});
+    // One that is going in another thread waits for the lock to be forgotten.
+    auto alive = IntrusivePtr<TensorImpl>::try_share(const_cast<TensorImpl*>(parameter));
+    if (alive) out.push_back({Tensor(std::move(alive)), entry.copy});
   }
   return out;
 }

@@ -23,6 +23,7 @@ IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
   if (impl->is_parameter) forget_low_copy(impl);
+  if (Node* node = impl->accumulator) impl->free_accumulator(node);
   impl->~TensorImpl();
   pool_free(impl, sizeof(TensorImpl));
 }

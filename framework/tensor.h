@@ -273,26 +273,26 @@ struct TensorImpl {
   // Made of a C++ number: takes part in type promotion by its kind only.
   bool wrapped_number = false;
   // Which output of grad_fn this is.
-  uint16_t output = 0;
+  uint32_t output = 0;
   // How often in-place functions gave this tensor another grad_fn. In a view: the base's count at
   // the time of the view's own grad_fn, which is made anew when they differ.
-  uint32_t history = 0;
+  std::atomic<uint32_t> history{0};
   StoragePtr storage;
   int64_t offset = 0;  // in elements
   Shape shape, strides;
 
   // The op that made this tensor; none for leaves.
   NodeHandle grad_fn;
-  // The node that adds into `grad`; it holds this tensor, and is found here while it lives.
-  Node* accumulator = nullptr;
+  // The node that adds into `grad`: made when first asked for, and freed with this tensor.
+  std::atomic<Node*> accumulator{nullptr};
+  void (*free_accumulator)(Node*) = nullptr;
   IntrusivePtr<TensorImpl> grad;
-  // Of a leaf; the others' are in their node.
-  std::shared_ptr<Hooks> hooks;
   // The tensor that this is a view of, itself no view; none when the tape does not care.
   IntrusivePtr<TensorImpl> base;
 
-  // Made by an op, or a view of memory into which a recorded op wrote since.
-  bool on_tape() const { return grad_fn.get() || (base && base->history != history); }
+  // Made by an op, or a view of memory into which a recorded op wrote since. (Asked in this order,
+  // for another thread may be giving that view its grad_fn.)
+  bool on_tape() const { return (base && base->history != history) || grad_fn.get(); }
   // The first element, for the host or for a kernel; host memory that an asynchronous copy still
   // uses is waited for.
   void* data() const {

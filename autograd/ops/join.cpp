@@ -95,7 +95,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   }
   if (parts.empty() || !needs_grad({x})) return parts;
   // One node for all, so that the gradient is put together once.
-  const Tensor* input = &x;
+  const TensorRef input = x;
   record_many("SplitWithSizesBackward0", parts, {&input, 1},
               [metas = std::move(metas), d](Gradients& g) {
                 std::vector<Tensor> dys;
@@ -140,12 +140,12 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
     DType dtype;
   };
   Tensor y = Tensor::make(to.shape, to.dtype, tensors[0].device());
-  std::vector<const Tensor*> inputs;
+  std::vector<TensorRef> inputs;
   std::vector<Piece> pieces;
   int64_t at = 0;
   for (const Tensor& x : tensors) {
     if (!counts(x)) continue;
-    inputs.push_back(&x);
+    inputs.push_back(x);
     pieces.push_back({at, x.shape()[to.dim], x.dtype()});
     kernels::copy_into(narrow(y, to.dim, at, pieces.back().length), x);
     at += pieces.back().length;

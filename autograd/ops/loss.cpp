@@ -1,5 +1,6 @@
 #include "autograd/ops/loss.h"
 
+#include <mutex>
 #include <utility>
 
 #include "autograd/autocast.h"
@@ -38,6 +39,15 @@ Tensor nll_gradient(const Tensor& dy, const Tensor& logits, const Tensor& target
   return (direction * (dy * scale.to(x.dtype())).unsqueeze(1)).to(logits.dtype());
 }
 
+// What the forward pass kept; dlogits, which is given away or of no use, to the first who asks.
+kernels::CrossEntropy taken(kernels::CrossEntropy& kept) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  kernels::CrossEntropy all = kept;
+  kept.dlogits = {};
+  return all;
+}
+
 // x [n, C], target [n]. Autocast wants the loss in float32: the kernels read half types as they
 // are.
 Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, NllOptions o) {
@@ -52,10 +62,10 @@ Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, N
   return record("NllLossBackward0", loss, {x},
                 [x = Saved(x), target = Saved(target), out, o](Gradients& g) mutable {
                   const Tensor logits = x.get(g), t = target.get(g);
+                  const kernels::CrossEntropy kept = taken(out);
                   g.dx(0) = is_grad_enabled()
-                                ? nll_gradient(g.dy(), logits, t, out, o.log_probabilities)
-                                : kernels::cross_entropy_backward(g.dy(), logits, t, out, o);
-                  out.dlogits = {};  // given away, or of no use
+                                ? nll_gradient(g.dy(), logits, t, kept, o.log_probabilities)
+                                : kernels::cross_entropy_backward(g.dy(), logits, t, kept, o);
                 });
 }
 

@@ -12,7 +12,7 @@ CellStep step(bool lstm, const Tensor& gx, const Tensor& gh, const Tensor& state
   const CellStep out = kernels::rnn_cell(lstm, gx, gh, state);
   if (!needs_grad({gx, gh, state})) return out;
   const Tensor outputs[] = {out.h, out.c};
-  const Tensor* inputs[] = {&gx, &gh, &state};
+  const TensorRef inputs[] = {gx, gh, state};
   record_many(lstm ? "ThnnFusedLstmCellBackward0" : "ThnnFusedGruCellBackward0",
               {outputs, lstm ? size_t(2) : size_t(1)}, inputs,
               [lstm, gates = out.gates, state = Saved(state),

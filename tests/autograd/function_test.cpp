@@ -1,6 +1,8 @@
 // Functions of the user's own.
 #include "autograd/function.h"
 
+#include <stdexcept>
+
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
@@ -82,6 +84,21 @@ template <int kCase> struct Wrong : Function<Wrong<kCase>> {
   }
 };
 
+// Leaves a gradient for an argument that apply may leave at its default; throws when asked to.
+struct Affine : Function<Affine> {
+  static Tensor forward(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b = {},
+                        bool throws = false) {
+    ctx.save_for_backward({x, w});
+    ctx.set("throws", throws);
+    return b.defined() ? x * w + b : x * w;
+  }
+  static std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy) {
+    const std::vector<Tensor> in = ctx.saved_tensors();
+    if (ctx.get<bool>("throws")) throw std::runtime_error("on purpose");
+    return {dy[0] * in[1], dy[0] * in[0], ctx.needs_input_grad(2) ? dy[0] : Tensor(), {}};
+  }
+};
+
 class Functions : public testing::TestWithParam<Device> {
  protected:
   Tensor leaf(const TensorData& values) const {
@@ -158,6 +175,22 @@ TEST_P(Functions, WithWrongGradientsAreRefusedByName) {
                              "Function Wrong<2>Backward returned an invalid gradient at index 0 - "
                              "got [3] but expected shape compatible with [2]"));
   EXPECT_FALSE(a.grad().defined());
+}
+
+TEST_P(Functions, MayReturnNothingForArgumentsLeftAtTheirDefaults) {
+  const Tensor x = leaf({2, 3}), w = leaf({5, 1}), b = leaf({1, 1});
+  Affine::apply(x, w).sum().backward();
+  EXPECT_TRUE(close(x.grad(), {2}, {5, 1}, 0));
+  EXPECT_TRUE(close(w.grad(), {2}, {2, 3}, 0));
+  Affine::apply(x, w, b).sum().backward();
+  EXPECT_TRUE(close(b.grad(), {2}, {1, 1}, 0));
+}
+
+TEST_P(Functions, ThatThrewRunAgain) {
+  const Tensor x = leaf({2, 3}), w = leaf({5, 1});
+  const Tensor y = Affine::apply(x, w, Tensor(), true);
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(y.sum().backward(), std::runtime_error);
+  EXPECT_FALSE(x.grad().defined());
 }
 
 TEST_P(Functions, SeeThatWhatTheySavedWasChanged) {

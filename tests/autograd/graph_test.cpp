@@ -9,6 +9,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/cpu_allocator.h"
@@ -144,6 +145,40 @@ TEST(Graph, GradcheckNamesAWrongGradient) {
                              "gradcheck: input 0 of shape [2], element 0: the tape gives "));
   EXPECT_TRUE(refuses<Error>([&] { return gradcheck(wrong, {ones({2})}); },
                              "gradcheck needs float64 inputs, got float32"));
+}
+
+// More than 16 bits count.
+constexpr int64_t kWide = 70'000;
+
+TEST(Graph, ANodeMayHaveSeventyThousandInputs) {
+  std::vector<Tensor> leaves;
+  for (int64_t i = 0; i < kWide; ++i) leaves.push_back(zeros({1}, {.requires_grad = true}));
+  (cat(leaves, 0) * arange(kWide)).sum().backward();
+  for (const int64_t i : {int64_t(1), int64_t(65'536), kWide - 1}) {
+    EXPECT_EQ(leaves[size_t(i)].grad().item<double>(), double(i));
+  }
+}
+
+TEST(Graph, ANodeMayHaveSeventyThousandOutputs) {
+  const Tensor x = zeros({kWide}, {.requires_grad = true});
+  const std::vector<Tensor> parts = split(x, 1);
+  ASSERT_EQ(parts.size(), size_t(kWide));
+  (parts[65'536] * 3 + parts.back() * 5).sum().backward();
+  EXPECT_EQ(x.grad()[65'536].item<double>(), 3);
+  EXPECT_EQ(x.grad()[kWide - 1].item<double>(), 5);
+  EXPECT_EQ(x.grad().sum().item<double>(), 8);
+}
+
+TEST(Graph, RecordTakesAnyNumberOfInputs) {
+  std::vector<Tensor> x;
+  for (int i = 0; i < 12; ++i) x.push_back(ones({}, {.requires_grad = true}));
+  const Tensor y = record(
+      "TwelveBackward0", ones({}),
+      {x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11]}, [](Gradients& g) {
+        for (size_t i = 0; i < 12; ++i) g.dx(i) = g.dy() * double(i);
+      });
+  y.backward();
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(x[size_t(i)].grad().item<double>(), i);
 }
 
 double descend(uint64_t seed) {

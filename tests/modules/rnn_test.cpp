@@ -124,6 +124,14 @@ TEST(GRU, WorksWithinSequential) {
       "input.size(-1) must be equal to input_size. Expected 3, got 4 (in module 0)"));
 }
 
+TEST(LSTM, TakesSeventyThousandSteps) {
+  LSTM lstm(1, 1);
+  const Tensor x = randn({70'000, 1, 1}, {.requires_grad = true});
+  lstm(x).output.sum().backward();
+  EXPECT_EQ(x.grad().shape(), x.shape());
+  EXPECT_NE(x.grad()[69'999].item<float>(), 0);
+}
+
 TEST(LSTM, RefusesInPyTorchsWords) {
   const auto refused = [](auto f, const std::string& text) {
     EXPECT_TRUE(refuses<Error>(f, text));
