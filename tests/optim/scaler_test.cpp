@@ -76,6 +76,8 @@ TEST(GradScaler, AnOptimizerOfTheUsersIsSkippedWhereInfWasFound) {
       const Tensor w = weight(kFloat32, device);
       Own optimizer(std::vector<Tensor>{w}, {.lr = 0.5});
       optimizer.writes = writes;
+      EXPECT_FALSE(optimizer.skips_on_device());
+      EXPECT_TRUE(SGD(std::vector<Tensor>{w}, {}).skips_on_device());
       GradScaler scaler({.init_scale = 8});
       for (const double factor : {kInf, 1.0}) {
         run_backward(scaler, w, factor);
