@@ -1,6 +1,7 @@
 // A few rows of A, read in place and broadcast, meet a packed panel of B of two vectors' width; the
 // sums stay in registers (the scheme of Goto and van de Geijn, https://doi.org/10.1145/1356052).
-// This file alone is compiled with -ffp-contract=fast, which makes x * b + sum one fma.
+// Where the CPU has fused multiply-add each is asked for by name: whether a compiler would make one
+// of x * b + sum depends on the loop around it, and then the bits on the size of the tile.
 #include "framework/kernels/cpu/sgemm.h"
 
 #include <algorithm>
@@ -8,6 +9,9 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace taper::kernels::cpu {
 namespace {
@@ -23,6 +27,26 @@ struct Scratch {
 
 // The vector of W floats.
 template <int W> using Vec [[gnu::vector_size(W * 4)]] = float;
+
+// sum += x * b, in one rounding but for the vectors of 4 of a CPU that cannot.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+template <int W, int... I>
+[[gnu::always_inline]] inline void add_product(Vec<W>& sum, float x, const Vec<W>& b,
+                                               std::integer_sequence<int, I...>) {
+  if constexpr (W == 4) {
+    sum += x * b;
+  } else {
+#if defined(__clang__) || !defined(__x86_64__)
+    sum = Vec<W>{__builtin_fmaf(x, b[I], sum[I])...};
+#else
+    const Vec<W> all = x - Vec<W>{};
+    if constexpr (W == 8) sum = __builtin_ia32_vfmaddps256(all, b, sum);
+    if constexpr (W == 16) sum = __builtin_ia32_vfmaddps512_mask(all, b, sum, -1, 4);
+#endif
+  }
+}
+#pragma GCC diagnostic pop
 
 // The first (from 0) or second halves (from W / 2) of a and b, their elements in turn.
 template <int W, int... I>
@@ -85,9 +109,9 @@ struct Finish {
   float alpha, scale;
   const float* added;
   bool plain() const { return alpha == 1 && scale == 0 && !added; }
-  float operator()(float sum, float c, int64_t j) const {
-    const float kept = scale == 0 ? 0 : scale * c;
-    return alpha * sum + (kept + (added ? added[j] : 0));
+  template <int W> float of(float sum, float c, int64_t j) const {
+    const float rest = (scale == 0 ? 0 : scale * c) + (added ? added[j] : 0);
+    return W == 4 ? alpha * sum + rest : __builtin_fmaf(alpha, sum, rest);
   }
 };
 
@@ -110,7 +134,9 @@ template <int W, int R, int C>
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-      for (int c = 0; c < C; ++c) sum[r][c] += row[r][at] * b[c];
+      for (int c = 0; c < C; ++c) {
+        add_product<W>(sum[r][c], row[r][at], b[c], std::make_integer_sequence<int, W>());
+      }
     }
   }
   if (finish.plain() && n == C * W) {
@@ -121,9 +147,9 @@ template <int W, int R, int C>
   std::memcpy(tile, sum, sizeof tile);
   for (int64_t r = 0; r < R; ++r, out += ldc) {
     if (n == C * W) {
-      for (int64_t j = 0; j < C * W; ++j) out[j] = finish(tile[r][j], out[j], j);
+      for (int64_t j = 0; j < C * W; ++j) out[j] = finish.of<W>(tile[r][j], out[j], j);
     } else {
-      for (int64_t j = 0; j < n; ++j) out[j] = finish(tile[r][j], out[j], j);
+      for (int64_t j = 0; j < n; ++j) out[j] = finish.of<W>(tile[r][j], out[j], j);
     }
   }
 }
