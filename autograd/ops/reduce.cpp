@@ -63,7 +63,7 @@ Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
 // For each element along dim the product of all others, without division: of those before times of
 // those behind, each in log2(n) steps that double the stretch.
 Tensor product_of_others(const Tensor& x, int64_t dim) {
-  const int64_t n = x.size(dim);
+  const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
   const auto part = [dim](const Tensor& t, int64_t from, int64_t length) {
     return narrow(t, dim, from, length);
@@ -76,6 +76,11 @@ Tensor product_of_others(const Tensor& x, int64_t dim) {
     behind = cat({part(behind, 0, n - s) * part(behind, s, n - s), part(behind, n - s, s)}, dim);
   }
   return before * behind;
+}
+
+// The squares of float32's largest and smallest numbers are in the range of double.
+template <class F, class... Args> Tensor in_double(F f, const Tensor& x, const Args&... args) {
+  return f(x.to(kFloat64), args...).to(x.dtype());
 }
 
 }  // namespace
@@ -115,7 +120,7 @@ Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) 
     throw Error(
         cat("std and var only support floating point and complex dtypes (got ", x.dtype(), ")"));
   }
-  if (is_half(x.dtype())) return var(x.to(kFloat32), dims, correction, keepdim).to(x.dtype());
+  if (x.dtype() != kFloat64) return in_double(var, x, dims, correction, keepdim);
   // In two passes, so that a mean far from 0 costs no digits.
   const Tensor plain = x.detach();
   const Tensor total = sum(square(plain - mean(plain, dims, true)), dims, keepdim);
@@ -131,7 +136,9 @@ Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) 
 }
 
 Tensor std(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
-  if (is_half(x.dtype())) return std(x.to(kFloat32), dims, correction, keepdim).to(x.dtype());
+  if (x.is_floating_point() && x.dtype() != kFloat64) {
+    return in_double(std, x, dims, correction, keepdim);
+  }
   const Tensor square_of_it = var(x, dims, correction, keepdim);
   Tensor y = sqrt(square_of_it.detach());
   if (!needs_grad({x})) return y;

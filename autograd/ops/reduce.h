@@ -13,7 +13,7 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keepdim = false);
 Tensor prod(const Tensor& x);
 Tensor prod(const Tensor& x, int64_t dim, bool keepdim = false);
 // Mean squared distance from the mean (and its root), with n - correction for n: nan where nothing
-// is left to divide by. Floating dtypes only.
+// is left to divide by. Floating dtypes only, computed in double: no square overflows or vanishes.
 Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false);
 Tensor std(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false);
 // (sum |x|^p)^(1/p); for p = inf the largest |x|, for -inf the smallest, for 0 the number of

@@ -261,7 +261,7 @@ std::vector<Row> spreads() {
 std::vector<Row> norms() {
   const double inf = std::numeric_limits<double>::infinity();
   std::vector<Row> rows;
-  for (const double p : {2.0, 1.0, 3.0, 1.5, inf, -inf, 0.0}) {
+  for (const double p : {2.0, 1.0, 3.0, 1.5, 2.3, inf, -inf, 0.0}) {
     const auto fold = [p](const Slice& s) {
       double sum = 0, most = 0, least = INFINITY;
       for (const double x : s) {
