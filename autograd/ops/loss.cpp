@@ -25,6 +25,22 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
   throw ValueError("batchmean is not a valid value for reduction (it is kl_div's)");
 }
 
+// reduced(loss(input, target)) for shapes that are equal: others would broadcast, [n, 1] and [n] to
+// [n, n].
+template <class F>
+Tensor of_pairs(const char* name, const Tensor& input, const Tensor& target, F loss) {
+  if (input.shape() != target.shape()) {
+    const Shape both = broadcast_shapes(input.shape(), target.shape());
+    throw ValueError(cat("Using a target size (torch.Size(", target.shape(),
+                         ")) that is different to the input size (torch.Size(", input.shape(),
+                         ")). This will likely lead to incorrect results due to broadcasting. ",
+                         "Please ensure they have the same size. (", name, " would compare ",
+                         both.numel(), " pairs)"));
+  }
+  if (!autocasts(input)) return loss(input, target);
+  return casted(Cast::to_float32, loss, input, target);
+}
+
 // --- one class a row ---
 
 // Written with public ops, for a second derivative.
@@ -178,39 +194,26 @@ Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& 
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  if (autocasts(input)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return mse_loss(t..., reduction); }, input, target);
-  }
-  return reduced(square(input - target), reduction);
+  return of_pairs("mse_loss", input, target, [&](const Tensor& x, const Tensor& y) {
+    return reduced(square(x - y), reduction);
+  });
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  if (autocasts(input)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return l1_loss(t..., reduction); }, input, target);
-  }
-  return reduced(abs(input - target), reduction);
+  return of_pairs("l1_loss", input, target,
+                  [&](const Tensor& x, const Tensor& y) { return reduced(abs(x - y), reduction); });
 }
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
-  if (autocasts(input)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return huber_loss(t..., reduction, delta); }, input,
-        target);
-  }
   if (!(delta > 0)) throw Error("huber_loss does not support non-positive values for delta.");
-  // d^2 / 2 up to delta, delta (d - delta / 2) beyond.
-  const Tensor d = abs(input - target), near = clamp(d, 0, delta);
-  return reduced(near * (d - near * 0.5), reduction);
+  return of_pairs("huber_loss", input, target, [&](const Tensor& x, const Tensor& y) {
+    // d^2 / 2 up to delta, delta (d - delta / 2) beyond.
+    const Tensor d = abs(x - y), near = clamp(d, 0, delta);
+    return reduced(near * (d - near * 0.5), reduction);
+  });
 }
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
-  if (autocasts(input)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return smooth_l1_loss(t..., reduction, beta); }, input,
-        target);
-  }
   if (!(beta >= 0)) throw Error("smooth_l1_loss does not support negative values for beta.");
   if (beta == 0) return l1_loss(input, target, reduction);
   return huber_loss(input, target, reduction, beta) / beta;

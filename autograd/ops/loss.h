@@ -31,6 +31,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 // The same for log-probabilities and classes.
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& options = {});
 
+// These four refuse shapes that are not equal, of which PyTorch warns.
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
 // Quadratic up to a distance of delta, linear beyond; smooth_l1_loss is huber_loss / beta.

@@ -365,24 +365,40 @@ std::vector<Row> loss_rows() {
          }));
   refuse(rows, "mse_loss",
          {pair_refusal(
+              "broadcast", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }, {3, 1},
+              {3},
+              "Using a target size (torch.Size([3])) that is different to the input size "
+              "(torch.Size([3, 1])). This will likely lead to incorrect results due to "
+              "broadcasting. Please ensure they have the same size."),
+          pair_refusal(
               "shapes", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }, {2, 3},
               {2, 4}, "The size of tensor a (3) must match the size of tensor b (4)"),
           pair_refusal(
               "batchmean",
               [](const Tensor& x, const Tensor& y) { return mse_loss(x, y, Reduction::batchmean); },
               {2}, {2}, "batchmean is not a valid value for reduction")});
+  refuse(rows, "l1_loss",
+         {pair_refusal(
+             "a number", [](const Tensor& x, const Tensor& y) { return l1_loss(x, y); }, {3}, {},
+             "Using a target size (torch.Size([])) that is different to the input size")});
   refuse(rows, "huber_loss",
          {pair_refusal(
-             "delta",
-             [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, Reduction::mean, 0); },
-             {2}, {2}, "huber_loss does not support non-positive values for delta.")});
+              "broadcast", [](const Tensor& x, const Tensor& y) { return huber_loss(x, y); }, {3},
+              {3, 1}, "Using a target size (torch.Size([3, 1])) that is different to the input"),
+          pair_refusal(
+              "delta",
+              [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, Reduction::mean, 0); },
+              {2}, {2}, "huber_loss does not support non-positive values for delta.")});
   refuse(rows, "smooth_l1_loss",
          {pair_refusal(
-             "beta",
-             [](const Tensor& x, const Tensor& y) {
-               return smooth_l1_loss(x, y, Reduction::mean, -1);
-             },
-             {2}, {2}, "smooth_l1_loss does not support negative values for beta.")});
+              "broadcast", [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y); },
+              {2, 3}, {3}, "Using a target size (torch.Size([3])) that is different to the input"),
+          pair_refusal(
+              "beta",
+              [](const Tensor& x, const Tensor& y) {
+                return smooth_l1_loss(x, y, Reduction::mean, -1);
+              },
+              {2}, {2}, "smooth_l1_loss does not support negative values for beta.")});
   refuse(
       rows, "binary_cross_entropy_with_logits",
       {pair_refusal(
