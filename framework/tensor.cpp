@@ -126,6 +126,10 @@ Tensor Tensor::requires_grad_(bool on) const {
   return *this;
 }
 
-Tensor Tensor::detach() const { return view_as(*this, shape(), strides(), storage_offset()); }
+Tensor Tensor::detach() const {
+  Tensor y = view_as(*this, shape(), strides(), storage_offset());
+  y.impl()->wrapped_number = impl()->wrapped_number;
+  return y;
+}
 
 }  // namespace taper

@@ -270,7 +270,7 @@ struct TensorImpl {
   bool is_parameter = false;
   // A view that was made while nothing was recorded: of a constant, or of what is on the tape.
   enum NoGradView : uint8_t { none, of_constant, of_recorded } no_grad_view = none;
-  // Made of a C++ number: takes part in type promotion by its kind only.
+  // Made of a C++ number, or of such numbers alone: takes part in type promotion by its kind only.
   bool wrapped_number = false;
   // Which output of grad_fn this is.
   uint32_t output = 0;

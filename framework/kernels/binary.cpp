@@ -57,7 +57,10 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
   DType promoted = result_type({&a, &b});
   const Rule rule = kOps[size_t(op)].rule;
   if (rule == Rule::predicate) return {kBool, compute_type(promoted)};
-  if (rule == Rule::floating && !is_floating_point(promoted)) promoted = kFloat32;
+  const bool numbers = a.impl()->wrapped_number && b.impl()->wrapped_number;
+  if (rule == Rule::floating && !is_floating_point(promoted)) {
+    promoted = numbers ? kFloat64 : kFloat32;
+  }
   const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
   if (op == BinaryOp::sub && bools > 0) {
     throw Error(cat("Subtraction, the `-` operator, with ",

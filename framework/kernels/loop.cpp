@@ -10,25 +10,19 @@ using Operands = std::initializer_list<const Tensor*>;
 
 bool counts(const Tensor* t) { return t && t->defined(); }
 
-// --- loops ---
+bool all_numbers(Operands operands) {
+  return std::all_of(operands.begin(), operands.end(),
+                     [](const Tensor* x) { return x->impl()->wrapped_number; });
+}
 
-double number_of(const Tensor& x) {
-  return visit(x.dtype(), [&](auto tag) {
-    return double(*static_cast<const typename decltype(tag)::type*>(x.data_ptr()));
-  });
-}
-int64_t integer_of(const Tensor& x) {
-  if (is_floating_point(x.dtype())) return 0;
-  return visit(x.dtype(), [&](auto tag) {
-    return int64_t(*static_cast<const typename decltype(tag)::type*>(x.data_ptr()));
-  });
-}
+// --- loops ---
 
 void set_operand(Operand& operand, const Tensor& x, bool on_gpu) {
   operand.dtype = x.dtype();
   if (on_gpu && x.is_cpu()) {
-    operand.number = number_of(x);
-    operand.integer = integer_of(x);
+    const Scalar number = number_of(x);
+    operand.number = number.to_double();
+    operand.integer = is_floating_point(x.dtype()) ? 0 : number.to_int();
   } else {
     operand.data = x.data_ptr();
   }
@@ -171,13 +165,26 @@ Loop make_loop(const Tensor& out, Operands inputs) {
   return loop;
 }
 
+Scalar number_of(const Tensor& x) {
+  return visit(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T value = *static_cast<const T*>(x.data_ptr());
+    if constexpr (std::is_integral_v<T>) {
+      return Scalar(value);
+    } else {
+      return Scalar(double(value));
+    }
+  });
+}
+
 DType result_type(Operands operands) {
+  const bool numbers = all_numbers(operands);
   int with_dims = kNothing, zero_dim = kNothing, number = kNothing;
   for (const Tensor* x : operands) {
     const DType own = x->dtype();
     const bool wrapped = x->impl()->wrapped_number;
-    // A C++ float counts as the default dtype.
-    const DType t = wrapped && is_floating_point(own) ? kFloat32 : own;
+    // Beside tensors a C++ float counts as the default dtype.
+    const DType t = wrapped && is_floating_point(own) && !numbers ? kFloat32 : own;
     int& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
     category = promote_known(category, int(t));
   }
@@ -238,6 +245,7 @@ Tensor make_result(Operands operands, DType dtype, Device device) {
     if (x->shape() != shape) shape = broadcast_shapes(shape, x->shape());
   }
   Tensor out = Tensor::make(shape, dtype, device);
+  out.impl()->wrapped_number = all_numbers(operands);
   for (const Tensor* x : operands) {
     if (x->shape() != shape || !is_dense(shape, x->strides())) continue;
     if (!x->is_contiguous()) out.impl()->strides = x->strides();

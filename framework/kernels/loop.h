@@ -34,13 +34,17 @@ struct Loop {
 Loop make_loop(const Tensor& out, std::initializer_list<const Tensor*> inputs);
 
 // The dtype of an element-wise result: tensors with dimensions decide, then 0-dim tensors, then
-// numbers, each only where it is of a higher kind (bool < integer < floating).
+// numbers, each only where it is of a higher kind (bool < integer < floating). Numbers alone give
+// a number, with all its digits.
 // https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 DType result_type(std::initializer_list<const Tensor*> operands);
 
 // The device of an element-wise result. Throws Error in PyTorch's words for operands on two
 // devices, naming `op`, shapes and dtypes; 0-dim CPU tensors may meet CUDA tensors.
 Device common_device(const char* op, std::initializer_list<const Tensor*> operands);
+
+// What a number that was made a tensor (wrap_scalar) holds.
+Scalar number_of(const Tensor& x);
 
 // For ops that let no scalar cross devices (matmul, embedding, losses). `names` are the arguments'.
 Device same_device(const char* op, std::initializer_list<const Tensor*> operands,

@@ -53,10 +53,11 @@ constexpr Entry kOps[] = {
 };
 static_assert(sizeof kOps / sizeof kOps[0] == size_t(UnaryOp::isfinite) + 1);
 
-DType result_dtype(UnaryOp op, DType x) {
+DType result_dtype(UnaryOp op, const Tensor& x) {
   const Rule rule = kOps[size_t(op)].rule;
   if (rule == Rule::predicate) return kBool;
-  return rule == Rule::floating && !is_floating_point(x) ? kFloat32 : x;
+  if (rule == Rule::same || x.is_floating_point()) return x.dtype();
+  return x.impl()->wrapped_number ? kFloat64 : kFloat32;
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ DType result_dtype(UnaryOp op, DType x) {
 const char* name_of(UnaryOp op) { return kOps[size_t(op)].name; }
 
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args) {
-  const DType result = result_dtype(op, x.dtype());
+  const DType result = result_dtype(op, x);
   if (op == UnaryOp::neg && x.dtype() == kBool) {
     throw Error(
         "Negation, the `-` operator, on a bool tensor is not supported. "
@@ -78,7 +79,8 @@ void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args) 
 }
 
 Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args) {
-  Tensor y = empty_like_layout(x, result_dtype(op, x.dtype()));
+  Tensor y = empty_like_layout(x, result_dtype(op, x));
+  y.impl()->wrapped_number = x.impl()->wrapped_number;
   unary_into(op, y, x, args);
   return y;
 }

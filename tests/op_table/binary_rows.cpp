@@ -206,6 +206,32 @@ std::vector<Row> numbers_beside() {
   };
   rows[4].gives = Gives::floating;
   rows.back().derivative = Derivative::none;
+  // Numbers, and logarithms of numbers, that float32 cannot hold.
+  Row fraction = with_number(
+      "pow", "fraction above", [](const Tensor& x) { return pow(x, 2.1); },
+      [](double x) { return std::pow(x, 2.1); });
+  fraction.domains = {{0.2, 3}};
+  Row whole = with_number(
+      "pow", "integer below", [](const Tensor& x) { return pow(65, x); },
+      [](double x) { return std::pow(65, x); });
+  Row small = with_number(
+      "pow", "fraction below", [](const Tensor& x) { return pow(0.1, x); },
+      [](double x) { return std::pow(0.1, x); });
+  Row down = with_number(
+      "div", "floor, number", [](const Tensor& x) { return div(x, 3, "floor"); },
+      [](double x) { return std::floor(x / 3); });
+  Row cut = with_number(
+      "div", "trunc, number", [](const Tensor& x) { return div(x, 3, "trunc"); },
+      [](double x) { return std::trunc(x / 3); });
+  for (Row* r : {&fraction, &whole, &small}) {
+    r->dtypes = {kFloat32, kFloat64};
+    r->tolerance.float32 = 1e-5;
+    rows.push_back(*r);
+  }
+  for (Row* r : {&down, &cut}) {
+    r->domains = {{-9, 9}};
+    rows.push_back(*r);
+  }
   return rows;
 }
 

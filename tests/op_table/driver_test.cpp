@@ -287,6 +287,131 @@ TEST(OpTable, GradientsMatchDifferences) {
   });
 }
 
+// A number that depends on y in more than a linear way.
+Tensor curved(const Tensor& y) { return sum((y * y + y) * direction(y)); }
+
+// The gradient of a curved function of the result, itself as a function of the arguments.
+Function gradient_of(const Row& row, const Tensors& x, size_t input) {
+  return [f = of_leaves(row, x), input](const Tensors& given) {
+    const GradMode mode(true);
+    Tensors leaves;
+    for (const Tensor& t : given) {
+      leaves.push_back(t.requires_grad() ? t : t.detach().requires_grad_());
+    }
+    const Tensor dx = grad({curved(f(leaves))}, {leaves[input]}, {}, true, true)[0];
+    // Keeps the result on the tape where the gradient does not depend on the arguments.
+    return dx + sum(leaves[0] * 0);
+  };
+}
+
+// How f(leaves) * dy, summed, changes with element j of leaf i: by differences of the eighth order,
+// which leave ten digits of a double.
+double slope(const Function& f, const Tensors& leaves, const Tensor& dy, size_t i, int64_t j,
+             double h) {
+  const NoGradGuard no_grad;
+  const auto at = [&](double shift) {
+    std::vector<double> moved = leaves[i].cpu().to_vector<double>();
+    moved[size_t(j)] += shift;
+    Tensors x = leaves;
+    x[i] = tensor_of(moved.data(), leaves[i].shape(), {.device = leaves[i].device()});
+    return f(x);
+  };
+  constexpr double kWeights[] = {4.0 / 5, -1.0 / 5, 4.0 / 105, -1.0 / 280};
+  double total = 0;
+  for (int k = 1; k <= 4; ++k) {
+    total += kWeights[k - 1] * sum((at(k * h) - at(-k * h)) * dy).item<double>();
+  }
+  return total / h;
+}
+
+// Of a few elements of every leaf; a shorter step where the function bends in between.
+testing::AssertionResult has_digits(const Function& f, const Tensors& leaves) {
+  const Tensor y = f(leaves), dy = direction(y);
+  if (!y.requires_grad()) return testing::AssertionSuccess();
+  const Tensors got = grad({y}, leaves, {dy}, false, false, true);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const int64_t n = leaves[i].numel();
+    for (int64_t j = 0; j < n; j += std::max<int64_t>(1, n / 3)) {
+      const double have = got[i].defined() ? got[i].cpu().to_vector<double>()[size_t(j)] : 0;
+      double want = 0;
+      bool same = false;
+      for (const double h : {1e-2, 1e-3, 1e-4}) {
+        want = slope(f, leaves, dy, i, j, h);
+        same = same || std::abs(have - want) <= 1e-9 * (1 + std::abs(want));
+        if (same) break;
+      }
+      if (same) continue;
+      return testing::AssertionFailure()
+             << "input " << i << ", element " << j << ": the tape gives " << have
+             << ", differences " << want << ", less " << have - want;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+TEST(OpTable, GradientsOfDoubleHaveItsDigits) {
+  for_each_row([](const Row& row) {
+    if (!differentiable(row)) return;
+    for (const Device device : all_devices()) {
+      for (size_t s = 0; s < row.samples.size(); ++s) {
+        const Tensors x = arguments(row, s, kFloat64, device), leaves = leaves_of(row, x);
+        if (numel_of(x) > kMostForDifferences) continue;
+        EXPECT_TRUE(has_digits(of_leaves(row, x), leaves)) << shapes_of(x) << to_string(device);
+        if (row.derivative != Derivative::second || numel_of(x) > kMostForSecond) continue;
+        if (row.f(x).numel() == 0) continue;
+        for (size_t i = 0; i < leaves.size(); ++i) {
+          EXPECT_TRUE(has_digits(gradient_of(row, x, i), leaves))
+              << "second derivative of argument " << i << ": " << shapes_of(x);
+        }
+      }
+    }
+  });
+}
+
+// PyTorch's views, and what gives back its argument where there is nothing to do.
+const std::set<std::string> kViews = {
+    "chunk",   "contiguous", "dropout",   "dropout2d", "expand", "expand_as", "flatten", "movedim",
+    "narrow",  "permute",    "reshape",   "select",    "slice",  "split",     "squeeze", "sum_to",
+    "to_copy", "transpose",  "unflatten", "unsqueeze", "view",   "view_as",   "flatten"};
+
+bool overlaps(const Tensor& x) {
+  for (int d = 0; d < x.dim(); ++d) {
+    if (x.strides()[d] == 0 && x.shape()[d] > 1 && x.numel() > 0) return true;
+  }
+  return false;
+}
+
+TEST(OpTable, ResultsOwnTheirMemory) {
+  for_each_row([](const Row& row) {
+    if (kViews.count(row.name)) return;
+    for (const Device device : all_devices()) {
+      for (size_t s = 0; s < row.samples.size(); ++s) {
+        const Tensors x = arguments(row, s, kFloat32, device);
+        const Tensor y = row.f(x);
+        EXPECT_FALSE(overlaps(y)) << shapes_of(x) << ", strides " << to_string(y.strides());
+        for (const Tensor& t : x) EXPECT_NE(y.storage(), t.storage()) << shapes_of(x);
+      }
+    }
+  });
+}
+
+TEST(OpTable, GradientsOfLeavesOwnTheirMemory) {
+  for_each_row([](const Row& row) {
+    if (!differentiable(row)) return;
+    for (const Device device : all_devices()) {
+      for (size_t s = 0; s < row.samples.size(); ++s) {
+        const Tensors leaves = leaves_of(row, arguments(row, s, kFloat32, device));
+        const Tensor y = of_leaves(row, arguments(row, s, kFloat32, device))(leaves);
+        if (!y.requires_grad()) continue;
+        y.backward(direction(y));
+        for (const Tensor& x : leaves) {
+          EXPECT_FALSE(x.grad().defined() && overlaps(x.grad())) << shapes_of(leaves);
+        }
+      }
+    }
+  });
+}
+
 TEST(OpTable, GradientsOfLowerPrecisionFollowDouble) {
   for_each_row([](const Row& row) {
     if (!differentiable(row)) return;
@@ -307,23 +432,6 @@ TEST(OpTable, GradientsOfLowerPrecisionFollowDouble) {
       }
     }
   });
-}
-
-// A number that depends on y in more than a linear way.
-Tensor curved(const Tensor& y) { return sum((y * y + y) * direction(y)); }
-
-// The gradient of a curved function of the result, itself as a function of the arguments.
-Function gradient_of(const Row& row, const Tensors& x, size_t input) {
-  return [f = of_leaves(row, x), input](const Tensors& given) {
-    const GradMode mode(true);
-    Tensors leaves;
-    for (const Tensor& t : given) {
-      leaves.push_back(t.requires_grad() ? t : t.detach().requires_grad_());
-    }
-    const Tensor dx = grad({curved(f(leaves))}, {leaves[input]}, {}, true, true)[0];
-    // Keeps the result on the tape where the gradient does not depend on the arguments.
-    return dx + sum(leaves[0] * 0);
-  };
 }
 
 TEST(OpTable, SecondDerivativesMatchDifferencesOrAreRefused) {

@@ -12,6 +12,7 @@
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "tests/testing.h"
@@ -187,6 +188,112 @@ TEST(Edges, CatAndWherePromote) {
     // A half's gradient comes back as one.
     const Tensor h = of(kFloat16).requires_grad_();
     EXPECT_EQ(grad({sum(cat({h, of(kFloat32)}))}, {h})[0].dtype(), kFloat16);
+  }
+}
+
+// A number has all its digits in the gradients of double (values of PyTorch 2.11).
+TEST(Edges, NumbersKeepTheirDigits) {
+  using OfOne = Tensor (*)(const Tensor&);
+  struct Row {
+    const char* what;
+    OfOne f;
+    double x, dx;
+  };
+  const Row rows[] = {
+      {"pow(65, x)", [](const Tensor& x) { return pow(65, x); }, 2, 17636.786215309065},
+      {"pow(0.1, x)", [](const Tensor& x) { return pow(0.1, x); }, 0.7, -0.4594261263060133},
+      {"pow(x, 2.1)", [](const Tensor& x) { return pow(x, 2.1); }, 1.7, 3.7645503339215156},
+      {"pow_(2.1)", [](const Tensor& x) { return Tensor((x * 1).pow_(2.1)); }, 1.7,
+       3.7645503339215156},
+      {"pow_(3)", [](const Tensor& x) { return Tensor((x * 1).pow_(3)); }, 1.7, 8.67},
+      {"remainder", [](const Tensor& x) { return remainder(x, 0.1); }, 1.73, 1},
+  };
+  for (const Device device : all_devices()) {
+    for (const Row& row : rows) {
+      for (const Shape& shape : {Shape{}, Shape{1}}) {
+        const Tensor x = full(shape, row.x, {.dtype = kFloat64, .device = device}).requires_grad_();
+        const double dx = grad({sum(row.f(x))}, {x})[0].item<double>();
+        EXPECT_NEAR(dx, row.dx, 1e-14 * std::abs(row.dx)) << row.what;
+      }
+    }
+  }
+}
+
+// float32 in double: its squares overflow and vanish.
+TEST(Edges, DeviationsOfLargeAndSmallNumbers) {
+  for (const Device device : all_devices()) {
+    for (const double scale : {1e19, 1e-30, 6e37, 1.0}) {
+      const Values v = {scale, -scale, 3 * scale};
+      const Tensor x = tensor_of(v.data(), {3}, {.dtype = kFloat32, .device = device});
+      const Tensor leaf = x.requires_grad_(), y = taper::std(leaf);
+      EXPECT_NEAR(y.item<double>() / scale, 2, 1e-6) << scale;
+      const Values dx = values_of(grad({y}, {leaf})[0]);
+      EXPECT_TRUE(close(dx, {0, -0.5, 0.5}, 1e-6)) << scale;
+      EXPECT_NEAR(values_of(taper::std(x.detach().to(kBFloat16)))[0] / scale, 2, 1e-2) << scale;
+    }
+    const Tensor small = tensor({1e-18, -1e-18, 3e-18}, {.device = device});
+    EXPECT_NEAR(var(small).item<double>() / 4e-36, 1, 1e-6);
+  }
+}
+
+// Functions of a dimension take a number as a vector of one, forwards and back.
+TEST(Edges, DimensionZeroOfANumber) {
+  using OfOne = Tensor (*)(const Tensor&);
+  struct Row {
+    const char* what;
+    OfOne f;
+    double y, dx;
+  };
+  const Row rows[] = {
+      {"prod", [](const Tensor& x) { return prod(x, 0); }, 3, 1},
+      {"prod, keepdim", [](const Tensor& x) { return prod(x, -1, true); }, 3, 1},
+      {"sum", [](const Tensor& x) { return sum(x, {0}); }, 3, 1},
+      {"mean", [](const Tensor& x) { return mean(x, {-1}, true); }, 3, 1},
+      {"amax", [](const Tensor& x) { return amax(x, {0}); }, 3, 1},
+      {"amin", [](const Tensor& x) { return amin(x, {0}); }, 3, 1},
+      {"norm", [](const Tensor& x) { return norm(x, 3, {0}); }, 3, 1},
+      {"var", [](const Tensor& x) { return var(x, {0}, 0); }, 0, 0},
+      {"std", [](const Tensor& x) { return taper::std(x, {0}, 0); }, 0, 0},
+      {"logsumexp", [](const Tensor& x) { return logsumexp(x, {0}); }, 3, 1},
+      {"cumsum", [](const Tensor& x) { return cumsum(x, 0); }, 3, 1},
+      {"softmax", [](const Tensor& x) { return softmax(x, 0); }, 1, 0},
+      {"log_softmax", [](const Tensor& x) { return log_softmax(x, 0); }, 0, 0},
+      {"sort", [](const Tensor& x) { return sort(x, 0).values; }, 3, 1},
+      {"topk", [](const Tensor& x) { return topk(x, 1, 0).values; }, 3, 1},
+      {"index_select",
+       [](const Tensor& x) { return index_select(x, 0, tensor({0}, {.device = x.device()})); }, 3,
+       1},
+      {"gather", [](const Tensor& x) { return gather(x, 0, tensor(0, {.device = x.device()})); }, 3,
+       1},
+      {"squeeze", [](const Tensor& x) { return squeeze(x, 0); }, 3, 1},
+      {"flatten", [](const Tensor& x) { return flatten(x); }, 3, 1},
+      {"movedim", [](const Tensor& x) { return movedim(x, 0, -1); }, 3, 1},
+  };
+  for (const Device device : all_devices()) {
+    for (const Row& row : rows) {
+      SCOPED_TRACE(row.what);
+      const Tensor x = tensor(3.0, {.dtype = kFloat64, .device = device}).requires_grad_();
+      const Tensor y = row.f(x);
+      y.backward(ones_like(y));
+      EXPECT_NEAR(y.item<double>(), row.y, 1e-12);
+      EXPECT_NEAR(x.grad().item<double>(), row.dx, 1e-12);
+      EXPECT_EQ(x.grad().dim(), 0);
+    }
+  }
+}
+
+TEST(Edges, QuotientsByNumbersKeepTheDtype) {
+  for (const Device device : all_devices()) {
+    for (const DType t : {kFloat32, kFloat16, kFloat64, kInt32, kInt8}) {
+      for (const Shape& shape : {Shape{}, Shape{2}}) {
+        const Tensor x = full(shape, -7, {.dtype = t, .device = device});
+        for (const char* mode : {"floor", "trunc"}) {
+          EXPECT_EQ(div(x, 2, mode).dtype(), t) << mode << " of " << shape << " " << t;
+          const DType wide = is_floating_point(t) ? t : kFloat32;
+          EXPECT_EQ(div(x, 2.0, mode).dtype(), wide) << mode << " of " << shape << " " << t;
+        }
+      }
+    }
   }
 }
 
