@@ -29,6 +29,10 @@ const char* cpp_name(DType t) {
     case DType::float16: return "c10::Half";
     case DType::bfloat16: return "c10::BFloat16";
     case DType::int64: return "long int";
+    case DType::int32: return "int";
+    case DType::int16: return "short int";
+    case DType::int8: return "signed char";
+    case DType::uint8: return "unsigned char";
     default: return name_of(t);
   }
 }

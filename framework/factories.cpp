@@ -50,17 +50,19 @@ DType TensorData::widest() const {
 
 Tensor tensor(const TensorData& data, TensorOptions options) {
   const DType wide = data.dtype();
-  const DType natural = wide == kFloat64 ? kFloat32 : wide;
+  const DType out_dtype = options.dtype.value_or(wide == kFloat64 ? kFloat32 : wide);
   Tensor t = Tensor::make(data.shape(), wide == kFloat64 ? kFloat64 : kInt64, Device());
   for (size_t i = 0; i < data.values().size(); ++i) {
     const Scalar& v = data.values()[i];
+    // Floats become infinite where they are too large, as in PyTorch.
+    if (!is_floating_point(out_dtype)) v.check_holds(out_dtype);
     if (wide == kFloat64) {
       static_cast<double*>(t.data_ptr())[i] = v.to_double();
     } else {
       static_cast<int64_t*>(t.data_ptr())[i] = v.to_int();
     }
   }
-  Tensor out = make(data.shape(), options, natural);
+  Tensor out = make(data.shape(), options, out_dtype);
   kernels::copy_into(out, t);
   return finish(out, options);
 }
@@ -117,6 +119,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
 
 Tensor linspace(double start, double end, int64_t steps, TensorOptions options) {
   if (steps < 0) throw Error("number of steps must be non-negative");
+  for (const Scalar bound : {start, end}) bound.check_holds(options.dtype.value_or(kFloat32));
   const Tensor host = Tensor::make({steps}, kFloat64, Device());
   double* x = host.data<double>();
   // From both ends, so that the last value is exactly `end`.

@@ -119,13 +119,8 @@ class Tensor {
   template <class T> T* data() const { return static_cast<T*>(host_data(dtype_of<T>)); }
   template <class T> std::span<T> span() const { return {data<T>(), size_t(numel())}; }
   // The one element of a tensor on any device, converted; waits for the GPU. Throws Error when
-  // there is not exactly one.
-  template <class T> T item() const {
-    const Scalar s = item();
-    if constexpr (std::same_as<T, bool>) return s.to_double() != 0;
-    if constexpr (std::floating_point<T>) return T(s.to_double());
-    return T(s.to_int());
-  }
+  // there is not exactly one, and where T cannot hold it.
+  template <class T> T item() const { return item().to<T>(); }
   Scalar item() const;
   // All elements in row-major order, converted. Refuses a CUDA tensor like data().
   template <class T> std::vector<T> to_vector() const {

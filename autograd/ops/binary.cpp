@@ -15,10 +15,7 @@ using kernels::BinaryOp;
 Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
 
 Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
-  Tensor y = kernels::binary(op, a, b, {.a = alpha.to_double()});
-  if (alpha.dtype() == kFloat64 && !y.is_floating_point()) {
-    throw Error("For integral input tensors, argument alpha must not be a floating point number.");
-  }
+  Tensor y = kernels::binary(op, a, b, kernels::scaled_by(alpha, a, b));
   if (!needs_grad({a, b})) return y;
   const double factor = op == BinaryOp::sub ? -alpha.to_double() : alpha.to_double();
   return record(name, y, {a, b}, [a = Meta(a), b = Meta(b), factor](Gradients& g) {

@@ -92,7 +92,9 @@ const Tensor& arithmetic(const char* name, BinaryOp op, const Tensor& x, const T
 
 const Tensor& add_scaled(const char* name, BinaryOp op, const Tensor& x, const Tensor& other,
                          Scalar alpha, Tensor (*f)(const Tensor&, const Tensor&, Scalar)) {
-  const auto write = [&] { kernels::binary_into(op, x, x, other, {.a = alpha.to_double()}); };
+  const auto write = [&] {
+    kernels::binary_into(op, x, x, other, kernels::scaled_by(alpha, x, other));
+  };
   return change(name, x, other, false, write,
                 [&](const Tensor& old, const Tensor& b) { return f(old, b, alpha); });
 }

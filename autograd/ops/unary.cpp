@@ -231,6 +231,14 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
   const Tensor low = wrap_scalar(min.value_or(*(min ? min : max)));
   const Tensor high = wrap_scalar(max.value_or(*(max ? max : min)));
   const DType type = kernels::result_type({&x, &low, &high});
+  for (const auto& bound : {min, max}) {
+    if (bound) bound->check_holds(type);
+  }
+  if (!taper::is_floating_point(type)) {
+    // Exact beyond 2^53, where the kernel's bounds are not.
+    const Tensor above = min ? maximum(x, low) : x.to(type);
+    return max ? minimum(above, high) : above;
+  }
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const double a = min ? min->to_double() : -kNone, b = max ? max->to_double() : kNone;
   return fused(
@@ -240,6 +248,13 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
 
 Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
   if (min_val > max_val) throw ValueError("min_val cannot be greater than max_val");
+  if (x.dtype() == kBool) throw Error("Bool inputs not supported for hardtanh");
+  if (x.dtype() == kUInt8 && min_val < 0) {
+    throw Error("cannot do hardtanh on an unsigned type with negative limits");
+  }
+  if (!x.is_floating_point()) {
+    return clamp(x, Scalar(min_val).to_int(), Scalar(max_val).to_int());
+  }
   Tensor y = clamp(x.detach(), min_val, max_val);
   if (!needs_grad({x})) return y;
   return record("HardtanhBackward0", y, {x}, [x = Saved(x), min_val, max_val](Gradients& g) {

@@ -41,7 +41,7 @@ Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 // gradient passes at the bounds too.
 [[nodiscard]] Tensor clamp(const Tensor& x, std::optional<Scalar> min,
                            std::optional<Scalar> max = std::nullopt);
-// clamp, with no gradient at the bounds.
+// clamp, with no gradient at the bounds. Integers stay integers, and bounds lose their fractions.
 Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1);
 Tensor relu6(const Tensor& x);
 

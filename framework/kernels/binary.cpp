@@ -55,6 +55,9 @@ struct Types {
 
 Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
   DType promoted = result_type({&a, &b});
+  if (op == BinaryOp::pow && b.impl()->wrapped_number && !is_floating_point(promoted)) {
+    number_of(b).check_holds(promoted);
+  }
   const Rule rule = kOps[size_t(op)].rule;
   if (rule == Rule::predicate) return {kBool, compute_type(promoted)};
   const bool numbers = a.impl()->wrapped_number && b.impl()->wrapped_number;
@@ -85,6 +88,16 @@ void run(BinaryOp op, BinaryArgs args, const Tensor& out, const Tensor& a, const
 
 }  // namespace
 
+BinaryArgs scaled_by(const Scalar& alpha, const Tensor& a, const Tensor& b) {
+  if (alpha.dtype() == kInt64 && alpha.to_int() == 1) return {};
+  const DType result = result_type({&a, &b});
+  if (alpha.dtype() == kFloat64 && !is_floating_point(result)) {
+    throw Error("For integral input tensors, argument alpha must not be a floating point number.");
+  }
+  alpha.check_holds(result);
+  return {.a = alpha.to_double()};
+}
+
 const char* name_of(BinaryOp op) { return kOps[size_t(op)].name; }
 
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args) {
@@ -98,6 +111,9 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args) {
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   const Device device = common_device("where", {&condition, &a, &b});
   const DType result = result_type({&a, &b});
+  for (const Tensor* x : {&a, &b}) {
+    if (x->impl()->wrapped_number) number_of(*x).check_holds(result);
+  }
   const Tensor out = make_result({&condition, &a, &b}, result, device);
   const DType compute = compute_type(promote_types(condition.dtype(), result));
   const Loop loop = make_loop(out, {&condition, &a, &b});

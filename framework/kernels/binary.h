@@ -43,6 +43,9 @@ struct BinaryArgs {
   double a = 1, b = 0;
 };
 
+// Those of a + alpha * b and a - alpha * b. Throws Error where their result cannot hold alpha.
+BinaryArgs scaled_by(const Scalar& alpha, const Tensor& a, const Tensor& b);
+
 // out = op(a, b). Comparisons and logical ops give bool; div of integers gives float32. Refuses, in
 // PyTorch's words, shapes that do not broadcast and operands on two devices.
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args = {});
@@ -52,7 +55,8 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
                  BinaryArgs args = {});
 const char* name_of(BinaryOp op);
 
-// a where condition is not zero, else b; in the promoted dtype of a and b.
+// a where condition is not zero, else b; in the promoted dtype of a and b, which must hold what is
+// a number.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 namespace cpu {

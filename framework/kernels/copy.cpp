@@ -57,6 +57,7 @@ Tensor packed(const Tensor& x, DType dtype) {
 }
 
 void fill(const Tensor& out, Scalar value) {
+  value.check_holds(out.dtype());
   if (out.numel() == 0) return;
   const Loop loop = make_loop(out, {});
   dispatch(

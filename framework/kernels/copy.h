@@ -12,6 +12,7 @@ void copy_into(const Tensor& out, const Tensor& x, bool non_blocking = false);
 // x as dense row-major elements of a dtype: x itself, detached, where it is that already.
 Tensor packed(const Tensor& x, DType dtype);
 inline Tensor dense(const Tensor& x) { return packed(x, x.dtype()); }
+// Throws Error where out's dtype cannot hold the value.
 void fill(const Tensor& out, Scalar value);
 // out[i] = start + i * step, computed in double (integers in int64); out is 1-d and dense.
 void arange_into(const Tensor& out, Scalar start, Scalar step);

@@ -18,6 +18,11 @@ template <class Draw> void draw(const Tensor& out, Draw into) {
   copy_into(out, drawn);
 }
 
+void check_bound(const char* name, Scalar bound, DType t) {
+  if (bound.held_by(t) && !(t == kUInt8 && bound.to_double() < 0)) return;
+  throw Error(cat(name, " is out of bounds for ", cpp_name(t), ": ", bound.to_double()));
+}
+
 }  // namespace
 
 SkipDraws::SkipDraws() { skips_draws = true; }
@@ -29,6 +34,9 @@ void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {
     throw Error(
         cat("uniform_ expects to return a [from, to) range, but found from=", low, " > to=", high));
   }
+  check_bound("from", low, out.dtype());
+  check_bound("to", high, out.dtype());
+  check_bound("to-from", high - low, out.dtype());
   draw(out, [&](const Tensor& t) {
     dispatch(
         t.device(), [&] { cpu::uniform(t, key, low, high); },
@@ -60,6 +68,8 @@ void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
     throw Error(
         cat("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high));
   }
+  check_bound("from", low, out.dtype());
+  check_bound("to - 1", high - 1, out.dtype());
   draw(out, [&](const Tensor& t) {
     dispatch(
         t.device(), [&] { cpu::randint(t, key, low, high); },

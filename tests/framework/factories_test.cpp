@@ -1,6 +1,7 @@
 // Making tensors (https://pytorch.org/docs/stable/torch.html#creation-ops).
 #include "framework/factories.h"
 
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -80,8 +81,11 @@ TEST(Factories, RangesStopBeforeTheirEnd) {
     EXPECT_EQ(big.cpu().to_vector<int64_t>().back(), (int64_t(1) << 60) + 2);
   }
   EXPECT_TRUE(refuses<Error>([] { return arange(0, 5, 0); }, "step must be nonzero"));
-  EXPECT_TRUE(refuses<Error>([] { return arange(0, 5, -1); },
-                             "upper bound and lower bound inconsistent with step sign"));
+  using Range3 = std::array<double, 3>;
+  for (const Range3 r : {Range3{0, 5, -1}, {5, 4.5, 1}, {5, 3, 10}, {4.5, 5, -1}}) {
+    EXPECT_TRUE(refuses<Error>([&] { return arange(r[0], r[1], r[2]); },
+                               "upper bound and lower bound inconsistent with step sign"));
+  }
 }
 
 TEST(Factories, LinspaceMeetsBothEnds) {

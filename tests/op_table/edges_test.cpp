@@ -288,9 +288,9 @@ TEST(Edges, QuotientsByNumbersKeepTheDtype) {
       for (const Shape& shape : {Shape{}, Shape{2}}) {
         const Tensor x = full(shape, -7, {.dtype = t, .device = device});
         for (const char* mode : {"floor", "trunc"}) {
-          EXPECT_EQ(div(x, 2, mode).dtype(), t) << mode << " of " << shape << " " << t;
+          EXPECT_EQ(div(x, 2, mode).dtype(), t) << cat(mode, " of ", shape, " ", t);
           const DType wide = is_floating_point(t) ? t : kFloat32;
-          EXPECT_EQ(div(x, 2.0, mode).dtype(), wide) << mode << " of " << shape << " " << t;
+          EXPECT_EQ(div(x, 2.0, mode).dtype(), wide) << cat(mode, " of ", shape, " ", t);
         }
       }
     }

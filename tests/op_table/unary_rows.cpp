@@ -151,16 +151,32 @@ std::vector<Row> activations() {
 }
 
 std::vector<Row> bounded() {
-  Row six = row("relu6", relu6, [](double x) { return x < 0 ? 0 : x > 6 ? 6 : x; });
+  Row six = exact("relu6", relu6, [](double x) { return x < 0 ? 0 : x > 6 ? 6 : x; });
   six.domains = {{-3, 9}};
   const auto hard = [](const Tensor& x) { return hardtanh(x, -0.4, 1.4); };
-  return {six,
-          with_refusal(
-              row("hardtanh", hard, [](double x) { return x < -0.4  ? -0.4
-                                                          : x > 1.4 ? 1.4
-                                                                    : x; }),
-              {"bounds", [](Device d) { return hardtanh(ones({2}, {.device = d}), 2, 1); },
-               "min_val cannot be greater than max_val"})};
+  Row between = row("hardtanh", hard, [](double x) { return x < -0.4 ? -0.4 : x > 1.4 ? 1.4 : x; });
+  const auto of = [](DType t, double low, double high) {
+    return [=](Device d) { return hardtanh(ones({2}, {.dtype = t, .device = d}), low, high); };
+  };
+  between.refusals = {{"bounds", of(kFloat32, 2, 1), "min_val cannot be greater than max_val"},
+                      {"bool", of(kBool, 0, 1), "Bool inputs not supported for hardtanh"},
+                      {"unsigned", of(kUInt8, -1, 1),
+                       "cannot do hardtanh on an unsigned type with negative limits"},
+                      {"too large for uint8", of(kUInt8, 0, 300),
+                       "value cannot be converted to type uint8_t without overflow"},
+                      {"too large for half", of(kFloat16, -1e6, 1e6),
+                       "value cannot be converted to type c10::Half without overflow"}};
+  // Bounds without their fractions.
+  Row whole = with_variant(exact(
+                               "hardtanh", [](const Tensor& x) { return hardtanh(x, -1.5, 2.5); },
+                               [](double x) { return x < -1  ? -1
+                                                     : x > 2 ? 2
+                                                             : x; }),
+                           "integers");
+  whole.domains = {{-4, 4}};
+  whole.dtypes = {kInt64, kInt32, kInt16, kInt8};
+  whole.derivative = Derivative::none;
+  return {six, between, whole};
 }
 
 std::vector<Row> predicates() {

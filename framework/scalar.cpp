@@ -1,0 +1,45 @@
+#include "framework/scalar.h"
+
+#include <cmath>
+#include <limits>
+
+namespace taper {
+namespace {
+
+// The largest finite number of a floating dtype.
+double largest(DType t) {
+  switch (t) {
+    case DType::float16: return 65504;
+    case DType::bfloat16: return 0x1.fep127;
+    case DType::float32: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
+}  // namespace
+
+bool Scalar::held_by(DType t) const {
+  if (t == kBool) return true;
+  if (taper::is_floating_point(t)) {
+    const double x = to_double();
+    return !std::isfinite(x) || std::abs(x) <= largest(t);
+  }
+  return visit(t, [&](auto tag) {
+    using Limits = std::numeric_limits<typename decltype(tag)::type>;
+    if constexpr (!Limits::is_integer) {
+      return true;
+    } else {
+      const auto low = Limits::min(), high = Limits::max();
+      // int64's largest is no double; the first one beyond is.
+      if (dtype_ == kFloat64) return d_ >= double(low) && d_ < 0x1p63 && d_ <= double(high);
+      return (Limits::is_signed ? i_ >= int64_t(low) : i_ >= -int64_t(high)) && i_ <= int64_t(high);
+    }
+  });
+}
+
+void Scalar::refuse(DType t) {
+  const std::string name = is_floating_point(t) || t == kInt32 ? cpp_name(t) : cat(t, "_t");
+  throw Error(cat("value cannot be converted to type ", name, " without overflow"));
+}
+
+}  // namespace taper

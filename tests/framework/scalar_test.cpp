@@ -1,0 +1,174 @@
+// Numbers as elements of a dtype: what it cannot hold is refused, by every function that takes one.
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+
+struct Row {
+  Scalar number;
+  DType dtype;
+  bool held;
+};
+
+// As PyTorch 2.11's fill_ has it.
+const Row kNumbers[] = {{300, kInt8, false},
+                        {-128, kInt8, true},
+                        {127, kInt8, true},
+                        {127.9, kInt8, false},
+                        {-128.7, kInt8, false},
+                        {2.7, kInt8, true},
+                        {true, kInt8, true},
+                        {NAN, kInt8, false},
+                        {kInf, kInt8, false},
+                        {-1, kUInt8, true},
+                        {-255, kUInt8, true},
+                        {-256, kUInt8, false},
+                        {256, kUInt8, false},
+                        {-1.5, kUInt8, false},
+                        {40000, kInt16, false},
+                        {int64_t(1) << 31, kInt32, false},
+                        {(int64_t(1) << 31) - 1, kInt32, true},
+                        {-2147483648.9, kInt32, false},
+                        {kLargest, kInt64, true},
+                        {9.3e18, kInt64, false},
+                        {0x1p63, kInt64, false},
+                        {-0x1p63, kInt64, true},
+                        {NAN, kInt64, false},
+                        {7, kBool, true},
+                        {NAN, kBool, true},
+                        {65504, kFloat16, true},
+                        {65519, kFloat16, false},
+                        {1e6, kFloat16, false},
+                        {-kInf, kFloat16, true},
+                        {NAN, kFloat16, true},
+                        {3.3895e38, kBFloat16, true},
+                        {3.4e38, kBFloat16, false},
+                        {3.4028234e38, kFloat32, true},
+                        {-1e39, kFloat32, false},
+                        {kLargest, kFloat32, true},
+                        {kLargest, kFloat16, false},
+                        {1e308, kFloat64, true}};
+
+TEST(Numbers, AreRefusedByDtypesThatCannotHoldThem) {
+  for (const Device device : all_devices()) {
+    for (const Row& row : kNumbers) {
+      for (const int64_t n : {0, 2}) {
+        const auto fill = [&] {
+          return zeros({n}, {.dtype = row.dtype, .device = device}).fill_(row.number).clone();
+        };
+        const std::string what = cat(row.number.to_double(), " as ", row.dtype);
+        if (row.held) {
+          EXPECT_NO_THROW((void)fill()) << what;
+        } else {
+          EXPECT_TRUE(refuses<Error>(fill, "value cannot be converted to type ")) << what;
+        }
+      }
+    }
+  }
+}
+
+TEST(Numbers, NobodyWrapsThem) {
+  struct Call {
+    const char* what;
+    std::function<Tensor(Device)> f;
+    const char* text = "value cannot be converted to type int8_t without overflow";
+  };
+  const auto bytes = [](Device d) { return ones({2}, {.dtype = kInt8, .device = d}); };
+  const auto halves = [](Device d) { return ones({2}, {.dtype = kFloat16, .device = d}); };
+  const auto mask = [](Device d) { return ones({2}, {.dtype = kBool, .device = d}); };
+  const auto options = [](Device d) { return TensorOptions{.dtype = kInt8, .device = d}; };
+  const char* half = "value cannot be converted to type c10::Half without overflow";
+  const Call calls[] = {
+      {"fill_", [=](Device d) { return Tensor(bytes(d).fill_(300)); }},
+      {"full", [=](Device d) { return full({2}, 300, options(d)); }},
+      {"full of float", [](Device d) { return full({2}, 1e39, {.device = d}); },
+       "value cannot be converted to type float without overflow"},
+      {"full_like", [=](Device d) { return full_like(bytes(d), 300); }},
+      {"tensor",
+       [=](Device d) {
+         return tensor({1, 300}, options(d));
+       }},
+      {"linspace", [=](Device d) { return linspace(0, 300, 3, options(d)); }},
+      {"masked_fill", [=](Device d) { return masked_fill(bytes(d), mask(d), 300); }},
+      {"masked_fill_", [=](Device d) { return Tensor(bytes(d).masked_fill_(mask(d), 300)); }},
+      {"where", [=](Device d) { return where(mask(d), bytes(d), 300); }},
+      {"where, first", [=](Device d) { return where(mask(d), 300, bytes(d)); }},
+      {"where of half", [=](Device d) { return where(mask(d), halves(d), -1e9); }, half},
+      {"clamp", [=](Device d) { return clamp(bytes(d), 0, 300); }},
+      {"clamp from below", [=](Device d) { return clamp(bytes(d), -300); }},
+      {"clamp of half", [=](Device d) { return clamp(halves(d), -1e9, 1e9); }, half},
+      {"pad",
+       [=](Device d) {
+         return pad(bytes(d), {1, 1}, 300);
+       }},
+      {"pow", [=](Device d) { return pow(bytes(d), 300); }},
+      {"pow_", [=](Device d) { return Tensor(bytes(d).pow_(300)); }},
+      {"alpha", [=](Device d) { return add(bytes(d), bytes(d), 300); }},
+      {"alpha in place", [=](Device d) { return Tensor(bytes(d).sub_(bytes(d), 300)); }},
+      {"alpha of half", [=](Device d) { return add(halves(d), halves(d), 1e9); }, half},
+      {"fraction as alpha in place", [=](Device d) { return Tensor(bytes(d).add_(bytes(d), 1.5)); },
+       "For integral input tensors, argument alpha must not be a floating point number."},
+      {"randint", [=](Device d) { return randint(0, 300, {2}, options(d)); },
+       "to - 1 is out of bounds for signed char"},
+      {"randint, negative",
+       [](Device d) { return randint(-1, 3, {2}, {.dtype = kUInt8, .device = d}); },
+       "from is out of bounds for unsigned char"},
+      {"uniform_", [=](Device d) { return Tensor(halves(d).uniform_(0, 1e6)); },
+       "to is out of bounds for c10::Half"},
+  };
+  for (const Device device : all_devices()) {
+    for (const Call& call : calls) {
+      EXPECT_TRUE(refuses<Error>([&] { return call.f(device); }, call.text)) << call.what;
+    }
+  }
+}
+
+TEST(Numbers, ItemIsRefusedATypeThatCannotHoldIt) {
+  const auto refuses_item = [](auto type, const Tensor& x, const std::string& name) {
+    return refuses<Error>([&] { return x.item<decltype(type)>(); },
+                          "value cannot be converted to type " + name + " without overflow");
+  };
+  EXPECT_TRUE(refuses_item(int8_t(), tensor(300), "int8_t"));
+  EXPECT_TRUE(refuses_item(uint8_t(), tensor(-1), "uint8_t"));
+  EXPECT_TRUE(refuses_item(int(), tensor(int64_t(1) << 31), "int"));
+  EXPECT_TRUE(refuses_item(size_t(), tensor(-1), "int64_t"));
+  EXPECT_TRUE(refuses_item(int64_t(), tensor(NAN), "int64_t"));
+  EXPECT_TRUE(refuses_item(float(), tensor(1e39, {.dtype = kFloat64}), "float"));
+  EXPECT_EQ(tensor(-2.9).item<int8_t>(), -2);
+  EXPECT_EQ(tensor(255).item<uint8_t>(), 255);
+  EXPECT_EQ(tensor(7).item<size_t>(), 7u);
+  EXPECT_EQ(tensor(kInf).item<float>(), float(kInf));
+  EXPECT_TRUE(tensor(NAN).item<bool>());
+}
+
+TEST(Numbers, AnIntegerBeyondInt64IsRefused) {
+  EXPECT_TRUE(refuses<Error>([] { return full({1}, uint64_t(kLargest) + 1); },
+                             "value cannot be converted to type int64_t without overflow"));
+  EXPECT_EQ(full({1}, uint64_t(kLargest)).item<int64_t>(), kLargest);
+}
+
+// 2^60 + 1 is no double.
+TEST(Numbers, BoundsOfInt64AreExact) {
+  const int64_t bound = (int64_t(1) << 60) + 1;
+  for (const Device device : all_devices()) {
+    const Tensor x = full({2}, bound + 1, {.device = device});
+    EXPECT_EQ(clamp(x, 0, bound)[0].item<int64_t>(), bound);
+    EXPECT_EQ(clamp(-x, -bound)[1].item<int64_t>(), -bound);
+  }
+}
+
+}  // namespace
+}  // namespace taper::test
