@@ -2,12 +2,17 @@
 # Installs from apt what a build needs and is not here yet; does nothing when all is here.
 #   scripts/install.sh          what the program needs
 #   scripts/install.sh tests    what the tests need, too
+#   scripts/install.sh fuzz     what scripts/fuzz.sh needs, too
 set -euo pipefail
 
 # Debian's oneDNN names OpenCL in its CMake files, though Taper does not use it.
 packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev)
 if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev); fi
+
+if [[ ${1:-} == fuzz ]] && ! command -v clang++-19 >/dev/null; then
+  packages+=(clang libclang-rt-dev libomp-dev)
+fi
 
 missing=()
 # Tools count wherever they come from. Each is a command and its package.

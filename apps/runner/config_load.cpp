@@ -51,10 +51,13 @@ std::string put(Node& root, std::string_view keys, Node value) {
     Node* child = child_of(*at, part, value.key_place);
     if (child == nullptr) {
       const bool is_list = at->kind == Node::Kind::kSequence;
-      return cat("'", std::string_view(keys.begin(), key.begin() - 1), "' is ",
-                 is_list ? cat("a list of ", at->children.size(), " entries, from 0")
-                         : cat(seen(*at), ", not a map"),
-                 ": there is no '", part, "' in it");
+      const bool is_root = key.begin() == keys.begin();
+      return cat(
+          is_root ? "the file" : cat("'", std::string_view(keys.begin(), key.begin() - 1), "'"),
+          " is ",
+          is_list ? cat("a list of ", at->children.size(), " entries, from 0")
+                  : cat(seen(*at), ", not a map"),
+          ": there is no '", part, "' in it");
     }
     at = child;
   }

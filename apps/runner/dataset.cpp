@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <span>
+
+#include <spdlog/spdlog.h>
 
 #include "apps/runner/data/digits.h"
 #include "apps/runner/data/idx.h"
@@ -93,9 +96,32 @@ Dataset of_images(const Images& train, const Images& test, int64_t classes = 10)
   return out;
 }
 
+// Classes are counted from 0 to the largest label: gaps are told, and what makes no sense refused.
+int64_t classes_of(const std::vector<int64_t>& labels, const std::string& file) {
+  constexpr int64_t kUnlabelled = 255;
+  const std::set<int64_t> seen(labels.begin(), labels.end());
+  const int64_t classes = 1 + *seen.rbegin(), missing = classes - std::ssize(seen);
+  if (seen.size() == 1) {
+    throw DataError(cat(file, ": all labels are ", *seen.begin(), ": there is nothing to learn"));
+  }
+  if (*seen.rbegin() == kUnlabelled && missing > 0) {
+    const auto first = std::ranges::find(labels, kUnlabelled) - labels.begin();
+    throw DataError(cat(file, ": record ", first, " (counted from 0) has the label 255, but ",
+                        missing, " labels below it never come: take out what has no label"));
+  }
+  if (missing == 0) return classes;
+  int64_t gap = 0;
+  while (seen.contains(gap)) ++gap;
+  spdlog::warn(
+      "{}: labels go to {}, so the model has {} outputs, but {} of them never come (the "
+      "first is {}): number the classes from 0",
+      file, classes - 1, classes, missing, gap);
+  return classes;
+}
+
 Dataset load_idx(const IdxConfig& config) {
   const Images train = read_idx_images(config.train_images, config.train_labels, 256);
-  const int64_t classes = 1 + std::ranges::max(train.labels);
+  const int64_t classes = classes_of(train.labels, config.train_labels);
   return of_images(train, read_idx_images(config.test_images, config.test_labels, classes),
                    classes);
 }
@@ -131,8 +157,37 @@ void scale_targets(const DataInfo& info, const Tensor& targets) {
   }
 }
 
+// What the rows have nothing to say about.
+void check_columns(const CsvTable& table, const std::string& file) {
+  const auto is_same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  const bool is_constant =
+      table.classes.empty() && std::ranges::count(table.targets, table.targets[0]) == table.rows;
+  if (table.classes.size() == 1 || (is_constant && table.rows > 1)) {
+    throw DataError(cat(file, ": column '", table.label_name, "' has the one value ",
+                        is_constant ? cat(table.targets[0]) : in_quotes(table.classes[0]),
+                        ": there is nothing to learn"));
+  }
+  std::string names;
+  int64_t count = 0;
+  for (int64_t column = 0, first = 0; column < table.columns; ++column) {
+    const int64_t width = std::max<int64_t>(std::ssize(table.categories[size_t(column)]), 1);
+    bool differs = width > 1;
+    for (int64_t at = first; !differs && at < std::ssize(table.features); at += table.width) {
+      differs = !is_same(table.features[size_t(at)], table.features[size_t(first)]);
+    }
+    first += width;
+    if (differs) continue;
+    if (++count <= 3)
+      names += cat(names.empty() ? "" : ", ", in_quotes(table.feature_names[size_t(column)]));
+  }
+  if (count == 0 || table.rows < 2) return;
+  spdlog::warn("{}: {} feature column(s) are empty or the same in every row and tell nothing: {}{}",
+               file, count, names, count > 3 ? ", ..." : "");
+}
+
 Dataset load_csv(const CsvConfig& config, uint64_t seed) {
   CsvTable table = read_csv(config.path, config);
+  check_columns(table, config.path);
   Dataset out;
   if (config.test_path) {
     out.train = as_split(table);

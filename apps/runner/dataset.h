@@ -31,8 +31,8 @@ struct DataInfo {
   int64_t vocab_size() const { return tokenizer ? tokenizer->size() : 0; }
 };
 std::string to_json(const DataInfo& info);
-// ValueError: not what to_json() gave.
-DataInfo data_info_from_json(const std::string& json);
+// InputError, with the place in what the name says: not what to_json() gave, or not consistent.
+DataInfo data_info_from_json(std::string_view json, const std::string& name);
 
 // Samples [N, ...] of inputs and targets: float32 images and features, or int64 tokens; int64
 // classes [N], float32 values [N], or int64 tokens [N, T] with kIgnoredTarget where a line ended.

@@ -7,11 +7,11 @@
 #include <sstream>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
 #include "apps/runner/errors.h"
 #include "apps/runner/gate.h"
+#include "apps/runner/json.h"
 #include "apps/runner/rerun.h"
 #include "apps/runner/text.h"
 #include "autograd/hooks.h"
@@ -181,12 +181,14 @@ std::vector<Line> lines_of(const std::string& metrics) {
   std::vector<Line> out;
   std::istringstream in(metrics);
   for (std::string line; std::getline(in, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    const bool is_line = json.is_object() && json.contains("step") &&
-                         json["step"].is_number_integer() && json.contains("kind") &&
-                         json["kind"].is_string();
-    if (!is_line) throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
-    out.push_back({line, json["kind"], json["step"]});
+    const Document row = parse_json(line, {});
+    const Node* step = row.root ? row.root->find("step") : nullptr;
+    const Node* kind = row.root ? row.root->find("kind") : nullptr;
+    const auto number = step && !step->is_quoted ? read_scalar<int64_t>(*step).value : std::nullopt;
+    if (!number || !kind || !kind->is_quoted) {
+      throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
+    }
+    out.push_back({line, kind->text, *number});
   }
   return out;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/checkpoint.h"
@@ -10,6 +9,7 @@
 #include "apps/runner/env.h"
 #include "apps/runner/errors.h"
 #include "apps/runner/evaluate.h"
+#include "apps/runner/json.h"
 #include "apps/runner/model.h"
 #include "apps/runner/run_directory.h"
 #include "apps/runner/text.h"
@@ -20,6 +20,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
+#include "framework/kernels/random.h"
 #include "framework/precision.h"
 #include "framework/threads.h"
 
@@ -49,9 +50,22 @@ fs::path weights_of(const fs::path& dir) {
 int64_t step_of_model(const fs::path& dir) {
   const fs::path file = dir / "exit.json";
   if (!fs::exists(file)) return -1;
-  const auto end = nlohmann::json::parse(read_file(file, "end of the run"), nullptr, false);
-  const bool is_known = end.is_object() && end.contains("model_step");
-  return is_known && end["model_step"].is_number_integer() ? end["model_step"].get<int64_t>() : -1;
+  const std::string text = read_file(file, "end of the run", kMaxJsonBytes);
+  const Document end = parse_json(text, {});
+  const Node* step = end.root ? end.root->find("model_step") : nullptr;
+  return step ? read_scalar<int64_t>(*step).value.value_or(-1) : -1;
+}
+
+// Before a model is built for outputs that its weights cannot have: a last layer has a weight for
+// each, and what is small enough may be built to be refused by name.
+void require_room_for(const DataInfo& info, const std::vector<NamedTensor>& state,
+                      const fs::path& data) {
+  constexpr int64_t kSmall = 1 << 16;
+  int64_t weights = 0;
+  for (const NamedTensor& t : state) weights += t.tensor.numel();
+  if (info.outputs <= std::max(weights, kSmall)) return;
+  throw InputError(cat(data.string(), ": outputs: ", info.outputs, " are more than the ", weights,
+                       " weights of the model"));
 }
 
 // A cell of a CSV file.
@@ -70,15 +84,19 @@ SavedRun load_run(const fs::path& dir, const std::vector<std::string>& overrides
   run.config = load_run_config(dir, overrides);
   run.dir = dir;
   const fs::path data = dir / "data.json";
-  run.info =
-      of_file(data, [&] { return data_info_from_json(read_file(data, "description of data")); });
+  run.info = data_info_from_json(read_file(data, "description of data", kMaxJsonBytes), data);
   if (run.config.threads > 0) set_num_threads(int(run.config.threads));
   if (run.config.train.precision == Precision::kTf32) set_float32_matmul_precision("high");
   run.device = choose_device(run.config.device, run.config.visible_devices);
-  run.model = build_model(run.config.model, run.info, run.device);
   const fs::path weights = weights_of(dir);
   run.step = weights.parent_path() == dir ? step_of_model(dir) : step_of(weights.parent_path());
-  of_file(weights, [&] { return run.model->load_state_dict(load_safetensors(weights).tensors); });
+  const auto state = of_file(weights, [&] { return load_safetensors(weights).tensors; });
+  require_room_for(run.info, state, data);
+  {
+    const kernels::SkipDraws uninitialised;  // the weights come from the file
+    run.model = build_model(run.config.model, run.info, run.device);
+  }
+  of_file(weights, [&] { return run.model->load_state_dict(state); });
   run.model->eval();
   return run;
 }

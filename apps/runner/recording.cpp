@@ -9,6 +9,7 @@
 #include "apps/runner/checksums.h"
 #include "apps/runner/errors.h"
 #include "apps/runner/gate.h"
+#include "apps/runner/json.h"
 #include "apps/runner/metrics.h"
 #include "apps/runner/text.h"
 
@@ -99,16 +100,20 @@ void save_recording(const Recording& recording, const std::filesystem::path& fil
 }
 
 Recording load_recording(const std::filesystem::path& file) {
-  const std::string text = read_file(file, "recording");
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("recording") != kVersion) throw Error(cat("expected version ", kVersion));
-    const auto& rows = json.at("rows");
-    for (const Json& row : rows) (void)row.at("step");
-    return {json.at("config"), json.at("steps"), json.at("state_every"), json.at("rtol"), rows};
-  } catch (const std::exception& error) {
-    throw InputError(cat(file.string(), ": damaged, or no recording: ", error.what()));
-  }
+  Recording out;
+  int64_t version = 0;
+  Schema schema;
+  schema.field("recording", &version, "its version", {kVersion, kVersion}).required();
+  schema.field("config", &out.config, "of the run").required();
+  schema.field("steps", &out.steps, "that were recorded", kNonNegative).required();
+  schema.field("state_every", &out.state_every, "steps between hashes", kNonNegative).required();
+  schema.field("rtol", value_in(out.tolerances, "a map of numbers"), "tolerances").required();
+  schema.field("rows", value_in(out.rows, "a list of maps of texts"), "of each step").required();
+  const auto has_step = [](const Recording::Row& row) { return row.contains("step"); };
+  schema.rules = {{"rows", "each needs a step",
+                   [&out, has_step] { return std::ranges::all_of(out.rows, has_step); }}};
+  read_json(read_file(file, "recording"), file.string(), schema);
+  return out;
 }
 
 Verdict compare(const Recording& got, const Recording& golden, const Tolerances& tolerances) {

@@ -8,6 +8,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "apps/runner/errors.h"
+#include "apps/runner/json.h"
 #include "apps/runner/metrics.h"
 #include "apps/runner/run_directory.h"
 #include "apps/runner/svg.h"
@@ -26,14 +27,31 @@ struct RunFiles {
   std::string config, samples;
 };
 
+// Whether a row has what the page takes for granted.
+bool is_sound(const Json& row) {
+  const auto is = [&](const char* key, bool (Json::*has_kind)() const noexcept) {
+    return !row.contains(key) || (row[key].*has_kind)();
+  };
+  const auto are_counts = [](const Json& list) {
+    return list.is_array() && std::ranges::all_of(list, &Json::is_number_integer);
+  };
+  return row.is_object() && row.contains("step") && is("step", &Json::is_number) &&
+         is("kind", &Json::is_string) && is("split", &Json::is_string) &&
+         is("seconds", &Json::is_number) && is("confusion", &Json::is_array) &&
+         (!row.contains("confusion") || std::ranges::all_of(row["confusion"], are_counts));
+}
+
 // A last line without its end is being written: it waits.
 std::vector<Json> read_lines(const fs::path& file) {
   std::vector<Json> out;
   const std::string text = read_file(file, "numbers of the run");
   for (size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
-    out.push_back(Json::parse(text.substr(at, end - at), nullptr, false));
-    if (out.back().is_object() && out.back().contains("step")) continue;
-    throw InputError(cat(file.string(), ":", out.size(), ": damaged line"));
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    check_json(line, file.string(), std::ssize(out) + 1);
+    out.push_back(Json::parse(line));
+    if (is_sound(out.back())) continue;
+    throw InputError(
+        cat(file.string(), ":", out.size(), ": a damaged row of numbers: ", shown(line, 80)));
   }
   return out;
 }
@@ -44,8 +62,10 @@ std::string read_text(const fs::path& file) {
 
 Json read_json(const fs::path& file) {
   if (!fs::exists(file)) return Json::object();
-  Json json = Json::parse(read_file(file, "facts of the run"), nullptr, false);
-  if (!json.is_object()) throw InputError(cat(file.string(), ": damaged"));
+  const std::string text = read_file(file, "facts of the run", kMaxJsonBytes);
+  check_json(text, file.string());
+  Json json = Json::parse(text);
+  if (!json.is_object()) throw InputError(cat(file.string(), ":1: expected a JSON object"));
   return json;
 }
 
@@ -136,7 +156,7 @@ std::string table(const std::vector<RunFiles>& runs,
 
 // How the run stands: its end, its last training row, its last evaluation.
 Json summary(const RunFiles& run) {
-  Json out = {{"end", run.end.value("reason", "not yet")}};
+  Json out = {{"end", run.end.contains("reason") ? run.end["reason"] : Json("not yet")}};
   for (const Json& row : run.metrics) {
     const std::string prefix = row.contains("split") ? row["split"].get<std::string>() + " " : "";
     for (const auto& [key, value] : row.items()) {
@@ -155,8 +175,10 @@ std::string confusion(const RunFiles& run) {
   const auto last = std::find_if(run.metrics.rbegin(), run.metrics.rend(),
                                  [](const Json& row) { return row.contains("confusion"); });
   if (last == run.metrics.rend()) return "";
-  const Json names = run.data.value("class_names", Json::array());
-  const auto name = [&](size_t i) { return i < names.size() ? shown_value(names[i]) : cat(i); };
+  const Json names = run.data.contains("class_names") ? run.data["class_names"] : Json();
+  const auto name = [&](size_t i) {
+    return names.is_array() && i < names.size() ? shown_value(names[i]) : cat(i);
+  };
   const auto rows = (*last)["confusion"].get<std::vector<std::vector<int64_t>>>();
   std::string head, body;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -171,7 +193,7 @@ std::string confusion(const RunFiles& run) {
     }
     body += "</tr>\n";
   }
-  return cat("<h2>Confusion: ", escaped(run.name), ", step ", (*last)["step"].dump(),
+  return cat("<h2>Confusion: ", escaped(run.name), ", step ", shown_value((*last)["step"]),
              "</h2>\n<table class=\"confusion\"><tr><th>true \\ predicted</th>", head, "</tr>\n",
              body, "</table>\n");
 }

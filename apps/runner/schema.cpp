@@ -221,6 +221,11 @@ class Reader {
                    [&](const OptionalSection& out) {
                      if (node.kind != Node::Kind::kNull) read_section(out.open(), node, path);
                    },
+                   [&](const Custom& out) {
+                     for (const Problem& p : out.read(node)) {
+                       problem(p.place, cat(path, ": ", p.message));
+                     }
+                   },
                    [&](std::span<double> out) { read_numbers(field, node, path, out); },
                    [&](std::span<int64_t> out) { read_numbers(field, node, path, out); },
                    [&](std::vector<int64_t>* out) {
@@ -422,14 +427,14 @@ std::string flow_map(const std::map<std::string, std::string>& map) {
 
 std::string expected(const Field& field) {
   return std::visit(
-      Overloaded{[]<class T>(std::span<T> v) { return cat("a list of ", v.size(), " numbers"); },
-                 [](const Choice& v) { return cat("one of ", join(v.names)); },
-                 [&](const Padding& v) { return cat(expected(field, v.size), ", or same"); },
-                 [](const Schema&) { return cat("a map"); },
-                 [](const OptionalSection&) { return cat("a map"); },
-                 [](const Union&) { return cat(); },
-                 [](const UnionList&) { return cat("a list of entries"); },
-                 [&](auto* v) { return expected(field, v); }},
+      Overloaded{
+          []<class T>(std::span<T> v) { return cat("a list of ", v.size(), " numbers"); },
+          [](const Choice& v) { return cat("one of ", join(v.names)); },
+          [&](const Padding& v) { return cat(expected(field, v.size), ", or same"); },
+          [](const Schema&) { return cat("a map"); },
+          [](const OptionalSection&) { return cat("a map"); }, [](const Union&) { return cat(); },
+          [](const UnionList&) { return cat("a list of entries"); },
+          [](const Custom& v) { return v.expected; }, [&](auto* v) { return expected(field, v); }},
       field.target);
 }
 

@@ -67,8 +67,8 @@ struct Rule {
 
 // The keys of one map.
 struct Schema {
-  std::vector<Field> fields;
-  std::vector<Rule> rules;
+  std::vector<Field> fields;  // no {}: clang needs a complete Field for it
+  std::vector<Rule> rules{};
 
   // The reference holds until the next call. `target` is one of Target's alternatives.
   template <class T> Field& field(std::string name, T target, const char* doc, Range range = {});
@@ -110,6 +110,12 @@ struct Padding {
   bool* is_same;
 };
 
+// Whatever else a member may be: `read` takes it from the text and gives what is wrong.
+struct Custom {
+  std::string expected;  // in words
+  std::function<std::vector<Problem>(const Node&)> read;
+};
+
 // The members that a field can be bound to. A span is a list of exactly that many numbers, a pair
 // one or two, a list of texts may be one text without brackets. Optionals, lists of texts and maps
 // that are empty are not written.
@@ -118,7 +124,7 @@ using Target =
                  std::optional<double>*, std::optional<std::string>*, std::optional<Pair>*,
                  std::vector<int64_t>*, std::vector<std::string>*,
                  std::map<std::string, std::string>*, std::span<int64_t>, std::span<double>,
-                 Padding, Choice, Schema, OptionalSection, Union, UnionList>;
+                 Padding, Choice, Schema, OptionalSection, Union, UnionList, Custom>;
 
 struct Field {
   std::string name;

@@ -76,6 +76,7 @@ Json json_of(const Field&, const UnionList& list) {
   list.resize(1);
   return list_of(entry_json(list.item(0)), 1, kMaxEntries);
 }
+Json json_of(const Field&, const Custom&) { return Json::object(); }
 
 // Nothing where a value has no default that can be written.
 Json default_of(const Field& field) {

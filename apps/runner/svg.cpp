@@ -11,7 +11,10 @@ namespace {
 
 constexpr double kWidth = 640, kHeight = 300, kLeft = 62, kRight = 14, kTop = 10, kBottom = 42;
 constexpr double kLogSpan = 30;
+constexpr double kLeast = 1e-300, kMost = 1e307;  // beyond them numbers are 0, or not drawn
 constexpr size_t kColumns = 500;  // of points that are drawn
+
+bool is_drawn(double x, double y) { return std::abs(x) < kMost && std::abs(y) < kMost; }
 
 struct Axis {
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -21,17 +24,20 @@ struct Axis {
     low = std::min(low, v);
     high = std::max(high, v);
   }
+  // A span of a few units in the last place, or of numbers without all their bits, has no ticks to
+  // count: it is widened.
   void settle(bool may_be_log) {
-    is_log = may_be_log && low > 0 && high / low > kLogSpan;
-    if (low == high) {
-      const double margin = low == 0 ? 1 : std::abs(low) * 0.1;
-      low -= margin;
-      high += margin;
-    }
+    is_log = may_be_log && low > kLeast && high / kLogSpan > low;
+    const double size = std::max(std::abs(low), std::abs(high));
+    if (high - low > std::max(size * 1e-9, kLeast)) return;
+    const double margin = size <= kLeast ? 1 : size * 0.1;
+    low -= margin;
+    high += margin;
   }
   // From 0 at the low end to 1.
   double place(double v) const {
-    return is_log ? std::log(v / low) / std::log(high / low) : (v - low) / (high - low);
+    if (is_log) return (std::log(v) - std::log(low)) / (std::log(high) - std::log(low));
+    return (v - low) / (high - low);
   }
   std::vector<double> ticks() const {
     std::vector<double> out;
@@ -43,7 +49,7 @@ struct Axis {
     }
     for (; is_log && power <= high; power *= 10) {
       for (const double v : {power, 2 * power, 5 * power}) {
-        if ((v == power || high / low < 1e4) && v >= low && v <= high) out.push_back(v);
+        if ((v == power || high / 1e4 < low) && v >= low && v <= high) out.push_back(v);
       }
     }
     return out;
@@ -101,7 +107,7 @@ std::vector<size_t> chosen(const std::vector<double>& y) {
 std::string line(const Frame& frame, const Series& series) {
   std::string points, marks;
   for (const size_t i : chosen(series.y)) {
-    if (!std::isfinite(series.y[i])) continue;
+    if (!is_drawn(series.x[i], series.y[i])) continue;
     const double left = frame.left(series.x[i]), top = frame.top(series.y[i]);
     points += fmt::format("{:.1f},{:.1f} ", left, top);
     if (!series.is_sparse) continue;
@@ -120,7 +126,7 @@ std::string svg(const Chart& chart) {
   Frame frame;
   for (const Series& series : chart.series) {
     for (size_t i = 0; i < series.y.size(); ++i) {
-      if (!std::isfinite(series.y[i])) continue;
+      if (!is_drawn(series.x[i], series.y[i])) continue;
       frame.x.include(series.x[i]);
       frame.y.include(series.y[i]);
     }

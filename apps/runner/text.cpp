@@ -1,12 +1,8 @@
 #include "apps/runner/text.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cerrno>
-#include <fstream>
 #include <numeric>
-#include <system_error>
 #include <vector>
 
 #include <glob.h>
@@ -18,6 +14,26 @@ namespace taper::runner {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kComparedBytes = 64;
+constexpr std::size_t kMaxAlternatives = 1000, kMaxPattern = 4096;
+
+// How many patterns the groups {a,b} of one make together, or more where they are nested.
+static std::size_t alternatives_of(std::string_view pattern) {
+  std::size_t all = 1;
+  std::vector<std::size_t> open;
+  for (const char c : pattern) {
+    if (c == '{') open.push_back(1);
+    if (open.empty() || (c != ',' && c != '}')) continue;
+    if (c == ',') {
+      ++open.back();
+    } else {
+      all = std::min(all * open.back(), kMaxAlternatives + 1);
+      open.pop_back();
+    }
+  }
+  return all;
+}
+
 static void add_directory(const fs::path& directory, std::vector<fs::path>& out) {
   for (auto it = fs::recursive_directory_iterator(directory); it != fs::end(it); ++it) {
     const bool is_hidden = it->path().filename().string().starts_with('.');
@@ -26,23 +42,18 @@ static void add_directory(const fs::path& directory, std::vector<fs::path>& out)
   }
 }
 
-std::string read_file(const std::filesystem::path& file, std::string_view what, std::size_t most) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) {
-    throw InputError(cat(file.string(), ": expected the ", what, ", got a directory"));
-  }
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  std::string text;
-  std::array<char, 1 << 16> part;
-  // By read(), which turns a failing device into badbit; stream iterators would throw.
-  while (in && text.size() < most) {
-    in.read(part.data(), std::streamsize(std::min(part.size(), most - text.size())));
-    text.append(part.data(), std::size_t(in.gcount()));
-  }
-  if (in.is_open() && !in.bad()) return text;
-  throw InputError(
-      cat(file.string(), ": cannot read the ", what, ": ", std::generic_category().message(errno)));
+InputFile open_file(const fs::path& file, std::string_view what) try {
+  return InputFile(file.string(), what);
+} catch (const Error& error) {
+  throw InputError(error.what());
+}
+
+std::string read_file(const fs::path& file, std::string_view what, std::size_t most) try {
+  return InputFile(file.string(), what).text(most);
+} catch (const OutOfMemoryError&) {
+  throw;
+} catch (const Error& error) {
+  throw InputError(error.what());
 }
 
 std::string read_texts(const std::string& path) try {
@@ -53,6 +64,10 @@ std::string read_texts(const std::string& path) try {
     add_directory(path, files);
   } else if (fs::exists(path, ignored)) {
     files.emplace_back(path);
+  } else if (path.size() > kMaxPattern || alternatives_of(path) > kMaxAlternatives) {
+    throw InputError(cat("data.path ", in_quotes(path), ": its groups {a,b} make more than ",
+                         kMaxAlternatives, " patterns, or it is longer than ", kMaxPattern,
+                         " bytes; name a directory"));
   } else if (glob(path.c_str(), GLOB_BRACE, nullptr, &found) == 0) {
     for (size_t i = 0; i < found.gl_pathc; ++i) {
       if (!fs::is_directory(found.gl_pathv[i])) files.emplace_back(found.gl_pathv[i]);
@@ -95,6 +110,15 @@ CodePoint first_code_point(std::string_view text) {
   return {value, length};
 }
 
+std::size_t first_invalid(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint c = first_code_point(text.substr(at));
+    if (c.value == CodePoint::kInvalid) return at;
+    at += c.length;
+  }
+  return text.size();
+}
+
 std::string folded(std::string text) {
   for (char& c : text) {
     c = c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
@@ -116,6 +140,8 @@ std::string shown(std::string_view text, std::size_t most) {
 std::string in_quotes(std::string_view text) { return cat("'", shown(text, 40), "'"); }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  a = a.substr(0, kComparedBytes);
+  b = b.substr(0, kComparedBytes);
   std::vector<std::size_t> row(b.size() + 1);  // of the table of all prefixes, one at a time
   std::iota(row.begin(), row.end(), std::size_t(0));
   for (const char from : a) {

@@ -7,16 +7,21 @@
 #include <string>
 #include <string_view>
 
+#include "framework/io/input_file.h"
+
 namespace taper::runner {
 
-// The bytes of a file, the first `most` of them. InputError: it is a directory or cannot be read;
+// A regular file; InputError as below.
+InputFile open_file(const std::filesystem::path& file, std::string_view what);
+
+// The bytes of a regular file, the first `most` of them. InputError: it is none or cannot be read;
 // `what` says what it was taken for, as "CSV file".
 std::string read_file(const std::filesystem::path& file, std::string_view what,
                       std::size_t most = std::string::npos);
 
 // The bytes of a file, of all files below a directory (hidden ones left out), or of all that a
 // pattern such as "src/*.{h,cpp}" names; joined in the order of their paths. InputError: there is
-// none, one cannot be read or has a zero byte, or all are empty.
+// none, one cannot be read or has a zero byte, all are empty, or the pattern has too many {a,b}.
 std::string read_texts(const std::string& path);
 
 // The whole of `text`, which may begin with '+', as a decimal number whatever the locale. Gives
@@ -36,6 +41,8 @@ struct CodePoint {
 };
 // The first of a text that is not empty. Overlong forms, surrogates and cut characters are invalid.
 CodePoint first_code_point(std::string_view text);
+// Where the first byte stands that is no UTF-8; the text's size where there is none.
+std::size_t first_invalid(std::string_view text);
 inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 // Lower case, '-' as '_': what does not count as a difference between two names.
@@ -47,7 +54,7 @@ std::string shown(std::string_view text, std::size_t most);
 // The same in quotes, for one word.
 std::string in_quotes(std::string_view text);
 
-// Levenshtein's distance in bytes.
+// Levenshtein's distance in bytes, of the first 64 of each.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace taper::runner

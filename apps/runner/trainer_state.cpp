@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/errors.h"
+#include "apps/runner/json.h"
 #include "apps/runner/text.h"
 #include "apps/runner/trainer.h"
 
@@ -86,6 +87,7 @@ std::string Trainer::state_json() const {
 }
 
 void Trainer::read_state(const std::string& text) try {
+  check_json(text, kState);
   const Json json = Json::parse(text);
   const auto count = [](const Json& in, const char* key, int64_t least, int64_t most) {
     const Json& x = in.at(key);
@@ -119,8 +121,8 @@ void Trainer::read_state(const std::string& text) try {
   rollbacks_ = count(json, "rollbacks", 0, INT64_MAX);
   skipped_ = count(json, "skipped", 0, INT64_MAX);
   json.at("reason").get_to(reason_);
-} catch (const Json::exception& error) {
-  throw InputError(cat(kState, " is not of this version: ", error.what()));
+} catch (const Json::exception&) {
+  throw InputError(cat(kState, " is not of this version"));
 }
 
 void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale) try {

@@ -354,15 +354,19 @@ const Node* Node::find(std::string_view name) const {
   return found == children.end() ? nullptr : &*found;
 }
 
-Document parse_yaml(std::string_view text, Source about) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+std::shared_ptr<const Source> source_of(std::string_view text, Source about) {
   about.name = shown(about.name, 200);
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
     if (line.ends_with('\r')) line.pop_back();
     about.lines.push_back(line);
   }
-  const auto source = std::make_shared<const Source>(std::move(about));
+  return std::make_shared<const Source>(std::move(about));
+}
+
+Document parse_yaml(std::string_view text, Source about) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const SourcePtr source = source_of(text, std::move(about));
   TreeBuilder builder(source);
   try {
     check_bytes(text, source);

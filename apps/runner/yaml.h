@@ -24,6 +24,9 @@ struct Source {
   std::vector<std::string> lines{};
 };
 
+// With the text's lines, and its name fit for messages.
+std::shared_ptr<const Source> source_of(std::string_view text, Source about);
+
 // A position in a source, which it keeps alive for messages.
 struct Place {
   std::shared_ptr<const Source> source{};

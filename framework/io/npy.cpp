@@ -4,13 +4,13 @@
 #include <bit>
 #include <cerrno>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <span>
 #include <system_error>
 
 #include "framework/io/atomic_file.h"
+#include "framework/io/input_file.h"
 #include "framework/kernels/copy.h"
 
 namespace taper {
@@ -32,8 +32,6 @@ struct TypeCode {
 constexpr TypeCode kTypeCodes[] = {{kFloat16, "f2"}, {kFloat32, "f4"}, {kFloat64, "f8"},
                                    {kInt64, "i8"},   {kInt32, "i4"},   {kInt16, "i2"},
                                    {kInt8, "i1"},    {kUInt8, "u1"},   {kBool, "b1"}};
-
-std::string system_reason() { return std::generic_category().message(errno); }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(cat(path, ": not a NumPy array file that can be read: ", what));
@@ -194,33 +192,22 @@ class HeaderReader {
 
 class Reader {
  public:
-  explicit Reader(const std::string& path)
-      : path_(path), file_(path, std::ios::binary), size_(regular_file_size()) {}
+  explicit Reader(const std::string& path) : path_(path), file_(path, "") {}
 
-  size_t left() const { return size_ - at_; }
+  size_t left() const { return file_.size() - at_; }
   void read(void* out, size_t nbytes, const char* what) {
     if (nbytes > left()) {
       refuse(path_, cat("expected ", nbytes, " bytes of ", what, ", got ", left(),
                         " (is the file truncated?)"));
     }
-    if (!file_.read(static_cast<char*>(out), std::streamsize(nbytes))) {
-      throw Error(cat(path_, ": cannot read: ", system_reason()));
-    }
+    if (file_.read(out, nbytes) < nbytes) refuse(path_, cat("it was shortened while it was read"));
     at_ += nbytes;
   }
 
  private:
-  size_t regular_file_size() const {
-    if (!file_) throw Error(cat(path_, ": cannot read: ", system_reason()));
-    std::error_code error;
-    const uintmax_t size = std::filesystem::file_size(path_, error);
-    if (error) throw Error(cat(path_, ": cannot read: ", error.message()));
-    return size;
-  }
-
   const std::string& path_;
-  std::ifstream file_;
-  size_t size_, at_ = 0;
+  InputFile file_;
+  size_t at_ = 0;
 };
 
 std::string read_header_text(const std::string& path, Reader& file) {

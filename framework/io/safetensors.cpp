@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "framework/io/atomic_file.h"
+#include "framework/io/input_file.h"
+#include "framework/io/json.h"
 #include "framework/kernels/copy.h"
 
 namespace taper {
@@ -146,6 +148,12 @@ struct Header {
   refuse(path, cat(name == kMetadataKey ? name : "tensor " + in_quotes(name), ": ", what));
 }
 
+[[noreturn]] void refuse_json(const std::string& path, std::string_view header) {
+  const std::optional<JsonFault> fault = scan_json(header, [](const JsonEvent&) {});
+  refuse(path, fault ? cat("the header is not valid JSON: ", fault->what, " at byte ", fault->at)
+                     : "the header is not valid JSON");
+}
+
 // None beyond 2^63, also with the sizes of 0 left out: strides are products of some of them.
 std::optional<int64_t> bytes_of(const std::vector<uint64_t>& sizes, DType dtype) {
   int64_t nbytes = int64_t(size_of(dtype));
@@ -263,18 +271,12 @@ Header read_header(const std::string& path, std::string_view text, uint64_t data
                      text.empty() ? "an empty header" : cat("byte ", int(uint8_t(text[0])))));
   }
   // The parser would stop there in silence.
-  if (const size_t nul = text.find('\0'); nul != text.npos) {
-    refuse(path, cat("the header is not valid JSON: a zero byte at ", nul));
-  }
+  if (text.find('\0') != text.npos) refuse_json(path, text);
   HeaderWatch watch{path, data_size};
   std::ignore = Json::parse(text.begin(), text.end(), std::ref(watch));
   return std::move(watch.header);
-} catch (const Json::exception& e) {
-  // Only the reason: the parser's text goes on with bytes of the file, which may be any.
-  std::string reason = e.what();
-  reason = reason.substr(0, reason.find("; last read"));
-  refuse(path,
-         cat("the header is not valid JSON: ", cut(reason.substr(reason.find("] ") + 2), 200)));
+} catch (const Json::exception&) {
+  refuse_json(path, text);
 }
 
 // --- reading the tensors ---
@@ -301,18 +303,13 @@ void check_coverage(const std::string& path, const std::vector<Entry>& entries,
 
 // The whole file as memory; writing to it changes private copies of pages.
 StoragePtr map_file(const std::string& path) {
-  const FileHandle file(path, O_RDONLY | O_CLOEXEC);
-  struct stat info;
-  if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
-    throw Error(cat(path, ": cannot read: ", system_reason(errno)));
-  }
-  if (!S_ISREG(info.st_mode)) throw Error(cat(path, ": cannot read: not a regular file"));
-  const size_t size = size_t(info.st_size);
+  const InputFile file(path, "");
+  const size_t size = file.size();
   if (size < kLengthBytes) {
     refuse(path, cat("expected at least ", kLengthBytes, " bytes, got ", size));
   }
-  void* data =
-      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                      file.descriptor(), 0);
   if (data == MAP_FAILED) throw Error(cat(path, ": cannot map: ", system_reason(errno)));
   return borrow(data, size, Device(), [](Storage& s) noexcept { ::munmap(s.data, s.nbytes); });
 }

@@ -227,7 +227,12 @@ TEST_F(Csv, RefusesBadRowsWithFileAndLine) {
       {"", {}, ": ", {"empty file"}},
       {" \n\r\n\xef\xbb\xbf", {}, ":3: ", {"one field"}},
       {"\n \n\n", {}, ": ", {"empty file"}},
-      {"a,b\n", with_header(Header::kPresent), ": ", {"only a header"}},
+      {"a,b\n", with_header(Header::kPresent), ":1: ", {"only a header"}},
+      {"\nlength,kind\n", {}, ":2: expected rows of data, got only a header", {}},
+      {"a,b\n1,x\n2,\xe9t\xe9\n", {}, ":3: not UTF-8 text (byte 233)", {"save the file as UTF-8"}},
+      {"l\xe4nge,b\n1,x\n", {}, ":1: not UTF-8 text (byte 228)", {}},
+      {"a,b\n\"1,5\",x\n", with_header(Header::kPresent), ":2: column 'a'", {"with a point"}},
+      {"a,b\n1;2,x\n", with_header(Header::kPresent), ":2: column 'a'", {"delimiter ';'?"}},
       {"1,2,x\n\n3,4\n", {}, ":3: expected 3 fields, got 2", {}},
       {"1,2,x\n3,4,y,\n", {}, ":2: expected 3 fields, got 4", {}},
       {"a,b,c\n1,2,x\n3,4\n", {}, ":3: expected 3 fields, got 2", {}},
@@ -363,6 +368,8 @@ TEST_F(Csv, RefusesWhatNoOptionMakesGood) {
   } cases[] = {
       {"n,y\n1,x\n3+,x\n", ":3: column 'n': expected a number, got '3+'", {"other rows"}},
       {"n,y\n1,x\n2,\n", ":3: column 'y' is empty: expected a class label", {}},
+      {"n,kind,y\n1,b,x\n2,,x\n", ":3: column 'kind' is empty: expected a word", {"missing: mean"}},
+      {"n,kind,y\n1,\"1,5\",x\n2,\"2,5\",x\n", ":1: column 'kind' has numbers", {"decimal comma"}},
       {many, ": column 'kind' has 1001 different words", {"at most 1000"}},
   };
   for (const auto& c : cases) {

@@ -59,7 +59,7 @@ TEST_F(Data, JsonTreatsNewRowsAsTheTrainingRows) {
                                                      "20\n7,w,1\n")),
                                     5);
   const std::string json = to_json(data);
-  const DataInfo again = data_info_from_json(json);
+  const DataInfo again = data_info_from_json(json, "data.json");
   EXPECT_EQ(to_json(again), json);
   const std::string rows = write("new.csv", "a,\"k\xc3\xa9\",y\n1,u,10\n,v,30\n0.1,w,20\n");
   const Split a = load_more(data, rows), b = load_more(again, rows);
@@ -67,7 +67,7 @@ TEST_F(Data, JsonTreatsNewRowsAsTheTrainingRows) {
   EXPECT_EQ(a.targets.to_floats(), b.targets.to_floats());
   EXPECT_FALSE(load_more(again, write("bare.csv", "a,\"k\xc3\xa9\"\n1,u\n")).targets.defined());
   for (const char* bad : {"", "[]", "{}", R"({"task":"regression","input_shape":[1]})"}) {
-    EXPECT_THROW(data_info_from_json(bad), ValueError) << bad;
+    EXPECT_THROW(data_info_from_json(bad, "data.json"), InputError) << bad;
   }
 }
 
@@ -90,7 +90,8 @@ TEST_F(Data, FourIdxFilesMakeASet) {
   EXPECT_EQ(data.class_names.back(), "12");
   EXPECT_EQ(data.train.inputs.to_floats(), (std::vector<float>{0, 1, 0.2F, 0, 0, 0}));
   EXPECT_EQ(data.test.targets.to_vector<int64_t>(), std::vector<int64_t>{12});
-  const Split more = load_more(data_info_from_json(to_json(data)), config.idx.test_images);
+  const Split more =
+      load_more(data_info_from_json(to_json(data), "data.json"), config.idx.test_images);
   EXPECT_EQ(more.inputs.to_floats(), (std::vector<float>{1, 1}));
   EXPECT_FALSE(more.targets.defined());
   config.idx.test_labels = write("d", idx({1}, "\x0d"));

@@ -192,6 +192,16 @@ TEST_F(Idx, AShortenedOrBitFlippedGzipNeverGivesOtherData) {
   }
 }
 
+// A thousandfold of the file's bytes; neither is unpacked to its end.
+TEST_F(Idx, AGzipThatGrowsBeyondItsHeaderIsRefusedWithoutBeingUnpacked) {
+  const Bytes zeros(20 << 20);
+  const fs::path more = write("more", gzip(joined(idx(8, {6}, {}), zeros)));
+  expect_names(refusal([&] { read_idx(more); }), more,
+               {"needs 6 bytes", "1048576 or more left over"});
+  const fs::path less = write("less", gzip(joined(idx(8, {0xffffffff}, {}), zeros)));
+  expect_names(refusal([&] { read_idx(less); }), less, {"4294967295 bytes, got 1048576 or more"});
+}
+
 TEST_F(Idx, RefusesAMissingFileAndADirectory) {
   const fs::path missing = directory_ / "missing";
   expect_names(refusal([&] { read_idx(missing); }), missing, {"No such file"});

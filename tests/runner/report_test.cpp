@@ -117,12 +117,25 @@ TEST_F(Report, WhatIsMissingOrDamagedIsNamed) {
   };
   EXPECT_TRUE(refuses("/metrics.jsonl: "));
   write("a/metrics.jsonl", std::string(kMetrics) + "{\"step\":3\n{}\n");
-  EXPECT_TRUE(refuses("/metrics.jsonl:4: damaged line"));
+  EXPECT_TRUE(refuses("/metrics.jsonl:4: not valid JSON: the text ends"));
+  for (const char* row : {R"({"kind":"train"})", R"({"step":"<script>"})", R"({"step":1,"kind":3})",
+                          R"({"step":1,"split":[]})", R"({"step":1,"confusion":[[1],["x"]]})"}) {
+    write("a/metrics.jsonl", cat(row, "\n"));
+    EXPECT_TRUE(refuses("/metrics.jsonl:1: a damaged row")) << row;
+  }
+  write("a/metrics.jsonl", cat(R"({"step":1,"step":2})", "\n"));
+  EXPECT_TRUE(refuses("/metrics.jsonl:1: not valid JSON: the key \"step\" comes twice"));
+  write("a/metrics.jsonl", cat(R"({"step":)", std::string(1'000'000, '['), "\n"));
+  EXPECT_TRUE(refuses("/metrics.jsonl:1: not valid JSON: nested deeper"));
   write("a/metrics.jsonl", "");
   write("a/env.json", "[1]");
-  EXPECT_TRUE(refuses("/env.json: damaged"));
+  EXPECT_TRUE(refuses("/env.json:1: expected a JSON object"));
   write("a/env.json", "{}");
   EXPECT_EQ(damage_of(report({"a"})), "") << "a run without a step";
+  write("a/exit.json", R"({"reason": [1]})");
+  write("a/data.json", R"({"class_names": {"0": "<script>"}})");
+  write("a/metrics.jsonl", cat(R"({"step":1,"confusion":[[1]]})", "\n"));
+  EXPECT_EQ(damage_of(report({"a"})), "");
 }
 
 TEST(Svg, AxesFitWhatIsDrawn) {
@@ -133,10 +146,18 @@ TEST(Svg, AxesFitWhatIsDrawn) {
     bool is_log;
   };
   const Row rows[] = {
-      {"one point", {3}, false},         {"zeros", {0, 0}, false},
-      {"decades", {1e-8, 1, 1e8}, true}, {"below zero", {-1e-3, 1e3}, false},
-      {"a gap", {1, nan, 2}, false},     {"tiny", {1e-300, 2e-300}, false},
+      {"one point", {3}, false},
+      {"zeros", {0, 0}, false},
+      {"decades", {1e-8, 1, 1e8}, true},
+      {"below zero", {-1e-3, 1e3}, false},
+      {"a gap", {1, nan, 2}, false},
+      {"tiny", {1e-300, 2e-300}, false},
       {"huge", {1e300, -1e300}, false},
+      {"beyond a span", {1, -1.7e308, 1.7e308}, false},
+      {"units in the last place", {1, 1 + 0x1p-52, 1 + 0x3p-52}, false},
+      {"a denormal", {5e-324, 1}, false},
+      {"denormals", {0, 5e-324}, false},
+      {"the largest", {1, 1e306}, true},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);

@@ -12,6 +12,7 @@
 #include "apps/runner/data/unicode.h"
 #include "apps/runner/dataset.h"
 #include "apps/runner/errors.h"
+#include "apps/runner/json.h"
 #include "framework/factories.h"
 #include "tests/runner/data_files.h"
 
@@ -100,16 +101,27 @@ std::string random_bytes(size_t count) {
   return out;
 }
 
+Tokenizer tokenizer_of(const std::string& json) {
+  Document document = parse_json(json, {.name = "tokenizer"});
+  std::optional<Tokenizer> out;
+  if (document.root) out = Tokenizer::from_json(*document.root, document.problems);
+  if (!out) throw InputError(report(document.problems));
+  return *out;
+}
+
 TEST(Tokenizer, JsonGivesTheSameTokenizer) {
   for (const Tokenizer& t : {Tokenizer::bytes(), Tokenizer::chars("h\xc3\xa9\"\\\n")}) {
-    const Tokenizer again = Tokenizer::from_json(t.to_json());
+    const Tokenizer again = tokenizer_of(t.to_json());
     EXPECT_EQ(again.to_json(), t.to_json());
     EXPECT_EQ(again.encode("\"h"), t.encode("\"h"));
   }
-  for (const char* bad : {"", "{}", R"({"type":"words"})", R"({"type":"chars"})",
-                          R"({"type":"chars","tokens":["a","a"]})",
-                          R"({"type":"gpt2","tokens":["a"],"merges":[[0,1]]})"}) {
-    EXPECT_THROW(Tokenizer::from_json(bad), ValueError) << bad;
+  for (const char* bad :
+       {"", "{}", R"({"type":"words"})", R"({"type":"chars"})",
+        R"({"type":"chars","tokens":["a","a"]})",
+        R"({"type":"gpt2","tokens":["a"],"merges":[[0,1]]})",
+        R"({"type":"gpt2","tokens":["\u4e00"],"merges":[]})", R"({"type":"chars","tokens":[1]})",
+        R"({"type":"chars","tokens":[]})", R"({"type":"chars","tokens":["a"],"tokens":["b"]})"}) {
+    EXPECT_THROW(tokenizer_of(bad), InputError) << bad;
   }
 }
 
@@ -144,7 +156,7 @@ TEST(Tokenizer, Gpt2GivesTheIdsOfGpt2) {
   EXPECT_EQ(t.decode(t.encode(bytes)), bytes);
   EXPECT_EQ(t.decode(Ids{50256}), "<|endoftext|>");
   const std::string json = t.to_json();
-  const Tokenizer again = Tokenizer::from_json(json);
+  const Tokenizer again = tokenizer_of(json);
   EXPECT_EQ(again.to_json(), json);
   EXPECT_EQ(again.encode(bytes), t.encode(bytes));
   // A word of half a megabyte must not take forever.
@@ -163,6 +175,33 @@ TEST_F(Text, DamagedVocabulariesAreNamed) {
   EXPECT_NE(refusal_of<InputError>(gpt2).find("has the id 0"), std::string::npos);
   write("encoder.json", R"({"a": 0, "b": 1})");
   EXPECT_NE(refusal_of<InputError>(gpt2).find("no token for the byte"), std::string::npos);
+  write("encoder.json", "{\"a\": 0,\n \"a\": 1}");
+  EXPECT_NE(refusal_of<InputError>(gpt2).find("encoder.json:2:2: not valid JSON: the key"),
+            std::string::npos);
+}
+
+// All bytes, "th" and "the", as GPT-2's files spell them.
+TEST_F(Text, MalformedMergesAreRefusedWithTheirLine) {
+  std::string encoder = R"({"th": 256, "the": 257)";
+  for (uint32_t b = 0; b < 256; ++b) {
+    const bool is_printable = (b > 32 && b < 127) || (b > 160 && b != 173);
+    const uint32_t c = is_printable ? b : 0x100 + (b <= 32 ? b : b <= 160 ? b - 94 : 67);
+    char escape[16];
+    std::snprintf(escape, sizeof escape, ", \"\\u%04x\": %u", c, b);
+    encoder += escape;
+  }
+  write("encoder.json", encoder + "}");
+  const auto gpt2 = [&](const std::string& merges) {
+    write("vocab.bpe", merges);
+    return Tokenizer::gpt2(directory_);
+  };
+  EXPECT_EQ(gpt2("#version: 0.2\nt h\r\nth e\n").encode("the"), Ids{257});
+  for (const std::string bad :
+       {"t", "t h e", "t  h", " t h", "t h ", "x y", "t h", "#version: 0.2"}) {
+    const std::string text = refusal_of<InputError>([&] { gpt2("t h\nth e\n" + bad + "\n"); });
+    EXPECT_NE(text.find("vocab.bpe:3: expected two tokens"), std::string::npos)
+        << bad << ": " << text;
+  }
 }
 
 TEST_F(Text, AFileADirectoryOrAPatternIsReadInOrder) {
@@ -180,6 +219,10 @@ TEST_F(Text, AFileADirectoryOrAPatternIsReadInOrder) {
   write("src/binary", std::string("a\0b", 3));
   const std::string binary = refusal_of<InputError>([&] { read_texts(root + "/src"); });
   EXPECT_NE(binary.find("binary: expected text, got a file with a zero byte"), std::string::npos);
+  std::string groups = root;
+  for (int i = 0; i < 24; ++i) groups += "{a,b}";  // 16 million patterns
+  EXPECT_NE(refusal_of<InputError>([&] { read_texts(groups); }).find("more than 1000 patterns"),
+            std::string::npos);
   write("empty", "");
   EXPECT_NE(refusal_of<InputError>([&] { read_texts(root + "/empty"); }).find("only empty files"),
             std::string::npos);
@@ -282,7 +325,7 @@ TEST(RealText, TinyShakespeareHasNanoGptsTokens) {
   EXPECT_EQ(gpt2.train.inputs.size(0), 301966);
   EXPECT_EQ(gpt2.test.inputs.size(0), 36059);
   EXPECT_LT(seconds, 2);
-  const DataInfo again = data_info_from_json(to_json(gpt2));
+  const DataInfo again = data_info_from_json(to_json(gpt2), "data.json");
   EXPECT_EQ(again.tokenizer->encode("Hello world"), (Ids{15496, 995}));
   EXPECT_EQ(again.output_shape(), gpt2.output_shape());
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -19,6 +20,7 @@ using Fields = std::vector<std::string>;
 
 constexpr size_t kMostCategories = 1000;  // of a column
 constexpr size_t kMostShown = 10;         // in a message
+constexpr size_t kMostCompared = 5000;    // names, with one that is not among them
 
 struct Record {
   int64_t line = 0;  // where it starts, from 1
@@ -159,15 +161,39 @@ bool detect_header(const std::string& file, const std::vector<Record>& rows) {
   return word.has_value();
 }
 
-// Those that are the most like `wanted`.
-std::string nearest_names(Fields names, const std::string& wanted, size_t most = 3) {
-  std::ranges::stable_sort(names, {},
-                           [&](const std::string& name) { return edit_distance(wanted, name); });
+// Those of the first few thousand that are the most like `wanted`.
+std::string nearest_names(const Fields& names, const std::string& wanted, size_t most = 3) {
+  struct Near {
+    size_t distance;
+    std::string_view name;
+  };
+  std::vector<Near> all;
+  for (const std::string& name : names | std::views::take(kMostCompared)) {
+    all.push_back({edit_distance(wanted, name), name});
+  }
+  std::ranges::stable_sort(all, {}, &Near::distance);
   std::string out;
-  for (size_t i = 0; i < std::min(names.size(), most); ++i) {
-    out += cat(i > 0 ? ", " : "", in_quotes(names[i]));
+  for (const Near& near : all | std::views::take(most)) {
+    out += cat(out.empty() ? "" : ", ", in_quotes(near.name));
   }
   return out;
+}
+
+bool has_decimal_comma(const std::string& field) {
+  const size_t comma = field.find(',');
+  if (comma == std::string::npos) return false;
+  std::string other = field;
+  other[comma] = '.';
+  return number_of(other).kind == Number::kFinite;
+}
+
+// What may be behind a cell that is no number, for the end of a message.
+std::string guess_of(const std::string& field) {
+  if (has_decimal_comma(field)) return "; write decimals with a point";
+  const size_t other = field.find_first_of(";\t|");
+  return other == std::string::npos
+             ? ""
+             : cat("; is the delimiter ", in_quotes({&field[other], 1}), "?");
 }
 
 template <class Texts> bool all_integers(const Texts& texts) {
@@ -212,7 +238,9 @@ class TableReader {
       if (row.fields.size() == names_.size()) continue;
       fail_at(file_, row.line, "expected ", names_.size(), " fields, got ", row.fields.size());
     }
-    if (rows_.empty()) throw InputError(cat(file_, ": expected rows of data, got only a header"));
+    if (rows_.empty() || is_bare_header()) {
+      fail_at(file_, first->line, "expected rows of data, got only a header");
+    }
     if (!train_) find_categories();
     table_.rows = std::ssize(rows_);
     for (const Record& row : rows_) add(row);
@@ -222,6 +250,15 @@ class TableReader {
 
  private:
   static constexpr size_t kNone = size_t(-1);
+
+  // One row of words alone, to learn from.
+  bool is_bare_header() const {
+    const bool may_be = !train_ && options_.header == CsvOptions::Header::kAuto;
+    if (!may_be || rows_.size() > 1) return false;
+    const Fields& cells = rows_[0].fields;
+    return std::ranges::all_of(
+        cells, [](const auto& cell) { return number_of(cell).kind == Number::kText; });
+  }
 
   // What the columns are, from the first row and whether it is a header.
   void take_columns(const Record& first) {
@@ -303,6 +340,10 @@ class TableReader {
                              " different words, each of which would be a feature: at most ",
                              kMostCategories, " are taken; leave the column out"));
       }
+      if (!words.empty() && std::ranges::all_of(words, has_decimal_comma)) {
+        fail_at(file_, rows_[0].line, column_text(i), " has numbers with a decimal comma, as ",
+                in_quotes(*words.begin()), ": write decimals with a point");
+      }
       table_.categories.emplace_back(words.begin(), words.end());
       table_.width += std::max<int64_t>(std::ssize(words), 1);
     }
@@ -329,20 +370,24 @@ class TableReader {
             number.kind == Number::kEmpty
                 ? " is empty: expected a number (`missing: mean` fills gaps in features)"
             : number.kind == Number::kNotFinite ? cat(": expected a finite number, got ", cell)
-            : number.kind == Number::kTooLarge  ? cat(": ", cell, " is out of float32's range")
-                                                : cat(": expected a number, got ", cell,
-                                                     one_hot ? "; other rows have numbers there"
-                                                              : "; every column but a class label "
-                                                                "must be numeric, or take "
-                                                                "`categories: one_hot`"));
+            : number.kind == Number::kTooLarge
+                ? cat(": ", cell, " is out of float32's range")
+                : cat(": expected a number, got ", cell, guess_of(field),
+                      one_hot ? "; other rows have numbers there"
+                              : "; every column but a class label "
+                                "must be numeric, or take "
+                                "`categories: one_hot`"));
   }
 
   void add_category(const Record& record, size_t column, const Fields& words) {
     const std::string& word = record.fields[column];
     const auto found = std::ranges::lower_bound(words, word);
     if (found == words.end() || *found != word) {
-      fail_at(file_, record.line, column_text(column),
-              word.empty() ? " is empty" : cat(": ", in_quotes(word)),
+      if (word.empty()) {
+        fail_at(file_, record.line, column_text(column),
+                " is empty: expected a word (`missing: mean` fills gaps in features)");
+      }
+      fail_at(file_, record.line, column_text(column), ": ", in_quotes(word),
               " is no category of the training file; it has ",
               words.size() > kMostShown ? cat(words.size(), ", the nearest are ") : "",
               nearest_names(words, word, kMostShown));
@@ -414,6 +459,10 @@ CsvTable read_table(const std::filesystem::path& path, const CsvOptions& options
   if (const size_t zero = text.find('\0'); zero != std::string::npos) {
     throw InputError(cat(path.string(), ": expected CSV as UTF-8 text, got a zero byte at offset ",
                          zero, "; is it compressed, UTF-16 or binary?"));
+  }
+  if (const size_t bad = first_invalid(text); bad < text.size()) {
+    fail_at(path.string(), 1 + std::count(text.begin(), text.begin() + int64_t(bad), '\n'),
+            "not UTF-8 text (byte ", int(uint8_t(text[bad])), "): save the file as UTF-8");
   }
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
   return TableReader(path.string(), options, train, may_lack_label).run(text);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "apps/runner/errors.h"
@@ -18,30 +20,63 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kChunkBytes = size_t{1} << 20, kCountedBytes = kChunkBytes;
+constexpr size_t kShownBytes = 28;  // of a foreign file, after its first four
 constexpr uint8_t kUnsignedByte = 0x08, kDouble = 0x0e;
 
 template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args&... args) {
   throw InputError(cat(file.string(), ": ", args...));
 }
 
-// What is in a gzip file, which may hold several streams in a row. zlib checks their sums.
-std::string unpacked(const fs::path& file) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rb"), gzclose);
-  if (!in) fail(file, "zlib cannot open it");
-  std::string out;
-  int got = 0, status = Z_OK;
-  do {
-    const size_t done = out.size();
-    out.resize(done + kChunkBytes);
-    got = gzread(in.get(), &out[done], unsigned(kChunkBytes));
-    out.resize(done + size_t(std::max(got, 0)));
-  } while (got > 0);
-  gzerror(in.get(), &status);
-  if (status == Z_OK) return out;
-  fail(file, "the gzip stream is ", status == Z_BUF_ERROR ? "cut off" : "damaged",
-       "; fetch the file again");
-}
+// A file as it is, or what is in a gzip file, which may hold several streams in a row; zlib checks
+// their sums. It is read no further than asked for, whatever it would grow to.
+class Stream {
+ public:
+  explicit Stream(const fs::path& path)
+      : path_(path), file_(open_file(path_, "IDX file")), gz_(nullptr, gzclose) {
+    const int own = ::dup(file_.descriptor());
+    gz_.reset(own < 0 ? nullptr : gzdopen(own, "rb"));
+    if (!gz_) fail(path_, "zlib cannot open it");
+    is_packed_ = gzdirect(gz_.get()) == 0;
+  }
+
+  bool is_packed() const { return is_packed_; }
+  // Adds the next bytes to `out`; fewer at the end.
+  template <class Bytes> void read(Bytes& out, size_t most) {
+    for (size_t left = most; left > 0;) {
+      const size_t done = out.size(), part = std::min(left, kChunkBytes);
+      out.resize(done + part);
+      const int got = gzread(gz_.get(), &out[done], unsigned(part));
+      out.resize(done + size_t(std::max(got, 0)));
+      if (got < int(part)) check();
+      if (got <= 0) return;
+      left -= size_t(got);
+    }
+  }
+  // Bytes that follow, as far as they are counted.
+  size_t count_rest(size_t most) {
+    std::string rest;
+    read(rest, most);
+    return rest.size();
+  }
+  // No fewer than are left: deflate makes no more than 1032 bytes of one.
+  uint64_t most_left() const { return file_.size() * (is_packed_ ? 1032 : 1); }
+
+ private:
+  void check() {
+    int status = Z_OK;
+    const std::string why = gzerror(gz_.get(), &status);
+    if (status == Z_ERRNO) fail(path_, "cannot read the IDX file: ", why);
+    if (status == Z_OK || status == Z_STREAM_END) return;
+    fail(path_, "the gzip stream is ", status == Z_BUF_ERROR ? "cut off" : "damaged",
+         "; fetch the file again");
+  }
+
+  fs::path path_;
+  InputFile file_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> gz_;
+  bool is_packed_ = false;
+};
 
 std::string hex(std::string_view bytes) {
   const std::vector<uint8_t> values(bytes.begin(), bytes.end());
@@ -75,19 +110,30 @@ std::string_view guess_format(std::string_view text) {
        hex(content.substr(0, 8)), guess.empty() ? "" : "; it looks like ", guess);
 }
 
-std::vector<int64_t> read_shape(const fs::path& file, std::string_view content) {
+// Leaves the stream at the first element.
+std::vector<int64_t> read_shape(const fs::path& file, Stream& in) {
+  std::string content;
+  in.read(content, 4);
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(content[i]); };
-  if (content.substr(0, 2).find_first_not_of('\0') != std::string::npos)
+  if (content.empty()) {
+    fail(file, "expected an IDX file, got ", in.is_packed() ? "empty gzip" : "an empty file");
+  }
+  const bool is_foreign =
+      content.substr(0, 2).find_first_not_of('\0') != std::string::npos ||
+      (content.size() == 4 && (byte(2) < kUnsignedByte || byte(2) > kDouble || byte(3) == 0));
+  if (is_foreign) {
+    in.read(content, kShownBytes);
     fail_foreign(file, content);
+  }
   if (content.size() < 4) {
     fail(file, "the IDX header is cut off: expected at least 4 bytes, got ", content.size());
   }
   const size_t rank = byte(3), header = 4 + 4 * rank;
-  if (byte(2) < kUnsignedByte || byte(2) > kDouble || rank == 0) fail_foreign(file, content);
   if (byte(2) != kUnsignedByte) {
     fail(file, "expected elements of type unsigned byte (0x08), got type 0x",
          hex(content.substr(2, 1)));
   }
+  in.read(content, 4 * rank);
   if (content.size() < header) {
     fail(file, "the IDX header is cut off: ", rank, " dimensions need ", header, " bytes, got ",
          content.size());
@@ -136,26 +182,25 @@ fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::strin
 
 }  // namespace
 
-IdxArray read_idx(const fs::path& file) {
-  std::string content = read_file(file, "IDX file");
-  const bool is_packed = content.starts_with("\x1f\x8b");
-  if (is_packed) content = unpacked(file);
-  if (content.empty()) {
-    fail(file, "expected an IDX file, got ", is_packed ? "empty gzip" : "an empty file");
-  }
-  std::vector<int64_t> shape = read_shape(file, content);
-  const auto expected = static_cast<size_t>(count_elements(file, shape));
-  const size_t header = 4 + 4 * shape.size(), got = content.size() - header;
+IdxArray read_idx(const fs::path& file) try {
+  Stream in(file);
+  IdxArray out{read_shape(file, in), {}};
+  const auto expected = static_cast<size_t>(count_elements(file, out.shape));
+  // A header that claims more than the file can hold is not believed: what is there is counted.
+  const bool is_claimed = expected > in.most_left();
+  if (!is_claimed) in.read(out.data, expected);
+  const size_t got = is_claimed ? in.count_rest(kCountedBytes) : out.data.size();
   if (got < expected) {
-    fail(file, "the data is cut off: shape ", shape_text(shape), " needs ", expected,
-         " bytes, got ", got);
+    fail(file, "the data is cut off: shape ", shape_text(out.shape), " needs ", expected,
+         " bytes, got ", got, got == kCountedBytes ? " or more" : "");
   }
-  if (got > expected) {
-    fail(file, "shape ", shape_text(shape), " needs ", expected, " bytes of data, got ", got, " (",
-         got - expected, " left over)");
-  }
-  return {.shape = std::move(shape),
-          .data = {content.begin() + static_cast<std::ptrdiff_t>(header), content.end()}};
+  const size_t over = in.count_rest(kCountedBytes);
+  if (over == 0) return out;
+  const char* more = over == kCountedBytes ? " or more" : "";
+  fail(file, "shape ", shape_text(out.shape), " needs ", expected, " bytes of data, got ",
+       expected + over, more, " (", over, more, " left over)");
+} catch (const std::bad_alloc&) {
+  throw OutOfMemoryError(cat(file.string(), ": no memory for the data"));
 }
 
 Images read_idx_images(const fs::path& images_file, const fs::path& labels_file,
@@ -192,11 +237,8 @@ Images load_mnist(const fs::path& root, bool train, int64_t num_classes) {
 
 std::vector<int64_t> mnist_shape(const fs::path& root, bool train) {
   const fs::path file = find_mnist_file(root, train ? "train-images" : "t10k-images", "idx3-ubyte");
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rb"), gzclose);
-  std::string header(16, '\0');
-  const int got = in ? gzread(in.get(), header.data(), unsigned(header.size())) : 0;
-  header.resize(size_t(std::max(got, 0)));
-  IdxArray array{read_shape(file, header), {}};
+  Stream in(file);
+  const IdxArray array{read_shape(file, in), {}};
   require_rank(file, array, 3, "images of 3 dimensions (count, height, width)");
   return array.shape;
 }

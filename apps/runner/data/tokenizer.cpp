@@ -10,6 +10,7 @@
 
 #include "apps/runner/data/unicode.h"
 #include "apps/runner/errors.h"
+#include "apps/runner/json.h"
 #include "apps/runner/text.h"
 
 namespace taper::runner {
@@ -113,14 +114,19 @@ Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) {
   const auto fail = [](const std::filesystem::path& file, const auto&... why) {
     throw InputError(cat(file.string(), ": ", why...));
   };
-  const json encoder = json::parse(read_file(encoder_file, "GPT-2 vocabulary"), nullptr, false);
-  if (!encoder.is_object()) fail(encoder_file, "expected a JSON object of tokens and their ids");
-  Tokens tokens(encoder.size());
-  for (const auto& [token, id] : encoder.items()) {
-    const std::optional<std::string> bytes = unspelled(token);
-    if (!bytes || bytes->empty() || !id.is_number_unsigned() || id >= tokens.size() ||
-        !tokens[id].empty()) {
-      fail(encoder_file, "token ", in_quotes(token), " has the id ", id.dump(),
+  const Document encoder = parse_json(read_file(encoder_file, "GPT-2 vocabulary", kMaxJsonBytes),
+                                      {.name = encoder_file.string()});
+  if (!encoder.root) throw InputError(report(encoder.problems));
+  if (encoder.root->kind != Node::Kind::kMap) {
+    fail(encoder_file, "expected a JSON object of tokens and their ids");
+  }
+  Tokens tokens(encoder.root->children.size());
+  for (const Node& entry : encoder.root->children) {
+    const std::optional<std::string> bytes = unspelled(entry.key);
+    size_t id = tokens.size();
+    const bool has_id = !entry.is_quoted && parse_number(entry.text, id) == std::errc();
+    if (!bytes || bytes->empty() || !has_id || id >= tokens.size() || !tokens[id].empty()) {
+      fail(to_string(entry.place), "token ", in_quotes(entry.key), " has the id ", seen(entry),
            ": expected GPT-2's spelling, and each of 0 .. ", tokens.size() - 1, " once");
     }
     tokens[id] = *bytes;
@@ -130,25 +136,30 @@ Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) {
     if (!out.ids_.contains(byte)) fail(encoder_file, "no token for the byte ", spelled(byte));
   }
   std::istringstream merges(read_file(merges_file, "list of GPT-2's merges"));
-  std::string line, left, right;
+  std::string line;
   for (int64_t number = 1; std::getline(merges, line); ++number) {
-    if (line.empty() || line.starts_with("#version")) continue;
-    std::istringstream(line) >> left >> right;
-    const auto one = unspelled(left), two = unspelled(right);
-    if (one && two && out.ids_.contains(*one + *two)) {
-      out.add_merge(out.ids_[*one], out.ids_[*two]);
-    } else {
-      fail(cat(merges_file.string(), ":", number), "expected two tokens of encoder.json that make ",
-           "a third, got ", in_quotes(line));
-    }
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty() || (number == 1 && line.starts_with("#version"))) continue;
+    const size_t blank = std::min(line.find(' '), line.size());
+    const auto left = out.ids_.find(unspelled(line.substr(0, blank)).value_or(""));
+    const auto right =
+        out.ids_.find(unspelled(line.substr(std::min(blank + 1, line.size()))).value_or(""));
+    const bool is_known = left != out.ids_.end() && right != out.ids_.end();
+    if (is_known && out.add_merge(left->second, right->second)) continue;
+    fail(cat(merges_file.string(), ":", number), "expected two tokens of encoder.json that make ",
+         "a third, once and with one blank between them, got ", in_quotes(line));
   }
   return out;
 }
 
-void Tokenizer::add_merge(int64_t left, int64_t right) {
-  const int64_t id = ids_.at(tokens_.at(size_t(left)) + tokens_.at(size_t(right)));
-  merges_.emplace(uint64_t(left) << 32 | uint64_t(right), Merge{std::ssize(pairs_), id});
+bool Tokenizer::add_merge(int64_t left, int64_t right) {
+  if (left < 0 || left >= size() || right < 0 || right >= size()) return false;
+  const auto made = ids_.find(tokens_[size_t(left)] + tokens_[size_t(right)]);
+  if (made == ids_.end()) return false;
+  const Merge merge{std::ssize(pairs_), made->second};
+  if (!merges_.emplace(uint64_t(left) << 32 | uint64_t(right), merge).second) return false;
   pairs_.emplace_back(left, right);
+  return true;
 }
 
 std::string Tokenizer::to_json() const {
@@ -161,21 +172,41 @@ std::string Tokenizer::to_json() const {
   return out.dump();
 }
 
-Tokenizer Tokenizer::from_json(const std::string& text) try {
-  const json in = json::parse(text);
-  const auto kind = std::ranges::find(kKinds, in.at("type").get<std::string>());
-  if (kind == kKinds.end()) throw ValueError(cat("no such type: ", in.at("type").dump()));
-  if (*kind == std::string_view("bytes")) return bytes();
-  auto tokens = in.at("tokens").get<Tokens>();
-  if (*kind == std::string_view("chars")) return {Kind::kChars, std::move(tokens)};
-  for (std::string& token : tokens) token = unspelled(token).value();
-  Tokenizer out(Kind::kGpt2, std::move(tokens));
-  for (const auto& [left, right] : in.at("merges").get<decltype(pairs_)>()) {
-    out.add_merge(left, right);
+std::optional<Tokenizer> Tokenizer::from_json(const Node& json, std::vector<Problem>& problems) {
+  Kind kind{};
+  Tokens tokens;
+  decltype(pairs_) merges;
+  Schema schema;
+  schema.field("type", choice(kind, {"chars", "bytes", "gpt2"}), "kind of tokens").required();
+  schema.field("tokens", value_in(tokens, "a list of texts"), "of each id");
+  schema.field("merges", value_in(merges, "a list of pairs of ids"), "by rank");
+  problems = read(schema, json).problems;
+  if (!problems.empty()) return std::nullopt;
+  const auto refuse = [&](const std::string& why) {
+    problems.push_back({json.key_place, why});
+    return std::nullopt;
+  };
+  if (kind == Kind::kBytes) return bytes();
+  for (std::string& token : tokens) {
+    const std::optional<std::string> bytes = kind == Kind::kGpt2 ? unspelled(token) : token;
+    if (!bytes || bytes->empty()) return refuse(cat("no token: ", in_quotes(token)));
+    token = *bytes;
+  }
+  if (tokens.empty()) return refuse("a vocabulary without tokens");
+  if (std::set<std::string>(tokens.begin(), tokens.end()).size() < tokens.size()) {
+    return refuse("the vocabulary has a token twice");
+  }
+  Tokenizer out(kind, std::move(tokens));
+  for (const std::string& byte : all_bytes()) {
+    const bool has_it = kind == Kind::kChars || out.ids_.contains(byte);
+    if (!has_it) return refuse(cat("no token for the byte ", spelled(byte)));
+  }
+  for (const auto& [left, right] : merges) {
+    if (!out.add_merge(left, right)) {
+      return refuse(cat("tokens ", left, " and ", right, " make no third, or are merged twice"));
+    }
   }
   return out;
-} catch (const std::exception& error) {
-  throw ValueError(cat("this is no tokenizer of Taper's: ", error.what()));
 }
 
 int64_t Tokenizer::id_of(std::string_view token) const {

@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "apps/runner/yaml.h"
 
 namespace taper::runner {
 
@@ -21,8 +24,8 @@ class Tokenizer {
   // GPT-2's byte-pair encoding (https://github.com/openai/gpt-2/blob/master/src/encoder.py) with
   // encoder.json and vocab.bpe of a directory. InputError: a file is missing or damaged.
   static Tokenizer gpt2(const std::filesystem::path& directory);
-  // What to_json() gave; ValueError otherwise.
-  static Tokenizer from_json(const std::string& json);
+  // What to_json() gave; otherwise nothing, and what is wrong is added to `problems`.
+  static std::optional<Tokenizer> from_json(const Node& json, std::vector<Problem>& problems);
   std::string to_json() const;
 
   // "<|endoftext|>" in a text is no special token of GPT-2's here. ValueError: a character that the
@@ -39,7 +42,8 @@ class Tokenizer {
   };
 
   Tokenizer(Kind kind, std::vector<std::string> tokens);
-  void add_merge(int64_t left, int64_t right);
+  // Whether the tokens are there and make a third, and the pair is new.
+  bool add_merge(int64_t left, int64_t right);
   int64_t id_of(std::string_view token) const;
   void append_pairs(std::string_view word, std::vector<int64_t>& out) const;
 

@@ -1,0 +1,35 @@
+// Files that are read: opened here alone, so that no reader hangs at a pipe or a device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace taper {
+
+// A regular file, open for reading; closed at the end of the scope. Every Error names the path,
+// what the file was taken for ("CSV file"; may be empty) and the system's reason.
+class InputFile {
+ public:
+  // Error: it cannot be opened, or is a directory, pipe, socket or device.
+  InputFile(std::string path, std::string_view what);
+  InputFile(const InputFile&) = delete;
+  ~InputFile();
+
+  int descriptor() const { return descriptor_; }
+  // When it was opened; 0 for files of /proc, whatever they hold.
+  uint64_t size() const { return size_; }
+  // The next bytes: as many as asked for, fewer at the end of the file alone.
+  size_t read(void* out, size_t most);
+  // All that is left of it, but no more than `most` bytes. OutOfMemoryError naming it.
+  std::string text(size_t most = std::string::npos);
+
+ private:
+  [[noreturn]] void fail(const std::string& why) const;
+
+  const std::string path_, what_;
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+};
+
+}  // namespace taper

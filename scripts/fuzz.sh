@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets of all readers with clang and runs them; installs what is missing first.
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     each for that long (10); all where none is named
+# They start from tests/fuzz/corpus/TARGET. What they find lies in BUILD/found/TARGET afterwards (and
+# the script fails); BUILD/corpus/TARGET keeps what is new of a longer run.
+# Environment: BUILD_DIR, CXX (clang++), TAPER_INSTALL=0 (installs nothing).
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${BUILD_DIR:-$root/build-fuzz}
+seconds=${1:-10}
+shift || :
+if [[ ${TAPER_INSTALL:-1} != 0 ]]; then "$root/scripts/install.sh" fuzz; fi
+cxx=${CXX:-$(command -v clang++-19 || command -v clang++)}
+
+mkdir -p "$build"
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=None \
+  -DTAPER_FUZZ=ON -DTAPER_CUDA=OFF -DTAPER_TESTS=OFF >"$build/configure.log" 2>&1 ||
+  { cat "$build/configure.log" >&2 && exit 1; }
+ninja -C "$build" --quiet fuzz_readers
+
+targets=("$@")
+if ((${#targets[@]} == 0)); then
+  for folder in "$root"/tests/fuzz/corpus/*/; do targets+=("$(basename "$folder")"); done
+fi
+status=0
+for target in "${targets[@]}"; do
+  corpus=$build/corpus/$target found=$build/found/$target
+  mkdir -p "$corpus" "$found"
+  if TAPER_FUZZ_TARGET=$target "$build/tests/fuzz/fuzz_readers" "$corpus" \
+    "$root/tests/fuzz/corpus/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -max_len=16384 -artifact_prefix="$found/" -print_final_stats=1 >"$found/log.txt" 2>&1; then
+    echo "$target: $(grep -oP 'number_of_executed_units: +\K\d+' "$found/log.txt") inputs, nothing found"
+  else
+    status=1
+    echo "$target: FOUND something, see $found" >&2
+    tail -n 40 "$found/log.txt" >&2
+  fi
+done
+exit "$status"

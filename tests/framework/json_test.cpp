@@ -1,0 +1,69 @@
+// JSON from outside: what is told of it, and where its faults are.
+#include "framework/io/json.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "framework/error.h"
+
+namespace taper {
+namespace {
+
+using Kind = JsonEvent::Kind;
+
+TEST(Json, EveryValueIsToldAsItIsSpelledAndWhereItBegins) {
+  const std::string text =
+      "{\"a\\\"b\": [1, -2.50e3,\n true], \"c\" : null, \"d\":\"\\u00e9\\\\\"}";
+  std::vector<std::string> seen;
+  const auto fault = scan_json(
+      text, [&](const JsonEvent& e) { seen.push_back(cat(int(e.kind), " ", e.text, " @", e.at)); });
+  EXPECT_FALSE(fault) << fault->what;
+  const auto row = [](Kind kind, const char* what, size_t at) {
+    return cat(int(kind), " ", what, " @", at);
+  };
+  EXPECT_EQ(seen, (std::vector<std::string>{
+                      row(Kind::kMapStart, "", 0), row(Kind::kKey, "a\"b", 1),
+                      row(Kind::kListStart, "", 9), row(Kind::kNumber, "1", 10),
+                      row(Kind::kNumber, "-2.50e3", 13), row(Kind::kBoolean, "true", 23),
+                      row(Kind::kListEnd, "", 27), row(Kind::kKey, "c", 30),
+                      row(Kind::kNull, "null", 36), row(Kind::kKey, "d", 42),
+                      row(Kind::kString, "\xc3\xa9\\", 46), row(Kind::kMapEnd, "", 56)}));
+}
+
+TEST(Json, FaultsAreToldInOurWordsWithTheirPlace) {
+  const struct {
+    std::string text;
+    size_t at;
+    const char* what;
+  } rows[] = {
+      {"", 0, "the text ends within a value"},
+      {"  ", 2, "the text ends within a value"},
+      {"[1, 2", 5, "the text ends within a value"},
+      {"{\"a", 3, "the text ends within a value"},
+      {"[1,]", 3, "unexpected ']'"},
+      {"{\"a\":1,}", 7, "unexpected '}'"},
+      {"[NaN]", 1, "unexpected 'N'"},
+      {"[02]", 2, "unexpected '2'"},
+      {"1 2", 2, "unexpected '2'"},
+      {"'a'", 0, "unexpected '''"},
+      {"\"\xff\"", 1, "unexpected byte 255"},
+      {"\"\n\"", 1, "unexpected byte 10"},
+      {std::string("{}\0", 3), 2, "a zero byte"},
+      {"[1, 1e400]", 4, "a number that is too large"},
+      {"{\"a\":1, \"b\":{\"a\":2}, \"a\":3}", 21, "the key \"a\" comes twice"},
+      {std::string(200'000, '['), kMaxJsonDepth, "nested deeper than 64 levels"},
+      {"/**/1", 0, "unexpected '/'"},
+  };
+  for (const auto& row : rows) {
+    const auto fault = scan_json(row.text, [](const JsonEvent&) {});
+    ASSERT_TRUE(fault) << row.text;
+    EXPECT_EQ(fault->what, row.what) << row.text.substr(0, 80);
+    EXPECT_EQ(fault->at, row.at) << row.text.substr(0, 80);
+  }
+  EXPECT_FALSE(scan_json(std::string(64, '[') + std::string(64, ']'), [](const JsonEvent&) {}));
+}
+
+}  // namespace
+}  // namespace taper

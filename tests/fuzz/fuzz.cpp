@@ -1,0 +1,211 @@
+// Fuzz targets, a function for each reader of what comes from outside; TAPER_FUZZ_TARGET names the
+// one to run. A reader may refuse its input with an Error of Taper's and with nothing else: any
+// other exception, and what the sanitizers find, ends the program.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "apps/runner/config.h"
+#include "apps/runner/data/csv.h"
+#include "apps/runner/data/idx.h"
+#include "apps/runner/data/tokenizer.h"
+#include "apps/runner/dataset.h"
+#include "apps/runner/gate.h"
+#include "apps/runner/json.h"
+#include "apps/runner/report.h"
+#include "framework/device.h"
+#include "framework/io/json.h"
+#include "framework/io/npy.h"
+#include "framework/io/safetensors.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path& scratch() {
+  static const fs::path dir = [] {
+    const fs::path memory = "/dev/shm";
+    const fs::path root = fs::exists(memory) ? memory : fs::temp_directory_path();
+    return root / ("taper_fuzz_" + std::to_string(::getpid()));
+  }();
+  fs::create_directories(dir);
+  return dir;
+}
+
+std::string file_of(std::string_view bytes, const char* name = "input") {
+  const fs::path file = scratch() / name;
+  std::ofstream(file, std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
+  return file.string();
+}
+
+// The text up to the first zero byte, and the rest: two inputs in one.
+struct Halves {
+  std::string_view first, second;
+};
+Halves halves_of(std::string_view bytes) {
+  const size_t zero = std::min(bytes.find('\0'), bytes.size());
+  return {bytes.substr(0, zero), bytes.substr(std::min(zero + 1, bytes.size()))};
+}
+
+double touched(const Tensor& x) {
+  double sum = 0;
+  const char* bytes = static_cast<const char*>(x.data_ptr());
+  for (size_t i = 0; i < x.nbytes(); ++i) sum += bytes[i];
+  return sum;
+}
+
+// A config, and an override behind a zero byte.
+void config(std::string_view bytes) {
+  const auto [text, override] = halves_of(bytes);
+  std::vector<std::string> words;
+  if (!override.empty()) words.emplace_back(override);
+  (void)to_yaml(load_config(file_of(text), words));
+}
+
+// The first byte picks the options; a second file may follow a line of '%'.
+void csv(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto bits = uint8_t(bytes[0]);
+  CsvOptions options;
+  options.header = CsvOptions::Header(bits % 3);
+  options.delimiter = bits & 4 ? ";" : ",";
+  options.task = bits & 8 ? Task::kRegression : Task::kClassification;
+  options.missing = CsvOptions::Missing(bits >> 4 & 1);
+  options.categories = CsvOptions::Categories(bits >> 5 & 1);
+  bytes.remove_prefix(1);
+  const size_t cut = std::min(bytes.find("%\n"), bytes.size());
+  const CsvTable train = read_csv(file_of(bytes.substr(0, cut)), options);
+  (void)fit_standardizer(train.features, train.width);
+  if (cut == bytes.size()) return;
+  (void)read_csv_like(train, file_of(bytes.substr(cut + 2), "other"), bits & 64);
+}
+
+void idx(std::string_view bytes) { (void)read_idx(file_of(bytes)); }
+
+// Packed by us, since a fuzzer makes no checksums.
+void idx_gz(std::string_view bytes) {
+  const std::string file = (scratch() / "packed").string();
+  const gzFile out = gzopen(file.c_str(), "wb1");
+  gzwrite(out, bytes.data(), unsigned(bytes.size()));
+  gzclose(out);
+  (void)read_idx(file);
+}
+
+void npy(std::string_view bytes) { (void)touched(load_npy(file_of(bytes))); }
+
+void safetensors(std::string_view bytes) {
+  for (const NamedTensor& t : load_safetensors(file_of(bytes)).tensors) (void)touched(t.tensor);
+}
+
+// data.json, and a CSV file of further rows behind a zero byte.
+void data(std::string_view bytes) {
+  const auto [text, rows] = halves_of(bytes);
+  const DataInfo info = data_info_from_json(text, "data.json");
+  (void)data_info_from_json(to_json(info), "again");
+  if (info.tokenizer) (void)info.tokenizer->decode(info.tokenizer->encode(rows));
+  if (!info.table) return;
+  CsvTable table = read_csv_like(*info.table, file_of(rows), true);
+  standardize(table.features, table.scale);
+}
+
+// metrics.jsonl, and the run's facts behind a zero byte.
+void report(std::string_view bytes) {
+  const auto [metrics, facts] = halves_of(bytes);
+  file_of(metrics, "metrics.jsonl");
+  file_of(metrics, "timing.jsonl");
+  for (const char* name : {"data.json", "env.json", "exit.json"}) {
+    facts.empty() ? (void)fs::remove(scratch() / name) : (void)file_of(facts, name);
+  }
+  write_report({scratch()}, scratch() / "report.html");
+}
+
+// vocab.bpe beside a small vocabulary; or another vocabulary before a zero byte.
+void tokenizer(std::string_view bytes) {
+  const auto [first, second] = halves_of(bytes);
+  std::string vocabulary = R"({"th":256,"the":257)";
+  for (uint32_t b = 0; b < 256; ++b) {
+    const bool is_printable = (b > 32 && b < 127) || (b > 160 && b != 173);
+    const uint32_t c = is_printable ? b : 0x100 + (b <= 32 ? b : b <= 160 ? b - 94 : 67);
+    char entry[24];
+    std::snprintf(entry, sizeof entry, R"(,"\u%04x":%u)", c, b);
+    vocabulary += entry;
+  }
+  const bool is_default = second.empty();
+  file_of(is_default ? vocabulary + "}" : std::string(first), "encoder.json");
+  file_of(is_default ? first : second, "vocab.bpe");
+  const Tokenizer made = Tokenizer::gpt2(scratch());
+  (void)made.decode(made.encode(bytes));
+}
+
+void recording(std::string_view bytes) {
+  const Recording read = load_recording(file_of(bytes));
+  (void)compare(read, read, {});
+  save_recording(read, scratch() / "again");
+}
+
+void json(std::string_view bytes) {
+  size_t depth = 0, last = 0;
+  (void)scan_json(bytes, [&](const JsonEvent& event) {
+    if (event.at < last || event.at >= bytes.size()) std::abort();
+    last = event.at;
+    ++depth;
+  });
+  (void)parse_json(bytes, {.name = "text"});
+}
+
+void device(std::string_view bytes) { (void)to_string(Device(std::string(bytes))); }
+
+struct FuzzTarget {
+  const char* name;
+  void (*run)(std::string_view bytes);
+};
+constexpr FuzzTarget kTargets[] = {
+    {"config", config},
+    {"csv", csv},
+    {"idx", idx},
+    {"idx_gz", idx_gz},
+    {"npy", npy},
+    {"safetensors", safetensors},
+    {"data", data},
+    {"report", report},
+    {"tokenizer", tokenizer},
+    {"json", json},
+    {"recording", recording},
+    {"device", device},
+};
+
+const FuzzTarget& chosen() {
+  const char* name = std::getenv("TAPER_FUZZ_TARGET");
+  for (const FuzzTarget& target : kTargets) {
+    if (name != nullptr && target.name == std::string_view(name)) return target;
+  }
+  std::fprintf(stderr, "TAPER_FUZZ_TARGET names no target; there are:");
+  for (const FuzzTarget& target : kTargets) std::fprintf(stderr, " %s", target.name);
+  std::fprintf(stderr, "\n");
+  std::exit(2);
+}
+
+}  // namespace
+}  // namespace taper::runner
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  static const taper::runner::FuzzTarget& target = []() -> const taper::runner::FuzzTarget& {
+    spdlog::set_level(spdlog::level::off);
+    std::atexit([] { std::filesystem::remove_all(taper::runner::scratch()); });
+    return taper::runner::chosen();
+  }();
+  try {
+    target.run({reinterpret_cast<const char*>(bytes), size});
+  } catch (const taper::Error&) {  // refused
+  }
+  return 0;
+}

@@ -1,0 +1,193 @@
+// Files that lie, and files that are none.
+#include <functional>
+
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+
+#include "apps/runner/config.h"
+#include "apps/runner/data/idx.h"
+#include "apps/runner/dataset.h"
+#include "apps/runner/errors.h"
+#include "apps/runner/gate.h"
+#include "apps/runner/predict.h"
+#include "apps/runner/report.h"
+#include "apps/runner/text.h"
+#include "apps/runner/train.h"
+#include "framework/io/npy.h"
+#include "framework/io/safetensors.h"
+#include "tests/runner/data_files.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class Files : public DataFiles {};
+
+// Each would else be waited for, or read for ever.
+TEST_F(Files, PipesAndDevicesAreNoInput) {
+  const std::string pipe = (directory_ / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero")}) {
+    const std::function<void()> readers[] = {
+        [&] { load_config(path, {}); }, [&] { read_csv(path, {}); },
+        [&] { read_idx(path); },        [&] { mnist_shape(fs::path(path).parent_path(), true); },
+        [&] { read_texts(path); },      [&] { load_recording(path); },
+        [&] { (void)load_npy(path); },  [&] { load_safetensors(path); },
+    };
+    for (const auto& reader : readers) {
+      const std::string text = refusal_of<Error>(reader);
+      const bool is_named = text.find("it is a pipe or device, not a regular file") != text.npos ||
+                            text.find("MNIST's") != text.npos;
+      EXPECT_TRUE(is_named) << text;
+    }
+  }
+}
+
+TEST_F(Files, AFileLargerThanMemoryIsNamed) {
+  const std::string path = write("sparse", "x");
+  fs::resize_file(path, uintmax_t(1) << 42);
+  EXPECT_NE(refusal_of<OutOfMemoryError>([&] { read_file(path, "text"); }).find(path),
+            std::string::npos);
+}
+
+TEST_F(Files, AnOverrideOfAConfigThatIsNoMapIsRefused) {
+  for (const char* text : {"n", "[1]", "\"x\""}) {
+    const std::string path = write("c.yaml", text);
+    const std::string message = refusal_of<ConfigError>([&] { load_config(path, {"a.b=1"}); });
+    EXPECT_NE(message.find("the file is "), std::string::npos) << text << ": " << message;
+  }
+}
+
+// What data.json of a table says, with one thing changed.
+TEST_F(Files, DataThatContradictThemselvesAreRefusedByKey) {
+  DataConfig config;
+  config.type = DataType::kCsv;
+  config.csv.path = write("t.csv", "n,kind,y\n1,b,p\n2,a,q\n3,a,p\n4,b,q\n");
+  config.csv.categories = CsvOptions::Categories::kOneHot;
+  config.csv.test_path = config.csv.path;
+  const Json whole = Json::parse(to_json(load_dataset(config, 1)));
+  const struct {
+    const char *pointer, *value, *says;
+  } rows[] = {
+      {"/class_names", "[]", "outputs: is not the number"},
+      {"/class_names", "\"ab\"", "class_names: expected a list, got 'ab'"},
+      {"/class_names", "[1, 2]", "class_names: expected a text, got '1'"},
+      {"/outputs", "1000000000", "outputs: expected an integer, at least 1 and at most"},
+      {"/outputs", "3", "outputs: is not the number"},
+      {"/outputs", "\"2\"", "outputs: expected an integer"},
+      {"/outputs", "1e99", "outputs: expected an integer"},
+      {"/outputs", "18446744073709551616", "outputs: expected an integer"},
+      {"/input_shape", "[-3]", "input_shape.0: expected an integer, at least 1"},
+      {"/input_shape", "[]", "input_shape: is not what"},
+      {"/input_shape", "[1, 28, 28]", "input_shape: is not what"},
+      {"/input_shape", "3", "input_shape: expected a list"},
+      {"/target_std", "0", "target_std: expected a number, above 0"},
+      {"/target_mean", "null", "target_mean: expected a number"},
+      {"/task", "\"language\"", "input_shape: is not what"},
+      {"/task", "\"regression\"", "input_shape: is not what"},
+      {"/task", "\"clasification\"", "did you mean 'classification'?"},
+      {"/table", "[]", "table: expected a map"},
+      {"/table", "null", "input_shape: is not what"},
+      {"/table/width", "2", "table.width: is not what 'categories' make"},
+      {"/table/width", "-1", "table.width: expected an integer"},
+      {"/table/columns", "3", "table.feature_names: must have one for each"},
+      {"/table/label_column", "4", "table.label_column: lies outside"},
+      {"/table/label_column", "-1", "table.label_column: expected an integer, at least 0"},
+      {"/table/feature_names", "[]", "table.feature_names: must have one for each"},
+      {"/table/categories", "[]", "table.categories: must have a list for each"},
+      {"/table/categories", "[[], \"ab\"]", "table.categories: expected a list, got 'ab'"},
+      {"/table/scale/std", "[]", "table.scale: must have a number for each"},
+      {"/table/scale/mean", "[1, 2, 3, 4]", "table.scale: must have a number for each"},
+      {"/table/scale/fill", "[1, 2]", "table.scale: must have a number for each"},
+      {"/table/scale/std", "[0, 1, 1]", "table.scale.std: needs numbers above 0"},
+      {"/table/scale/std", "[1e39, 1, 1]", "table.scale.std: expected a number of float32's"},
+      {"/table/options/header", "7", "table.options.header: expected one of 0, 1, 2"},
+      {"/table/options/more", "1", "unknown key 'more' in 'table.options'"},
+      {"/tokenizer", "{\"type\": \"bytes\"}", "input_shape: is not what"},
+      {"/tokenizer", "3", "tokenizer: expected a map"},
+  };
+  EXPECT_EQ(data_info_from_json(whole.dump(), "d").table->width, 3);
+  for (const auto& row : rows) {
+    Json changed = whole;
+    changed[Json::json_pointer(row.pointer)] = Json::parse(row.value, nullptr, true);
+    std::string text = changed.dump();
+    const std::string message =
+        refusal_of<InputError>([&] { data_info_from_json(text, "d.json"); });
+    EXPECT_EQ(message.substr(0, 9), "d.json:1:") << row.pointer << row.value;
+    EXPECT_NE(message.find(row.says), std::string::npos) << row.pointer << ": " << message;
+  }
+  for (const std::string key : {"task", "outputs", "scale", "lines"}) {
+    Json changed = whole;
+    (key == "scale" ? changed["table"] : changed).erase(key);
+    EXPECT_NE(refusal_of<InputError>([&] { data_info_from_json(changed.dump(), "d"); }),
+              "accepted");
+  }
+  const std::string deep = std::string(1'000'000, '[');
+  EXPECT_NE(refusal_of<InputError>([&] { data_info_from_json(deep, "d"); }).find("nested deeper"),
+            std::string::npos);
+}
+
+std::string idx_labels(const std::string& labels) {
+  return std::string{0, 0, 8, 1, 0, 0, 0, char(labels.size())} + labels;
+}
+
+TEST_F(Files, LabelsThatMakeNoSenseAreRefused) {
+  DataConfig config;
+  config.type = DataType::kIdx;
+  config.idx.train_images = config.idx.test_images =
+      write("x", std::string("\0\0\x08\3\0\0\0\3\0\0\0\1\0\0\0\1abc", 19));
+  const auto refusal = [&](const std::string& labels) {
+    config.idx.train_labels = config.idx.test_labels = write("y", idx_labels(labels));
+    return refusal_of<DataError>([&] { load_dataset(config, 1); });
+  };
+  EXPECT_EQ(refusal(std::string("\0\1\2", 3)), "accepted");
+  EXPECT_EQ(refusal("\1\2\3"), "accepted");  // with a warning
+  EXPECT_NE(refusal("\4\4\4").find("y: all labels are 4"), std::string::npos);
+  EXPECT_NE(refusal("\1\xff\2").find("y: record 1 (counted from 0) has the label 255"),
+            std::string::npos);
+}
+
+TEST_F(Files, ATargetOfOneValueIsRefused) {
+  DataConfig config;
+  config.type = DataType::kCsv;
+  config.csv.path = write("t.csv", "a,y\n1,7\n2,7\n3,7\n");
+  config.csv.test_path = config.csv.path;
+  for (const Task task : {Task::kClassification, Task::kRegression}) {
+    config.csv.task = task;
+    EXPECT_NE(refusal_of<DataError>([&] {
+                load_dataset(config, 1);
+              }).find("t.csv: column 'y' has the one value "),
+              std::string::npos);
+  }
+}
+
+// Edit distance to names of 200 KB each took minutes.
+TEST_F(Files, LongNamesAreComparedInNoTime) {
+  const std::string a(200'000, 'a'), b(200'000, 'b'), c(200'000, 'c');
+  const CsvTable train = read_csv(write("t.csv", cat("1,", a, "\n2,", b, "\n")), {});
+  const std::string other = write("other.csv", cat("1,", c, "\n"));
+  EXPECT_NE(refusal_of<InputError>([&] { read_csv_like(train, other); }).find("the nearest"),
+            std::string::npos);
+}
+
+TEST_F(Files, OutputsThatTheWeightsCannotHaveAreRefusedBeforeAModelIsBuilt) {
+  const fs::path run = directory_ / "run";
+  train(load_config(write("c.yaml",
+                          "device: cpu\ndata: {type: digits, train_size: 20, test_size: 10}\n"
+                          "model: {type: mlp, hidden: [8]}\n"
+                          "train: {steps: 1, batch_size: 10}\n"),
+                    {}),
+        run);
+  Json data = Json::parse(read_file(run / "data.json", ""));
+  EXPECT_EQ(load_run(run, {}).info.outputs, 10);
+  data["outputs"] = 100'000;
+  for (int i = 10; i < 100'000; ++i) data["class_names"].push_back(cat(i));
+  write("run/data.json", data.dump());
+  EXPECT_NE(refusal_of<InputError>([&] { load_run(run, {}); }).find("more than the"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace taper::runner
