@@ -154,6 +154,7 @@ Schema describe(ProfileConfig& c) {
 }
 
 bool is_time(const std::string& text) { return seconds_of(text).has_value(); }
+constexpr const char* kTime = "a time such as 90 (seconds), \"30m\" or \"1.5h\"";
 
 Schema describe(TrainConfig& c) {
   Schema s;
@@ -177,8 +178,7 @@ Schema describe(TrainConfig& c) {
   s.field("early_stopping", optional_section(c.early_stopping, describe),
           "end when nothing gets better");
   s.field("best", describe(c.best), "which evaluation's weights are kept as best");
-  s.field("time_limit", &c.time_limit, "save and end after this time")
-      .of_form("a time such as 90 (seconds), \"30m\" or \"1.5h\"", is_time);
+  s.field("time_limit", &c.time_limit, "save and end after this time").of_form(kTime, is_time);
   s.field("on_nan", choice(c.on_nan, {"stop", "skip", "rollback"}),
           "what to do when a loss or gradient is not finite");
   s.field("graph", choice(c.graph, {"auto", "on", "off"}),
@@ -200,7 +200,13 @@ Schema describe(TrainConfig& c) {
 
 Schema describe(CheckpointConfig& c) {
   Schema s;
-  s.field("every", &c.every, "steps between two checkpoints; 0: each epoch", kStepsOrNone);
+  s.field("every", &c.every,
+          "steps between two checkpoints; 0: each epoch; without it the interval says when, or "
+          "each epoch where train.on_nan is rollback",
+          kStepsOrNone);
+  s.field("interval", &c.interval, "time between two checkpoints; best and end are saved anyway")
+      .of_form(kTime, is_time)
+      .idle_when("every is given", [&c] { return c.every.has_value(); });
   s.field("keep", &c.keep, "how many of the newest are kept", {1, 100'000});
   return s;
 }

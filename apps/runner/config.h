@@ -282,7 +282,8 @@ struct TrainConfig {
 };
 
 struct CheckpointConfig {
-  int64_t every = 0;  // steps; 0: each epoch
+  std::optional<int64_t> every;  // steps; 0: each epoch; absent: by the clock
+  std::string interval = "10m";  // seconds_of() reads it; means nothing when `every` is given
   int64_t keep = 2;
 };
 

@@ -1,9 +1,6 @@
 #include "apps/runner/metrics.h"
 
 #include <cerrno>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include <fcntl.h>
@@ -98,50 +95,6 @@ void JsonLines::write(const std::string& fields) {
 uint64_t JsonLines::sync() const {
   if (::fsync(file_) != 0) fail();
   return size_;
-}
-
-Progress::Progress() {
-  const char *term = std::getenv("TERM"), *plain = std::getenv("NO_COLOR");
-  terminal_ = isatty(STDERR_FILENO) != 0 && (!term || std::strcmp(term, "dumb") != 0);
-  colors_ = !plain || !*plain;
-}
-
-void Progress::start(int64_t step) {
-  first_ = step;
-  start_ = last_ = Clock::now();
-}
-
-void Progress::show(int64_t step, int64_t total, int64_t epoch, int64_t batch, double loss,
-                    double lr) {
-  const auto now = Clock::now();
-  if (now - last_ < std::chrono::milliseconds(terminal_ ? 100 : 10'000)) return;
-  last_ = now;
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double rate = double(step - first_) / seconds;
-  const int64_t left = std::llround(double(total - step) / rate);
-  if (!terminal_) {
-    spdlog::info("step={} epoch={} loss={:.6g} lr={:.6g} samples_per_second={:.0f} seconds_left={}",
-                 step, epoch, loss, lr, rate * double(batch), left);
-    return;
-  }
-  const size_t full = size_t(total > 0 ? step * 24 / total : 0);
-  // Not by fmt::print, which throws where the terminal is gone.
-  const std::string bar = fmt::format(
-      "\r\033[Kepoch {} [{}{}{}{}] {}/{}  {:.0f} samples/s  loss {:.4f}  lr {:.3g}  "
-      "{}:{:02}:{:02} left",
-      epoch, colors_ ? "\033[32m" : "", std::string(full, '#'), colors_ ? "\033[0m" : "",
-      std::string(24 - full, '.'), step, total, rate * double(batch), loss, lr, left / 3600,
-      left / 60 % 60, left % 60);
-  std::fputs(bar.c_str(), stderr);
-  std::fflush(stderr);
-  shown_ = true;
-}
-
-void Progress::clear() {
-  if (!shown_) return;
-  std::fputs("\r\033[K", stderr);
-  std::fflush(stderr);
-  shown_ = false;
 }
 
 }  // namespace taper::runner

@@ -1,7 +1,6 @@
-// The files of a run's directory, and what is shown while it goes.
+// The files of a run's directory.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -66,24 +65,6 @@ class JsonLines {
   int file_ = -1;
   uint64_t size_ = 0;
   uint32_t crc_ = 0;
-};
-
-// On a terminal a bar that redraws itself; elsewhere a line of key=value every ten seconds.
-class Progress {
- public:
-  Progress();
-  // Of this process's first step on, so that rates are its own.
-  void start(int64_t step);
-  void show(int64_t step, int64_t total, int64_t epoch, int64_t batch, double loss, double lr);
-  // Removes the bar, before anything else is printed.
-  void clear();
-
- private:
-  using Clock = std::chrono::steady_clock;
-  bool terminal_, colors_;
-  bool shown_ = false;
-  int64_t first_ = 0;
-  Clock::time_point start_{}, last_{};
 };
 
 }  // namespace taper::runner

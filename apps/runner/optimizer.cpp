@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <spdlog/spdlog.h>
+
 #include "apps/runner/errors.h"
 
 namespace taper::runner {
@@ -111,6 +113,10 @@ optim::Schedule without_warmup(const ScheduleConfig& c, double lr, int64_t rest)
 optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t total_steps,
                                int64_t steps_per_epoch) {
   const int64_t unit = config.per == Per::kEpoch ? std::max<int64_t>(steps_per_epoch, 1) : 1;
+  if (config.warmup >= total_steps && config.warmup > 0) {
+    spdlog::warn("schedule.warmup has {} steps and the run {}: the learning rate never reaches {}",
+                 config.warmup, total_steps, lr);
+  }
   const int64_t rest = std::max<int64_t>(total_steps - config.warmup, 1);
   const optim::Schedule inner = without_warmup(config, lr, (rest + unit - 1) / unit);
   const optim::Schedule in_steps{[=](int64_t t, double base) { return inner.lr(t / unit, base); },

@@ -95,19 +95,51 @@ TrainResult Trainer::run() {
   // What the first steps may have to go back to.
   if (step_ == 0 && config_.train.on_nan == OnNan::kRollback) save();
   reset_peak_memory(device_);
-  start_ = flushed_ = Clock::now();
-  progress_.start(step_);
+  start_ = flushed_ = saved_ = Clock::now();
   while (step_ < total_steps_ && reason_.empty()) {
     train_step();
-    progress_.show(step_, total_steps_, epoch_, config_.train.batch_size * config_.train.accumulate,
-                   last_loss_, optimizer_->lr());
+    if (progress_.is_due()) progress_.show(standing());
     after_step();
   }
   progress_.clear();
   if (profiler_) end_trace();
+  check_learned();
   const int64_t saved = save_model();
   log_memory();
   return {step_, reason_, last_metrics_, saved, best_.step, best_.value.value_or(NAN)};
+}
+
+void Trainer::check_learned() const {
+  if (skipped_ == 0 || skipped_ < step_) return;
+  throw Diverged(cat("all ", step_, " steps were skipped, their losses or gradients no finite ",
+                     "numbers: nothing was learned; lower optimizer.lr, or check the data for ",
+                     "extreme values"));
+}
+
+double Trainer::training_seconds() const {
+  return seconds_since(start_) - evaluating_.seconds - saving_.seconds;
+}
+
+// The time that is left foresees each evaluation, and checkpoints as often as they came so far.
+Standing Trainer::standing() const {
+  const double training = training_seconds(), steps = double(steps_here_);
+  const int64_t per_epoch = over(batches_per_epoch_, config_.train.accumulate),
+                every = config_.train.eval_every > 0 ? config_.train.eval_every : per_epoch;
+  const double evaluations = double(over(total_steps_, every) - step_ / every);
+  const double left =
+      (training + saving_.seconds) / steps * double(total_steps_ - step_) +
+      evaluations * evaluating_.seconds / double(std::max<int64_t>(evaluating_.times, 1));
+  return {step_,      total_steps_,    epoch_, double(samples_here_) / training, std::llround(left),
+          last_loss_, optimizer_->lr()};
+}
+
+// Where the run may go back to a checkpoint, the clock has no say in which: its numbers are those
+// of every other run of the config.
+bool Trainer::save_is_due(bool epoch_ends) const {
+  const CheckpointConfig& c = config_.checkpoint;
+  if (c.every && *c.every > 0) return step_ % *c.every == 0;
+  if (c.every || config_.train.on_nan == OnNan::kRollback) return epoch_ends;
+  return seconds_since(saved_) > seconds_of(c.interval).value_or(INFINITY);
 }
 
 bool Trainer::is_late() const {
@@ -117,10 +149,11 @@ bool Trainer::is_late() const {
 
 void Trainer::after_step() {
   const bool epoch_ends = batch_ >= batches_per_epoch_, run_ends = step_ >= total_steps_;
-  const auto is_due = [&](int64_t every) { return every > 0 ? step_ % every == 0 : epoch_ends; };
+  const int64_t every = config_.train.eval_every;
   const std::string signal = SignalScope::received();
-  const bool late = is_late(), evaluates = is_due(config_.train.eval_every) || run_ends;
-  const bool regular = is_due(config_.checkpoint.every) || run_ends, stops = step_ == stop_at_;
+  const bool late = is_late(), stops = step_ == stop_at_,
+             evaluates = run_ends || (every > 0 ? step_ % every == 0 : epoch_ends);
+  const bool regular = save_is_due(epoch_ends) || run_ends;
   const bool saves = regular || !signal.empty() || late || stops;
   const bool reads = std::ssize(pending_) == kWindow || seconds_since(flushed_) > 0.5;
   if (!observer_ && !epoch_ends && !evaluates && !saves && !reads) return;
@@ -140,7 +173,7 @@ void Trainer::after_step() {
 }
 
 void Trainer::time_epoch() {
-  const double seconds = seconds_since(epoch_start_);
+  const double seconds = training_seconds() - epoch_start_;
   const int64_t first = epoch_first_batch_ * config_.train.batch_size;
   timing_.write(json_fields("kind", "epoch", "epoch", epoch_, "step", step_, "seconds", seconds,
                             "data_seconds", data_seconds_, "samples_per_second",
@@ -195,6 +228,7 @@ Metrics Trainer::evaluate() {
 }
 
 bool Trainer::evaluate_and_log() {
+  const SpentScope spent(evaluating_);
   last_metrics_ = evaluate();
   log_evaluation();
   const auto note = [&](const GoalConfig& goal, Best& best) {

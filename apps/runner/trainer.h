@@ -15,6 +15,7 @@
 #include "apps/runner/metrics.h"
 #include "apps/runner/model.h"
 #include "apps/runner/optimizer.h"
+#include "apps/runner/progress.h"
 #include "apps/runner/tensorboard.h"
 #include "apps/runner/train.h"
 #include "autograd/step_graph.h"
@@ -68,7 +69,13 @@ class Trainer {
 
   // --- trainer.cpp: the loop ---
   void after_step();
+  bool save_is_due(bool epoch_ends) const;
   void time_epoch();
+  // Since the start of the run, without what evaluations and checkpoints took.
+  double training_seconds() const;
+  Standing standing() const;
+  // Throws Diverged where every step was skipped.
+  void check_learned() const;
   // Begins and ends the trace of the steps that the config names.
   void begin_trace();
   void end_trace();
@@ -96,6 +103,7 @@ class Trainer {
   // The mean loss of a step with these batches, gradients in the parameters.
   Tensor forward_and_backward(int64_t first_batch, const NextBatch& next);
   int64_t batches_from(int64_t first_batch) const;
+  int64_t samples_from(int64_t first_batch) const;
   Tensor clip_gradients();
   Tensor found_inf() const;
   std::vector<Tensor> buffers_to_keep() const;
@@ -149,11 +157,14 @@ class Trainer {
   bool is_placed_ = false;  // the loader is at the next batch
   int64_t saved_step_ = -1, stop_at_ = -1;
   bool is_extra_ = false;  // the checkpoint that is made
-  float last_loss_ = 0;
+  std::optional<float> last_loss_;
   double loss_sum_ = 0;  // of the steps since the last evaluation's line
   int64_t loss_count_ = 0;
-  Clock::time_point start_{}, epoch_start_{}, flushed_{};
+  Clock::time_point start_{}, flushed_{}, saved_{};
+  Spent evaluating_, saving_;
+  int64_t steps_here_ = 0, samples_here_ = 0;  // of this process
   int64_t epoch_first_batch_ = 0;
+  double epoch_start_ = 0;   // of training_seconds()
   double data_seconds_ = 0;  // of this epoch, spent on waiting for batches
   std::optional<Profiler> profiler_;
   JsonLines metrics_, timing_;

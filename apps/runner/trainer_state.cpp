@@ -157,12 +157,14 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
 }
 
 void Trainer::save(bool is_best, bool is_extra) {
+  const SpentScope spent(saving_);
   progress_.clear();
   is_extra_ = is_extra;
   if (saved_step_ != step_ || is_best) {
     save_checkpoint(dir_, step_, checkpoint(), config_.checkpoint.keep + is_extra, is_best);
   }
   saved_step_ = step_;
+  saved_ = Clock::now();
 }
 
 void Trainer::roll_back() {

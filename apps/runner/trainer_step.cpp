@@ -37,10 +37,14 @@ int64_t Trainer::batches_from(int64_t first_batch) const {
   return std::min(config_.train.accumulate, batches_per_epoch_ - first_batch);
 }
 
+int64_t Trainer::samples_from(int64_t first_batch) const {
+  const int64_t size = config_.train.batch_size;
+  return std::min(batches_from(first_batch) * size,
+                  loader_.samples_per_epoch() - first_batch * size);
+}
+
 Tensor Trainer::forward_and_backward(int64_t first_batch, const NextBatch& next) {
-  const int64_t size = config_.train.batch_size, batches = batches_from(first_batch);
-  const int64_t samples =
-      std::min(batches * size, loader_.samples_per_epoch() - first_batch * size);
+  const int64_t batches = batches_from(first_batch), samples = samples_from(first_batch);
   // Lines of a text count by their tokens, which must be known of all.
   std::vector<Batch> lines;
   Tensor tokens, total;
@@ -103,7 +107,7 @@ void Trainer::place_loader() {
   if (is_placed_) return;
   loader_.start(epoch_, batch_);
   is_placed_ = true;
-  epoch_start_ = Clock::now();
+  epoch_start_ = training_seconds();
   data_seconds_ = 0;
   epoch_first_batch_ = batch_;
 }
@@ -123,6 +127,8 @@ void Trainer::train_step() {
     compute_step([this] { return next_batch(); });
   }
   window_.select(0, std::ssize(pending_) - 1).copy_(row_);
+  samples_here_ += samples_from(batch_);
+  ++steps_here_;
   batch_ += batches_from(batch_);
   ++step_;
   range.reset();

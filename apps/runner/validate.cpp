@@ -11,6 +11,7 @@
 #include "apps/runner/loader.h"
 #include "apps/runner/memory.h"
 #include "apps/runner/model.h"
+#include "apps/runner/optimizer.h"
 #include "autograd/autocast.h"
 #include "framework/cuda.h"
 #include "framework/kernels/random.h"
@@ -101,6 +102,8 @@ std::string validate(const RunConfig& config) {
   line("together", memory.total(), on_gpu ? "  on the GPU" : "");
   const int64_t per_epoch = over(data.batches, c.accumulate);
   const int64_t steps = c.steps ? *c.steps : *c.epochs * per_epoch;
+  const double lr = build_optimizer(config.optimizer, *model)->lr();
+  (void)build_schedule(config.schedule, lr, steps, per_epoch);  // says what is odd about it
   return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", data.unchecked);
 }
 

@@ -619,8 +619,9 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "train:\n  epochs: 2\n  batch_size: 128\n  shuffle: true\n  accumulate: 1\n"
             "  precision: fp32\n  ema:\n    decay: 0.999\n  log_every: 1\n  eval_every: 0\n"
             "  eval_batches: 0\n  eval_batch_size: 1024\n"
-            "  best:\n    metric: loss\n    mode: auto\n  on_nan: stop\n  graph: auto\n  tensorboard: false\n"
-            "checkpoint:\n  every: 0\n  keep: 2\n");
+            "  best:\n    metric: loss\n    mode: auto\n  on_nan: stop\n  graph: auto\n  "
+            "tensorboard: false\n"
+            "checkpoint:\n  interval: \"10m\"\n  keep: 2\n");
   const std::string origins = to_yaml_with_origins(c);
   EXPECT_NE(origins.find("epochs: 2  # command line: train.epochs=2\n"), std::string::npos);
   EXPECT_NE(origins.find("seed: 0  # default\n"), std::string::npos);

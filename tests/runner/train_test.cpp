@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <functional>
 #include <numbers>
+#include <regex>
 #include <sstream>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <pty.h>
 #include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
 
 #include "apps/runner/checkpoint.h"
 #include "apps/runner/diagnose.h"
@@ -272,6 +276,21 @@ TEST_F(Train, TheRateFollowsItsSchedule) {
   expect_close(values("e", "train", "lr"), {.1, .1, .1, .1, .05, .05, .05, .05}, 1e-12);
 }
 
+TEST_F(Train, AWarmUpLongerThanTheRunIsNamed) {
+  const auto err = [&](const std::string& warmup, const Words& more) {
+    Words words{"train", "digits.yaml",          "--out",
+                "r",     "schedule.type=cosine", "schedule.warmup=" + warmup};
+    words.insert(words.end(), more.begin(), more.end());
+    const RunDirectory::Outcome end = at_.taper(words);
+    EXPECT_EQ(end.code, 0) << end.err;
+    return end.err;
+  };
+  const std::string says = "schedule.warmup has 8 steps and the run 8";
+  EXPECT_TRUE(contains(err("8", {}), says));
+  EXPECT_TRUE(contains(err("8", {"--validate"}), says));
+  EXPECT_FALSE(contains(err("7", {}), "schedule.warmup"));
+}
+
 TEST_F(Train, APlateauLowersTheRate) {
   expect_trains(
       "digits", "r",
@@ -310,6 +329,37 @@ TEST_F(Train, TheBestByAMetricIsMarked) {
   const std::vector<double> accuracy = values("r", "eval", "accuracy");
   const int64_t best = std::ranges::max_element(accuracy) - accuracy.begin();
   EXPECT_EQ(step_of(best_checkpoint(at_ / "r")), (best + 1) * 4);
+}
+
+std::vector<int64_t> saved_steps(const fs::path& run) {
+  std::vector<int64_t> steps;
+  for (const fs::path& checkpoint : list_checkpoints(run)) steps.push_back(step_of(checkpoint));
+  return steps;
+}
+
+TEST_F(Train, CheckpointsComeByTheClockOrBySteps) {
+  struct Row {
+    const char* name;
+    Words settings;
+    std::vector<int64_t> saved;
+  };
+  // The first evaluation stays the best, for it is the worst.
+  const Row rows[] = {
+      {"the best and the end", {}, {12, 4}},
+      {"each epoch", {"checkpoint.every=0"}, {12, 8, 4}},
+      {"steps", {"checkpoint.every=5"}, {12, 10, 5, 4}},
+      {"the clock", {"checkpoint.interval=0.000001"}, {12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}},
+      {"back in a reproducible way",
+       {"train.on_nan=rollback", "checkpoint.interval=0.000001"},
+       {12, 8, 4, 0}},
+  };
+  for (const Row& row : rows) {
+    Words settings = row.settings;
+    settings.insert(settings.end(),
+                    {"train.epochs=3", "checkpoint.keep=100", "train.best.mode=max"});
+    expect_trains("digits", row.name, settings);
+    EXPECT_EQ(saved_steps(at_ / row.name), row.saved) << row.name;
+  }
 }
 
 TEST_F(Train, ATimeLimitSavesAndEndsWell) {
@@ -374,6 +424,17 @@ TEST_F(Train, ARollbackHalvesTheRateUntilItHolds) {
   EXPECT_TRUE(all_finite(weights("r/model.safetensors")));
   // Lines of steps that were taken back are gone.
   for (size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], double(i + 1));
+}
+
+TEST_F(Train, ARunThatSkippedEveryStepFails) {
+  std::string rows = "a,y\n";
+  for (int i = 0; i < 40; ++i) rows += cat("3e38,", i % 5, "\n");
+  write_bytes(at_ / "rows.csv", rows);
+  const RunDirectory::Outcome end = train("rows", "r", {"train.on_nan=skip"});
+  EXPECT_EQ(end.code, 65) << end.err;
+  EXPECT_TRUE(contains(end.err, "all 12 steps were skipped")) << end.err;
+  EXPECT_EQ(json("r/exit.json")["code"], 65);
+  EXPECT_FALSE(fs::exists(at_ / "r/model.safetensors"));
 }
 
 TEST_F(Train, RollbacksEndAfterFive) {
@@ -444,6 +505,24 @@ TEST_F(Train, AnObserverSeesEveryStepAndChangesNothing) {
   EXPECT_EQ(values("ended", "eval", "step").size(), 0u);
 }
 
+TEST_F(Train, RatesAreThoseOfTrainingAlone) {
+  struct Slow : Observer {
+    void on_eval(int64_t, const std::string&, const Metrics&) override {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+  } slow;
+  spdlog::set_level(spdlog::level::warn);
+  const RunConfig config =
+      load_config(at_ / "digits.yaml", {"train.epochs=1", "train.eval_every=1"});
+  runner::train(config, at_ / "r", {.observer = &slow});
+  std::istringstream in(text("r/timing.jsonl"));
+  std::string line;
+  std::getline(in, line);
+  const Json epoch = Json::parse(line);
+  EXPECT_LT(epoch["seconds"], 3);  // the first three evaluations are within the epoch
+  EXPECT_GT(epoch["samples_per_second"], 100 / 3.);
+}
+
 TEST_F(Train, ADryRunLeavesNothingBehind) {
   fs::create_directories(at_ / "tmp");
   ::setenv("TMPDIR", (at_ / "tmp").c_str(), 1);
@@ -460,17 +539,22 @@ TEST_F(Train, ADryRunLeavesNothingBehind) {
   EXPECT_FALSE(fs::exists(at_ / "runs"));
 }
 
-// What a terminal would show.
-std::string on_terminal(const RunDirectory& at, const Words& words, const std::string& before) {
+// What a terminal would show; `look` is told what has come so far.
+std::string on_terminal(
+    const RunDirectory& at, const Words& words, const std::string& before, winsize size = {},
+    const std::function<void(int terminal, const std::string& shown)>& look = {}) {
   int terminal = -1;
-  const pid_t outer = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  const pid_t outer = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (outer == 0) {
     const pid_t child = at.start(words, before + " exec 2>/dev/tty;");
     ::_exit(at.wait(child).code);
   }
   std::string shown;
   char part[4096];
-  for (ssize_t n; (n = ::read(terminal, part, sizeof part)) > 0;) shown.append(part, size_t(n));
+  for (ssize_t n; (n = ::read(terminal, part, sizeof part)) > 0;) {
+    shown.append(part, size_t(n));
+    if (look) look(terminal, shown);
+  }
   ::close(terminal);
   int status = 0;
   ::waitpid(outer, &status, 0);
@@ -497,6 +581,46 @@ TEST_F(Train, ATerminalShowsABarAndAPipeLines) {
   const RunDirectory::Outcome pipe = at_.taper(words);
   EXPECT_FALSE(contains(pipe.err, "\033")) << pipe.err;
   EXPECT_TRUE(contains(pipe.err, "test_loss=")) << pipe.err;
+}
+
+// Every bar, as it is drawn: what follows "erase the line" up to the next one, without colours.
+std::vector<std::string> bars_of(const std::string& shown) {
+  static const std::regex kBar("\r\033\\[K((?:[^\r\n\033]|\033\\[[0-9]*m)+)(?=\r\033)"),
+      kColor("\033\\[[0-9]*m");
+  std::vector<std::string> bars;
+  for (std::sregex_iterator at(shown.begin(), shown.end(), kBar), end; at != end; ++at) {
+    bars.push_back(std::regex_replace((*at)[1].str(), kColor, ""));
+  }
+  return bars;
+}
+
+TEST_F(Train, TheBarFitsItsTerminalAlsoWhenThatIsResized) {
+  const Words words = {"train",
+                       "digits.yaml",
+                       "--out",
+                       "r",
+                       "train.epochs=100000",
+                       "train.time_limit=0.7",
+                       "train.eval_every=1000000"};
+  for (const unsigned short columns : {200, 80, 40, 12}) {
+    SCOPED_TRACE(columns);
+    const auto bars = bars_of(on_terminal(at_, words, "export TERM=xterm;", {24, columns, 0, 0}));
+    EXPECT_GE(bars.size(), 2u);
+    for (const std::string& bar : bars) EXPECT_LT(bar.size(), columns) << bar;
+    EXPECT_FALSE(contains(bars.at(0), "loss 0.0000")) << bars[0];
+  }
+  bool is_resized = false;
+  const std::string shown = on_terminal(at_, words, "export TERM=xterm;", {24, 120, 0, 0},
+                                        [&](int terminal, const std::string& so) {
+                                          const winsize narrow{24, 30, 0, 0};
+                                          if (!is_resized && !bars_of(so).empty())
+                                            ::ioctl(terminal, TIOCSWINSZ, &narrow);
+                                          is_resized = !bars_of(so).empty();
+                                        });
+  const std::vector<std::string> bars = bars_of(shown);
+  ASSERT_GE(bars.size(), 2u);
+  EXPECT_GT(bars[0].size(), 30u);
+  EXPECT_LT(bars.back().size(), 30u);
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+// The bar says what matters most in the room that there is.
+#include "apps/runner/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace taper::runner {
+namespace {
+
+TEST(Bar, SaysWhatHasRoom) {
+  const Standing at{.step = 1234,
+                    .total = 5000,
+                    .epoch = 12,
+                    .samples_per_second = 20480.4,
+                    .seconds_left = 3723,
+                    .loss = 1.23456,
+                    .lr = 0.001};
+  struct Row {
+    size_t columns;
+    const char* line;
+  };
+  const Row rows[] = {
+      {200,
+       "epoch 12  [#####...................]  1234/5000  20480 samples/s  loss 1.2346  lr 0.001  "
+       "1:02:03 left"},
+      {80, "epoch 12  [##..........]  1234/5000  20480 samples/s  loss 1.2346  1:02:03 left"},
+      {60, "epoch 12  [##.......]  1234/5000  loss 1.2346  1:02:03 left"},
+      {40, "1234/5000  loss 1.2346  1:02:03 left"},
+      {30, "1234/5000  1:02:03 left"},
+      {12, "1234/5000"},
+      {5, "1234"},
+      {1, ""},
+      {0, ""},
+  };
+  for (const Row& row : rows) EXPECT_EQ(bar_of(at, row.columns, false), row.line) << row.columns;
+  for (size_t columns = 1; columns < 300; ++columns) {
+    EXPECT_LT(bar_of(at, columns, false).size(), columns);
+  }
+}
+
+TEST(Bar, BeforeTheFirstLossThereIsNone) {
+  const Standing at{.step = 1, .total = 5000};
+  EXPECT_EQ(bar_of(at, 200, false).find("loss"), std::string::npos);
+}
+
+TEST(Bar, ColoursTakeNoRoom) {
+  const Standing at{.step = 5, .total = 5, .loss = 1};
+  std::string line = bar_of(at, 50, true);
+  for (const std::string code : {"\033[32m", "\033[0m"}) {
+    ASSERT_NE(line.find(code), std::string::npos);
+    line.erase(line.find(code), code.size());
+  }
+  EXPECT_EQ(line, bar_of(at, 50, false));
+}
+
+}  // namespace
+}  // namespace taper::runner
