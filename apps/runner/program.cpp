@@ -1,5 +1,6 @@
 #include "apps/runner/program.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -19,6 +20,8 @@
 #include "apps/runner/predict.h"
 #include "apps/runner/report.h"
 #include "apps/runner/run_directory.h"
+#include "apps/runner/schema.h"
+#include "apps/runner/text.h"
 #include "apps/runner/train.h"
 #include "apps/runner/validate.h"
 
@@ -130,31 +133,44 @@ Action predict_command(CLI::App& app, Arguments& a) {
   return [&a] { return print(predict(load_run(a.run, a.overrides), a.data)); };
 }
 
+// A number is read as one of a config: strictly, finite, within its range.
+template <class T>
+void add_number(CLI::App& app, const char* name, T& target, const char* doc, Range range = {}) {
+  const Field field{name, &target, doc, range};
+  const auto read = [field](const std::string& word) {
+    if (const std::string wrong = read_word(field, word); !wrong.empty()) throw ConfigError(wrong);
+  };
+  app.add_option_function<std::string>(name, read, cat(doc, "; ", expected(field)))
+      ->type_name("NUMBER");
+}
+
 Action generate_command(CLI::App& app, Arguments& a) {
   GenerateOptions& o = a.generate;
   add_run(app, a);
   add_overrides(app, a);
   app.add_option("--prompt", o.prompt, "what the text begins with");
-  app.add_option("--tokens", o.tokens, "how many to add (200)")->check(CLI::Range(1, 1'000'000));
-  app.add_option("--temperature", o.temperature, "1: as learned (the default), 0: the likeliest")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--top-k", o.top_k, "draw from the k likeliest; 0: from all (the default)")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", o.seed, "what is drawn from");
+  add_number(app, "--tokens", o.tokens, "how many to add (200)", {1, 1'000'000});
+  add_number(app, "--temperature", o.temperature, "1: as learned (the default), 0: the likeliest",
+             kNonNegative);
+  add_number(app, "--top-k", o.top_k, "draw from the k likeliest, 0: from all (the default)",
+             kNonNegative);
+  add_number(app, "--seed", o.seed, "another one writes another text (0)");
   return [&a] { return print(generate(load_run(a.run, a.overrides), a.generate)); };
 }
 
 void add_tolerances(CLI::App& app, Arguments& a) {
   app.add_option("--tolerance,--rtol", a.tolerances,
-                 "relative, of all metrics or of one: 1e-5, loss=1e-4; may be repeated")
+                 "how far off numbers may be, as a part of them: all metrics (1e-5) or one "
+                 "(loss=1e-4); may be repeated; 0 without it: the same bits")
       ->allow_extra_args(false);
 }
 
 Action record_command(CLI::App& app, Arguments& a) {
   add_run(app, a);
   app.add_option("--to", a.out, "the recording, a JSON file")->required();
-  app.add_option("--steps", a.record.steps, "the first steps alone");
-  app.add_option("--state-every", a.record.state_every, "steps between two hashes of the weights");
+  add_number(app, "--steps", a.record.steps, "the first steps alone, not all", {1});
+  add_number(app, "--state-every", a.record.state_every,
+             "steps between two checksums of the weights (1)", {1});
   add_tolerances(app, a);
   return [&a] {
     a.record.tolerances = parse_tolerances(a.tolerances);
@@ -163,7 +179,7 @@ Action record_command(CLI::App& app, Arguments& a) {
 }
 
 Action check_command(CLI::App& app, Arguments& a) {
-  add_run(app, a);
+  app.add_option("run", a.run, "the run's directory, or another recording of it")->required();
   app.add_option("--against", a.other, "the recording")->required();
   add_tolerances(app, a);
   return [&a] { return print(check(a.run, a.other, parse_tolerances(a.tolerances))); };
@@ -195,8 +211,9 @@ Action schema_command(CLI::App& app, Arguments& a) {
 }
 
 Action bench_command(CLI::App& app, Arguments& a) {
-  app.add_option("names", a.bench.names,
-                 "workloads; all that the machine can run when none is named");
+  app.add_option(
+      "names", a.bench.names,
+      "workloads; all that the machine can run when none is named; a wrong one lists them");
   app.add_flag("--json", a.bench.json, "a JSON object a line");
   app.add_option("--mode", a.bench.mode, "of training steps: eager or graph; both without it");
   app.add_option("--inputs", a.bench.inputs,
@@ -251,17 +268,40 @@ constexpr OwnCommand kCommands[] = {
      bench_command},
 };
 
+// What is wrong with a command line that the parser gave up on.
+std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> begun = app.get_subcommands();
+  const CLI::App& command = begun.empty() ? app : *begun[0];
+  std::string text = error.what();
+  if (const Words extra = app.remaining(true); !extra.empty()) {
+    Words options;
+    for (const CLI::Option* o : command.get_options()) options.push_back(o->get_name());
+    text = cat("unexpected argument ", in_quotes(extra[0]), did_you_mean(extra[0], options));
+  }
+  const std::string verb = begun.empty() ? "" : cat(" ", command.get_name());
+  return cat(text, "; see taper", verb, " --help");
+}
+
 }  // namespace
 
 int run_program(int argc, char** argv, const std::vector<Command>& more) try {
   if (!spdlog::get("taper")) spdlog::set_default_logger(spdlog::stderr_color_mt("taper"));
   spdlog::set_pattern("%v");
-  CLI::App app{"Taper trains models from YAML files."};
+  CLI::App app{"Taper trains models from YAML files.",
+               std::filesystem::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);
+  const BuildFacts built = build_facts();
+  app.set_version_flag("--version", cat("taper ", built.version,
+                                        built.commit.empty() ? "" : ", commit ", built.commit));
+  app.footer(
+      "Each command has a --help with examples. Exit codes: 0 done, 1 numbers differ, 2 the "
+      "command\nline or the config is wrong; docs/exit_codes.md has the others.");
   Arguments arguments;
   Action action;
+  Words names;
   const auto add = [&](const char* name, const char* doc, const char* examples) {
     CLI::App* command = app.add_subcommand(name, doc);
+    names.emplace_back(name);
     command->footer(cat("Examples:\n", examples));
     return command;
   };
@@ -272,10 +312,17 @@ int run_program(int argc, char** argv, const std::vector<Command>& more) try {
   for (const Command& c : more) {
     add(c.name, c.doc, c.examples)->final_callback([&, &run = c.run] { action = run; });
   }
+  const std::string verb = argc > 1 ? argv[1] : "";
+  if (!verb.starts_with('-') && std::ranges::count(names, verb) == 0) {
+    throw ConfigError(cat(verb.empty() ? "expected a command" : "unknown command ",
+                          verb.empty() ? "" : in_quotes(verb), did_you_mean(verb, names),
+                          "; commands: ", joined(names), "; see taper --help"));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitConfig;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    throw ConfigError(complaint(app, error));
   }
   return action();
 } catch (const std::exception& error) {

@@ -7,6 +7,8 @@
 #include <zlib.h>
 
 #include "apps/runner/checksums.h"
+#include "apps/runner/config_parts.h"
+#include "apps/runner/env.h"
 #include "apps/runner/errors.h"
 #include "apps/runner/gate.h"
 #include "apps/runner/json.h"
@@ -73,13 +75,21 @@ Tolerances tolerances_of(const Recording& golden, Tolerances given) {
 }
 
 Tolerances parse_tolerances(const std::vector<std::string>& words) {
+  std::vector<std::string> known = {"loss", "grad_norm", "state"};
+  for (const std::string& goal : goals()) known.push_back("test." + goal);
   Tolerances out;
   for (const std::string& word : words) {
     const size_t equals = word.find('='), value = equals == std::string::npos ? 0 : equals + 1;
-    double& rtol = out[word.substr(0, value == 0 ? 0 : equals)];
-    if (parse_number(std::string_view(word).substr(value), rtol) == std::errc() && rtol >= 0)
-      continue;
-    throw ConfigError(cat("tolerance '", word, "': expected 1e-5 (for all metrics), or loss=1e-5"));
+    const std::string name = word.substr(0, value == 0 ? 0 : equals);
+    if (value > 0 && std::ranges::count(known, name) == 0) {
+      throw ConfigError(cat("tolerance ", in_quotes(word), ": there is no metric ", in_quotes(name),
+                            did_you_mean(name, known), "; 1e-5 is for all metrics, loss=1e-5 for ",
+                            "one of ", joined(known)));
+    }
+    const Field rtol{cat("tolerance ", in_quotes(word)), &out[name], "", kNonNegative};
+    if (const std::string wrong = read_word(rtol, word.substr(value)); !wrong.empty()) {
+      throw ConfigError(wrong);
+    }
   }
   return out;
 }

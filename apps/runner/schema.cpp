@@ -12,12 +12,6 @@ namespace {
 
 template <class... F> struct Overloaded : F... { using F::operator()...; };
 
-std::string join(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += out.empty() ? w : cat(", ", w);
-  return out;
-}
-
 std::string join_path(const std::string& path, const std::string& key) {
   return path.empty() ? key : cat(path, ".", key);
 }
@@ -95,7 +89,7 @@ const char* kind_of(const std::string&) { return "a text"; }
 template <class T> std::string expected(const Field& field, const T*) {
   const std::string kind = cat(kind_of(T{}), text_of(field.range));
   if (!std::is_same_v<T, std::string>) return kind;
-  if (!field.names.empty()) return cat("one of ", join(field.names));
+  if (!field.names.empty()) return cat("one of ", joined(field.names));
   return field.form.empty() ? kind : field.form;
 }
 std::string expected(const Field& field, const Pair*) {
@@ -146,7 +140,7 @@ class Reader {
   void read_section(const Schema& schema, const Node& node, const std::string& path,
                     const Union* owner = nullptr) {
     if (node.kind != Node::Kind::kNull && node.kind != Node::Kind::kMap) {
-      return not_a_map(node, path, cat("a map with the keys ", join(names_of(schema))));
+      return not_a_map(node, path, cat("a map with the keys ", joined(names_of(schema))));
     }
     const std::size_t problems_before = result_.problems.size();
     for (const Node& child : node.children) {
@@ -177,12 +171,12 @@ class Reader {
     if (!types.empty()) {
       problem(child.key_place,
               cat("key '", child.key, "' is not for ", path, " of type ", owner->tag.name(),
-                  " but for type ", join(types), "; remove it or change the type"));
+                  " but for type ", joined(types), "; remove it or change the type"));
       return;
     }
     problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
                                  also(did_you_mean(meant(schema, child.key, known))),
-                                 "; known keys: ", join(known)));
+                                 "; known keys: ", joined(known)));
   }
 
   // A key of this section, or the same key in another one.
@@ -202,7 +196,7 @@ class Reader {
       const auto* tagged = std::get_if<Union>(&field.target);
       problem(section.key_place,
               cat("missing key '", field.name, "'", in_section(path), " (", field.doc,
-                  tagged ? cat(", with a type: ", join(tagged->tag.names)) : "", ")"));
+                  tagged ? cat(", with a type: ", joined(tagged->tag.names)) : "", ")"));
     } else if (field.is_idle && field.is_idle()) {
       problem(node->key_place,
               cat("key '", here, "' has no meaning when ", field.idle_reason, "; remove it"));
@@ -313,7 +307,7 @@ class Reader {
     const bool is_text = node.kind == Node::Kind::kScalar;
     const auto found = std::ranges::find(names, node.text);
     if (is_text && found != names.end()) return std::size_t(found - names.begin());
-    mismatch(node, path, cat("one of ", join(names)),
+    mismatch(node, path, cat("one of ", joined(names)),
              did_you_mean(is_text ? nearest(node.text, names) : ""));
     return std::nullopt;
   }
@@ -328,12 +322,12 @@ class Reader {
   void read_union(const Union& out, const Node& node, const std::string& path) {
     if (out.place) *out.place = node.place;
     if (node.kind != Node::Kind::kMap) {
-      return not_a_map(node, path, cat("a map with a type: ", join(out.tag.names)));
+      return not_a_map(node, path, cat("a map with a type: ", joined(out.tag.names)));
     }
     const Node* type = node.find("type");
     if (type == nullptr) {
       problem(node.key_place,
-              cat("missing key 'type'", in_section(path), "; one of ", join(out.tag.names)));
+              cat("missing key 'type'", in_section(path), "; one of ", joined(out.tag.names)));
       for (const Node& child : node.children) {
         const auto knows = [&](const Schema& s) { return has_field(s, child.key); };
         if (std::ranges::any_of(out.alternatives, knows)) continue;
@@ -414,13 +408,13 @@ template <class T> std::string yaml_of(const T& number) { return cat(number); }
 template <class Values> std::string flow(const Values& values) {
   std::vector<std::string> words;
   for (const auto& v : values) words.push_back(yaml_of(v));
-  return cat("[", join(words), "]");
+  return cat("[", joined(words), "]");
 }
 
 std::string flow_map(const std::map<std::string, std::string>& map) {
   std::vector<std::string> words;
   for (const auto& [key, v] : map) words.push_back(cat(yaml_text(key), ": ", yaml_text(v)));
-  return cat("{", join(words), "}");
+  return cat("{", joined(words), "}");
 }
 
 }  // namespace
@@ -429,7 +423,7 @@ std::string expected(const Field& field) {
   return std::visit(
       Overloaded{
           []<class T>(std::span<T> v) { return cat("a list of ", v.size(), " numbers"); },
-          [](const Choice& v) { return cat("one of ", join(v.names)); },
+          [](const Choice& v) { return cat("one of ", joined(v.names)); },
           [&](const Padding& v) { return cat(expected(field, v.size), ", or same"); },
           [](const Schema&) { return cat("a map"); },
           [](const OptionalSection&) { return cat("a map"); }, [](const Union&) { return cat(); },
@@ -507,6 +501,18 @@ class Writer {
 
 ReadResult read(const Schema& schema, const Node& root) { return Reader(schema).run(root); }
 
+std::string read_word(const Field& field, const std::string& word) {
+  const Schema schema{.fields = {field}};
+  Node root, child;
+  child.kind = Node::Kind::kScalar;
+  child.text = word;
+  child.key = field.name;
+  root.kind = Node::Kind::kMap;
+  root.children.push_back(std::move(child));
+  const ReadResult result = read(schema, root);
+  return result.problems.empty() ? "" : result.problems[0].message;
+}
+
 std::string write(const Schema& schema,
                   const std::function<std::string(const std::string&)>& comment_of) {
   Writer writer(comment_of);
@@ -532,6 +538,10 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
     return contains_word(wanted, folded(k)) || contains_word(folded(k), wanted);
   });
   return found == known.end() ? "" : *found;
+}
+
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& known) {
+  return also(did_you_mean(nearest(name, known)));
 }
 
 }  // namespace taper::runner

@@ -167,6 +167,10 @@ struct ReadResult {
 // Reads the tree into the struct that the schema is bound to. Never throws for what the tree holds.
 ReadResult read(const Schema& schema, const Node& root);
 
+// Reads one word, such as an option's of a command line, into a field as from a config. Returns
+// what is wrong with it, or nothing.
+std::string read_word(const Field& field, const std::string& word);
+
 // All fields in the order of the description; read() of it gives the same values and the same
 // bytes when written again. With `comment_of`, a line ends in "  # " + comment_of(path).
 std::string write(const Schema& schema,
@@ -185,5 +189,7 @@ std::string reference(const Schema& schema);
 
 // The known name that was probably meant, or empty.
 std::string nearest(const std::string& name, const std::vector<std::string>& known);
+// The same as a sentence, "; did you mean 'train'?", or empty.
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace taper::runner

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+#include <system_error>
 #include <vector>
 
 #include <glob.h>
@@ -138,6 +139,12 @@ std::string shown(std::string_view text, std::size_t most) {
 }
 
 std::string in_quotes(std::string_view text) { return cat("'", shown(text, 40), "'"); }
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& w : words) out += out.empty() ? w : cat(", ", w);
+  return out;
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, kComparedBytes);

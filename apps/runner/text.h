@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "framework/io/input_file.h"
 
@@ -53,6 +54,9 @@ std::string folded(std::string text);
 std::string shown(std::string_view text, std::size_t most);
 // The same in quotes, for one word.
 std::string in_quotes(std::string_view text);
+
+// "a, b, c".
+std::string joined(const std::vector<std::string>& words);
 
 // Levenshtein's distance in bytes, of the first 64 of each.
 std::size_t edit_distance(std::string_view a, std::string_view b);

@@ -149,18 +149,77 @@ TEST_F(Cli, EveryCommandHasHelpWithExamples) {
   }
 }
 
-TEST_F(Cli, WrongCommandsExitWith2) {
-  const std::vector<std::vector<std::string>> commands = {{},
-                                                          {"trian"},
-                                                          {"train"},
-                                                          {"train", "run.yaml", "--frobnicate"},
-                                                          {"generate", "r", "--temperature", "-1"},
-                                                          {"record", "r"}};
-  for (const std::vector<std::string>& command : commands) {
-    const Outcome outcome = taper(command);
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
-    EXPECT_NE(outcome.err, "");
+TEST_F(Cli, WrongCommandsExitWith2AndSayWhatIsMeant) {
+  struct Wrong {
+    std::vector<std::string> command, says;
+  };
+  const std::vector<Wrong> all = {
+      {{}, {"expected a command; commands: train, eval", "taper --help"}},
+      {{"trian"}, {"unknown command 'trian'; did you mean 'train'?; commands: train"}},
+      {{"evaluate"}, {"did you mean 'eval'?"}},
+      {{"zzzzzzz"}, {"unknown command 'zzzzzzz'; commands: "}},
+      {{"train"}, {"config is required; see taper train --help"}},
+      {{"train", "run.yaml", "--frobnicate"},
+       {"unexpected argument '--frobnicate'; see taper train"}},
+      {{"train", "run.yaml", "--resum", "auto"}, {"'--resum'; did you mean '--resume'?"}},
+      {{"info", "now"}, {"unexpected argument 'now'; see taper info --help"}},
+      {{"record", "r"}, {"--to is required"}},
+      {{"train", "run.yaml", "--out"}, {"--out", "see taper train --help"}},
+  };
+  for (const Wrong& wrong : all) {
+    SCOPED_TRACE(wrong.says[0]);
+    expect_refusal(taper(wrong.command), 2, wrong.says);
   }
+}
+
+TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
+  struct Option {
+    const char *verb, *name;
+    bool is_whole;
+    double low, high;
+  };
+  const Option options[] = {
+      {"generate", "--tokens", true, 1, 1e6},    {"generate", "--temperature", false, 0, 1e99},
+      {"generate", "--top-k", true, 0, 1e99},    {"generate", "--seed", true, 0, 1e99},
+      {"record", "--steps", true, 1, 1e99},      {"record", "--state-every", true, 1, 1e99},
+      {"record", "--tolerance", false, 0, 1e99}, {"check", "--tolerance", false, 0, 1e99},
+  };
+  // Every option that a help calls a number stands in the table.
+  int numbers = 0;
+  for (const std::string& command : kCommands)
+    numbers += count(taper({command, "--help"}).out, " NUMBER");
+  EXPECT_EQ(numbers, 6);
+  for (const Option& o : options) {
+    const auto refusal = [&](const std::string& word) {
+      SCOPED_TRACE(cat(o.verb, " ", o.name, " ", word));
+      std::vector<std::string> words{o.verb, "r", cat(o.name, "=", word)};
+      if (o.verb == std::string("record")) words.insert(words.end(), {"--to", "g.json"});
+      if (o.verb == std::string("check")) words.insert(words.end(), {"--against", "g.json"});
+      return taper(words);
+    };
+    std::vector<std::string> bad = {"nan", "inf",   "-inf", "1e999", "0x10",
+                                    "010", "1_000", "many", "-1",    "1,5"};
+    if (o.is_whole) bad.insert(bad.end(), {"1.5", "1e2", "99999999999999999999999"});
+    if (o.low == 1) bad.push_back("0");
+    if (o.high == 1e6) bad.push_back("1000001");
+    for (const std::string& word : bad) {
+      expect_refusal(refusal(word), 2, {o.name + 2, "expected ", cat("got '", word, "'")});
+    }
+    // What is right goes on to the run, which is not there.
+    for (const char* word : {"1", "2"}) EXPECT_EQ(refusal(word).code, 66) << o.name;
+  }
+  expect_refusal(taper({"check", "r", "--against", "g", "--tolerance", "bogus=1"}), 2,
+                 {"no metric 'bogus'", "loss, grad_norm, state, test.accuracy"});
+  expect_refusal(taper({"check", "r", "--against", "g", "--tolerance", "test.acuracy=1"}), 2,
+                 {"did you mean 'test.accuracy'?"});
+  expect_refusal(taper({"check", "r", "--against", "g", "--tolerance", "loss=nan"}), 2, {"nan"});
+}
+
+TEST_F(Cli, TheVersionIsPrinted) {
+  const Outcome outcome = taper({"--version"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(std::regex_match(outcome.out, std::regex("taper [0-9]+\\.[0-9]+\\.[0-9]+(, .+)?\n")))
+      << outcome.out;
 }
 
 TEST_F(Cli, InfoShowsVersionsAndDevices) {
