@@ -95,10 +95,11 @@ std::string title_of(std::string key) {
   return key;
 }
 
-// Of the clock only the rates: what can be compared.
+// Of the clock only the rates: what can be compared. Memory is a number of the run, not of a step.
 bool is_shown(const Json& row, const std::string& key) {
   if (!row[key].is_number() || key == "step" || key == "epoch") return false;
-  return row.value("kind", "") != "epoch" || key.ends_with("_per_second");
+  const std::string kind = row.value("kind", "");
+  return kind != "memory" && (kind != "epoch" || key.ends_with("_per_second"));
 }
 
 // By title, in the order in which their numbers first appear.
@@ -164,7 +165,13 @@ Json summary(const RunFiles& run) {
     }
   }
   double seconds = 0;
-  for (const Json& row : run.timing) seconds += row.value("seconds", 0.0);
+  for (const Json& row : run.timing) {
+    seconds += row.value("seconds", 0.0);
+    if (row.contains("ratio") && row["peak_bytes"].is_number()) {
+      out["most memory"] = fmt::format("{:.1f} MiB", row["peak_bytes"].get<double>() / (1 << 20));
+      out["most memory / foretold"] = row["ratio"];
+    }
+  }
   out["seconds of training"] = seconds;
   return out;
 }
@@ -217,8 +224,11 @@ svg { width: 100%; height: auto; max-width: 800px; }
 svg text { fill: currentColor; font-size: 12px; opacity: .8; }
 .x { text-anchor: middle; } .y { text-anchor: end; }
 .grid { stroke: var(--faint); fill: none; } .axis { stroke: var(--line); fill: none; }
-polyline { fill: none; stroke: currentColor; stroke-width: 1.4; stroke-linejoin: round; opacity: .6; }
+polyline { fill: none; stroke: currentColor; stroke-width: 1.4; stroke-linejoin: round; opacity: .75; }
 .sparse polyline { stroke-dasharray: 5 3; stroke-width: 2; opacity: 1; } circle { fill: currentColor; }
+.legend { font-size: 13px; } .legend span { margin-right: 1em; white-space: nowrap; }
+.key { display: inline-block; width: 1.6em; margin-right: .4em; vertical-align: middle; border-top: 2px solid; }
+.key.sparse { border-top-style: dashed; }
 table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
 th, td { padding: .15em .7em; border-bottom: 1px solid var(--faint); text-align: left; vertical-align: top; }
 td { overflow-wrap: anywhere; } .confusion td { text-align: right; }
@@ -237,7 +247,7 @@ void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
   for (const fs::path& path : paths) runs.push_back(read_run(path));
   std::string page =
       cat(kHead, "<h1>Training runs</h1>\n", table(runs, summary),
-          "<p>Lines: training. Dashed with marks: evaluation.</p>\n<div class=\"charts\">\n");
+          "<p>Full lines: training. Dashed with marks: evaluation.</p>\n<div class=\"charts\">\n");
   for (const Chart& chart : charts_of(runs)) page += svg(chart);
   page += "</div>\n";
   for (const RunFiles& run : runs)

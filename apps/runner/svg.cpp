@@ -9,7 +9,7 @@
 namespace taper::runner {
 namespace {
 
-constexpr double kWidth = 640, kHeight = 300, kLeft = 62, kRight = 14, kTop = 10, kBottom = 42;
+constexpr double kWidth = 640, kHeight = 300, kLeft = 62, kRight = 28, kTop = 10, kBottom = 42;
 constexpr double kLogSpan = 30;
 constexpr double kLeast = 1e-300, kMost = 1e307;  // beyond them numbers are 0, or not drawn
 constexpr size_t kColumns = 500;  // of points that are drawn
@@ -56,9 +56,16 @@ struct Axis {
   }
 };
 
-// 1.2345 as "1.23", 20000 as "20k".
+// 1.2345 as "1.234", 20000 as "20k": short enough for the margins.
 std::string number(double v) {
-  if (std::abs(v) >= 1e4 && std::abs(v) < 1e6) return fmt::format("{:.4g}k", v / 1e3);
+  struct Unit {
+    double size;
+    const char* name;
+  };
+  for (const Unit unit : {Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}}) {
+    const bool is_large = std::abs(v) >= std::max(unit.size, 1e4) && std::abs(v) < 1e12;
+    if (is_large) return fmt::format("{:.4g}{}", v / unit.size, unit.name);
+  }
   return fmt::format("{:.4g}", v);
 }
 
@@ -106,11 +113,13 @@ std::vector<size_t> chosen(const std::vector<double>& y) {
 
 std::string line(const Frame& frame, const Series& series) {
   std::string points, marks;
+  // A line needs two points: a single one has a mark.
+  const bool has_marks = series.is_sparse || series.y.size() == 1;
   for (const size_t i : chosen(series.y)) {
     if (!is_drawn(series.x[i], series.y[i])) continue;
     const double left = frame.left(series.x[i]), top = frame.top(series.y[i]);
     points += fmt::format("{:.1f},{:.1f} ", left, top);
-    if (!series.is_sparse) continue;
+    if (!has_marks) continue;
     marks += fmt::format(
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.5"><title>{}: {:.6g} at {}</title></circle>)", left,
         top, escaped(series.label), series.y[i], number(series.x[i]));
@@ -134,14 +143,18 @@ std::string svg(const Chart& chart) {
   if (frame.x.low > frame.x.high) return "";
   frame.x.settle(false);
   frame.y.settle(chart.may_be_log);
-  std::string lines, above;
-  for (const Series& s : chart.series) (s.is_sparse ? above : lines) += line(frame, s);
+  std::string lines, above, legend;
+  for (const Series& s : chart.series) {
+    (s.is_sparse ? above : lines) += line(frame, s);
+    legend += fmt::format(R"( <span><i class="key c{}{}"></i>{}</span>)", s.color,
+                          s.is_sparse ? " sparse" : "", escaped(s.label));
+  }
   return fmt::format(
-      "<figure><figcaption>{0}{1}</figcaption>\n"
+      "<figure><figcaption>{0}{1}</figcaption><div class=\"legend\">{6}</div>\n"
       R"(<svg viewBox="0 0 {2} {3}" role="img" aria-label="{0}">{4}{5}</svg></figure>)"
       "\n",
       escaped(chart.title), frame.y.is_log ? " (log)" : "", kWidth, kHeight, grid(frame),
-      lines + above);
+      lines + above, legend);
 }
 
 std::string escaped(const std::string& text) {

@@ -82,7 +82,8 @@ constexpr const char* kMetrics =
 TEST_F(Report, OnePageHasEverythingOfSeveralRuns) {
   write("a/metrics.jsonl", kMetrics);
   write("a/timing.jsonl",
-        R"({"kind":"epoch","epoch":1,"step":2,"seconds":0.5,"samples_per_second":1234})"
+        R"({"kind":"epoch","epoch":1,"step":2,"seconds":0.5,"samples_per_second":1234}
+{"kind":"memory","step":2,"peak_bytes":2097152,"foretold_bytes":2000000,"ratio":1.05})"
         "\n");
   write("a/env.json", R"({"taper":"0.1.0","cpu":"A <fast> one","threads":2})");
   write("a/data.json", R"({"class_names":["cat","dog & co"]})");
@@ -104,8 +105,12 @@ TEST_F(Report, OnePageHasEverythingOfSeveralRuns) {
        {"<figcaption>Loss (log)<", "<figcaption>Grad norm<", "<figcaption>Learning rate<",
         "<figcaption>Accuracy<", "<figcaption>Samples per second<", "A &lt;fast&gt; one",
         "<th>dog &amp; co</th>", "rgba(0,158,115,0.61)\">7</td>", "rgba(213,94,0,0.25)\">1</td>",
-        "or &lt;not&gt; \n", "name: a # &quot;&lt;&amp;&gt;&quot;", "finished", "not yet",
-        "<tr><th>test accuracy</th><td>0.875</td><td>0.875</td></tr>",
+        "<tr><th>most memory</th><td>2.0 MiB</td>",
+        "<tr><th>most memory / foretold</th><td>1.05</td>",
+        // A rate of one epoch is a point; each line is named.
+        "<circle cx=\"337.0\" ", "<i class=\"key c0\"></i>", "<i class=\"key c1 sparse\"></i>",
+        "b &amp; c (test)</span>", "or &lt;not&gt; \n", "name: a # &quot;&lt;&amp;&gt;&quot;",
+        "finished", "not yet", "<tr><th>test accuracy</th><td>0.875</td><td>0.875</td></tr>",
         "<tr><th>threads</th><td>2</td><td></td></tr>"}) {
     EXPECT_GE(count(page, part), 1) << part;
   }
