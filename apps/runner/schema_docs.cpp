@@ -143,6 +143,18 @@ Json entry_json(const Union& entry) {
   return {{"oneOf", std::move(all)}};
 }
 
+// What a file may say that builds on others: of maps it may give a part, while lists replace.
+Json part_of(Json json) {
+  if (!json.is_structured() || json.contains("items")) return json;
+  if (json.is_object()) json.erase("required");
+  if (json.contains("oneOf")) {
+    json["anyOf"] = std::move(json["oneOf"]);
+    json.erase("oneOf");
+  }
+  for (Json& inner : json) inner = part_of(std::move(inner));
+  return json;
+}
+
 // A row of a table for each key, keys of maps within by their path. `head` stands before each.
 std::string rows_of(const Schema& schema, const std::string& head, const std::string& path = "") {
   std::string rows;
@@ -206,7 +218,10 @@ std::string part_of(const Union& tagged, const std::string& path) {
 std::string json_schema(const Schema& schema) {
   Json json = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                {"title", "A training run of Taper"}};
-  json.update(section_json(schema));
+  const Json whole = section_json(schema);
+  json["if"] = {{"type", "object"}, {"required", {"include"}}};
+  json["then"] = part_of(whole);
+  json["else"] = whole;
   return json.dump(2) + "\n";
 }
 
