@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -35,9 +36,14 @@ std::string block_after(const std::string& after) {
   return readme.substr(start + 1, end - start);
 }
 
-std::string printed_by(const std::string& program) {
+std::string program() {
+  const char* given = std::getenv("TAPER_PROGRAM");
+  return std::filesystem::absolute(given ? given : TAPER_PROGRAM).string();
+}
+
+std::string printed_by(const std::string& command) {
   std::string out;
-  FILE* pipe = popen(("'" + program + "'").c_str(), "r");
+  FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return "could not be started";
   char part[4096];
   for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) out.append(part, n);
@@ -50,13 +56,13 @@ TEST(Readme, ShowsTheFirstProgram) {
 }
 
 TEST(Readme, ShowsWhatTheFirstProgramPrints) {
-  const std::string got = printed_by(TAPER_FIRST_STEPS);
+  const std::string got = printed_by("'" TAPER_FIRST_STEPS "'");
   if (cuda::is_available()) {
     EXPECT_EQ(got, block_after("With a GPU it prints"));
     return;
   }
   // The README has the reason of a build without CUDA; other machines have other reasons.
-  std::string want = block_after("Without one it prints");
+  std::string want = block_after("A build without CUDA prints");
   const std::string reason =
       "Taper was built without CUDA (TAPER_CUDA=OFF or no nvcc found); to use a GPU, install the "
       "CUDA Toolkit and build again with TAPER_CUDA=ON";
@@ -66,11 +72,31 @@ TEST(Readme, ShowsWhatTheFirstProgramPrints) {
   EXPECT_EQ(got, want);
 }
 
+// What a line begins with: "epoch" of "epoch=1 step=...", "test loss" of "test loss: 0.03". Lines
+// that begin alike count once.
+std::vector<std::string> heads_of(const std::string& text) {
+  std::vector<std::string> heads;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string head = line.substr(0, line.find_first_of(":="));
+    if (line[0] != '$' && line != "..." && (heads.empty() || heads.back() != head)) {
+      heads.push_back(head);
+    }
+  }
+  return heads;
+}
+
+TEST(Readme, ShowsTheLinesThatATrainingPrints) {
+  const std::string out = printed_by(
+      cat("cd '", TAPER_SOURCE_DIR, "' && dir=$(mktemp -d) && '", program(),
+          "' train configs/digits.yaml device=auto data.train_size=200 data.test_size=100 ",
+          "train.epochs=2 --out \"$dir/r\" 2>&1; rm -r \"$dir\""));
+  EXPECT_EQ(heads_of(out), heads_of(block_after("The program is then")));
+}
+
 // Every command of the block, in its order, where the configs are.
 TEST(Readme, ItsCommandsRun) {
   namespace fs = std::filesystem;
-  const char* given = std::getenv("TAPER_PROGRAM");
-  const std::string program = fs::absolute(given ? given : TAPER_PROGRAM).string();
   const fs::path dir = fs::temp_directory_path() / cat("taper-readme-", getpid());
   fs::create_directories(dir);
   fs::create_directory_symlink(fs::path(TAPER_SOURCE_DIR) / "configs", dir / "configs");
@@ -79,7 +105,7 @@ TEST(Readme, ItsCommandsRun) {
   for (std::string line; std::getline(lines, line); ++commands) {
     ASSERT_TRUE(line.starts_with("taper ")) << line;
     const std::string shell =
-        cat("cd '", dir.string(), "' && '", program, "'", line.substr(5), " > out.txt 2>&1");
+        cat("cd '", dir.string(), "' && '", program(), "'", line.substr(5), " > out.txt 2>&1");
     const int status = std::system(shell.c_str());
     std::ostringstream out;
     out << std::ifstream(dir / "out.txt").rdbuf();
