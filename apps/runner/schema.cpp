@@ -502,7 +502,8 @@ class Writer {
 ReadResult read(const Schema& schema, const Node& root) { return Reader(schema).run(root); }
 
 std::string read_word(const Field& field, const std::string& word) {
-  const Schema schema{.fields = {field}};
+  Schema schema;
+  schema.fields.push_back(field);
   Node root, child;
   child.kind = Node::Kind::kScalar;
   child.text = word;
