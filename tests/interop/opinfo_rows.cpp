@@ -1,0 +1,499 @@
+// How Taper writes what PyTorch's operator database calls: a row an operator.
+#include "autograd/ops/attention.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/inplace.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "tests/interop/opinfo.h"
+
+namespace taper::test {
+namespace {
+
+using Table = std::map<std::string, OpInfoFunction>;
+using A = Args;
+
+// f(tensor) of `input`.
+template <class F> OpInfoFunction one(F f) {
+  return [f](const A& a) { return Tensors{f(a.t("input"))}; };
+}
+// f(input, other) for a tensor or a number.
+template <class F> OpInfoFunction two(F f) {
+  return [f](const A& a) {
+    const Tensor x = a.t("input");
+    return a.is_number("other") ? Tensors{f(x, a.number("other"))} : Tensors{f(x, a.t("other"))};
+  };
+}
+template <class F> OpInfoFunction one_result(F f) {
+  return [f](const A& a) { return Tensors{f(a)}; };
+}
+
+void add_unary(Table& table) {
+  using Function = Tensor (*)(const Tensor&);
+  const std::pair<const char*, Function> functions[] = {
+      {"abs", abs},
+      {"ceil", ceil},
+      {"cos", cos},
+      {"erf", erf},
+      {"exp", exp},
+      {"expm1", expm1},
+      {"floor", floor},
+      {"isfinite", isfinite},
+      {"isinf", isinf},
+      {"isnan", isnan},
+      {"log", log},
+      {"log1p", log1p},
+      {"neg", neg},
+      {"logical_not", logical_not},
+      {"round", round},
+      {"reciprocal", reciprocal},
+      {"rsqrt", rsqrt},
+      {"sigmoid", sigmoid},
+      {"sign", sign},
+      {"sin", sin},
+      {"sqrt", sqrt},
+      {"square", square},
+      {"tanh", tanh},
+      {"relu", relu},
+      {"relu6", relu6},
+      {"silu", silu},
+      {"clone", clone},
+      {"contiguous", contiguous},
+      {"t", [](const Tensor& x) { return x.t(); }},
+      {"Tensor.neg", [](const Tensor& x) { return -x; }},
+      {"Tensor.clone", [](const Tensor& x) { return x.clone(); }},
+      {"Tensor.contiguous", [](const Tensor& x) { return x.contiguous(); }},
+      {"abs_", [](const Tensor& x) -> Tensor { return x.abs_(); }},
+      {"exp_", [](const Tensor& x) -> Tensor { return x.exp_(); }},
+      {"log_", [](const Tensor& x) -> Tensor { return x.log_(); }},
+      {"neg_", [](const Tensor& x) -> Tensor { return x.neg_(); }},
+      {"sigmoid_", [](const Tensor& x) -> Tensor { return x.sigmoid_(); }},
+      {"sqrt_", [](const Tensor& x) -> Tensor { return x.sqrt_(); }},
+      {"tanh_", [](const Tensor& x) -> Tensor { return x.tanh_(); }},
+      {"zero_", [](const Tensor& x) -> Tensor { return x.zero_(); }},
+      {"empty_like", empty_like},
+      {"ones_like", ones_like},
+      {"zeros_like", zeros_like},
+      {"rand_like", [](const Tensor& x) { return rand_like(x); }},
+      {"randn_like", [](const Tensor& x) { return randn_like(x); }},
+      {"bernoulli", [](const Tensor& x) { return bernoulli(x); }},
+  };
+  for (const auto& [name, f] : functions) table[name] = one(f);
+
+  table["elu"] = one_result([](const A& a) { return elu(a.t("input"), a.f("alpha")); });
+  table["gelu"] = one_result([](const A& a) {
+    const std::string form = a.text("approximate");
+    if (form != "none" && form != "tanh") throw Inexpressible{"approximate=" + form};
+    return gelu(a.t("input"), form == "tanh");
+  });
+  table["hardtanh"] =
+      one_result([](const A& a) { return hardtanh(a.t("input"), a.f("min_val"), a.f("max_val")); });
+  table["leaky_relu"] =
+      one_result([](const A& a) { return leaky_relu(a.t("input"), a.f("negative_slope")); });
+  table["softplus"] =
+      one_result([](const A& a) { return softplus(a.t("input"), a.f("beta"), a.f("threshold")); });
+  table["clamp"] = one_result(
+      [](const A& a) { return clamp(a.t("input"), a.maybe_number("min"), a.maybe_number("max")); });
+  table["clamp_"] =
+      one_result([](const A& a) -> Tensor { return a.t("input").clamp_(a.f("min"), a.f("max")); });
+  table["fill_"] = one_result([](const A& a) { return fill_(a.t("input"), a.number("value")); });
+  table["Tensor.fill_"] =
+      one_result([](const A& a) -> Tensor { return a.t("input").fill_(a.number("value")); });
+  table["normal_"] =
+      one_result([](const A& a) { return normal_(a.t("input"), a.f("mean"), a.f("std")); });
+  table["uniform_"] =
+      one_result([](const A& a) { return uniform_(a.t("input"), a.f("from"), a.f("to")); });
+  table["dropout"] =
+      one_result([](const A& a) { return dropout(a.t("input"), a.f("p"), a.b("training")); });
+  table["dropout2d"] =
+      one_result([](const A& a) { return dropout2d(a.t("input"), a.f("p"), a.b("training")); });
+  table["multinomial"] = one_result(
+      [](const A& a) { return multinomial(a.t("input"), a.i("num_samples"), a.b("replacement")); });
+}
+
+void add_binary(Table& table) {
+  using Function = Tensor (*)(const Tensor&, const Tensor&);
+  const std::pair<const char*, Function> tensors[] = {
+      {"logical_and", logical_and},
+      {"logical_or", logical_or},
+      {"logical_xor", logical_xor},
+      {"matmul", matmul},
+      {"expand_as", expand_as},
+      {"view_as", view_as},
+      {"rmatmul", [](const Tensor& x, const Tensor& other) { return matmul(other, x); }},
+  };
+  for (const auto& [name, f] : tensors) {
+    table[name] = [f = f](const A& a) { return Tensors{f(a.t("input"), a.t("other"))}; };
+  }
+  for (const auto& [name, f] :
+       std::initializer_list<std::pair<const char*, Function>>{{"bmm", bmm}, {"mm", mm}}) {
+    table[name] = [f = f](const A& a) { return Tensors{f(a.t("input"), a.t("mat2"))}; };
+  }
+  table["outer"] = one_result([](const A& a) { return outer(a.t("input"), a.t("vec2")); });
+
+  table["eq"] = two([](const Tensor& x, const auto& y) { return eq(x, y); });
+  table["ne"] = two([](const Tensor& x, const auto& y) { return ne(x, y); });
+  table["lt"] = two([](const Tensor& x, const auto& y) { return lt(x, y); });
+  table["le"] = two([](const Tensor& x, const auto& y) { return le(x, y); });
+  table["gt"] = two([](const Tensor& x, const auto& y) { return gt(x, y); });
+  table["ge"] = two([](const Tensor& x, const auto& y) { return ge(x, y); });
+  table["Tensor.lt"] = two([](const Tensor& x, const auto& y) { return x < y; });
+  table["Tensor.le"] = two([](const Tensor& x, const auto& y) { return x <= y; });
+  table["Tensor.gt"] = two([](const Tensor& x, const auto& y) { return x > y; });
+  table["Tensor.ge"] = two([](const Tensor& x, const auto& y) { return x >= y; });
+  table["maximum"] = two([](const Tensor& x, const auto& y) { return maximum(x, y); });
+  table["minimum"] = two([](const Tensor& x, const auto& y) { return minimum(x, y); });
+  table["mul"] = two([](const Tensor& x, const auto& y) { return mul(x, y); });
+  table["Tensor.mul"] = two([](const Tensor& x, const auto& y) { return x * y; });
+  table["rmul"] = two([](const Tensor& x, const auto& y) { return y * x; });
+  table["radd"] = two([](const Tensor& x, const auto& y) { return y + x; });
+  table["rdiv"] = two([](const Tensor& x, const auto& y) { return y / x; });
+  table["rpow"] = two([](const Tensor& x, const auto& y) { return pow(y, x); });
+  table["pow"] = two([](const Tensor& x, const auto& y) { return pow(x, y); });
+  table["floor_divide"] = two([](const Tensor& x, const auto& y) { return floor_divide(x, y); });
+  table["remainder"] = two([](const Tensor& x, const auto& y) { return remainder(x, y); });
+
+  // With a factor alpha, where a number has no place for it.
+  const auto scaled = [](auto f, auto plain) {
+    return [=](const A& a) {
+      const Tensor x = a.t("input");
+      const Scalar alpha = a.none("alpha") ? Scalar(1) : a.number("alpha");
+      if (!a.is_number("other")) return Tensors{f(x, a.t("other"), alpha)};
+      if (alpha.to_double() != 1) throw Inexpressible{"alpha of a number"};
+      return Tensors{plain(x, a.number("other"))};
+    };
+  };
+  table["add"] = scaled([](auto& x, auto y, Scalar alpha) { return add(x, y, alpha); },
+                        [](auto& x, Scalar y) { return add(x, y); });
+  table["sub"] = scaled([](auto& x, auto y, Scalar alpha) { return sub(x, y, alpha); },
+                        [](auto& x, Scalar y) { return sub(x, y); });
+  table["rsub"] = scaled([](auto& x, auto y, Scalar alpha) { return sub(y, x, alpha); },
+                         [](auto& x, Scalar y) { return y - x; });
+  table["add_"] = scaled([](auto& x, auto y, Scalar alpha) -> Tensor { return x.add_(y, alpha); },
+                         [](auto& x, Scalar y) -> Tensor { return x.add_(y); });
+  table["sub_"] = scaled([](auto& x, auto y, Scalar alpha) -> Tensor { return x.sub_(y, alpha); },
+                         [](auto& x, Scalar y) -> Tensor { return x.sub_(y); });
+  const auto rounded = [](auto divide, auto plain) {
+    return [=](const A& a) {
+      if (a.none("rounding_mode")) return two(plain)(a);
+      const std::string mode = a.text("rounding_mode");
+      return two([&](const Tensor& x, const auto& y) { return divide(x, y, mode); })(a);
+    };
+  };
+  table["div"] = rounded([](auto& x, auto& y, auto& mode) { return div(x, y, mode); },
+                         [](const Tensor& x, const auto& y) { return div(x, y); });
+  table["div_"] = rounded(
+      [](auto&, auto&, auto&) -> Tensor { throw Inexpressible{"div_ with rounding_mode="}; },
+      [](const Tensor& x, const auto& y) -> Tensor { return x.div_(y); });
+  table["mul_"] = two([](const Tensor& x, const auto& y) -> Tensor { return x.mul_(y); });
+  table["pow_"] = two([](const Tensor& x, const auto& y) -> Tensor { return x.pow_(y); });
+  table["where"] = [](const A& a) {
+    const Tensor condition = a.t("condition");
+    if (a.is_number("input")) {
+      return Tensors{where(condition, a.number("input"), a.t("other"))};
+    }
+    return two([&](const Tensor& x, const auto& y) { return where(condition, x, y); })(a);
+  };
+  table["masked_fill"] = one_result(
+      [](const A& a) { return masked_fill(a.t("input"), a.t("mask"), a.number("value")); });
+  table["masked_fill_"] = one_result([](const A& a) -> Tensor {
+    return a.t("input").masked_fill_(a.t("mask"), a.number("value"));
+  });
+}
+
+void add_products(Table& table) {
+  table["addmm"] = one_result([](const A& a) {
+    return addmm(a.t("input"), a.t("mat1"), a.t("mat2"), a.number("beta"), a.number("alpha"));
+  });
+  table["linear"] =
+      one_result([](const A& a) { return linear(a.t("input"), a.t("weight"), a.t("bias")); });
+  table["conv1d"] = one_result([](const A& a) {
+    return conv1d(a.t("input"), a.t("weight"), a.t("bias"),
+                  {.stride = a.one("stride"),
+                   .padding = a.one("padding"),
+                   .dilation = a.one("dilation"),
+                   .groups = a.i("groups")});
+  });
+  table["conv2d"] = one_result([](const A& a) {
+    return conv2d(a.t("input"), a.t("weight"), a.t("bias"),
+                  {.stride = a.pair("stride"),
+                   .padding = a.pair("padding"),
+                   .dilation = a.pair("dilation"),
+                   .groups = a.i("groups")});
+  });
+  table["scaled_dot_product_attention"] = one_result([](const A& a) {
+    return scaled_dot_product_attention(a.t("query"), a.t("key"), a.t("value"), a.t("attn_mask"),
+                                        a.f("dropout_p"), a.b("is_causal"), a.maybe_f("scale"));
+  });
+}
+
+void add_indices(Table& table) {
+  table["argsort"] =
+      one_result([](const A& a) { return argsort(a.t("input"), a.i("dim"), a.b("descending")); });
+  table["sort"] = [](const A& a) {
+    const Sorted y = sort(a.t("input"), a.i("dim"), a.b("descending"));
+    return Tensors{y.values, y.indices};
+  };
+  table["topk"] = [](const A& a) {
+    const Sorted y = topk(a.t("input"), a.i("k"), a.i("dim"), a.b("largest"));
+    return Tensors{y.values, y.indices};
+  };
+  table["cumsum"] = one_result([](const A& a) { return cumsum(a.t("input"), a.i("dim")); });
+  table["embedding"] = one_result(
+      [](const A& a) { return embedding(a.t("input"), a.t("indices"), a.maybe_i("padding_idx")); });
+  table["flip"] = one_result([](const A& a) { return flip(a.t("input"), a.dims("dims")); });
+  table["gather"] =
+      one_result([](const A& a) { return gather(a.t("input"), a.i("dim"), a.t("index")); });
+  table["scatter_add"] = one_result(
+      [](const A& a) { return scatter_add(a.t("input"), a.i("dim"), a.t("index"), a.t("src")); });
+  table["index_select"] =
+      one_result([](const A& a) { return index_select(a.t("input"), a.i("dim"), a.t("index")); });
+  table["index"] = one_result([](const A& a) {
+    if (a.is_number("index")) return a.t("input")[a.i("index")];
+    return index(a.t("input"), a.t("index"));
+  });
+  table["one_hot"] =
+      one_result([](const A& a) { return one_hot(a.t("input"), a.i("num_classes")); });
+  table["pad"] = one_result([](const A& a) {
+    if (a.text("mode") != "constant") throw Inexpressible{"mode=" + a.text("mode")};
+    return pad(a.t("input"), a.ints("pad"), a.none("value") ? Scalar(0) : a.number("value"));
+  });
+  table["tril"] = one_result([](const A& a) { return tril(a.t("input"), a.i("diagonal")); });
+  table["triu"] = one_result([](const A& a) { return triu(a.t("input"), a.i("diagonal")); });
+}
+
+void add_losses(Table& table) {
+  table["binary_cross_entropy_with_logits"] = one_result([](const A& a) {
+    return binary_cross_entropy_with_logits(
+        a.t("input"), a.t("target"),
+        {.weight = a.t("weight"), .pos_weight = a.t("pos_weight"), .reduction = a.reduction()});
+  });
+  table["cross_entropy"] = one_result([](const A& a) {
+    return cross_entropy(a.t("input"), a.t("target"),
+                         {.weight = a.t("weight"),
+                          .ignore_index = a.i("ignore_index"),
+                          .reduction = a.reduction(),
+                          .label_smoothing = a.f("label_smoothing")});
+  });
+  table["nll_loss"] = one_result([](const A& a) {
+    return nll_loss(
+        a.t("input"), a.t("target"),
+        {.weight = a.t("weight"), .ignore_index = a.i("ignore_index"), .reduction = a.reduction()});
+  });
+  table["huber_loss"] = one_result([](const A& a) {
+    return huber_loss(a.t("input"), a.t("target"), a.reduction(), a.f("delta"));
+  });
+  table["smooth_l1_loss"] = one_result([](const A& a) {
+    return smooth_l1_loss(a.t("input"), a.t("target"), a.reduction(), a.f("beta"));
+  });
+  table["kl_div"] = one_result([](const A& a) {
+    return kl_div(a.t("input"), a.t("target"), a.reduction(), a.b("log_target"));
+  });
+  table["l1_loss"] =
+      one_result([](const A& a) { return l1_loss(a.t("input"), a.t("target"), a.reduction()); });
+  table["mse_loss"] =
+      one_result([](const A& a) { return mse_loss(a.t("input"), a.t("target"), a.reduction()); });
+}
+
+void add_norms(Table& table) {
+  table["batch_norm"] = one_result([](const A& a) {
+    return batch_norm(a.t("input"), a.t("running_mean"), a.t("running_var"), a.t("weight"),
+                      a.t("bias"), a.b("training"), a.f("momentum"), a.f("eps"));
+  });
+  table["group_norm"] = one_result([](const A& a) {
+    return group_norm(a.t("input"), a.i("num_groups"), a.t("weight"), a.t("bias"), a.f("eps"));
+  });
+  table["layer_norm"] = one_result([](const A& a) {
+    return layer_norm(a.t("input"), a.dims("normalized_shape"), a.t("weight"), a.t("bias"),
+                      a.f("eps"));
+  });
+  table["rms_norm"] = one_result([](const A& a) {
+    return rms_norm(a.t("input"), a.dims("normalized_shape"), a.t("weight"), a.maybe_f("eps"));
+  });
+  table["softmax"] = one_result([](const A& a) { return softmax(a.t("input"), a.i("dim")); });
+  table["log_softmax"] =
+      one_result([](const A& a) { return log_softmax(a.t("input"), a.i("dim")); });
+}
+
+void add_pools(Table& table) {
+  table["adaptive_avg_pool1d"] = one_result(
+      [](const A& a) { return adaptive_avg_pool1d(a.t("input"), a.one("output_size")); });
+  table["adaptive_avg_pool2d"] = one_result(
+      [](const A& a) { return adaptive_avg_pool2d(a.t("input"), a.pair("output_size")); });
+  // An option in one dimension is the w of two.
+  const auto of = [](const A& a, const char* name, bool rows) {
+    return rows ? Pair(a.one(name)) : a.pair(name);
+  };
+  const auto stride = [of](const A& a, bool rows) -> std::optional<Pair> {
+    if (a.none("stride") || (a.is_list("stride") && a.ints("stride").empty())) return {};
+    return of(a, "stride", rows);
+  };
+  for (const bool rows : {true, false}) {
+    const std::string d = rows ? "1d" : "2d";
+    table["avg_pool" + d] = one_result([=](const A& a) {
+      const AvgPoolOptions options{.stride = stride(a, rows),
+                                   .padding = of(a, "padding", rows),
+                                   .ceil_mode = a.b("ceil_mode"),
+                                   .count_include_pad = a.b("count_include_pad")};
+      return rows ? avg_pool1d(a.t("input"), a.one("kernel_size"), options)
+                  : avg_pool2d(a.t("input"), a.pair("kernel_size"), options);
+    });
+    table["max_pool" + d] = one_result([=](const A& a) {
+      const MaxPoolOptions options{.stride = stride(a, rows),
+                                   .padding = of(a, "padding", rows),
+                                   .dilation = of(a, "dilation", rows),
+                                   .ceil_mode = a.b("ceil_mode")};
+      return rows ? max_pool1d(a.t("input"), a.one("kernel_size"), options)
+                  : max_pool2d(a.t("input"), a.pair("kernel_size"), options);
+    });
+  }
+  const auto resized = [of](const A& a, InterpolateOptions options) {
+    const bool rows = a.t("input").dim() == 3;
+    if (!a.none("size")) options.size = of(a, "size", rows);
+    options.scale_factor = a.maybe_f("scale_factor");
+    return interpolate(a.t("input"), options);
+  };
+  table["interpolate"] = one_result([=](const A& a) {
+    InterpolateOptions options;
+    const auto known =
+        std::find(std::begin(kInterpolationNames), std::end(kInterpolationNames), a.text("mode"));
+    if (known == std::end(kInterpolationNames)) throw Inexpressible{"mode=" + a.text("mode")};
+    options.mode = Interpolation(known - kInterpolationNames);
+    if (!a.none("align_corners")) options.align_corners = a.b("align_corners");
+    return resized(a, options);
+  });
+  table["upsample_nearest"] = one_result([=](const A& a) { return resized(a, {}); });
+}
+
+void add_reductions(Table& table) {
+  const auto reduction = [&](const std::string& name, auto f) {
+    table[name] = one_result(
+        [f](const A& a) { return f(a.t("input"), a.dims("dim"), a.b("keepdim"), a.none("dim")); });
+  };
+  reduction("sum", [](auto x, auto dims, bool keep, bool whole) {
+    return whole && !keep ? sum(x) : sum(x, dims, keep);
+  });
+  reduction("Tensor.sum", [](auto x, auto dims, bool keep, bool whole) {
+    return whole && !keep ? x.sum() : x.sum(dims, keep);
+  });
+  reduction("mean", [](auto x, auto dims, bool keep, bool whole) {
+    return whole && !keep ? mean(x) : mean(x, dims, keep);
+  });
+  reduction("Tensor.mean", [](auto x, auto dims, bool keep, bool whole) {
+    return whole && !keep ? x.mean() : x.mean(dims, keep);
+  });
+  reduction("amax", [](auto x, auto dims, bool keep, bool) { return amax(x, dims, keep); });
+  reduction("amin", [](auto x, auto dims, bool keep, bool) { return amin(x, dims, keep); });
+  reduction("all", [](auto x, auto dims, bool keep, bool) { return all(x, dims, keep); });
+  reduction("any", [](auto x, auto dims, bool keep, bool) { return any(x, dims, keep); });
+  reduction("logsumexp",
+            [](auto x, auto dims, bool keep, bool) { return logsumexp(x, dims, keep); });
+
+  const auto along = [&](const std::string& name, auto f) {
+    table[name] = one_result([f](const A& a) {
+      if (a.none("dim") && a.b("keepdim")) throw Inexpressible{"keepdim= without dim="};
+      return f(a.t("input"), a.maybe_i("dim"), a.b("keepdim"));
+    });
+  };
+  along("prod", [](auto x, auto dim, bool keep) { return dim ? prod(x, *dim, keep) : prod(x); });
+  along("argmax",
+        [](auto x, auto dim, bool keep) { return dim ? argmax(x, *dim, keep) : argmax(x); });
+  along("argmin",
+        [](auto x, auto dim, bool keep) { return dim ? argmin(x, *dim, keep) : argmin(x); });
+
+  table["norm"] = one_result(
+      [](const A& a) { return norm(a.t("input"), a.f("p"), a.dims("dim"), a.b("keepdim")); });
+  table["std"] = one_result([](const A& a) {
+    return std(a.t("input"), a.dims("dim"), a.f("correction"), a.b("keepdim"));
+  });
+  table["var"] = one_result([](const A& a) {
+    return var(a.t("input"), a.dims("dim"), a.f("correction"), a.b("keepdim"));
+  });
+}
+
+void add_shapes(Table& table) {
+  table["cat"] = one_result([](const A& a) { return cat(a.list("tensors"), a.i("dim")); });
+  table["stack"] = one_result([](const A& a) { return stack(a.list("tensors"), a.i("dim")); });
+  table["chunk"] = [](const A& a) { return chunk(a.t("input"), a.i("chunks"), a.i("dim")); };
+  table["split"] = [](const A& a) {
+    if (a.is_list("split_size")) return split(a.t("input"), a.ints("split_size"), a.i("dim"));
+    return split(a.t("input"), a.i("split_size"), a.i("dim"));
+  };
+  table["expand"] = one_result([](const A& a) { return expand(a.t("input"), a.dims("size")); });
+  table["flatten"] = one_result(
+      [](const A& a) { return flatten(a.t("input"), a.i("start_dim"), a.i("end_dim")); });
+  table["movedim"] = one_result(
+      [](const A& a) { return movedim(a.t("input"), a.i("source"), a.i("destination")); });
+  table["narrow"] = one_result(
+      [](const A& a) { return narrow(a.t("input"), a.i("dim"), a.i("start"), a.i("length")); });
+  table["permute"] = one_result([](const A& a) { return permute(a.t("input"), a.dims("dims")); });
+  table["repeat"] = one_result([](const A& a) { return repeat(a.t("input"), a.dims("repeats")); });
+  table["reshape"] = one_result([](const A& a) { return reshape(a.t("input"), a.dims("shape")); });
+  table["view"] = one_result([](const A& a) { return view(a.t("input"), a.dims("size")); });
+  table["select"] =
+      one_result([](const A& a) { return select(a.t("input"), a.i("dim"), a.i("index")); });
+  table["slice"] = one_result([](const A& a) {
+    return slice(a.t("input"), a.i("dim"), a.maybe_i("start"), a.maybe_i("end"), a.i("step"));
+  });
+  table["squeeze"] = one_result([](const A& a) {
+    if (a.none("dim")) return squeeze(a.t("input"));
+    return a.is_list("dim") ? squeeze(a.t("input"), a.dims("dim"))
+                            : squeeze(a.t("input"), a.i("dim"));
+  });
+  table["to_copy"] = one_result([](const A& a) {
+    const Tensor x = a.t("input");
+    return to_copy(x, x.device(), a.dtype("dtype").value_or(x.dtype()), {.copy = a.b("copy")});
+  });
+  table["transpose"] =
+      one_result([](const A& a) { return transpose(a.t("input"), a.i("dim0"), a.i("dim1")); });
+  table["unflatten"] =
+      one_result([](const A& a) { return unflatten(a.t("input"), a.i("dim"), a.dims("sizes")); });
+  table["unsqueeze"] = one_result([](const A& a) { return unsqueeze(a.t("input"), a.i("dim")); });
+}
+
+void add_factories(Table& table) {
+  table["arange"] = one_result([](const A& a) {
+    return arange(a.number("start"), a.number("end"), a.number("step"), a.options());
+  });
+  table["linspace"] = one_result(
+      [](const A& a) { return linspace(a.f("start"), a.f("end"), a.i("steps"), a.options()); });
+  table["eye"] = one_result([](const A& a) {
+    if (!a.none("m") && a.i("m") != a.i("n")) throw Inexpressible{"m="};
+    return eye(a.i("n"), a.options());
+  });
+  table["empty"] = one_result([](const A& a) { return empty(a.dims("size"), a.options()); });
+  table["ones"] = one_result([](const A& a) { return ones(a.dims("size"), a.options()); });
+  table["zeros"] = one_result([](const A& a) { return zeros(a.dims("size"), a.options()); });
+  table["randn"] = one_result([](const A& a) { return randn(a.dims("size"), a.options()); });
+  table["randint"] = one_result(
+      [](const A& a) { return randint(a.i("low"), a.i("high"), a.dims("size"), a.options()); });
+  table["full"] = one_result(
+      [](const A& a) { return full(a.dims("size"), a.number("fill_value"), a.options()); });
+  table["full_like"] =
+      one_result([](const A& a) { return full_like(a.t("input"), a.number("fill_value")); });
+}
+
+}  // namespace
+
+const Table& opinfo_functions() {
+  static const Table table = [] {
+    Table out;
+    for (const auto add : {add_unary, add_binary, add_products, add_indices, add_losses, add_norms,
+                           add_pools, add_reductions, add_shapes, add_factories}) {
+      add(out);
+    }
+    return out;
+  }();
+  return table;
+}
+
+}  // namespace taper::test

@@ -1,0 +1,272 @@
+"""What opinfo.py draws: the operators, how PyTorch's arguments bind to Taper's, differences on purpose."""
+
+import torch
+
+
+class Inexpressible(Exception):
+    """Taper has no way to write this call; the text says what is missing."""
+
+
+# OpInfo's name: the row of opinfo_rows.cpp, then PyTorch's parameters in order with their defaults.
+# One with ~ is not Taper's: only its default can be expressed. Defaults are Python literals.
+OPERATORS = {
+    **{name: f"{name}: input" for name in """
+        abs ceil cos erf exp expm1 floor isfinite isinf isnan log log1p logical_not neg reciprocal rsqrt sigmoid
+        sign sin sqrt square tanh t""".split()},
+    "round": "round: input ~decimals=0",
+    "clamp": "clamp: input min=None max=None",
+    "nn.functional.elu": "elu: input alpha=1.0 ~inplace=False",
+    "nn.functional.gelu": "gelu: input approximate='none'",
+    "nn.functional.hardtanh": "hardtanh: input min_val=-1.0 max_val=1.0 ~inplace=False",
+    "nn.functional.leaky_relu": "leaky_relu: input negative_slope=0.01 ~inplace=False",
+    "nn.functional.relu": "relu: input ~inplace=False",
+    "nn.functional.relu6": "relu6: input ~inplace=False",
+    "nn.functional.silu": "silu: input ~inplace=False",
+    "nn.functional.softplus": "softplus: input beta=1.0 threshold=20.0",
+    # two tensors, or a tensor and a number
+    "add": "add: input other alpha=1",
+    "sub": "sub: input other alpha=1",
+    "rsub": "rsub: input other alpha=1",
+    "div": "div: input other rounding_mode=None",
+    **{name: f"{name}: input other" for name in """
+        eq floor_divide ge gt le logical_and logical_or logical_xor lt maximum minimum mul ne pow remainder
+        """.split()},
+    **{f"__{name}__": f"{name}: input other" for name in "radd rmul rdiv rpow rmatmul".split()},
+    "__rsub__": "rsub: input other alpha=1",
+    "where": "where: input condition other",
+    # products
+    "addmm": "addmm: input mat1 mat2 beta=1 alpha=1",
+    "bmm": "bmm: input mat2",
+    "matmul": "matmul: input other",
+    "mm": "mm: input mat2",
+    "outer": "outer: input vec2",
+    "nn.functional.linear": "linear: input weight bias=None",
+    "nn.functional.conv1d": "conv1d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
+    "nn.functional.conv2d": "conv2d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
+    "nn.functional.scaled_dot_product_attention":
+        "scaled_dot_product_attention: query key value attn_mask=None dropout_p=0.0 is_causal=False scale=None"
+        " ~enable_gqa=False",
+    # indices
+    "argsort": "argsort: input dim=-1 descending=False ~stable=False",
+    "cumsum": "cumsum: input dim ~dtype=None",
+    "nn.functional.embedding": "embedding: input indices padding_idx=None ~max_norm=None ~norm_type=2.0"
+                               " ~scale_grad_by_freq=False ~sparse=False",
+    "flip": "flip: input dims",
+    "gather": "gather: input dim index ~sparse_grad=False",
+    "__getitem__": "index: input index",
+    "index_select": "index_select: input dim index",
+    "masked_fill": "masked_fill: input mask value",
+    "nn.functional.one_hot": "one_hot: input num_classes=-1",
+    "nn.functional.pad": "pad: input pad mode='constant' value=None",
+    "scatter_add": "scatter_add: input dim index src",
+    "sort": "sort: input dim=-1 descending=False ~stable=False",
+    "topk": "topk: input k dim=-1 largest=True ~sorted=True",
+    "tril": "tril: input diagonal=0",
+    "triu": "triu: input diagonal=0",
+    # losses
+    "nn.functional.binary_cross_entropy_with_logits":
+        "binary_cross_entropy_with_logits: input target weight=None ~size_average=None ~reduce=None"
+        " reduction='mean' pos_weight=None",
+    "nn.functional.cross_entropy": "cross_entropy: input target weight=None ~size_average=None ignore_index=-100"
+                                   " ~reduce=None reduction='mean' label_smoothing=0.0",
+    "nn.functional.nll_loss": "nll_loss: input target weight=None ~size_average=None ignore_index=-100 ~reduce=None"
+                              " reduction='mean'",
+    "nn.functional.huber_loss": "huber_loss: input target reduction='mean' delta=1.0 ~weight=None",
+    "nn.functional.smooth_l1_loss": "smooth_l1_loss: input target ~size_average=None ~reduce=None reduction='mean'"
+                                    " beta=1.0",
+    "nn.functional.kl_div": "kl_div: input target ~size_average=None ~reduce=None reduction='mean' log_target=False",
+    **{f"nn.functional.{name}": f"{name}: input target ~size_average=None ~reduce=None reduction='mean' ~weight=None"
+       for name in ("l1_loss", "mse_loss")},
+    # normalisation
+    "nn.functional.batch_norm": "batch_norm: input running_mean running_var weight=None bias=None training=False"
+                                " momentum=0.1 eps=1e-5",
+    "nn.functional.group_norm": "group_norm: input num_groups weight=None bias=None eps=1e-5",
+    "nn.functional.layer_norm": "layer_norm: input normalized_shape weight=None bias=None eps=1e-5",
+    "nn.functional.rms_norm": "rms_norm: input normalized_shape weight=None eps=None",
+    "softmax": "softmax: input dim ~dtype=None",
+    "log_softmax": "log_softmax: input dim ~dtype=None",
+    # pools
+    **{f"nn.functional.adaptive_avg_pool{d}d": f"adaptive_avg_pool{d}d: input output_size" for d in (1, 2)},
+    **{f"nn.functional.avg_pool{d}d": f"avg_pool{d}d: input kernel_size stride=None padding=0 ceil_mode=False"
+       " count_include_pad=True ~divisor_override=None" for d in (1, 2)},
+    **{f"nn.functional.max_pool{d}d": f"max_pool{d}d: input kernel_size stride=None padding=0 dilation=1"
+       " ceil_mode=False ~return_indices=False" for d in (1, 2)},
+    "nn.functional.interpolate": "interpolate: input size=None scale_factor=None mode='nearest' align_corners=None"
+                                 " ~recompute_scale_factor=None ~antialias=False",
+    "nn.functional.upsample_nearest": "upsample_nearest: input size=None scale_factor=None",
+    # random: the values are not PyTorch's
+    "bernoulli": "bernoulli: input ~p=None",
+    "nn.functional.dropout": "dropout: input p=0.5 training=True ~inplace=False",
+    "nn.functional.dropout2d": "dropout2d: input p=0.5 training=True ~inplace=False",
+    "multinomial": "multinomial: input num_samples replacement=False",
+    "normal/in_place": "normal_: input mean=0 std=1",
+    "uniform": "uniform_: input from=0 to=1",
+    # reductions
+    **{name: f"{name}: input dim=None keepdim=False ~dtype=None"
+       for name in "all any amax amin argmax argmin logsumexp mean prod sum".split()},
+    "norm": "norm: input p='fro' dim=None keepdim=False ~dtype=None",
+    "linalg.vector_norm": "norm: input p=2 dim=None keepdim=False ~dtype=None",
+    "std": "std: input dim=None correction=1 keepdim=False",
+    "var": "var: input dim=None correction=1 keepdim=False",
+    # shapes
+    "cat": "cat: tensors dim=0",
+    "chunk": "chunk: input chunks dim=0",
+    "clone": "clone: input",
+    "contiguous": "contiguous: input",
+    "expand": "expand: input size",
+    "expand_as": "expand_as: input other",
+    "flatten": "flatten: input start_dim=0 end_dim=-1",
+    "movedim": "movedim: input source destination",
+    "narrow": "narrow: input dim start length",
+    "permute": "permute: input dims",
+    "repeat": "repeat: input repeats",
+    "reshape": "reshape: input shape",
+    "select": "select: input dim index",
+    "slice": "slice: input dim=0 start=None end=None step=1",
+    "split": "split: input split_size dim=0",
+    "split_with_sizes": "split: input split_size dim=0",
+    "squeeze": "squeeze: input dim=None",
+    "stack": "stack: tensors dim=0",
+    "to": "to_copy: input dtype=None copy=False",
+    "transpose": "transpose: input dim0 dim1",
+    "unflatten": "unflatten: input dim sizes",
+    "unsqueeze": "unsqueeze: input dim",
+    "view": "view: input size",
+    "view_as": "view_as: input other",
+    # factories
+    "arange": "arange: start end step=1 dtype=None",
+    "linspace": "linspace: start end steps dtype=None",
+    "eye": "eye: n m=None dtype=None",
+    "full": "full: size fill_value dtype=None",
+    **{name: f"{name}: size dtype=None" for name in "empty ones zeros randn".split()},
+    "randint": "randint: low high size dtype=None",
+    **{name: f"{name}: input ~dtype=None" for name in "empty_like ones_like zeros_like rand_like randn_like".split()},
+    "full_like": "full_like: input fill_value ~dtype=None",
+}
+
+# OpInfos whose in-place variant Taper has, under the name of the row with a "_" behind it.
+IN_PLACE = """abs add clamp div exp fill log masked_fill mul neg pow sigmoid sqrt sub tanh zero_""".split()
+IN_PLACE_ONLY = {"fill": "fill: input value", "zero_": "zero: input"}
+
+# PyTorch's other way to write what Taper does.
+OVERRIDES = {
+    "sort": lambda x, dim=-1, descending=False, stable=True: torch.sort(x, stable=True, dim=dim, descending=descending),
+    "argsort": lambda x, dim=-1, descending=False, stable=True:
+        torch.argsort(x, stable=True, dim=dim, descending=descending),
+}
+
+
+def to_numbers(name, sample):
+    """clamp is drawn with tensors as bounds; Taper takes numbers."""
+    if name != "clamp":
+        return sample
+    bounds = [b.flatten()[0].item() if isinstance(b, torch.Tensor) and b.numel() else None for b in sample.args]
+    sample.args = tuple(bounds)
+    return sample
+
+
+def is_random(row, bound):
+    """Values that no two libraries share: shape, dtype and place are compared."""
+    if row.startswith("dropout"):
+        return bound["training"] and 0 < bound["p"] < 1
+    if row == "scaled_dot_product_attention":
+        return bound["dropout_p"] > 0
+    return row in "bernoulli multinomial normal_ uniform_ empty empty_like randn randint rand_like randn_like".split()
+
+
+# Arguments that say where and how a tensor lies: those that are given in samples and change nothing here.
+IGNORED = {"device": ("cpu", torch.device("cpu")), "layout": (torch.strided,), "requires_grad": (False,),
+           "pin_memory": (False,), "memory_format": (torch.preserve_format, torch.contiguous_format)}
+
+
+def adapt(name, args, kwargs):
+    """Overloads of PyTorch that a list of parameters cannot say."""
+    args, kwargs = list(args), dict(kwargs)
+    if name in ("std", "var"):
+        if args[1:] and isinstance(args[1], bool):
+            kwargs["unbiased"] = args.pop(1)
+        if (unbiased := kwargs.pop("unbiased", None)) is not None:
+            kwargs["correction"] = int(unbiased)
+        if kwargs.get("correction", 1) is None:
+            del kwargs["correction"]
+    elif name == "arange" and len(args) == 1 and "end" not in kwargs:
+        args = [0] + args
+    elif name == "randint" and len(args) == 2:
+        args = [0] + args
+    elif name == "to":
+        flags = [a for a in args[1:] if isinstance(a, bool)]
+        kinds = [a if isinstance(a, torch.dtype) else a.dtype for a in args[1:]
+                 if isinstance(a, (torch.dtype, torch.Tensor))]
+        copy = flags[1] if len(flags) > 1 else kwargs.pop("copy", False)
+        kwargs.pop("non_blocking", None)
+        args, kwargs = [args[0]], {**kwargs, "copy": copy, **({"dtype": kinds[0]} if kinds else {})}
+    elif name.startswith("nn.functional.max_pool"):
+        kwargs.pop("return_indices", None)
+    elif name == "linalg.vector_norm" and "ord" in kwargs:
+        kwargs["p"] = kwargs.pop("ord")
+    elif name == "norm" and "fro" in (args[1:2] or [kwargs.get("p", "fro")]):
+        args[1:2], kwargs["p"] = [], 2
+        if args[1:]:
+            kwargs["dim"] = args.pop(1)
+    elif name == "pad" and kwargs.get("value", 0) is None:
+        del kwargs["value"]
+    if kwargs.get("recompute_scale_factor") is False:
+        del kwargs["recompute_scale_factor"]
+    return args, kwargs
+
+
+def bind(name, signature, args, kwargs):
+    """{parameter: value} with PyTorch's defaults filled in; raises Inexpressible."""
+    args, kwargs = adapt(name, args, kwargs)
+    bound, parameters = {}, signature.split(": ", 1)[1].split()
+    if len(args) > len(parameters):
+        raise Inexpressible("more arguments than Taper has")
+    for place, text in enumerate(parameters):
+        parameter, given, default = text.partition("=")
+        foreign, parameter = parameter.startswith("~"), parameter.lstrip("~")
+        if place < len(args):
+            value = args[place]
+        elif parameter in kwargs:
+            value = kwargs.pop(parameter)
+        elif given:
+            value = eval(default)  # a literal of the table above
+        else:
+            raise Inexpressible(f"{parameter} is missing")
+        if not foreign:
+            bound[parameter] = value
+        elif parameter not in ("stable", "sorted") and not (value is None or value == eval(default)):
+            raise Inexpressible(f"{parameter}=")
+    for parameter, value in kwargs.items():
+        if parameter not in IGNORED or value not in IGNORED[parameter]:
+            raise Inexpressible(f"{parameter}=")
+    return bound
+
+
+# Differences on purpose: (rows, what a case's report says after its dtype, the reason); regular
+# expressions, the second from the beginning.
+ANY = r"(as a method or operator: )?"
+DIFFERENCES = [
+    (".*", r'\w+: takes what PyTorch refuses: (".*" not implemented for|.*(does not support bool|not supported for relu))',
+     "computed in every dtype, where PyTorch has no kernel for one"),
+    ("conv.*|.*pool.*|interpolate|upsample_nearest", r'u?int\d+: refuses: ".*" not implemented for',
+     "floating dtypes only: nothing is learned through integers"),
+    ("interpolate|upsample_nearest", r".*Only 3D and 4D", "rows and images only"),
+    ("bernoulli|rand_like|randn_like|.*pool.*", r'\w+: refuses: ".*" not implemented for',
+     "an empty tensor's dtype is checked as any other's"),
+    ("gather", r".*refuses: gather\(\): Expected dtype int32/int64 for index", "an empty index's dtype is checked too"),
+    ("all|any", r"uint8: output 0: dtype bool, not uint8", "bool for every dtype; uint8 is PyTorch's heritage"),
+    ("index", r".*refuses: index with a mask", "no op waits for the GPU: the size would have to be read from it"),
+    ("one_hot", r".*refuses: one_hot needs num_classes", "no op waits for the GPU: the size would have to be read from it"),
+    ("multinomial", r".*takes what PyTorch refuses: (probability|invalid multinomial)",
+     "no op waits for the GPU: weights are not read on the host"),
+    ("batch_norm", r".*refuses: batch_norm expects an input \[N, C", "PyTorch takes a tensor of one dimension if it is empty"),
+    ("embedding", r".*takes what PyTorch refuses: 'weight' must be 2-D", "rows of weight may have any shape"),
+    ("maximum|minimum", r".*takes what PyTorch refuses: .* must be Tensor, not int", "numbers as in every binary op"),
+    ("fill_", rf"\w+: {ANY}refuses: unsupported operation: more than one element",
+     "one rule for every in-place function: memory that elements share is not written"),
+    ("topk", r"\w+: output 1: value", "of equals the first; PyTorch leaves it open which"),
+    ("rdiv", r"b?float\d+: (first|second) gradient", "PyTorch's __rdiv__ is other * reciprocal(x), with intermediates of its own"),
+    ("norm", r"b?float16: (first|second) gradient", "powers in float32, where PyTorch's overflow or vanish in half types"),
+    ("remainder", r"b?float16: output 0: value -?[0-9.]+, not -?nan", "no overflow of the quotient in half types"),
+    ("hardtanh|relu6", r"b?float\d+: first gradient .*value -?[0-9.]+, not 0", "at nan, where PyTorch's vector and scalar kernels differ"),
+]
