@@ -84,7 +84,8 @@ bool Progress::is_due() const {
 void Progress::show(const Standing& at) {
   last_ = Clock::now();
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}", bar_of(at, columns_now(), colors_));
+    // Not by fmt::print, which throws where the terminal is gone.
+    std::fputs(("\r\033[K" + bar_of(at, columns_now(), colors_)).c_str(), stderr);
     std::fflush(stderr);
     shown_ = true;
     return;

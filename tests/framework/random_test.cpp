@@ -184,13 +184,13 @@ TEST(Random, OneDefaultGeneratorServesAllThreads) {
 }
 
 TEST(Random, DrawsOfSeveralThreadsAreAllDifferent) {
-  constexpr int kThreads = 3, kDraws = 2000;
+  constexpr int kThreads = 3, kEach = 2000;
   Generator generator(5);
   std::vector<uint64_t> streams[kThreads];
   std::vector<std::thread> threads;
   for (auto& own : streams) {
     threads.emplace_back([&] {
-      for (int i = 0; i < kDraws; ++i) own.push_back(generator.next().stream);
+      for (int i = 0; i < kEach; ++i) own.push_back(generator.next().stream);
     });
   }
   for (std::thread& t : threads) t.join();
@@ -198,7 +198,7 @@ TEST(Random, DrawsOfSeveralThreadsAreAllDifferent) {
   for (const auto& own : streams) all.insert(all.end(), own.begin(), own.end());
   std::sort(all.begin(), all.end());
   for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], i);
-  EXPECT_EQ(generator.state().stream, uint64_t(kThreads * kDraws));
+  EXPECT_EQ(generator.state().stream, uint64_t(kThreads * kEach));
 }
 
 TEST(Random, AThreadMayDrawFromItsOwn) {
