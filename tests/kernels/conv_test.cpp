@@ -2,6 +2,7 @@
 // and threads, and columns of several rounds.
 #include "autograd/ops/conv.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "framework/kernels/conv.h"
 #include "framework/threads.h"
 #include "tests/testing.h"
 
@@ -43,6 +45,39 @@ TEST(Conv, ResultsLieInChannelsLastAndTheGradientOfTheWeightIsRowMajor) {
     EXPECT_EQ(r.y.strides(), Shape({80, 1, 20, 4}));
     EXPECT_EQ(r.dx.strides(), Shape({105, 1, 21, 3}));
     EXPECT_TRUE(r.dweight.is_contiguous());
+  }
+}
+
+// A library's kernel that works in whole vectors must not write past the last channel.
+TEST(Conv, CpuKernelsWriteNothingBesideTheirResult) {
+  using namespace kernels;
+  constexpr int64_t kBefore = 64, kN = 3, kIn = 8;
+  for (const int64_t c : {1, 3, 4, 8, 12, 16, 20}) {
+    for (const int64_t o : {1, 4, 8, 16, 24}) {
+      for (const int64_t kernel : {1, 3}) {
+        for (const int64_t stride : {1, 2}) {
+          const int64_t padding = kernel / 2, out = (kIn + 2 * padding - kernel) / stride + 1;
+          const ConvAxis axis{kIn, kernel, out, stride, padding, 1};
+          const ConvSizes sizes{kN, c, o, 1, axis, axis};
+          for (const ConvPass pass : {ConvPass::y, ConvPass::dx, ConvPass::dweight}) {
+            ConvTensors t{.x = pattern({kN, kIn, kIn, c}, kFloat32, "cpu"),
+                          .weight = pattern({o, kernel, kernel, c}, kFloat32, "cpu"),
+                          .y = pattern({kN, out, out, o}, kFloat32, "cpu")};
+            Tensor& result = pass == ConvPass::y ? t.y : pass == ConvPass::dx ? t.x : t.weight;
+            const int64_t size = result.numel();
+            const Tensor around = full({kBefore + size + kBefore}, 7.5);
+            result = around.narrow(0, kBefore, size).view(result.shape());
+            if (!cpu::conv(pass, sizes, t)) continue;
+            const std::vector<float> all = around.to_floats();
+            const auto untouched = [](float x) { return x == 7.5f; };
+            EXPECT_TRUE(std::all_of(all.begin(), all.begin() + kBefore, untouched) &&
+                        std::all_of(all.end() - kBefore, all.end(), untouched))
+                << "pass " << int(pass) << ", " << c << " to " << o << " channels, kernel "
+                << kernel << ", stride " << stride;
+          }
+        }
+      }
+    }
   }
 }
 

@@ -160,10 +160,17 @@ void sum_runs(float* x, int64_t n, int64_t count) {
   });
 }
 
+// oneDNN 2.6 computes 1x1 kernels with a stride in whole vectors of channels: where the last is not
+// full, it writes beyond each pixel, and beyond the tensor after the last one.
+bool spills(const ConvSizes& s) {
+  const bool is_point = s.h.kernel == 1 && s.w.kernel == 1;
+  return is_point && (s.h.stride > 1 || s.w.stride > 1) && (s.c % 16 != 0 || s.o % 16 != 0);
+}
+
 }  // namespace
 
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
-  if (t.x.dtype() != kFloat32) return false;
+  if (t.x.dtype() != kFloat32 || spills(s)) return false;
   const bool dweight = pass == ConvPass::dweight;
   const int64_t most =
       dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxSlices) : kMaxSlices;
