@@ -91,9 +91,18 @@ Tensor full(const Shape& shape, Scalar value, TensorOptions options) {
 Tensor arange(Scalar end, TensorOptions options) { return arange(0, end, 1, options); }
 
 Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
-  if (step.to_double() == 0) throw Error("step must be nonzero");
-  const bool integers =
+  const bool whole =
       start.dtype() != kFloat64 && end.dtype() != kFloat64 && step.dtype() != kFloat64;
+  const DType natural = whole ? kInt64 : kFloat32, type = options.dtype.value_or(natural);
+  // Integers begin at and go by whole numbers; int64 counts by them, too, as in PyTorch.
+  const double written = std::ceil((end.to_double() - start.to_double()) / step.to_double());
+  const bool cut = !whole && !taper::is_floating_point(type), integers = whole || cut;
+  if (cut) {
+    start = start.to_int();
+    end = end.to_int();
+    step = step.to_int();
+  }
+  if (step.to_double() == 0) throw Error("step must be nonzero");
   // Neighbours beyond 2^53 are the same double, so integers are compared and counted as such.
   const bool up = step.to_double() > 0;
   const auto below = [&](const Scalar& a, const Scalar& b) {
@@ -109,10 +118,11 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
     const uint64_t stride = up ? uint64_t(step.to_int()) : -uint64_t(step.to_int());
     count = double(((up ? to - from : from - to) - 1) / stride + 1);
   }
+  if (cut && type != kInt64) count = written;
   if (!(std::abs(count) < 9e18)) {
     throw Error(cat("unsupported range: ", start.to_double(), " -> ", end.to_double()));
   }
-  Tensor t = make({int64_t(count)}, options, integers ? kInt64 : kFloat32);
+  Tensor t = make({int64_t(count)}, options, natural);
   kernels::arange_into(t, start, step);
   return finish(t, options);
 }
@@ -120,6 +130,10 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
 Tensor linspace(double start, double end, int64_t steps, TensorOptions options) {
   if (steps < 0) throw Error("number of steps must be non-negative");
   for (const Scalar bound : {start, end}) bound.check_holds(options.dtype.value_or(kFloat32));
+  if (!taper::is_floating_point(options.dtype.value_or(kFloat32))) {
+    start = std::trunc(start);
+    end = std::trunc(end);
+  }
   const Tensor host = Tensor::make({steps}, kFloat64, Device());
   double* x = host.data<double>();
   // From both ends, so that the last value is exactly `end`.

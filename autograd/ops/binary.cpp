@@ -132,14 +132,18 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
   return record("PowBackward0", y, {base, exponent},
                 [a = Saved(base), b = Saved(exponent), y = Saved::output(y)](Gradients& g) {
                   const Tensor x = a.get(g), e = b.get(g);
-                  // Where the exponent is 0 the slope is 0, also at x = 0.
+                  const Tensor typed = x.to(g.dy().dtype());  // beside a tensor x may be a number
+                  // Where the exponent is 0 the slope is 0, also at x = 0. What is not taken is
+                  // computed of 1, lest its own slopes be inf or nan.
                   if (g.needs(0)) {
-                    g.dx(0) = reduce_to(g.dy() * masked(e * pow(x, e - 1), e), x);
+                    const Tensor root = where(eq(e, 0), 1, typed);
+                    g.dx(0) = reduce_to(g.dy() * masked(e * pow(root, e - 1), e), x);
                   }
                   // x^e log x, and 0 where x = 0 and e >= 0.
                   if (g.needs(1)) {
                     const Tensor flat = logical_and(eq(x, 0), e >= 0);
-                    g.dx(1) = reduce_to(g.dy() * where(flat, 0, y.get(g) * log(x)), e);
+                    const Tensor slope = y.get(g) * log(where(flat, 1, typed));
+                    g.dx(1) = reduce_to(g.dy() * where(flat, 0, slope), e);
                   }
                 });
 }

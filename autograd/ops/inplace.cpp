@@ -1,5 +1,7 @@
 #include "autograd/ops/inplace.h"
 
+#include <cmath>
+
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
@@ -193,7 +195,12 @@ Tensor Tensor::relu_() const { return apply("relu_", *this, relu); }
 Tensor Tensor::sigmoid_() const { return apply("sigmoid_", *this, sigmoid); }
 Tensor Tensor::tanh_() const { return apply("tanh_", *this, tanh); }
 Tensor Tensor::clamp_(double low, double high) const {
-  const auto f = [&](const Tensor& x, const Tensor&) { return clamp(x, low, high); };
+  // Integers keep their dtype where the bounds are whole.
+  const auto bound = [&](double b) {
+    const bool whole = !is_floating_point() && std::abs(b) < 0x1p63 && b == std::trunc(b);
+    return whole ? Scalar(int64_t(b)) : Scalar(b);
+  };
+  const auto f = [&](const Tensor& x, const Tensor&) { return clamp(x, bound(low), bound(high)); };
   return apply("clamp_", *this, {}, f);
 }
 Tensor Tensor::masked_fill_(const Tensor& mask, Scalar value) const {

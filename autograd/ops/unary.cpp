@@ -93,6 +93,7 @@ Tensor abs(const Tensor& x) {
 Tensor sign(const Tensor& x) { return flat("SignBackward0", UnaryOp::sign, x); }
 
 Tensor square(const Tensor& x) {
+  if (x.dtype() == kBool) return square(x.to(kInt64));
   return from_input("PowBackward0", UnaryOp::square, x,
                     [](auto& dy, auto& u) { return dy * (u * 2); });
 }
@@ -163,7 +164,7 @@ Tensor round(const Tensor& x) { return flat("RoundBackward0", UnaryOp::round, x)
 Tensor relu(const Tensor& x) {
   // y > 0 exactly where x > 0, and y is kept alive by the next op anyway.
   return fused("ReluBackward0", UnaryOp::relu, BinaryOp::relu_backward, Keep::y, x,
-               [](auto& dy, auto& y) { return masked(dy, y > 0); });
+               [](auto& dy, auto& y) { return where(y <= 0, 0, dy); });
 }
 
 Tensor leaky_relu(const Tensor& x, double negative_slope) {
@@ -177,7 +178,7 @@ Tensor elu(const Tensor& x, double alpha) {
       "EluBackward0", UnaryOp::elu, BinaryOp::elu_backward, Keep::x, x,
       [=](auto& dy, auto& u) {
         // Above 0 exp may overflow, and 0 * inf would reach the next derivative.
-        return where(u > 0, dy, dy * (exp(clamp(u, {}, 0)) * alpha));
+        return where(u <= 0, dy * (exp(masked(u, u < 0)) * alpha), dy);
       },
       alpha);
 }
@@ -249,11 +250,12 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
 Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
   if (min_val > max_val) throw ValueError("min_val cannot be greater than max_val");
   if (x.dtype() == kBool) throw Error("Bool inputs not supported for hardtanh");
-  if (x.dtype() == kUInt8 && min_val < 0) {
-    throw Error("cannot do hardtanh on an unsigned type with negative limits");
-  }
   if (!x.is_floating_point()) {
-    return clamp(x, Scalar(min_val).to_int(), Scalar(max_val).to_int());
+    const int64_t low = Scalar(min_val).to_int(), high = Scalar(max_val).to_int();
+    if (x.dtype() == kUInt8 && low < 0) {
+      throw Error("cannot do hardtanh on an unsigned type with negative limits");
+    }
+    return clamp(x, low, high);
   }
   Tensor y = clamp(x.detach(), min_val, max_val);
   if (!needs_grad({x})) return y;

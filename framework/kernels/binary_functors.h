@@ -89,7 +89,7 @@ struct EluBackward : Floats {
   double alpha;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T below = dy * T(alpha) * math::exp(x);
-    return x > T(0) ? dy : below;
+    return x <= T(0) ? below : dy;
   }
 };
 struct GeluBackwardForHalf : Floats {

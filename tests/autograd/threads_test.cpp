@@ -26,13 +26,15 @@ namespace taper::test {
 namespace {
 
 constexpr int kThreads = 3, kRounds = 150;
+// Fewer let two threads that are not in step pass by each other.
+constexpr int kManyRounds = 5000;
 
-// body(number) in each thread, kRounds times.
-void in_threads(const std::function<void(int)>& body) {
+// body(number) in each thread, so many times.
+void in_threads(int rounds, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&body, i] {
-      for (int round = 0; round < kRounds; ++round) body(i);
+    threads.emplace_back([&body, rounds, i] {
+      for (int round = 0; round < rounds; ++round) body(i);
     });
   }
   for (std::thread& t : threads) t.join();
@@ -52,7 +54,7 @@ Tensor leaf(const Shape& shape) { return ones(shape, {.requires_grad = true}); }
 
 TEST(Threads, RecordedForwardPassesShareLeaves) {
   const Tensor x = ones({2, 3}), w = leaf({3, 3}), b = leaf({3});
-  in_threads([&](int) { (void)tanh(matmul(x, w) + b); });
+  in_threads(kManyRounds, [&](int) { (void)tanh(matmul(x, w) + b); });
   EXPECT_FALSE(w.grad().defined());
 }
 
@@ -61,8 +63,8 @@ TEST(Threads, GradientsOfSharedLeavesAddUp) {
   std::atomic<int> seen{0}, added{0};
   w.register_hook([&](const Tensor&) { ++seen; });
   w.register_post_accumulate_grad_hook([&](const Tensor&) { ++added; });
-  in_threads([&](int i) { (w * double(i + 1) + b * w).sum().backward(); });
-  const double each = kRounds * (1 + 2 + 3), passes = kRounds * kThreads;
+  in_threads(kManyRounds, [&](int i) { (w * double(i + 1) + b * w).sum().backward(); });
+  const double each = kManyRounds * (1 + 2 + 3), passes = kManyRounds * kThreads;
   EXPECT_TRUE(close(w.grad(), {4}, std::vector<double>(4, each + passes), 0));
   EXPECT_TRUE(close(b.grad(), {4}, std::vector<double>(4, passes), 0));
   EXPECT_EQ(seen, passes);
@@ -72,7 +74,7 @@ TEST(Threads, GradientsOfSharedLeavesAddUp) {
 TEST(Threads, GradOfSharedLeavesIsEachThreadsOwn) {
   const Tensor w = leaf({4});
   std::atomic<int> wrong{0};
-  in_threads([&](int i) {
+  in_threads(kManyRounds, [&](int i) {
     const Tensor dw = grad({(w * w * double(i + 1)).sum()}, {w}, {}, true, true)[0];
     if (!same_bits(dw.detach(), full({4}, 2. * (i + 1)))) ++wrong;
     if (!same_bits(grad({dw.sum()}, {w})[0], full({4}, 2. * (i + 1)))) ++wrong;
@@ -88,7 +90,7 @@ TEST(Threads, PassesMayShareAPartOfTheirGraphs) {
   trunk.retain_grad();
   const Tensor alone = grad({loss}, {w}, {}, true)[0];
   std::atomic<int> wrong{0};
-  in_threads([&](int i) {
+  in_threads(kRounds, [&](int i) {
     (trunk * double(i + 1)).sum().backward({}, true);
     if (!same_bits(grad({loss}, {w}, {}, true)[0], alone)) ++wrong;
   });
@@ -134,7 +136,7 @@ TEST(Threads, AViewWhoseBaseWasWrittenToIsSharedToo) {
 
 TEST(Threads, HooksComeAndGoWhileOthersPass) {
   const Tensor w = leaf({4});
-  in_threads([&](int i) {
+  in_threads(kRounds, [&](int i) {
     if (i != 0) return (w * 2).sum().backward();
     HookHandle handle = w.register_hook([](const Tensor& dy) { return dy * 1; });
     handle.remove();
@@ -145,7 +147,7 @@ TEST(Threads, HooksComeAndGoWhileOthersPass) {
 TEST(Threads, HalfCopiesOfParametersComeAndGo) {
   const Tensor shared = leaf({8, 8}), x = ones({2, 8});
   shared.impl()->is_parameter = true;
-  in_threads([&](int i) {
+  in_threads(kRounds, [&](int i) {
     if (i == 0) {
       for (const LowCopy& known : low_copies_since(0)) EXPECT_GE(known.parameter.numel(), 64);
       return;
@@ -161,7 +163,7 @@ TEST(Threads, HalfCopiesOfParametersComeAndGo) {
 TEST(Threads, ACheckpointRepeatsItsOwnDraws) {
   const Tensor w = leaf({64});
   std::atomic<int> wrong{0};
-  in_threads([&](int) {
+  in_threads(kRounds, [&](int) {
     const Tensor x = ones({64}, {.requires_grad = true});
     const auto part = [&](const std::vector<Tensor>& in) {
       return dropout(dropout(in[0] * w, 0.2, true), 0.3, true);

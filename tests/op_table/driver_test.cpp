@@ -1,4 +1,5 @@
 // Every check for every row of the op table, on every device.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -215,6 +216,7 @@ TEST(OpTable, SpecialValuesFollowTheReference) {
     if (!row.specials) return;
     for (const Device device : all_devices()) {
       for (const DType dtype : {kFloat32, kFloat64}) {
+        if (std::ranges::count(row.dtypes, dtype) == 0) continue;
         const Tensor x = tensor_of(specials.data(), {n}, {.dtype = dtype, .device = device});
         const bool pairs = row.samples[0].size() == 2;
         const Tensors arguments = pairs ? Tensors{x.view({n, 1}), x} : Tensors{x};
@@ -226,6 +228,7 @@ TEST(OpTable, SpecialValuesFollowTheReference) {
 
 TEST(OpTable, LayoutsDoNotChangeValues) {
   for_each_row([](const Row& row) {
+    if (std::ranges::count(row.dtypes, kFloat32) == 0) return;
     for (const Device device : all_devices()) {
       for (const Layout& layout : kLayouts) {
         for (size_t s = 0; s < row.samples.size(); ++s) {
