@@ -96,6 +96,8 @@ sanitize_part() {
     # cuDNN's attention stores through TMA, which initcheck does not see.
     only='-Attention.Cudnn*'
   fi
+  # Memory that is cut from segments has no end that memcheck knows.
+  if [[ $1 == memcheck ]]; then export TAPER_ALLOCATOR=plain; fi
   sanitized "$1" "$2" "$only" "${options[@]}" >"$log" 2>&1 || status=FAILED
   if ((${#options[@]} > 0)) && grep -q 'Internal Sanitizer Error' "$log"; then
     # The filter's own death, where kernels of libraries run between ours. Without it every kernel
