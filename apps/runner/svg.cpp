@@ -47,7 +47,8 @@ struct Axis {
       const double step = power * (rough < 2 * power ? 2 : rough < 5 * power ? 5 : 10);
       for (double i = std::ceil(low / step); i * step <= high; ++i) out.push_back(i * step);
     }
-    for (; is_log && power <= high; power *= 10) {
+    const double stride = is_log ? std::ceil(std::log10(high / low) / 10) : 1;  // decades a line
+    for (; is_log && power <= high; power *= std::pow(10, stride)) {
       for (const double v : {power, 2 * power, 5 * power}) {
         if ((v == power || high / 1e4 < low) && v >= low && v <= high) out.push_back(v);
       }

@@ -70,13 +70,17 @@ class Scan {
   bool start_array(size_t) { return open(Kind::kListStart); }
   bool end_object() { return close(Kind::kMapEnd); }
   bool end_array() { return close(Kind::kListEnd); }
-  template <class Fault> bool parse_error(size_t read, const std::string&, const Fault& fault) {
+  template <class Fault> bool parse_error(size_t read, const std::string& token, const Fault& fault) {
     constexpr int kNumberOverflow = 406;
     if (fault.id == kNumberOverflow) {
       return refuse(number_before(consumed()).at, "a number that is too large");
     }
     if (read > text_.size()) return refuse(text_.size(), "the text ends within a value");
-    const size_t at = consumed() - 1;
+    size_t at = consumed() - 1;
+    if (!token.empty() && std::ranges::all_of(token, is_numeric)) {
+      const Spelled digits = number_before(consumed());
+      at = digits.at + digits.text.size() - std::min(token.size(), digits.text.size());
+    }
     const char c = text_[at];
     return refuse(at, c >= ' ' && c <= '~' ? cat("unexpected '", c, "'")
                                            : cat("unexpected byte ", int(uint8_t(c))));

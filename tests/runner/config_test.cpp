@@ -222,7 +222,7 @@ const std::vector<WrongRow> kWrong = {
     {1, "data: {type: text, path: a, tokenizer: gpt2}", "1:29", "needs a 'vocabulary'"},
     {1, "data: {type: text, path: a, vocabulary: b}", "1:29",
      "no meaning when the tokenizer is not"},
-    {1, "data: {type: digits, workers: 5000}", "1:31", "at most 4096"},
+    {1, "data: {type: digits, workers: 5000}", "1:31", "at most 1024"},
     // YAML itself.
     {4, "---\ntrain: {}", "4:1", "second document"},
     {4, "train: {epochs: 3", "4:8", "not valid YAML: this bracket is never closed"},

@@ -368,14 +368,18 @@ TEST_F(Csv, RefusesWhatNoOptionMakesGood) {
   } cases[] = {
       {"n,y\n1,x\n3+,x\n", ":3: column 'n': expected a number, got '3+'", {"other rows"}},
       {"n,y\n1,x\n2,\n", ":3: column 'y' is empty: expected a class label", {}},
-      {"n,kind,y\n1,b,x\n2,,x\n", ":3: column 'kind' is empty: expected a word", {"missing: mean"}},
-      {"n,kind,y\n1,\"1,5\",x\n2,\"2,5\",x\n", ":1: column 'kind' has numbers", {"decimal comma"}},
+      {"n,kind,y\n1,\"1,5\",x\n2,\"2,5\",x\n", ":2: column 'kind' has numbers", {"decimal comma"}},
       {many, ": column 'kind' has 1001 different words", {"at most 1000"}},
   };
   for (const auto& c : cases) {
     const std::string message = refusal([&] { read(c.text, tolerant()); });
     expect_message(message, (directory_ / "t.csv").string() + c.start, c.parts);
   }
+  CsvOptions strict = tolerant();
+  strict.missing = {};
+  expect_message(refusal([&] { read("n,kind,y\n1,b,x\n2,,x\n", strict); }),
+                 (directory_ / "t.csv").string() + ":3: column 'kind' is empty: expected a word",
+                 {"missing: mean"});
 }
 
 TEST_F(Csv, AFurtherFileIsTreatedAsTheTrainingFile) {

@@ -94,7 +94,7 @@ TEST_F(RunTest, EvaluatesAsTheTrainerDidAndOnOtherData) {
   const std::string text = evaluate_run(run);
   EXPECT_NE(text.find(cat("test loss:       ", loss, "\n")), std::string::npos) << text << last;
   const std::string more = evaluate_run(run, write("more.csv", flowers(30)));
-  EXPECT_TRUE(more.starts_with("samples:         30\n")) << more;
+  EXPECT_NE(more.find("samples:         30\n"), std::string::npos) << more;
   EXPECT_NE(more.find("test accuracy:   100.00 %"), std::string::npos) << more;
   EXPECT_NE(refusal_of<InputError>([&] {
               (void)evaluate_run(run, write("bare.csv", "size,colour\n1,2\n"));

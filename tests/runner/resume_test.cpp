@@ -191,8 +191,12 @@ TEST_F(Resume, ALostTerminalSavesAndEndsWith75) {
   int terminal = -1;
   const pid_t outer = ::forkpty(&terminal, nullptr, nullptr, nullptr);
   if (outer == 0) {
-    ::signal(SIGHUP, [](int) {});  // to the end of the program below, which does not inherit this
-    const Words words{"train", "rows.yaml", "train.epochs=100000", "--out", "r"};
+    // The kernel tells the leader of the session, who tells the others, as a shell does.
+    ::signal(SIGHUP, [](int) {
+      ::signal(SIGHUP, SIG_IGN);
+      ::kill(0, SIGHUP);
+    });
+    const Words words{"train", "rows.yaml", "train.epochs=100000", "train.early_stopping.patience=1000000", "--out", "r"};
     ::_exit(at_.wait(at_.start(words, "export TERM=xterm; exec 2>/dev/tty;")).code);
   }
   for (int i = 0; i < 4000 && !fs::exists(at_ / "r/checkpoints/step-00000000"); ++i) {
