@@ -70,7 +70,8 @@ class Scan {
   bool start_array(size_t) { return open(Kind::kListStart); }
   bool end_object() { return close(Kind::kMapEnd); }
   bool end_array() { return close(Kind::kListEnd); }
-  template <class Fault> bool parse_error(size_t read, const std::string& token, const Fault& fault) {
+  template <class Fault>
+  bool parse_error(size_t read, const std::string& token, const Fault& fault) {
     constexpr int kNumberOverflow = 406;
     if (fault.id == kNumberOverflow) {
       return refuse(number_before(consumed()).at, "a number that is too large");

@@ -33,7 +33,8 @@ const char* words_of(Derivative d) {
 }  // namespace
 
 std::map<std::string, std::string> declared_operators() {
-  const std::regex declaration("^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
+  const std::regex declaration(
+      "^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
   std::map<std::string, std::string> family_of;
   for (const auto& entry : std::filesystem::directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {
     if (entry.path().extension() != ".h" || entry.path().filename() == "inplace.h") continue;

@@ -199,7 +199,8 @@ TEST_F(Resume, ALostTerminalSavesAndEndsWith75) {
       ::signal(SIGHUP, SIG_IGN);
       ::kill(0, SIGHUP);
     });
-    const Words words{"train", "rows.yaml", "train.epochs=100000", "train.early_stopping.patience=1000000", "--out", "r"};
+    const Words words{"train", "rows.yaml", "train.epochs=100000",
+                      "train.early_stopping.patience=1000000", "--out", "r"};
     ::_exit(at_.wait(at_.start(words, "export TERM=xterm; exec 2>/dev/tty;")).code);
   }
   for (int i = 0; i < 4000 && !fs::exists(at_ / "r/checkpoints/step-00000000"); ++i) {
