@@ -12,7 +12,8 @@
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
 # -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), CTEST_PARALLEL_LEVEL (tests at a
 # time: 4), SANITIZE_FILTER (a GoogleTest filter, *), SANITIZE_TOOLS (memcheck racecheck initcheck
-# synccheck).
+# synccheck), SANITIZE_RESUME=1 (parts that an earlier call on the same build found clean are not
+# run again).
 # A step that fails does not stop the others; the exit code is that of the whole.
 #
 # shellcheck disable=SC2317  # the functions are reached through `step`
@@ -123,6 +124,8 @@ sanitized() {
 # side by side, one on each core.
 sanitize_with() {
   local only=$filter out=$logs/$1-parts.txt program part parts bad
+  if [[ ${SANITIZE_RESUME:-0} == 0 ]]; then rm -f "$out"; fi
+  touch "$out"
   gpus=$(nvidia-smi -L | grep -c '^GPU')
   export -f sanitize_part sanitized
   export logs gpus
@@ -135,11 +138,13 @@ sanitize_with() {
     parts=8
     if [[ $(basename "$program") == test_ops ]]; then parts=32; fi
     for ((part = 0; part < parts; ++part)); do
+      if grep -q "^ok $(basename "$program") part $part," "$out"; then continue; fi
       printf '%s\0' "$1" "$program" "$only" "$part" "$parts"
     done
-  done | xargs -0 -P "$(nproc)" -n 5 bash -c 'sanitize_part "$@"' sanitize | tee "$out"
-  parts=$(grep -cE '^(ok|FAILED) ' "$out" || :)
-  bad=$(grep -c '^FAILED ' "$out" || :)
+  done | xargs -0 -P "$(nproc)" -n 5 bash -c 'sanitize_part "$@"' sanitize | tee -a "$out"
+  # Of a part that ran again its last line counts.
+  parts=$(grep -oP '^(ok|FAILED) \K\S+ part \d+' "$out" | sort -u | grep -c . || :)
+  bad=$(grep -oP '^(ok|FAILED) \S+ part \d+' "$out" | tac | sort -su -k2,2 -k4,4n | grep -c '^FAILED' || :)
   echo "$parts parts, $bad with findings or failures"
   ((parts > 0 && bad == 0))
 }

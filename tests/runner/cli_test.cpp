@@ -513,7 +513,7 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
        {"a bug of the program", "stoll"}},
       {71,
        "taper",
-       {"train", "run.yaml", "model.hidden=[16777216,16777216]"},
+       {"train", "run.yaml", "model.hidden=[1,16777216,16777216]"},
        {"out of memory", "bytes"}},
   };
   const std::string table = [] {
