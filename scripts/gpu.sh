@@ -12,8 +12,8 @@
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
 # -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), CTEST_PARALLEL_LEVEL (tests at a
 # time: 4), SANITIZE_FILTER (a GoogleTest filter, *), SANITIZE_TOOLS (memcheck racecheck initcheck
-# synccheck), SANITIZE_RESUME=1 (parts that an earlier call on the same build found clean are not
-# run again).
+# synccheck), SANITIZE_JOBS (parts at a time: one a core), SANITIZE_RESUME=1 (parts that an earlier
+# call on the same build found clean are not run again).
 # A step that fails does not stop the others; the exit code is that of the whole.
 #
 # shellcheck disable=SC2317  # the functions are reached through `step`
@@ -86,18 +86,21 @@ sanitize_part() {
   fi
   # Neighbouring parts go to different GPUs.
   if ((gpus > 1)); then export CUDA_VISIBLE_DEVICES=$(($4 % gpus)); fi
-  # racecheck slows a launch a hundredfold: it looks at Taper's own kernels (their names hold
-  # "taper"), and of the driver runs the test that launches each of them once.
   local options=() only=$3
+  # Of the op table's driver the test that launches each kernel.
+  if [[ $name == test_ops && $3 == '*' ]]; then only=OpTable.CudaEqualsTheCpu; fi
   # A test that takes the threads away takes the tool's, too.
   if [[ $only == '*' ]]; then only='-ThreadPool.*'; fi
-  if [[ $1 == racecheck ]]; then
+  # racecheck slows a launch a hundredfold, and synccheck breaks cuDNN's attention ("overflow of
+  # tracked cuda::barrier structures"): these look at Taper's own kernels (their names hold "taper").
+  if [[ $1 == racecheck || $1 == synccheck ]]; then
     options=(--kernel-name kns=taper)
-    if [[ $name == test_ops && $3 == '*' ]]; then only=OpTable.CudaEqualsTheCpu; fi
-    if [[ $only == -* ]]; then only+=':*Differences*'; fi
+    if [[ $1 == racecheck && $only == -* ]]; then only+=':*Differences*'; fi
   elif [[ $1 == initcheck && $only == -* ]]; then
-    # cuDNN's attention stores through TMA, which initcheck does not see.
-    only+=':Attention.Cudnn*'
+    # On Hopper cuBLAS's products of half types and cuDNN's attention store through TMA, which
+    # initcheck does not see: their results, read by a kernel of ours, pass for uninitialised.
+    only+=':Attention.Cudnn*:Matmul.OddRowsOfHalfTypes:StepGraph.ReplaysTheBitsOfTheStepItself'
+    only+=':TransformerEncoderLayer.ComputesInTheHalfTypeUnderAutocast'
   fi
   # Memory that is cut from segments has no end that memcheck knows.
   if [[ $1 == memcheck ]]; then export TAPER_ALLOCATOR=plain; fi
@@ -141,7 +144,7 @@ sanitize_with() {
       if grep -q "^ok $(basename "$program") part $part," "$out"; then continue; fi
       printf '%s\0' "$1" "$program" "$only" "$part" "$parts"
     done
-  done | xargs -0 -P "$(nproc)" -n 5 bash -c 'sanitize_part "$@"' sanitize | tee -a "$out"
+  done | xargs -0 -P "${SANITIZE_JOBS:-$(nproc)}" -n 5 bash -c 'sanitize_part "$@"' sanitize | tee -a "$out"
   # Of a part that ran again its last line counts.
   parts=$(grep -oP '^(ok|FAILED) \K\S+ part \d+' "$out" | sort -u | grep -c . || :)
   bad=$(grep -oP '^(ok|FAILED) \S+ part \d+' "$out" | tac | sort -su -k2,2 -k4,4n | grep -c '^FAILED' || :)
