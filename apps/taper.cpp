@@ -1,8 +1,8 @@
 // The program: its commands are those of apps/runner/program.cpp, and `taper conformance`.
 #include <cstdio>
 
-#include "apps/runner/errors.h"
 #include "apps/runner/program.h"
+#include "apps/runner/run/errors.h"
 #include "tests/conformance/conformance.h"
 
 int main(int argc, char** argv) {

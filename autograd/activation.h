@@ -1,7 +1,7 @@
 // The gradient of activations that ops fuse, where it must differentiate again.
 #pragma once
 
-#include "framework/kernels/activation.h"
+#include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor.h"
 
 namespace taper {

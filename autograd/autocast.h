@@ -10,7 +10,7 @@
 // compute in the half type, and what needs the range (powers, exp and log and what is made of
 // them, sums, norms, losses) in float32, by PyTorch's lists for CUDA, here on every device;
 // everything else in the types it is given. float64 and integers are left alone. Values of
-// parameters in the half type are kept from step to step (framework/low_copy.h).
+// parameters in the half type are kept from step to step (framework/memory/half_copy.h).
 #pragma once
 
 #include <optional>

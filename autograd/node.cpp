@@ -8,7 +8,7 @@
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
-#include "framework/pool.h"
+#include "framework/memory/small_blocks.h"
 
 namespace taper {
 namespace {
@@ -26,7 +26,7 @@ void free_node(Node* node) {
   std::destroy_n(node->pending, node->num_outputs);
   const size_t size = node->block_size;
   node->~Node();
-  pool_free(node, size);
+  free_block(node, size);
 }
 
 bool wants_grad(const Tensor& x) { return x.defined() && x.requires_grad(); }
@@ -171,7 +171,7 @@ Node* new_node(const char* name, size_t closure_size, std::span<const TensorRef>
   const size_t edges_at = kHeader + round16(closure_size);
   const size_t pending_at = edges_at + inputs.size() * sizeof(Edge);
   const size_t size = pending_at + num_outputs * sizeof(Tensor);
-  char* block = static_cast<char*>(pool_allocate(size));
+  char* block = static_cast<char*>(allocate_block(size));
   Node* node = new (block) Node;
   node->name = name;
   node->block_size = size;

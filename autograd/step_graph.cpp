@@ -5,9 +5,9 @@
 
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
-#include "framework/kernels/copy.h"
-#include "framework/low_copy.h"
-#include "framework/pool.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/memory/half_copy.h"
+#include "framework/memory/small_blocks.h"
 #include "framework/profiler.h"
 #include "framework/random.h"
 
@@ -29,8 +29,8 @@ struct StepGraph::Entry {
   std::vector<Given> copied;            // what was copied into `inputs` last
   Tensor base;                          // 0-dim int64: the number of the first draw
   uint64_t draws = 0;
-  std::vector<LowCopy> low_copies;  // that the graph reads and updates
-  uint64_t low_copy_changes = 0;
+  std::vector<HalfCopy> half_copies;  // that the graph reads and updates
+  uint64_t half_copy_changes = 0;
 
   bool fits(const std::vector<Tensor>& given) const {
     return std::equal(given.begin(), given.end(), shapes.begin(), shapes.end(),
@@ -149,7 +149,7 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     replayed.set_state({default_generator().initial_seed(), 0,
                         static_cast<const uint64_t*>(entry.base.data_ptr())});
     const DrawScope draws(replayed);
-    const uint64_t mark = low_copy_mark();
+    const uint64_t mark = half_copy_mark();
     cuda::driver::begin_capture(device, entry.stream.handle());
     try {
       entry.outputs = call(entry.inputs);
@@ -161,8 +161,8 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     if (!entry.graph && reason_.empty()) reason_ = "the step does what a CUDA graph cannot hold";
     if (!reason_.empty()) entry.graph.reset();
     if (!entry.graph) cuda::hold_memory(entry.stream, false);
-    entry.low_copies = low_copies_since(mark);
-    entry.low_copy_changes = low_copy_changes();
+    entry.half_copies = half_copies_since(mark);
+    entry.half_copy_changes = half_copy_changes();
   }
 }
 
@@ -175,9 +175,9 @@ std::vector<Tensor> StepGraph::replay(Entry& entry, const std::vector<Tensor>& i
     // One that the step writes to, since captured, has to be copied each time.
     if (entry.inputs[i].version() == 0) last = {inputs[i], inputs[i].version()};
   }
-  if (entry.low_copy_changes != low_copy_changes()) {
-    restore_low_copies(entry.low_copies);
-    entry.low_copy_changes = low_copy_changes();
+  if (entry.half_copy_changes != half_copy_changes()) {
+    restore_half_copies(entry.half_copies);
+    entry.half_copy_changes = half_copy_changes();
   }
   if (entry.draws > 0) {
     kernels::fill(entry.base, int64_t(default_generator().next(entry.draws).stream));

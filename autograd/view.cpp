@@ -5,7 +5,7 @@
 
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "framework/cuda.h"
-#include "framework/kernels/copy.h"
-#include "framework/kernels/random.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/random/random.h"
 
 namespace taper {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper {
 namespace {

@@ -6,11 +6,11 @@
 #include <mutex>
 #include <vector>
 
-#include "framework/cpu_allocator.h"
 #include "framework/cuda.h"
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
 #include "framework/io/atomic_file.h"
+#include "framework/memory/cpu_allocator.h"
 
 namespace taper {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <new>
 
-#include "framework/cpu_allocator.h"
 #include "framework/cuda.h"
 #include "framework/cuda/allocator.h"
 #include "framework/error.h"
-#include "framework/pool.h"
+#include "framework/memory/cpu_allocator.h"
+#include "framework/memory/small_blocks.h"
 
 namespace taper {
 namespace {
@@ -17,7 +17,7 @@ constexpr size_t kMostInline = 2048 - kHeader;
 static_assert(sizeof(Storage) <= kHeader);
 
 StoragePtr make_header(size_t nbytes, Device device) {
-  Storage* storage = new (pool_allocate(sizeof(Storage))) Storage;
+  Storage* storage = new (allocate_block(sizeof(Storage))) Storage;
   storage->device = device;
   storage->nbytes = nbytes;
   return StoragePtr::adopt(storage);
@@ -54,7 +54,7 @@ void Storage::destroy(Storage* storage) noexcept {
   if (storage->free) storage->free(*storage);
   storage->~Storage();
   if (in_one_block) return cpu::free(storage, kHeader + nbytes);
-  pool_free(storage, sizeof(Storage));
+  free_block(storage, sizeof(Storage));
 }
 
 StoragePtr allocate(size_t nbytes, Device device) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "framework/device.h"
-#include "framework/intrusive.h"
+#include "framework/memory/intrusive_ptr.h"
 
 namespace taper {
 

@@ -1,16 +1,16 @@
 #include "framework/tensor.h"
 
 #include "framework/cuda.h"
-#include "framework/kernels/copy.h"
-#include "framework/low_copy.h"
-#include "framework/pool.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/memory/half_copy.h"
+#include "framework/memory/small_blocks.h"
 
 namespace taper {
 namespace {
 
 IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const Shape& strides,
                                    int64_t offset, DType dtype) {
-  auto* impl = new (pool_allocate(sizeof(TensorImpl))) TensorImpl;
+  auto* impl = new (allocate_block(sizeof(TensorImpl))) TensorImpl;
   impl->dtype = dtype;
   impl->storage = std::move(storage);
   impl->offset = offset;
@@ -22,10 +22,10 @@ IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const
 }  // namespace
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
-  if (impl->is_parameter) forget_low_copy(impl);
+  if (impl->is_parameter) forget_half_copy(impl);
   if (Node* node = impl->accumulator) impl->free_accumulator(node);
   impl->~TensorImpl();
-  pool_free(impl, sizeof(TensorImpl));
+  free_block(impl, sizeof(TensorImpl));
 }
 
 Tensor Tensor::make(const Shape& shape, DType dtype, Device device) {

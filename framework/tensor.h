@@ -11,7 +11,7 @@
 
 #include "framework/device.h"
 #include "framework/dtype.h"
-#include "framework/intrusive.h"
+#include "framework/memory/intrusive_ptr.h"
 #include "framework/scalar.h"
 #include "framework/shape.h"
 #include "framework/storage.h"

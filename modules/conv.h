@@ -1,7 +1,7 @@
 // Convolutions (https://pytorch.org/docs/stable/generated/torch.nn.Conv2d.html).
 #pragma once
 
-#include "framework/kernels/activation.h"
+#include "framework/kernels/elementwise/activation.h"
 #include "framework/pair.h"
 #include "modules/module.h"
 

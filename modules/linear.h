@@ -1,7 +1,7 @@
 // y = x W^T + b (https://pytorch.org/docs/stable/generated/torch.nn.Linear.html).
 #pragma once
 
-#include "framework/kernels/activation.h"
+#include "framework/kernels/elementwise/activation.h"
 #include "modules/module.h"
 
 namespace taper {

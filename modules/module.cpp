@@ -9,8 +9,8 @@
 #include "autograd/ops/shape.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
-#include "framework/low_copy.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/memory/half_copy.h"
 #include "framework/profiler.h"
 
 namespace taper {
@@ -19,7 +19,7 @@ namespace {
 // Puts another tensor's memory behind a handle: everybody who holds the handle sees it.
 void replace_memory(const Tensor& target, const Tensor& source) {
   TensorImpl* impl = target.impl();
-  forget_low_copy(impl);
+  forget_half_copy(impl);
   impl->storage = source.storage();
   impl->offset = source.storage_offset();
   impl->shape = source.shape();

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "modules/module.h"
 
 namespace taper {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "framework/cpu_allocator.h"
 #include "framework/cuda.h"
 #include "framework/kernels/multiply_adds.h"
+#include "framework/memory/cpu_allocator.h"
 #include "framework/random.h"
 
 namespace taper {

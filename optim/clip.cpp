@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "framework/factories.h"
-#include "framework/kernels/each.h"
-#include "framework/kernels/foreach.h"
-#include "optim/lists.h"
+#include "framework/kernels/optim/foreach.h"
+#include "framework/kernels/per_element.h"
+#include "optim/param_lists.h"
 
 namespace taper::optim {
 namespace {

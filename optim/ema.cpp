@@ -1,11 +1,11 @@
 #include "optim/ema.h"
 
 #include "framework/factories.h"
-#include "framework/kernels/binary.h"
-#include "framework/kernels/copy.h"
-#include "framework/kernels/each.h"
-#include "framework/kernels/foreach.h"
-#include "optim/lists.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/optim/foreach.h"
+#include "framework/kernels/per_element.h"
+#include "optim/param_lists.h"
 
 namespace taper::optim {
 namespace {

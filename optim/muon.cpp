@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "framework/factories.h"
-#include "framework/kernels/binary.h"
-#include "framework/kernels/copy.h"
-#include "framework/kernels/matmul.h"
-#include "framework/kernels/reduce.h"
-#include "framework/kernels/unary.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/elementwise/unary.h"
+#include "framework/kernels/matmul/matmul.h"
+#include "framework/kernels/reduce/reduce.h"
 #include "framework/profiler.h"
 
 namespace taper::optim {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
-#include "framework/low_copy.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/memory/half_copy.h"
 #include "framework/profiler.h"
 
 namespace taper::optim {
@@ -141,7 +141,7 @@ kernels::Update Optimizer::update_of(const Slot& slot) {
   const Tensor& p = slot.param;
   kernels::Update u{p, beside(p, p.grad(), p.dtype()), {}, {}};
   std::copy_n(slot.states, std::size(slot.states), u.states);
-  u.low = slot.master.defined() ? p : low_copy_to_update(p);
+  u.low = slot.master.defined() ? p : half_copy_to_update(p);
   if (slot.master.defined()) u.param = slot.master;
   return u;
 }
@@ -196,7 +196,7 @@ void Optimizer::apply(const Batch& batch, const kernels::UpdateRule& rule) {
     // A graph that saved the old values must notice the step.
     p.storage()->version.fetch_add(1);
     const Tensor& low = batch.updates[i].low;
-    if (low.defined() && !low.is_same(p)) low_copy_updated(p);
+    if (low.defined() && !low.is_same(p)) half_copy_updated(p);
   }
 }
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/kernels/optim.h"
+#include "framework/kernels/optim/optim.h"
 #include "framework/tensor.h"
 
 namespace taper::optim {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "optim/optimizer.h"
 
 namespace taper::optim {

@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "framework/factories.h"
-#include "optim/lists.h"
+#include "optim/param_lists.h"
 
 namespace taper::optim {
 namespace schedule {

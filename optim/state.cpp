@@ -2,7 +2,7 @@
 #include <map>
 
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "optim/optimizer.h"
 
 namespace taper::optim {

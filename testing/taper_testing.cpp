@@ -8,7 +8,7 @@
 
 #include "autograd/engine.h"
 #include "framework/io/safetensors.h"
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper::test {
 namespace {

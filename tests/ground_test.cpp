@@ -6,10 +6,10 @@
 
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "framework/kernels/binary.h"
-#include "framework/kernels/copy.h"
-#include "framework/kernels/matmul.h"
-#include "framework/kernels/reduce.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/matmul/matmul.h"
+#include "framework/kernels/reduce/reduce.h"
 #include "framework/print.h"
 
 namespace taper {

@@ -121,10 +121,10 @@ bool in_apps_or_io(const std::string& file) {
 }
 bool in_cuda(const std::string& file) {
   return ends_with(file, ".cu") || ends_with(file, ".cuh") ||
-         starts_with_any(file, {"framework/cuda/"});
+         ends_with(file, "_cudnn.cpp") || starts_with_any(file, {"framework/cuda/"});
 }
 bool in_cpu_kernels(const std::string& file) {
-  return starts_with_any(file, {"framework/kernels/cpu/"});
+  return ends_with(file, "_cpu.cpp") || ends_with(file, "_cpu.h");
 }
 
 const Home kHomes[] = {

@@ -2,7 +2,7 @@
 
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "framework/pool.h"
+#include "framework/memory/small_blocks.h"
 
 namespace taper::test {
 

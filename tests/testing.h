@@ -19,7 +19,7 @@ std::vector<Device> all_devices();
 // `if (skip_without_cuda()) return;`
 bool skip_without_cuda();
 
-// The same where memory is not kept (framework/pool.h: allocates_plainly).
+// The same where memory is not kept (framework/memory/small_blocks.h: allocates_plainly).
 bool skip_without_cache();
 
 // tensor_close with |got - want| <= tolerance * (1 + |want|).

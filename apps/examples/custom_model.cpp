@@ -1,8 +1,8 @@
 // The program `taper` with a model of one's own, which configs name:
 //
 //   model: {type: custom, name: mixer, options: {width: 64, activation: tanh}}
-#include "apps/runner/model.h"
 #include "apps/runner/program.h"
+#include "apps/runner/train/model.h"
 #include "taper.h"
 
 using namespace taper;

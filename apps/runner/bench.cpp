@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "apps/runner/bench_timing.h"
-#include "apps/runner/errors.h"
+#include "apps/runner/run/errors.h"
 #include "modules/models/gpt.h"
 #include "taper.h"
 

@@ -6,7 +6,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "apps/runner/errors.h"
+#include "apps/runner/run/errors.h"
 #include "framework/io/safetensors.h"
 #include "taper.h"
 

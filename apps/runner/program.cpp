@@ -12,18 +12,18 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/bench.h"
-#include "apps/runner/config.h"
-#include "apps/runner/errors.h"
-#include "apps/runner/gate.h"
-#include "apps/runner/info.h"
-#include "apps/runner/metrics.h"
-#include "apps/runner/predict.h"
-#include "apps/runner/report.h"
-#include "apps/runner/run_directory.h"
-#include "apps/runner/schema.h"
-#include "apps/runner/text.h"
-#include "apps/runner/train.h"
-#include "apps/runner/validate.h"
+#include "apps/runner/config/config.h"
+#include "apps/runner/config/schema.h"
+#include "apps/runner/gate/gate.h"
+#include "apps/runner/report/report.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/info.h"
+#include "apps/runner/run/run_directory.h"
+#include "apps/runner/run/text.h"
+#include "apps/runner/train/metrics.h"
+#include "apps/runner/train/predict.h"
+#include "apps/runner/train/train.h"
+#include "apps/runner/train/validate.h"
 
 namespace taper::runner {
 namespace {

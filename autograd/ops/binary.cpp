@@ -5,7 +5,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "framework/kernels/binary.h"
+#include "framework/kernels/elementwise/binary.h"
 
 namespace taper {
 namespace {

@@ -6,7 +6,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "framework/kernels/matmul.h"
+#include "framework/kernels/matmul/matmul.h"
 
 namespace taper {
 namespace {

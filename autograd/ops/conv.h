@@ -2,8 +2,8 @@
 // result lies in channels-last memory; contiguous() gives row-major.
 #pragma once
 
-#include "framework/kernels/activation.h"
-#include "framework/kernels/conv.h"
+#include "framework/kernels/conv/conv.h"
+#include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor.h"
 
 namespace taper {

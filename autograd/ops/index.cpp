@@ -7,16 +7,16 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
-#include "framework/kernels/index.h"
-#include "framework/kernels/sort.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/index/index.h"
+#include "framework/kernels/reduce/sort.h"
 
 namespace taper {
 namespace {
 
 using kernels::IndexRules;
 
-// --- rows of a table (framework/kernels/index.h): taking and adding are each other's gradient ---
+// --- rows of a table (framework/kernels/index/index.h): taking and adding are each other's gradient ---
 
 Tensor take(const char* name, const Tensor& x, const Tensor& key, int64_t width,
             const Shape& shape);

@@ -7,9 +7,9 @@
 #include "autograd/ops/index.h"
 #include "autograd/ops/unary.h"
 #include "autograd/view.h"
-#include "framework/kernels/binary.h"
-#include "framework/kernels/copy.h"
-#include "framework/kernels/random.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/random/random.h"
 
 namespace taper {
 namespace {

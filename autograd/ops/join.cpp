@@ -3,8 +3,8 @@
 
 #include "autograd/ops/shape.h"
 #include "autograd/view.h"
-#include "framework/kernels/copy.h"
-#include "framework/kernels/loop.h"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper {
 namespace {

@@ -11,7 +11,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
-#include "framework/kernels/loop.h"
+#include "framework/kernels/elementwise/broadcast.h"
 
 namespace taper {
 namespace {

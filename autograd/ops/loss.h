@@ -1,7 +1,7 @@
 // Loss functions (https://pytorch.org/docs/stable/nn.functional.html#loss-functions).
 #pragma once
 
-#include "framework/kernels/softmax.h"
+#include "framework/kernels/loss/softmax.h"
 #include "framework/tensor.h"
 
 namespace taper {

@@ -6,7 +6,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "framework/kernels/matmul.h"
+#include "framework/kernels/matmul/matmul.h"
 
 namespace taper {
 namespace {

@@ -1,7 +1,7 @@
 // Matrix products (https://pytorch.org/docs/stable/generated/torch.matmul.html).
 #pragma once
 
-#include "framework/kernels/activation.h"
+#include "framework/kernels/elementwise/activation.h"
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 

@@ -9,8 +9,8 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "framework/kernels/loop.h"
-#include "framework/kernels/norm.h"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/norm/norm.h"
 
 namespace taper {
 namespace {

@@ -8,7 +8,7 @@
 #include "autograd/ops/index.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "framework/kernels/pool.h"
+#include "framework/kernels/pool/pool.h"
 
 namespace taper {
 namespace {

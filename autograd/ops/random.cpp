@@ -9,8 +9,8 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "framework/kernels/loop.h"
-#include "framework/kernels/random.h"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/random/random.h"
 
 namespace taper {
 namespace {

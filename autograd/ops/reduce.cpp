@@ -8,7 +8,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "framework/kernels/reduce.h"
+#include "framework/kernels/reduce/reduce.h"
 
 namespace taper {
 namespace {

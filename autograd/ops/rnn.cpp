@@ -1,7 +1,7 @@
 #include "autograd/ops/rnn.h"
 
 #include "autograd/node.h"
-#include "framework/kernels/rnn.h"
+#include "framework/kernels/rnn/rnn.h"
 
 namespace taper {
 namespace {

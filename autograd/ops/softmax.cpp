@@ -5,7 +5,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
-#include "framework/kernels/softmax.h"
+#include "framework/kernels/loss/softmax.h"
 
 namespace taper {
 namespace {

@@ -6,8 +6,8 @@
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "framework/kernels/binary.h"
-#include "framework/kernels/unary.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/unary.h"
 
 namespace taper {
 namespace {

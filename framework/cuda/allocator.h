@@ -14,7 +14,7 @@ class Stream;
 // Memory for the current stream of a device. It returns to that stream's free list as soon as the
 // last tensor goes: work given to the stream before still runs before whatever uses it next.
 // Sizes are rounded up to 512 bytes; addresses are aligned to 512. Zero bytes give null data. What
-// else holds where allocates_plainly(): framework/pool.h.
+// else holds where allocates_plainly(): framework/memory/small_blocks.h.
 // Throws OutOfMemoryError, which says what is held.
 StoragePtr allocate(size_t nbytes, int device);
 

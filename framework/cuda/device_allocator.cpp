@@ -6,7 +6,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
-#include "framework/pool.h"
+#include "framework/memory/small_blocks.h"
 
 namespace taper::cuda {
 namespace {

@@ -22,7 +22,7 @@
 #include "framework/io/atomic_file.h"
 #include "framework/io/input_file.h"
 #include "framework/io/json.h"
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper {
 namespace {

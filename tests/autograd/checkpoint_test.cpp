@@ -9,8 +9,8 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/unary.h"
-#include "framework/cpu_allocator.h"
 #include "framework/factories.h"
+#include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
 namespace taper::test {

@@ -12,8 +12,8 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
-#include "framework/cpu_allocator.h"
 #include "framework/factories.h"
+#include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
 namespace taper::test {

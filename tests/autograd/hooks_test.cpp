@@ -7,8 +7,8 @@
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"
-#include "framework/cpu_allocator.h"
 #include "framework/factories.h"
+#include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
 namespace taper::test {

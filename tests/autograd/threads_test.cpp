@@ -19,7 +19,7 @@
 #include "autograd/ops/random.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "framework/low_copy.h"
+#include "framework/memory/half_copy.h"
 #include "tests/testing.h"
 
 namespace taper::test {
@@ -149,7 +149,7 @@ TEST(Threads, HalfCopiesOfParametersComeAndGo) {
   shared.impl()->is_parameter = true;
   in_threads(kRounds, [&](int i) {
     if (i == 0) {
-      for (const LowCopy& known : low_copies_since(0)) EXPECT_GE(known.parameter.numel(), 64);
+      for (const HalfCopy& known : half_copies_since(0)) EXPECT_GE(known.parameter.numel(), 64);
       return;
     }
     const Autocast guard(DeviceType::cpu, kBFloat16);

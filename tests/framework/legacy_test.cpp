@@ -1,4 +1,4 @@
-#include "framework/legacy.h"
+#include "framework/tensor_types.h"
 
 #include <gtest/gtest.h>
 

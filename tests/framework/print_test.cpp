@@ -6,7 +6,7 @@
 
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper {
 namespace {

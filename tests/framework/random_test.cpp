@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/factories.h"
-#include "framework/kernels/random.h"
+#include "framework/kernels/random/random.h"
 #include "tests/testing.h"
 
 namespace taper::test {

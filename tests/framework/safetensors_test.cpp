@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper {
 namespace {

@@ -15,11 +15,11 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/unary.h"
-#include "framework/cpu_allocator.h"
 #include "framework/cuda.h"
 #include "framework/error.h"
 #include "framework/factories.h"
-#include "framework/pool.h"
+#include "framework/memory/cpu_allocator.h"
+#include "framework/memory/small_blocks.h"
 #include "framework/random.h"
 
 namespace taper {

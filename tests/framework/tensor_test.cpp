@@ -14,7 +14,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "framework/kernels/copy.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "tests/testing.h"
 
 namespace taper::test {

@@ -13,14 +13,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/runner/config.h"
+#include "apps/runner/config/config.h"
 #include "apps/runner/data/csv.h"
+#include "apps/runner/data/dataset.h"
 #include "apps/runner/data/idx.h"
 #include "apps/runner/data/tokenizer.h"
-#include "apps/runner/dataset.h"
-#include "apps/runner/gate.h"
-#include "apps/runner/json.h"
-#include "apps/runner/report.h"
+#include "apps/runner/gate/gate.h"
+#include "apps/runner/report/report.h"
+#include "apps/runner/run/json.h"
 #include "framework/device.h"
 #include "framework/io/json.h"
 #include "framework/io/npy.h"

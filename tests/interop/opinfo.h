@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/kernels/softmax.h"
+#include "framework/kernels/loss/softmax.h"
 #include "framework/pair.h"
 #include "framework/scalar.h"
 #include "framework/tensor.h"

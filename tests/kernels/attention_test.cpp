@@ -10,7 +10,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "framework/kernels/attention.h"
+#include "framework/kernels/attention/attention.h"
 #include "framework/kernels/dispatch.h"
 #include "tests/testing.h"
 

@@ -12,7 +12,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "framework/kernels/conv.h"
+#include "framework/kernels/conv/conv.h"
 #include "framework/threads.h"
 #include "tests/testing.h"
 

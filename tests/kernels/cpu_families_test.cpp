@@ -8,11 +8,11 @@
 #include <gtest/gtest.h>
 
 #include "framework/factories.h"
-#include "framework/kernels/index.h"
-#include "framework/kernels/matmul.h"
-#include "framework/kernels/optim.h"
-#include "framework/kernels/random.h"
-#include "framework/kernels/softmax.h"
+#include "framework/kernels/index/index.h"
+#include "framework/kernels/loss/softmax.h"
+#include "framework/kernels/matmul/matmul.h"
+#include "framework/kernels/optim/optim.h"
+#include "framework/kernels/random/random.h"
 #include "framework/threads.h"
 
 namespace taper {

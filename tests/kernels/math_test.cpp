@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/kernels/unary.h"
-#include "framework/kernels/unary_functors.h"
+#include "framework/kernels/elementwise/unary.h"
+#include "framework/kernels/elementwise/unary_functors.h"
 
 namespace taper {
 namespace {

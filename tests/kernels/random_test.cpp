@@ -1,5 +1,5 @@
 // Random draws: known answers, statistics, and that an element depends on its index alone.
-#include "framework/kernels/random.h"
+#include "framework/kernels/random/random.h"
 
 #include <algorithm>
 #include <cmath>

@@ -14,7 +14,7 @@
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "framework/low_copy.h"
+#include "framework/memory/half_copy.h"
 #include "framework/precision.h"
 #include "modules/linear.h"
 #include "optim/adam.h"
@@ -65,10 +65,10 @@ TEST(Autocast, KeepsTheHalfWeightsUntilTheWeightsChange) {
   for (const Device device : all_devices()) {
     Linear layer(4, 4, {.device = device});
     const Tensor& weight = layer.weight;
-    const Tensor first = low_copy(weight, kBFloat16);
-    EXPECT_TRUE(low_copy(weight, kBFloat16).is_same(first));
+    const Tensor first = half_copy(weight, kBFloat16);
+    EXPECT_TRUE(half_copy(weight, kBFloat16).is_same(first));
     const auto expect_fresh = [&](const char* after) {
-      EXPECT_TRUE(same_bits(low_copy(weight, kBFloat16), weight.detach().to(kBFloat16))) << after;
+      EXPECT_TRUE(same_bits(half_copy(weight, kBFloat16), weight.detach().to(kBFloat16))) << after;
     };
     expect_fresh("nothing");
     {
@@ -80,7 +80,7 @@ TEST(Autocast, KeepsTheHalfWeightsUntilTheWeightsChange) {
     expect_fresh("moves");
     layer.load_state_dict({{"weight", ones({4, 4})}, {"bias", ones({4})}});
     expect_fresh("load_state_dict");
-    EXPECT_EQ(low_copy(weight, kFloat16).dtype(), kFloat16);
+    EXPECT_EQ(half_copy(weight, kFloat16).dtype(), kFloat16);
   }
 }
 
@@ -94,10 +94,10 @@ TEST(Autocast, OptimizersRefreshTheKeptWeightsInPlace) {
       return sum(layer(x) * layer(x));
     };
     loss().backward();
-    const Tensor kept = low_copy(layer.weight, kBFloat16);
+    const Tensor kept = half_copy(layer.weight, kBFloat16);
     for (int step = 0; step < 3; ++step) {
       optimizer.step();
-      EXPECT_TRUE(low_copy(layer.weight, kBFloat16).is_same(kept));
+      EXPECT_TRUE(half_copy(layer.weight, kBFloat16).is_same(kept));
       EXPECT_TRUE(same_bits(kept, layer.weight->detach().to(kBFloat16)));
       loss().backward();
     }

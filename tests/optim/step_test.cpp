@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
-#include "framework/kernels/optim.h"
-#include "framework/low_copy.h"
+#include "framework/kernels/optim/optim.h"
+#include "framework/memory/half_copy.h"
 #include "modules/linear.h"
 #include "tests/optim/all_optimizers.h"
 
@@ -157,18 +157,18 @@ TEST(OptimizerStep, KeepsAutocastsCopyFresh) {
   for (const Device device : all_devices()) {
     const Tensor p = wave({33}, 1, kFloat32, device).requires_grad_();
     optim::SGD sgd({p}, {.lr = 0.1});
-    const Tensor low = low_copy(p, kBFloat16);
+    const Tensor low = half_copy(p, kBFloat16);
     p.set_grad(wave({33}, 2, kFloat32, device));
     sgd.step();
-    EXPECT_TRUE(low_copy(p, kBFloat16).is_same(low));
+    EXPECT_TRUE(half_copy(p, kBFloat16).is_same(low));
     EXPECT_TRUE(same_bits(low, p.detach().to(kBFloat16)));
     sgd.set_found_inf(ones({}, {.device = device}));
     for (const bool by_hand : {false, true}) {
       if (by_hand) p.detach().fill_(3);
       sgd.step();
-      EXPECT_TRUE(same_bits(low_copy(p, kBFloat16), p.detach().to(kBFloat16)));
+      EXPECT_TRUE(same_bits(half_copy(p, kBFloat16), p.detach().to(kBFloat16)));
     }
-    forget_low_copy(p.impl());
+    forget_half_copy(p.impl());
   }
 }
 

@@ -1,6 +1,6 @@
 // Checkpoints as files: what is saved comes back, damage is found and named, a disk without room
 // leaves the older ones whole.
-#include "apps/runner/checkpoint.h"
+#include "apps/runner/run/checkpoint.h"
 
 #include <algorithm>
 #include <csignal>
@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "apps/runner/errors.h"
+#include "apps/runner/run/errors.h"
 #include "framework/factories.h"
 
 namespace taper::runner {

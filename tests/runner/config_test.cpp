@@ -1,5 +1,5 @@
 // Wrong input points at its place; right input comes back as the same bytes.
-#include "apps/runner/config.h"
+#include "apps/runner/config/config.h"
 
 #include <filesystem>
 #include <fstream>
@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "apps/runner/errors.h"
-#include "apps/runner/schema.h"
+#include "apps/runner/config/schema.h"
+#include "apps/runner/run/errors.h"
 
 namespace taper::runner {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/runner/errors.h"
+#include "apps/runner/run/errors.h"
 
 namespace taper::runner {
 namespace {

@@ -1,9 +1,9 @@
 // Data sets as a config names them, and what is kept of them for later programs.
-#include "apps/runner/dataset.h"
+#include "apps/runner/data/dataset.h"
 
 #include <cmath>
 
-#include "apps/runner/errors.h"
+#include "apps/runner/run/errors.h"
 #include "framework/factories.h"
 #include "tests/runner/data_files.h"
 

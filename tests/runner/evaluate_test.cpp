@@ -1,11 +1,11 @@
 // Metrics against their formulas, in double precision.
-#include "apps/runner/evaluate.h"
+#include "apps/runner/train/evaluate.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "apps/runner/errors.h"
-#include "apps/runner/model.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/model.h"
 #include "framework/factories.h"
 #include "framework/random.h"
 #include "tests/runner/data_files.h"

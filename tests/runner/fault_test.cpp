@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/runner/run_directory.h"
-#include "framework/pool.h"
+#include "apps/runner/run/run_directory.h"
+#include "framework/memory/small_blocks.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::runner {

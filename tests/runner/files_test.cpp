@@ -5,19 +5,19 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "apps/runner/checksums.h"
-#include "apps/runner/config.h"
+#include "apps/runner/config/config.h"
+#include "apps/runner/data/dataset.h"
 #include "apps/runner/data/idx.h"
-#include "apps/runner/dataset.h"
-#include "apps/runner/errors.h"
-#include "apps/runner/gate.h"
-#include "apps/runner/predict.h"
-#include "apps/runner/report.h"
-#include "apps/runner/text.h"
-#include "apps/runner/train.h"
+#include "apps/runner/gate/gate.h"
+#include "apps/runner/report/report.h"
+#include "apps/runner/run/checksums.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
+#include "apps/runner/train/predict.h"
+#include "apps/runner/train/train.h"
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
-#include "framework/pool.h"
+#include "framework/memory/small_blocks.h"
 #include "tests/runner/data_files.h"
 
 namespace taper::runner {

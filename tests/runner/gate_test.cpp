@@ -1,5 +1,5 @@
 // The gate on real runs, made and made again in this process.
-#include "apps/runner/gate.h"
+#include "apps/runner/gate/gate.h"
 
 #include <filesystem>
 #include <fstream>
@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "apps/runner/checksums.h"
-#include "apps/runner/errors.h"
-#include "apps/runner/train.h"
+#include "apps/runner/run/checksums.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/train.h"
 #include "tests/testing.h"
 
 namespace taper::runner {

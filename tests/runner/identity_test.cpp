@@ -11,15 +11,15 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
-#include "apps/runner/checkpoint.h"
-#include "apps/runner/checksums.h"
-#include "apps/runner/errors.h"
-#include "apps/runner/gate.h"
-#include "apps/runner/predict.h"
-#include "apps/runner/report.h"
-#include "apps/runner/rerun.h"
-#include "apps/runner/run_directory.h"
-#include "apps/runner/train.h"
+#include "apps/runner/gate/gate.h"
+#include "apps/runner/gate/replay.h"
+#include "apps/runner/report/report.h"
+#include "apps/runner/run/checkpoint.h"
+#include "apps/runner/run/checksums.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/run_directory.h"
+#include "apps/runner/train/predict.h"
+#include "apps/runner/train/train.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::runner {

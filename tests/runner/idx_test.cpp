@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "apps/runner/errors.h"
+#include "apps/runner/run/errors.h"
 
 namespace taper::runner {
 namespace {

@@ -1,5 +1,5 @@
 // The order of batches, whatever gathers them.
-#include "apps/runner/loader.h"
+#include "apps/runner/data/loader.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,10 @@
 // Models, optimizers and schedules as configs name them.
-#include "apps/runner/model.h"
+#include "apps/runner/train/model.h"
 
 #include <set>
 
-#include "apps/runner/errors.h"
-#include "apps/runner/optimizer.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/optimizer.h"
 #include "autograd/engine.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"

@@ -1,13 +1,13 @@
 // What is done with a trained run: eval, predict, generate and validate, from its directory alone.
-#include "apps/runner/predict.h"
+#include "apps/runner/train/predict.h"
 
 #include <sstream>
 
 #include <spdlog/spdlog.h>
 
-#include "apps/runner/errors.h"
-#include "apps/runner/train.h"
-#include "apps/runner/validate.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/train.h"
+#include "apps/runner/train/validate.h"
 #include "tests/runner/data_files.h"
 
 namespace taper::runner {

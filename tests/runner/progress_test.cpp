@@ -1,5 +1,5 @@
 // The bar says what matters most in the room that there is.
-#include "apps/runner/progress.h"
+#include "apps/runner/train/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The report of written runs: one well-formed page with everything in it.
-#include "apps/runner/report.h"
+#include "apps/runner/report/report.h"
 
 #include <cctype>
 #include <filesystem>
@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "apps/runner/errors.h"
-#include "apps/runner/svg.h"
+#include "apps/runner/report/svg.h"
+#include "apps/runner/run/errors.h"
 #include "tests/testing.h"
 
 namespace taper::runner {

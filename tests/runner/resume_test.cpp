@@ -10,9 +10,9 @@
 #include <pty.h>
 #include <sys/mount.h>
 
-#include "apps/runner/checkpoint.h"
-#include "apps/runner/errors.h"
-#include "apps/runner/signals.h"
+#include "apps/runner/run/checkpoint.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/signals.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::runner {

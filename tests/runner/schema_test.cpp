@@ -1,6 +1,6 @@
 // The JSON Schema and the reference page say what the reader does: shipped configs pass both, and
 // five hundred mutations of them are refused by both, at the mutated line.
-#include "apps/runner/schema.h"
+#include "apps/runner/config/schema.h"
 
 #include <filesystem>
 #include <fstream>
@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "apps/runner/config.h"
-#include "apps/runner/errors.h"
+#include "apps/runner/config/config.h"
+#include "apps/runner/run/errors.h"
 #include "framework/error.h"
 
 namespace taper::runner {

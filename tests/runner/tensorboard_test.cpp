@@ -1,5 +1,5 @@
 // Event files, read by a reader of their own written after the formats' descriptions.
-#include "apps/runner/tensorboard.h"
+#include "apps/runner/report/tensorboard.h"
 
 #include <bit>
 #include <cstring>
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "apps/runner/errors.h"
+#include "apps/runner/run/errors.h"
 
 namespace taper::runner {
 namespace {

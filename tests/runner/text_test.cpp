@@ -1,5 +1,5 @@
 // Tokenizers and text files.
-#include "apps/runner/text.h"
+#include "apps/runner/run/text.h"
 
 #include <random>
 #include <set>
@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/runner/data/dataset.h"
 #include "apps/runner/data/tokenizer.h"
 #include "apps/runner/data/unicode.h"
-#include "apps/runner/dataset.h"
-#include "apps/runner/errors.h"
-#include "apps/runner/json.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/json.h"
 #include "framework/factories.h"
 #include "tests/runner/data_files.h"
 

@@ -1,5 +1,5 @@
 // The loop of a training run, as its files and messages show it.
-#include "apps/runner/train.h"
+#include "apps/runner/train/train.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,9 +16,9 @@
 #include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 
-#include "apps/runner/checkpoint.h"
-#include "apps/runner/diagnose.h"
-#include "apps/runner/errors.h"
+#include "apps/runner/gate/diagnose.h"
+#include "apps/runner/run/checkpoint.h"
+#include "apps/runner/run/errors.h"
 #include "autograd/engine.h"
 #include "autograd/ops/loss.h"
 #include "framework/factories.h"

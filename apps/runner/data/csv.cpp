@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "apps/runner/errors.h"
-#include "apps/runner/text.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
 
 namespace taper::runner {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "framework/error.h"
-#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/parallel_cpu.h"
 #include "framework/philox.h"
 
 namespace taper::runner {

@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/runner/errors.h"
-#include "apps/runner/text.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
 
 namespace taper::runner {
 namespace {

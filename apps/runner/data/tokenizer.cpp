@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/data/unicode.h"
-#include "apps/runner/errors.h"
-#include "apps/runner/json.h"
-#include "apps/runner/text.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/json.h"
+#include "apps/runner/run/text.h"
 
 namespace taper::runner {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/runner/yaml.h"
+#include "apps/runner/config/yaml.h"
 
 namespace taper::runner {
 

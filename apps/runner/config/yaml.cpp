@@ -1,0 +1,422 @@
+#include "apps/runner/config/yaml.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <ranges>
+#include <sstream>
+#include <tuple>
+#include <unordered_map>
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include "apps/runner/run/text.h"
+#include "framework/error.h"
+
+namespace taper::runner {
+namespace {
+
+constexpr std::size_t kShownProblems = 20;
+constexpr std::size_t kExcerptBytes = 100;
+
+using SourcePtr = std::shared_ptr<const Source>;
+
+// Its line up to the place, and from there on; both empty where the source has no such text.
+struct LineParts {
+  std::string_view before, after;
+};
+LineParts parts_of(const Place& place) {
+  const auto line = std::size_t(place.line);
+  if (!place.source || line < 1 || line > place.source->lines.size()) return {};
+  const std::string_view text = place.source->lines[line - 1];
+  const std::size_t at = std::min(std::size_t(place.column - 1), text.size());
+  return {text.substr(0, at), text.substr(at)};
+}
+
+// yaml-cpp ends a text silently at byte 4 and guesses UTF-16; so every byte is looked at first.
+void check_bytes(std::string_view text, const SourcePtr& source) {
+  Place place{source, 1, 1};
+  while (!text.empty()) {
+    const auto [value, length] = first_code_point(text);
+    if (value == CodePoint::kInvalid)
+      throw Problem{place, "not UTF-8 text; save the file as UTF-8"};
+    const char c = text[0];
+    if (is_control(c) && c != '\t' && c != '\n' && !text.starts_with("\r\n")) {
+      throw Problem{place, cat("a control character (byte ", int(c), ") is not allowed here")};
+    }
+    place.column = c == '\n' ? 1 : place.column + int(length);
+    place.line += c == '\n' ? 1 : 0;
+    text.remove_prefix(length);
+  }
+}
+
+std::size_t count_of(const Node& node) {
+  std::size_t count = 1;
+  for (const Node& child : node.children) count += count_of(child);
+  return count;
+}
+
+// Builds the tree from yaml-cpp's events; throws the Problem that ends the reading at once.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(SourcePtr source) : source_(std::move(source)) {
+    root.place = root.key_place = {source_, 1, 1};
+  }
+
+  Node root;
+  std::vector<Problem> problems;
+
+  Place place_of(const YAML::Mark& at) const {
+    return at.is_null() ? Place{source_, 1, 1} : Place{source_, at.line + 1, at.column + 1};
+  }
+
+  // Of the innermost list or map still open whose bracket stands in the text.
+  std::optional<Place> open_bracket() const {
+    for (const Frame& frame : open_ | std::views::reverse) {
+      const std::string_view text = parts_of(frame.node.place).after;
+      if (text.starts_with('[') || text.starts_with('{')) return frame.node.place;
+    }
+    return std::nullopt;
+  }
+
+  void OnDocumentStart(const YAML::Mark& at) override {
+    if (!is_second_) return;
+    throw Problem{place_of(at),
+                  "a second document or stray text begins here; one file holds one document"};
+  }
+  void OnDocumentEnd() override { is_second_ = true; }
+
+  void OnNull(const YAML::Mark& at, YAML::anchor_t anchor) override {
+    add(make(at, Node::Kind::kNull), anchor);
+  }
+
+  void OnScalar(const YAML::Mark& at, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    check_tag(at, tag);
+    Node node = make(at, Node::Kind::kScalar);
+    node.is_quoted = tag == "!";
+    node.text = value;
+    add(std::move(node), anchor);
+  }
+
+  void OnAlias(const YAML::Mark& at, YAML::anchor_t anchor) override {
+    const auto found = anchored_.find(anchor);
+    if (found == anchored_.end()) throw Problem{place_of(at), "this alias contains itself"};
+    spend(place_of(at), count_of(found->second));
+    add(found->second, YAML::NullAnchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& at, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(at, tag, anchor, Node::Kind::kSequence);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& at, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(at, tag, anchor, Node::Kind::kMap);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  // A list or map that is still being read; a map's children are its keys and values in turn.
+  struct Frame {
+    Node node;
+    YAML::anchor_t anchor;
+  };
+
+  Node make(const YAML::Mark& at, Node::Kind kind) const {
+    return {.kind = kind, .place = place_of(at), .key_place = place_of(at)};
+  }
+
+  void check_tag(const YAML::Mark& at, const std::string& tag) {
+    if (tag.empty() || tag == "?" || tag == "!") return;
+    problems.push_back({place_of(at), "tags (!name) are not allowed; write the value alone"});
+  }
+
+  void spend(const Place& place, std::size_t nodes) {
+    nodes_ += nodes;
+    if (nodes_ <= kMaxYamlNodes) return;
+    throw Problem{place, cat("more than ", kMaxYamlNodes, " values, aliases expanded")};
+  }
+
+  void open(const YAML::Mark& at, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
+    check_tag(at, tag);
+    if (int(open_.size()) >= kMaxYamlDepth) {
+      throw Problem{place_of(at), cat("nested deeper than ", kMaxYamlDepth, " levels")};
+    }
+    open_.push_back({make(at, kind), anchor});
+  }
+
+  void close() {
+    Frame done = std::move(open_.back());
+    open_.pop_back();
+    if (done.node.kind == Node::Kind::kMap) pair_up(done.node);
+    add(std::move(done.node), done.anchor);
+  }
+
+  // Only now: yaml-cpp takes a list that is never closed for a key, and says so later.
+  void pair_up(Node& map) {
+    const std::vector<Node> children = std::move(map.children);
+    map.children.clear();
+    std::unordered_map<std::string, int> lines;
+    for (std::size_t i = 0; i + 1 < children.size(); i += 2) {
+      const Node& key = children[i];
+      if (key.kind != Node::Kind::kScalar) {
+        problems.push_back({key.place, "a key must be a single word or text"});
+      }
+      const auto [first, is_new] = lines.emplace(key.text, key.place.line);
+      if (!is_new) {
+        problems.push_back({key.place, cat("duplicate key ", in_quotes(key.text),
+                                           ", first in line ", first->second)});
+        continue;
+      }
+      Node& child = map.children.emplace_back(children[i + 1]);
+      child.key = key.text;
+      child.key_place = key.place;
+      if (child.kind == Node::Kind::kNull) child.place = key.place;
+    }
+  }
+
+  // A finished node, the root or a part of the innermost open list or map.
+  void add(Node node, YAML::anchor_t anchor) {
+    spend(node.place, 1);
+    if (anchor != YAML::NullAnchor) {
+      spend(node.place, count_of(node));
+      anchored_[anchor] = node;
+    }
+    if (open_.empty()) {
+      root = std::move(node);
+    } else {
+      open_.back().node.children.push_back(std::move(node));
+    }
+  }
+
+  SourcePtr source_;
+  bool is_second_ = false;
+  std::size_t nodes_ = 0;
+  std::vector<Frame> open_;
+  std::map<YAML::anchor_t, Node> anchored_;
+};
+
+// yaml-cpp stands still at some stray characters and would report empty documents for ever: hence
+// one look for a second document and no loop.
+void read_events(std::string_view text, TreeBuilder& builder) {
+  // yaml-cpp closes an open quote by itself when the text ends in a newline; so it ends in '#'.
+  std::istringstream stream{cat(text, "\n#")};
+  YAML::Parser parser(stream);
+  if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
+}
+
+bool ends_in_open_quote(const YAML::Exception& error) {
+  return error.msg == YAML::ErrorMsg::EOF_IN_SCALAR;
+}
+
+// The first line, from 1, from which on a quote stays open to the end of the text.
+int line_of_open_quote(const SourcePtr& source) {
+  const auto is_closed_after = [&](int lines) {
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += source->lines[std::size_t(i)] + "\n";
+    try {
+      TreeBuilder ignored(source);
+      read_events(text, ignored);
+      return true;
+    } catch (const YAML::Exception& error) {
+      return !ends_in_open_quote(error);
+    } catch (const Problem&) {
+      return true;
+    }
+  };
+  const auto counts = std::views::iota(1, int(source->lines.size()));
+  return 1 + int(std::ranges::partition_point(counts, is_closed_after) - counts.begin());
+}
+
+// yaml-cpp's words and place, or better ones for the commonest slips.
+Problem explain(const YAML::Exception& error, const TreeBuilder& builder) {
+  Place place = builder.place_of(error.mark);
+  // Its place for a bracket that is never closed is the end of the text.
+  const bool is_unclosed = error.msg.find("flow not found") != std::string::npos;
+  const std::optional<Place> bracket = builder.open_bracket();
+  if (is_unclosed && bracket) return {*bracket, "not valid YAML: this bracket is never closed"};
+  if (ends_in_open_quote(error)) {
+    return {{place.source, line_of_open_quote(place.source), 1},
+            "not valid YAML: a quote opened in this line is never closed"};
+  }
+  const std::string_view line = parts_of({place.source, place.line, 1}).after;
+  const std::size_t tab = line.substr(0, line.find_first_not_of(" \t")).find('\t');
+  if (tab == std::string::npos) return {place, cat("not valid YAML: ", error.msg)};
+  place.column = int(tab) + 1;
+  return {place, "not valid YAML: indent with spaces, not with tabs"};
+}
+
+// Why a text that a person takes for a number is not taken as one, or nothing.
+std::string number_advice(const Node& node) {
+  double value = 0;
+  const auto is_number = [&](std::string_view text) {
+    return parse_number(text, value) != std::errc::invalid_argument;
+  };
+  const std::string& text = node.text;
+  if (node.is_quoted) return is_number(text) ? "remove the quotes" : "";
+  const bool has_sign = text.starts_with('-') || text.starts_with('+');
+  std::string_view digits = std::string_view(text).substr(has_sign ? 1 : 0);
+  if (digits.starts_with("0x") || digits.starts_with("0o")) return "write it in decimal";
+  std::size_t zeros = 0;
+  while (zeros + 1 < digits.size() && digits[zeros] == '0' && std::isdigit(digits[zeros + 1])) {
+    ++zeros;
+  }
+  if (zeros > 0 && is_number(text)) {
+    return cat("a leading 0 may mean octal or decimal; write ", text[0] == '-' ? "-" : "",
+               digits.substr(zeros));
+  }
+  if (digits.starts_with('.')) digits.remove_prefix(1);  // YAML's spelling is .inf
+  if (is_number(digits) && !std::isfinite(value)) return "it must be finite";
+  std::string joined = text;
+  std::erase(joined, '_');
+  return joined != text && is_number(joined) ? cat("write ", joined) : "";
+}
+
+template <class T> Reading<T> read_number(const Node& node) {
+  const std::string advice = number_advice(node);
+  if (node.is_quoted || !advice.empty()) return {std::nullopt, advice};
+  T value{};
+  const std::errc error = parse_number(node.text, value);
+  if (error == std::errc()) return {value};
+  if (error == std::errc::result_out_of_range) {
+    return {std::nullopt,
+            cat("it does not fit in ", std::is_integral_v<T> ? "64 bits" : "a double")};
+  }
+  double real = 0.5;
+  const bool is_whole = parse_number(node.text, real) == std::errc() && std::trunc(real) == real;
+  if (!is_whole || std::fabs(real) > 1e15 || (real < 0 && std::is_unsigned_v<T>)) return {};
+  return {std::nullopt, cat("write ", int64_t(real))};
+}
+
+bool is_one_of(const std::string& word, std::initializer_list<const char*> words) {
+  return std::ranges::find(words, folded(word)) != words.end();
+}
+
+Reading<bool> read_bool(const Node& node) {
+  const std::string& text = node.text;
+  if (!node.is_quoted && (text == "true" || text == "false")) return {text == "true"};
+  if (is_one_of(text, {"true", "yes", "on", "y", "1"})) return {std::nullopt, "write true"};
+  if (is_one_of(text, {"false", "no", "off", "n", "0"})) return {std::nullopt, "write false"};
+  return {};
+}
+
+}  // namespace
+
+std::string to_string(const Place& place) {
+  if (!place.source) return "";
+  if (place.line == 0 || place.source->number > 0) return place.source->name;
+  const std::string_view before = parts_of(place).before;
+  const auto inside = std::ranges::count_if(before, is_continuation);
+  return cat(place.source->name, ":", place.line, ":", 1 + std::ssize(before) - inside);
+}
+
+std::string located(const Place& place, const std::string& message) {
+  const std::string head = cat(to_string(place), ": ", message);
+  auto [before, after] = parts_of(place);
+  if (!place.source || place.source->number > 0 || before.size() + after.size() == 0) return head;
+  if (before.size() + after.size() > kExcerptBytes) {
+    if (before.size() > kExcerptBytes / 2) {
+      before.remove_prefix(before.size() - kExcerptBytes / 2);
+    }
+    while (!before.empty() && is_continuation(before[0])) before.remove_prefix(1);
+    std::size_t end = std::min(after.size(), kExcerptBytes - before.size());
+    while (end < after.size() && is_continuation(after[end])) ++end;
+    after = after.substr(0, end);
+  }
+  std::string pad;
+  for (const char c : before) {
+    if (!is_continuation(c)) pad += c == '\t' ? '\t' : ' ';
+  }
+  const std::string number = cat(place.line);
+  return cat(head, "\n  ", number, " | ", before, after, "\n  ", std::string(number.size(), ' '),
+             " | ", pad, "^");
+}
+
+std::string report(std::vector<Problem> problems) {
+  std::ranges::stable_sort(problems, {}, [](const Problem& p) {
+    return std::tuple(p.place.source->number, p.place.line, p.place.column);
+  });
+  std::string out;
+  for (const Problem& p : problems | std::views::take(kShownProblems)) {
+    out += cat(out.empty() ? "" : "\n", located(p.place, p.message));
+  }
+  if (problems.size() <= kShownProblems) return out;
+  return cat(out, "\nand ", problems.size() - kShownProblems, " more");
+}
+
+const Node* Node::find(std::string_view name) const {
+  const auto found = std::ranges::find(children, name, &Node::key);
+  return found == children.end() ? nullptr : &*found;
+}
+
+std::shared_ptr<const Source> source_of(std::string_view text, Source about) {
+  about.name = shown(about.name, 200);
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    about.lines.push_back(line);
+  }
+  return std::make_shared<const Source>(std::move(about));
+}
+
+Document parse_yaml(std::string_view text, Source about) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const SourcePtr source = source_of(text, std::move(about));
+  TreeBuilder builder(source);
+  try {
+    check_bytes(text, source);
+    read_events(text, builder);
+    return {std::move(builder.root), std::move(builder.problems)};
+  } catch (const Problem& fatal) {
+    return {std::nullopt, {fatal}};
+  } catch (const YAML::Exception& error) {
+    return {std::nullopt, {explain(error, builder)}};
+  }
+}
+
+template <class T> Reading<T> read_scalar(const Node& node) {
+  if (node.kind != Node::Kind::kScalar) return {};
+  if constexpr (std::is_same_v<T, std::string>) {
+    return {node.text};
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return read_bool(node);
+  } else {
+    return read_number<T>(node);
+  }
+}
+template Reading<bool> read_scalar(const Node&);
+template Reading<int64_t> read_scalar(const Node&);
+template Reading<uint64_t> read_scalar(const Node&);
+template Reading<double> read_scalar(const Node&);
+template Reading<std::string> read_scalar(const Node&);
+
+std::string seen(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::kNull: return "nothing";
+    case Node::Kind::kSequence: return "a list";
+    case Node::Kind::kMap: return "a map";
+    default: return in_quotes(node.text);
+  }
+}
+
+std::string yaml_text(const std::string& text) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '.' || c == '/' || c == '-';
+  };
+  const bool starts_well = text.starts_with("./") || text.starts_with("../") ||
+                           text.starts_with('/') || text.starts_with('_') ||
+                           (!text.empty() && std::isalpha(static_cast<unsigned char>(text[0])));
+  const bool is_word =
+      is_one_of(text, {"true", "false", "yes", "no", "on", "off", "null", "y", "n"});
+  if (starts_well && !is_word && std::ranges::all_of(text, is_plain)) return text;
+  std::string escaped;
+  for (const char c : text) escaped += c == '"' || c == '\\' ? cat('\\', c) : cat(c);
+  return cat('"', shown(escaped, std::string::npos), '"');
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,177 @@
+// DataInfo as JSON.
+#include <algorithm>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/runner/data/dataset.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/json.h"
+
+namespace taper::runner {
+
+using nlohmann::json;
+
+NLOHMANN_JSON_SERIALIZE_ENUM(Task, {{Task::kClassification, "classification"},
+                                    {Task::kRegression, "regression"},
+                                    {Task::kLanguage, "language"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Standardizer, fill, mean, std)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvOptions, label, header, delimiter, task, missing, categories)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvRecipe, options, has_header, feature_names, categories,
+                                   label_name, label_column, columns, width, classes, scale)
+
+namespace {
+
+// More outputs, or pixels in a direction, than any model here can have.
+constexpr double kMaxOutputs = 1e8, kMaxSize = 1e6;
+
+const std::vector<std::string> kTasks = {"classification", "regression", "language"};
+
+Schema describe(Standardizer& s) {
+  Schema out;
+  out.field("fill", value_in(s.fill, "a list of numbers"), "what gaps become").required();
+  out.field("mean", value_in(s.mean, "a list of numbers"), "of each feature").required();
+  out.field("std", value_in(s.std, "a list of numbers"), "of each feature").required();
+  const auto is_positive = [](float x) { return x > 0; };
+  out.rules = {{"std", "needs numbers above 0",
+                [&s, is_positive] { return std::ranges::all_of(s.std, is_positive); }}};
+  return out;
+}
+
+Schema describe(CsvOptions& o) {
+  const std::vector<std::string> three = {"0", "1", "2"}, two = {"0", "1"};
+  Schema out;
+  out.field("label", &o.label, "the label's column").required();
+  out.field("header", choice(o.header, three), "auto, present, absent").required();
+  out.field("delimiter", &o.delimiter, "between fields").required();
+  out.field("task", choice(o.task, kTasks), "of the model").required();
+  out.field("missing", choice(o.missing, two), "refuse, mean").required();
+  out.field("categories", choice(o.categories, two), "refuse, one_hot").required();
+  return out;
+}
+
+// Features that the words of the columns make.
+int64_t width_of(const CsvRecipe& r) {
+  return std::accumulate(
+      r.categories.begin(), r.categories.end(), int64_t(0),
+      [](int64_t sum, const auto& words) { return sum + std::max<int64_t>(1, std::ssize(words)); });
+}
+
+Schema describe(CsvRecipe& r) {
+  Schema out;
+  out.field("options", describe(r.options), "how the file is read").required();
+  out.field("has_header", &r.has_header, "of the training file").required();
+  out.field("feature_names", value_in(r.feature_names, "a list of texts"), "columns").required();
+  out.field("categories", value_in(r.categories, "a list of lists of texts"), "words").required();
+  out.field("label_name", &r.label_name, "the label's column").required();
+  out.field("label_column", &r.label_column, "its index", kNonNegative).required();
+  out.field("columns", &r.columns, "but for the label", {1, kMaxOutputs}).required();
+  out.field("width", &r.width, "features", {1, kMaxOutputs}).required();
+  out.field("classes", value_in(r.classes, "a list of texts"), "names").required();
+  out.field("scale", describe(r.scale), "of the features").required();
+  const auto has = [&r](const auto& list, int64_t CsvRecipe::*count) {
+    return std::ssize(list) == r.*count;
+  };
+  const auto add = [&out](const char* key, const char* requirement, auto holds) {
+    out.rules.push_back({key, requirement, holds});
+  };
+  add("feature_names", "must have one for each of 'columns'",
+      [&r, has] { return has(r.feature_names, &CsvRecipe::columns); });
+  add("categories", "must have a list for each of 'columns'",
+      [&r, has] { return has(r.categories, &CsvRecipe::columns); });
+  add("width", "is not what 'categories' make", [&r] { return width_of(r) == r.width; });
+  add("label_column", "lies outside of the file's columns",
+      [&r] { return r.label_column <= r.columns; });
+  add("scale", "must have a number for each of 'width' features", [&r, has] {
+    const Standardizer& s = r.scale;
+    return has(s.fill, &CsvRecipe::width) && has(s.mean, &CsvRecipe::width) &&
+           has(s.std, &CsvRecipe::width);
+  });
+  return out;
+}
+
+// As the schema reads it: a Shape is made of it once its rank is known to be right.
+struct Draft {
+  DataInfo info;
+  std::vector<int64_t> input_shape;
+  std::optional<Tokenizer> tokenizer;
+};
+
+Custom tokenizer_in(Draft& d) {
+  return {"a tokenizer", [&d](const Node& node) {
+            std::vector<Problem> problems;
+            d.tokenizer = Tokenizer::from_json(node, problems);
+            return problems;
+          }};
+}
+
+// What a kind of data has beside what all have.
+bool has_its_parts(const Draft& d) {
+  const DataInfo& info = d.info;
+  if (info.task == Task::kLanguage) return d.tokenizer && !info.table && d.input_shape.size() == 1;
+  if (d.tokenizer) return false;
+  if (!info.table) return info.task == Task::kClassification && d.input_shape.size() == 3;
+  return info.table->options.task == info.task &&
+         d.input_shape == std::vector<int64_t>{info.table->width};
+}
+
+bool has_its_outputs(const Draft& d) {
+  const DataInfo& info = d.info;
+  if (info.task == Task::kLanguage) return info.outputs == d.tokenizer->size();
+  if (info.task == Task::kRegression) return info.outputs == 1 && info.class_names.empty();
+  return std::ssize(info.class_names) == info.outputs &&
+         (!info.table || info.table->classes == info.class_names);
+}
+
+Schema describe(Draft& d) {
+  DataInfo& i = d.info;
+  Schema out;
+  out.field("task", choice(i.task, kTasks), "of the model").required();
+  out.field("input_shape", &d.input_shape, "of a sample", {1, kMaxSize}).required();
+  out.field("outputs", &i.outputs, "of the model", {1, kMaxOutputs}).required();
+  out.field("class_names", value_in(i.class_names, "a list of texts"), "names").required();
+  out.field("target_mean", &i.target_mean, "of regression").required();
+  out.field("target_std", &i.target_std, "of regression", kPositive).required();
+  out.field("lines", &i.lines, "of text").required();
+  out.field("table", optional_section(i.table, describe), "of a CSV file");
+  out.field("tokenizer", tokenizer_in(d), "of text");
+  out.rules = {{"input_shape", "is not what data of this task have, with their table or tokenizer",
+                [&d] { return has_its_parts(d); }},
+               {"outputs", "is not the number of classes, values or tokens that the data have",
+                [&d] { return !has_its_parts(d) || has_its_outputs(d); }}};
+  return out;
+}
+
+}  // namespace
+
+Shape DataInfo::output_shape() const {
+  return task == Task::kLanguage ? Shape{input_shape[0], outputs} : Shape{outputs};
+}
+
+std::string to_json(const DataInfo& info) try {
+  json out = {
+      {"task", info.task},
+      {"input_shape", std::vector<int64_t>(info.input_shape.begin(), info.input_shape.end())},
+      {"outputs", info.outputs},
+      {"class_names", info.class_names},
+      {"target_mean", info.target_mean},
+      {"target_std", info.target_std},
+      {"lines", info.lines}};
+  if (info.table) out["table"] = *info.table;
+  if (info.tokenizer) out["tokenizer"] = json::parse(info.tokenizer->to_json());
+  return out.dump();
+} catch (const json::type_error&) {
+  throw InputError("the data have a name or category that is not UTF-8");
+}
+
+DataInfo data_info_from_json(std::string_view text, const std::string& name) {
+  Draft draft;
+  read_json(text, name, describe(draft));
+  DataInfo& out = draft.info;
+  out.input_shape = Shape(draft.input_shape.begin(), draft.input_shape.end());
+  if (draft.tokenizer)
+    out.tokenizer = std::make_shared<const Tokenizer>(*std::move(draft.tokenizer));
+  return std::move(out);
+}
+
+}  // namespace taper::runner

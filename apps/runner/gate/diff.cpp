@@ -1,0 +1,235 @@
+// The search for the first thing that differs between two runs: which step, by recordings of both;
+// then which tensor, by hooks on every module during that one step.
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "apps/runner/gate/gate.h"
+#include "apps/runner/gate/replay.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/json.h"
+#include "apps/runner/run/text.h"
+#include "autograd/hooks.h"
+#include "framework/factories.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A tensor of the step, on the host, in the order in which they came to be.
+struct Trace {
+  std::string what;
+  Tensor value;
+};
+
+class Tracer : public Observer {
+ public:
+  explicit Tracer(int64_t step) : step_(step) {}
+
+  void on_start(Module& model) override {
+    model_ = &model;
+    model.register_forward_pre_hook([this](Module&, const Tensor& x) {
+      if (!is_on()) return Tensor();
+      if (traces.empty()) keep_state("before the step");
+      keep("the model's input", x);
+      return Tensor();
+    });
+    for (const auto& [path, module] : model.named_modules()) {
+      const std::string name = path.empty() ? cat("the model (", module->type_name(), ")")
+                                            : cat("module ", path, " (", module->type_name(), ")");
+      module->register_forward_hook([this, name](Module&, const Tensor&, const Tensor& y) {
+        if (is_on()) keep_output(name, y);
+        return Tensor();
+      });
+    }
+    for (const NamedTensor& p : model.named_parameters()) {
+      if (!p.tensor.requires_grad()) continue;
+      p.tensor.register_hook([this, name = p.name](const Tensor& dy) {
+        if (is_on()) keep(cat("gradient of parameter ", name), dy);
+      });
+    }
+  }
+
+  bool on_step(int64_t step, double loss, double) override {
+    done_ = step;
+    if (step != step_) return true;
+    // It was computed between the last forward and the first gradient.
+    traces.insert(traces.begin() + forward_end_,
+                  {"the loss (targets or loss differ)", tensor({loss}, {.dtype = kFloat64})});
+    keep_state("after the step (optimizer)");
+    return false;
+  }
+
+  std::vector<Trace> traces;
+
+ private:
+  bool is_on() const { return done_ + 1 == step_ && model_->is_training(); }
+  void keep(const std::string& what, const Tensor& x) {
+    traces.push_back({what, x.detach().clone().cpu().contiguous()});
+  }
+  void keep_state(const char* when) {
+    for (const NamedTensor& x : model_->state_dict()) keep(cat(x.name, " ", when), x.tensor);
+  }
+  void keep_output(const std::string& name, const Tensor& y) {
+    keep(cat("output of ", name, ", op ", y.grad_fn() ? y.grad_fn() : "(not on the tape)"), y);
+    forward_end_ = std::ptrdiff_t(traces.size());
+    if (!y.requires_grad()) return;
+    y.register_hook(
+        [this, name](const Tensor& dy) { keep(cat("gradient at the output of ", name), dy); });
+  }
+
+  int64_t step_, done_ = 0;
+  Module* model_ = nullptr;
+  std::ptrdiff_t forward_end_ = 0;
+};
+
+std::string bits_of(const Tensor& x, int64_t element) {
+  const double value = x.view({-1}).narrow(0, element, 1).to(kFloat64).item<double>();
+  return fmt::format("{} ({:a})", value, value);
+}
+
+std::string index_of(int64_t flat, const Shape& shape) {
+  Shape at = shape;
+  for (int d = shape.size() - 1; d >= 0; flat /= shape[d--]) at[d] = flat % shape[d];
+  return to_string(at);
+}
+
+// How two tensors differ, or nothing.
+std::string difference(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
+    return cat(name_of(a.dtype()), " ", a.shape(), " | ", name_of(b.dtype()), " ", b.shape());
+  }
+  const char* left = static_cast<const char*>(a.data_ptr());
+  const char* right = static_cast<const char*>(b.data_ptr());
+  const size_t size = a.element_size();
+  int64_t first = -1, count = 0;
+  for (int64_t i = a.numel(); i-- > 0;) {
+    if (std::memcmp(left + size_t(i) * size, right + size_t(i) * size, size) == 0) continue;
+    first = i;
+    ++count;
+  }
+  if (count == 0) return "";
+  return cat("element ", index_of(first, a.shape()), ": ", bits_of(a, first), " | ",
+             bits_of(b, first), "\n  ", count, " of ", a.numel(), " elements differ (",
+             name_of(a.dtype()), " ", a.shape(), ")");
+}
+
+// The run up to and with `step`.
+template <class Watch> Watch watch(const std::vector<Phase>& run, Watch observer) {
+  const TemporaryDirectory scratch;
+  run_again(run, scratch.path() / "run", &observer);
+  return observer;
+}
+
+std::string first_tensor(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t step) {
+  const std::vector<Trace> left = watch(a, Tracer(step)).traces,
+                           right = watch(b, Tracer(step)).traces;
+  const std::string head = cat("first difference, in step ", step, ": ");
+  for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    if (left[i].what != right[i].what) {
+      return cat(head, "other computations\n  ", left[i].what, " | ", right[i].what, "\n");
+    }
+    const std::string found = difference(left[i].value, right[i].value);
+    if (!found.empty()) return cat(head, left[i].what, "\n  ", found, "\n");
+  }
+  return cat("step ", step, " differs, but no tensor that the modules show\n");
+}
+
+// Those of steps, and those of evaluations that both runs made.
+using Rows = std::vector<Recording::Row>;
+Rows rows_of_both(const Rows& rows, const Rows& other) {
+  const auto is_eval_after = [](const std::string& step) {
+    return [&step](const Recording::Row& row) {
+      return !row.contains("loss") && row.at("step") == step;
+    };
+  };
+  Rows out;
+  std::ranges::copy_if(rows, std::back_inserter(out), [&](const Recording::Row& row) {
+    return row.contains("loss") || std::ranges::any_of(other, is_eval_after(row.at("step")));
+  });
+  return out;
+}
+
+// Runs both again, to the first row of their recordings that differs. A step more than `last`, so
+// that the evaluation after it is there.
+std::string search(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t last) {
+  const Rows first = watch(a, Recorder({.steps = last + 1})).taken.rows;
+  const Rows second = watch(b, Recorder({.steps = last + 1})).taken.rows;
+  const Rows left = rows_of_both(first, second), right = rows_of_both(second, first);
+  const auto [x, y] = std::ranges::mismatch(left, right);
+  if (x == left.end() || y == right.end()) {
+    return cat("made again here, both have the same losses and weights to step ", last,
+               ": the machine, the program or the data made the difference\n");
+  }
+  if (x->contains("loss")) return first_tensor(a, b, std::stoll(x->at("step")));
+  return cat("the weights are the same; the evaluation after step ", x->at("step"),
+             " has other data or metrics\n");
+}
+
+struct Line {
+  std::string text, kind;
+  int64_t step;
+};
+
+std::vector<Line> lines_of(const std::string& metrics) {
+  std::vector<Line> out;
+  std::istringstream in(metrics);
+  for (std::string line; std::getline(in, line);) {
+    const Document row = parse_json(line, {});
+    const Node* step = row.root ? row.root->find("step") : nullptr;
+    const Node* kind = row.root ? row.root->find("kind") : nullptr;
+    const auto number = step && !step->is_quoted ? read_scalar<int64_t>(*step).value : std::nullopt;
+    if (!number || !kind || !kind->is_quoted) {
+      throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
+    }
+    out.push_back({line, kind->text, *number});
+  }
+  return out;
+}
+
+// The lines whose step and kind the other run has logged too.
+std::string lines_of_both(const std::vector<Line>& lines, const std::vector<Line>& other) {
+  std::set<std::pair<std::string, int64_t>> known;
+  for (const Line& line : other) known.emplace(line.kind, line.step);
+  std::string out;
+  for (const Line& line : lines) {
+    if (known.contains({line.kind, line.step})) out += line.text + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+Verdict diff(const fs::path& a, const fs::path& b) {
+  const std::vector<Phase> left = phases_to_run_again(a), right = phases_to_run_again(b);
+  const RunConfig &x = left.back().config, &y = right.back().config;
+  std::string text, first = metrics_of(a), second = metrics_of(b);
+  const auto list = [&](const char* head, const std::string& lines) {
+    if (!lines.empty()) text += cat(head, " (A | B):\n", lines);
+  };
+  list("config", config_differences(to_yaml(x), to_yaml(y)));
+  list("environment", env_differences(a, b));
+  // Which steps are logged or followed by an evaluation is no difference in them.
+  const bool is_sparse =
+      x.train.log_every != y.train.log_every || x.train.eval_every != y.train.eval_every;
+  if (is_sparse) {
+    const std::vector<Line> lines = lines_of(first), others = lines_of(second);
+    first = lines_of_both(lines, others);
+    second = lines_of_both(others, lines);
+    text += "compared: the lines of metrics.jsonl that both have\n";
+  }
+  const MetricsDifference found = compare_metrics(first, second);
+  if (found.line == 0 && found.more == 0) return {true, text + "the same metrics, byte for byte\n"};
+  if (found.line == 0) return {false, text + "one run is longer; what both have is the same\n"};
+  text += cat("metrics.jsonl, line ", found.line, ":\n  A ", found.a, "\n  B ", found.b, "\n");
+  const int64_t last = std::min(lines_of(found.a).at(0).step, lines_of(found.b).at(0).step);
+  return {false, text + search(left, right, last)};
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+#include <zlib.h>
+
+#include "apps/runner/config/config_parts.h"
+#include "apps/runner/gate/gate.h"
+#include "apps/runner/run/checksums.h"
+#include "apps/runner/run/env.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/json.h"
+#include "apps/runner/run/text.h"
+#include "apps/runner/train/metrics.h"
+
+namespace taper::runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kVersion = 1;
+
+// As C's %a: all bits of the number.
+std::string hex(double value) { return fmt::format("{:a}", value); }
+
+double number(const std::string& metric, std::string text) {
+  if (const size_t at = text.find("0x"); at != std::string::npos) text.erase(at, 2);
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value, std::chars_format::hex);
+  if (!text.empty() && read.ec == std::errc() && read.ptr == end) return value;
+  throw InputError(cat("damaged recording: ", metric, " is '", text, "', expected a hex float"));
+}
+
+double tolerance_of(const Tolerances& tolerances, const std::string& metric) {
+  const auto found = tolerances.find(metric), rest = tolerances.find("");
+  if (found != tolerances.end()) return found->second;
+  return rest == tolerances.end() ? 0 : rest->second;
+}
+
+std::string difference(const std::string& metric, const std::string& got, const std::string& want,
+                       const Tolerances& tolerances) {
+  if (got == want || (metric == "state" && !compares_state(tolerances))) return "";
+  if (got.empty()) return cat("  the run has no ", metric, "\n");
+  if (metric == "state" || metric == "step") {
+    return cat("  ", metric, " is ", got, ", recorded ", want, "\n");
+  }
+  const double x = number(metric, got), y = number(metric, want), off = std::abs(x - y);
+  const double rtol = tolerance_of(tolerances, metric);
+  if (x == y || off <= rtol * std::abs(y)) return "";
+  return cat("  ", metric, " is ", x, " (", got, "), recorded ", y, " (", want, "): off by ",
+             fmt::format("{:.2g}", off / std::abs(y)), " of it, allowed ", rtol, "\n");
+}
+
+std::string state_hash(const Module& model) {
+  uLong sum = 0;
+  for (const NamedTensor& named : model.state_dict()) {
+    const Tensor x = named.tensor.cpu().contiguous();
+    sum = crc32_z(sum, static_cast<const Bytef*>(x.data_ptr()), x.nbytes());
+  }
+  return hex_crc32(uint32_t(sum));
+}
+
+}  // namespace
+
+bool compares_state(const Tolerances& tolerances) {
+  if (tolerances.contains("state")) return tolerances.at("state") == 0;
+  return std::ranges::all_of(tolerances, [](const auto& t) { return t.second == 0; });
+}
+
+Tolerances tolerances_of(const Recording& golden, Tolerances given) {
+  if (!given.contains("")) given.insert(golden.tolerances.begin(), golden.tolerances.end());
+  return given;
+}
+
+Tolerances parse_tolerances(const std::vector<std::string>& words) {
+  std::vector<std::string> known = {"loss", "grad_norm", "state"};
+  for (const std::string& goal : goals()) known.push_back("test." + goal);
+  Tolerances out;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('='), value = equals == std::string::npos ? 0 : equals + 1;
+    const std::string name = word.substr(0, value == 0 ? 0 : equals);
+    if (value > 0 && std::ranges::count(known, name) == 0) {
+      throw ConfigError(cat("tolerance ", in_quotes(word), ": there is no metric ", in_quotes(name),
+                            did_you_mean(name, known), "; 1e-5 is for all metrics, loss=1e-5 for ",
+                            "one of ", joined(known)));
+    }
+    const Field rtol{cat("tolerance ", in_quotes(word)), &out[name], "", kNonNegative};
+    if (const std::string wrong = read_word(rtol, word.substr(value)); !wrong.empty()) {
+      throw ConfigError(wrong);
+    }
+  }
+  return out;
+}
+
+void save_recording(const Recording& recording, const std::filesystem::path& file) {
+  const Json head = {{"recording", kVersion},
+                     {"config", recording.config},
+                     {"steps", recording.steps},
+                     {"state_every", recording.state_every},
+                     {"rtol", recording.tolerances}};
+  std::string text = head.dump(1);
+  text.replace(text.size() - 2, 2, ",\n \"rows\": [");
+  // A row a line, so that a version control system shows which steps moved.
+  for (const auto& row : recording.rows) {
+    text += cat(&row == recording.rows.data() ? "\n" : ",\n", Json(row).dump());
+  }
+  write_file(file, text + "\n]}\n");
+}
+
+Recording load_recording(const std::filesystem::path& file) {
+  Recording out;
+  int64_t version = 0;
+  Schema schema;
+  schema.field("recording", &version, "its version", {kVersion, kVersion}).required();
+  schema.field("config", &out.config, "of the run").required();
+  schema.field("steps", &out.steps, "that were recorded", kNonNegative).required();
+  schema.field("state_every", &out.state_every, "steps between hashes", kNonNegative).required();
+  schema.field("rtol", value_in(out.tolerances, "a map of numbers"), "tolerances").required();
+  schema.field("rows", value_in(out.rows, "a list of maps of texts"), "of each step").required();
+  const auto has_step = [](const Recording::Row& row) { return row.contains("step"); };
+  schema.rules = {{"rows", "each needs a step",
+                   [&out, has_step] { return std::ranges::all_of(out.rows, has_step); }}};
+  read_json(read_file(file, "recording"), file.string(), schema);
+  return out;
+}
+
+Verdict compare(const Recording& got, const Recording& golden, const Tolerances& tolerances) {
+  const Tolerances all = tolerances_of(golden, tolerances);
+  const auto end_of = [](const Recording& r) {
+    return r.rows.empty() ? "the start" : "step " + r.rows.back().at("step");
+  };
+  for (size_t i = 0; i < std::min(got.rows.size(), golden.rows.size()); ++i) {
+    Recording::Row row = got.rows[i];
+    const Recording::Row& want = golden.rows[i];
+    std::string found;
+    for (const auto& [metric, value] : want) found += difference(metric, row[metric], value, all);
+    if (!found.empty()) return {false, cat("step ", want.at("step"), ":\n", found)};
+  }
+  if (got.rows.size() < golden.rows.size() ||
+      (golden.steps == 0 && got.rows.size() > golden.rows.size())) {
+    return {false, cat("other lengths: the run ends after ", end_of(got), ", the recording after ",
+                       end_of(golden), "\n")};
+  }
+  return {true, cat("the same as recorded, to ", end_of(golden), "\n")};
+}
+
+bool Recorder::on_step(int64_t step, double loss, double grad_norm) {
+  Recording::Row row = {{"step", cat(step)}, {"loss", hex(loss)}, {"grad_norm", hex(grad_norm)}};
+  const bool is_last = step == taken.steps;
+  if (is_last || step % std::max<int64_t>(1, taken.state_every) == 0)
+    row["state"] = state_hash(*model_);
+  taken.rows.push_back(std::move(row));
+  return !is_last;
+}
+
+void Recorder::on_eval(int64_t step, const std::string& split, const Metrics& metrics) {
+  Recording::Row row = {{"step", cat(step)}};
+  for (const auto& [name, value] : metrics.values) row[cat(split, ".", name)] = hex(value);
+  taken.rows.push_back(std::move(row));
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,85 @@
+#include "apps/runner/report/tensorboard.h"
+
+#include <array>
+#include <bit>
+#include <chrono>
+
+#include "apps/runner/run/errors.h"
+
+namespace taper::runner {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// CRC-32C (Castagnoli), reflected; zlib's is another polynomial.
+uint32_t crc32c(std::string_view bytes) {
+  static const auto table = [] {
+    std::array<uint32_t, 256> t{};
+    for (uint32_t i = 0; i < 256; ++i) {
+      t[i] = i;
+      for (int bit = 0; bit < 8; ++bit) t[i] = (t[i] >> 1) ^ (t[i] & 1 ? 0x82F63B78u : 0);
+    }
+    return t;
+  }();
+  uint32_t crc = ~0u;
+  for (const char c : bytes) crc = (crc >> 8) ^ table[(crc ^ uint8_t(c)) & 255];
+  return ~crc;
+}
+
+// TFRecord stores sums rotated and shifted, so that a sum over data with sums in it stays one.
+uint32_t masked(uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
+
+// The low `size` bytes, the lowest first, as TFRecord and protobuf have numbers.
+std::string little_endian(uint64_t value, int size) {
+  std::string out;
+  for (int i = 0; i < size; ++i) out += char(value >> 8 * i & 255);
+  return out;
+}
+
+// --- protobuf: a field is a varint of (number << 3 | kind), then the value ---
+enum Kind { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+std::string varint(uint64_t value) {
+  std::string out;
+  for (; value > 127; value >>= 7) out += char((value & 127) | 128);
+  return out += char(value);
+}
+std::string key(int field, Kind kind) { return varint(uint64_t(field << 3 | kind)); }
+std::string bytes(int field, std::string_view value) {
+  return key(field, kBytes) + varint(value.size()) += value;
+}
+
+// Event.wall_time = 1, step = 2.
+std::string event_at(int64_t step) {
+  return key(1, kFixed64) + little_endian(std::bit_cast<uint64_t>(now()), 8) + key(2, kVarint) +
+         varint(uint64_t(step));
+}
+
+}  // namespace
+
+EventWriter::EventWriter(const std::filesystem::path& dir) {
+  // Two starts within a second must not write over one another.
+  for (auto second = int64_t(now()); file_.empty() || std::filesystem::exists(file_); ++second) {
+    file_ = dir / cat("events.out.tfevents.", second, ".taper");
+  }
+  out_.open(file_, std::ios::binary);
+  write(event_at(0) + bytes(3, "brain.Event:2"));  // Event.file_version = 3
+}
+
+void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
+  // Summary.Value.tag = 1, simple_value = 2; Summary.value = 1; Event.summary = 5.
+  const std::string number = little_endian(std::bit_cast<uint32_t>(float(value)), 4);
+  write(event_at(step) + bytes(5, bytes(1, bytes(1, tag) + key(2, kFixed32) + number)));
+}
+
+// TFRecord: length, its sum, the event, its sum.
+void EventWriter::write(std::string_view event) {
+  const std::string length = little_endian(event.size(), 8);
+  out_ << length << little_endian(masked(crc32c(length)), 4) << event
+       << little_endian(masked(crc32c(event)), 4);
+  if (!out_) throw DiskError(cat("cannot write '", file_.string(), "': is the disk full?"));
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,176 @@
+#include "apps/runner/run/checkpoint.h"
+
+#include <algorithm>
+#include <functional>
+#include <system_error>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/run/checksums.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
+#include "apps/runner/train/metrics.h"
+#include "framework/io/safetensors.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "step-";
+
+fs::path directory_of(const fs::path& run) { return run / "checkpoints"; }
+
+std::string name_of(int64_t step) {
+  const std::string digits = std::to_string(step);
+  return kPrefix + std::string(8 - std::min<size_t>(8, digits.size()), '0') + digits;
+}
+
+// Of every file but the list itself.
+std::string sums_of_all(const fs::path& checkpoint) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(checkpoint)) {
+    if (entry.path().filename() != kChecksums) names.push_back(entry.path().filename());
+  }
+  return sums_of(checkpoint, std::move(names));
+}
+
+uint64_t bytes_of(const Checkpoint& checkpoint) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tensors] : checkpoint.tensors) {
+    for (const NamedTensor& t : tensors) bytes += t.tensor.nbytes() + t.name.size() + 64;
+  }
+  return bytes;
+}
+
+void write_files(const fs::path& dir, const Checkpoint& checkpoint) {
+  fs::remove_all(dir);  // of a process that was killed
+  fs::create_directories(dir);
+  for (const auto& [name, tensors] : checkpoint.tensors) save_safetensors(dir / name, tensors);
+  for (const auto& [name, text] : checkpoint.texts) write_file(dir / name, text);
+  write_file(dir / kChecksums, sums_of_all(dir));
+  sync(dir);
+}
+
+// Out of sight at once, so that none is half there after a fault.
+void remove_checkpoint(const fs::path& checkpoint) {
+  const fs::path gone = checkpoint.parent_path() / ".removed";
+  fs::remove_all(gone);
+  if (!fs::exists(fs::symlink_status(checkpoint))) return;
+  fs::rename(checkpoint, gone);
+  fs::remove_all(gone);
+}
+
+void prune(const fs::path& run, int64_t keep) {
+  const int64_t best = step_of(best_checkpoint(run));
+  const std::vector<fs::path> all = list_checkpoints(run);
+  for (size_t i = size_t(keep); i < all.size(); ++i) {
+    if (step_of(all[i]) != best) remove_checkpoint(all[i]);
+  }
+}
+
+}  // namespace
+
+fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& checkpoint,
+                         int64_t keep, bool is_best) {
+  const fs::path all = directory_of(run), beside = all / ".writing", final = all / name_of(step);
+  try {
+    write_files(beside, checkpoint);
+    remove_checkpoint(final);  // damaged, or of a future that was given up
+    fs::rename(beside, final);
+    sync(all);
+    sync(run);  // `all` itself may be new
+    if (const std::string damage = damage_of(final); !damage.empty()) throw Error(damage);
+    if (is_best) mark_best(run, step);
+    prune(run, keep);
+  } catch (const std::exception& error) {
+    std::error_code ignored;
+    fs::remove_all(beside, ignored);
+    const fs::space_info space = fs::space(run, ignored);
+    throw DiskError(cat("cannot save the checkpoint '", final.string(), "': ", error.what(),
+                        ": it needs about ", bytes_of(checkpoint), " bytes, ", space.available,
+                        " are free there. Older checkpoints are whole: make room, then go on with "
+                        "--resume auto"));
+  }
+  return final;
+}
+
+std::string damage_of(const fs::path& checkpoint) try {
+  return sums_difference(read_file(checkpoint / kChecksums, "list of checksums"),
+                         sums_of_all(checkpoint));
+} catch (const std::exception& error) {
+  return error.what();
+}
+
+static std::vector<NamedTensor> tensors_of(const fs::path& file) try {
+  return load_safetensors(file).tensors;
+} catch (const OutOfMemoryError&) {
+  throw;
+} catch (const Error& error) {
+  throw InputError(error.what());
+}
+
+Checkpoint load_checkpoint(const fs::path& dir) {
+  if (const std::string damage = damage_of(dir); !damage.empty()) {
+    throw InputError(cat("the checkpoint '", dir.string(), "' cannot be used: ", damage));
+  }
+  Checkpoint out;
+  out.path = dir;
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().filename();
+    if (name.ends_with(".safetensors")) {
+      out.tensors[name] = tensors_of(entry.path());
+    } else if (name != kChecksums) {
+      out.texts[name] = read_file(entry.path(), "file of a checkpoint");
+    }
+  }
+  return out;
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& run) {
+  std::vector<fs::path> out;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(directory_of(run), none)) {
+    if (!entry.is_symlink() && step_of(entry.path()) >= 0) out.push_back(entry.path());
+  }
+  std::ranges::sort(out, std::greater(), step_of);
+  return out;
+}
+
+std::optional<fs::path> newest_checkpoint(const fs::path& run) {
+  for (const fs::path& checkpoint : list_checkpoints(run)) {
+    const std::string damage = damage_of(checkpoint);
+    if (damage.empty()) return checkpoint;
+    spdlog::warn("the checkpoint '{}' is passed over: {}", checkpoint.string(), damage);
+  }
+  return std::nullopt;
+}
+
+fs::path best_checkpoint(const fs::path& run) { return directory_of(run) / "best"; }
+
+void mark_best(const fs::path& run, int64_t step) {
+  const fs::path all = directory_of(run), beside = all / ".best";
+  if (step_of(all / "best") == step || !fs::exists(all / name_of(step))) return;
+  // The link is replaced in one step, so that there is a best one at any time.
+  fs::remove(beside);
+  fs::create_directory_symlink(name_of(step), beside);
+  fs::rename(beside, all / "best");
+}
+
+int64_t step_of(const fs::path& checkpoint) {
+  std::error_code none;
+  const fs::path target = fs::read_symlink(checkpoint, none);
+  const std::string name = (none ? checkpoint : target).filename();
+  int64_t step = -1;
+  if (!name.starts_with(kPrefix)) return -1;
+  return parse_number(std::string_view(name).substr(5), step) == std::errc() ? step : -1;
+}
+
+void drop_checkpoints_after(const fs::path& run, int64_t step) {
+  if (step_of(best_checkpoint(run)) > step) fs::remove(best_checkpoint(run));
+  for (const fs::path& checkpoint : list_checkpoints(run)) {
+    if (step_of(checkpoint) > step) remove_checkpoint(checkpoint);
+  }
+}
+
+}  // namespace taper::runner

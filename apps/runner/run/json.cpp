@@ -1,0 +1,129 @@
+#include "apps/runner/run/json.h"
+
+#include <algorithm>
+
+#include "apps/runner/run/errors.h"
+#include "framework/io/json.h"
+
+namespace taper::runner {
+namespace {
+
+using Kind = JsonEvent::Kind;
+
+// Builds the tree from what is found in the text, in its order.
+class TreeBuilder {
+ public:
+  TreeBuilder(std::string_view text, std::shared_ptr<const Source> source)
+      : text_(text), source_(std::move(source)) {}
+
+  Node root;
+
+  // No earlier than the place asked for before.
+  Place place_at(size_t at) {
+    for (; seen_ < at; ++seen_) {
+      if (text_[seen_] != '\n') continue;
+      ++line_;
+      line_start_ = seen_ + 1;
+    }
+    return {source_, line_, int(at - std::min(at, line_start_)) + 1};
+  }
+
+  void add(const JsonEvent& event) {
+    if (event.kind == Kind::kListEnd || event.kind == Kind::kMapEnd) return close();
+    const Place place = place_at(event.at);
+    if (event.kind == Kind::kKey) {
+      key_ = event.text;
+      key_place_ = place;
+      return;
+    }
+    if (++values_ > kMaxJsonValues)
+      throw Problem{place, cat("more than ", kMaxJsonValues, " values")};
+    const bool is_open = event.kind == Kind::kListStart || event.kind == Kind::kMapStart;
+    const bool is_child = !open_.empty() && open_.back().kind == Node::Kind::kMap;
+    Node node{.kind = event.kind == Kind::kNull        ? Node::Kind::kNull
+                      : event.kind == Kind::kListStart ? Node::Kind::kSequence
+                      : event.kind == Kind::kMapStart  ? Node::Kind::kMap
+                                                       : Node::Kind::kScalar,
+              .is_quoted = event.kind == Kind::kString,
+              .place = place,
+              .text = event.kind == Kind::kNull ? "" : std::string(event.text),
+              .key = is_child ? key_ : "",
+              .key_place = is_child ? key_place_ : place};
+    open_.push_back(std::move(node));
+    if (!is_open) close();
+  }
+
+ private:
+  void close() {
+    Node done = std::move(open_.back());
+    open_.pop_back();
+    (open_.empty() ? root : open_.back().children.emplace_back()) = std::move(done);
+  }
+
+  std::string_view text_;
+  std::shared_ptr<const Source> source_;
+  size_t seen_ = 0, line_start_ = 0, values_ = 0;
+  int line_ = 1;
+  std::string key_;
+  Place key_place_;
+  std::vector<Node> open_;
+};
+
+template <class T>
+void take_scalar(const Node& node, T& out, Problems& problems, const char* expected, bool fits) {
+  const Reading<T> reading = read_scalar<T>(node);
+  if (fits && reading.value) {
+    out = *reading.value;
+  } else {
+    problems.push_back({node.place, cat("expected ", expected, ", got ", seen(node))});
+  }
+}
+
+}  // namespace
+
+Document parse_json(std::string_view text, Source about) {
+  const auto source = source_of(text, std::move(about));
+  TreeBuilder builder(text, source);
+  try {
+    const auto fault = scan_json(text, [&](const JsonEvent& event) { builder.add(event); });
+    if (!fault) return {std::move(builder.root), {}};
+    return {std::nullopt, {{builder.place_at(fault->at), cat("not valid JSON: ", fault->what)}}};
+  } catch (const Problem& problem) {
+    return {std::nullopt, {problem}};
+  }
+}
+
+void check_json(std::string_view text, const std::string& name, int64_t first_line) {
+  const auto fault = scan_json(text, [](const JsonEvent&) {});
+  if (!fault) return;
+  const auto end = text.begin() + std::ptrdiff_t(std::min(fault->at, text.size()));
+  throw InputError(cat(name, ":", first_line + std::count(text.begin(), end, '\n'),
+                       ": not valid JSON: ", fault->what));
+}
+
+void read_json(std::string_view text, const std::string& name, const Schema& schema) {
+  Document document = parse_json(text, {.name = name});
+  if (document.root) document.problems = read(schema, *document.root).problems;
+  if (!document.problems.empty()) throw InputError(report(std::move(document.problems)));
+}
+
+void take(const Node& node, int64_t& out, Problems& problems) {
+  take_scalar(node, out, problems, "an integer", true);
+}
+void take(const Node& node, double& out, Problems& problems) {
+  take_scalar(node, out, problems, "a number", true);
+}
+void take(const Node& node, std::string& out, Problems& problems) {
+  take_scalar(node, out, problems, "a text", node.is_quoted);
+}
+void take(const Node& node, float& out, Problems& problems) {
+  double value = 0;
+  take(node, value, problems);
+  if (std::abs(value) > double{std::numeric_limits<float>::max()}) {
+    problems.push_back({node.place, "expected a number of float32's range, got " + seen(node)});
+  } else {
+    out = float(value);
+  }
+}
+
+}  // namespace taper::runner

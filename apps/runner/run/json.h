@@ -1,0 +1,73 @@
+// JSON in the tree that YAML gives, so that one schema mechanism reads both; and lists and maps of
+// it as their C++ types say.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/runner/config/schema.h"
+#include "apps/runner/config/yaml.h"
+
+namespace taper::runner {
+
+inline constexpr std::size_t kMaxJsonValues = 2'000'000;
+inline constexpr std::size_t kMaxJsonBytes = 64 << 20;
+
+Document parse_json(std::string_view text, Source source);
+
+// Throws InputError "NAME:LINE: ..." for what a JSON library must not be given; the text begins in
+// the line `first_line` of what the name says.
+void check_json(std::string_view text, const std::string& name, int64_t first_line = 1);
+
+// Reads a text into what the schema is bound to. InputError: with all problems and their places.
+void read_json(std::string_view text, const std::string& name, const Schema& schema);
+
+// --- values by their type; what is wrong is added to `problems` ---
+
+using Problems = std::vector<Problem>;
+void take(const Node& node, int64_t& out, Problems& problems);
+void take(const Node& node, float& out, Problems& problems);
+void take(const Node& node, double& out, Problems& problems);
+void take(const Node& node, std::string& out, Problems& problems);
+
+template <class T> void take(const Node& node, std::vector<T>& out, Problems& problems) {
+  if (node.kind != Node::Kind::kSequence) {
+    problems.push_back({node.place, "expected a list, got " + seen(node)});
+    return;
+  }
+  out.clear();
+  for (const Node& child : node.children) take(child, out.emplace_back(), problems);
+}
+template <class A, class B> void take(const Node& node, std::pair<A, B>& out, Problems& problems) {
+  if (node.kind != Node::Kind::kSequence || node.children.size() != 2) {
+    problems.push_back({node.place, "expected a list of two, got " + seen(node)});
+    return;
+  }
+  take(node.children[0], out.first, problems);
+  take(node.children[1], out.second, problems);
+}
+template <class T> void take(const Node& node, std::map<std::string, T>& out, Problems& problems) {
+  if (node.kind != Node::Kind::kMap) {
+    problems.push_back({node.place, "expected a map, got " + seen(node)});
+    return;
+  }
+  for (const Node& child : node.children) take(child, out[child.key], problems);
+}
+
+// A field of that type, for a schema.
+template <class T> Custom value_in(T& out, std::string expected) {
+  return {std::move(expected), [&out](const Node& node) {
+            Problems problems;
+            take(node, out, problems);
+            return problems;
+          }};
+}
+
+}  // namespace taper::runner

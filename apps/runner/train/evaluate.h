@@ -1,0 +1,65 @@
+// Losses and metrics as a config names them. Sums stay on the device until they are read, once.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/runner/data/dataset.h"
+#include "apps/runner/data/loader.h"
+#include "framework/kernels/loss/softmax.h"
+#include "modules/module.h"
+
+namespace taper::runner {
+
+// outputs [..., C] against classes [...] (those of kIgnoredTarget do not count), or [N, 1] against
+// values [N].
+using Loss = std::function<Tensor(const Tensor& outputs, const Tensor& targets, Reduction)>;
+Loss build_loss(const LossConfig& config, Task task);
+
+struct Metrics {
+  // "loss", then those that the config names: {"accuracy", 0.97}.
+  std::vector<std::pair<std::string, double>> values;
+  std::vector<std::vector<int64_t>> confusion;  // [true class][predicted class], where asked for
+
+  // Throws ConfigError, with the names that there are, for one that was not measured.
+  double operator[](const std::string& name) const;
+};
+// "test loss:       0.0123", one on a line; a confusion matrix as a table where classes have names.
+std::string to_text(const Metrics& metrics, const DataInfo& info);
+
+//   Evaluator evaluator(config, data, device);
+//   for (...) evaluator.add(model(inputs), targets);
+//   Metrics metrics = evaluator.read();
+class Evaluator {
+ public:
+  // Throws ConfigError for a confusion matrix of more than 1000 classes.
+  Evaluator(const RunConfig& config, const DataInfo& info, Device device);
+
+  // Keeps no gradients and does not wait for the device.
+  void add(const Tensor& outputs, const Tensor& targets);
+  // Waits for the device. The loss is the mean over samples (of text: tokens), without label
+  // smoothing; errors of values are in the file's own unit.
+  Metrics read() const;
+
+ private:
+  std::vector<Tensor> sums_of_values(const Tensor& x, const Tensor& y) const;
+  std::vector<Tensor> sums_of_classes(const Tensor& x, const Tensor& y) const;
+  bool measures(const char* name) const;
+
+  std::vector<std::string> names_;
+  double target_std_;
+  bool is_regression_;
+  Loss loss_;
+  Tensor sums_;              // [kNumSums] float64, as evaluate.cpp names them
+  Tensor confusion_;         // [C, C] float64, or undefined
+  Tensor token_characters_;  // [vocabulary] float64: in each token, or undefined
+};
+
+// Of all batches that the loader gives in `epoch`, with the model in evaluation mode and in the
+// config's precision; then the model trains again where it did before.
+Metrics evaluate(Module& model, Loader& batches, int64_t epoch, const RunConfig& config,
+                 const DataInfo& info, Device device);
+
+}  // namespace taper::runner

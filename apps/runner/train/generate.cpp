@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <limits>
+
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/predict.h"
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/softmax.h"
+#include "framework/factories.h"
+
+namespace taper::runner {
+namespace {
+
+// The next token after `context`, the last of which the model sees.
+int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const GenerateOptions& o,
+                   Generator& generator) {
+  const size_t seen = std::min(context.size(), size_t(run.info.input_shape[0]));
+  const Tensor tokens =
+      tensor_of(context.last(seen).data(), {1, int64_t(seen)}, {.device = run.device});
+  Tensor logits = (*run.model)(tokens).select(1, -1).squeeze(0).to(kFloat32);
+  if (o.temperature == 0) return argmax(logits).item<int64_t>();
+  logits = logits / o.temperature;
+  if (o.top_k > 0 && o.top_k < logits.numel()) {
+    const Tensor least = amin(topk(logits, o.top_k).values);
+    logits = masked_fill(logits, lt(logits, least), -std::numeric_limits<double>::infinity());
+  }
+  return multinomial(softmax(logits, -1), 1, false, &generator).item<int64_t>();
+}
+
+std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& prompt) try {
+  return tokenizer.encode(prompt);
+} catch (const ValueError& error) {
+  throw ConfigError(cat("the prompt: ", error.what()));
+}
+
+}  // namespace
+
+std::string generate(const SavedRun& run, const GenerateOptions& o) {
+  if (run.info.task != Task::kLanguage) throw ConfigError("this run's model is no model of text");
+  const NoGradGuard no_grad;
+  const Tokenizer& tokenizer = *run.info.tokenizer;
+  Generator generator(o.seed);
+  // Where there is nothing to begin with, and before each line where lines are learned: a line's
+  // end.
+  const std::string start = run.info.lines || o.prompt.empty() ? "\n" : "";
+  const std::vector<int64_t> given = encode(tokenizer, start + o.prompt);
+  std::vector<int64_t> context = given, written = encode(tokenizer, o.prompt);
+  for (int64_t i = 0; i < o.tokens; ++i) {
+    const int64_t token = next_token(run, context, o, generator);
+    written.push_back(token);
+    if (run.info.lines && token == given[0]) context.clear();
+    context.push_back(token);
+  }
+  const std::string text = tokenizer.decode(written);
+  return text.ends_with('\n') ? text : text + "\n";
+}
+
+}  // namespace taper::runner

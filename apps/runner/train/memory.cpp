@@ -1,0 +1,160 @@
+#include "apps/runner/train/memory.h"
+
+#include <algorithm>
+#include <map>
+
+#include "apps/runner/train/evaluate.h"
+#include "apps/runner/train/model.h"
+#include "apps/runner/train/optimizer.h"
+#include "autograd/autocast.h"
+#include "autograd/node.h"
+#include "framework/cuda.h"
+#include "framework/factories.h"
+#include "framework/memory/cpu_allocator.h"
+#include "framework/memory/half_copy.h"
+#include "framework/profiler.h"
+
+namespace taper::runner {
+namespace {
+
+int64_t in_use() { return int64_t(cpu::memory_stats().allocated); }
+
+int64_t bytes_of(const std::vector<NamedTensor>& tensors, const std::string& prefix = "") {
+  int64_t bytes = 0;
+  for (const NamedTensor& t : tensors) {
+    if (t.name.starts_with(prefix)) bytes += int64_t(t.tensor.nbytes());
+  }
+  return bytes;
+}
+
+// So many tokens of a text, or samples, in a batch.
+struct Amount {
+  int64_t rows, tokens;
+};
+
+class Probe {
+ public:
+  Probe(const RunConfig& config, const DataInfo& info, Module& model)
+      : config_(config), info_(info), model_(model), loss_(build_loss(config.loss, info.task)) {}
+
+  // Bytes after each op of a batch, above those before it.
+  std::vector<int64_t> run(Amount n, bool trains) {
+    model_.train(trains);
+    DataInfo part = info_;
+    if (n.tokens > 0) part.input_shape = {n.tokens};
+    const Tensor x = sample_batch(part, n.rows, DeviceType::cpu);
+    const bool classes = info_.task != Task::kRegression;
+    const Shape shape = n.tokens > 0 ? Shape{n.rows, n.tokens} : Shape{n.rows};
+    const Tensor y = zeros(shape, {.dtype = classes ? kInt64 : kFloat32});
+    const int64_t before = in_use() - int64_t(x.nbytes() + y.nbytes());
+    const GradMode mode(trains);
+    Profiler profiler;
+    Tensor loss;
+    {
+      const Autocast casts(DeviceType::cpu, half_, is_half_);
+      loss = loss_(model_(x), y, Reduction::mean);
+    }
+    if (trains) loss.backward();
+    std::vector<int64_t> bytes = profiler.allocated_bytes();
+    for (int64_t& b : bytes) b -= before;
+    model_.zero_grad();
+    return bytes;
+  }
+
+  // The most for `rows` samples, along the line through two small amounts.
+  int64_t most(int64_t rows, bool trains, bool on_gpu) {
+    Amount few{2, 0}, more{4, 0};
+    int64_t tokens = 1, shown = 1;  // of a sample, and of one that is run
+    if (info_.vocab_size() > 0) {
+      const int64_t block = info_.input_shape[0];
+      // On the GPU no square of the block is kept, and short texts have little of it.
+      const bool whole = !on_gpu && block * model_.num_parameters() < kCheap;
+      tokens = block;
+      shown = whole ? block : std::min(kTokens, block);
+      few.tokens = more.tokens = shown;
+    }
+    const double times = double(rows * tokens) / double(2 * shown) - 1;
+    const uint64_t copies = half_copy_changes();
+    std::vector<int64_t> a = run(few, trains);
+    // Half copies of the weights are made in a first step, and not in another.
+    if (half_copy_changes() != copies) a = run(few, trains);
+    std::vector<int64_t> b = run(more, trains);
+    if (a.size() != b.size()) {  // another way for another size
+      a = {std::ranges::max(a)};
+      b = {std::ranges::max(b)};
+    }
+    double most = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      most = std::max(most, double(a[i]) + double(b[i] - a[i]) * times);
+    }
+    return int64_t(most);
+  }
+
+ private:
+  static constexpr int64_t kTokens = 8, kCheap = 200'000'000;
+
+  const RunConfig& config_;
+  const DataInfo& info_;
+  Module& model_;
+  Loss loss_;
+  const DType half_ = config_.train.precision == Precision::kFp16 ? kFloat16 : kBFloat16;
+  const bool is_half_ = config_.train.precision >= Precision::kBf16;
+};
+
+// What the optimizer keeps, by one parameter of each rank: a group's are all treated alike.
+int64_t state_bytes(const OptimizerConfig& config, Module& model) {
+  constexpr int64_t kLeast = 16;  // so that a count of steps does not matter
+  const auto optimizer = build_optimizer(config, model);
+  std::map<int, std::vector<Tensor>> by_rank;
+  for (const Tensor& p : model.parameters()) by_rank[p.dim()].push_back(p);
+  int64_t total = 0, before = bytes_of(optimizer->state_dict(), "state.");
+  if (before > 0) return before;  // made with the optimizer
+  for (const auto& [rank, params] : by_rank) {
+    const auto size = [](const Tensor& p) {
+      return p.numel() < kLeast ? int64_t(1) << 62 : p.numel();
+    };
+    const Tensor p = *std::ranges::min_element(params, {}, size);
+    p.set_grad(zeros_like(p));
+    optimizer->step();
+    p.set_grad({});
+    const int64_t now = bytes_of(optimizer->state_dict(), "state.");
+    const int64_t each = (now - std::exchange(before, now)) / int64_t(p.nbytes());
+    for (const Tensor& q : params) total += each * int64_t(q.nbytes());
+  }
+  return total;
+}
+
+}  // namespace
+
+MemoryForecast foretell_memory(const RunConfig& config, const DataInfo& info, Module& model,
+                               const DataAmount& data, bool on_gpu) {
+  const TrainConfig& c = config.train;
+  MemoryForecast out;
+  out.data = data.bytes;
+  out.parameters = bytes_of(model.named_parameters()) + bytes_of(model.named_buffers());
+  out.gradients = bytes_of(model.named_parameters());
+  out.averages = c.ema ? out.gradients : 0;
+  Probe probe(config, info, model);
+  const int64_t rows = std::min(c.batch_size, data.train);
+  const int64_t shown = std::min(c.eval_batch_size, data.test);
+  int64_t step = probe.most(rows, true, on_gpu);
+  if (c.accumulate == 1) step -= out.gradients;
+  // Without a tape no more is needed than with one.
+  const int64_t evaluation = shown > rows ? probe.most(shown, false, on_gpu) : 0;
+  out.state = state_bytes(config.optimizer, model);  // after the probes: it moves weights
+  // Averages change places with weights, and a checkpoint holds copies of both.
+  const int64_t saved = 3 * out.averages;
+  out.activations = std::max({step, evaluation + out.averages, saved, int64_t(0)});
+  return out;
+}
+
+int64_t peak_memory(Device device) {
+  return int64_t(device.is_cuda() ? cuda::max_memory_allocated(device.index())
+                                  : cpu::memory_stats().peak);
+}
+void reset_peak_memory(Device device) {
+  if (device.is_cuda()) cuda::reset_peak_memory_stats(device.index());
+  if (device.is_cpu()) cpu::reset_peak();
+}
+
+}  // namespace taper::runner

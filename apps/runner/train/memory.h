@@ -1,0 +1,31 @@
+// What a run takes of its device's memory, foretold and measured.
+#pragma once
+
+#include "apps/runner/config/config.h"
+#include "apps/runner/data/dataset.h"
+#include "modules/module.h"
+
+namespace taper::runner {
+
+// Bytes. What is not there all the time counts with its most: activations with what a backward pass
+// needs beside gradients, or an evaluation, whichever is more.
+struct MemoryForecast {
+  int64_t parameters = 0, gradients = 0, state = 0, averages = 0, activations = 0, data = 0;
+  int64_t total() const { return parameters + gradients + state + averages + activations + data; }
+};
+
+// Samples, and bytes where they lie on the device.
+struct DataAmount {
+  int64_t train, test, bytes;
+};
+
+// From two small steps of the model, which lies on the CPU and loses its gradients: memory after
+// each op grows along a line with the batch.
+MemoryForecast foretell_memory(const RunConfig& config, const DataInfo& info, Module& model,
+                               const DataAmount& data, bool on_gpu);
+
+// The most that tensors of the device held since reset_peak_memory().
+int64_t peak_memory(Device device);
+void reset_peak_memory(Device device);
+
+}  // namespace taper::runner

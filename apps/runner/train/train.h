@@ -1,0 +1,44 @@
+// A training run: data, model, optimizer and loop as one config says.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "apps/runner/config/config.h"
+#include "apps/runner/train/observer.h"
+
+namespace taper::runner {
+
+struct TrainOptions {
+  // "no": anew; what lies in the directory is moved aside. "auto": from the newest checkpoint there
+  // that is whole, or anew where there is none. "last", "best", or the path of a checkpoint: from
+  // that one.
+  std::string resume = "no";
+  bool allow_changed_data = false;  // of a run that goes on
+  int64_t stop_at = -1;             // saves and ends after this step
+  Observer* observer = nullptr;
+};
+
+struct TrainResult {
+  int64_t steps = 0;
+  std::string reason{};  // of an end before the last step: "early stopping", "time limit"
+  Metrics metrics{};     // of the last evaluation
+  int64_t saved_step = 0;  // whose weights model.safetensors has
+  int64_t best_step = 0;   // the best evaluation's, by train.best; 0: there was none
+  double best = 0;         // its value
+};
+
+// Trains in the directory of a run, which then holds config.yaml, env.json, data.json,
+// metrics.jsonl, timing.jsonl, log.txt, checkpoints, model.safetensors, exit.json, CRC32 (of these)
+// and run.lock. The same config on the same device gives the same bytes of metrics.jsonl and
+// model.safetensors, also when the run was killed and resumed. Throws ConfigError (resumed with
+// another config), InputError (also: the directory is another's, the data have changed),
+// DeviceUnavailable, Diverged, DiskError, or Interrupted once it is saved after a signal.
+TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
+                  const TrainOptions& options = {});
+
+// Two steps, an evaluation, a save, a reload and a comparison of bits, which leave nothing behind:
+// a line "OK ..." for each. Throws what train() throws, and Error where bits differ.
+std::string dry_run(const RunConfig& config);
+
+}  // namespace taper::runner

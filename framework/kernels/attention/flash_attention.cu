@@ -1,0 +1,126 @@
+// Attention of half types without a mask on the tensor cores (`=`; sums in float, weights rounded
+// to the half type): launches of flash_attention.cuh.
+#include "framework/kernels/attention/flash_attention.cuh"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <initializer_list>
+#include <type_traits>
+
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/attention/attention.h"
+#include "framework/kernels/elementwise/elementwise.cuh"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using namespace flash;
+
+constexpr double kWords = 4294967296.0;         // that a random word may be
+constexpr int64_t kCached = int64_t(16) << 20;  // bytes that surely stay in the second cache
+constexpr int64_t kMaxLength = int64_t(1) << 30;
+
+// Of the random words, as uniform_float has it: 24 bits decide.
+double threshold_of(double p) { return std::ceil(double(float(p)) * 16777216) * 256; }
+
+bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
+           std::initializer_list<const Tensor*> others) {
+  const int64_t D = q.size(3), longest = std::max(q.size(2), k.size(2));
+  if (q.element_size() != 2 || args.mask.defined() || !(args.scale > 0)) return false;
+  if (D != v.size(3) || D % 8 != 0 || D == 0 || D > 128 || k.size(2) == 0) return false;
+  if (longest > kMaxLength || threshold_of(args.dropout_p) >= kWords) return false;
+  for (const Tensor* x : {&q, &k, &v}) {
+    if (x->numel() == 0 || !has_whole_rows(*x)) return false;
+  }
+  for (const Tensor* x : others) {
+    if (!has_whole_rows(*x)) return false;
+  }
+  cudaFuncAttributes built;
+  const taper::cuda::Launch on(q);
+  TAPER_CUDA_CHECK(cudaFuncGetAttributes(&built, forward_kernel<Half, 32, 64, false, 3>));
+  return built.ptxVersion >= 80;
+}
+
+template <class T> Matrix<T> matrix(const Tensor& x) {
+  return {static_cast<T*>(x.data_ptr()), x.stride(0), x.stride(1), x.stride(2)};
+}
+
+template <class T>
+Problem<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& lse,
+                      const AttentionArgs& args) {
+  Problem<T> in{};
+  in.q = matrix<T>(q), in.k = matrix<T>(k), in.v = matrix<T>(v);
+  in.batch = int(q.size(0) * q.size(1));
+  const int64_t bytes = 4 * q.size(3) * std::max(q.size(2), k.size(2));  // of one's k and v
+  in.together = int(std::clamp<int64_t>(kCached / bytes, 1, in.batch));
+  in.heads = int(q.size(1)), in.T_ = int(q.size(2)), in.S = int(k.size(2)), in.D = int(q.size(3));
+  in.scale = float(args.scale), in.causal = args.causal;
+  in.lse = static_cast<float*>(lse.data_ptr());
+  in.key = args.key;
+  in.threshold = uint32_t(threshold_of(args.dropout_p));
+  in.kept_scale = float(1 / (1 - args.dropout_p));
+  return in;
+}
+
+unsigned blocks_of(const Tensor& rows) {
+  const int64_t blocks = rows.size(0) * rows.size(1) * ceil_div(rows.size(2), kRows);
+  assert(blocks <= kMaxPiece);
+  return unsigned(blocks);
+}
+
+// Calls f(tag of T, constants: columns with those that are added, whether there is dropout).
+template <class F> void visit(const Tensor& q, const AttentionArgs& args, F f) {
+  const auto with_type = [&](auto columns, auto drops) {
+    if (q.dtype() == kFloat16) return f(std::type_identity<Half>(), columns, drops);
+    f(std::type_identity<BFloat16>(), columns, drops);
+  };
+  const auto with_columns = [&](auto drops) {
+    if (q.size(3) <= 32) return with_type(std::integral_constant<int, 32>(), drops);
+    if (q.size(3) <= 64) return with_type(std::integral_constant<int, 64>(), drops);
+    if (q.size(3) <= 96) return with_type(std::integral_constant<int, 96>(), drops);
+    with_type(std::integral_constant<int, 128>(), drops);
+  };
+  if (args.dropout_p > 0) return with_columns(std::true_type());
+  with_columns(std::false_type());
+}
+
+}  // namespace
+
+bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const AttentionArgs& args) {
+  if (!takes(q, k, v, args, {&out.y})) return false;
+  const taper::cuda::Launch on(q);
+  visit(q, args, [&](auto tag, auto columns, auto drops) {
+    using T = typename decltype(tag)::type;
+    constexpr int kD = columns;
+    forward_kernel<T, kD, Tuned<kD>::kStep, drops, Tuned<kD>::kForwardBlocks>
+        <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(
+            problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
+  });
+  on.check("scaled_dot_product_attention");
+  return true;
+}
+
+bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                              const Tensor& k, const Tensor& v, const AttentionResult& forward,
+                              const AttentionArgs& args) {
+  if (!takes(q, k, v, args, {&dy, &forward.y, &out.dq, &out.dk, &out.dv})) return false;
+  const taper::cuda::Launch on(q);
+  const taper::cuda::Scratch delta(forward.logsumexp.nbytes(), on.device);
+  visit(q, args, [&](auto tag, auto columns, auto drops) {
+    using T = typename decltype(tag)::type;
+    constexpr int kD = columns;
+    Problem<T> in = problem_of<T>(q, k, v, forward.logsumexp, args);
+    in.y = matrix<T>(forward.y), in.dy = matrix<T>(dy);
+    in.delta = delta.as<float>();
+    query_kernel<T, kD, Tuned<kD>::kStep, drops, Tuned<kD>::kQueryBlocks>
+        <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dq));
+    key_kernel<T, kD, Tuned<kD>::kStep, drops, Tuned<kD>::kKeyBlocks>
+        <<<blocks_of(k), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dk), matrix<T>(out.dv));
+  });
+  on.check("scaled_dot_product_attention_backward");
+  return true;
+}
+
+}  // namespace taper::kernels::cuda

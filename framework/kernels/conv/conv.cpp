@@ -1,0 +1,269 @@
+#include "framework/kernels/conv/conv.h"
+
+#include <algorithm>
+
+#include "framework/kernels/dispatch.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/elementwise/unary.h"
+#include "framework/kernels/matmul/matmul.h"
+#include "framework/kernels/multiply_adds.h"
+
+namespace taper::kernels {
+namespace {
+
+// So many elements of columns are held at a time, or those of one image.
+constexpr int64_t kMaxColumns = int64_t(1) << 24;
+
+// --- shapes and layouts ---
+
+// Shape or strides of [N, C, L] as those of [N, C, 1, L].
+Shape as_2d(Shape shape) {
+  if (shape.size() == 3) shape.insert(2, 1);
+  return shape;
+}
+
+ConvSizes sizes_of(const Shape& x, const Shape& weight, const Conv2dOptions& options) {
+  const auto axis = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding,
+                       int64_t dilation) {
+    const int64_t reach = in + 2 * padding - checked_mul(dilation, kernel - 1) - 1;
+    return ConvAxis{in, kernel, reach < 0 ? 0 : reach / stride + 1, stride, padding, dilation};
+  };
+  const Shape s = as_2d(x), k = as_2d(weight);
+  const auto& [stride, padding, dilation, groups] = options;
+  return {s[0],
+          s[1],
+          k[0],
+          groups,
+          axis(s[2], k[2], stride.h, padding.h, dilation.h),
+          axis(s[3], k[3], stride.w, padding.w, dilation.w)};
+}
+
+// A logical [N, C, H, W] as dense [N, H, W, C].
+Tensor to_channels_last(const Tensor& x) {
+  const Shape size = as_2d(x.shape()), step = as_2d(x.strides());
+  return dense(view_as(x, {size[0], size[2], size[3], size[1]},
+                       {step[0], step[2], step[3], step[1]}, x.storage_offset()));
+}
+
+Tensor make_channels_last(const Shape& shape, const Tensor& like) {
+  const Shape size = as_2d(shape);
+  return Tensor::make({size[0], size[2], size[3], size[1]}, like.dtype(), like.device());
+}
+
+Tensor from_channels_last(const Tensor& x, const Shape& shape) {
+  const Shape size = as_2d(shape);
+  Shape strides = {size[1] * size[2] * size[3], 1, size[1] * size[3], size[1]};
+  if (shape.size() == 3) strides.erase(2);
+  return view_as(x, shape, strides, 0);
+}
+
+// --- the work ---
+
+const Tensor& output_of(ConvPass pass, const ConvTensors& t) {
+  return pass == ConvPass::y ? t.y : pass == ConvPass::dx ? t.x : t.weight;
+}
+
+// One matrix a group: rows `ld` apart, groups `stride` apart.
+struct Matrices {
+  const Tensor& data;
+  int64_t offset, ld, stride;
+  void* address() const {
+    return static_cast<char*>(data.data_ptr()) + offset * int64_t(data.element_size());
+  }
+};
+
+// For every group: y = columns weight^T, columns = y weight, or weight += y^T columns.
+void multiply(ConvPass pass, const ConvSizes& s, const ConvTensors& t, const Tensor& columns,
+              int64_t first, int64_t images) {
+  const int64_t o = s.o / s.groups, depth = s.depth(), rows = images * s.pixels();
+  const Matrices by_y{t.y, first * s.pixels() * s.o, s.o, o};
+  const Matrices by_columns{columns, 0, s.groups * depth, depth};
+  const Matrices by_weight{t.weight, 0, depth, o * depth};
+  const bool y = pass == ConvPass::y, dweight = pass == ConvPass::dweight;
+  const Matrices& a = y ? by_columns : by_y;
+  const Matrices& b = dweight ? by_columns : by_weight;
+  const Matrices& c = y ? by_y : dweight ? by_weight : by_columns;
+  Gemm g;
+  g.m = dweight ? o : rows;
+  g.n = y ? o : depth;
+  g.k = y ? depth : dweight ? rows : o;
+  g.batch = s.groups;
+  g.transpose_a = dweight;
+  g.transpose_b = y;
+  g.lda = a.ld;
+  g.ldb = b.ld;
+  g.ldc = c.ld;
+  g.stride_a = a.stride;
+  g.stride_b = b.stride;
+  g.stride_c = c.stride;
+  g.beta = (dweight && first > 0) || (y && t.bias.defined()) ? 1 : 0;
+  g.dtype = t.x.dtype();
+  g.device = t.x.device().index();
+  dispatch(
+      t.x.device(), [&] { cpu::gemm(g, a.address(), b.address(), c.address()); },
+      [&] { cuda::gemm(g, a.address(), b.address(), c.address()); });
+}
+
+void apply_relu(const ConvTensors& t) {
+  if (t.relu) unary_into(UnaryOp::relu, t.y, t.y);
+}
+
+// Of float32 and float64, on any device, some images at a time.
+void compute_by_products(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+  const int64_t per_image = s.pixels() * s.groups * s.depth();
+  const int64_t images = std::min(s.n, std::max<int64_t>(1, kMaxColumns / per_image));
+  const Tensor columns = Tensor::make({images * per_image}, t.x.dtype(), t.x.device());
+  if (t.bias.defined()) copy_into(t.y, t.bias);  // the products are added
+  for (int64_t first = 0; first < s.n; first += images) {
+    const int64_t now = std::min(images, s.n - first);
+    on_device<ConvKernels>(t.x.device(), [&](auto k) {
+      if (pass != ConvPass::dx) k.unfold(columns, t.x, s, first, now);
+      multiply(pass, s, t, columns, first, now);
+      if (pass == ConvPass::dx) k.fold(t.x, columns, s, first, now);
+    });
+  }
+  apply_relu(t);
+}
+
+bool compute_by_library(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+  bool done = false;
+  dispatch(
+      t.x.device(),
+      [&] {
+        done = cpu::conv(pass, s, t);
+        if (done) apply_relu(t);
+      },
+      [&] {
+        done = cuda::conv_fma(pass, s, t);
+        if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, t);
+      },
+      pass == ConvPass::y ? "convolution" : "convolution_backward");
+  return done;
+}
+
+void compute_in_its_type(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+  const Tensor& out = output_of(pass, t);
+  if (out.numel() == 0) return;
+  if (t.x.numel() == 0 || t.weight.numel() == 0 || t.y.numel() == 0) {
+    t.bias.defined() ? copy_into(out, t.bias) : fill(out, 0);
+    return apply_relu(t);
+  }
+  if (compute_by_library(pass, s, t)) return;
+  if (!is_half(t.x.dtype())) return compute_by_products(pass, s, t);
+  const auto widened = [&](const Tensor& x) {
+    return &x == &out ? Tensor::make(x.shape(), kFloat32, x.device()) : packed(x, kFloat32);
+  };
+  const ConvTensors wide{widened(t.x), widened(t.weight), widened(t.y),
+                         t.bias.defined() ? packed(t.bias, kFloat32) : Tensor(), t.relu};
+  compute_in_its_type(pass, s, wide);
+  copy_into(out, output_of(pass, wide));
+}
+
+void compute(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+  multiply_adds += s.n * s.o * s.h.out * s.w.out * (s.c / s.groups) * s.h.kernel * s.w.kernel;
+  compute_in_its_type(pass, s, t);
+}
+
+// --- checks ---
+
+void check_operands(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  same_device(op, {&x, &weight, &bias}, {"input", "weight", "bias"});
+  check_floating(op, x);
+  const auto check_dtype = [&](const char* name, const Tensor& other) {
+    if (!other.defined() || other.dtype() == x.dtype()) return;
+    throw Error(cat("Input type (", cpp_name(x.dtype()), ") and ", name, " type (",
+                    cpp_name(other.dtype()), ") should be the same (", op, " of ", x.shape(), ")"));
+  };
+  check_dtype("weight", weight);
+  check_dtype("bias", bias);
+}
+
+void check_options(const char* op, const Tensor& x, const Tensor& weight,
+                   const Conv2dOptions& options) {
+  const auto require = [&](bool good, const char* text) {
+    if (!good) throw Error(cat(text, " (", op, " of ", x.shape(), " and ", weight.shape(), ")"));
+  };
+  const auto& [stride, padding, dilation, groups] = options;
+  check_window_numbers(op, {stride.h, stride.w, padding.h, padding.w, dilation.h, dilation.w});
+  require(groups > 0, "non-positive groups is not supported");
+  require(padding.h >= 0 && padding.w >= 0, "negative padding is not supported");
+  require(stride.h > 0 && stride.w > 0, "non-positive stride is not supported");
+  require(dilation.h > 0 && dilation.w > 0, "dilation should be greater than zero");
+}
+
+void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups) {
+  if (weight.dim() != x.dim()) {
+    throw Error(cat("Expected ", weight.dim(), "-dimensional input for ", weight.dim(),
+                    "-dimensional weight ", weight.shape(), ", but got ", x.dim(),
+                    "-dimensional input of size ", x.shape(), " instead"));
+  }
+  const int64_t o = weight.size(0), c = checked_mul(weight.size(1), groups);
+  if (o < groups || o % groups != 0) {
+    throw Error(cat("Given groups=", groups, ", expected weight to be ",
+                    o < groups ? "at least " : "divisible by ", groups,
+                    " at dimension 0, but got weight of size ", weight.shape(), " instead"));
+  }
+  if (x.size(1) != c) {
+    throw Error(cat("Given groups=", groups, ", weight of size ", weight.shape(),
+                    ", expected input", x.shape(), " to have ", c, " channels, but got ", x.size(1),
+                    " channels instead"));
+  }
+  if (bias.defined() && bias.shape() != Shape{o}) {
+    throw Error(cat("Given weight of size ", weight.shape(),
+                    ", expected bias to be 1-dimensional with ", o,
+                    " elements, but got bias of size ", bias.shape(), " instead"));
+  }
+}
+
+void check_windows(const ConvSizes& s, const Tensor& x) {
+  // "(5 x 7)", or "(7)" of one dimension.
+  const auto both = [&](auto number) {
+    return x.dim() == 3 ? cat("(", number(s.w), ")")
+                        : cat("(", number(s.h), " x ", number(s.w), ")");
+  };
+  if (s.h.kernel == 0 || s.w.kernel == 0) {
+    throw Error(cat("kernel size should be greater than zero, but got ",
+                    both([](const ConvAxis& a) { return a.kernel; })));
+  }
+  if (s.h.out > 0 && s.w.out > 0) return;
+  throw Error(cat("Calculated padded input size per channel: ",
+                  both([](const ConvAxis& a) { return a.in + 2 * a.padding; }), ". Kernel size: ",
+                  both([](const ConvAxis& a) { return a.dilation * (a.kernel - 1) + 1; }),
+                  ". Kernel size can't be greater than actual input size"));
+}
+
+}  // namespace
+
+Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+            const Conv2dOptions& options, bool relu) {
+  check_operands(op, x, weight, bias);
+  check_options(op, x, weight, options);
+  check_shapes(x, weight, bias, options.groups);
+  const ConvSizes s = sizes_of(x.shape(), weight.shape(), options);
+  check_windows(s, x);
+  Shape shape = {s.n, s.o, s.h.out, s.w.out};
+  if (x.dim() == 3) shape.erase(2);
+  const Tensor y = make_channels_last(shape, x);
+  compute(ConvPass::y, s,
+          {to_channels_last(x), to_channels_last(weight), y,
+           bias.defined() ? dense(bias) : Tensor(), relu});
+  return from_channels_last(y, shape);
+}
+
+Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x,
+               const Conv2dOptions& options) {
+  const Tensor dx = make_channels_last(x, dy);
+  compute(ConvPass::dx, sizes_of(x, weight.shape(), options),
+          {dx, to_channels_last(weight), to_channels_last(dy)});
+  return from_channels_last(dx, x);
+}
+
+Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
+                    const Conv2dOptions& options) {
+  const Tensor dweight = make_channels_last(weight, dy);
+  compute(ConvPass::dweight, sizes_of(x.shape(), weight, options),
+          {to_channels_last(x), dweight, to_channels_last(dy)});
+  return dense(from_channels_last(dweight, weight));
+}
+
+}  // namespace taper::kernels

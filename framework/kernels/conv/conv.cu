@@ -1,0 +1,198 @@
+// float32 convolutions in float32 by our own kernels (`=`), where they beat cuDNN's; and the bias
+// of those that cuDNN computes. Which kernel runs, and in how many parts, is said by the sizes
+// alone.
+#include <algorithm>
+#include <limits>
+
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/conv/conv_fma.cuh"
+#include "framework/kernels/conv/conv_kernels.h"
+#include "framework/kernels/elements.cuh"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/elementwise/unary_functors.h"
+#include "framework/kernels/per_element.cuh"
+#include "framework/precision.h"
+
+namespace taper::kernels {
+namespace cuda {
+namespace {
+
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+
+// Blocks that keep a large GPU busy, in one wave; and those that are too few, unless each element
+// sums few terms.
+constexpr int64_t kBlocks = 528, kLeastBlocks = 64, kFewTerms = 768;
+// Floats that the parts of a gradient of a weight may take.
+constexpr int64_t kMaxParts = int64_t(1) << 25;
+// Fewer pixels are not a part of their own.
+constexpr int64_t kLeastPixels = 64;
+constexpr int64_t kMaxFewShared = 48 << 10;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// y from x, or dx from dy: then x and y change places, and the steps run back.
+Gathered gathered(const ConvSizes& s, const ConvTensors& t, bool backward) {
+  const auto side = [=](const ConvAxis& a) {
+    if (!backward) {
+      return GatheredSide{int(a.in),     int(a.out),      int(a.kernel),
+                          int(a.stride), int(-a.padding), int(a.dilation)};
+    }
+    return GatheredSide{int(a.out), int(a.in), int(a.kernel), 1, int(a.padding), int(-a.dilation)};
+  };
+  Gathered g{};
+  g.h = side(s.h), g.w = side(s.w);
+  g.in = pointer<float>(backward ? t.y : t.x), g.out = pointer<float>(backward ? t.x : t.y);
+  g.channels = int(backward ? s.o : s.c), g.n = int(backward ? s.c : s.o);
+  g.pixels = int(s.n) * g.h.out * g.w.out;
+  g.weight = pointer<float>(t.weight);
+  if (!backward) g.bias = pointer<float>(t.bias), g.relu = t.relu;
+  return g;
+}
+
+template <int kWarps, int kTileN, int kStages, int kResident>
+void gather(const Gathered& g, const Launch& on) {
+  using Tile = GatherTile<kWarps, kTileN, kStages>;
+  const auto kernel = gather_kernel<kWarps, kTileN, kStages, kResident>;
+  TAPER_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kShared));
+  const dim3 blocks{unsigned(ceil_div(g.pixels, Tile::kRows)), unsigned(ceil_div(g.n, kTileN))};
+  kernel<<<blocks, Tile::kThreads, Tile::kShared, on.stream>>>(g);
+}
+
+// False where quads of channels do not do, or too few blocks would work for too long.
+bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward, const Launch& on) {
+  if (g.channels % 4 != 0 || g.channels < 16 || g.n % 4 != 0) return false;
+  const int64_t blocks = ceil_div(g.pixels, 128) * ceil_div(g.n, 64);
+  if (blocks < kLeastBlocks && g.h.kernel * g.w.kernel * g.channels > kFewTerms) return false;
+  g.weight_kernel = int(backward ? s.c : s.c * s.o);
+  g.weight_channel = int(backward ? s.depth() : s.o);
+  const auto turned = [&] {  // [kh, kw, c, o]
+    return dense(view_as(t.weight, {s.depth(), s.o}, {1, s.depth()}, t.weight.storage_offset()));
+  };
+  const Tensor weight = backward ? t.weight : turned();
+  g.weight = pointer<float>(weight);
+  if (g.n > 32) {
+    gather<4, 64, 3, 3>(g, on);
+  } else {
+    gather<4, 32, 3, 3>(g, on);
+  }
+  return true;
+}
+
+// False where the weight is too large for it.
+bool few_channels(const Gathered& g, const Launch& on) {
+  const FewChannels f{g, g.h.kernel * g.w.kernel * g.channels};
+  if (g.n % 4 != 0 || f.shared() > kMaxFewShared) return false;
+  const int64_t threads = ceil_div(g.pixels, kFewPixels) * (g.n / 4);
+  few_kernel<<<unsigned(std::min(ceil_div(threads, 256), kBlocks)), 256, f.shared(), on.stream>>>(
+      f);
+  return true;
+}
+
+template <int kWarps, int kStages, int kResident>
+void sum_weight(const WeightSums& g, int splits, const Launch& on) {
+  using Tile = WeightTile<kWarps, kStages>;
+  const auto kernel = weight_kernel<kWarps, kStages, kResident>;
+  TAPER_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kShared));
+  const dim3 blocks{unsigned(ceil_div(g.columns, Tile::kColumns)),
+                    unsigned(ceil_div(g.from.n, Tile::kRows)), unsigned(splits)};
+  kernel<<<blocks, Tile::kThreads, Tile::kShared, on.stream>>>(g);
+}
+
+bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on) {
+  WeightSums g{gathered(s, t, false), nullptr, 0, 0};
+  g.columns = int(s.depth());
+  const bool few = g.columns <= kMaxTaps;
+  if (!few && (g.from.channels % 4 != 0 || g.from.n % 4 != 0)) return false;
+  const int64_t n = t.weight.numel();
+  // Tiles of 64 columns or of 96, whichever overhang less.
+  const bool narrow = ceil_div(g.columns, 64) * 64 < ceil_div(g.columns, 96) * 96;
+  const int64_t tiles =
+      few ? ceil_div(g.from.n, 32) : ceil_div(g.columns, narrow ? 64 : 96) * ceil_div(g.from.n, 64);
+  const int64_t wanted =
+      std::clamp(kBlocks / tiles, int64_t(1), std::max(kMaxParts / n, int64_t(1)));
+  g.per_split = int(std::max(ceil_div(g.from.pixels, wanted), kLeastPixels));
+  const int splits = int(ceil_div(g.from.pixels, g.per_split));
+  const Scratch parts(size_t(splits > 1 ? n * splits : 0) * sizeof(float), on.device);
+  g.parts = splits > 1 ? parts.as<float>() : pointer<float>(t.weight);
+  if (few) {
+    const dim3 blocks{unsigned(splits), unsigned(tiles)};
+    const auto kernel = g.columns <= 9 ? few_weight_kernel<9> : few_weight_kernel<kMaxTaps>;
+    kernel<<<blocks, 256, 0, on.stream>>>(g);
+  } else if (narrow) {
+    sum_weight<2, 3, 7>(g, splits, on);
+  } else {
+    sum_weight<3, 4, 5>(g, splits, on);
+  }
+  if (splits == 1) return true;
+  sum_parts_kernel<<<unsigned(ceil_div(n, 32)), 256, 0, on.stream>>>(pointer<float>(t.weight),
+                                                                     g.parts, int(n), splits);
+  return true;
+}
+
+// Sizes that int can count, in memory that quads of floats can be read from.
+bool fits(const ConvSizes& s, const ConvTensors& t) {
+  for (const ConvAxis& a : {s.h, s.w}) {
+    if (std::max({a.in, a.stride, a.padding, a.kernel * a.dilation}) > 1 << 20) return false;
+  }
+  for (const Tensor* x : {&t.x, &t.weight, &t.y, &t.bias}) {
+    if (!x->defined()) continue;
+    if (x->numel() > 1 << 30 || !is_aligned(x->data_ptr(), 16)) return false;
+  }
+  return true;
+}
+
+template <class T, int kVec> struct AddBias {
+  T* y;
+  const T* bias;
+  int vectors;  // of a row
+  bool relu;
+
+  __device__ void operator()(int64_t i) const {
+    auto v = load_vec<T, kVec>(y + i * kVec);
+    const int64_t first = i % vectors * kVec;
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) {
+      const Compute<T> sum = Compute<T>(v.at[j]) + (bias ? Compute<T>(bias[first + j]) : 0);
+      v.at[j] = T(relu ? Relu{}(sum) : sum);
+    }
+    store_vec<T, kVec>(y + i * kVec, v);
+  }
+};
+
+}  // namespace
+
+bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+  if (t.x.dtype() != kFloat32 || allows_tf32() || s.groups > 1 || !fits(s, t)) return false;
+  const Launch on(t.x);
+  const bool dx = pass == ConvPass::dx;
+  if (dx && (s.h.stride > 1 || s.w.stride > 1)) return false;
+  const Gathered g = gathered(s, t, dx);
+  const bool done = pass == ConvPass::dweight ? weight_gradient(s, t, on)
+                                              : gather(g, s, t, dx, on) ||
+                                                    (!dx && g.channels < 16 && few_channels(g, on));
+  on.check("conv");
+  return done;
+}
+
+void add_bias(const ConvTensors& t) {
+  const int64_t o = t.y.size(-1);
+  visit_floating(t.y.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int kVec = 16 / sizeof(T);
+    const auto run = [&](auto width) {
+      const AddBias<T, width()> f{pointer<T>(t.y), pointer<T>(t.bias), int(o / width()), t.relu};
+      Each::run("conv", t.y, t.y.numel() / width(), 1, f);
+    };
+    const bool whole = o % kVec == 0 && is_aligned(t.y.data_ptr(), 16);
+    whole ? run(std::integral_constant<int, kVec>()) : run(std::integral_constant<int, 1>());
+  });
+}
+
+}  // namespace cuda
+
+template struct ConvKernels<cuda::Each>;
+
+}  // namespace taper::kernels

@@ -1,0 +1,85 @@
+// Convolutions (cross-correlations) of one or two spatial dimensions, and their gradients.
+//
+// Shapes are logical, [N, C, H, W]; the work is done in channels-last memory, and results that have
+// x's or y's shape come back in it. x, weight and dy may have any layout.
+#pragma once
+
+#include <compare>
+
+#include "framework/kernels/per_element.h"
+#include "framework/pair.h"
+#include "framework/tensor.h"
+
+namespace taper {
+
+// One number stands for both dimensions: {.stride = 2, .padding = {0, 1}}.
+struct Conv2dOptions {
+  Pair stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+};
+
+}  // namespace taper
+
+namespace taper::kernels {
+
+// x [N, C, H, W], weight [O, C / groups, kh, kw], bias [O] or undefined; without the H dimension,
+// x [N, C, L] and weight [O, C / groups, k]. Gives [N, O, out...] with
+//   out = (in + 2 padding - dilation (kernel - 1) - 1) / stride + 1.
+// and of that, if wanted, the positive part. Floating dtypes; half types multiply and add in float.
+// Refuses the rest in PyTorch's words, where `op` names the caller.
+Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+            const Conv2dOptions& options, bool relu = false);
+// The gradients of x and of weight (row-major), from the gradient of y. The shapes are checked
+// ones.
+Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x,
+               const Conv2dOptions& options);
+Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
+                    const Conv2dOptions& options);
+
+struct ConvAxis {
+  int64_t in, kernel, out, stride, padding, dilation;
+  auto operator<=>(const ConvAxis&) const = default;
+};
+struct ConvSizes {
+  int64_t n, c, o, groups;
+  ConvAxis h, w;
+  auto operator<=>(const ConvSizes&) const = default;
+  int64_t pixels() const { return h.out * w.out; }
+  int64_t depth() const { return c / groups * h.kernel * w.kernel; }  // terms of one element of y
+};
+
+// Which of three tensors is computed from the two others.
+enum class ConvPass : uint8_t { y, dx, dweight };
+// Their memory, dense: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h, out w, O].
+// Where y is computed, a bias [O] is added if defined, then negative elements become 0 if relu.
+struct ConvTensors {
+  Tensor x, weight, y, bias = {};
+  bool relu = false;
+};
+
+// False when these do not take a convolution: then nothing was done.
+namespace cpu {
+// By a library; without relu.
+bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
+}  // namespace cpu
+namespace cuda {
+// By cuDNN.
+bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
+// By kernels for float32 that multiply in float32; likewise.
+bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
+// t.bias, where defined, and t.relu, applied to t.y in place.
+void add_bias(const ConvTensors& t);
+}  // namespace cuda
+
+// What turns a convolution into matrix products. A row of `columns` [images * pixels, groups,
+// depth] holds the inputs of one output pixel, by kernel position, then channel; zeros are padding.
+template <class Each> struct ConvKernels {
+  // The columns of images [first, first + images) of x.
+  static void unfold(const Tensor& columns, const Tensor& x, const ConvSizes& s, int64_t first,
+                     int64_t images);
+  // The transpose: each element of these images of x sums its columns, in a fixed order.
+  static void fold(const Tensor& x, const Tensor& columns, const ConvSizes& s, int64_t first,
+                   int64_t images);
+};
+
+}  // namespace taper::kernels

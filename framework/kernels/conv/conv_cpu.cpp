@@ -1,0 +1,204 @@
+// Convolutions of float32 by oneDNN (`=`), which 2.6 and 3.x offer under two interfaces. The batch
+// is cut into slices by its size alone and each is computed on one thread; gradients of weights are
+// sums over slices, in order. So no bit depends on the number of threads.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "framework/kernels/conv/conv_kernels.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/one_thread_cpu.h"
+#include "framework/kernels/per_element_cpu.h"
+
+namespace taper::kernels {
+
+template struct ConvKernels<cpu::Each>;
+
+namespace cpu {
+namespace {
+
+using dnnl::memory;
+using Dims = memory::dims;
+
+constexpr int64_t kMaxSlices = 32;
+// Floats that the slices' gradients of weights may take together.
+constexpr int64_t kMaxPartials = int64_t(1) << 24;
+// Multiply-adds for which waking a thread is worth it.
+constexpr int64_t kThreadWork = int64_t(1) << 18;
+constexpr size_t kMaxPlans = 1024;
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+// One convolution of a slice. It runs on any thread, with scratch memory of the caller's.
+struct Plan {
+  dnnl::primitive primitive;
+  memory::desc x, weight, bias, y, scratchpad;
+};
+
+// A primitive's description in either interface; `hint` is the forward one, for gradients.
+template <class Primitive, class... Args, class... Hint>
+typename Primitive::primitive_desc describe(std::tuple<Args...> args, const Hint&... hint) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return std::apply(
+      [&](const Args&... a) -> typename Primitive::primitive_desc {
+#if DNNL_VERSION_MAJOR >= 3
+        return {engine(), a..., hint..., attr};
+#else
+        return {typename Primitive::desc(a...), attr, engine(), hint...};
+#endif
+      },
+      args);
+}
+
+Dims weight_dims(const ConvSizes& s) {
+  if (s.groups == 1) return {s.o, s.c, s.h.kernel, s.w.kernel};
+  return {s.groups, s.o / s.groups, s.c / s.groups, s.h.kernel, s.w.kernel};
+}
+
+// The weight as a ConvTensors holds it.
+memory::desc given_weight(const ConvSizes& s) {
+  const int64_t c = s.c / s.groups, kw = s.w.kernel * c, kh = s.h.kernel * kw;
+  Dims strides = {kh, 1, kw, c};
+  if (s.groups > 1) strides.insert(strides.begin(), s.o / s.groups * kh);
+  return {weight_dims(s), memory::data_type::f32, strides};
+}
+
+// oneDNN chooses the layout of the weight where none is asked for.
+Plan make_plan(ConvPass pass, const ConvSizes& s,
+               const std::optional<memory::desc>& weight_layout) {
+  using Tag = memory::format_tag;
+  const auto f32 = memory::data_type::f32;
+  const memory::desc x({s.n, s.c, s.h.in, s.w.in}, f32, Tag::nhwc);
+  const memory::desc y({s.n, s.o, s.h.out, s.w.out}, f32, Tag::nhwc);
+  const memory::desc bias({s.o}, f32, Tag::x);
+  const memory::desc weight = weight_layout.value_or(memory::desc(weight_dims(s), f32, Tag::any));
+  const Dims strides = {s.h.stride, s.w.stride}, padding = {s.h.padding, s.w.padding};
+  const Dims dilation = {s.h.dilation - 1, s.w.dilation - 1};
+  const auto direct = dnnl::algorithm::convolution_direct;
+  const auto forward = describe<dnnl::convolution_forward>(
+      std::tuple(dnnl::prop_kind::forward_training, direct, x, weight, bias, y, strides, dilation,
+                 padding, padding));
+  const auto plan = [&](const dnnl::primitive& primitive, const auto& described,
+                        const memory::desc& chosen) {
+    return Plan{primitive, x, chosen, bias, y, described.scratchpad_desc()};
+  };
+  if (pass == ConvPass::y) {
+    return plan(dnnl::convolution_forward(forward), forward, forward.weights_desc());
+  }
+  const auto shapes = std::tuple(direct, x, weight, y, strides, dilation, padding, padding);
+  if (pass == ConvPass::dx) {
+    const auto data = describe<dnnl::convolution_backward_data>(shapes, forward);
+    return plan(dnnl::convolution_backward_data(data), data, data.weights_desc());
+  }
+  const auto weights = describe<dnnl::convolution_backward_weights>(shapes, forward);
+  return plan(dnnl::convolution_backward_weights(weights), weights, weights.diff_weights_desc());
+}
+
+// The plans for whole slices and for the last, smaller one, of one layout of the weight.
+struct Plans {
+  Plan whole, last;
+};
+
+// Null where oneDNN does not take this convolution. Kept per thread.
+const Plans* plans_of(ConvPass pass, const ConvSizes& s, int64_t per_slice) {
+  thread_local std::map<std::pair<ConvPass, ConvSizes>, std::optional<Plans>> known;
+  const auto found = known.find({pass, s});
+  if (found != known.end()) return found->second ? &*found->second : nullptr;
+  if (known.size() >= kMaxPlans) known.clear();
+  std::optional<Plans>& plans = known[{pass, s}];
+  try {
+    const OneThread one;
+    ConvSizes slice = s;
+    slice.n = per_slice;
+    const Plan whole = make_plan(pass, slice, {});
+    slice.n = (s.n - 1) % per_slice + 1;
+    plans = {whole, make_plan(pass, slice, whole.weight)};
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+  return &*plans;
+}
+
+void reorder(const memory::desc& from, void* x, const memory::desc& to, void* y) {
+  const OneThread one;
+  dnnl::stream stream(engine());
+  memory source(from, engine(), x), target(to, engine(), y);
+  dnnl::reorder(source, target).execute(stream, source, target);
+  stream.wait();
+}
+
+void execute(ConvPass pass, const Plan& plan, float* x, float* weight, float* bias, float* y) {
+  const OneThread one;
+  dnnl::stream stream(engine());
+  const Tensor scratch = Tensor::make({int64_t(plan.scratchpad.get_size())}, kUInt8, Device());
+  const bool dx = pass == ConvPass::dx, dweight = pass == ConvPass::dweight;
+  plan.primitive.execute(
+      stream,
+      {{dx ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, memory(plan.x, engine(), x)},
+       {dweight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, memory(plan.weight, engine(), weight)},
+       {DNNL_ARG_BIAS, memory(plan.bias, engine(), bias)},
+       {pass == ConvPass::y ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, memory(plan.y, engine(), y)},
+       {DNNL_ARG_SCRATCHPAD, memory(plan.scratchpad, engine(), scratch.data_ptr())}});
+  stream.wait();
+}
+
+// The first of `count` runs of n floats becomes the sum of all.
+void sum_runs(float* x, int64_t n, int64_t count) {
+  parallel_for(n, grain_of(count), [&](int64_t begin, int64_t end) {
+    for (int64_t k = 1; k < count; ++k) {
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) x[i] += x[k * n + i];
+    }
+  });
+}
+
+// oneDNN 2.6 computes 1x1 kernels with a stride in whole vectors of channels: where the last is not
+// full, it writes beyond each pixel, and beyond the tensor after the last one.
+bool spills(const ConvSizes& s) {
+  const bool is_point = s.h.kernel == 1 && s.w.kernel == 1;
+  return is_point && (s.h.stride > 1 || s.w.stride > 1) && (s.c % 16 != 0 || s.o % 16 != 0);
+}
+
+}  // namespace
+
+bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+  if (t.x.dtype() != kFloat32 || spills(s)) return false;
+  const bool dweight = pass == ConvPass::dweight;
+  const int64_t most =
+      dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxSlices) : kMaxSlices;
+  const int64_t per_slice = (s.n + most - 1) / most, slices = (s.n + per_slice - 1) / per_slice;
+  const Plans* plans = plans_of(pass, s, per_slice);
+  if (!plans) return false;
+
+  const memory::desc& layout = plans->whole.weight;
+  const int64_t weight_size = int64_t(layout.get_size() / sizeof(float));
+  const Tensor weights = Tensor::make({weight_size * (dweight ? slices : 1)}, kFloat32, Device());
+  float* const weight = weights.data<float>();
+  void* const given = t.weight.data_ptr();
+  if (!dweight) reorder(given_weight(s), given, layout, weight);
+  Tensor bias = t.bias;  // always there, so that one plan serves
+  if (!bias.defined()) kernels::fill(bias = Tensor::make({s.o}, kFloat32, Device()), 0);
+  const int64_t x_slice = per_slice * s.h.in * s.w.in * s.c, y_slice = per_slice * s.pixels() * s.o;
+  const int64_t work = s.n * s.pixels() * s.o * s.depth();
+  parallel_tasks(slices, threads_for(std::min(slices, work / kThreadWork), 1), [&](int64_t i) {
+    execute(pass, i + 1 < slices ? plans->whole : plans->last,
+            static_cast<float*>(t.x.data_ptr()) + i * x_slice,
+            weight + (dweight ? i * weight_size : 0), bias.data<float>(),
+            static_cast<float*>(t.y.data_ptr()) + i * y_slice);
+  });
+  if (!dweight) return true;
+  sum_runs(weight, weight_size, slices);
+  reorder(layout, weight, given_weight(s), given);
+  return true;
+}
+
+}  // namespace cpu
+}  // namespace taper::kernels

@@ -1,0 +1,191 @@
+// Convolutions by cuDNN (`=`), in channels-last memory. Deterministic algorithms only, chosen once
+// for each shape; float32 multiplies in float32 (or TF32 where the user says so), half types add in
+// float32. float64 and whatever cuDNN refuses is left to the matrix products.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <span>
+#include <tuple>
+
+#include "framework/cuda/cudnn_handle.h"
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/conv/conv.h"
+#include "framework/precision.h"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using taper::cuda::check_cudnn;
+using taper::cuda::CudnnOwner;
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+
+constexpr size_t kMaxPlans = 1024;
+constexpr size_t kMaxWorkspace = size_t(1) << 30;
+
+cudnnDataType_t data_type(DType t) {
+  switch (t) {
+    case DType::float16: return CUDNN_DATA_HALF;
+    case DType::bfloat16: return CUDNN_DATA_BFLOAT16;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
+template <class Owner, class Raw> Owner make(cudnnStatus_t (*create)(Raw*), const char* call) {
+  Raw raw = nullptr;
+  check_cudnn(create(&raw), call);
+  return Owner(raw);
+}
+
+using TensorLayout = CudnnOwner<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
+using FilterLayout = CudnnOwner<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
+using Convolution = CudnnOwner<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
+
+// How one convolution is computed; not supported: not by cuDNN.
+struct Plan {
+  TensorLayout x, y;
+  FilterLayout weight;
+  Convolution convolution;
+  int algorithm = 0;
+  size_t workspace = 0;
+  bool supported = false;
+};
+
+// False where cuDNN cannot describe the sizes.
+bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
+  const auto type = data_type(dtype);
+  const auto make_tensor = [] {
+    return make<TensorLayout>(cudnnCreateTensorDescriptor, "cudnnCreateTensorDescriptor");
+  };
+  plan.x = make_tensor();
+  plan.y = make_tensor();
+  plan.weight = make<FilterLayout>(cudnnCreateFilterDescriptor, "cudnnCreateFilterDescriptor");
+  plan.convolution =
+      make<Convolution>(cudnnCreateConvolutionDescriptor, "cudnnCreateConvolutionDescriptor");
+  const auto nhwc = CUDNN_TENSOR_NHWC;
+  const cudnnStatus_t all[] = {
+      cudnnSetTensor4dDescriptor(plan.x.get(), nhwc, type, int(s.n), int(s.c), int(s.h.in),
+                                 int(s.w.in)),
+      cudnnSetTensor4dDescriptor(plan.y.get(), nhwc, type, int(s.n), int(s.o), int(s.h.out),
+                                 int(s.w.out)),
+      cudnnSetFilter4dDescriptor(plan.weight.get(), type, nhwc, int(s.o), int(s.c / s.groups),
+                                 int(s.h.kernel), int(s.w.kernel)),
+      cudnnSetConvolution2dDescriptor(plan.convolution.get(), int(s.h.padding), int(s.w.padding),
+                                      int(s.h.stride), int(s.w.stride), int(s.h.dilation),
+                                      int(s.w.dilation), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+      cudnnSetConvolutionGroupCount(plan.convolution.get(), int(s.groups)),
+      cudnnSetConvolutionMathType(plan.convolution.get(), dtype == kFloat32 && !allows_tf32()
+                                                              ? CUDNN_FMA_MATH
+                                                              : CUDNN_TENSOR_OP_MATH)};
+  return std::all_of(std::begin(all), std::end(all),
+                     [](cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS; });
+}
+
+// The first of cuDNN's proposals, which are in the order of their expected time, that may be used.
+template <class Algorithm, class F> void choose(Plan& plan, F propose) {
+  constexpr int kMost = 16;
+  Algorithm found[kMost];
+  int count = 0;
+  if (propose(kMost, &count, found) != CUDNN_STATUS_SUCCESS) return;
+  for (const Algorithm& a : std::span(found, size_t(count))) {
+    const bool good = a.status == CUDNN_STATUS_SUCCESS && a.determinism == CUDNN_DETERMINISTIC &&
+                      a.memory <= kMaxWorkspace;
+    if (!good) continue;
+    plan.algorithm = int(a.algo);
+    plan.workspace = a.memory;
+    plan.supported = true;
+    return;
+  }
+}
+
+Plan make_plan(cudnnHandle_t handle, ConvPass pass, const ConvSizes& s, DType dtype) {
+  Plan plan;
+  if (!describe(plan, s, dtype)) return plan;
+  const auto x = plan.x.get(), y = plan.y.get();
+  const auto weight = plan.weight.get();
+  const auto convolution = plan.convolution.get();
+  switch (pass) {
+    case ConvPass::y:
+      choose<cudnnConvolutionFwdAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
+        return cudnnGetConvolutionForwardAlgorithm_v7(handle, x, weight, convolution, y, most,
+                                                      count, found);
+      });
+      break;
+    case ConvPass::dx:
+      choose<cudnnConvolutionBwdDataAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
+        return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, weight, y, convolution, x, most,
+                                                           count, found);
+      });
+      break;
+    case ConvPass::dweight:
+      choose<cudnnConvolutionBwdFilterAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
+        return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, x, y, convolution, weight,
+                                                             most, count, found);
+      });
+  }
+  return plan;
+}
+
+// Kept per thread, so that a lookup needs no lock.
+Plan& plan_of(cudnnHandle_t handle, int device, ConvPass pass, const ConvSizes& s, DType dtype) {
+  thread_local std::map<std::tuple<int, ConvPass, DType, bool, ConvSizes>, Plan> plans;
+  const std::tuple key(device, pass, dtype, allows_tf32(), s);
+  const auto known = plans.find(key);
+  if (known != plans.end()) return known->second;
+  if (plans.size() >= kMaxPlans) plans.clear();
+  return plans.emplace(key, make_plan(handle, pass, s, dtype)).first->second;
+}
+
+cudnnStatus_t execute(cudnnHandle_t handle, ConvPass pass, const Plan& plan, const ConvTensors& t,
+                      void* workspace) {
+  const float one = 1, zero = 0;
+  const auto x = plan.x.get(), y = plan.y.get();
+  const auto weight = plan.weight.get();
+  const auto convolution = plan.convolution.get();
+  void *px = t.x.data_ptr(), *pw = t.weight.data_ptr(), *py = t.y.data_ptr();
+  switch (pass) {
+    case ConvPass::y:
+      return cudnnConvolutionForward(handle, &one, x, px, weight, pw, convolution,
+                                     cudnnConvolutionFwdAlgo_t(plan.algorithm), workspace,
+                                     plan.workspace, &zero, y, py);
+    case ConvPass::dx:
+      return cudnnConvolutionBackwardData(handle, &one, weight, pw, y, py, convolution,
+                                          cudnnConvolutionBwdDataAlgo_t(plan.algorithm), workspace,
+                                          plan.workspace, &zero, x, px);
+    default:
+      return cudnnConvolutionBackwardFilter(handle, &one, x, px, y, py, convolution,
+                                            cudnnConvolutionBwdFilterAlgo_t(plan.algorithm),
+                                            workspace, plan.workspace, &zero, weight, pw);
+  }
+}
+
+// cuDNN counts in int.
+bool fits(const Tensor& x) { return x.numel() <= std::numeric_limits<int>::max(); }
+bool fits(const ConvAxis& a) {
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  return std::max({a.stride, a.padding, a.dilation}) <= most;
+}
+
+}  // namespace
+
+bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
+  if (t.x.dtype() == kFloat64) return false;  // not in channels-last
+  if (!fits(t.x) || !fits(t.weight) || !fits(t.y) || !fits(s.h) || !fits(s.w)) return false;
+  const Launch on(t.x);
+  // The first use loads code and may allocate; the work itself is captured.
+  const taper::cuda::RelaxedCapture relaxed;
+  const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
+  Plan& plan = plan_of(handle, on.device, pass, s, t.x.dtype());
+  if (!plan.supported) return false;
+  const Scratch workspace(plan.workspace, on.device);
+  const cudnnStatus_t status = execute(handle, pass, plan, t, workspace.data());
+  // Its heuristics sometimes propose what it then refuses; nothing was launched.
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return plan.supported = false;
+  check_cudnn(status, "cudnnConvolution");
+  on.check("conv");
+  if (t.bias.defined() || t.relu) add_bias(t);
+  return true;
+}
+
+}  // namespace taper::kernels::cuda

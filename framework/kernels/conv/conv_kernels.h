@@ -1,0 +1,102 @@
+// Unfold and fold (`=`): one thread writes one element.
+#pragma once
+
+#include "framework/host_device.h"
+#include "framework/kernels/conv/conv.h"
+
+namespace taper::kernels {
+
+// A place in the columns of some images.
+struct ColumnIndex {
+  int64_t pixel, h, w, group, kh, kw, c;  // pixel counts through the images; c within the group
+};
+TAPER_HD ColumnIndex column_index(const ConvSizes& s, int64_t i) {
+  ColumnIndex at;
+  const auto next = [&](int64_t size) {
+    const int64_t place = i % size;
+    i /= size;
+    return place;
+  };
+  at.c = next(s.c / s.groups);
+  at.kw = next(s.w.kernel);
+  at.kh = next(s.h.kernel);
+  at.group = next(s.groups);
+  at.pixel = i;
+  at.w = next(s.w.out);
+  at.h = next(s.h.out);
+  return at;
+}
+
+template <class T> struct Unfold {
+  T* columns;
+  const T* x;
+  ConvSizes s;
+  int64_t first;
+
+  TAPER_HD void operator()(int64_t i) const {
+    const ColumnIndex at = column_index(s, i);
+    const int64_t n = first + at.pixel / s.w.out / s.h.out;
+    const int64_t h = at.h * s.h.stride - s.h.padding + at.kh * s.h.dilation;
+    const int64_t w = at.w * s.w.stride - s.w.padding + at.kw * s.w.dilation;
+    const bool inside = h >= 0 && h < s.h.in && w >= 0 && w < s.w.in;
+    const int64_t c = at.group * (s.c / s.groups) + at.c;
+    columns[i] = inside ? x[((n * s.h.in + h) * s.w.in + w) * s.c + c] : T(0);
+  }
+};
+
+// The output that meets input `i` through kernel position k; -1 where there is none.
+TAPER_HD int64_t output_at(const ConvAxis& a, int64_t i, int64_t k) {
+  const int64_t reach = i + a.padding - k * a.dilation;
+  return reach >= 0 && reach % a.stride == 0 && reach / a.stride < a.out ? reach / a.stride : -1;
+}
+
+template <class T> struct Fold {
+  T* x;
+  const T* columns;
+  ConvSizes s;
+  int64_t first;
+
+  TAPER_HD void operator()(int64_t i) const {
+    const int64_t channels = s.c / s.groups;
+    const int64_t c = i % s.c, w = i / s.c % s.w.in, h = i / s.c / s.w.in % s.h.in;
+    const int64_t image = i / s.c / s.w.in / s.h.in;
+    T sum = 0;
+    for (int64_t kh = 0; kh < s.h.kernel; ++kh) {
+      const int64_t oh = output_at(s.h, h, kh);
+      for (int64_t kw = 0; kw < s.w.kernel && oh >= 0; ++kw) {
+        const int64_t ow = output_at(s.w, w, kw);
+        if (ow < 0) continue;
+        const int64_t row = ((image * s.h.out + oh) * s.w.out + ow) * s.groups + c / channels;
+        sum += columns[((row * s.h.kernel + kh) * s.w.kernel + kw) * channels + c % channels];
+      }
+    }
+    x[first * s.h.in * s.w.in * s.c + i] = sum;
+  }
+};
+
+// float32 or float64: half types have been widened.
+template <class F> void visit_wide(DType t, F f) {
+  t == kFloat64 ? f(TypeTag<double>{}) : f(TypeTag<float>{});
+}
+
+template <class Each>
+void ConvKernels<Each>::unfold(const Tensor& columns, const Tensor& x, const ConvSizes& s,
+                               int64_t first, int64_t images) {
+  visit_wide(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Unfold<T> f{pointer<T>(columns), pointer<const T>(x), s, first};
+    Each::run("conv", x, images * s.pixels() * s.groups * s.depth(), 8, f);
+  });
+}
+
+template <class Each>
+void ConvKernels<Each>::fold(const Tensor& x, const Tensor& columns, const ConvSizes& s,
+                             int64_t first, int64_t images) {
+  visit_wide(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Fold<T> f{pointer<T>(x), pointer<const T>(columns), s, first};
+    Each::run("conv", x, images * s.h.in * s.w.in * s.c, 8 * s.h.kernel * s.w.kernel, f);
+  });
+}
+
+}  // namespace taper::kernels

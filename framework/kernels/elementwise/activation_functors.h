@@ -1,0 +1,32 @@
+// The functors of an Activation, and of its gradient from its argument (relu: or its result).
+#pragma once
+
+#include "framework/kernels/elementwise/activation.h"
+#include "framework/kernels/elementwise/binary_functors.h"
+#include "framework/kernels/elementwise/unary_functors.h"
+
+namespace taper::kernels {
+
+struct NoActivation {
+  template <class T> TAPER_HD T operator()(T x) const { return x; }
+  template <class T> TAPER_HD T operator()(T dy, T) const { return dy; }
+};
+
+template <class F> constexpr decltype(auto) visit(Activation activation, F&& f) {
+  switch (activation) {
+    case Activation::relu: return f(Relu{});
+    case Activation::gelu: return f(Gelu{});
+    case Activation::gelu_tanh: return f(GeluTanh{});
+    default: return f(NoActivation{});
+  }
+}
+template <class F> constexpr decltype(auto) visit_backward(Activation activation, F&& f) {
+  switch (activation) {
+    case Activation::relu: return f(ReluBackward{});
+    case Activation::gelu: return f(GeluBackward{});
+    case Activation::gelu_tanh: return f(GeluTanhBackward{});
+    default: return f(NoActivation{});
+  }
+}
+
+}  // namespace taper::kernels

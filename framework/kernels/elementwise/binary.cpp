@@ -1,0 +1,149 @@
+#include "framework/kernels/elementwise/binary.h"
+
+#include "framework/kernels/dispatch.h"
+
+namespace taper::kernels {
+namespace {
+
+enum class Rule : uint8_t {
+  promote,   // the promoted dtype
+  floating,  // integers give float32
+  predicate  // gives bool, computes in the promoted dtype
+};
+
+struct Entry {
+  const char* name;
+  Rule rule;
+};
+
+// In the order of BinaryOp.
+constexpr Entry kOps[] = {
+    {"add", Rule::promote},
+    {"sub", Rule::promote},
+    {"mul", Rule::promote},
+    {"div", Rule::floating},
+    {"floor_divide", Rule::promote},
+    {"remainder", Rule::promote},
+    {"pow", Rule::promote},
+    {"maximum", Rule::promote},
+    {"minimum", Rule::promote},
+    {"eq", Rule::predicate},
+    {"ne", Rule::predicate},
+    {"lt", Rule::predicate},
+    {"le", Rule::predicate},
+    {"gt", Rule::predicate},
+    {"ge", Rule::predicate},
+    {"logical_and", Rule::predicate},
+    {"logical_or", Rule::predicate},
+    {"logical_xor", Rule::predicate},
+    {"relu_backward", Rule::promote},
+    {"leaky_relu_backward", Rule::promote},
+    {"elu_backward", Rule::promote},
+    {"gelu_backward", Rule::promote},
+    {"gelu_tanh_backward", Rule::promote},
+    {"silu_backward", Rule::promote},
+    {"softplus_backward", Rule::promote},
+    {"sigmoid_backward", Rule::promote},
+    {"tanh_backward", Rule::promote},
+    {"clamp_backward", Rule::promote},
+};
+static_assert(sizeof kOps / sizeof kOps[0] == size_t(BinaryOp::clamp_backward) + 1);
+
+struct Types {
+  DType result, compute;
+};
+
+Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
+  DType promoted = result_type({&a, &b});
+  if (op == BinaryOp::pow && b.impl()->wrapped_number && !is_floating_point(promoted)) {
+    number_of(b).check_holds(promoted);
+  }
+  const Rule rule = kOps[size_t(op)].rule;
+  if (rule == Rule::predicate) return {kBool, compute_type(promoted)};
+  const bool numbers = a.impl()->wrapped_number && b.impl()->wrapped_number;
+  if (rule == Rule::floating && !is_floating_point(promoted)) {
+    promoted = numbers ? kFloat64 : kFloat32;
+  }
+  const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
+  if (op == BinaryOp::sub && bools > 0) {
+    throw Error(cat("Subtraction, the `-` operator, with ",
+                    bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",
+                    bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead."));
+  }
+  const bool whole =
+      op == BinaryOp::floor_divide || op == BinaryOp::remainder || op == BinaryOp::pow;
+  if (whole && promoted == kBool) {
+    throw NotImplementedError(cat("\"", name_of(op), "\" not implemented for 'Bool'"));
+  }
+  return {promoted, compute_type(promoted)};
+}
+
+void run(BinaryOp op, BinaryArgs args, const Tensor& out, const Tensor& a, const Tensor& b,
+         DType compute) {
+  const Loop loop = make_loop(out, {&a, &b});
+  dispatch(
+      out.device(), [&] { cpu::binary(op, args, loop, compute); },
+      [&] { cuda::binary(op, args, loop, compute); }, name_of(op));
+}
+
+}  // namespace
+
+BinaryArgs scaled_by(const Scalar& alpha, const Tensor& a, const Tensor& b) {
+  if (alpha.dtype() == kInt64 && alpha.to_int() == 1) return {};
+  const DType result = result_type({&a, &b});
+  if (alpha.dtype() == kFloat64 && !is_floating_point(result)) {
+    throw Error("For integral input tensors, argument alpha must not be a floating point number.");
+  }
+  alpha.check_holds(result);
+  return {.a = alpha.to_double()};
+}
+
+const char* name_of(BinaryOp op) { return kOps[size_t(op)].name; }
+
+Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args) {
+  const Device device = common_device(name_of(op), {&a, &b});
+  const Types types = types_of(op, a, b);
+  Tensor out = make_result({&a, &b}, types.result, device);
+  run(op, args, out, a, b, types.compute);
+  return out;
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  const Device device = common_device("where", {&condition, &a, &b});
+  const DType result = result_type({&a, &b});
+  for (const Tensor* x : {&a, &b}) {
+    if (x->impl()->wrapped_number) number_of(*x).check_holds(result);
+  }
+  const Tensor out = make_result({&condition, &a, &b}, result, device);
+  const DType compute = compute_type(promote_types(condition.dtype(), result));
+  const Loop loop = make_loop(out, {&condition, &a, &b});
+  dispatch(
+      device, [&] { cpu::where(loop, compute); }, [&] { cuda::where(loop, compute); });
+  return out;
+}
+
+void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& b,
+                 BinaryArgs args) {
+  const Device device = common_device(name_of(op), {&a, &b});
+  if (device != out.device()) {
+    throw Error(
+        cat("Expected all tensors to be on the same device, but found at least two devices, ",
+            device.is_cuda() ? device : out.device(), " and ",
+            device.is_cuda() ? out.device() : device, "! (output of ", name_of(op), ")"));
+  }
+  const Types types = types_of(op, a, b);
+  const bool fits = is_floating_point(out.dtype()) || !is_floating_point(types.result);
+  if (!fits || (out.dtype() == kBool && types.result != kBool)) {
+    throw Error(cat("result type ", scalar_type_name(types.result),
+                    " can't be cast to the desired output type ", scalar_type_name(out.dtype()),
+                    " (in ", name_of(op), ")"));
+  }
+  const Shape shape = broadcast_shapes(a.shape(), b.shape());
+  if (broadcast_shapes(out.shape(), shape) != out.shape()) {
+    throw Error(cat("output with shape ", out.shape(), " doesn't match the broadcast shape ",
+                    broadcast_shapes(out.shape(), shape), " (in ", name_of(op), ")"));
+  }
+  run(op, args, out, a, b, types.compute);
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,58 @@
+#include "framework/kernels/elementwise/binary.h"
+
+#include <atomic>
+
+#include "framework/kernels/elementwise/binary_functors.h"
+#include "framework/kernels/elementwise/elementwise_cpu.h"
+
+namespace taper::kernels::cpu {
+namespace {
+
+// functor: the std::atomic<bool> that a zero sets.
+void find_zero(const void* found, void*, const void* const* in, int64_t n) {
+  const auto* x = static_cast<const int64_t*>(in[0]);
+  bool any = false;
+  for (int64_t i = 0; i < n; ++i) any |= x[i] == 0;
+  auto* flag = static_cast<std::atomic<bool>*>(const_cast<void*>(found));
+  if (any) flag->store(true, std::memory_order_relaxed);
+}
+
+// Before anything is written, so that a refused call leaves its operands as they were.
+void refuse_zero_divisor(const Loop& loop) {
+  Loop divisors = loop;
+  divisors.inputs = 1;
+  divisors.in[0] = loop.in[1];
+  divisors.out.data = nullptr;
+  std::atomic<bool> found{false};
+  run_elementwise(divisors, kInt64, find_zero, &found);
+  if (found) throw Error("ZeroDivisionError");
+}
+
+}  // namespace
+
+void binary(BinaryOp op, BinaryArgs args, const Loop& loop, DType compute) {
+  const bool divides = op == BinaryOp::floor_divide || op == BinaryOp::remainder;
+  if (divides && compute == kInt64) refuse_zero_divisor(loop);
+  visit(op, args, [&](auto functor) {
+    using F = decltype(functor);
+    if (compute == kFloat64) {
+      return run_elementwise(loop, compute, binary_span<F, double>, &functor);
+    }
+    if constexpr (F::kIntegers) {
+      if (compute == kInt64) {
+        return run_elementwise(loop, compute, binary_span<F, int64_t>, &functor);
+      }
+    }
+    run_elementwise(loop, kFloat32, binary_span<F, float>, &functor);
+  });
+}
+
+void where(const Loop& loop, DType compute) {
+  const SpanFn span = compute == kFloat64 ? ternary_span<Where, double>
+                      : compute == kInt64 ? ternary_span<Where, int64_t>
+                                          : ternary_span<Where, float>;
+  const Where functor;
+  run_elementwise(loop, compute, span, &functor);
+}
+
+}  // namespace taper::kernels::cpu

@@ -1,0 +1,192 @@
+// The formulas of all element-wise functions of two tensors, once for the CPU and the GPU. A
+// functor is called with float and double, and Numbers with int64_t too. Comparisons and
+// logical functions give 1 or 0.
+#pragma once
+
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/elementwise/binary.h"
+
+namespace taper::kernels {
+
+struct Add : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return plus(a, b); }
+};
+struct AddScaled : Numbers {
+  double alpha;
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    return plus(a, times(parameter<T>(alpha), b));
+  }
+};
+struct Sub : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return minus(a, b); }
+};
+struct Mul : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return times(a, b); }
+};
+struct Div : Floats {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return a / b; }
+};
+struct FloorDivide : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return floor_div(a, b); }
+};
+struct Remainder : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return python_mod(a, b); }
+};
+struct Pow : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return power(a, b); }
+};
+// nan on either side wins in both.
+struct Maximum : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return a > b || is_nan(a) ? a : b; }
+};
+struct Minimum : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return a < b || is_nan(a) ? a : b; }
+};
+struct Eq : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a == b); }
+};
+struct Ne : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a != b); }
+};
+struct Lt : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a < b); }
+};
+struct Le : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a <= b); }
+};
+struct Gt : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a > b); }
+};
+struct Ge : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a >= b); }
+};
+struct LogicalAnd : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    return truth<T>((a != T(0)) & (b != T(0)));
+  }
+};
+struct LogicalOr : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    return truth<T>((a != T(0)) | (b != T(0)));
+  }
+};
+struct LogicalXor : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    return truth<T>((a != T(0)) != (b != T(0)));
+  }
+};
+struct ReluBackward : Floats {
+  // dy passes where x is nan, as in PyTorch.
+  template <class T> TAPER_HD T operator()(T dy, T x) const { return x <= T(0) ? T(0) : dy; }
+};
+struct LeakyReluBackward : Floats {
+  double slope;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    return x > T(0) ? dy : dy * T(slope);
+  }
+};
+struct EluBackward : Floats {
+  double alpha;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T below = dy * T(alpha) * math::exp(x);
+    return x <= T(0) ? below : dy;
+  }
+};
+struct GeluBackwardForHalf : Floats {
+  TAPER_HD float operator()(float dy, float x) const {
+    const float pdf = 0.39894228f * fast_exp2(-0.72134752f * x * x);
+    return dy * (fast_normal_cdf(x) + x * pdf);
+  }
+};
+// With w, the logistic weight: w + x w (1 - w) (x q)'.
+struct GeluTanhBackwardForHalf : Floats {
+  TAPER_HD float operator()(float dy, float x) const {
+    const float z = x * x, t = z < kGeluBound ? z : kGeluBound;
+    const float w = gelu_weight(x, 2.3022081985f + 0.10294324f * t);
+    return dy * (w + x * w * (1 - w) * (1.5957691216f + 0.21406444f * t));
+  }
+};
+// d(x cdf(x)) = cdf(x) + x pdf(x).
+struct GeluBackward : Floats {
+  using ForHalf = GeluBackwardForHalf;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    return dy * (normal_cdf(x) + x * normal_pdf(x));
+  }
+};
+// With t = tanh(inner(x)): (1 + t) / 2 + x / 2 (1 - t^2) inner'(x).
+struct GeluTanhBackward : Floats {
+  using ForHalf = GeluTanhBackwardForHalf;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T t = math::tanh(gelu_inner(x));
+    const T slope = T(0.79788456080286536) * (T(1) + T(3 * 0.044715) * x * x);
+    return dy * T(0.5) * (T(1) + t + x * (T(1) - t * t) * slope);
+  }
+};
+// With s = sigmoid(x): s (1 + x (1 - s)).
+struct SiluBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T s = math::sigmoid(x);
+    return dy * s * (T(1) + x * (T(1) - s));
+  }
+};
+struct SoftplusBackward : Floats {
+  double beta, threshold;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T z = x * T(beta);
+    const T bent = dy * math::sigmoid(z);
+    return z > T(threshold) ? dy : bent;
+  }
+};
+struct SigmoidBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T y) const { return dy * (T(1) - y) * y; }
+};
+struct TanhBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T y) const { return dy * (T(1) - y * y); }
+};
+struct ClampBackward : Floats {
+  double low, high;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    return (x >= T(low)) & (x <= T(high)) ? dy : T(0);
+  }
+};
+struct Where : Numbers {
+  template <class T> TAPER_HD T operator()(T condition, T a, T b) const {
+    return condition != T(0) ? a : b;
+  }
+};
+
+// Calls f with the functor of `op`.
+template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
+  switch (op) {
+    case BinaryOp::add: return args.a == 1 ? f(Add{}) : f(AddScaled{{}, args.a});
+    case BinaryOp::sub: return args.a == 1 ? f(Sub{}) : f(AddScaled{{}, -args.a});
+    case BinaryOp::mul: return f(Mul{});
+    case BinaryOp::div: return f(Div{});
+    case BinaryOp::floor_divide: return f(FloorDivide{});
+    case BinaryOp::remainder: return f(Remainder{});
+    case BinaryOp::pow: return f(Pow{});
+    case BinaryOp::maximum: return f(Maximum{});
+    case BinaryOp::minimum: return f(Minimum{});
+    case BinaryOp::eq: return f(Eq{});
+    case BinaryOp::ne: return f(Ne{});
+    case BinaryOp::lt: return f(Lt{});
+    case BinaryOp::le: return f(Le{});
+    case BinaryOp::gt: return f(Gt{});
+    case BinaryOp::ge: return f(Ge{});
+    case BinaryOp::logical_and: return f(LogicalAnd{});
+    case BinaryOp::logical_or: return f(LogicalOr{});
+    case BinaryOp::logical_xor: return f(LogicalXor{});
+    case BinaryOp::relu_backward: return f(ReluBackward{});
+    case BinaryOp::leaky_relu_backward: return f(LeakyReluBackward{{}, args.a});
+    case BinaryOp::elu_backward: return f(EluBackward{{}, args.a});
+    case BinaryOp::gelu_backward: return f(GeluBackward{});
+    case BinaryOp::gelu_tanh_backward: return f(GeluTanhBackward{});
+    case BinaryOp::silu_backward: return f(SiluBackward{});
+    case BinaryOp::softplus_backward: return f(SoftplusBackward{{}, args.a, args.b});
+    case BinaryOp::sigmoid_backward: return f(SigmoidBackward{});
+    case BinaryOp::tanh_backward: return f(TanhBackward{});
+    default: return f(ClampBackward{{}, args.a, args.b});
+  }
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,257 @@
+#include "framework/kernels/elementwise/broadcast.h"
+
+#include <algorithm>
+#include <span>
+
+namespace taper::kernels {
+namespace {
+
+using Operands = std::initializer_list<const Tensor*>;
+
+bool counts(const Tensor* t) { return t && t->defined(); }
+
+bool all_numbers(Operands operands) {
+  return std::all_of(operands.begin(), operands.end(),
+                     [](const Tensor* x) { return x->impl()->wrapped_number; });
+}
+
+// --- loops ---
+
+void set_operand(Operand& operand, const Tensor& x, bool on_gpu) {
+  operand.dtype = x.dtype();
+  if (on_gpu && x.is_cpu()) {
+    const Scalar number = number_of(x);
+    operand.number = number.to_double();
+    operand.integer = is_floating_point(x.dtype()) ? 0 : number.to_int();
+  } else {
+    operand.data = x.data_ptr();
+  }
+}
+
+// All operands that are in memory are dense in the same order, or broadcast numbers.
+bool is_one_run(const Tensor& out, Operands inputs) {
+  if (!is_dense(out.shape(), out.strides())) return false;
+  return std::all_of(inputs.begin(), inputs.end(), [&](const Tensor* x) {
+    return x->dim() == 0 || (x->shape() == out.shape() && x->strides() == out.strides());
+  });
+}
+
+// The operands of a loop in one row, the output first.
+struct All {
+  Operand* at[4];
+  int n;
+};
+All all_of(Loop& loop) {
+  return {{&loop.out, &loop.in[0], &loop.in[1], &loop.in[2]}, loop.inputs + 1};
+}
+
+void swap_dims(Loop& loop, const All& all, int a, int b) {
+  std::swap(loop.sizes[a], loop.sizes[b]);
+  for (int k = 0; k < all.n; ++k) std::swap(all.at[k]->strides[a], all.at[k]->strides[b]);
+}
+
+// True when dimension a should lie inside dimension b: the first operand that tells them apart
+// decides, the output before all.
+bool lies_inside(const All& all, int a, int b) {
+  for (int k = 0; k < all.n; ++k) {
+    const int64_t sa = all.at[k]->strides[a], sb = all.at[k]->strides[b];
+    if (sa != 0 && sb != 0 && sa != sb) return sa < sb;
+  }
+  return false;
+}
+
+bool can_merge(const Loop& loop, const All& all, int outer, int inner) {
+  for (int k = 0; k < all.n; ++k) {
+    const int64_t* strides = all.at[k]->strides;
+    if (strides[outer] != strides[inner] * loop.sizes[inner]) return false;
+  }
+  return true;
+}
+
+// Orders dimensions by stride and merges neighbours that all operands walk as one.
+void collapse(Loop& loop) {
+  const All all = all_of(loop);
+  for (int i = 1; i < loop.dims; ++i) {
+    for (int j = i; j > 0 && lies_inside(all, j - 1, j); --j) swap_dims(loop, all, j - 1, j);
+  }
+  int last = 0;
+  for (int i = 1; i < loop.dims; ++i) {
+    const bool merged = can_merge(loop, all, last, i);
+    loop.sizes[merged ? last : last + 1] =
+        merged ? loop.sizes[last] * loop.sizes[i] : loop.sizes[i];
+    if (!merged) ++last;
+    for (int k = 0; k < all.n; ++k) all.at[k]->strides[last] = all.at[k]->strides[i];
+  }
+  loop.dims = last + 1;
+}
+
+// The stride of x along out's dimension d: 0 where it broadcasts.
+int64_t stride_along(const Tensor& x, const Tensor& out, int d) {
+  const int own = d - (out.dim() - x.dim());
+  return own < 0 || x.shape()[own] == 1 ? 0 : x.strides()[own];
+}
+
+// --- messages ---
+
+std::string describe(const char* op, Operands operands) {
+  std::string text = cat(" (when computing ", op, " of ");
+  const char* separator = "";
+  for (const Tensor* x : operands) {
+    if (!counts(x)) continue;
+    text += cat(separator, x->shape(), " ", x->dtype());
+    separator = " and ";
+  }
+  return text + ")";
+}
+
+// --- promotion ---
+
+constexpr int kNothing = -1;
+
+int promote_known(int a, int b) {
+  if (a == kNothing) return b;
+  if (b == kNothing) return a;
+  return int(promote_types(DType(a), DType(b)));
+}
+
+enum class Kind : uint8_t { boolean, integer, floating };
+
+Kind kind_of(int t) {
+  if (DType(t) == kBool) return Kind::boolean;
+  return is_floating_point(DType(t)) ? Kind::floating : Kind::integer;
+}
+
+// The lower category matters only where it is of a higher kind.
+int combine(int higher, int lower) {
+  if (higher == kNothing || lower == kNothing) return promote_known(higher, lower);
+  return kind_of(lower) > kind_of(higher) ? promote_known(higher, lower) : higher;
+}
+
+}  // namespace
+
+Loop make_loop(const Tensor& out, Operands inputs) {
+  Loop loop;
+  const bool on_gpu = out.is_cuda();
+  loop.numel = out.numel();
+  loop.device = out.device().index();
+  loop.inputs = int(inputs.size());
+  set_operand(loop.out, out, on_gpu);
+  int at = 0;
+  for (const Tensor* x : inputs) set_operand(loop.in[at++], *x, on_gpu);
+
+  loop.dims = 1;
+  if (loop.numel <= 1 || is_one_run(out, inputs)) {
+    loop.sizes[0] = loop.numel;
+    loop.out.strides[0] = 1;
+    for (at = 0; const Tensor* x : inputs) loop.in[at++].strides[0] = x->dim() == 0 ? 0 : 1;
+    loop.dense = true;
+    return loop;
+  }
+
+  int dims = 0;
+  for (int d = 0; d < out.dim(); ++d) {
+    if (out.shape()[d] == 1) continue;
+    loop.sizes[dims] = out.shape()[d];
+    loop.out.strides[dims] = out.strides()[d];
+    for (at = 0; const Tensor* x : inputs) loop.in[at++].strides[dims] = stride_along(*x, out, d);
+    ++dims;
+  }
+  loop.dims = dims;
+  collapse(loop);
+  loop.dense = loop.dims == 1 && loop.out.strides[0] == 1;
+  for (int k = 0; k < loop.inputs; ++k) {
+    loop.dense = loop.dense && (loop.in[k].strides[0] == 0 || loop.in[k].strides[0] == 1);
+  }
+  return loop;
+}
+
+Scalar number_of(const Tensor& x) {
+  return visit(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T value = *static_cast<const T*>(x.data_ptr());
+    if constexpr (std::is_integral_v<T>) {
+      return Scalar(value);
+    } else {
+      return Scalar(double(value));
+    }
+  });
+}
+
+DType result_type(Operands operands) {
+  const bool numbers = all_numbers(operands);
+  int with_dims = kNothing, zero_dim = kNothing, number = kNothing;
+  for (const Tensor* x : operands) {
+    const DType own = x->dtype();
+    const bool wrapped = x->impl()->wrapped_number;
+    // Beside tensors a C++ float counts as the default dtype.
+    const DType t = wrapped && is_floating_point(own) && !numbers ? kFloat32 : own;
+    int& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
+    category = promote_known(category, int(t));
+  }
+  return DType(combine(with_dims, combine(zero_dim, number)));
+}
+
+Device common_device(const char* op, Operands operands) {
+  Device common;
+  for (const Tensor* x : operands) {
+    if (counts(x) && x->is_cuda() && common.is_cpu()) common = x->device();
+  }
+  if (common.is_cpu()) return common;
+
+  for (const Tensor* x : operands) {
+    if (!counts(x) || x->device() == common) continue;
+    const bool scalar = x->is_cpu() && x->dim() == 0;
+    if (!scalar) {
+      throw Error(
+          cat("Expected all tensors to be on the same device, but found at least two "
+              "devices, ",
+              common, " and ", x->device(), "!", describe(op, operands)));
+    }
+  }
+  return common;
+}
+
+Device same_device(const char* op, Operands operands, std::initializer_list<const char*> names) {
+  const std::span<const Tensor* const> given(operands.begin(), operands.size());
+  const auto votes = [&](Device device) {
+    return std::count_if(given.begin(), given.end(),
+                         [&](const Tensor* x) { return counts(x) && x->device() == device; });
+  };
+  // Where most operands are; the first one's device in a tie.
+  const Tensor* reference = nullptr;
+  for (const Tensor* x : given) {
+    if (!counts(x)) continue;
+    if (!reference || votes(x->device()) > votes(reference->device())) reference = x;
+  }
+  if (!reference) return Device();
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!counts(given[i]) || given[i]->device() == reference->device()) continue;
+    throw Error(cat("Expected all tensors to be on the same device, but got ", names.begin()[i],
+                    " is on ", given[i]->device(), ", different from other tensors on ",
+                    reference->device(), " (when checking argument in method ", op, ")"));
+  }
+  return reference->device();
+}
+
+void check_floating(const char* kernel, const Tensor& x) {
+  if (x.is_floating_point()) return;
+  throw NotImplementedError(
+      cat("\"", kernel, "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
+}
+
+Tensor make_result(Operands operands, DType dtype, Device device) {
+  Shape shape = (*operands.begin())->shape();
+  for (const Tensor* x : operands) {
+    if (x->shape() != shape) shape = broadcast_shapes(shape, x->shape());
+  }
+  Tensor out = Tensor::make(shape, dtype, device);
+  out.impl()->wrapped_number = all_numbers(operands);
+  for (const Tensor* x : operands) {
+    if (x->shape() != shape || !is_dense(shape, x->strides())) continue;
+    if (!x->is_contiguous()) out.impl()->strides = x->strides();
+    return out;
+  }
+  return out;
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,109 @@
+#include "framework/kernels/elementwise/convert_cpu.h"
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "framework/kernels/simd_cpu.h"
+
+namespace taper::kernels::cpu {
+namespace {
+
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T> inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsHalf<T>;
+
+// bool is read and written as a byte, so that a foreign value other than 0 and 1 is no trap.
+template <class T> using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+
+// Truncates; saturates beyond int64; nan gives 0.
+template <class T> inline int64_t to_int64(T x) {
+  constexpr T kLimit = T(9223372036854775808.0);
+  const bool fits = (x >= -kLimit) & (x < kLimit);
+  const int64_t inside = int64_t(fits ? x : T(0));
+  const int64_t edge = x >= kLimit   ? std::numeric_limits<int64_t>::max()
+                       : x < -kLimit ? std::numeric_limits<int64_t>::min()
+                                     : 0;
+  return fits ? inside : edge;
+}
+
+template <class S, class D> inline Stored<D> convert_one(Stored<S> x) {
+  if constexpr (std::is_same_v<S, bool>) {
+    return convert_one<uint8_t, D>(uint8_t(x != 0));
+  } else if constexpr (std::is_same_v<D, bool>) {
+    if constexpr (kIsHalf<S>)
+      return uint8_t(float(x) != 0);
+    else
+      return uint8_t(x != 0);
+  } else if constexpr (kIsHalf<S> && !std::is_same_v<D, float>) {
+    return convert_one<float, D>(float(x));
+  } else if constexpr (kIsFloat<S> && !kIsFloat<D>) {
+    return D(to_int64(x));
+  } else if constexpr (kIsHalf<D>) {
+    return D(float(x));
+  } else {
+    return D(x);
+  }
+}
+
+template <class S, class D>
+inline void dense_loop(const Stored<S>* src, Stored<D>* dst, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dst[i] = convert_one<S, D>(src[i]);
+}
+
+template <class S, class D>
+TAPER_CLONES void cloned_loop(const Stored<S>* src, Stored<D>* dst, int64_t n) {
+  dense_loop<S, D>(src, dst, n);
+}
+
+template <class S, class D>
+void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
+  const auto* src = static_cast<const Stored<S>*>(from);
+  auto* dst = static_cast<Stored<D>*>(to);
+  if (src_stride != 1 || dst_stride != 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      dst[i * dst_stride] = convert_one<S, D>(src[i * src_stride]);
+    }
+    return;
+  }
+  // Floats are worth wide registers; for integers the plain ones will do.
+  if constexpr (kIsFloat<S> && kIsFloat<D>)
+    cloned_loop<S, D>(src, dst, n);
+  else
+    dense_loop<S, D>(src, dst, n);
+}
+
+// Equal dtypes move as bits.
+template <class Bits>
+void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
+  const auto* src = static_cast<const Bits*>(from);
+  auto* dst = static_cast<Bits*>(to);
+  if (src_stride == 1 && dst_stride == 1) {
+    std::memmove(dst, src, size_t(n) * sizeof(Bits));
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
+}
+
+ConvertFn mover(DType t) {
+  switch (size_of(t)) {
+    case 1: return move<uint8_t>;
+    case 2: return move<uint16_t>;
+    case 4: return move<uint32_t>;
+    default: return move<uint64_t>;
+  }
+}
+
+}  // namespace
+
+ConvertFn converter(DType from, DType to) {
+  if (from == to) return mover(from);
+  return visit(from, [&](auto src) {
+    return visit(to, [](auto dst) -> ConvertFn {
+      return convert<typename decltype(src)::type, typename decltype(dst)::type>;
+    });
+  });
+}
+
+}  // namespace taper::kernels::cpu

@@ -1,0 +1,74 @@
+#include "framework/kernels/elementwise/copy.h"
+
+#include "framework/kernels/dispatch.h"
+
+namespace taper::kernels {
+namespace {
+
+void copy_on_device(const Tensor& out, const Tensor& x) {
+  const Loop loop = make_loop(out, {&x});
+  dispatch(
+      out.device(), [&] { cpu::copy(loop); }, [&] { cuda::copy(loop); }, "copy_");
+}
+
+// Both sides can be moved as one run of bytes in the same order.
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides() &&
+         is_dense(a.shape(), a.strides());
+}
+
+// Through dense tensors of out's dtype: the source converts, the bytes travel, the target lays out.
+void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
+  if constexpr (kHasCuda) {
+    const RecordFunction range("copy_", RecordFunction::Kind::op,
+                               out.is_cuda() ? out.device() : x.device());
+    if (same_bytes(out, x)) return cuda::copy_bytes(out, x, non_blocking);
+    if (out.shape() != x.shape()) {
+      const Tensor local = Tensor::make(x.shape(), x.dtype(), out.device());
+      copy_into(local, x, non_blocking);
+      return copy_on_device(out, local);
+    }
+    const Tensor source = packed(x, out.dtype());
+    const bool ready = source.storage() == x.storage();
+    if (out.is_contiguous()) {
+      // A temporary source must outlive the transfer, so only the caller's own may be left pending.
+      return cuda::copy_bytes(view_as(out, out.shape(), source.strides(), out.storage_offset()),
+                              source, non_blocking && (ready || x.is_cuda()));
+    }
+    const Tensor landing = Tensor::make(out.shape(), out.dtype(), out.device());
+    cuda::copy_bytes(landing, source, false);
+    copy_on_device(out, landing);
+  }
+}
+
+}  // namespace
+
+void copy_into(const Tensor& out, const Tensor& x, bool non_blocking) {
+  if (out.numel() == 0) return;
+  if (out.device() != x.device()) return copy_across(out, x, non_blocking);
+  copy_on_device(out, x);
+}
+
+Tensor packed(const Tensor& x, DType dtype) {
+  if (x.is_contiguous() && x.dtype() == dtype) return x.detach();
+  Tensor out = Tensor::make(x.shape(), dtype, x.device());
+  copy_into(out, x);
+  return out;
+}
+
+void fill(const Tensor& out, Scalar value) {
+  value.check_holds(out.dtype());
+  if (out.numel() == 0) return;
+  const Loop loop = make_loop(out, {});
+  dispatch(
+      out.device(), [&] { cpu::fill(loop, value); }, [&] { cuda::fill(loop, value); }, "fill_");
+}
+
+void arange_into(const Tensor& out, Scalar start, Scalar step) {
+  if (out.numel() == 0) return;
+  dispatch(
+      out.device(), [&] { cpu::arange(out, start, step); },
+      [&] { cuda::arange(out, start, step); });
+}
+
+}  // namespace taper::kernels

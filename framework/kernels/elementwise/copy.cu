@@ -1,0 +1,221 @@
+// Copies between layouts, dtypes and devices; fill; arange. out = x.
+#include "framework/kernels/elementwise/copy.h"
+
+#include <memory>
+
+#include "framework/kernels/elementwise/elementwise.cuh"
+#include "framework/kernels/transpose.cuh"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using taper::cuda::Launch;
+
+struct Identity {
+  template <class T> TAPER_HD T operator()(T x) const { return x; }
+};
+
+// Calls f with an unsigned integer of an element's size: copies of one dtype move bits only.
+template <class F> void visit_size(size_t size, F&& f) {
+  switch (size) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: return f(uint64_t{});
+  }
+}
+
+// --- copies of one dtype with any strides; fill ---
+
+template <class U> struct BitsArgs {
+  Walk<2> walk;
+  U* out;
+  const U* in;  // null: `value` everywhere
+  U value;
+  bool out_vector, in_vector;
+};
+
+template <class U>
+__global__ void __launch_bounds__(kThreads)
+    copy_bits_kernel(const __grid_constant__ BitsArgs<U> args) {
+  const uint32_t group = blockIdx.x * kThreads + threadIdx.x;
+  if (group >= args.walk.groups) return;
+  const Place<2> place = args.walk.at(group);
+  const int count = args.walk.count(place.inner);
+  U* out = args.out + place.offset[0];
+  const U* in = args.in + place.offset[1];
+
+  Vec<U, kGroup> v;
+  if (args.in && args.in_vector) {
+    v = load_vec<U, kGroup>(in);
+  } else {
+    const bool one = !args.in || args.walk.inner_stride[1] == 0;
+    const U value = args.in ? *in : args.value;
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      v.at[j] = one || j >= count ? value : in[j * args.walk.inner_stride[1]];
+    }
+  }
+  if (args.out_vector) return store_vec(out, v);
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) {
+    if (j < count) out[j * args.walk.inner_stride[0]] = v.at[j];
+  }
+}
+
+// piece.in[0].data may be null.
+template <class U> void copy_bits(const char* op, const Loop& piece, U value, const Launch& on) {
+  BitsArgs<U> args;
+  args.walk = make_walk<2>(piece);
+  args.out = static_cast<U*>(piece.out.data);
+  args.in = static_cast<const U*>(piece.in[0].data);
+  args.value = value;
+  args.out_vector = has_vectors(args.walk, 0, piece.out);
+  args.in_vector = has_vectors(args.walk, 1, piece.in[0]);
+  const int64_t blocks = ceil_div(args.walk.groups, kThreads);
+  copy_bits_kernel<U><<<unsigned(blocks), kThreads, 0, on.stream>>>(args);
+  on.check(op);
+}
+
+void convert_elements(const Loop& loop, const Launch& on) {
+  const DType compute = compute_type(loop.in[0].dtype);
+  if (compute == kFloat64) return run_strided<double, 1>("copy", Identity{}, loop, on);
+  if (compute == kInt64) return run_strided<int64_t, 1>("copy", Identity{}, loop, on);
+  run_strided<float, 1>("copy", Identity{}, loop, on);
+}
+
+// --- arange ---
+
+template <class T, class C>
+__global__ void __launch_bounds__(kThreads) arange_kernel(T* out, int64_t numel, C start, C step) {
+  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= numel) return;
+  if constexpr (std::is_same_v<C, double>) {
+    // Not fused, so that the bits are the CPU's.
+    out[i] = convert<T>(__dadd_rn(start, __dmul_rn(double(i), step)));
+  } else {
+    out[i] = convert<T>(start + i * step);
+  }
+}
+
+template <class C> void run_arange(const Tensor& out, C start, C step) {
+  const Launch on(out);
+  const int64_t numel = out.numel(), blocks = ceil_div(numel, kThreads);
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    arange_kernel<<<unsigned(blocks), kThreads, 0, on.stream>>>(static_cast<T*>(out.data_ptr()),
+                                                                numel, start, step);
+  });
+  on.check("arange");
+}
+
+// --- between devices ---
+
+// A stream and its device, which must be current where the stream is the default one.
+struct Queue {
+  int device;
+  cudaStream_t stream;
+};
+
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+
+// Makes later work of one queue wait for what the other has been given so far.
+void wait_for(Queue later, Queue earlier) {
+  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent> event;
+  {
+    const taper::cuda::DeviceScope scope(earlier.device);
+    cudaEvent_t made = nullptr;
+    TAPER_CUDA_CHECK(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
+    event.reset(made);
+    TAPER_CUDA_CHECK(cudaEventRecord(made, earlier.stream));
+  }
+  const taper::cuda::DeviceScope scope(later.device);
+  TAPER_CUDA_CHECK(cudaStreamWaitEvent(later.stream, event.get(), 0));
+}
+
+// Runs on the source's stream, which first lets out's earlier readers finish.
+void copy_peer(const Tensor& out, const Tensor& x) {
+  const int to = out.device().index(), from = x.device().index();
+  const Queue target{to, taper::cuda::current_stream(to)};
+  const Queue source{from, taper::cuda::current_stream(from)};
+  wait_for(source, target);
+  {
+    const taper::cuda::DeviceScope scope(from);
+    TAPER_CUDA_CHECK(
+        cudaMemcpyPeerAsync(out.data_ptr(), to, x.data_ptr(), from, x.nbytes(), source.stream));
+  }
+  wait_for(target, source);
+}
+
+}  // namespace
+
+void copy(const Loop& loop) {
+  if (loop.numel == 0) return;
+  const Operand &out = loop.out, &x = loop.in[0];
+  const Launch on(loop.device);
+  if (!x.data || x.dtype != out.dtype) return convert_elements(loop, on);
+  if (loop.dense && (x.strides[0] == 1 || loop.numel == 1)) {
+    const size_t bytes = size_t(loop.numel) * size_of(x.dtype);
+    if (out.data == x.data) return;
+    TAPER_CUDA_CHECK(cudaMemcpyAsync(out.data, x.data, bytes, cudaMemcpyDeviceToDevice, on.stream));
+    return;
+  }
+  visit_size(size_of(x.dtype), [&](auto bits) {
+    using U = decltype(bits);
+    for_each_piece(loop, [&](const Loop& piece) {
+      if (is_transposed(piece)) return transpose<U>(piece, on);
+      copy_bits<U>("copy", piece, 0, on);
+    });
+  });
+}
+
+void fill(const Loop& loop, Scalar value) {
+  if (loop.numel == 0) return;
+  const Launch on(loop.device);
+  uint64_t bits = 0;
+  visit(loop.out.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T x =
+        value.dtype() == kFloat64 ? convert<T>(value.to_double()) : convert<T>(value.to_int());
+    memcpy(&bits, &x, sizeof x);
+  });
+  const size_t size = size_of(loop.out.dtype);
+  if (loop.dense && bits == 0) {
+    TAPER_CUDA_CHECK(cudaMemsetAsync(loop.out.data, 0, size_t(loop.numel) * size, on.stream));
+    return;
+  }
+  visit_size(size, [&](auto element) {
+    using U = decltype(element);
+    for_each_piece(loop, [&](const Loop& piece) { copy_bits<U>("fill", piece, U(bits), on); });
+  });
+}
+
+void arange(const Tensor& out, Scalar start, Scalar step) {
+  if (out.numel() == 0) return;
+  if (start.dtype() == kFloat64 || step.dtype() == kFloat64) {
+    return run_arange<double>(out, start.to_double(), step.to_double());
+  }
+  run_arange<int64_t>(out, start.to_int(), step.to_int());
+}
+
+void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking) {
+  assert(out.nbytes() == x.nbytes());
+  if (x.nbytes() == 0) return;
+  if (out.is_cuda() && x.is_cuda() && out.device() != x.device()) return copy_peer(out, x);
+
+  const Launch on(out.is_cuda() ? out : x);
+  TAPER_CUDA_CHECK(cudaMemcpyAsync(out.impl()->address(), x.impl()->address(), x.nbytes(),
+                                   cudaMemcpyDefault, on.stream));
+  if (out.is_cuda() && x.is_cuda()) return;
+  // Pageable memory may be gone or changed before the GPU has read it.
+  const Tensor& host = out.is_cuda() ? x : out;
+  if (non_blocking && host.is_pinned()) {
+    return taper::cuda::mark_in_flight(host.storage(), on.device);
+  }
+  TAPER_CUDA_CHECK(cudaStreamSynchronize(on.stream));
+  if (out.is_cpu()) taper::cuda::throw_bad_index(on.device);
+}
+
+}  // namespace taper::kernels::cuda

@@ -1,0 +1,296 @@
+// The GPU's element-wise engine: runs a functor over a Loop of one output and up to three inputs.
+// Dense operands of one dtype take a kernel with 16-byte accesses; everything else (broadcasting,
+// strides, mixed dtypes) takes an index walk in which a thread owns four neighbours of the
+// innermost dimension. Accumulation rule: out = f(inputs); out may be one of the inputs.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <type_traits>
+
+#include <cuda_runtime.h>
+
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/elements.cuh"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/strided_index.cuh"
+
+namespace taper::kernels::cuda {
+
+inline constexpr int kThreads = 256;
+
+template <class C> C number_of(const Operand& x) {
+  return std::is_same_v<C, int64_t> ? C(x.integer) : C(x.number);
+}
+
+template <class F, class C>
+__device__ inline C apply(const F& f, const C* x, std::integral_constant<int, 1>) {
+  return C(f(x[0]));
+}
+template <class F, class C>
+__device__ inline C apply(const F& f, const C* x, std::integral_constant<int, 2>) {
+  return C(f(x[0], x[1]));
+}
+template <class F, class C>
+__device__ inline C apply(const F& f, const C* x, std::integral_constant<int, 3>) {
+  return C(f(x[0], x[1], x[2]));
+}
+
+// --- dense operands of dtype T ---
+
+template <class T, int N> struct DenseArgs {
+  struct Input {
+    const T* data;  // null for a number
+    Compute<T> number;
+    bool single;  // one element for all
+  };
+  T* out;
+  Input in[N];
+  int64_t numel;
+  bool aligned;  // every pointer to 16 bytes
+};
+
+template <class T, int N> struct DenseTile {
+  static constexpr int kVec = 16 / sizeof(T);
+  static constexpr int kLoads = 2;  // of every input, in flight
+  static constexpr int kSize = kThreads * kVec * kLoads;
+};
+
+template <class F, class T, int N>
+__global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> args) {
+  using C = Compute<T>;
+  using Tile = DenseTile<T, N>;
+  constexpr std::integral_constant<int, N> kArity{};
+  C one[N];
+  bool full[N];
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    full[n] = args.in[n].data && !args.in[n].single;
+    one[n] = args.in[n].single ? convert<C>(*args.in[n].data) : args.in[n].number;
+  }
+  const int64_t start = int64_t(blockIdx.x) * Tile::kSize;
+
+  if (!args.aligned || start + Tile::kSize > args.numel) {
+    const int64_t end = start + Tile::kSize < args.numel ? start + Tile::kSize : args.numel;
+#pragma unroll 1
+    for (int64_t i = start + threadIdx.x; i < end; i += kThreads) {
+      C x[N];
+#pragma unroll
+      for (int n = 0; n < N; ++n) x[n] = full[n] ? convert<C>(args.in[n].data[i]) : one[n];
+      args.out[i] = convert<T>(apply(f, x, kArity));
+    }
+    return;
+  }
+
+  Vec<T, Tile::kVec> v[Tile::kLoads][N];
+#pragma unroll
+  for (int k = 0; k < Tile::kLoads; ++k) {
+    const int64_t at = start + (k * kThreads + int(threadIdx.x)) * Tile::kVec;
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      if (full[n]) v[k][n] = load_vec<T, Tile::kVec>(args.in[n].data + at);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < Tile::kLoads; ++k) {
+    Vec<T, Tile::kVec> y;
+#pragma unroll
+    for (int j = 0; j < Tile::kVec; ++j) {
+      C x[N];
+#pragma unroll
+      for (int n = 0; n < N; ++n) x[n] = full[n] ? convert<C>(v[k][n].at[j]) : one[n];
+      y.at[j] = convert<T>(apply(f, x, kArity));
+    }
+    store_vec(args.out + start + (k * kThreads + int(threadIdx.x)) * Tile::kVec, y);
+  }
+}
+
+// Every tensor operand is dense and has dtype T.
+template <class T, int N> bool is_dense_in(const Loop& loop) {
+  bool yes = loop.dense && loop.out.dtype == dtype_of<T>;
+  for (int n = 0; n < N; ++n) {
+    yes = yes && (!loop.in[n].data || loop.in[n].dtype == dtype_of<T>);
+  }
+  return yes;
+}
+
+template <class T, int N, class F>
+void run_dense(const char* op, const F& f, const Loop& loop, const taper::cuda::Launch& on) {
+  DenseArgs<T, N> args;
+  args.out = static_cast<T*>(loop.out.data);
+  args.numel = loop.numel;
+  args.aligned = is_aligned(args.out, 16);
+  for (int n = 0; n < N; ++n) {
+    const Operand& x = loop.in[n];
+    const bool single = x.data && x.strides[0] == 0 && loop.numel > 1;
+    args.in[n] = {static_cast<const T*>(x.data), number_of<Compute<T>>(x), single};
+    args.aligned = args.aligned && (!x.data || single || is_aligned(x.data, 16));
+  }
+  const int64_t blocks = ceil_div(loop.numel, DenseTile<T, N>::kSize);
+  assert(blocks <= kMaxPiece);
+  dense_kernel<F, T, N><<<unsigned(blocks), kThreads, 0, on.stream>>>(f, args);
+  on.check(op);
+}
+
+// --- the index walk ---
+
+template <class C> using Group = Vec<C, kGroup>;
+
+// A tensor operand, or a number where data is null.
+template <class C> struct Strided {
+  char* data;
+  C number;
+  int64_t inner_stride;
+  DType dtype;
+  bool vector;
+};
+
+template <class C, int N> struct StridedArgs {
+  Walk<N + 1> walk;
+  Strided<C> operand[N + 1];
+};
+
+template <class T, class C>
+__device__ inline Group<C> load_elements(const char* data, int64_t offset, int64_t stride,
+                                         int count) {
+  const T* p = reinterpret_cast<const T*>(data) + offset;
+  Group<C> g{};
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) {
+    if (j < count) g.at[j] = convert<C>(p[j * stride]);
+  }
+  return g;
+}
+template <class T, class C>
+__device__ inline void store_elements(char* data, int64_t offset, int64_t stride, int count,
+                                      const Group<C>& g) {
+  T* p = reinterpret_cast<T*>(data) + offset;
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) {
+    if (j < count) p[j * stride] = convert<T>(g.at[j]);
+  }
+}
+
+template <class T, class C>
+__device__ inline Group<C> load_group(const char* data, int64_t offset) {
+  const Vec<T, kGroup> v = load_vec<T, kGroup>(reinterpret_cast<const T*>(data) + offset);
+  Group<C> g;
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) g.at[j] = convert<C>(v.at[j]);
+  return g;
+}
+template <class T, class C>
+__device__ inline void store_group(char* data, int64_t offset, const Group<C>& g) {
+  Vec<T, kGroup> v;
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) v.at[j] = convert<T>(g.at[j]);
+  store_vec(reinterpret_cast<T*>(data) + offset, v);
+}
+
+// The frequent cases stand inline: the computing type, vectors of half types and of bool.
+template <class C> __device__ inline Group<C> load(const Strided<C>& x, int64_t offset, int count) {
+  if (!x.data || x.inner_stride == 0) {
+    const C one = x.data ? load_any<C>(x.data, x.dtype, offset) : x.number;
+    Group<C> g;
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) g.at[j] = one;
+    return g;
+  }
+  if (x.dtype == dtype_of<C>) {
+    if (x.vector) return load_group<C, C>(x.data, offset);
+    return load_elements<C, C>(x.data, offset, x.inner_stride, count);
+  }
+  if (x.vector && x.dtype == DType::boolean) return load_group<bool, C>(x.data, offset);
+  if constexpr (std::is_same_v<C, float>) {
+    if (x.vector && x.dtype == DType::bfloat16) return load_group<BFloat16, C>(x.data, offset);
+    if (x.vector && x.dtype == DType::float16) return load_group<Half, C>(x.data, offset);
+  }
+  Group<C> g{};
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) {
+    if (j < count) g.at[j] = load_any<C>(x.data, x.dtype, offset + j * x.inner_stride);
+  }
+  return g;
+}
+template <class C>
+__device__ inline void store(const Strided<C>& x, int64_t offset, int count, const Group<C>& g) {
+  if (x.dtype == dtype_of<C>) {
+    if (x.vector) return store_group<C>(x.data, offset, g);
+    return store_elements<C>(x.data, offset, x.inner_stride, count, g);
+  }
+  if (x.vector && x.dtype == DType::boolean) return store_group<bool>(x.data, offset, g);
+  if constexpr (std::is_same_v<C, float>) {
+    if (x.vector && x.dtype == DType::bfloat16) return store_group<BFloat16>(x.data, offset, g);
+    if (x.vector && x.dtype == DType::float16) return store_group<Half>(x.data, offset, g);
+  }
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) {
+    if (j < count) store_any<C>(x.data, x.dtype, offset + j * x.inner_stride, g.at[j]);
+  }
+}
+
+template <class F, class C, int N>
+__global__ void __launch_bounds__(kThreads)
+    strided_kernel(F f, const __grid_constant__ StridedArgs<C, N> args) {
+  const uint32_t group = blockIdx.x * kThreads + threadIdx.x;
+  if (group >= args.walk.groups) return;
+  const Place<N + 1> place = args.walk.at(group);
+  const int count = args.walk.count(place.inner);
+  Group<C> x[N];
+#pragma unroll
+  for (int n = 0; n < N; ++n) x[n] = load(args.operand[n + 1], place.offset[n + 1], count);
+  Group<C> y;
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) {
+    C element[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) element[n] = x[n].at[j];
+    y.at[j] = apply(f, element, std::integral_constant<int, N>{});
+  }
+  store(args.operand[0], place.offset[0], count, y);
+}
+
+template <class C, int N, class F>
+void run_strided(const char* op, const F& f, const Loop& loop, const taper::cuda::Launch& on) {
+  for_each_piece(loop, [&](const Loop& piece) {
+    StridedArgs<C, N> args;
+    args.walk = make_walk<N + 1>(piece);
+    for (int k = 0; k <= N; ++k) {
+      const Operand& x = operand_of(piece, k);
+      args.operand[k] = {static_cast<char*>(x.data), number_of<C>(x), args.walk.inner_stride[k],
+                         x.dtype, has_vectors(args.walk, k, x)};
+    }
+    const int64_t blocks = ceil_div(args.walk.groups, kThreads);
+    strided_kernel<F, C, N><<<unsigned(blocks), kThreads, 0, on.stream>>>(f, args);
+    on.check(op);
+  });
+}
+
+// --- the entry ---
+
+template <int N, class F>
+void run_floats(const char* op, const F& f, const Loop& loop, const taper::cuda::Launch& on) {
+  if (is_dense_in<float, N>(loop)) return run_dense<float, N>(op, f, loop, on);
+  if (is_dense_in<BFloat16, N>(loop)) return run_dense<BFloat16, N>(op, f, loop, on);
+  if (is_dense_in<Half, N>(loop)) return run_dense<Half, N>(op, f, loop, on);
+  run_strided<float, N>(op, f, loop, on);
+}
+
+// float64 and int64 have no dense kernel of their own: the walk's vectors serve them as well.
+template <int N, class F>
+void run_loop(const char* op, const F& f, const Loop& loop, DType compute) {
+  if (loop.numel == 0) return;
+  assert(loop.inputs == N);
+  const taper::cuda::Launch on(loop.device);
+  if (compute == kFloat64) return run_strided<double, N>(op, f, loop, on);
+  if (compute == kInt64) {
+    if constexpr (F::kIntegers) run_strided<int64_t, N>(op, f, loop, on);
+    return;
+  }
+  if constexpr (requires { typename F::ForHalf; }) {
+    if (is_half(loop.out.dtype)) return run_floats<N>(op, typename F::ForHalf(), loop, on);
+  }
+  run_floats<N>(op, f, loop, on);
+}
+
+}  // namespace taper::kernels::cuda

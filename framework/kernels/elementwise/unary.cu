@@ -1,0 +1,13 @@
+// Launches of the element-wise functions of one tensor. y = op(x).
+#include "framework/kernels/elementwise/unary.h"
+
+#include "framework/kernels/elementwise/elementwise.cuh"
+#include "framework/kernels/elementwise/functors.h"
+
+namespace taper::kernels::cuda {
+
+void unary(UnaryOp op, UnaryArgs args, const Loop& loop, DType compute) {
+  visit(op, args, [&](const auto& f) { run_loop<1>(name_of(op), f, loop, compute); });
+}
+
+}  // namespace taper::kernels::cuda

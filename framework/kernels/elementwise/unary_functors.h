@@ -1,0 +1,197 @@
+// The formulas of all element-wise functions of one tensor, once for the CPU and the GPU. A functor
+// is called with float and double, and Numbers with int64_t too.
+#pragma once
+
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/elementwise/unary.h"
+
+namespace taper::kernels {
+
+struct Neg : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const {
+    if constexpr (kIsInteger<T>) return minus(T(0), x);
+    return -x;
+  }
+};
+struct Abs : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const {
+    if constexpr (kIsInteger<T>)
+      return x < 0 ? minus(T(0), x) : x;
+    else
+      return math::abs(x);
+  }
+};
+// 0 for nan, as in PyTorch.
+struct Sign : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const {
+    return truth<T>(x > T(0)) - truth<T>(x < T(0));
+  }
+};
+struct Square : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const { return times(x, x); }
+};
+struct Sqrt : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::sqrt(x); }
+};
+struct Rsqrt : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return T(1) / math::sqrt(x); }
+};
+struct Reciprocal : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return T(1) / x; }
+};
+struct Exp : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::exp(x); }
+};
+struct Expm1 : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::expm1(x); }
+};
+struct Log : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::log(x); }
+};
+struct Log1p : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::log1p(x); }
+};
+struct Sin : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
+};
+struct Cos : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::cos(x); }
+};
+struct Tanh : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::tanh(x); }
+};
+struct Sigmoid : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::sigmoid(x); }
+};
+struct Relu : Numbers {
+  // nan stays nan.
+  template <class T> TAPER_HD T operator()(T x) const { return x < T(0) ? T(0) : x; }
+};
+struct LeakyRelu : Floats {
+  double slope;
+  template <class T> TAPER_HD T operator()(T x) const { return x > T(0) ? x : x * T(slope); }
+};
+struct Elu : Floats {
+  double alpha;
+  template <class T> TAPER_HD T operator()(T x) const {
+    const T below = T(alpha) * math::expm1(x);
+    return x > T(0) ? x : below;
+  }
+};
+// Some functors have a cheaper stand-in for results of half types on the GPU, ForHalf.
+struct GeluForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return x * fast_normal_cdf(x); }
+};
+struct GeluTanhForHalf : Floats {
+  TAPER_HD float operator()(float x) const {
+    return x * gelu_weight(x, 2.3022081985f + 0.10294324f * x * x);
+  }
+};
+struct Gelu : Floats {
+  using ForHalf = GeluForHalf;
+  template <class T> TAPER_HD T operator()(T x) const { return x * normal_cdf(x); }
+};
+struct GeluTanh : Floats {
+  using ForHalf = GeluTanhForHalf;
+  template <class T> TAPER_HD T operator()(T x) const {
+    return T(0.5) * x * (T(1) + math::tanh(gelu_inner(x)));
+  }
+};
+struct Silu : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return x * math::sigmoid(x); }
+};
+struct Softplus : Floats {
+  double beta, threshold;
+  template <class T> TAPER_HD T operator()(T x) const {
+    const T z = x * T(beta);
+    const T bent = math::log1p(math::exp(z)) / T(beta);
+    return z > T(threshold) ? x : bent;
+  }
+};
+struct Erf : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::erf(x); }
+};
+struct Floor : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const {
+    if constexpr (kIsInteger<T>)
+      return x;
+    else
+      return math::floor(x);
+  }
+};
+struct Ceil : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const {
+    if constexpr (kIsInteger<T>)
+      return x;
+    else
+      return math::ceil(x);
+  }
+};
+struct Round : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const {
+    if constexpr (kIsInteger<T>)
+      return x;
+    else
+      return math::round(x);
+  }
+};
+struct Clamp : Numbers {
+  double low, high;
+  // nan stays nan; with low > high everything becomes high.
+  template <class T> TAPER_HD T operator()(T x) const {
+    const T lo = parameter<T>(low), hi = parameter<T>(high);
+    const T y = x < lo ? lo : x;
+    return y > hi ? hi : y;
+  }
+};
+struct LogicalNot : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(x == T(0)); }
+};
+struct IsNan : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_nan(x)); }
+};
+struct IsInf : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_inf(x)); }
+};
+struct IsFinite : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_finite(x)); }
+};
+
+// Calls f with the functor of `op`.
+template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
+  switch (op) {
+    case UnaryOp::neg: return f(Neg{});
+    case UnaryOp::abs: return f(Abs{});
+    case UnaryOp::sign: return f(Sign{});
+    case UnaryOp::square: return f(Square{});
+    case UnaryOp::sqrt: return f(Sqrt{});
+    case UnaryOp::rsqrt: return f(Rsqrt{});
+    case UnaryOp::reciprocal: return f(Reciprocal{});
+    case UnaryOp::exp: return f(Exp{});
+    case UnaryOp::expm1: return f(Expm1{});
+    case UnaryOp::log: return f(Log{});
+    case UnaryOp::log1p: return f(Log1p{});
+    case UnaryOp::sin: return f(Sin{});
+    case UnaryOp::cos: return f(Cos{});
+    case UnaryOp::tanh: return f(Tanh{});
+    case UnaryOp::sigmoid: return f(Sigmoid{});
+    case UnaryOp::relu: return f(Relu{});
+    case UnaryOp::leaky_relu: return f(LeakyRelu{{}, args.a});
+    case UnaryOp::elu: return f(Elu{{}, args.a});
+    case UnaryOp::gelu: return f(Gelu{});
+    case UnaryOp::gelu_tanh: return f(GeluTanh{});
+    case UnaryOp::silu: return f(Silu{});
+    case UnaryOp::softplus: return f(Softplus{{}, args.a, args.b});
+    case UnaryOp::erf: return f(Erf{});
+    case UnaryOp::floor: return f(Floor{});
+    case UnaryOp::ceil: return f(Ceil{});
+    case UnaryOp::round: return f(Round{});
+    case UnaryOp::clamp: return f(Clamp{{}, args.a, args.b});
+    case UnaryOp::logical_not: return f(LogicalNot{});
+    case UnaryOp::isnan: return f(IsNan{});
+    case UnaryOp::isinf: return f(IsInf{});
+    default: return f(IsFinite{});
+  }
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,296 @@
+// Rows by key (`=`), and rows added by key (`+=`): positions sorted by key, then every run of equal
+// keys summed in a fixed order, in float for half types. Where few rows get many, nothing is
+// sorted: warps sum pieces of them for all rows in shared memory, then the pieces are summed.
+#include "framework/kernels/index/index.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/elementwise/elementwise.cuh"
+#include "framework/kernels/index/index_kernels.h"
+#include "framework/kernels/per_element.cuh"
+#include "framework/kernels/reduce/sort_cuda.h"
+
+namespace taper::kernels {
+
+template struct IndexKernels<cuda::Each>;
+
+namespace cuda {
+namespace {
+
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+constexpr int kWarp = 32;
+
+// --- taking: a row is copied in units of 16, 8, 4, 2 or 1 bytes ---
+
+template <class Unit> struct TakeUnit {
+  Unit* y;
+  const Unit* x;
+  const int64_t* key;
+  int64_t width;
+  TAPER_HD void operator()(int64_t i) const {
+    const int64_t position = i / width, row = key[position];
+    y[i] = row < 0 ? Unit{} : x[row * width + i - position * width];
+  }
+};
+
+// The largest unit that divides a row's bytes and both addresses.
+size_t unit_of(size_t row_bytes, const void* a, const void* b) {
+  size_t unit = 16;
+  while (row_bytes % unit != 0 || !is_aligned(a, unit) || !is_aligned(b, unit)) unit /= 2;
+  return unit;
+}
+
+template <class F> void with_unit(size_t unit, F f) {
+  switch (unit) {
+    case 16: return f(TypeTag<uint4>{});
+    case 8: return f(TypeTag<uint64_t>{});
+    case 4: return f(TypeTag<uint32_t>{});
+    case 2: return f(TypeTag<uint16_t>{});
+    default: return f(TypeTag<uint8_t>{});
+  }
+}
+
+// --- adding ---
+
+// Positions sorted by the low bits of their keys; -1 has ones there, which is more than any row. A
+// run is all positions of one key.
+struct Runs {
+  const uint64_t* keys;
+  const int64_t* positions;
+  int64_t count, rows;
+
+  TAPER_HD bool starts_at(int64_t i) const {
+    return keys[i] < uint64_t(rows) && (i == 0 || keys[i - 1] != keys[i]);
+  }
+  // The end of the run that starts at `first`: steps that double, then halve.
+  TAPER_HD int64_t end_of(int64_t first) const {
+    int64_t inside = first, step = 1;
+    while (inside + step < count && keys[inside + step] == keys[first]) {
+      inside += step;
+      step *= 2;
+    }
+    for (; step > 0; step /= 2) {
+      if (inside + step < count && keys[inside + step] == keys[first]) inside += step;
+    }
+    return inside + 1;
+  }
+};
+
+// Short runs of narrow rows: one thread for each element of a run's first row.
+template <class T> struct AddRun {
+  T* y;
+  const T* src;
+  Runs runs;
+  int64_t width;
+  TAPER_HD void operator()(int64_t i) const {
+    const int64_t first = i / width, column = i - first * width;
+    if (!runs.starts_at(first)) return;
+    const uint64_t key = runs.keys[first];
+    T* out = y + int64_t(key) * width + column;
+    Compute<T> sum = Compute<T>(*out);
+    for (int64_t p = first; p < runs.count && runs.keys[p] == key; ++p) {
+      sum = plus(sum, Compute<T>(src[runs.positions[p] * width + column]));
+    }
+    *out = T(sum);
+  }
+};
+
+constexpr int64_t kFewRows = 384;
+constexpr int64_t kSharedBytes = 48 * 1024;
+
+// Block (kWarp columns, pieces). blockIdx.x: as many pieces of `piece` positions each, a warp's
+// work in their order; blockIdx.y: a tile of columns. parts: [gridDim.x, rows, width].
+template <class T>
+__global__ void sum_pieces(float* parts, const T* src, const int64_t* keys, int64_t count,
+                           int piece, int rows, int64_t width) {
+  constexpr int kLoads = 8;
+  extern __shared__ float sums[];  // [pieces, rows, kWarp]
+  const int lane = int(threadIdx.x), size = rows * kWarp;
+  const int64_t column = int64_t(blockIdx.y) * kWarp + lane;
+  const int64_t begin = (int64_t(blockIdx.x) * blockDim.y + threadIdx.y) * piece;
+  const int64_t end = min(begin + piece, count);
+  float* const own = sums + threadIdx.y * size;
+  for (int i = lane; i < size; i += kWarp) own[i] = 0;
+  for (int64_t first = begin; first < end; first += kLoads) {
+    float v[kLoads];
+    int64_t key[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const bool exists = first + k < end;
+      key[k] = exists ? keys[first + k] : -1;
+      v[k] = exists && column < width ? float(src[(first + k) * width + column]) : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      if (key[k] >= 0) own[key[k] * kWarp + lane] += v[k];
+    }
+  }
+  __syncthreads();
+  if (column >= width) return;
+  for (int row = int(threadIdx.y); row < rows; row += int(blockDim.y)) {
+    float sum = 0;
+    for (int p = 0; p < int(blockDim.y); ++p) sum += sums[p * size + row * kWarp + lane];
+    parts[(int64_t(blockIdx.x) * rows + row) * width + column] = sum;
+  }
+}
+
+template <class T> struct AddParts {
+  T* y;
+  const float* parts;
+  int64_t count, size;
+  __device__ void operator()(int64_t i) const {
+    float sum = 0;
+#pragma unroll 8
+    for (int64_t p = 0; p < count; ++p) sum += parts[p * size + i];
+    y[i] = T(float(y[i]) + sum);
+  }
+};
+
+template <class T>
+void add_to_few(const Launch& on, const Tensor& y, const T* src, const int64_t* keys, int64_t count,
+                int64_t rows, int64_t width) {
+  const int64_t piece = std::max<int64_t>(64, rows);
+  const int64_t height = std::clamp<int64_t>(kSharedBytes / (rows * kWarp * 4), 1, 4);
+  const int64_t blocks = ceil_div(count, piece * height);
+  const Scratch parts(size_t(blocks * rows * width) * sizeof(float), on.device);
+  const dim3 grid{unsigned(blocks), unsigned(ceil_div(width, kWarp))};
+  sum_pieces<<<grid, dim3(kWarp, unsigned(height)), size_t(height * rows * kWarp * 4), on.stream>>>(
+      parts.as<float>(), src, keys, count, int(piece), int(rows), width);
+  on.check("add_rows");
+  Each::run("add_rows", y, rows * width, blocks,
+            AddParts<T>{static_cast<T*>(y.data_ptr()), parts.as<float>(), blocks, rows * width});
+}
+
+constexpr int kColumns = 32;   // threads along a row
+constexpr int kMaxParts = 32;  // parts of a run, summed side by side
+constexpr int kLongRun = 16;   // few rows make long runs, which many threads share
+
+// The sum of src's rows at positions[begin, end), kVec elements from column `at` on.
+template <class T, int kVec>
+__device__ Vec<Compute<T>, kVec> sum_rows(const T* src, const int64_t* positions, int64_t begin,
+                                          int64_t end, int64_t width, int64_t at) {
+  Vec<Compute<T>, kVec> sum{};
+#pragma unroll 4
+  for (int64_t i = begin; i < end; ++i) {
+    const Vec<T, kVec> v = load_vec<T, kVec>(src + positions[i] * width + at);
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) sum.at[j] = plus(sum.at[j], Compute<T>(v.at[j]));
+  }
+  return sum;
+}
+
+// Block (kColumns, parts). blockIdx.x: a sorted position, at work where a run starts;
+// blockIdx.y: a tile of columns. Every part of a run is summed in order, then the parts in order.
+template <class T, int kVec>
+__global__ void __launch_bounds__(kColumns* kMaxParts)
+    add_runs(T* y, const T* src, Runs runs, int64_t width) {
+  using C = Compute<T>;
+  __shared__ C parts[kMaxParts][kColumns * kVec];
+  const int64_t first = blockIdx.x;
+  if (!runs.starts_at(first)) return;
+  const int64_t row = int64_t(runs.keys[first]), end = runs.end_of(first);
+  const int64_t part = (end - first + blockDim.y - 1) / blockDim.y;
+  const int64_t begin = min(first + threadIdx.y * part, end);
+  constexpr int kTile = kColumns * kVec;
+  for (int64_t tile = blockIdx.y; tile * kTile < width; tile += gridDim.y) {
+    const int64_t at = tile * kTile + threadIdx.x * kVec;
+    Vec<C, kVec> sum{};
+    if (at < width) {
+      const int64_t stop = min(begin + part, end);
+      sum = sum_rows<T, kVec>(src, runs.positions, begin, stop, width, at);
+    }
+    __syncthreads();  // the former tile's parts have been read
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) parts[threadIdx.y][j * kColumns + threadIdx.x] = sum.at[j];
+    __syncthreads();
+    if (threadIdx.y != 0 || at >= width) continue;
+    Vec<T, kVec> out = load_vec<T, kVec>(y + row * width + at);
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) {
+      C total = sum.at[j];
+      for (int p = 1; p < int(blockDim.y); ++p) {
+        total = plus(total, parts[p][j * kColumns + threadIdx.x]);
+      }
+      out.at[j] = T(plus(C(out.at[j]), total));
+    }
+    store_vec(y + row * width + at, out);
+  }
+}
+
+template <class T>
+void launch_add_runs(const Launch& on, T* y, const T* src, const Runs& runs, int64_t width) {
+  const auto launch = [&](auto vec) {
+    constexpr int kVec = decltype(vec)::value;
+    const int64_t tiles = std::min<int64_t>(ceil_div(width, kColumns * kVec), 65535);
+    const int parts = runs.count / runs.rows >= kLongRun ? kMaxParts : 8;
+    add_runs<T, kVec>
+        <<<dim3(unsigned(runs.count), unsigned(tiles)), dim3(kColumns, parts), 0, on.stream>>>(
+            y, src, runs, width);
+  };
+  constexpr size_t kAlign = alignof(Vec<T, 4>);
+  if (width % 4 == 0 && is_aligned(y, kAlign) && is_aligned(src, kAlign)) {
+    launch(std::integral_constant<int, 4>{});
+  } else {
+    launch(std::integral_constant<int, 1>{});
+  }
+  on.check("add_rows");
+}
+
+}  // namespace
+
+void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width) {
+  const size_t row_bytes = size_t(width) * x.element_size();
+  const size_t unit = unit_of(row_bytes, y.data_ptr(), x.data_ptr());
+  with_unit(unit, [&](auto tag) {
+    using Unit = typename decltype(tag)::type;
+    Each::run(
+        "take_rows", y, int64_t(y.nbytes() / unit), 1,
+        TakeUnit<Unit>{static_cast<Unit*>(y.data_ptr()), static_cast<const Unit*>(x.data_ptr()),
+                       static_cast<const int64_t*>(key.data_ptr()), int64_t(row_bytes / unit)});
+  });
+}
+
+void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
+  const Launch on(y);
+  const int64_t count = key.numel(), rows = y.numel() / width;
+  const bool few = rows <= kFewRows && count / rows >= kLongRun && width >= kWarp / 2 &&
+                   ceil_div(width, kWarp) <= 65535;
+  if (few && (y.dtype() == kFloat32 || is_half(y.dtype()))) {
+    return visit_floating(y.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (sizeof(Compute<T>) == sizeof(float)) {
+        add_to_few<T>(on, y, pointer<const T>(src), pointer<const int64_t>(key), count, rows,
+                      width);
+      }
+    });
+  }
+  const bool narrow = width < kColumns && count / rows < kLongRun;
+  if (!narrow && count > kMaxPiece) {
+    throw NotImplementedError(cat("adding more than 2^31 rows on cuda, got ", count));
+  }
+  const Tensor positions = Tensor::make({count}, kInt64, y.device());
+  const Scratch keys(positions.nbytes(), on.device), sorted(positions.nbytes(), on.device);
+  arange(positions, 0, 1);
+  sort_pairs(on, static_cast<const uint64_t*>(key.data_ptr()),
+             static_cast<const int64_t*>(positions.data_ptr()), keys.as<uint64_t>(),
+             sorted.as<int64_t>(), count, std::bit_width(uint64_t(rows)));
+  const Runs runs{keys.as<uint64_t>(), sorted.as<int64_t>(), count, rows};
+  const auto add = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* to = static_cast<T*>(y.data_ptr());
+    const T* from = static_cast<const T*>(src.data_ptr());
+    if (!narrow) return launch_add_runs(on, to, from, runs, width);
+    Each::run("add_rows", y, count * width, 1, AddRun<T>{to, from, runs, width});
+  };
+  if (y.dtype() == kInt64) return add(TypeTag<int64_t>{});
+  visit_floating(y.dtype(), add);
+}
+
+}  // namespace cuda
+}  // namespace taper::kernels

@@ -1,0 +1,114 @@
+// Rows by key (`=`), and rows added by key (`+=`): each row of y is summed in the order of
+// positions, in float for half types.
+#include "framework/kernels/index/index.h"
+
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/elementwise/convert_cpu.h"
+#include "framework/kernels/index/index_kernels.h"
+#include "framework/kernels/per_element_cpu.h"
+#include "framework/kernels/simd_cpu.h"
+
+namespace taper::kernels {
+
+template struct IndexKernels<cpu::Each>;
+
+namespace cpu {
+namespace {
+
+// Positions grouped by their key, each group in order: those of row r are positions[first[r]] up to
+// positions[first[r + 1]].
+struct Groups {
+  std::vector<int64_t> first, positions;
+};
+Groups group_positions(std::span<const int64_t> key, int64_t rows) {
+  Groups g{std::vector<int64_t>(size_t(rows) + 1), std::vector<int64_t>(key.size())};
+  for (const int64_t row : key) ++g.first[size_t(row) + 1];
+  for (size_t r = 0; r < size_t(rows); ++r) g.first[r + 1] += g.first[r];
+  std::vector<int64_t> next = g.first;
+  for (size_t i = 0; i < key.size(); ++i) {
+    g.positions[size_t(next[size_t(key[i])]++)] = int64_t(i);
+  }
+  return g;
+}
+
+template <class S, class T> TAPER_CLONES void add_row(S* sum, const T* x, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sum[i] = plus(sum[i], S(x[i]));
+}
+
+template <class T>
+void add_groups(T* y, const T* src, const Groups& groups, int64_t rows, int64_t width) {
+  constexpr bool kHalf = is_half(dtype_of<T>);
+  using Sum = std::conditional_t<kHalf, float, T>;
+  const ConvertFn widen = converter(dtype_of<T>, dtype_of<Sum>);
+  const ConvertFn narrow = converter(dtype_of<Sum>, dtype_of<T>);
+  const int64_t work = width * (1 + int64_t(groups.positions.size()) / rows);
+  parallel_for(rows, grain_of(work), [&](int64_t begin, int64_t end) {
+    std::vector<Sum> wide(kHalf ? size_t(width) : 0);
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t first = groups.first[size_t(r)], last = groups.first[size_t(r) + 1];
+      if (first == last) continue;
+      T* row = y + r * width;
+      Sum* sum = wide.data();
+      if constexpr (!kHalf) sum = row;
+      if (kHalf) widen(row, 1, sum, 1, width);
+      for (int64_t i = first; i < last; ++i) {
+        add_row(sum, src + groups.positions[size_t(i)] * width, width);
+      }
+      if (kHalf) narrow(sum, 1, row, 1, width);
+    }
+  });
+}
+
+// Rows of a word, whose size the compiler knows.
+template <class Word>
+void take_words(const Tensor& y, const Tensor& x, std::span<const int64_t> key) {
+  Word* to = static_cast<Word*>(y.data_ptr());
+  const Word* from = static_cast<const Word*>(x.data_ptr());
+  parallel_for(int64_t(key.size()), grain_of(2), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = from[key[size_t(i)]];
+  });
+}
+
+void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, int64_t bytes) {
+  char* to = static_cast<char*>(y.data_ptr());
+  const char* from = static_cast<const char*>(x.data_ptr());
+  parallel_for(int64_t(key.size()), grain_of(bytes / 8), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(to + i * bytes, from + key[size_t(i)] * bytes, size_t(bytes));
+    }
+  });
+}
+
+}  // namespace
+
+void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width) {
+  const std::span<const int64_t> rows = key.span<int64_t>();
+  const int64_t bytes = width * int64_t(x.element_size());
+  switch (bytes) {
+    case 1: return take_words<uint8_t>(y, x, rows);
+    case 2: return take_words<uint16_t>(y, x, rows);
+    case 4: return take_words<uint32_t>(y, x, rows);
+    case 8: return take_words<uint64_t>(y, x, rows);
+    default: return take_bytes(y, x, rows, bytes);
+  }
+}
+
+void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
+  const int64_t rows = y.numel() / width;
+  const Groups groups = group_positions(key.span<int64_t>(), rows);
+  const auto add = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    add_groups(static_cast<T*>(y.data_ptr()), static_cast<const T*>(src.data_ptr()), groups, rows,
+               width);
+  };
+  if (y.dtype() == kInt64) return add(TypeTag<int64_t>{});
+  visit_floating(y.dtype(), add);
+}
+
+}  // namespace cpu
+}  // namespace taper::kernels

@@ -1,0 +1,84 @@
+// Keys (`=`), one thread each: row numbers from an index, and numbers that sort like the elements.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "framework/host_device.h"
+#include "framework/kernels/index/index.h"
+
+namespace taper::kernels {
+
+template <class Check> struct RowKeys {
+  int64_t* key;
+  const int64_t* index;
+  int64_t sizes[kMaxDims], strides[kMaxDims];  // of index, and of what it points into
+  int64_t bound;
+  int dims, dim;
+  bool wrap;
+  Check check;
+
+  TAPER_HD void operator()(int64_t i) const {
+    int64_t at = index[i];
+    if (wrap && at < 0 && at >= -bound) at += bound;
+    key[i] = -1;
+    if (!check(at, bound)) return;
+    int64_t row = at * strides[dim], rest = i;
+    for (int d = dims - 1; d >= 0; --d) {
+      if (d != dim) row += rest % sizes[d] * strides[d];
+      rest /= sizes[d];
+    }
+    key[i] = row;
+  }
+};
+
+// IEEE numbers sort like their bits, negative ones in reverse. Both zeros are equal, and so are
+// nans.
+struct SortKeys {
+  uint64_t* key;
+  const int64_t* x;  // or the bits of doubles
+  bool floating, descending;
+
+  TAPER_HD void operator()(int64_t i) const {
+    constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+    constexpr int64_t kInfinity = int64_t(0x7ff) << 52;
+    int64_t bits = x[i];
+    if (floating) {
+      const int64_t magnitude = bits & kLargest;
+      if (bits < 0) bits = -magnitude;
+      if (magnitude > kInfinity) bits = kLargest;
+    }
+    const uint64_t ascending = uint64_t(bits) ^ (uint64_t(1) << 63);
+    key[i] = descending ? ~ascending : ascending;
+  }
+};
+
+template <class Each>
+void IndexKernels<Each>::row_keys(const IndexRules& rules, const Tensor& key, const Tensor& index,
+                                  const Shape& shape, int dim) {
+  using Check = decltype(Each::check(rules.op, index));
+  RowKeys<Check> f{.key = static_cast<int64_t*>(key.data_ptr()),
+                   .index = static_cast<const int64_t*>(index.data_ptr()),
+                   .sizes = {},
+                   .strides = {},
+                   .bound = shape[dim],
+                   .dims = shape.size(),
+                   .dim = dim,
+                   .wrap = rules.wrap,
+                   .check = Each::check(rules.op, index)};
+  const Shape strides = contiguous_strides(shape);
+  for (int d = 0; d < f.dims; ++d) {
+    f.sizes[d] = index.shape()[d];
+    f.strides[d] = strides[d];
+  }
+  Each::run(rules.op, key, key.numel(), 4 * f.dims, f);
+}
+
+template <class Each>
+void IndexKernels<Each>::sort_keys(const Tensor& key, const Tensor& x, bool descending) {
+  Each::run("sort", key, key.numel(), 2,
+            SortKeys{static_cast<uint64_t*>(key.data_ptr()),
+                     static_cast<const int64_t*>(x.data_ptr()), x.is_floating_point(), descending});
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,394 @@
+// Cross entropy of rows of logits, forward and backward (`=`; sums in float, in double for double).
+// Forward: one read; backward: one read and one write. Where the forward pass is asked for the
+// gradient, it holds rows in shared memory, writes what a dloss of 1 gives, and the backward pass
+// has nothing left to do unless dloss is another number.
+#include <algorithm>
+#include <cstdint>
+
+#include <cuda_pipeline_primitives.h>
+
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/loss/softmax.h"
+#include "framework/kernels/math.h"
+#include "framework/kernels/per_element.h"
+#include "framework/kernels/row_reduce.cuh"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using taper::cuda::BadIndex;
+using taper::cuda::Launch;
+template <int n> using Int = std::integral_constant<int, n>;
+
+constexpr int64_t kShortRow = 64;   // the longest row of eight threads
+constexpr int64_t kWarpRow = 1024;  // and of one warp
+constexpr int64_t kLoneRows = 256;  // so many short rows are one block's work
+
+struct Targets {
+  const int64_t* at;
+  int64_t ignore_index;
+  int64_t classes;
+  bool log_probabilities;
+
+  __device__ bool counts(int64_t row) const {
+    return at[row] != ignore_index && at[row] >= 0 && at[row] < classes;
+  }
+  __device__ bool is_bad(int64_t row) const { return at[row] != ignore_index && !counts(row); }
+};
+
+// What the forward pass leaves, beside the gradient.
+template <class C> struct Outputs {
+  C *losses, *weights, *logsumexp;
+  void* loss;  // 0-dim; null: the losses stay as they are
+  DType loss_dtype;
+  C* total;  // null: the loss is a sum
+  bool has_total;
+
+  // By a block's first kLanes threads, in an order that the number of rows sets.
+  template <int kLanes> __device__ void reduce(int64_t rows) const {
+    const int thread = int(threadIdx.y * blockDim.x + threadIdx.x);
+    C sum = 0, all = 0;
+#pragma unroll 4
+    for (int64_t r = thread; r < rows; r += kLanes) {
+      sum += losses[r];
+      all += weights[r];
+    }
+    sum = row_sum<kLanes>(sum);
+    all = row_sum<kLanes>(all);
+    if (thread != 0) return;
+    if (total && has_total) all = *total;
+    if (total && !has_total) *total = all;
+    store_any<C>(static_cast<char*>(loss), loss_dtype, 0, total ? sum / all : sum);
+  }
+};
+
+template <class T> struct Problem {
+  using C = Compute<T>;
+  const T* logits;
+  Targets targets;
+  const C* of_class;
+  int64_t rows;
+  BadIndex* slot;
+  const char* op;
+
+  __device__ C weight(int64_t r) const {
+    if (!targets.counts(r)) return C(0);
+    return of_class ? of_class[targets.at[r]] : C(1);
+  }
+  // loss = (log(sum(exp(x))) - x[target]) * weight[target], without the first term for
+  // log-probabilities; rows that do not count get 0.
+  __device__ void store(const Outputs<C>& to, int64_t r, C max, C log_sum, C x) const {
+    const C w = weight(r);
+    to.losses[r] = targets.counts(r) ? (log_sum - (x - max)) * w : C(0);
+    to.weights[r] = w;
+    to.logsumexp[r] = max + log_sum;
+    if (targets.is_bad(r)) {
+      taper::cuda::report_bad_index(slot, op, targets.at[r], targets.classes);
+    }
+  }
+};
+
+template <int kLanes> inline constexpr int kForwardThreads = kLanes <= kWarp ? 1024 : kLanes;
+
+// A single block reduces too.
+template <class T, int kVec, int kLanes>
+__global__ void __launch_bounds__(kForwardThreads<kLanes>)
+    forward_kernel(const Problem<T> problem, const Outputs<Compute<T>> to) {
+  using C = Compute<T>;
+  const int64_t n = problem.targets.classes;
+  constexpr bool kShares = kLanes < kWarp;  // a warp has several rows, which reduce together
+  for (int64_t r = first_row(); kShares ? r - r % 4 < problem.rows : r < problem.rows;
+       r += row_step()) {
+    const bool exists = r < problem.rows;
+    const int64_t row = exists ? r : problem.rows - 1;
+    C max = 0, log_sum = 0, x = 0;
+    const bool counts = problem.targets.counts(row);
+    if (counts) x = C(problem.logits[row * n + problem.targets.at[row]]);
+    if ((kShares || counts) && !problem.targets.log_probabilities) {
+      const auto sums = max_sum_of_row<T, kVec, kLanes>(problem.logits + row * n, n);
+      max = sums.max;
+      log_sum = math::log(sums.sum);
+    }
+    if (threadIdx.x == 0 && exists) problem.store(to, r, max, log_sum, x);
+  }
+  if (kLanes > kWarp || gridDim.x > 1 || !to.loss) return;
+  __syncthreads();
+  if (threadIdx.y * kLanes < kWarp) to.template reduce<kWarp>(problem.rows);
+}
+
+template <class C>
+__global__ void __launch_bounds__(1024) reduce_kernel(const Outputs<C> to, int64_t rows) {
+  to.template reduce<1024>(rows);
+}
+
+// dlogits = (exp(x - logsumexp) - onehot(target)) * scale, without the exponential for
+// log-probabilities; rows that do not count get 0.
+template <class T> struct RowGradient {
+  using C = Compute<T>;
+  int64_t target;
+  C logsumexp, scale;
+  bool counts, log_probabilities;
+
+  // In place, for the elements from i on.
+  template <int kVec> __device__ void apply(C (&x)[kVec], int64_t i) const {
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) {
+      const C hot = i + j == target ? C(1) : C(0);
+      const C p = log_probabilities ? C(0) : MaxSum<C, kIsHalf<T>>::exp(x[j] - logsumexp);
+      x[j] = counts ? (p - hot) * scale : C(0);
+    }
+  }
+};
+
+// A row's vectors are fetched in this many parts, so that the first are worked on while the others
+// are on their way.
+constexpr int kParts = 4;
+
+// Forward with the gradient for a dloss of 1. A block holds one row in shared memory; each thread
+// works on vectors that it fetched itself, and fetches those of the next row in their place.
+template <class T, int kLanes>
+__global__ void __launch_bounds__(kLanes)
+    gradient_kernel(const Problem<T> problem, const Outputs<Compute<T>> to, T* dlogits) {
+  using C = Compute<T>;
+  constexpr int kVec = 16 / sizeof(T);
+  extern __shared__ uint4 memory[];
+  T* const held = reinterpret_cast<T*>(memory);
+  const Targets& targets = problem.targets;
+  const int64_t n = targets.classes, rows = problem.rows;
+  const int part = int((n / kVec + kLanes * kParts - 1) / (kLanes * kParts)) * kLanes * kVec;
+  // f(i) for this thread's vectors of a part.
+  const auto each = [&](int p, const auto& f) {
+    const int end = min(int(n), (p + 1) * part);
+    for (int i = p * part + int(threadIdx.x) * kVec; i < end; i += kLanes * kVec) f(i);
+  };
+  const auto fetch = [&](int64_t r, int i) {
+    __pipeline_memcpy_async(held + i, problem.logits + r * n + i, 16);
+  };
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) {
+    each(p, [&](int i) { fetch(blockIdx.x, i); });
+    __pipeline_commit();
+  }
+  C share = 1;
+  if (to.total) {
+    C total = 0;
+    for (int64_t r = threadIdx.x; r < rows; r += kLanes) total += problem.weight(r);
+    total = row_sum<kLanes>(total);
+    share = C(1) / total;
+    if (blockIdx.x == 0 && threadIdx.x == 0) *to.total = total;
+  }
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const int64_t target = targets.at[r];
+    MaxSum<C, kIsHalf<T>> mine;
+    const auto sum_part = [&](int p) {
+      each(p, [&](int i) {
+        C x[kVec];
+        load_row<T, kVec>(x, held + i);
+        mine.add(x);
+      });
+    };
+    __pipeline_wait_prior(3);
+    sum_part(0);
+    __pipeline_wait_prior(2);
+    sum_part(1);
+    __pipeline_wait_prior(1);
+    sum_part(2);
+    __pipeline_wait_prior(0);
+    sum_part(3);
+    const auto sums = row_max_sum<kLanes>(mine);
+    const C log_sum = math::log(sums.sum);
+    const bool counts = targets.counts(r);
+    const int64_t known = counts ? target : 0;  // to be stored by who holds that element
+    if (known / kVec % kLanes == threadIdx.x) {
+      problem.store(to, r, sums.max, log_sum, C(held[known]));
+    }
+    const RowGradient<T> gradient{target, sums.max + log_sum, share * problem.weight(r), counts,
+                                  false};
+    const int64_t next = r + gridDim.x;
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+      each(p, [&](int i) {
+        C x[kVec];
+        load_row<T, kVec>(x, held + i);
+        gradient.apply(x, i);
+        store_row<T, kVec>(dlogits + r * n + i, x);
+        if (next < rows) fetch(next, i);
+      });
+      __pipeline_commit();
+    }
+  }
+}
+
+// What scales the rows' gradients: dloss * weight, divided by the total for mean.
+template <class C> struct Scales {
+  const char* dloss;
+  DType dtype;
+  bool single;     // one dloss for all rows
+  const C* total;  // null for 1
+  const C *weights, *logsumexp;
+
+  __device__ C of_loss(int64_t r) const { return load_any<C>(dloss, dtype, single ? 0 : r); }
+  __device__ C of_row(int64_t r) const {
+    return (total ? of_loss(r) / *total : of_loss(r)) * weights[r];
+  }
+};
+
+// made: dlogits is right already for a dloss of 1.
+template <class T, int kVec, int kLanes>
+__global__ void __launch_bounds__(kRowThreads<kLanes>)
+    backward_kernel(T* dlogits, const Scales<Compute<T>> scales, const T* logits,
+                    const Targets targets, int64_t rows, bool made) {
+  using C = Compute<T>;
+  constexpr int kLoads = 4;
+  const int64_t n = targets.classes;
+  if (made && scales.of_loss(0) == C(1)) return;
+  for (int64_t r = first_row(); r < rows; r += row_step()) {
+    const RowGradient<T> gradient{targets.at[r], scales.logsumexp[r], scales.of_row(r),
+                                  targets.counts(r), targets.log_probabilities};
+    for (int64_t i = int64_t(threadIdx.x) * kVec; i < n; i += kLanes * kVec * kLoads) {
+      C x[kLoads][kVec];
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t at = i + k * kLanes * kVec;
+        if (at < n) load_row<T, kVec>(x[k], logits + r * n + at);
+      }
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t at = i + k * kLanes * kVec;
+        gradient.apply(x[k], at);
+        if (at < n) store_row<T, kVec>(dlogits + r * n + at, x[k]);
+      }
+    }
+  }
+}
+
+// Calls f(kVec, kLanes), both integral constants, for rows of n logits.
+template <class T, class F, class... P> void for_rows(int64_t n, F f, P*... pointers) {
+  with_row_vectors<T>(
+      n,
+      [&](auto vec) {
+        if (n <= kShortRow) return f(vec, Int<8>());
+        n <= kWarpRow ? f(vec, Int<kWarp>()) : f(vec, Int<512>());
+      },
+      pointers...);
+}
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+// Launches gradient_kernel where it serves these rows.
+template <class T>
+bool run_with_gradient(const Problem<T>& problem, const Outputs<Compute<T>>& to, T* dlogits,
+                       const Launch& on) {
+  const int64_t bytes = problem.targets.classes * int64_t(sizeof(T));
+  const int64_t most = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, on.device) - 1024;
+  if (problem.targets.classes <= kWarpRow || bytes > most || bytes % 16 != 0 ||
+      !is_aligned(problem.logits, 16)) {
+    return false;
+  }
+  const auto launch = [&](auto lanes) {
+    constexpr int kLanes = lanes;
+    const auto kernel = gradient_kernel<T, kLanes>;
+    TAPER_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
+    const int64_t fit =
+        attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, on.device) / (bytes + 2048);
+    const int64_t blocks =
+        std::clamp<int64_t>(fit, 1, 2048 / kLanes) * taper::cuda::multi_processor_count(on.device);
+    kernel<<<unsigned(std::min(blocks, problem.rows)), kLanes, size_t(bytes), on.stream>>>(
+        problem, to, dlogits);
+  };
+  bytes > 64 * 1024 ? launch(Int<1024>()) : launch(Int<256>());
+  return true;
+}
+
+Targets targets_of(const Tensor& logits, const Tensor& target, const NllOptions& options) {
+  return {pointer<const int64_t>(target), options.ignore_index, logits.size(1),
+          options.log_probabilities};
+}
+
+}  // namespace
+
+bool cross_entropy(const CrossEntropy& out, const Tensor& logits, const Tensor& target,
+                   const NllOptions& options) {
+  const int64_t rows = logits.size(0), n = logits.size(1);
+  const Launch on(logits);
+  bool made = false;
+  visit_floating(logits.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
+    const bool reduces = out.loss.dim() == 0;
+    const Problem<T> problem{pointer<const T>(logits),
+                             targets_of(logits, target, options),
+                             pointer<const C>(options.weight),
+                             rows,
+                             taper::cuda::bad_index_slot(on.device),
+                             options.name()};
+    Outputs<C> to{pointer<C>(out.rows.losses),
+                  pointer<C>(out.rows.weights),
+                  pointer<C>(out.rows.logsumexp),
+                  reduces ? out.loss.data_ptr() : nullptr,
+                  out.loss.dtype(),
+                  pointer<C>(out.total),
+                  false};
+    made = out.dlogits.defined() && rows > 0 &&
+           run_with_gradient(problem, to, pointer<T>(out.dlogits), on);
+    to.has_total = made;
+    const bool alone = n <= kWarpRow && rows <= kLoneRows;
+    if (!made && (rows > 0 || alone)) {
+      for_rows<T>(
+          n,
+          [&](auto vec, auto lanes) {
+            constexpr int kLanes = lanes;
+            dim3 block = row_block<kLanes>();
+            // Whole warps.
+            if (alone)
+              block.y = unsigned(std::clamp<int64_t>(ceil_div(rows, 4) * 4, 4, 1024 / kLanes));
+            const unsigned grid = alone ? 1 : row_grid<kLanes>(rows);
+            forward_kernel<T, vec, kLanes><<<grid, block, 0, on.stream>>>(problem, to);
+          },
+          problem.logits);
+    }
+    if (reduces && !alone) reduce_kernel<C><<<1, 1024, 0, on.stream>>>(to, rows);
+  });
+  on.check("cross_entropy");
+  return made;
+}
+
+void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const CrossEntropy& saved,
+                            const Tensor& logits, const Tensor& target, const NllOptions& options) {
+  const int64_t rows = logits.size(0), n = logits.size(1);
+  const Launch on(logits);
+  visit_floating(logits.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
+    const T* x = pointer<const T>(logits);
+    T* dx = pointer<T>(dlogits);
+    const bool made = saved.dlogits.defined();
+    const Scales<C> scales{pointer<const char>(dloss),
+                           dloss.dtype(),
+                           dloss.dim() == 0,
+                           pointer<const C>(saved.total),
+                           pointer<const C>(saved.rows.weights),
+                           pointer<const C>(saved.rows.logsumexp)};
+    for_rows<T>(
+        n,
+        [&](auto vec, auto lanes) {
+          constexpr int kLanes = lanes;
+          unsigned grid = row_grid<kLanes>(rows);
+          // Few blocks, which have nothing to do as a rule.
+          if (made) {
+            grid = std::min(grid, 4u * unsigned(taper::cuda::multi_processor_count(on.device)));
+          }
+          backward_kernel<T, vec, kLanes><<<grid, row_block<kLanes>(), 0, on.stream>>>(
+              dx, scales, x, targets_of(logits, target, options), rows, made);
+        },
+        x, dx);
+  });
+  on.check("cross_entropy_backward");
+}
+
+}  // namespace taper::kernels::cuda

@@ -1,0 +1,119 @@
+#include "framework/kernels/loss/softmax.h"
+
+#include "framework/kernels/dispatch.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/copy.h"
+
+namespace taper::kernels {
+namespace {
+
+ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
+  const int d = wrap_dim(dim, x.dim());
+  ReduceSizes sizes;
+  for (int i = 0; i < x.dim(); ++i) {
+    (i < d ? sizes.outer : i == d ? sizes.n : sizes.inner) *= x.shape()[i];
+  }
+  return sizes;
+}
+
+void check_cross_entropy(const Tensor& logits, const Tensor& target, const NllOptions& o,
+                         DType loss_dtype) {
+  same_device(o.name(), {&logits, &target, &o.weight}, {"self", "target", "weight"});
+  check_floating(o.name(), logits);
+  const auto check_dtype = [&](const char* name, const Tensor& x, DType wanted) {
+    if (x.dtype() == wanted) return;
+    throw Error(cat("expected scalar type ", scalar_type_name(wanted), " but found ",
+                    scalar_type_name(x.dtype()), " (argument ", name, " of ", o.name(), ")"));
+  };
+  check_dtype("target", target, kInt64);
+  if (!o.weight.defined()) return;
+  if (o.weight.shape() != Shape{logits.size(1)}) {
+    throw Error(cat("weight tensor should be defined either for all ", logits.size(1),
+                    " classes or no classes but got weight tensor of shape: ", o.weight.shape()));
+  }
+  check_dtype("weight", o.weight, loss_dtype);
+}
+
+DType wide(DType t) { return t == kFloat64 ? kFloat64 : kFloat32; }
+
+}  // namespace
+
+Tensor softmax(bool log, const Tensor& x, int64_t dim) {
+  check_floating(log ? "log_softmax" : "softmax", x);
+  const ReduceSizes sizes = sizes_along(x, dim);
+  Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
+  if (y.numel() == 0) return y;
+  const Tensor from = dense(x);
+  dispatch(
+      x.device(), [&] { cpu::softmax(log, y, from, sizes); },
+      [&] { cuda::softmax(log, y, from, sizes); });
+  return y;
+}
+
+Tensor softmax_backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim) {
+  const ReduceSizes sizes = sizes_along(y, dim);
+  Tensor dx = Tensor::make(y.shape(), y.dtype(), y.device());
+  if (dx.numel() == 0) return dx;
+  const Tensor from_dy = dense(dy), from_y = dense(y);
+  dispatch(
+      y.device(), [&] { cpu::softmax_backward(log, dx, from_dy, from_y, sizes); },
+      [&] { cuda::softmax_backward(log, dx, from_dy, from_y, sizes); });
+  return dx;
+}
+
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
+                           const NllOptions& given, DType loss_dtype, bool with_gradient) {
+  check_cross_entropy(logits, target, given, loss_dtype);
+  const DType sum_type = wide(logits.dtype());
+  const int64_t n = logits.size(0);
+  const bool reduces = reduction != Reduction::none, means = reduction == Reduction::mean;
+  const Tensor x = dense(logits), t = dense(target);
+  NllOptions options = given;
+  if (given.weight.defined()) options.weight = packed(given.weight, sum_type);
+  // Losses and weights lie behind one another, so that one kernel sums both.
+  const Tensor both = Tensor::make({2, n}, sum_type, x.device());
+  CrossEntropy out;
+  out.rows = {view_as(both, {n}, {1}, 0), view_as(both, {n}, {1}, n),
+              Tensor::make({n}, sum_type, x.device())};
+  out.loss = out.rows.losses;
+  const auto on_cuda = [&] {
+    if (reduces) out.loss = Tensor::make({}, loss_dtype, x.device());
+    if (means) out.total = Tensor::make({}, sum_type, x.device());
+    // float16 has a loss scale, so that dloss is not 1.
+    if (with_gradient && reduces && !options.log_probabilities && x.dtype() != kFloat16) {
+      out.dlogits = Tensor::make(x.shape(), x.dtype(), x.device());
+    }
+    if (!cuda::cross_entropy(out, x, t, options)) out.dlogits = {};
+  };
+  const auto on_cpu = [&] {
+    if (n > 0) cpu::cross_entropy(out.rows, x, t, options);
+    if (!reduces) return;
+    const Tensor sums = reduce(ReduceOp::sum, both, {1});
+    out.loss = view_as(sums, {}, {}, 0);
+    if (!means) return;
+    out.total = view_as(sums, {}, {}, 1);
+    out.loss = binary(BinaryOp::div, out.loss, out.total);
+  };
+  dispatch(x.device(), on_cpu, on_cuda);
+  out.loss = packed(out.loss, loss_dtype);
+  return out;
+}
+
+Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
+                              const CrossEntropy& forward, const NllOptions& options) {
+  const Tensor x = dense(logits), t = dense(target);
+  Tensor dx = forward.dlogits;
+  if (!dx.defined()) dx = Tensor::make(x.shape(), x.dtype(), x.device());
+  if (dx.numel() == 0) return dx;
+  const auto on_cpu = [&] {
+    Tensor scale = packed(dloss, forward.rows.weights.dtype());
+    if (forward.total.defined()) scale = binary(BinaryOp::div, scale, forward.total);
+    scale = view_as(scale, {scale.numel()}, {1}, scale.storage_offset());
+    cpu::cross_entropy_backward(dx, scale, forward.rows, x, t, options);
+  };
+  dispatch(x.device(), on_cpu,
+           [&] { cuda::cross_entropy_backward(dx, dense(dloss), forward, x, t, options); });
+  return dx;
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,163 @@
+#include "framework/kernels/matmul/matmul.h"
+
+#include <algorithm>
+
+#include "framework/kernels/dispatch.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/multiply_adds.h"
+#include "framework/kernels/per_element.h"
+#include "framework/kernels/reduce/reduce.h"
+
+namespace taper::kernels {
+namespace {
+
+// A matrix as a Gemm reads it: rows `ld` apart, possibly stored transposed.
+struct Operand2d {
+  Tensor x;  // keeps a copy alive when one was needed
+  bool transposed;
+  int64_t ld, batch_stride;
+};
+
+// The last two dimensions must be dense rows or dense columns; otherwise a copy is made.
+Operand2d as_operand(const Tensor& x) {
+  const int rows = x.dim() - 2, cols = x.dim() - 1;
+  const Shape& size = x.shape();
+  const Shape& step = x.strides();
+  const int64_t batch_stride = x.dim() == 3 ? step[0] : 0;
+  const auto readable = [&](int outer, int inner) {
+    return (step[inner] == 1 || size[inner] == 1) &&
+           (step[outer] >= std::max<int64_t>(size[inner], 1) || size[outer] == 1);
+  };
+  const auto leading = [&](int outer, int inner) {
+    return std::max<int64_t>(size[outer] == 1 ? size[inner] : step[outer], 1);
+  };
+  if (readable(rows, cols)) return {x.detach(), false, leading(rows, cols), batch_stride};
+  if (readable(cols, rows)) return {x.detach(), true, leading(cols, rows), batch_stride};
+  const int64_t width = std::max<int64_t>(size[cols], 1);
+  return {dense(x), false, width, x.dim() == 3 ? size[rows] * width : 0};
+}
+
+void check_operands(const char* op, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) {
+    throw Error(cat("expected m1 and m2 to have the same dtype, but got: ", cpp_name(a.dtype()),
+                    " != ", cpp_name(b.dtype()), " (", op, " of ", a.shape(), " and ", b.shape(),
+                    ")"));
+  }
+  if (a.is_cuda() && !a.is_floating_point()) {
+    throw NotImplementedError(
+        cat("\"", op, "\" not implemented for '", scalar_type_name(a.dtype()), "' on cuda"));
+  }
+  const int64_t k = a.shape().back(), other = b.shape()[b.dim() - 2];
+  if (k != other) {
+    throw Error(cat("mat1 and mat2 shapes cannot be multiplied (", a.shape()[a.dim() - 2], "x", k,
+                    " and ", other, "x", b.shape().back(), ")"));
+  }
+}
+
+void check_bias(const Tensor& bias, const Tensor& weight) {
+  if (bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype()) return;
+  throw Error(cat("addmm: bias must be a ", weight.dtype(), " tensor of shape [", weight.size(0),
+                  "], got ", bias.dtype(), " ", bias.shape()));
+}
+
+Gemm make_gemm(const Operand2d& a, const Operand2d& b, const Tensor& out, int64_t k) {
+  Gemm g;
+  g.m = out.shape()[out.dim() - 2];
+  g.n = out.shape().back();
+  g.k = k;
+  g.batch = out.dim() == 3 ? out.shape()[0] : 1;
+  g.transpose_a = a.transposed;
+  g.transpose_b = b.transposed;
+  g.lda = a.ld;
+  g.ldb = b.ld;
+  g.ldc = std::max<int64_t>(g.n, 1);
+  g.stride_a = a.batch_stride;
+  g.stride_b = b.batch_stride;
+  g.stride_c = g.m * g.n;
+  g.dtype = out.dtype();
+  g.device = out.device().index();
+  return g;
+}
+
+BinaryOp backward_of(Activation activation) {
+  if (activation == Activation::relu) return BinaryOp::relu_backward;
+  return activation == Activation::gelu ? BinaryOp::gelu_backward : BinaryOp::gelu_tanh_backward;
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  same_device("mm", {&a, &b}, {"self", "mat2"});
+  if (a.dim() < 2 || b.dim() < 2 || a.dim() > 3 || b.dim() > 3) {
+    throw Error(
+        cat("matmul kernel expects 2-d or 3-d operands, got ", a.shape(), " and ", b.shape()));
+  }
+  check_operands("mm", a, b);
+  Shape shape = {a.shape()[a.dim() - 2], b.shape().back()};
+  if (a.dim() == 3 || b.dim() == 3) {
+    const int64_t batch = a.dim() == 3 ? a.size(0) : b.size(0);
+    if (a.dim() == 3 && b.dim() == 3 && a.size(0) != b.size(0)) {
+      throw Error(cat("Expected size for first two dimensions of batch2 tensor to be: [", batch,
+                      ", ", a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "]."));
+    }
+    shape.insert(0, batch);
+  }
+  Tensor out = Tensor::make(shape, a.dtype(), a.device());
+  if (out.numel() == 0) return out;
+  const Operand2d left = as_operand(a), right = as_operand(b);
+  const Gemm g = make_gemm(left, right, out, a.shape().back());
+  multiply_adds += g.batch * g.m * g.n * g.k;
+  const void* pa = left.x.data_ptr();
+  const void* pb = right.x.data_ptr();
+  dispatch(
+      a.device(), [&] { cpu::gemm(g, pa, pb, out.data_ptr()); },
+      [&] { cuda::gemm(g, pa, pb, out.data_ptr()); });
+  return out;
+}
+
+LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    Activation activation, bool wants_before) {
+  if (bias.defined()) {
+    same_device("addmm", {&bias, &x, &weight}, {"self", "mat1", "mat2"});
+  } else {
+    same_device("mm", {&x, &weight}, {"mat1", "mat2"});
+  }
+  const Tensor wt = view_as(weight, {weight.size(1), weight.size(0)},
+                            {weight.stride(1), weight.stride(0)}, weight.storage_offset());
+  check_operands("addmm", x, wt);
+  if (bias.defined()) check_bias(bias, weight);
+  if (activation != Activation::none) check_floating("linear", x);
+  const Tensor row = bias.defined() ? dense(bias) : Tensor();
+  Tensor y = Tensor::make({x.size(0), weight.size(0)}, x.dtype(), x.device());
+  const Tensor before = wants_before ? Tensor::make(y.shape(), y.dtype(), y.device()) : Tensor();
+  if (y.numel() == 0) return {y, before};
+  const Operand2d left = as_operand(x), right = as_operand(wt);
+  const Gemm g = make_gemm(left, right, y, x.size(1));
+  multiply_adds += g.m * g.n * g.k;
+  const void* pa = left.x.data_ptr();
+  const void* pb = right.x.data_ptr();
+  const Epilogue then{pointer<void>(row), activation, pointer<void>(before)};
+  dispatch(
+      x.device(), [&] { cpu::gemm(g, pa, pb, y.data_ptr(), then); },
+      [&] { cuda::gemm(g, pa, pb, y.data_ptr(), then); });
+  return {y, before};
+}
+
+BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& kept,
+                            bool wants_dbias) {
+  if constexpr (kHasCuda) {
+    if (dy.is_cuda() && activation != Activation::none && wants_dbias && dy.numel() > 0) {
+      const Tensor from = dense(dy), dz = Tensor::make(dy.shape(), dy.dtype(), dy.device());
+      const Tensor dbias = Tensor::make({dy.size(1)}, dy.dtype(), dy.device());
+      cuda::bias_backward(activation, dz, dbias, from, kept);
+      return {dz, dbias};
+    }
+  }
+  const Tensor dz =
+      activation == Activation::none ? dy.detach() : binary(backward_of(activation), dy, kept);
+  return {dz, wants_dbias ? reduce(ReduceOp::sum, dz, {0}) : Tensor()};
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,425 @@
+// Matrix products by cuBLASLt. C = alpha * op(A) op(B) + beta * C: overwritten where beta is 0.
+// Row-major C = op(A) op(B) is handed over as column-major C' = op(B)' op(A)'. float32 is computed
+// in float32 (or TF32 where the user says so), half types accumulate in float32. An algorithm is
+// chosen once for each shape, and split sums go through the workspace in a fixed order, never
+// through atomics.
+#include "framework/kernels/matmul/matmul.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "framework/cuda/cublaslt.h"
+#include "framework/cuda/runtime.h"
+#include "framework/error.h"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/unary.h"
+#include "framework/kernels/matmul/sgemm_cuda.h"
+#include "framework/precision.h"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using taper::cuda::cublaslt;
+using taper::cuda::CublasLt;
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+
+constexpr size_t kMaxWorkspace = size_t(32) << 20;
+// Grids count matrices in a 16-bit dimension.
+constexpr int64_t kMaxBatch = 65535;
+constexpr size_t kMaxPlans = 4096;
+
+std::string describe(const Gemm& g) {
+  return cat(g.dtype, " [", g.batch, ", ", g.m, ", ", g.k, "] x [", g.batch, ", ", g.k, ", ", g.n,
+             "]");
+}
+
+void check(cublasStatus_t status, const char* call, const Gemm& g) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw AcceleratorError(cat("matmul: ", call, " failed with ", cublaslt().GetStatusName(status),
+                             " for ", describe(g)));
+}
+
+// Owners of cuBLASLt's objects.
+template <auto kDestroy> struct Destroy {
+  template <class T> void operator()(T* handle) const { (cublaslt().*kDestroy)(handle); }
+};
+template <class T, auto kDestroy>
+using Owner = std::unique_ptr<std::remove_pointer_t<T>, Destroy<kDestroy>>;
+using Handle = Owner<cublasLtHandle_t, &CublasLt::Destroy>;
+using Operation = Owner<cublasLtMatmulDesc_t, &CublasLt::MatmulDescDestroy>;
+using Layout = Owner<cublasLtMatrixLayout_t, &CublasLt::MatrixLayoutDestroy>;
+using Preference = Owner<cublasLtMatmulPreference_t, &CublasLt::MatmulPreferenceDestroy>;
+
+// What decides which algorithm is used. All words, so that it hashes and compares as memory.
+struct Key {
+  int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
+  uint32_t align_a, align_b, align_c;
+  uint8_t compute, transpose_a, transpose_b, bias;
+
+  bool operator==(const Key& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
+};
+static_assert(std::has_unique_object_representations_v<Key>);
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    uint64_t words[sizeof(Key) / 8];
+    std::memcpy(words, &key, sizeof words);
+    uint64_t h = 0;
+    for (const uint64_t w : words) {
+      h = (h ^ w) * 0x9e3779b97f4a7c15ull;
+      h ^= h >> 32;
+    }
+    return h;
+  }
+};
+
+struct Plan {
+  Operation operation;
+  Layout a, b, c;  // as the caller names them, column-major
+  cublasLtMatmulAlgo_t algorithm;
+  size_t workspace = 0;
+  bool supported = false;
+};
+
+// One thread's cuBLASLt on one device.
+struct Blas {
+  Handle handle;
+  std::unordered_map<Key, Plan, KeyHash> plans;
+};
+
+cudaDataType_t data_type(DType t) {
+  switch (t) {
+    case DType::float64: return CUDA_R_64F;
+    case DType::float16: return CUDA_R_16F;
+    case DType::bfloat16: return CUDA_R_16BF;
+    default: return CUDA_R_32F;
+  }
+}
+
+// The largest power of two, up to 256, that divides an address.
+uint32_t alignment(const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  return uint32_t(std::min<uintptr_t>(address & (~address + 1), 256));
+}
+
+cublasComputeType_t product_type(DType t) {
+  if (t == kFloat64) return CUBLAS_COMPUTE_64F;
+  return t == kFloat32 && allows_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+Operation make_operation(const Gemm& g, const void* bias) {
+  cublasLtMatmulDesc_t raw;
+  check(cublaslt().MatmulDescCreate(&raw, product_type(g.dtype),
+                                    g.dtype == kFloat64 ? CUDA_R_64F : CUDA_R_32F),
+        "cublasLtMatmulDescCreate", g);
+  Operation operation(raw);
+  const auto set = [&](cublasLtMatmulDescAttributes_t name, auto value) {
+    check(cublaslt().MatmulDescSetAttribute(raw, name, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute", g);
+  };
+  // cuBLASLt's first operand is B, its second is A.
+  set(CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (bias) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  }
+  return operation;
+}
+
+// A stored row-major rows x cols matrix is a column-major cols x rows one.
+Layout make_layout(const Gemm& g, int64_t rows, int64_t cols, int64_t ld, int64_t stride) {
+  cublasLtMatrixLayout_t raw;
+  check(cublaslt().MatrixLayoutCreate(&raw, data_type(g.dtype), uint64_t(cols), uint64_t(rows), ld),
+        "cublasLtMatrixLayoutCreate", g);
+  Layout layout(raw);
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t name, auto value) {
+    check(cublaslt().MatrixLayoutSetAttribute(raw, name, &value, sizeof value),
+          "cublasLtMatrixLayoutSetAttribute", g);
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(g.batch));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+  return layout;
+}
+
+Preference make_preference(const Gemm& g, const Key& key) {
+  cublasLtMatmulPreference_t raw;
+  check(cublaslt().MatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate", g);
+  Preference preference(raw);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
+    check(cublaslt().MatmulPreferenceSetAttribute(raw, name, &value, sizeof value),
+          "cublasLtMatmulPreferenceSetAttribute", g);
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kMaxWorkspace));
+  // Splits are summed in the compute type by a second step: always in one order.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.align_b);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.align_a);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.align_c);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.align_c);
+  return preference;
+}
+
+// cuBLASLt's first suggestion, but for long half products over few k: with smaller tiles more of
+// them are stored while others compute (9 to 14 % at the sizes of small GPTs on an H200).
+int best_of(const Gemm& g, const cublasLtMatmulHeuristicResult_t* found, int count) {
+  constexpr int64_t kFewSteps = 768, kMany = int64_t(1) << 23;
+  if (!is_half(g.dtype) || g.k > kFewSteps || g.batch * g.m * g.n < kMany) return 0;
+  int second = 0;
+  for (int i = count - 1; i >= 0; --i) {
+    int32_t tile = 0, splits = 0;
+    size_t written = 0;
+    const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t name, int32_t& value) {
+      check(cublaslt().MatmulAlgoConfigGetAttribute(&found[i].algo, name, &value, sizeof value,
+                                                    &written),
+            "cublasLtMatmulAlgoConfigGetAttribute", g);
+    };
+    get(CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
+    get(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, splits);
+    if (splits > 1) continue;
+    if (tile == CUBLASLT_MATMUL_TILE_128x128) return i;
+    if (tile == CUBLASLT_MATMUL_TILE_128x160) second = i;
+  }
+  return second;
+}
+
+Plan make_plan(cublasLtHandle_t handle, const Gemm& g, const Key& key, const void* bias) {
+  Plan plan;
+  plan.operation = make_operation(g, bias);
+  plan.a = make_layout(g, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.stride_a);
+  plan.b = make_layout(g, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.stride_b);
+  plan.c = make_layout(g, g.m, g.n, g.ldc, g.stride_c);
+  const Preference preference = make_preference(g, key);
+  constexpr int kResults = 8;
+  cublasLtMatmulHeuristicResult_t found[kResults] = {};
+  int count = 0;
+  const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
+      handle, plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(),
+      preference.get(), kResults, found, &count);
+  plan.supported = status == CUBLAS_STATUS_SUCCESS && count > 0;
+  // A bias can be added without cuBLASLt's help; nothing else can.
+  if (!plan.supported && !bias) {
+    check(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status,
+          "cublasLtMatmulAlgoGetHeuristic", g);
+  }
+  const cublasLtMatmulHeuristicResult_t& best = found[best_of(g, found, count)];
+  plan.algorithm = best.algo;
+  plan.workspace = best.workspaceSize;
+  return plan;
+}
+
+// Kept per thread, so that a lookup needs no lock; destroyed while the CUDA runtime still stands.
+Blas& blas_of(int device, const Gemm& g) {
+  thread_local std::unordered_map<int, Blas> all;
+  Blas& blas = all[device];
+  if (!blas.handle) {
+    cublasLtHandle_t raw;
+    check(cublaslt().Create(&raw), "cublasLtCreate", g);
+    blas.handle.reset(raw);
+  }
+  return blas;
+}
+
+Plan& plan_of(Blas& blas, const Gemm& g, const void* a, const void* b, const void* c,
+              const void* bias) {
+  const Key key{g.m,
+                g.n,
+                g.k,
+                g.batch,
+                g.lda,
+                g.ldb,
+                g.ldc,
+                g.stride_a,
+                g.stride_b,
+                g.stride_c,
+                alignment(a),
+                alignment(b),
+                alignment(c),
+                uint8_t(uint8_t(g.dtype) << 4 | (g.dtype == kFloat32 && allows_tf32())),
+                g.transpose_a,
+                g.transpose_b,
+                bias != nullptr};
+  const auto known = blas.plans.find(key);
+  if (known != blas.plans.end()) return known->second;
+  if (blas.plans.size() >= kMaxPlans) blas.plans.clear();
+  return blas.plans.emplace(key, make_plan(blas.handle.get(), g, key, bias)).first->second;
+}
+
+// C = beta * C + bias, for what cuBLASLt does not do itself. C is not read where beta is 0.
+template <class T>
+__global__ void scale_and_bias(T* c, const T* bias, float beta, int64_t m, int64_t n, int64_t ldc,
+                               int64_t stride_c, int64_t numel) {
+  const int64_t step = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
+    const int64_t row = i / n, column = i % n;
+    T& at = c[row / m * stride_c + row % m * ldc + column];
+    using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    Real x = beta == 0 ? Real(0) : Real(beta) * Real(at);
+    if (bias) x += Real(bias[column]);
+    at = T(x);
+  }
+}
+
+void prepare_c(const Launch& on, const Gemm& g, void* c, const void* bias) {
+  if (g.beta == 1 && !bias) return;
+  const int64_t numel = g.batch * g.m * g.n;
+  const int block = 256;
+  const auto grid = unsigned(std::min<int64_t>((numel + block - 1) / block, 1 << 20));
+  visit_floating(g.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    scale_and_bias<<<grid, block, 0, on.stream>>>(static_cast<T*>(c), static_cast<const T*>(bias),
+                                                  g.beta, g.m, g.n, g.ldc, g.stride_c, numel);
+  });
+  on.check("matmul");
+}
+
+// The epilogue reads its bias in 16-byte pieces, and is not promised for double.
+bool bias_fits_epilogue(const Gemm& g, const void* bias) {
+  return g.dtype != kFloat64 && alignment(bias) >= 16;
+}
+
+void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, void* c,
+              const void* bias);
+
+// In two steps: C = beta * C + bias, then C += alpha * A B.
+void multiply_after_bias(const Launch& on, Gemm g, const void* a, const void* b, void* c,
+                         const void* bias) {
+  prepare_c(on, g, c, bias);
+  g.beta = 1;
+  multiply(on, g, a, b, c, nullptr);
+}
+
+void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, void* c,
+              const void* bias) {
+  Blas& blas = blas_of(on.device, g);
+  if (bias && !bias_fits_epilogue(g, bias)) return multiply_after_bias(on, g, a, b, c, bias);
+  Plan& plan = plan_of(blas, g, a, b, c, bias);
+  if (!plan.supported) return multiply_after_bias(on, g, a, b, c, bias);
+  if (bias) {
+    check(cublaslt().MatmulDescSetAttribute(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                            &bias, sizeof bias),
+          "cublasLtMatmulDescSetAttribute", g);
+  }
+  const double wide_alpha = g.alpha, wide_beta = g.beta;
+  const bool wide = g.dtype == kFloat64;
+  const void* alpha = wide ? static_cast<const void*>(&wide_alpha) : &g.alpha;
+  const void* beta = wide ? static_cast<const void*>(&wide_beta) : &g.beta;
+  const auto run = [&](void* workspace) {
+    check(cublaslt().Matmul(blas.handle.get(), plan.operation.get(), alpha, b, plan.b.get(), a,
+                            plan.a.get(), beta, c, plan.c.get(), c, plan.c.get(), &plan.algorithm,
+                            workspace, plan.workspace, on.stream),
+          "cublasLtMatmul", g);
+  };
+  if (plan.workspace == 0) return run(nullptr);
+  run(Scratch(plan.workspace, on.device).data());
+}
+
+// c = activation(z), both dense and of g's dtype; they may be one.
+void activate(const Gemm& g, Activation activation, const void* z, void* c) {
+  Loop loop;
+  loop.dims = loop.inputs = 1;
+  loop.sizes[0] = loop.numel = g.m * g.n;
+  loop.device = g.device;
+  loop.dense = true;
+  loop.out.data = c;
+  loop.in[0].data = const_cast<void*>(z);
+  loop.out.dtype = loop.in[0].dtype = g.dtype;
+  loop.out.strides[0] = loop.in[0].strides[0] = 1;
+  const UnaryOp op = activation == Activation::relu   ? UnaryOp::relu
+                     : activation == Activation::gelu ? UnaryOp::gelu
+                                                      : UnaryOp::gelu_tanh;
+  unary(op, {}, loop, g.dtype == kFloat64 ? kFloat64 : kFloat32);
+}
+
+// --- half types whose rows do not begin at multiples of 16 bytes ---
+
+// Stored rows as a matrix of another size and row length; 0 where there was nothing.
+struct Rows {
+  int64_t count, length, ld;
+};
+__global__ void copy_rows(uint16_t* to, Rows wanted, const uint16_t* from, Rows given) {
+  const int64_t step = int64_t(gridDim.x) * blockDim.x, numel = wanted.count * wanted.length;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
+    const int64_t row = i / wanted.length, column = i % wanted.length;
+    const bool inside = row < given.count && column < given.length;
+    to[row * wanted.ld + column] = inside ? from[row * given.ld + column] : uint16_t(0);
+  }
+}
+
+void copy_rows(const Launch& on, void* to, Rows wanted, const void* from, Rows given) {
+  const auto blocks = std::min<int64_t>((wanted.count * wanted.length + 255) / 256, 1 << 20);
+  copy_rows<<<unsigned(blocks), 256, 0, on.stream>>>(static_cast<uint16_t*>(to), wanted,
+                                                     static_cast<const uint16_t*>(from), given);
+}
+
+// Rows of 65 elements, say, keep cuBLASLt from its fast kernels: padded copies cost less. Only
+// large products are worth them.
+bool wants_padding(const Gemm& g) {
+  const bool odd = g.lda % 8 != 0 || g.ldb % 8 != 0 || g.ldc % 8 != 0;
+  constexpr int64_t kWorth = int64_t(1) << 27;
+  return is_half(g.dtype) && odd && g.batch == 1 && g.beta == 0 && g.m * g.n * g.k >= kWorth;
+}
+
+void multiply_padded(const Launch& on, const Gemm& g, const void* a, const void* b, void* c,
+                     const void* bias) {
+  const auto padded = [](int64_t n) { return (n + 7) / 8 * 8; };
+  Gemm p = g;
+  p.n = padded(g.n);
+  p.k = padded(g.k);
+  p.ldc = g.n == p.n ? g.ldc : p.n;
+  std::optional<Scratch> copies[4];
+  const auto room = [&](int which, int64_t numel) {
+    return copies[which].emplace(size_t(numel) * 2, on.device).data();
+  };
+  // An operand of count x length elements in place of the given one.
+  const auto pad = [&](int which, const void* x, int64_t& ld, Rows given, int64_t count,
+                       int64_t length) {
+    if (ld % 8 == 0 && count == given.count && length == given.length) return x;
+    ld = padded(length);
+    void* copy = room(which, count * ld);
+    copy_rows(on, copy, {count, length, ld}, x, given);
+    return static_cast<const void*>(copy);
+  };
+  const void* from_a = g.transpose_a ? pad(0, a, p.lda, {g.k, g.m, g.lda}, p.k, g.m)
+                                     : pad(0, a, p.lda, {g.m, g.k, g.lda}, g.m, p.k);
+  const void* from_b = g.transpose_b ? pad(1, b, p.ldb, {g.n, g.k, g.ldb}, p.n, p.k)
+                                     : pad(1, b, p.ldb, {g.k, g.n, g.ldb}, p.k, p.n);
+  int64_t row = g.n;
+  const void* added = bias ? pad(2, bias, row, {1, g.n, g.n}, 1, p.n) : nullptr;
+  void* to = p.n == g.n ? c : room(3, g.m * p.ldc);
+  multiply(on, p, from_a, from_b, to, added);
+  if (to != c) copy_rows(on, c, {g.m, g.n, g.ldc}, to, {g.m, g.n, p.ldc});
+}
+
+}  // namespace
+
+void gemm(const Gemm& whole, const void* a, const void* b, void* c, const Epilogue& then) {
+  if (whole.m == 0 || whole.n == 0 || whole.batch == 0) return;
+  if (small_gemm(whole, a, b, c, then)) return;
+  const Launch on(whole.device);
+  void* z = then.before ? then.before : c;
+  if (whole.k == 0) {
+    prepare_c(on, whole, z, then.bias);
+  } else if (wants_padding(whole)) {
+    multiply_padded(on, whole, a, b, z, then.bias);
+  } else {
+    Gemm g = whole;
+    const int64_t size = int64_t(size_of(g.dtype));
+    for (int64_t done = 0; done < whole.batch; done += kMaxBatch) {
+      g.batch = std::min(whole.batch - done, kMaxBatch);
+      multiply(on, g, static_cast<const char*>(a) + done * g.stride_a * size,
+               static_cast<const char*>(b) + done * g.stride_b * size,
+               static_cast<char*>(z) + done * g.stride_c * size, then.bias);
+    }
+  }
+  on.check("matmul");
+  if (then.activation != Activation::none) activate(whole, then.activation, z, c);
+}
+
+}  // namespace taper::kernels::cuda

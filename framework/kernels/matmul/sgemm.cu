@@ -1,0 +1,114 @@
+// C = activation(op(A) op(B) + bias), overwritten: the launcher and its rule.
+#include "framework/kernels/matmul/sgemm_cuda.h"
+
+#include <atomic>
+
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/elements.cuh"
+#include "framework/kernels/matmul/sgemm.cuh"
+#include "framework/precision.h"
+
+namespace taper::kernels::cuda {
+namespace {
+
+constexpr int kTile = 32;
+// Where k is long a block's warps share it out; where A lies along m (weight gradients, k is the
+// batch) smaller blocks, of which three fit a multiprocessor, are faster.
+using LongTile = SgemmTile<kTile, kTile, 8, 4, 8, 16, 3>;
+using ShortTile = SgemmTile<kTile, kTile, 8, 4, 4, 16, 4, 3>;
+constexpr int kMaxBlocks = LongTile::kMaxBlocks;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t tiles_of(const Gemm& g) { return ceil_div(g.m, kTile) * ceil_div(g.n, kTile); }
+
+// How many blocks share out k: as many as find a multiprocessor and work enough.
+int blocks_for(const Gemm& g) {
+  constexpr int64_t kMultiprocessors = 128, kLeast = 32;
+  int blocks = 1;
+  while (blocks < kMaxBlocks && 2 * blocks * tiles_of(g) <= kMultiprocessors &&
+         2 * blocks * kLeast <= g.k) {
+    blocks *= 2;
+  }
+  return blocks;
+}
+
+bool suits(const Gemm& g) {
+  if (g.dtype != kFloat32 || allows_tf32() || g.batch != 1 || g.alpha != 1 || g.beta != 0 ||
+      g.ldc != g.n || (g.transpose_a && g.transpose_b)) {
+    return false;
+  }
+  // Beyond this many tiles or steps cuBLASLt's larger tiles and finer splits win.
+  constexpr int64_t kMostTiles = 264, kMostSteps = 512;
+  if (tiles_of(g) > kMostTiles || g.k > kMostSteps * blocks_for(g)) return false;
+  int major = 0;  // clusters are there from 9 on
+  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, g.device));
+  return major >= 9;
+}
+
+// Lets the kernel have more than 48 KB of shared memory, once on each device.
+void allow_shared_memory(const void* kernel, int bytes, std::atomic<uint64_t>& done, int device) {
+  const uint64_t bit = uint64_t(1) << (device % 64);
+  if (done.load() & bit) return;
+  TAPER_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  done |= bit;
+}
+
+template <class Tile, bool kAlongA, bool kAlongB>
+void launch(const taper::cuda::Launch& on, SgemmArgs args, int blocks) {
+  args.k_of_warp = int(ceil_div(ceil_div(args.k, blocks * Tile::kWarps), 4) * 4);
+  args.of_warp = Tile::of_warp(args.k_of_warp);
+  static std::atomic<uint64_t> allowed{0};
+  const auto kernel = sgemm_kernel<Tile, kAlongA, kAlongB>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel),
+                      Tile::shared_bytes(1 << 20, kMaxBlocks), allowed, on.device);
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = unsigned(blocks);
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(blocks), unsigned(ceil_div(args.n, Tile::kN)),
+                        unsigned(ceil_div(args.m, Tile::kM)));
+  config.blockDim = Tile::kThreads;
+  config.dynamicSmemBytes = size_t(Tile::shared_bytes(args.k_of_warp, blocks));
+  config.stream = on.stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  TAPER_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args));
+}
+
+}  // namespace
+
+bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then) {
+  if (!suits(g)) return false;
+  const taper::cuda::Launch on(g.device);
+  const int blocks = blocks_for(g);
+  SgemmArgs args{};
+  args.a = static_cast<const float*>(a);
+  args.b = static_cast<const float*>(b);
+  args.bias = static_cast<const float*>(then.bias);
+  args.c = static_cast<float*>(c);
+  args.before = static_cast<float*>(then.before);
+  args.m = int(g.m);
+  args.n = int(g.n);
+  args.k = int(g.k);
+  args.lda = g.lda;
+  args.ldb = g.ldb;
+  // The stored rows lie along k, or along m and n.
+  args.vec_a = is_aligned(a, 16) && g.lda % 4 == 0 && (g.transpose_a ? g.m : g.k) % 4 == 0;
+  args.vec_b = is_aligned(b, 16) && g.ldb % 4 == 0 && (g.transpose_b ? g.k : g.n) % 4 == 0;
+  args.vec_c = is_aligned(c, 16) && g.n % 4 == 0 && (!then.before || is_aligned(then.before, 16));
+  args.activation = then.activation;
+  if (g.transpose_a) {
+    launch<ShortTile, false, false>(on, args, blocks);
+  } else if (g.transpose_b) {
+    launch<LongTile, true, true>(on, args, blocks);
+  } else {
+    launch<LongTile, true, false>(on, args, blocks);
+  }
+  on.check("matmul");
+  return true;
+}
+
+}  // namespace taper::kernels::cuda

@@ -1,0 +1,117 @@
+#include "framework/kernels/norm/norm.h"
+
+#include "framework/kernels/dispatch.h"
+#include "framework/kernels/elementwise/copy.h"
+
+namespace taper::kernels {
+namespace {
+
+Tensor widened(const Tensor& p, DType wide) { return p.defined() ? packed(p, wide) : p; }
+
+bool has_channels_last(const Tensor& x) {
+  Shape shape = x.shape(), strides = x.strides();
+  shape.push_back(shape[1]);
+  strides.push_back(strides[1]);
+  shape.erase(1);
+  strides.erase(1);
+  return !x.is_contiguous() && is_contiguous(shape, strides);
+}
+
+// t in row-major order, or in that of `last`, which has channels last.
+Tensor laid_out(const Tensor& t, const Tensor& last) {
+  if (!last.defined()) return dense(t);
+  if (has_channels_last(t)) return t.detach();
+  const Tensor copy = empty_like_layout(last, t.dtype());
+  copy_into(copy, t);
+  return copy;
+}
+
+// As memory has it.
+void set_channels_last(NormSizes& s) {
+  s.outer *= s.inner;
+  s.inner = 1;
+}
+
+Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
+  Tensor sums = Tensor::make({2, norm.sizes.channels}, wide_type(x.dtype()), x.device());
+  if (x.numel() == 0) fill(sums, 0);
+  if (x.numel() == 0) return sums;
+  dispatch(
+      x.device(), [&] { sums = cpu::channel_sums(norm, dy, x); },
+      [&] { sums = cuda::channel_sums(norm, dy, x); });
+  return sums;
+}
+
+const char* name_of(const Norm& norm) {
+  if (norm.sizes.groups == 0) return "batch_norm";
+  return norm.rms ? "rms_norm" : norm.sizes.groups == 1 ? "layer_norm" : "group_norm";
+}
+
+void run(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
+         const Tensor& sums) {
+  if (x.numel() == 0) return;
+  dispatch(
+      x.device(), [&] { cpu::norm(norm, out, dy, x, sums); },
+      [&] { cuda::norm(norm, out, dy, x, sums); }, name_of(norm));
+}
+
+void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
+                        const Tensor& running_var, double momentum) {
+  const DType wide = wide_type(x.dtype());
+  const Tensor sums = norm.given ? Tensor() : channel_sums(norm, {}, x);
+  const Tensor mean = widened(running_mean, wide), var = widened(running_var, wide);
+  on_device<BatchNormKernels>(x.device(),
+                              [&](auto k) { k.statistics(norm, x, sums, mean, var, momentum); });
+  if (norm.given || !mean.defined()) return;
+  if (mean.data_ptr() != running_mean.data_ptr()) copy_into(running_mean, mean);
+  if (var.data_ptr() != running_var.data_ptr()) copy_into(running_var, var);
+}
+
+}  // namespace
+
+Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean,
+            const Tensor& running_var, double momentum) {
+  const DType wide = wide_type(x.dtype());
+  const bool batch = norm.sizes.groups == 0, channels_last = batch && has_channels_last(x);
+  const int64_t count = batch ? norm.sizes.channels : norm.sizes.rows();
+  norm.rstd = Tensor::make({count}, wide, x.device());
+  if (!norm.rms) norm.mean = Tensor::make({count}, wide, x.device());
+  Norm here = norm;
+  if (channels_last) set_channels_last(here.sizes);
+  here.weight = widened(norm.weight, wide);
+  here.bias = widened(norm.bias, wide);
+  const Tensor from = laid_out(x, channels_last ? x : Tensor());
+  const Tensor y = empty_like_layout(from, x.is_cpu() ? x.dtype() : result);
+  if (batch && x.numel() > 0) {
+    compute_statistics(here, from, running_mean, running_var, momentum);
+  }
+  run(here, y, {}, from, {});
+  return y.dtype() == result ? y : packed(y, result);
+}
+
+NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
+                            bool needs_sums) {
+  const bool batch = norm.sizes.groups == 0, channels_last = batch && has_channels_last(x);
+  const bool means_move = batch && !norm.given;  // with x
+  if (channels_last) set_channels_last(norm.sizes);
+  norm.weight = widened(norm.weight, wide_type(x.dtype()));
+  const Tensor last = channels_last ? x : Tensor(), z = laid_out(x, last);
+  Tensor d = laid_out(dy, last);
+  NormGradients out;
+  if (needs_dx && needs_sums && x.is_cuda() && x.numel() > 0) {
+    out.dx = empty_like_layout(z, x.dtype());
+    out.sums = Tensor::make({2, norm.sizes.channels}, wide_type(x.dtype()), x.device());
+    bool done = false;
+    dispatch(
+        x.device(), [] {}, [&] { done = cuda::norm_backward(norm, out.dx, out.sums, d, z); });
+    if (done) return out;
+  }
+  if (d.dtype() != x.dtype()) d = packed(d, x.dtype());
+  if (needs_sums || means_move) out.sums = channel_sums(norm, d, z);
+  if (!needs_dx) return out;
+  out.dx = empty_like_layout(z, x.dtype());
+  run(norm, out.dx, d, z, means_move ? out.sums : Tensor());
+  return out;
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,72 @@
+// Batch norm's formulas, on both backends.
+#pragma once
+
+#include "framework/kernels/math.h"
+#include "framework/kernels/norm/norm.h"
+
+namespace taper::kernels {
+
+template <class T> using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// The middle one of a channel's first, middle and last element: sums of (x - pivot) and of its
+// square lose little to cancellation, whatever the mean, and one outlier does not matter.
+template <class T> TAPER_HD WideOf<T> pivot_of(const T* x, const NormSizes& s, int64_t c) {
+  using C = WideOf<T>;
+  const int64_t image = s.channels * s.inner, at = c * s.inner;
+  const C a = C(x[at]), b = C(x[at + s.outer / 2 * image + s.inner / 2]);
+  const C d = C(x[at + (s.outer - 1) * image + s.inner - 1]);
+  const C low = a < b ? a : b, high = a < b ? b : a;
+  return d < low ? low : d > high ? high : d;
+}
+
+template <class T> struct BatchStatistics {
+  using C = WideOf<T>;
+  C *mean, *rstd, *running_mean, *running_var;
+  const C* sums;
+  const T* x;
+  NormSizes s;
+  C eps, momentum;
+  bool given;
+
+  TAPER_HD void operator()(int64_t c) const {
+    C m, variance;
+    if (given) {
+      m = running_mean[c];
+      variance = running_var[c];
+    } else {
+      const C count = C(s.outer * s.inner), off = sums[s.channels + c] / count;
+      m = pivot_of(x, s, c) + off;
+      variance = sums[c] / count - off * off;
+      if (variance < C(0)) variance = 0;
+      if (running_mean) {
+        running_mean[c] += momentum * (m - running_mean[c]);
+        running_var[c] += momentum * (variance * (count / (count - C(1))) - running_var[c]);
+      }
+    }
+    mean[c] = m;
+    rstd[c] = C(1) / math::sqrt(variance + eps);
+  }
+};
+
+template <class Each>
+void BatchNormKernels<Each>::statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
+                                        const Tensor& running_mean, const Tensor& running_var,
+                                        double momentum) {
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = WideOf<T>;
+    const BatchStatistics<T> f{pointer<C>(norm.mean),
+                               pointer<C>(norm.rstd),
+                               pointer<C>(running_mean),
+                               pointer<C>(running_var),
+                               pointer<const C>(sums),
+                               pointer<const T>(x),
+                               norm.sizes,
+                               C(norm.eps),
+                               C(momentum),
+                               norm.given};
+    Each::run("batch_norm", x, norm.sizes.channels, 32, f);
+  });
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,325 @@
+// Normalisation of rows (`=`; statistics and sums in float, in double for double). Rows that fit
+// are read once into registers; longer ones again for each pass. Where weights and biases want
+// their gradients, too, a block goes over many rows and sums on the way; a second launch sums the
+// blocks.
+#include <algorithm>
+#include <cstdint>
+
+#include "framework/kernels/norm/norm.cuh"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+template <int n> using Int = std::integral_constant<int, n>;
+
+// --- rows ---
+
+// A row of x, and of dy for kBackward, spread over the threads that own it: kItems elements each,
+// held in registers; for 0 it is read again.
+template <class T, class G, int kVec, int kLanes, int kItems, bool kBackward> struct Row {
+  using C = Compute<T>;
+  struct Vectors {
+    C x[kVec], dy[kVec];
+  };
+  static constexpr int kPacks = kItems > 0 ? kItems / kVec : 1;
+  const T* x;
+  const G* dy;
+  int64_t n;
+  Vectors held[kPacks];
+
+  __device__ Row(const NormArgs<T, G>& args, int64_t r, int64_t size)
+      : x(args.x + r * size), dy(kBackward ? args.dy + r * size : nullptr), n(size) {
+    if constexpr (kItems > 0) {
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) {
+        if (place(p) < n) load(held[p], place(p));
+      }
+    }
+  }
+  __device__ static int64_t place(int64_t pack) { return (pack * kLanes + threadIdx.x) * kVec; }
+  __device__ void load(Vectors& v, int64_t i) const {
+    load_row<T, kVec>(v.x, x + i);
+    if constexpr (kBackward) load_row<G, kVec>(v.dy, dy + i);
+  }
+  // f(i, v, p) with the vectors at each i that this thread owns, its p-th.
+  template <class F> __device__ void each(F f) {
+    if constexpr (kItems > 0) {
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) {
+        if (place(p) < n) f(place(p), held[p], p);
+      }
+    } else {
+#pragma unroll 2
+      for (int64_t i = place(0); i < n; i += kLanes * kVec) {
+        load(held[0], i);
+        f(i, held[0], 0);
+      }
+    }
+  }
+};
+
+// Both over a row's threads, at the price of one.
+template <int kLanes, class C> __device__ void row_sums(C& a, C& b) {
+  a = warp_reduce(a, Plus{});
+  b = warp_reduce(b, Plus{});
+  if constexpr (kLanes > kWarp) {
+    __shared__ C parts[2][kLanes / kWarp];
+    __syncthreads();  // a former call's parts have been read
+    const int lane = threadIdx.x % kWarp;
+    if (lane == 0) parts[0][threadIdx.x / kWarp] = a;
+    if (lane == 0) parts[1][threadIdx.x / kWarp] = b;
+    __syncthreads();
+    a = warp_reduce(lane < kLanes / kWarp ? parts[0][lane] : C(0), Plus{});
+    b = warp_reduce(lane < kLanes / kWarp ? parts[1][lane] : C(0), Plus{});
+  }
+}
+
+template <class T, class G, int kVec, int kLanes, int kItems>
+__global__ void __launch_bounds__(kRowThreads<kLanes>) forward_kernel(const NormArgs<T, G> args) {
+  using C = Compute<T>;
+  using Inputs = Row<T, G, kVec, kLanes, kItems, false>;
+  using Vectors = typename Inputs::Vectors;
+  const NormSizes& s = args.sizes;
+  const int64_t n = s.row_size(), rows = s.rows();
+  for (int64_t r = first_row(); r < rows; r += row_step()) {
+    Inputs row(args, r, n);
+    C mean = 0, sum = 0, rest = 0, dot = 0;
+    if (!args.rms) {
+      row.each([&](int64_t, const Vectors& v, int) {
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) sum += v.x[j];
+      });
+      mean = row_sum<kLanes>(sum) / C(n);
+    }
+    row.each([&](int64_t, const Vectors& v, int) {
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) {
+        rest += v.x[j] - mean;
+        dot += (v.x[j] - mean) * (v.x[j] - mean);
+      }
+    });
+    row_sums<kLanes>(rest, dot);
+    // What the mean's rounding took away comes back.
+    const C lost = args.rms ? C(0) : rest / C(n);
+    mean += lost;
+    const C variance = dot / C(n) - lost * lost;
+    const C rstd = C(1) / math::sqrt((variance < C(0) ? C(0) : variance) + args.eps);
+    if (threadIdx.x == 0) {
+      if (!args.rms) args.mean[r] = mean;
+      args.rstd[r] = rstd;
+    }
+    const int64_t first = s.groups > 1 ? r % s.groups * s.per_group() : 0;
+    row.each([&](int64_t i, const Vectors& v, int) {
+      const int64_t c = first + (s.inner > 1 ? i / s.inner : i);
+      C w[kVec], b[kVec];
+      load_numbers(w, args.weight, c, s.inner == 1, C(1));
+      load_numbers(b, args.bias, c, s.inner == 1, C(0));
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) b[j] += (v.x[j] - mean) * rstd * w[j];
+      store_row<G, kVec>(args.y + r * n + i, b);
+    });
+  }
+}
+
+// Blocks of a multiprocessor that sum.
+template <int kLanes> inline constexpr int kFusedBlocks = 1024 / kRowThreads<kLanes>;
+template <> inline constexpr int kFusedBlocks<kWarp> = 2;
+
+// With g = dy * weight: dx = rstd (g - mean of g - xhat * mean of (g * xhat)). kSums, for held rows
+// of one group with inner 1: a block goes over every gridDim.x-th of its rows, and stores what they
+// come to in `parts` [2, blocks, n], sums of dy * xhat and of dy.
+template <class T, class G, int kVec, int kLanes, int kItems, bool kSums>
+__global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLanes> : 1)
+    backward_kernel(const NormArgs<T, G> args, Compute<T>* parts) {
+  using C = Compute<T>;
+  using Inputs = Row<T, G, kVec, kLanes, kItems, true>;
+  using Vectors = typename Inputs::Vectors;
+  const NormSizes& s = args.sizes;
+  const int64_t n = s.row_size(), rows = s.rows();
+  C sums[2][Inputs::kPacks][kVec] = {};
+  for (int64_t r = first_row(); r < rows; r += row_step()) {
+    Inputs row(args, r, n);
+    const int64_t first = s.groups > 1 ? r % s.groups * s.per_group() : 0;
+    const auto weights = [&](C(&w)[kVec], int64_t i) {
+      load_numbers(w, args.weight, first + (s.inner > 1 ? i / s.inner : i), s.inner == 1, C(1));
+    };
+    const C mean = args.rms ? C(0) : args.mean[r], rstd = args.rstd[r];
+    C sum = 0, dot = 0;
+    row.each([&](int64_t i, const Vectors& v, int p) {
+      C w[kVec];
+      weights(w, i);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) {
+        const C xhat = (v.x[j] - mean) * rstd;
+        sum += v.dy[j] * w[j];
+        dot += v.dy[j] * w[j] * xhat;
+        if constexpr (kSums) {
+          sums[0][p][j] += v.dy[j] * xhat;
+          sums[1][p][j] += v.dy[j];
+        }
+      }
+    });
+    row_sums<kLanes>(sum, dot);
+    sum = args.rms ? C(0) : sum / C(n);
+    dot /= C(n);
+    row.each([&](int64_t i, const Vectors& v, int) {
+      C w[kVec];
+      weights(w, i);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) {
+        w[j] = rstd * (v.dy[j] * w[j] - sum - (v.x[j] - mean) * rstd * dot);
+      }
+      store_row<T, kVec>(args.dx + r * n + i, w);
+    });
+  }
+  if constexpr (kSums) {
+    // Warps that own rows of their own are summed in their order.
+    constexpr int kHeight = kLanes == kWarp ? kRowsPerBlock : 1;
+    __shared__ C joined[kHeight][kLanes * kItems];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+#pragma unroll
+      for (int p = 0; p < Inputs::kPacks; ++p) {
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) {
+          joined[threadIdx.y][Inputs::place(p) + j] = sums[k][p][j];
+        }
+      }
+      __syncthreads();
+      const int tid = int(threadIdx.y * blockDim.x + threadIdx.x);
+      for (int64_t c = tid; c < n; c += kRowThreads<kLanes>) {
+        C total = joined[0][c];
+#pragma unroll
+        for (int y = 1; y < kHeight; ++y) total += joined[y][c];
+        parts[(int64_t(k) * gridDim.x + blockIdx.x) * n + c] = total;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+constexpr int kJoinColumns = 8;  // a sector of memory
+constexpr int kJoinThreads = 1024;
+
+// sums[k][c] = the sum of parts[k][...][c]; blockIdx.y: k.
+template <class C>
+__global__ void __launch_bounds__(kJoinThreads)
+    join_kernel(C* sums, const C* parts, int64_t count, int64_t n) {
+  __shared__ C joined[kWarp][kJoinColumns + 1];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int64_t first = int64_t(blockIdx.x) * kJoinColumns, k = blockIdx.y;
+  const int64_t c = first + threadIdx.x % kJoinColumns;
+  C sum = 0;
+#pragma unroll 4
+  for (int64_t p = threadIdx.x / kJoinColumns; p < count; p += kJoinThreads / kJoinColumns) {
+    if (c < n) sum += parts[(k * count + p) * n + c];
+  }
+#pragma unroll
+  for (int step = kJoinColumns; step < kWarp; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
+  if (lane < kJoinColumns) joined[warp][lane] = sum;
+  __syncthreads();
+  if (warp >= kJoinColumns) return;
+  sum = warp_reduce(joined[lane][warp], Plus{});
+  if (lane == 0 && first + warp < n) sums[k * n + first + warp] = sum;
+}
+
+// f(kVec, kLanes, kItems), integral constants, for rows of n elements.
+template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, F f) {
+  const int64_t n = args.sizes.row_size();
+  with_vectors(args, [&](auto vec) {
+    const auto with = [&](auto lanes, auto items) { f(vec, lanes, items); };
+    if (n <= kWarp * 16) return with(Int<kWarp>(), Int<16>());
+    if (n <= kWarp * 32) return with(Int<kWarp>(), Int<32>());
+    if (n <= 256 * 16) return with(Int<256>(), Int<16>());
+    with(Int<512>(), Int<0>());
+  });
+}
+
+template <class T, class G> void run_forward(const NormArgs<T, G>& args, cudaStream_t stream) {
+  with_rows(args, [&](auto vec, auto lanes, auto items) {
+    constexpr int kLanes = lanes;
+    forward_kernel<T, G, vec, kLanes, items>
+        <<<row_grid<kLanes>(args.sizes.rows()), row_block<kLanes>(), 0, stream>>>(args);
+  });
+}
+template <class T> void run_backward(const NormArgs<T>& args, cudaStream_t stream) {
+  with_rows(args, [&](auto vec, auto lanes, auto items) {
+    constexpr int kLanes = lanes;
+    backward_kernel<T, T, vec, kLanes, items, false>
+        <<<row_grid<kLanes>(args.sizes.rows()), row_block<kLanes>(), 0, stream>>>(args, nullptr);
+  });
+}
+
+// Whether it was done: for vectors alone, and double rows are nobody's bottleneck.
+template <class T, class G>
+bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on) {
+  using C = Compute<T>;
+  const int64_t n = args.sizes.row_size(), rows = args.sizes.rows();
+  bool done = false;
+  with_vectors(args, [&](auto vec) {
+    if constexpr (vec > 1 && sizeof(C) == sizeof(float)) {
+      const auto launch = [&](auto lanes, auto items) {
+        constexpr int kLanes = lanes;
+        constexpr int64_t kMultiprocessors = 132;  // of an H200; the same sums on any other
+        const int64_t most = kMultiprocessors * kFusedBlocks<kLanes>;
+        const int64_t blocks = std::min<int64_t>(row_grid<kLanes>(rows), most);
+        const Scratch parts(size_t(2 * blocks * n) * sizeof(C), on.device);
+        backward_kernel<T, G, vec, kLanes, items, true>
+            <<<unsigned(blocks), row_block<kLanes>(), 0, on.stream>>>(args, parts.as<C>());
+        const dim3 grid{unsigned(ceil_div(n, kJoinColumns)), 2};
+        join_kernel<<<grid, kJoinThreads, 0, on.stream>>>(pointer<C>(sums), parts.as<const C>(),
+                                                          blocks, n);
+        done = true;
+      };
+      if (n <= kWarp * 16) return launch(Int<kWarp>(), Int<16>());
+      if (n <= 128 * 8) return launch(Int<128>(), Int<8>());
+      if (n <= 256 * 8) return launch(Int<256>(), Int<8>());
+      if (n <= 512 * 8) launch(Int<512>(), Int<8>());
+    }
+  });
+  return done;
+}
+
+}  // namespace
+
+void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x) {
+  const Launch on(x);
+  if (out.dtype() != x.dtype()) {
+    visit_half(out.dtype(), [&](auto tag) {
+      using G = typename decltype(tag)::type;
+      run_forward(NormArgs<float, G>(norm, out, dy, x, {}), on.stream);
+    });
+  } else {
+    visit_floating(x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const NormArgs<T> args(norm, out, dy, x, {});
+      dy.defined() ? run_backward(args, on.stream) : run_forward(args, on.stream);
+    });
+  }
+  on.check("norm");
+}
+
+bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const Tensor& dy,
+                   const Tensor& x) {
+  const NormSizes& s = norm.sizes;
+  if (s.groups != 1 || s.inner != 1) return false;
+  const Launch on(x);
+  bool done = false;
+  if (dy.dtype() != x.dtype()) {
+    visit_half(dy.dtype(), [&](auto tag) {
+      using G = typename decltype(tag)::type;
+      done = run_fused(NormArgs<float, G>(norm, dx, dy, x, {}), sums, on);
+    });
+  } else {
+    visit_floating(x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      done = run_fused(NormArgs<T>(norm, dx, dy, x, {}), sums, on);
+    });
+  }
+  on.check("norm_backward");
+  return done;
+}
+
+}  // namespace taper::kernels::cuda

@@ -1,0 +1,64 @@
+// A block runs a chunk and joins in a fixed order; one block joins the chunks, in double.
+#include "framework/kernels/optim/foreach.h"
+
+#include "framework/kernels/optim/tensor_list.cuh"
+#include "framework/kernels/row_reduce.cuh"
+
+namespace taper::kernels::cuda {
+namespace {
+
+template <class R> struct ChunkJob {
+  R rule;
+  double* parts;  // what the chunks come to
+
+  __device__ void operator()(const ListChunk<2>& chunk) const {
+    chunk.dtype[0] == kFloat64 ? run<double>(chunk) : run<float>(chunk);
+  }
+  template <class C> __device__ void run(const ListChunk<2>& chunk) const {
+    const Joiner<R::kJoin> join;
+    const C number = C(rule.prepare());
+    C joined = 0;
+    each_in_chunk(chunk, [&](int64_t i, auto width) {
+      constexpr int kVec = decltype(width)::value;
+      Vec<C, kVec> x = load_floats<C, kVec>(chunk.data[0], chunk.dtype[0], i), y = x;
+      if constexpr (R::kPair) y = load_floats<C, kVec>(chunk.data[1], chunk.dtype[1], i);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) joined = join(joined, rule.step(x.at[j], y.at[j], number));
+      if constexpr (R::kWrites) store_floats(chunk.data[0], chunk.dtype[0], i, x);
+    });
+    if constexpr (R::kJoin != Join::none) {
+      joined = row_reduce<kThreads>(joined, C(0), join);
+      if (threadIdx.x == 0) parts[chunk.number] = double(joined);
+    }
+  }
+};
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    join_kernel(const double* parts, int64_t n, F join, Root root) {
+  double total = 0;
+  for (int64_t i = threadIdx.x; i < n; i += kThreads) total = join(total, parts[i]);
+  total = row_reduce<kThreads>(total, 0.0, join);
+  if (threadIdx.x == 0) root(total);
+}
+
+}  // namespace
+
+void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entries,
+              const ListRule& any_rule, const Root& root) {
+  const taper::cuda::Launch on(device);
+  const int64_t n = count_chunks(entries, list_chunk(entries));
+  const taper::cuda::Scratch memory(size_t(n + 1) * sizeof(double), device);
+  double* parts = memory.as<double>();
+  const auto run = [&](const auto& rule) {
+    using R = std::decay_t<decltype(rule)>;
+    for_each_chunk(op, on, entries, ChunkJob<R>{rule, parts});
+    if constexpr (R::kJoin != Join::none) {
+      join_kernel<<<1, kThreads, 0, on.stream>>>(parts, n, Joiner<R::kJoin>(), root);
+      on.check(op);
+    }
+  };
+  std::visit(run, any_rule);
+}
+
+}  // namespace taper::kernels::cuda

@@ -1,0 +1,145 @@
+// One rule for all elements of a list of floating tensors, in place and off the tape: one launch on
+// the GPU, two where something is joined (chunks of a fixed order, then these). Half types are
+// computed in float. Nothing waits; what changes from step to step is read from device memory.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "framework/kernels/math.h"
+#include "framework/kernels/optim/tensor_list.h"
+
+namespace taper::kernels {
+
+// What becomes of the values that step() returns: all at least 0, or nan, which wins.
+enum class Join : uint8_t { none, sum, max };
+template <Join kHow> struct Joiner {
+  template <class C> TAPER_HD C operator()(C a, C b) const {
+    if constexpr (kHow == Join::sum) return a + b;
+    return a > b || a != a ? a : b;
+  }
+};
+
+// A rule has one number, prepare(), for a chunk, and step(x, y, number) for each of its elements.
+struct InPlace {
+  static constexpr bool kPair = false;  // reads y
+  static constexpr bool kWrites = true;
+  static constexpr Join kJoin = Join::none;
+};
+
+// |x|^p, for p = kPower unless that is 0.
+template <int kPower, Join kHow> struct Magnitude : InPlace {
+  static constexpr bool kWrites = false;
+  static constexpr Join kJoin = kHow;
+  double p;
+
+  TAPER_HD double prepare() const { return p; }
+  template <class C> TAPER_HD C step(C x, C, C power) const {
+    const C a = math::abs(x);
+    if constexpr (kPower == 0) return math::pow(a, power);
+    return kPower == 1 ? a : a * a;
+  }
+};
+
+// x *= min(1, max_norm / (total_norm + 1e-6)); nan stays.
+template <class Norm> struct Clip : InPlace {
+  const Norm* total_norm;
+  double max_norm;
+
+  TAPER_HD double prepare() const {
+    const double c = max_norm / (double(*total_norm) + 1e-6);
+    return c > 1 ? 1 : c;
+  }
+  template <class C> TAPER_HD C step(C& x, C, C coefficient) const { return x *= coefficient; }
+};
+
+// x into [-limit, limit]; nan stays.
+struct Clamp : InPlace {
+  double limit;
+
+  TAPER_HD double prepare() const { return limit; }
+  template <class C> TAPER_HD C step(C& x, C, C most) const {
+    x = x < -most ? -most : x;
+    return x = x > most ? most : x;
+  }
+};
+
+// x /= scale; joins 1 where x was infinite or nan, else 0.
+struct Unscale : InPlace {
+  static constexpr Join kJoin = Join::max;
+  const float* scale;
+
+  TAPER_HD double prepare() const { return double(float(1 / double(*scale))); }
+  template <class C> TAPER_HD C step(C& x, C, C inverse) const {
+    const C found = x - x == C(0) ? C(0) : C(1);
+    x *= inverse;
+    return found;
+  }
+};
+
+// x += (y - x) * (1 - decay), a copy where *n is 0; with warm_up decay is at most (1+n) / (10+n).
+struct Average : InPlace {
+  static constexpr bool kPair = true;
+  const int64_t* n;
+  double decay;
+  bool warm_up;
+
+  TAPER_HD double prepare() const {
+    const double count = double(*n), early = (1 + count) / (10 + count);
+    return count == 0 ? 1 : 1 - (warm_up && early < decay ? early : decay);
+  }
+  template <class C> TAPER_HD C step(C& x, C y, C weight) const {
+    return x = weight == C(1) ? y : x + weight * (y - x);
+  }
+};
+
+// A loss scale, and the number of good steps since it changed, after a step with found_inf.
+struct GrowScale : InPlace {
+  int32_t* tracker;
+  const float* found_inf;
+  double growth_factor, backoff_factor;
+  int64_t growth_interval;
+
+  TAPER_HD double prepare() const { return *found_inf; }
+  template <class C> TAPER_HD C step(C& scale, C, C found) const {
+    const bool bad = found != C(0), grow = !bad && *tracker + 1 >= growth_interval;
+    *tracker = bad || grow ? 0 : *tracker + 1;
+    if (bad) return scale = C(scale * backoff_factor);
+    const C grown = C(scale * growth_factor);
+    return scale = grow && grown - grown == C(0) ? grown : scale;  // not to infinity
+  }
+};
+
+using ListRule = std::variant<Magnitude<1, Join::sum>, Magnitude<2, Join::sum>,
+                              Magnitude<0, Join::sum>, Magnitude<1, Join::max>, Clip<float>,
+                              Clip<double>, Clamp, Unscale, Average, GrowScale>;
+
+// xs and what the rule points to are on one device; they may differ in shape, dtype and layout. ys
+// have their shapes and devices, and are float64 only where xs are.
+void run_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
+              const std::vector<Tensor>& ys = {});
+// The same, and (all values joined)^(1/p), 0-dim; 0 for none.
+Tensor join_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
+                 DType dtype = kFloat32, double p = 1);
+
+// Where that goes, in float64 or float32.
+struct Root {
+  void* out = nullptr;
+  bool wide = false;
+  double p = 1;
+
+  TAPER_HD void operator()(double total) const {
+    const double y = p == 1 ? total : p == 2 ? math::sqrt(total) : math::pow(total, 1 / p);
+    if (wide) *static_cast<double*>(out) = y;
+    if (!wide) *static_cast<float*>(out) = float(y);
+  }
+};
+namespace cpu {
+void run_list(const std::vector<ListEntry<2>>& entries, const ListRule& rule, const Root& root);
+}
+namespace cuda {
+void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entries,
+              const ListRule& rule, const Root& root);
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,163 @@
+// The chunks of a list of tensors on the GPU: a block a chunk, one launch for the whole list (some
+// hundred tensors). Pointers travel in the kernel's arguments, so that a captured graph replays.
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+
+#include "framework/cuda/runtime.h"
+#include "framework/kernels/elementwise/elementwise.cuh"
+#include "framework/kernels/optim/tensor_list.h"
+
+namespace taper::kernels::cuda {
+
+template <int kRoles, int kMax> struct TensorList {
+  void* data[kRoles][kMax];
+  int64_t numel[kMax];
+  uint32_t first_chunk[kMax + 1];
+  DType dtype[kRoles][kMax];
+  int count;
+  int chunk;      // elements
+  int64_t first;  // number of this launch's first chunk
+};
+// How many tensors a launch takes: arguments below 4 KiB, the cheap size, or below the limit of
+// 32,764 bytes; the functor gets the rest.
+template <int kRoles> inline constexpr int kFew = 3700 / (9 * kRoles + 12);
+template <int kRoles> inline constexpr int kMany = 32000 / (9 * kRoles + 12);
+
+// The chunk that this block owns.
+template <int kRoles, int kMax>
+__device__ ListChunk<kRoles> chunk_of_block(const TensorList<kRoles, kMax>& list) {
+  int low = 0, high = list.count;  // the last tensor whose first chunk is not behind
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (list.first_chunk[middle] <= blockIdx.x ? low : high) = middle;
+  }
+  ListChunk<kRoles> chunk;
+#pragma unroll
+  for (int r = 0; r < kRoles; ++r) {
+    chunk.data[r] = list.data[r][low];
+    chunk.dtype[r] = list.dtype[r][low];
+  }
+  chunk.begin = int64_t(blockIdx.x - list.first_chunk[low]) * list.chunk;
+  chunk.end = min(chunk.begin + list.chunk, list.numel[low]);
+  chunk.number = list.first + blockIdx.x;
+  return chunk;
+}
+
+template <int kRoles, int kMax, class F>
+__global__ void __launch_bounds__(kThreads)
+    list_kernel(const __grid_constant__ TensorList<kRoles, kMax> list, const F f) {
+  f(chunk_of_block(list));
+}
+
+// Elements of a chunk, a multiple of 4: small models need many blocks, large ones few starts.
+template <int kRoles> int list_chunk(const std::vector<ListEntry<kRoles>>& entries) {
+  int64_t numel = 0;
+  for (const ListEntry<kRoles>& e : entries) numel += e.numel;
+  return numel < (int64_t(1) << 22) ? 2048 : 8192;
+}
+
+// Launches for the entries from `begin` on and returns where the next launch begins.
+template <int kMax, int kRoles, class F>
+size_t launch_list(const char* op, const taper::cuda::Launch& on,
+                   const std::vector<ListEntry<kRoles>>& entries, size_t begin, int chunk,
+                   int64_t& number, const F& f) {
+  TensorList<kRoles, kMax> list;
+  static_assert(sizeof list + sizeof f < (kMax == kFew<kRoles> ? 4096 : 32764));
+  list.count = 0;
+  list.chunk = chunk;
+  list.first = number;
+  int64_t chunks = 0;
+  size_t i = begin;
+  for (; i < entries.size() && list.count < kMax; ++i) {
+    const ListEntry<kRoles>& e = entries[i];
+    if (e.numel == 0) continue;
+    for (int r = 0; r < kRoles; ++r) {
+      list.data[r][list.count] = e.data[r];
+      list.dtype[r][list.count] = e.dtype[r];
+    }
+    list.numel[list.count] = e.numel;
+    list.first_chunk[list.count++] = uint32_t(chunks);
+    chunks += ceil_div(e.numel, chunk);
+  }
+  list.first_chunk[list.count] = uint32_t(chunks);
+  assert(chunks <= kMaxPiece);
+  if (chunks > 0) list_kernel<<<unsigned(chunks), kThreads, 0, on.stream>>>(list, f);
+  on.check(op);
+  number += chunks;
+  return i;
+}
+
+// f(chunk), called by the kThreads threads of a block for every chunk of the list;
+// count_chunks(entries, list_chunk(entries)) of them.
+template <int kRoles, class F>
+void for_each_chunk(const char* op, const taper::cuda::Launch& on,
+                    const std::vector<ListEntry<kRoles>>& entries, const F& f) {
+  const int chunk = list_chunk(entries);
+  int64_t number = 0;
+  for (size_t done = 0; done < entries.size();) {
+    done = entries.size() - done <= size_t(kFew<kRoles>)
+               ? launch_list<kFew<kRoles>>(op, on, entries, done, chunk, number, f)
+               : launch_list<kMany<kRoles>>(op, on, entries, done, chunk, number, f);
+  }
+}
+
+// visit_floating for the device.
+template <class F> __device__ auto visit_floats(DType t, const F& f) {
+  if (t == kFloat32) return f(TypeTag<float>{});
+  if (t == kBFloat16) return f(TypeTag<BFloat16>{});
+  if (t == kFloat16) return f(TypeTag<Half>{});
+  return f(TypeTag<double>{});
+}
+
+// Elements in a type of computation (float or double) from memory of any floating dtype. Vectors
+// need memory aligned to 16 bytes and i a multiple of 4.
+template <class C, int kVec>
+__device__ Vec<C, kVec> load_floats(const void* data, DType dtype, int64_t i) {
+  return visit_floats(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Vec<T, kVec> from = load_vec<T, kVec>(static_cast<const T*>(data) + i);
+    Vec<C, kVec> x;
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) x.at[j] = convert<C>(from.at[j]);
+    return x;
+  });
+}
+template <class C, int kVec>
+__device__ void store_floats(void* data, DType dtype, int64_t i, const Vec<C, kVec>& x) {
+  visit_floats(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Vec<T, kVec> to;
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) to.at[j] = convert<T>(x.at[j]);
+    store_vec(static_cast<T*>(data) + i, to);
+  });
+}
+
+// Where the elements of a chunk begin that are no whole vectors of four; begin where its tensors
+// are not aligned.
+template <int kRoles> __device__ int64_t begin_of_rest(const ListChunk<kRoles>& chunk) {
+  bool vectors = true;
+#pragma unroll
+  for (int r = 0; r < kRoles; ++r) {
+    vectors = vectors && reinterpret_cast<uintptr_t>(chunk.data[r]) % 16 == 0;
+  }
+  return vectors ? chunk.begin + (chunk.end - chunk.begin) / 4 * 4 : chunk.begin;
+}
+
+// body(i, integral_constant<kVec>) for the elements of a chunk, shared out to the block's threads:
+// four neighbours at once where all its tensors are aligned.
+template <int kRoles, class F>
+__device__ void each_in_chunk(const ListChunk<kRoles>& chunk, const F& body) {
+  const int64_t middle = begin_of_rest(chunk);
+  for (int64_t i = chunk.begin + threadIdx.x * 4; i < middle; i += kThreads * 4) {
+    body(i, std::integral_constant<int, 4>{});
+  }
+  for (int64_t i = middle + threadIdx.x; i < chunk.end; i += kThreads) {
+    body(i, std::integral_constant<int, 1>{});
+  }
+}
+
+}  // namespace taper::kernels::cuda

@@ -1,0 +1,35 @@
+// The chunks of a list of tensors on the threads of the CPU.
+#pragma once
+
+#include "framework/kernels/optim/tensor_list.h"
+#include "framework/kernels/parallel_cpu.h"
+
+namespace taper::kernels::cpu {
+
+// Elements of a chunk: what is converted stays in the first cache.
+inline constexpr int64_t kListChunk = 2048;
+
+// f(chunk) for every chunk of the list, in any order; count_chunks(entries, kListChunk) of them.
+template <int kRoles, class F>
+void for_each_chunk(const std::vector<ListEntry<kRoles>>& entries, const F& f) {
+  std::vector<int64_t> chunk_end;  // where an entry's chunks end
+  int64_t chunks = 0;
+  for (const ListEntry<kRoles>& e : entries) {
+    chunks += (e.numel + kListChunk - 1) / kListChunk;
+    chunk_end.push_back(chunks);
+  }
+  parallel_for(chunks, grain_of(4 * kListChunk), [&](int64_t begin, int64_t end) {
+    auto it = std::upper_bound(chunk_end.begin(), chunk_end.end(), begin);
+    for (int64_t c = begin; c < end; ++c) {
+      while (*it <= c) ++it;
+      const ListEntry<kRoles>& e = entries[size_t(it - chunk_end.begin())];
+      const int64_t first = (c - (it == chunk_end.begin() ? 0 : *(it - 1))) * kListChunk;
+      ListChunk<kRoles> chunk{{}, {}, first, std::min(first + kListChunk, e.numel), c};
+      std::copy_n(e.data, kRoles, chunk.data);
+      std::copy_n(e.dtype, kRoles, chunk.dtype);
+      f(chunk);
+    }
+  });
+}
+
+}  // namespace taper::kernels::cpu

@@ -1,0 +1,29 @@
+// Runs a formula for every index on the threads of the CPU.
+#pragma once
+
+#include "framework/kernels/parallel_cpu.h"
+#include "framework/kernels/per_element.h"
+
+namespace taper::kernels::cpu {
+
+struct Each {
+  // Tells an index that lies within [0, bound); throws IndexError for another.
+  struct Check {
+    const char* op;
+    bool operator()(int64_t index, int64_t bound) const {
+      if (index >= 0 && index < bound) return true;
+      throw IndexError(cat("index ", index, " is out of bounds for a dimension with size ", bound,
+                           " (in ", op, ")"));
+    }
+  };
+  static Check check(const char* op, const Tensor&) { return {op}; }
+
+  // f(i) for every i in [0, n), in any order; each is about `work` element operations.
+  template <class F> static void run(const char*, const Tensor&, int64_t n, int64_t work, const F& f) {
+    parallel_for(n, grain_of(work), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) f(i);
+    });
+  }
+};
+
+}  // namespace taper::kernels::cpu

@@ -1,0 +1,142 @@
+#include "framework/kernels/pool/pool.h"
+
+#include "framework/kernels/elementwise/broadcast.h"
+
+namespace taper::kernels {
+namespace {
+
+bool is_channels_last(const Tensor& x) {
+  if (x.dim() != 4 || x.is_contiguous()) return false;
+  const auto moved = [](const Shape& s) { return Shape{s[0], s[2], s[3], s[1]}; };
+  return is_contiguous(moved(x.shape()), moved(x.strides()));
+}
+
+Tensor make(const Tensor& like, int64_t h, int64_t w, DType dtype, bool channels_last) {
+  Shape shape = like.shape();
+  shape[shape.size() - 2] = h;
+  shape[shape.size() - 1] = w;
+  Tensor out = Tensor::make(shape, dtype, like.device());
+  const int64_t c = like.size(-3);
+  if (channels_last) out.impl()->strides = {h * w * c, 1, w * c, c};
+  return out;
+}
+
+// --- windows ---
+
+void check_positive(const char* what, const char* letter, Pair p) {
+  if (p.h > 0 && p.w > 0) return;
+  throw Error(cat(what, " should be greater than zero, but got ", letter, "H: ", p.h, " ", letter,
+                  "W: ", p.w));
+}
+
+Axis window_axis(int64_t in, const Windows& windows, int64_t Pair::*side) {
+  Axis a{.kind = Axis::Kind::window,
+         .count_include_pad = windows.count_include_pad,
+         .in = in,
+         .kernel = windows.kernel.*side,
+         .stride = windows.stride.value_or(windows.kernel).*side,
+         .padding = windows.padding.*side,
+         .dilation = windows.dilation.*side};
+  if (a.stride == 0) throw Error("stride should not be zero");
+  if (a.padding < 0) throw Error(cat("pad must be non-negative, but got pad: ", a.padding));
+  const int64_t effective = (a.kernel - 1) * a.dilation + 1;
+  if (a.padding > effective / 2) {
+    throw Error(cat("pad should be at most half of effective kernel size, but got pad=", a.padding,
+                    ", kernel_size=", a.kernel, " and dilation=", a.dilation));
+  }
+  const int64_t last = in + 2 * a.padding - effective + (windows.ceil_mode ? a.stride - 1 : 0);
+  a.out = last < 0 ? 0 : last / a.stride + 1;
+  // The last window starts within the input or the padding before it.
+  if (windows.ceil_mode && (a.out - 1) * a.stride >= in + a.padding) --a.out;
+  return a;
+}
+
+}  // namespace
+
+Axes window_axes(const char* op, const Tensor& x, const Windows& p) {
+  check_floating(op, x);
+  const int64_t c = x.dim() < 3 ? 0 : x.size(-3);
+  if ((x.dim() != 3 && x.dim() != 4) || c == 0 || x.size(-2) == 0 || x.size(-1) == 0) {
+    throw Error(
+        cat("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for "
+            "input, but got:",
+            x.shape(), " (in ", op, ")"));
+  }
+  const Pair stride = p.stride.value_or(p.kernel);
+  check_window_numbers(op, {p.kernel.h, p.kernel.w, stride.h, stride.w, p.padding.h, p.padding.w,
+                            p.dilation.h, p.dilation.w});
+  const Axes axes{window_axis(x.size(-2), p, &Pair::h), window_axis(x.size(-1), p, &Pair::w),
+                  is_channels_last(x)};
+  check_positive("kernel size", "k", p.kernel);
+  check_positive("stride", "d", stride);
+  check_positive("dilation", "dilation", p.dilation);
+  if (axes.h.out < 1 || axes.w.out < 1) {
+    throw Error(cat("Given input size: (", c, "x", axes.h.in, "x", axes.w.in,
+                    "). Calculated output size: (", c, "x", axes.h.out, "x", axes.w.out,
+                    "). Output size is too small (in ", op, ")"));
+  }
+  return axes;
+}
+
+Axes adaptive_axes(const Tensor& x, Pair out) {
+  check_floating("adaptive_avg_pool2d", x);
+  if (x.dim() != 3 && x.dim() != 4) {
+    throw Error(cat("adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got ", x.shape()));
+  }
+  if (out.h < 0 || out.w < 0) {
+    throw Error(
+        cat("adaptive_avg_pool2d: elements of output_size must be greater than or equal to "
+            "0 but received {",
+            out.h, ", ", out.w, "}"));
+  }
+  for (int d = x.dim() - 2; d < x.dim(); ++d) {
+    if (x.size(d) > 0) continue;
+    throw Error(
+        cat("adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch "
+            "dimensions, but input has sizes ",
+            x.shape(), " with dimension ", d, " being empty"));
+  }
+  const auto axis = [](int64_t in, int64_t to) {
+    return Axis{.kind = Axis::Kind::adaptive, .in = in, .out = to};
+  };
+  return {axis(x.size(-2), out.h), axis(x.size(-1), out.w), is_channels_last(x)};
+}
+
+Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::Kind kind,
+                 bool align_corners) {
+  check_floating(kind == Axis::Kind::nearest ? "upsample_nearest2d" : "upsample_bilinear2d", x);
+  const auto axis = [&](int64_t in, int64_t to) {
+    double scale = scale_factor ? 1 / *scale_factor : double(in) / double(to);
+    if (align_corners) scale = to > 1 ? double(in - 1) / double(to - 1) : 0;
+    return Axis{.kind = kind, .align_corners = align_corners, .in = in, .out = to, .scale = scale};
+  };
+  return {axis(x.size(-2), out.h), axis(x.size(-1), out.w), is_channels_last(x)};
+}
+
+Tensor resample(const Tensor& x, const Axes& axes, bool transposed) {
+  const Axis &h = axes.h, &w = axes.w;
+  const Tensor y =
+      make(x, transposed ? h.in : h.out, transposed ? w.in : w.out, x.dtype(), axes.channels_last);
+  if (y.numel() == 0) return y;
+  on_device<PoolKernels>(x.device(), [&](auto k) { k.resample(y, x, axes, transposed); });
+  return y;
+}
+
+MaxPool max_pool(const Tensor& x, const Axes& axes) {
+  const auto result = [&](DType dtype) {
+    return make(x, axes.h.out, axes.w.out, dtype, axes.channels_last);
+  };
+  const MaxPool out{result(x.dtype()), result(kInt64)};
+  if (out.y.numel() == 0) return out;
+  on_device<PoolKernels>(x.device(), [&](auto k) { k.max_pool(out.y, out.index, x, axes); });
+  return out;
+}
+
+Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes) {
+  const Tensor dx = make(dy, axes.h.in, axes.w.in, dy.dtype(), axes.channels_last);
+  if (dx.numel() == 0) return dx;
+  on_device<PoolKernels>(dy.device(), [&](auto k) { k.max_pool_backward(dx, dy, index, axes); });
+  return dx;
+}
+
+}  // namespace taper::kernels

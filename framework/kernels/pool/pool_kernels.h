@@ -1,0 +1,236 @@
+// Pooling and interpolation (`=`): one thread computes one element of the result from all that it
+// depends on, forward and backward, in a fixed order; half types in float.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include "framework/host_device.h"
+#include "framework/kernels/math.h"
+#include "framework/kernels/pool/pool.h"
+
+namespace taper::kernels {
+
+// --- one axis ---
+
+struct Span {
+  int64_t begin, end;
+};
+TAPER_HD int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+TAPER_HD int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// PyTorch computes the nearest source in float for every dtype.
+TAPER_HD int64_t nearest_source(const Axis& a, int64_t o) {
+  return smaller(int64_t(math::floor(math::mul_rn(float(o), float(a.scale)))), a.in - 1);
+}
+
+// Output o lies between input `low` and its neighbour, whose share is `share`.
+template <class C> struct Between {
+  int64_t low, high;
+  C share;
+};
+template <class C> TAPER_HD Between<C> linear_source(const Axis& a, int64_t o) {
+  const C scale = C(a.scale);
+  const C centred = math::add_rn(math::mul_rn(scale, C(o) + C(0.5)), C(-0.5));
+  const C at = a.align_corners ? math::mul_rn(scale, C(o)) : centred < C(0) ? C(0) : centred;
+  const int64_t low = smaller(int64_t(at), a.in - 1), high = smaller(low + 1, a.in - 1);
+  const C share = at - C(low);
+  return {low, high, share > C(1) ? C(1) : share};
+}
+
+template <class C> TAPER_HD Span inputs_of(const Axis& a, int64_t o) {
+  const int64_t first = o * a.stride - a.padding;
+  switch (a.kind) {
+    case Axis::Kind::window: return {larger(first, 0), smaller(first + a.kernel, a.in)};
+    case Axis::Kind::adaptive: return {o * a.in / a.out, ((o + 1) * a.in + a.out - 1) / a.out};
+    case Axis::Kind::nearest: return {nearest_source(a, o), nearest_source(a, o) + 1};
+    default: {
+      const Between<C> source = linear_source<C>(a, o);
+      return {source.low, source.high + 1};
+    }
+  }
+}
+
+// All outputs that input i is part of, for interpolation perhaps a few more: their weight is 0.
+TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
+  const int64_t behind = i + a.padding - a.dilation * (a.kernel - 1);
+  if (a.kind == Axis::Kind::window) {
+    return {behind <= 0 ? 0 : (behind + a.stride - 1) / a.stride,
+            smaller((i + a.padding) / a.stride + 1, a.out)};
+  }
+  if (a.kind == Axis::Kind::adaptive) {
+    return {i * a.out / a.in, ((i + 1) * a.out + a.in - 1) / a.in};
+  }
+  const double first = double(i - 1) / a.scale - 2, last = double(i + 2) / a.scale + 2;
+  if (!(a.scale > 0)) return {0, a.out};
+  return {first > 0 ? int64_t(first) : 0,
+          i == a.in - 1 || last > double(a.out) ? a.out : int64_t(last)};
+}
+
+// The part of input i in output o, before division by divisor().
+template <class C> TAPER_HD C weight(const Axis& a, int64_t o, int64_t i) {
+  if (a.kind == Axis::Kind::nearest) return nearest_source(a, o) == i ? C(1) : C(0);
+  if (a.kind != Axis::Kind::linear) return C(1);
+  const Between<C> source = linear_source<C>(a, o);
+  return (i == source.low ? C(1) - source.share : C(0)) + (i == source.high ? source.share : C(0));
+}
+template <class C> TAPER_HD C divisor(const Axis& a, int64_t o) {
+  if (a.kind == Axis::Kind::nearest || a.kind == Axis::Kind::linear) return C(1);
+  const Span s = inputs_of<C>(a, o);
+  if (!a.count_include_pad) return C(s.end - s.begin);
+  const int64_t first = o * a.stride - a.padding;
+  return C(smaller(first + a.kernel, a.in + a.padding) - first);
+}
+
+// --- planes in memory ---
+
+struct Place {
+  int64_t n, c, h, w;
+};
+
+// The elements of [N, C, H, W]; of [C, H, W] as one image.
+template <class T> struct Planes {
+  T* data;
+  Place strides, sizes;
+  bool channels_last;
+
+  Planes(const Tensor& x) : data(static_cast<T*>(x.data_ptr())), channels_last(!x.is_contiguous()) {
+    const bool batch = x.dim() == 4;
+    strides = {batch ? x.stride(0) : 0, x.stride(-3), x.stride(-2), x.stride(-1)};
+    sizes = {batch ? x.size(0) : 1, x.size(-3), x.size(-2), x.size(-1)};
+  }
+  TAPER_HD T* plane(const Place& at) const { return data + at.n * strides.n + at.c * strides.c; }
+  TAPER_HD int64_t in_plane(int64_t h, int64_t w) const { return h * strides.h + w * strides.w; }
+  // Where element i in the order of memory is; for results, which are dense in either format.
+  TAPER_HD Place at(int64_t i) const {
+    Place p;
+    if (channels_last) p.c = i % sizes.c, i /= sizes.c;
+    p.w = i % sizes.w, i /= sizes.w;
+    p.h = i % sizes.h, i /= sizes.h;
+    if (!channels_last) p.c = i % sizes.c, i /= sizes.c;
+    p.n = i;
+    return p;
+  }
+};
+
+// --- one element of a result ---
+
+template <class T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T, bool kTransposed> struct Resample {
+  Planes<T> y;
+  Planes<const T> x;
+  Axes axes;
+
+  static TAPER_HD Span span(const Axis& a, int64_t at) {
+    return kTransposed ? outputs_of(a, at) : inputs_of<Wide<T>>(a, at);
+  }
+  static TAPER_HD Wide<T> share(const Axis& a, int64_t at, int64_t j) {
+    using C = Wide<T>;
+    return kTransposed ? weight<C>(a, j, at) / divisor<C>(a, j) : weight<C>(a, at, j);
+  }
+  TAPER_HD void operator()(int64_t i) const {
+    using C = Wide<T>;
+    const Place at = y.at(i);
+    const T* plane = x.plane(at);
+    const Span rows = span(axes.h, at.h), columns = span(axes.w, at.w);
+    C sum = 0;
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      const C of_row = share(axes.h, at.h, h);
+      if (of_row == C(0)) continue;
+      C row = 0;
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        const C part = share(axes.w, at.w, w);
+        if (part != C(0)) row += part * C(plane[x.in_plane(h, w)]);
+      }
+      sum += of_row * row;
+    }
+    if (!kTransposed) sum /= divisor<C>(axes.h, at.h) * divisor<C>(axes.w, at.w);
+    y.data[i] = T(sum);
+  }
+};
+template <class T> using ToOutputs = Resample<T, false>;
+template <class T> using ToInputs = Resample<T, true>;
+
+template <class T> struct MaxPoolForward {
+  Planes<T> y;
+  Planes<int64_t> index;
+  Planes<const T> x;
+  Axes axes;
+
+  TAPER_HD void operator()(int64_t i) const {
+    using C = Wide<T>;
+    const Place at = y.at(i);
+    const T* plane = x.plane(at);
+    C best = -std::numeric_limits<C>::infinity();
+    int64_t where = -1;
+    for (int64_t kh = 0; kh < axes.h.kernel; ++kh) {
+      const int64_t h = at.h * axes.h.stride - axes.h.padding + kh * axes.h.dilation;
+      if (h < 0 || h >= axes.h.in) continue;
+      for (int64_t kw = 0; kw < axes.w.kernel; ++kw) {
+        const int64_t w = at.w * axes.w.stride - axes.w.padding + kw * axes.w.dilation;
+        if (w < 0 || w >= axes.w.in) continue;
+        const C value = C(plane[x.in_plane(h, w)]);
+        if (where >= 0 && !(value > best) && value == value) continue;
+        best = value;
+        where = h * axes.w.in + w;
+      }
+    }
+    y.data[i] = T(best);
+    index.data[i] = where;
+  }
+};
+
+template <class T> struct MaxPoolBackward {
+  Planes<T> dx;
+  Planes<const T> dy;
+  Planes<const int64_t> index;
+  Axes axes;
+
+  TAPER_HD void operator()(int64_t i) const {
+    const Place at = dx.at(i);
+    const T* plane = dy.plane(at);
+    const int64_t* chosen = index.plane(at);
+    const Span rows = outputs_of(axes.h, at.h), columns = outputs_of(axes.w, at.w);
+    const int64_t here = at.h * axes.w.in + at.w;
+    Wide<T> sum = 0;
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        if (chosen[index.in_plane(h, w)] == here) sum += Wide<T>(plane[dy.in_plane(h, w)]);
+      }
+    }
+    dx.data[i] = T(sum);
+  }
+};
+
+// --- launchers ---
+
+// Functor<T>{operands...} for every element of y, the first operand, of dtype T.
+template <class Each, template <class> class Functor, class... Operands>
+void run(const char* op, int64_t work, const Tensor& y, const Operands&... operands) {
+  visit_floating(y.dtype(), [&](auto tag) {
+    Each::run(op, y, y.numel(), work, Functor<typename decltype(tag)::type>{y, operands...});
+  });
+}
+
+template <class Each>
+void PoolKernels<Each>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
+                                 bool transposed) {
+  const int64_t work = 8 * (1 + x.numel() / y.numel());
+  if (transposed) return run<Each, ToInputs>("resample", work, y, x, axes);
+  run<Each, ToOutputs>("resample", work, y, x, axes);
+}
+
+template <class Each>
+void PoolKernels<Each>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
+                                 const Axes& axes) {
+  run<Each, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x, axes);
+}
+
+template <class Each>
+void PoolKernels<Each>::max_pool_backward(const Tensor& dx, const Tensor& dy, const Tensor& index,
+                                          const Axes& axes) {
+  run<Each, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,120 @@
+#include "framework/kernels/random/random.h"
+
+#include "framework/kernels/dispatch.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/copy.h"
+
+namespace taper::kernels {
+namespace {
+
+thread_local bool skips_draws = false;
+
+// Draws fill memory in row-major order of elements, so another layout is drawn dense and copied.
+template <class Draw> void draw(const Tensor& out, Draw into) {
+  if (out.numel() == 0 || skips_draws) return;
+  if (out.is_contiguous()) return into(out);
+  const Tensor drawn = Tensor::make(out.shape(), out.dtype(), out.device());
+  into(drawn);
+  copy_into(out, drawn);
+}
+
+void check_bound(const char* name, Scalar bound, DType t) {
+  if (bound.held_by(t) && !(t == kUInt8 && bound.to_double() < 0)) return;
+  throw Error(cat(name, " is out of bounds for ", cpp_name(t), ": ", bound.to_double()));
+}
+
+}  // namespace
+
+SkipDraws::SkipDraws() { skips_draws = true; }
+SkipDraws::~SkipDraws() { skips_draws = false; }
+
+void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {
+  check_floating("uniform", out);
+  if (!(low <= high)) {
+    throw Error(
+        cat("uniform_ expects to return a [from, to) range, but found from=", low, " > to=", high));
+  }
+  check_bound("from", low, out.dtype());
+  check_bound("to", high, out.dtype());
+  check_bound("to-from", high - low, out.dtype());
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::uniform(t, key, low, high); },
+        [&] { cuda::uniform(t, key, low, high); }, "uniform_");
+  });
+}
+
+void normal_into(const Tensor& out, PhiloxKey key, double mean, double std) {
+  check_floating("normal", out);
+  if (!(std >= 0)) throw Error(cat("normal expects std >= 0.0, but found std ", std));
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::normal(t, key, mean, std); },
+        [&] { cuda::normal(t, key, mean, std); }, "normal_");
+  });
+}
+
+void bernoulli_into(const Tensor& out, PhiloxKey key, double p) {
+  if (!(p >= 0 && p <= 1)) throw Error(cat("bernoulli_ expects p to be in [0, 1], but got p=", p));
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::bernoulli(t, key, p); }, [&] { cuda::bernoulli(t, key, p); },
+        "bernoulli_");
+  });
+}
+
+void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
+  if (low >= high) {
+    throw Error(
+        cat("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high));
+  }
+  check_bound("from", low, out.dtype());
+  check_bound("to - 1", high - 1, out.dtype());
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::randint(t, key, low, high); },
+        [&] { cuda::randint(t, key, low, high); }, "random_");
+  });
+}
+
+void randperm_into(const Tensor& out, PhiloxKey key) {
+  draw(out, [&](const Tensor& t) {
+    dispatch(
+        t.device(), [&] { cpu::randperm(t, key); }, [&] { cuda::randperm(t, key); }, "randperm");
+  });
+}
+
+Tensor dropout(const Tensor& x, double p, PhiloxKey key) { return dropout(x, p, key, x.dtype()); }
+
+Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype) {
+  check_floating("dropout", x);
+  if (!(p >= 0 && p <= 1)) {
+    throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", p));
+  }
+  const bool fused = x.is_cuda() && x.dtype() == kFloat32 && is_half(dtype);
+  const Tensor from = fused ? dense(x) : packed(x, dtype);
+  Tensor y = Tensor::make(x.shape(), dtype, x.device());
+  if (y.numel() == 0) return y;
+  dispatch(
+      x.device(), [&] { cpu::dropout(y, from, p, key); },
+      [&] { cuda::dropout(y, from, p, key, {}); });
+  return y;
+}
+
+Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& residual) {
+  if (!x.is_cuda()) return binary(BinaryOp::add, residual, dropout(x, p, key));
+  const Tensor from = dense(x), more = dense(residual);
+  Tensor y = Tensor::make(more.shape(), more.dtype(), more.device());
+  dispatch(
+      x.device(), [] {}, [&] { cuda::dropout(y, from, p, key, more); });
+  return y;
+}
+
+Tensor pick(const Tensor& sums, const Tensor& draws) {
+  const Tensor out = Tensor::make(draws.shape(), kInt64, draws.device()), from = dense(sums);
+  dispatch(
+      out.device(), [&] { cpu::pick(out, from, draws); }, [&] { cuda::pick(out, from, draws); });
+  return out;
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,141 @@
+// Random draws on the CPU (`=`). The loop runs over Philox blocks, which compilers turn into one
+// block a vector lane. What element i gets depends on the key and i alone.
+#include "framework/kernels/random/random.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <utility>
+#include <vector>
+
+#include "framework/kernels/parallel_cpu.h"
+#include "framework/kernels/per_element_cpu.h"
+#include "framework/kernels/random/random_formulas.h"
+#include "framework/kernels/simd_cpu.h"
+
+namespace taper::kernels::cpu {
+namespace {
+
+// Element operations that a Philox block stands for when work is shared out.
+constexpr int64_t kBlockWork = 16;
+
+// Whole blocks only.
+template <class T, class Draw>
+TAPER_CLONES void draw_blocks(T* out, PhiloxKey key, Draw draw, int64_t begin, int64_t end) {
+  constexpr int kCount = Draw::Result::kCount;
+#pragma omp simd
+  for (int64_t b = begin; b < end; ++b) {
+    const typename Draw::Result drawn = draw(philox(key, uint64_t(b)));
+    for (int i = 0; i < kCount; ++i) out[b * kCount + i] = drawn.value[i];
+  }
+}
+
+template <class T, class Draw> void draw_all(const Tensor& tensor, PhiloxKey key, Draw draw) {
+  constexpr int kCount = Draw::Result::kCount;
+  T* out = static_cast<T*>(tensor.data_ptr());
+  const int64_t whole = tensor.numel() / kCount;
+  parallel_for(whole, grain_of(kBlockWork),
+               [&](int64_t begin, int64_t end) { draw_blocks<T>(out, key, draw, begin, end); });
+  const typename Draw::Result last = draw(philox(key, uint64_t(whole)));
+  for (int64_t i = whole * kCount; i < tensor.numel(); ++i) out[i] = last.value[i - whole * kCount];
+}
+
+template <class T>
+TAPER_CLONES void drop_blocks(T* y, const T* x, PhiloxKey key, DropoutRule<T> rule, int64_t begin,
+                              int64_t end) {
+#pragma omp simd
+  for (int64_t b = begin; b < end; ++b) {
+    const Philox4 words = philox(key, uint64_t(b));
+    for (int i = 0; i < 4; ++i) y[4 * b + i] = rule(x[4 * b + i], words.word[i]);
+  }
+}
+
+struct Numbered {
+  uint32_t word, index;
+};
+
+// One stable pass of a radix sort: by the 11 bits of `word` from `shift` on.
+void sort_pass(const std::vector<Numbered>& from, std::vector<Numbered>& to, int shift) {
+  constexpr uint32_t kBuckets = 2048;
+  std::array<size_t, kBuckets> next{};
+  const auto bucket = [&](Numbered x) { return (x.word >> shift) & (kBuckets - 1); };
+  for (const Numbered x : from) ++next[bucket(x)];
+  size_t before = 0;
+  for (size_t& n : next) before += std::exchange(n, before);
+  for (const Numbered x : from) to[next[bucket(x)]++] = x;
+}
+
+}  // namespace
+
+void uniform(const Tensor& out, PhiloxKey key, double low, double high) {
+  visit_floating(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    draw_all<T>(out, key, uniform_draw<T>(low, high));
+  });
+}
+
+void normal(const Tensor& out, PhiloxKey key, double mean, double std) {
+  visit_floating(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Real = DrawReal<T>;
+    draw_all<T>(out, key, NormalDraw<T>{Real(mean), Real(std)});
+  });
+}
+
+void bernoulli(const Tensor& out, PhiloxKey key, double p) {
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    draw_all<T>(out, key, BernoulliDraw<T>{float(p)});
+  });
+}
+
+void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
+  const uint64_t range = uint64_t(high) - uint64_t(low);
+  const bool wide = range > uint64_t(1) << 32;
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (wide) return draw_all<T>(out, key, RandintDraw<T, true>{uint64_t(low), range});
+    draw_all<T>(out, key, RandintDraw<T, false>{uint64_t(low), range});
+  });
+}
+
+void randperm(const Tensor& out, PhiloxKey key) {
+  const int64_t n = out.numel();
+  assert(n < int64_t(1) << 32);
+  std::vector<Numbered> drawn(static_cast<size_t>(n)), other(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; i += 4) {
+    const Philox4 words = philox(key, uint64_t(i / 4));
+    for (int64_t j = i; j < std::min(i + 4, n); ++j) {
+      drawn[size_t(j)] = {words.word[j - i], uint32_t(j)};
+    }
+  }
+  sort_pass(drawn, other, 0);
+  sort_pass(other, drawn, 11);
+  sort_pass(drawn, other, 22);
+  int64_t* to = static_cast<int64_t*>(out.data_ptr());
+  for (const Numbered x : other) *to++ = int64_t(x.index);
+}
+
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key) {
+  visit_floating(y.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* to = static_cast<T*>(y.data_ptr());
+    const T* from = static_cast<const T*>(x.data_ptr());
+    const DropoutRule<T> rule = dropout_rule<T>(p);
+    const int64_t whole = y.numel() / 4;
+    parallel_for(whole, grain_of(kBlockWork),
+                 [&](int64_t begin, int64_t end) { drop_blocks(to, from, key, rule, begin, end); });
+    const Philox4 words = philox(key, uint64_t(whole));
+    for (int64_t i = 4 * whole; i < y.numel(); ++i)
+      to[i] = rule(from[i], words.word[i - 4 * whole]);
+  });
+}
+
+void pick(const Tensor& out, const Tensor& sums, const Tensor& draws) {
+  Each::run(
+      "multinomial", out, out.numel(), 64,
+      Pick{static_cast<int64_t*>(out.data_ptr()), static_cast<const int64_t*>(sums.data_ptr()),
+           static_cast<const double*>(draws.data_ptr()), draws.size(-1), sums.size(-1)});
+}
+
+}  // namespace taper::kernels::cpu

@@ -1,0 +1,119 @@
+#include "framework/kernels/reduce/reduce.h"
+
+#include "framework/kernels/dispatch.h"
+#include "framework/kernels/elementwise/copy.h"
+
+namespace taper::kernels {
+namespace {
+
+// In the order of ReduceOp.
+constexpr const char* kNames[] = {"sum", "mean", "prod", "amax", "amin", "all", "any"};
+
+DType result_dtype(ReduceOp op, DType x) {
+  switch (op) {
+    case ReduceOp::all:
+    case ReduceOp::any: return kBool;
+    case ReduceOp::sum:
+    case ReduceOp::prod: return is_floating_point(x) ? x : kInt64;
+    default: return x;
+  }
+}
+
+// x with its reduced dimensions side by side as [outer, n, inner], and the sizes of the result.
+struct Plan {
+  Tensor x;
+  ReduceSizes sizes;
+  Shape result;
+};
+
+Plan make_plan(const Tensor& x, const Shape& dims, bool keepdim) {
+  bool reduced[kMaxDims] = {};
+  for (const int64_t d : dims) {
+    const int i = wrap_dim(d, x.dim());
+    if (reduced[i]) throw Error(cat("dim ", i, " appears multiple times in the list of dims"));
+    reduced[i] = true;
+  }
+  if (dims.empty()) std::fill(reduced, reduced + x.dim(), true);
+
+  Plan plan;
+  int first = x.dim(), last = -1;
+  for (int i = 0; i < x.dim(); ++i) {
+    if (!reduced[i]) {
+      plan.result.push_back(x.shape()[i]);
+      continue;
+    }
+    if (keepdim) plan.result.push_back(1);
+    first = std::min(first, i);
+    last = i;
+    plan.sizes.n *= x.shape()[i];
+  }
+  bool adjacent = true;
+  for (int i = first; i < last; ++i) adjacent = adjacent && reduced[i];
+
+  if (adjacent && x.is_contiguous()) {
+    plan.x = x.detach();
+    for (int i = 0; i < first; ++i) plan.sizes.outer *= x.shape()[i];
+    for (int i = last + 1; i < x.dim() && last >= 0; ++i) plan.sizes.inner *= x.shape()[i];
+    return plan;
+  }
+  // Otherwise the kept dimensions go to the front, in a copy.
+  Shape shape, strides;
+  for (const bool wanted : {false, true}) {
+    for (int i = 0; i < x.dim(); ++i) {
+      if (reduced[i] != wanted) continue;
+      shape.push_back(x.shape()[i]);
+      strides.push_back(x.strides()[i]);
+      if (!wanted) plan.sizes.outer *= x.shape()[i];
+    }
+  }
+  plan.x = dense(view_as(x, shape, strides, x.storage_offset()));
+  return plan;
+}
+
+}  // namespace
+
+const char* name_of(ReduceOp op) { return kNames[size_t(op)]; }
+
+Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
+  if (op == ReduceOp::mean && !x.is_floating_point()) {
+    throw Error(
+        cat("mean(): could not infer output dtype. Input dtype must be either a floating "
+            "point or complex dtype. Got: ",
+            scalar_type_name(x.dtype())));
+  }
+  const Plan plan = make_plan(x, dims, keepdim);
+  if (plan.sizes.n == 0 && (op == ReduceOp::amax || op == ReduceOp::amin)) {
+    if (dims.empty()) {
+      throw Error(cat(name_of(op),
+                      "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                      "the reduction dim with the 'dim' argument."));
+    }
+    for (const int64_t d : dims) {
+      if (x.size(d) > 0) continue;
+      throw IndexError(
+          cat(name_of(op), "(): Expected reduction dim ", d, " to have non-zero size."));
+    }
+  }
+  Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype()), x.device());
+  if (out.numel() == 0) return out;
+  dispatch(
+      x.device(), [&] { cpu::reduce(op, out, plan.x, plan.sizes); },
+      [&] { cuda::reduce(op, out, plan.x, plan.sizes); }, name_of(op));
+  return out;
+}
+
+Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
+  const char* name = largest ? "argmax" : "argmin";
+  const Plan plan = make_plan(x, {wrap_dim(dim, x.dim())}, keepdim);
+  if (plan.sizes.n == 0) {
+    throw IndexError(cat(name, "(): Expected reduction dim ", dim, " to have non-zero size."));
+  }
+  Tensor out = Tensor::make(plan.result, kInt64, x.device());
+  if (out.numel() == 0) return out;
+  dispatch(
+      x.device(), [&] { cpu::arg_reduce(largest, out, plan.x, plan.sizes); },
+      [&] { cuda::arg_reduce(largest, out, plan.x, plan.sizes); }, name);
+  return out;
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,142 @@
+// Reductions of a dense [outer, n, inner] tensor over n. out = op over n (never +=).
+// Half types and float accumulate in float, double in double, integers and bool in int64. Where
+// there are few results, n is split into chunks, a function of sizes and dtype alone, whose partial
+// results a second launch joins.
+#include "framework/kernels/reduce/reduce.cuh"
+
+#include <cassert>
+#include <optional>
+
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/reduce/reduce.h"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+
+template <class Op, class T>
+void launch(const char* name, ReduceArgs<Op, T> args, const Launch& on) {
+  constexpr int V = kVec<T>;
+  const bool whole = (args.inner == 1 ? args.n : args.inner) % V == 0;
+  args.aligned = whole && is_aligned(args.x, sizeof(Vec<T, V>));
+  const auto grid = [](int64_t jobs) { return unsigned(std::min(jobs, kMaxPiece)); };
+  if (args.inner == 1 && args.n <= kShortRow) {
+    const int lanes = power_of_two_from(ceil_div(args.n, V), kWarpSize);
+    const int64_t jobs = ceil_div(args.outer, kThreads / lanes);
+    reduce_rows_kernel<<<grid(jobs), kThreads, 0, on.stream>>>(args, lanes);
+  } else if (args.inner == 1) {
+    reduce_long_rows_kernel<<<grid(args.outer * args.chunks), kThreads, 0, on.stream>>>(args);
+  } else {
+    const ColumnBlock block = column_block({args.outer, args.n, args.inner}, V);
+    const int64_t jobs = args.outer * args.chunks * block.tiles;
+    reduce_columns_kernel<<<grid(jobs), block.width * block.height, 0, on.stream>>>(args, block);
+  }
+  on.check(name);
+}
+
+template <class T, class Op>
+void run(const char* name, const Op& op, const void* x, const Tensor& out, ReduceSizes sizes,
+         const Launch& on) {
+  using Acc = typename Op::Acc;
+  ReduceArgs<Op, T> args{};
+  args.op = op;
+  args.x = static_cast<const T*>(x);
+  args.outer = sizes.outer;
+  args.n = sizes.n;
+  args.inner = sizes.inner;
+  args.chunk = chunk_of(sizes, kVec<T>);
+  args.chunks = sizes.n == 0 ? 1 : ceil_div(sizes.n, args.chunk);
+  args.out = static_cast<char*>(out.data_ptr());
+  args.out_dtype = out.dtype();
+  if (args.chunks == 1) return launch(name, args, on);
+
+  const int64_t count = sizes.outer * args.chunks * sizes.inner;
+  const Scratch partials(size_t(count) * sizeof(Acc), on.device);
+  args.partials = partials.as<Acc>();
+  launch(name, args, on);
+  ReduceArgs<Op, Acc> rest{};
+  rest.op = op;
+  rest.x = partials.as<Acc>();
+  rest.outer = sizes.outer;
+  rest.n = rest.chunk = args.chunks;
+  rest.chunks = 1;
+  rest.inner = sizes.inner;
+  rest.out = args.out;
+  rest.out_dtype = args.out_dtype;
+  launch(name, rest, on);
+}
+
+// The elements of a dense tensor in another dtype.
+Scratch converted(const Tensor& x, DType dtype, const Launch& on) {
+  Scratch elements(size_t(x.numel()) * size_of(dtype), on.device);
+  Loop loop;
+  loop.dims = loop.inputs = 1;
+  loop.sizes[0] = loop.numel = x.numel();
+  loop.device = on.device;
+  loop.dense = true;
+  loop.out.data = elements.data();
+  loop.out.dtype = dtype;
+  loop.in[0].data = x.data_ptr();
+  loop.in[0].dtype = x.dtype();
+  loop.out.strides[0] = loop.in[0].strides[0] = 1;
+  copy(loop);
+  return elements;
+}
+
+// Floating types and int64 as they are, other integers by way of int64: f(tag, elements).
+template <class F> void visit_elements(const Tensor& x, const Launch& on, F&& f) {
+  if (is_floating_point(x.dtype())) {
+    return visit_floating(x.dtype(), [&](auto tag) { f(tag, x.data_ptr()); });
+  }
+  if (x.dtype() == kInt64) return f(TypeTag<int64_t>{}, x.data_ptr());
+  const Scratch elements = converted(x, kInt64, on);
+  f(TypeTag<int64_t>{}, elements.data());
+}
+
+void reduce_truth(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
+                  const Launch& on) {
+  std::optional<Scratch> bools;
+  if (x.dtype() != kBool) bools.emplace(converted(x, kBool, on));
+  const void* elements = bools ? bools->data() : x.data_ptr();
+  if (op == ReduceOp::all) return run<bool>("all", Truth<true>{}, elements, out, sizes, on);
+  run<bool>("any", Truth<false>{}, elements, out, sizes, on);
+}
+
+}  // namespace
+
+void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+  assert(x.is_contiguous() && out.is_contiguous());
+  if (sizes.outer == 0 || sizes.inner == 0) return;
+  const Launch on(x);
+  if (op == ReduceOp::all || op == ReduceOp::any) return reduce_truth(op, out, x, sizes, on);
+  const char* name = name_of(op);
+  if (op == ReduceOp::sum && x.dtype() == kBool) {
+    return run<bool>(name, Sum<int64_t>{1}, x.data_ptr(), out, sizes, on);
+  }
+  visit_elements(x, on, [&](auto tag, const void* elements) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
+    switch (op) {
+      case ReduceOp::sum: return run<T>(name, Sum<C>{C(1)}, elements, out, sizes, on);
+      case ReduceOp::mean: return run<T>(name, Sum<C>{C(sizes.n)}, elements, out, sizes, on);
+      case ReduceOp::prod: return run<T>(name, Product<C>{}, elements, out, sizes, on);
+      case ReduceOp::amax: return run<T>(name, Extreme<C, true>{}, elements, out, sizes, on);
+      default: return run<T>(name, Extreme<C, false>{}, elements, out, sizes, on);
+    }
+  });
+}
+
+void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+  assert(x.is_contiguous() && out.is_contiguous());
+  if (sizes.outer == 0 || sizes.inner == 0) return;
+  const Launch on(x);
+  visit_elements(x, on, [&](auto tag, const void* elements) {
+    using T = typename decltype(tag)::type;
+    const ArgExtreme<Compute<T>> op{largest};
+    run<T>(largest ? "argmax" : "argmin", op, elements, out, sizes, on);
+  });
+}
+
+}  // namespace taper::kernels::cuda

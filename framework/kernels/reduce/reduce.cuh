@@ -1,0 +1,378 @@
+// What a reduction joins, and the three kernels that do it: short rows, long rows, columns.
+// Every thread keeps several partial results, which are joined in a tree: which element goes where
+// depends on sizes and dtype alone, not on the GPU and not on alignment.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/elementwise/elementwise.cuh"
+#include "framework/kernels/reduce/reduce.h"
+
+namespace taper::kernels::cuda {
+
+// --- what is reduced: take makes a partial result of one element (or of an earlier partial
+// result), join combines two, `none` is neutral ---
+
+template <class C> struct Sum {
+  using Acc = C;
+  static constexpr int kSets = 4;   // independent partial results of a thread
+  static constexpr int kLoads = 4;  // its vectors that are loaded together
+  C divisor;                        // n for a mean, else 1
+
+  static TAPER_HD C none() { return C(0); }
+  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
+  TAPER_HD C join(C a, C b) const { return plus(a, b); }
+  TAPER_HD C result(C a) const {
+    if constexpr (std::is_integral_v<C>) return a;
+    return a / divisor;
+  }
+};
+
+template <class C> struct Product {
+  using Acc = C;
+  static constexpr int kSets = 4, kLoads = 4;
+
+  static TAPER_HD C none() { return C(1); }
+  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
+  TAPER_HD C join(C a, C b) const { return times(a, b); }
+  TAPER_HD C result(C a) const { return a; }
+};
+
+// nan wins.
+template <class C, bool kLargest> struct Extreme {
+  using Acc = C;
+  static constexpr int kSets = 4, kLoads = 4;
+
+  static TAPER_HD C none() {
+    using Limits = std::numeric_limits<C>;
+    if constexpr (std::is_integral_v<C>) return kLargest ? Limits::min() : Limits::max();
+    return kLargest ? -Limits::infinity() : Limits::infinity();
+  }
+  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
+  TAPER_HD C join(C a, C b) const {
+    const bool first = kLargest ? a > b : a < b;
+    return first || is_nan(a) ? a : b;
+  }
+  TAPER_HD C result(C a) const { return a; }
+};
+
+template <bool kAll> struct Truth {
+  using Acc = bool;
+  static constexpr int kSets = 4, kLoads = 4;
+
+  static TAPER_HD bool none() { return kAll; }
+  TAPER_HD bool take(bool x, int64_t) const { return x; }
+  TAPER_HD bool join(bool a, bool b) const { return kAll ? a && b : a || b; }
+  TAPER_HD bool result(bool a) const { return a; }
+};
+
+// A value and where it stands; an index below 0 for nothing seen.
+template <class C> struct Best {
+  C value;
+  int64_t index;
+};
+
+// The order is total (nan first, then the value, then the lower index), so join may run in any
+// order.
+template <class C> struct ArgExtreme {
+  using Acc = Best<C>;
+  static constexpr int kSets = 1, kLoads = 2;
+  bool largest;
+
+  static TAPER_HD Acc none() { return {C(0), -1}; }
+  template <class T> TAPER_HD Acc take(T x, int64_t index) const { return {convert<C>(x), index}; }
+  TAPER_HD Acc take(Acc x, int64_t) const { return x; }
+  TAPER_HD bool precedes(Acc a, Acc b) const {
+    if (a.index < 0 || b.index < 0) return b.index < 0;
+    if (is_nan(a.value) != is_nan(b.value)) return is_nan(a.value);
+    if (a.value == b.value || is_nan(a.value)) return a.index < b.index;
+    return (a.value > b.value) == largest;
+  }
+  TAPER_HD Acc join(Acc a, Acc b) const { return precedes(a, b) ? a : b; }
+  TAPER_HD int64_t result(Acc a) const { return a.index; }
+};
+
+// --- geometry ---
+
+inline constexpr int kWarpSize = 32;
+template <class T> inline constexpr int kVec = sizeof(T) < 2 ? 8 : int(16 / sizeof(T));
+
+// How a block of width * height threads covers columns (a vector each) and rows.
+struct ColumnBlock {
+  int width, height;  // powers of two
+  int64_t tiles;      // of columns
+};
+
+inline constexpr int64_t kShortRow = 1024;
+// Enough blocks to fill any GPU of today: fewer than this many are worth a second launch.
+inline constexpr int64_t kFewBlocks = 512;
+
+inline int power_of_two_from(int64_t n, int most) {
+  int p = 1;
+  while (p < n && p < most) p *= 2;
+  return p;
+}
+
+inline ColumnBlock column_block(ReduceSizes sizes, int vec) {
+  int width = power_of_two_from(ceil_div(sizes.inner, vec), kWarpSize);
+  // Few rows are not split: narrow blocks, down to 128 bytes, reach more multiprocessors.
+  constexpr int64_t kFewRows = 512, kWanted = 64;
+  while (width > 8 && sizes.n <= kFewRows &&
+         sizes.outer * ceil_div(sizes.inner, int64_t(width) * vec) < kWanted) {
+    width /= 2;
+  }
+  return {width, power_of_two_from(sizes.n, kThreads / width),
+          ceil_div(sizes.inner, int64_t(width) * vec)};
+}
+
+// The length of the parts into which n is split; a function of sizes and dtype alone. `finer`: how
+// many times as many parts of columns as a mere sum wants.
+inline int64_t chunk_of(ReduceSizes sizes, int vec, int finer = 1) {
+  if (sizes.inner == 1) {
+    constexpr int64_t kBlockVectors = kThreads * 8;  // a multiple of every block's vectors
+    if (sizes.n <= kShortRow || sizes.outer >= kFewBlocks) return sizes.n;
+    const int64_t chunks =
+        std::min(ceil_div(sizes.n, 4 * kBlockVectors), ceil_div(4 * kFewBlocks, sizes.outer));
+    return ceil_div(ceil_div(sizes.n, chunks), kBlockVectors) * kBlockVectors;
+  }
+  const ColumnBlock block = column_block(sizes, vec);
+  constexpr int kRows = 4;  // of a thread, at least
+  const int64_t blocks = sizes.outer * block.tiles, rows = int64_t(block.height) * kRows;
+  if (blocks >= kFewBlocks) return sizes.n;
+  const int64_t chunks =
+      std::min(ceil_div(sizes.n, 4 * rows / finer), ceil_div(2 * finer * kFewBlocks, blocks));
+  return ceil_div(ceil_div(sizes.n, std::max<int64_t>(chunks, 1)), rows) * rows;
+}
+
+// --- kernels ---
+
+template <class Op, class T> struct ReduceArgs {
+  using Acc = typename Op::Acc;
+  Op op;
+  const T* x;
+  int64_t outer, n, inner;
+  int64_t chunk, chunks;  // n in parts of `chunk`
+  bool aligned;           // whole vectors only, each aligned
+  Acc* partials;          // [outer, chunks, inner]; null where out is written
+  char* out;              // [outer, inner]
+  DType out_dtype;
+
+  __device__ void emit(int64_t at, Acc acc) const {
+    if (partials) {
+      partials[at] = acc;
+    } else {
+      store_any(out, out_dtype, at, op.result(acc));
+    }
+  }
+};
+
+template <class T> __device__ inline T shuffle_xor(T x, int mask) {
+  return __shfl_xor_sync(~0u, x, mask);
+}
+__device__ inline bool shuffle_xor(bool x, int mask) {
+  return __shfl_xor_sync(~0u, int(x), mask) != 0;
+}
+template <class C> __device__ inline Best<C> shuffle_xor(Best<C> x, int mask) {
+  return {__shfl_xor_sync(~0u, x.value, mask), __shfl_xor_sync(~0u, x.index, mask)};
+}
+
+// Over aligned groups of `lanes` (a power of two) neighbours; the whole warp calls.
+template <class Op>
+__device__ inline typename Op::Acc join_lanes(const Op& op, typename Op::Acc acc, int lanes) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) acc = op.join(acc, shuffle_xor(acc, mask));
+  return acc;
+}
+
+// How many of a vector's elements stand before `left` runs out.
+template <class T> __device__ inline int clip(int64_t left) {
+  return left < kVec<T> ? int(left < 0 ? 0 : left) : kVec<T>;
+}
+
+// The first `count` elements at p (at most a vector); what lies beyond stays unset.
+template <class T>
+__device__ inline Vec<T, kVec<T>> load_some(const T* p, int count, bool aligned) {
+  if (aligned && count > 0) return load_vec<T, kVec<T>>(p);
+  Vec<T, kVec<T>> v;
+#pragma unroll
+  for (int j = 0; j < kVec<T>; ++j) {
+    if (j < count) v.at[j] = p[j];
+  }
+  return v;
+}
+
+// What one of `lanes` threads sees of x[begin, end), which it shares with the others by vectors.
+template <class Op, class T>
+__device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x, int64_t begin,
+                                       int64_t end, int lane, int lanes) {
+  constexpr int V = kVec<T>, kLoads = Op::kLoads;
+  const Op& op = args.op;
+  typename Op::Acc acc[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) acc[j] = Op::none();
+
+  const int64_t step = int64_t(lanes) * V;
+  // Whole vectors are read without a question, so that their loads overlap.
+  const auto take = [&](int64_t i, auto whole) {
+    Vec<T, V> v[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const T* from = x + i + k * step;
+      v[k] =
+          whole ? load_vec<T, V>(from) : load_some(from, clip<T>(end - i - k * step), args.aligned);
+    }
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const int64_t at = i + k * step;
+      const int count = whole ? V : clip<T>(end - at);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        if (j < count) acc[j] = op.join(acc[j], op.take(v[k].at[j], at + j));
+      }
+    }
+  };
+  for (int64_t i = begin + int64_t(lane) * V; i < end; i += step * kLoads) {
+    if (args.aligned && i + step * (kLoads - 1) < end) {
+      take(i, std::true_type{});
+    } else {
+      take(i, std::false_type{});
+    }
+  }
+#pragma unroll
+  for (int half = V / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int j = 0; j < half; ++j) acc[j] = op.join(acc[j], acc[j + half]);
+  }
+  return acc[0];
+}
+
+// inner == 1, short rows: `lanes` neighbours own a row.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    reduce_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args, int lanes) {
+  const int rows = kThreads / lanes, lane = int(threadIdx.x) % lanes;
+  for (int64_t first = int64_t(blockIdx.x) * rows; first < args.outer;
+       first += int64_t(gridDim.x) * rows) {
+    const int64_t row = first + int(threadIdx.x) / lanes;
+    typename Op::Acc acc = Op::none();
+    if (row < args.outer) acc = reduce_run(args, args.x + row * args.n, 0, args.n, lane, lanes);
+    acc = join_lanes(args.op, acc, lanes);
+    if (lane == 0 && row < args.outer) args.emit(row, acc);
+  }
+}
+
+// inner == 1, long rows: a block owns a chunk of a row.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    reduce_long_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args) {
+  constexpr int kWarps = kThreads / kWarpSize;
+  __shared__ typename Op::Acc of_warp[kWarps];
+  const int tid = int(threadIdx.x), lane = tid % kWarpSize;
+  for (int64_t job = blockIdx.x; job < args.outer * args.chunks; job += gridDim.x) {
+    const int64_t row = job / args.chunks, begin = job % args.chunks * args.chunk;
+    const int64_t end = begin + args.chunk < args.n ? begin + args.chunk : args.n;
+    typename Op::Acc acc = reduce_run(args, args.x + row * args.n, begin, end, tid, kThreads);
+    acc = join_lanes(args.op, acc, kWarpSize);
+    if (lane == 0) of_warp[tid / kWarpSize] = acc;
+    __syncthreads();
+    if (tid < kWarpSize) {
+      acc = join_lanes(args.op, lane < kWarps ? of_warp[lane] : Op::none(), kWarps);
+      if (tid == 0) args.emit(job, acc);
+    }
+    __syncthreads();
+  }
+}
+
+// The partial results of the block's rows of threads, joined: y == 0 then holds them. All threads
+// of the block call.
+template <class Op, int V>
+__device__ void join_rows(const Op& op, typename Op::Acc (&acc)[V], ColumnBlock block) {
+  __shared__ typename Op::Acc part[V][kThreads];
+  const int tid = int(threadIdx.x), y = tid / block.width;
+#pragma unroll
+  for (int j = 0; j < V; ++j) part[j][tid] = acc[j];
+  for (int half = block.height / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (y >= half) continue;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      acc[j] = op.join(acc[j], part[j][tid + half * block.width]);
+      part[j][tid] = acc[j];
+    }
+  }
+  __syncthreads();
+}
+
+// inner > 1: threads lie across columns, and the block's height goes down n.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    reduce_columns_kernel(const __grid_constant__ ReduceArgs<Op, T> args, ColumnBlock block) {
+  using Acc = typename Op::Acc;
+  constexpr int V = kVec<T>, kLoads = Op::kLoads;
+  constexpr int kSets = V > 4 ? 1 : Op::kSets;  // wide vectors are independent sums enough
+  const Op& op = args.op;
+  const int tid = int(threadIdx.x), x = tid % block.width, y = tid / block.width;
+
+  for (int64_t job = blockIdx.x; job < args.outer * args.chunks * block.tiles; job += gridDim.x) {
+    const int64_t column = (job % block.tiles * block.width + x) * V;
+    const int64_t part_of_out = job / block.tiles;  // outer * chunks + chunk
+    const int64_t o = part_of_out / args.chunks, begin = part_of_out % args.chunks * args.chunk;
+    const int64_t end = begin + args.chunk < args.n ? begin + args.chunk : args.n;
+    const int columns = clip<T>(args.inner - column);
+    const T* from = args.x + o * args.n * args.inner + column;
+
+    Acc acc[kSets][V];
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) acc[s][j] = Op::none();
+    }
+    const auto take = [&](int64_t row, auto whole) {
+      Vec<T, V> v[kLoads];
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t r = row + k * block.height;
+        const T* p = from + r * args.inner;
+        v[k] = whole ? load_vec<T, V>(p) : load_some(p, r < end ? columns : 0, args.aligned);
+      }
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t r = row + k * block.height;
+        const int count = whole ? V : r < end ? columns : 0;
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          Acc& here = acc[k % kSets][j];
+          if (j < count) here = op.join(here, op.take(v[k].at[j], r));
+        }
+      }
+    };
+    for (int64_t row = begin + y; row < end; row += int64_t(block.height) * kLoads) {
+      if (args.aligned && columns == V && row + int64_t(block.height) * (kLoads - 1) < end) {
+        take(row, std::true_type{});
+      } else {
+        take(row, std::false_type{});
+      }
+    }
+
+#pragma unroll
+    for (int half = kSets / 2; half > 0; half /= 2) {
+#pragma unroll
+      for (int s = 0; s < half; ++s) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) acc[s][j] = op.join(acc[s][j], acc[s + half][j]);
+      }
+    }
+    join_rows(op, acc[0], block);
+    if (y == 0) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        if (j < columns) args.emit(part_of_out * args.inner + column + j, acc[0][j]);
+      }
+    }
+  }
+}
+
+}  // namespace taper::kernels::cuda

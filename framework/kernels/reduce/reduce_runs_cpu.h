@@ -1,0 +1,101 @@
+// What the CPU's reductions share: the combining functions, one vector loop over a run, and reading
+// elements as the type they are combined in.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/elementwise/convert_cpu.h"
+#include "framework/kernels/reduce/reduce.h"
+#include "framework/kernels/simd_cpu.h"
+
+namespace taper::kernels::cpu {
+
+inline constexpr int64_t kBlock = 2048;       // elements of a row that one task combines
+inline constexpr int64_t kTileColumns = 512;  // columns of one task
+
+struct SumOf {
+  template <class T> static constexpr T identity() { return T(0); }
+  template <class T> T operator()(T a, T b) const { return plus(a, b); }
+};
+struct ProdOf {
+  template <class T> static constexpr T identity() { return T(1); }
+  template <class T> T operator()(T a, T b) const { return times(a, b); }
+};
+struct MaxOf {
+  template <class T> static constexpr T identity() {
+    return std::is_integral_v<T> ? std::numeric_limits<T>::min()
+                                 : -std::numeric_limits<T>::infinity();
+  }
+  // nan on either side wins.
+  template <class T> T operator()(T a, T b) const { return (a > b) | is_nan(a) ? a : b; }
+};
+struct MinOf {
+  template <class T> static constexpr T identity() {
+    return std::is_integral_v<T> ? std::numeric_limits<T>::max()
+                                 : std::numeric_limits<T>::infinity();
+  }
+  template <class T> T operator()(T a, T b) const { return (a < b) | is_nan(a) ? a : b; }
+};
+
+// In a fixed order: 64 lanes side by side, then joined as a tree, then the rest.
+template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
+  constexpr int kLanes = 64;
+  const F f;
+  T lanes[kLanes];
+  const int64_t whole = n - n % kLanes;
+  T total = F::template identity<T>();
+  if (whole > 0) {
+    for (int l = 0; l < kLanes; ++l) lanes[l] = x[l];
+    for (int64_t i = kLanes; i < whole; i += kLanes) {
+#pragma omp simd
+      for (int l = 0; l < kLanes; ++l) lanes[l] = f(lanes[l], x[i + l]);
+    }
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int l = 0; l < half; ++l) lanes[l] = f(lanes[l], lanes[l + half]);
+    }
+    total = lanes[0];
+  }
+  for (int64_t i = whole; i < n; ++i) total = f(total, x[i]);
+  return total;
+}
+
+// Elements of x as T: where they are, or converted into a buffer.
+template <class T> struct Reader {
+  const char* data;
+  int64_t element;
+  bool in_place;
+  ConvertFn convert;
+
+  Reader(const Tensor& x, DType as)
+      : data(static_cast<const char*>(x.data_ptr())),
+        element(int64_t(x.element_size())),
+        in_place(x.dtype() == as),
+        convert(converter(x.dtype(), as)) {}
+
+  const T* read(int64_t at, int64_t n, T* buffer) const {
+    const char* source = data + at * element;
+    if (in_place) return reinterpret_cast<const T*>(source);
+    convert(source, 1, buffer, 1, n);
+    return buffer;
+  }
+};
+
+// Task number -> outer index, block of rows, tile of columns.
+struct ColumnTask {
+  int64_t outer, block, column, width;
+};
+struct ColumnTasks {
+  int64_t blocks, tiles, inner;
+
+  ColumnTask operator()(int64_t task) const {
+    const int64_t column = task % tiles * kTileColumns;
+    return {task / tiles / blocks, task / tiles % blocks, column,
+            std::min(kTileColumns, inner - column)};
+  }
+};
+
+}  // namespace taper::kernels::cpu

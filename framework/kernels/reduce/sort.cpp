@@ -1,0 +1,51 @@
+#include "framework/kernels/reduce/sort.h"
+
+#include <utility>
+
+#include "framework/kernels/dispatch.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/index/index.h"
+
+namespace taper::kernels {
+namespace {
+
+// A view of x whose last dimension is x's `dim`; and back.
+Tensor swapped(const Tensor& x, int dim) {
+  Shape shape = x.shape(), strides = x.strides();
+  const int last = x.dim() - 1;
+  if (last > 0) std::swap(shape[dim], shape[last]);
+  if (last > 0) std::swap(strides[dim], strides[last]);
+  return view_as(x, shape, strides, x.storage_offset());
+}
+
+int64_t row_length(const Tensor& rows) { return rows.dim() == 0 ? 1 : rows.size(-1); }
+
+}  // namespace
+
+Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+  const int d = wrap_dim(dim, x.dim());
+  const Tensor rows = packed(swapped(x, d), x.is_floating_point() ? kFloat64 : kInt64);
+  const Tensor keys = Tensor::make(rows.shape(), kInt64, x.device());
+  const Tensor order = Tensor::make(rows.shape(), kInt64, x.device());
+  if (order.numel() > 0) {
+    on_device<IndexKernels>(x.device(), [&](auto k) { k.sort_keys(keys, rows, descending); });
+    const int64_t n = row_length(rows);
+    dispatch(
+        x.device(), [&] { cpu::argsort(order, keys, n); }, [&] { cuda::argsort(order, keys, n); });
+  }
+  return dense(swapped(order, d));
+}
+
+Tensor cumsum(const Tensor& x, int64_t dim) {
+  const int d = wrap_dim(dim, x.dim());
+  const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
+  const Tensor y = Tensor::make(rows.shape(), rows.dtype(), x.device());
+  if (y.numel() > 0) {
+    const int64_t n = row_length(rows);
+    dispatch(
+        x.device(), [&] { cpu::cumsum(y, rows, n); }, [&] { cuda::cumsum(y, rows, n); });
+  }
+  return packed(swapped(y, d), x.is_floating_point() ? x.dtype() : kInt64);
+}
+
+}  // namespace taper::kernels

@@ -1,0 +1,104 @@
+// Order and running sums of rows (`=`). Rows are sorted all at once: by key, then by row, each time
+// stably. A block sums its row piece by piece.
+#include "framework/kernels/reduce/sort.h"
+
+#include <algorithm>
+#include <bit>
+#include <cub/block/block_scan.cuh>
+#include <cub/device/device_radix_sort.cuh>
+
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/elementwise/elementwise.cuh"
+#include "framework/kernels/per_element.cuh"
+#include "framework/kernels/reduce/sort_cuda.h"
+
+namespace taper::kernels::cuda {
+namespace {
+
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+
+struct RowOf {
+  uint64_t* row;
+  const int64_t* position;
+  int64_t n;
+  TAPER_HD void operator()(int64_t i) const { row[i] = uint64_t(position[i] / n); }
+};
+struct PlaceInRow {
+  int64_t* place;
+  const int64_t* position;
+  int64_t n;
+  TAPER_HD void operator()(int64_t i) const { place[i] = position[i] % n; }
+};
+
+constexpr int kItems = 4;  // neighbours that a thread owns
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    cumsum_kernel(T* y, const T* x, int64_t rows, int64_t n) {
+  using Scan = cub::BlockScan<T, kThreads>;
+  __shared__ typename Scan::TempStorage storage;
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    T before = 0;
+    for (int64_t start = 0; start < n; start += kThreads * kItems) {
+      const int64_t at = start + int64_t(threadIdx.x) * kItems;
+      T v[kItems], sum;
+#pragma unroll
+      for (int j = 0; j < kItems; ++j) v[j] = at + j < n ? x[row * n + at + j] : T(0);
+      Scan(storage).InclusiveSum(v, v, sum);
+#pragma unroll
+      for (int j = 0; j < kItems; ++j) {
+        if (at + j < n) y[row * n + at + j] = before + v[j];
+      }
+      before += sum;
+      __syncthreads();  // storage serves the next piece
+    }
+  }
+}
+
+}  // namespace
+
+void sort_pairs(const Launch& on, const uint64_t* keys, const int64_t* numbers,
+                uint64_t* sorted_keys, int64_t* sorted_numbers, int64_t n, int bits) {
+  size_t bytes = 0;
+  const auto sort = [&](void* scratch) {
+    return cub::DeviceRadixSort::SortPairs(scratch, bytes, keys, sorted_keys, numbers,
+                                           sorted_numbers, n, 0, bits, on.stream);
+  };
+  TAPER_CUDA_CHECK(sort(nullptr));
+  const Scratch scratch(bytes, on.device);
+  TAPER_CUDA_CHECK(sort(scratch.data()));
+}
+
+void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
+  const Launch on(order);
+  const int64_t count = order.numel(), rows = count / n;
+  const Tensor from = Tensor::make({count}, kInt64, order.device());
+  const Scratch sorted(order.nbytes(), on.device), row(order.nbytes(), on.device);
+  int64_t* position = static_cast<int64_t*>(from.data_ptr());
+  int64_t* place = static_cast<int64_t*>(order.data_ptr());
+  arange(from, 0, 1);
+  sort_pairs(on, static_cast<const uint64_t*>(keys.data_ptr()), position, sorted.as<uint64_t>(),
+             place, count, 64);
+  if (rows == 1) return;
+  Each::run("sort", order, count, 1, RowOf{row.as<uint64_t>(), place, n});
+  sort_pairs(on, row.as<uint64_t>(), place, sorted.as<uint64_t>(), position, count,
+             std::bit_width(uint64_t(rows - 1)));
+  Each::run("sort", order, count, 1, PlaceInRow{place, position, n});
+}
+
+void cumsum(const Tensor& y, const Tensor& x, int64_t n) {
+  const Launch on(y);
+  const int64_t rows = y.numel() / n;
+  const auto sum = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    cumsum_kernel<<<unsigned(std::min(rows, kMaxPiece)), kThreads, 0, on.stream>>>(
+        static_cast<T*>(y.data_ptr()), static_cast<const T*>(x.data_ptr()), rows, n);
+    on.check("cumsum");
+  };
+  if (y.dtype() == kInt64) return sum(TypeTag<int64_t>{});
+  if (y.dtype() == kFloat64) return sum(TypeTag<double>{});
+  sum(TypeTag<float>{});
+}
+
+}  // namespace taper::kernels::cuda

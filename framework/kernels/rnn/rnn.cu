@@ -1,0 +1,8 @@
+#include "framework/kernels/per_element.cuh"
+#include "framework/kernels/rnn/rnn_kernels.h"
+
+namespace taper::kernels {
+
+template struct RnnKernels<cuda::Each>;
+
+}  // namespace taper::kernels

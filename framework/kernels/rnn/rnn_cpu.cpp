@@ -1,0 +1,19 @@
+#include "framework/kernels/per_element_cpu.h"
+#include "framework/kernels/rnn/rnn_kernels.h"
+#include "framework/kernels/simd_cpu.h"
+
+namespace taper::kernels {
+
+// Along a row all operands lie side by side.
+template <> struct Units<cpu::Each> {
+  template <class F> static void run(const char* op, const Tensor& state, const F& f) {
+    const int64_t H = state.size(1);
+    cpu::Each::run(op, state, state.size(0), 16 * H, [&](int64_t row) {
+      cpu::vector_for(H, [f, row](int64_t unit) { f.step(row, unit); });
+    });
+  }
+};
+
+template struct RnnKernels<cpu::Each>;
+
+}  // namespace taper::kernels
