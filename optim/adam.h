@@ -18,6 +18,16 @@ struct AdamWOptions {
   operator AdamOptions() const {
     return {lr, betas, eps, weight_decay, amsgrad, maximize, master_weights, true};
   }
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("betas", betas, kBelowOne, "decay of the two running means");
+    v("eps", eps, kPositive, "keeps the division finite");
+    v("weight_decay", weight_decay, kNonNegative, "part of the weight that is taken off, times lr");
+    v("amsgrad", amsgrad, "divide by the largest mean of squares so far");
+    v("maximize", maximize, "climb, do not descend");
+    v("master_weights", master_weights, "train float32 copies of half weights");
+  }
 };
 using AdamW = OptimizerOf<AdamWOptions>;
 
