@@ -3,7 +3,7 @@
 
 #include "apps/runner/program.h"
 #include "apps/runner/run/errors.h"
-#include "tests/conformance/conformance.h"
+#include "testing/conformance/conformance.h"
 
 int main(int argc, char** argv) {
   const auto conformance = [] {

@@ -6,7 +6,7 @@
 #           whose bodies run on every device; the runner's tests work on the CPU and are left out
 # train     one training on the CPU and on the GPU: the first 100 losses must agree within 1e-4.
 #           MNIST when TAPER_MNIST names its directory, else the embedded digits
-# bench     training steps, operators and host time: taper bench
+# bench     training steps, operators and host time: taper_bench
 # compare   the same beside PyTorch (tests/bench/compare.py; PYTHON names a Python with PyTorch)
 # ops       microseconds and GB/s or GFLOP/s of every operator of the op table
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
@@ -195,13 +195,13 @@ train_step() {
 
 # The tables go to the terminal as well: they are what is asked for.
 bench_step() {
-  step bench "$BUILD_DIR/apps/taper" bench || :
+  step bench "$BUILD_DIR/tests/taper_bench" || :
   cat "$logs/bench.log"
 }
 
 compare_step() {
   step compare "${PYTHON:-python3}" "$root/tests/bench/compare.py" \
-    --taper "$BUILD_DIR/apps/taper" --json "$logs/compare.json" || :
+    --bench "$BUILD_DIR/tests/taper_bench" --json "$logs/compare.json" || :
   cat "$logs/compare.log"
 }
 

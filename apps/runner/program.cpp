@@ -11,7 +11,6 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include "apps/runner/bench.h"
 #include "apps/runner/config/config.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/gate/gate.h"
@@ -44,7 +43,6 @@ int print(const Verdict& verdict) {
 struct Arguments {
   std::string run, other, out, data, resume = "no", page = "report.html";
   Words overrides, tolerances;
-  BenchOptions bench;
   std::vector<std::filesystem::path> runs;
   bool allow_changed_data = false, print_config = false, validate = false, dry_run = false,
        markdown = false;
@@ -210,21 +208,6 @@ Action schema_command(CLI::App& app, Arguments& a) {
   return [&a] { return print(a.markdown ? config_reference() : json_schema()); };
 }
 
-Action bench_command(CLI::App& app, Arguments& a) {
-  app.add_option(
-      "names", a.bench.names,
-      "workloads; all that the machine can run when none is named; a wrong one lists them");
-  app.add_flag("--json", a.bench.json, "a JSON object a line");
-  app.add_option("--mode", a.bench.mode, "of training steps: eager or graph; both without it");
-  app.add_option("--inputs", a.bench.inputs,
-                 "a safetensors file to start from; losses are then reported");
-  app.add_flag("--paced", a.bench.paced, "wait for a line 'go' on stdin before each repeat");
-  return [&a] {
-    run_bench(a.bench);
-    return int(kExitOk);
-  };
-}
-
 Action info_command(CLI::App&, Arguments&) {
   return [] { return print(system_info()); };
 }
@@ -264,8 +247,6 @@ constexpr OwnCommand kCommands[] = {
     {"schema", "Print what a YAML file may say, as JSON Schema for editors",
      "taper schema > taper.schema.json\ntaper schema --markdown > configuration.md",
      schema_command},
-    {"bench", "Time training steps and operators", "taper bench\ntaper bench mlp cnn --json",
-     bench_command},
 };
 
 // What is wrong with a command line that the parser gave up on.

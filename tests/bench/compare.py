@@ -1,6 +1,6 @@
 """Taper beside PyTorch: both run the same work in turn, on this machine, in this run.
 
-    python3 tests/bench/compare.py [--taper build/apps/taper] [--rounds 7] [--python python3]
+    python3 tests/bench/compare.py [--bench build/tests/taper_bench] [--rounds 7] [--python python3]
                                    [--threads N] [--json FILE] [NAME ...]
 
 Names: first_step overhead mlp cnn resnet gptchar gpt2 ops on a machine with a GPU, and first_step
@@ -114,9 +114,9 @@ def compare(sides, rounds):
         sides = [side for side, _ in alive]
 
 
-def first_steps(taper, torch_side, rounds, env):
+def first_steps(bench, torch_side, rounds, env):
     """Seconds from a process's start to the end of its first training step."""
-    commands = {"taper eager": [taper, "bench", "first_step"], "torch eager": [*torch_side, "first_step"]}
+    commands = {"taper eager": [bench, "first_step"], "torch eager": [*torch_side, "first_step"]}
     times = {label: [] for label in commands}
     for _ in range(rounds):
         for label, command in commands.items():
@@ -148,7 +148,7 @@ def row(result, copy_gbps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--taper", default="build/apps/taper")
+    parser.add_argument("--bench", default="build/tests/taper_bench")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, help="of each side on the CPU")
@@ -163,8 +163,8 @@ def main():
     names = args.names or ["first_step", "overhead", *(GPU if gpu else CPU), "ops"]
     if unknown := set(names) - {"first_step", "overhead", "ops", *trainings}:
         sys.exit(f"unknown here: {', '.join(sorted(unknown))}")
-    if not os.access(args.taper, os.X_OK):
-        sys.exit(f"no program at {args.taper}: build it, or say where it is with --taper")
+    if not os.access(args.bench, os.X_OK):
+        sys.exit(f"no program at {args.bench}: build it, or say where it is with --bench")
     if subprocess.run([args.python, "-c", "import torch, safetensors"], env=env,
                       stderr=subprocess.DEVNULL).returncode:
         sys.exit(f"{args.python} has no torch or no safetensors: name another with --python")
@@ -178,7 +178,7 @@ def main():
             subprocess.run([*torch_side, "prepare", directory, *asked], check=True, env=env)
 
         def taper(*words):
-            return [args.taper, "bench", "--json", "--paced", *words]
+            return [args.bench, "--json", "--paced", *words]
 
         def sides_of(name):
             if name not in trainings:
@@ -188,7 +188,7 @@ def main():
             return ([Side(f"taper {m}", taper(name, "--mode", m, *file), env) for m in ours] +
                     [Side(f"torch {m}", [*torch_side, name, m, directory], env) for m in trainings[name]])
 
-        first = ([first_steps(args.taper, torch_side, min(args.rounds, 5), env)]
+        first = ([first_steps(args.bench, torch_side, min(args.rounds, 5), env)]
                  if "first_step" in names else [])
         all_sides = [sides_of(name) for name in names if name != "first_step"]
         for side in (side for sides in all_sides for side in sides):

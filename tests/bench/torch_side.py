@@ -1,5 +1,5 @@
-"""PyTorch's side of compare.py: the workloads of `taper bench` with the same names, parameter
-names and sizes, by the same protocol (see BenchOptions::paced in apps/runner/bench.h).
+"""PyTorch's side of compare.py: the workloads of taper_bench with the same names, parameter
+names and sizes, by the same protocol (see BenchOptions::paced in bench.h).
 
     python3 torch_side.py prepare DIRECTORY NAME...   writes NAME.safetensors: parameters and batch
     python3 torch_side.py NAME MODE [DIRECTORY]       eager, compile, compile-ro or graph
@@ -17,19 +17,20 @@ from torch import nn
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-class CifarBlock(nn.Module):
+class BasicBlock(nn.Module):
     def __init__(self, width, out, stride):
         super().__init__()
-        self.c1 = nn.Conv2d(width, out, 3, stride, 1, bias=False)
-        self.b1 = nn.BatchNorm2d(out)
-        self.c2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
-        self.b2 = nn.BatchNorm2d(out)
-        same = stride == 1 and width == out
-        self.shortcut = nn.Sequential() if same else nn.Sequential(
-            nn.Conv2d(width, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+        self.conv1 = nn.Conv2d(width, out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out)
+        self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out)
+        self.downsample = None
+        if stride != 1 or width != out:
+            self.downsample = nn.Sequential(nn.Conv2d(width, out, 1, stride, bias=False), nn.BatchNorm2d(out))
 
     def forward(self, x):
-        return F.relu(self.b2(self.c2(F.relu(self.b1(self.c1(x))))) + self.shortcut(x))
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
 class Attention(nn.Module):
@@ -105,7 +106,7 @@ def cnn():
 def resnet():
     layers, width = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()], 64
     for out in (64, 64, 128, 128, 256, 256, 512, 512):
-        layers.append(CifarBlock(width, out, 1 if width == out else 2))
+        layers.append(BasicBlock(width, out, 1 if width == out else 2))
         width = out
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
@@ -154,7 +155,7 @@ def prepare(directory, names):
 
 
 def measure(name, call, device=DEVICE, calls=1, losses=()):
-    """Warmed up and counted as in apps/runner/bench_timing.cpp; a repeat for each line 'go'."""
+    """Warmed up and counted as in timing.cpp; a repeat for each line 'go'."""
     def repeat(n):
         start = time.perf_counter()
         for _ in range(n):

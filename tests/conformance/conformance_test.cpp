@@ -1,12 +1,12 @@
 // Every behaviour of PyTorch's in pytorch-2.11.json, one test a row.
-#include "tests/conformance/conformance.h"
+#include "testing/conformance/conformance.h"
 
 #include <cctype>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "tests/conformance/expected.h"
+#include "testing/conformance/expected.h"
 
 namespace taper::conformance {
 namespace {

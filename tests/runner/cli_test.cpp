@@ -502,9 +502,6 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
       {2, "taper", {"train", "run.yaml", "train.epochs=0"}, {"train.epochs"}},
       {65, "taper", {"train", "run.yaml", "optimizer.lr=1e30", "--out", "r"}, {"became"}},
       {66, "taper", {"eval", "nowhere"}, {"'nowhere'", "config.yaml"}},
-      {2, "taper", {"bench", "mpl"}, {"'mpl'", "known: overhead, mlp"}},
-      {2, "taper", {"bench", "cpu_mlp", "--mode", "fast"}, {"eager or graph", "'fast'"}},
-      {66, "taper", {"bench", "cpu_mlp", "--inputs", "no.st"}, {"--inputs no.st", "No such file"}},
       {69, "taper", {"train", "run.yaml", "device=cuda:63"}, {"cuda:63"}},
       // What is thrown by a part that a user's program adds, and is no Error, is a bug of it.
       {70,
@@ -534,6 +531,51 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
   }
   for (const int code : {1, 74, 75})
     EXPECT_NE(table.find(cat("\n| ", code, " | ")), std::string::npos);
+}
+
+// Data from which nothing can be learned are refused before the run begins, oddities are named.
+TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
+  const auto idx = [](std::vector<int> sizes, const std::string& bytes) {
+    std::string out = {0, 0, 8, char(sizes.size())};
+    for (const int n : sizes) out += {0, 0, 0, char(n)};
+    return out + bytes;
+  };
+  write("images", idx({6, 2, 2}, std::string("abcdefghijklmnopqrstuvwx")));
+  write("labels", idx({6}, {1, 2, 3, 1, 2, 3}));
+  write("unlabelled", idx({6}, {1, 2, 3, 1, 2, char(255)}));
+  write("same", idx({6}, {4, 4, 4, 4, 4, 4}));
+  write("one.csv", "x,y\n1,a\n2,a\n3,a\n4,a\n5,a\n6,a\n");
+  write("flat.csv", "x,y\n1,2\n2,2\n3,2\n4,2\n5,2\n6,2\n");
+  write("empty.csv", "x,e,y\n1,,a\n2,,b\n3,,a\n4,,b\n5,,a\n6,,b\n");
+  const auto images = [](const std::string& labels) {
+    return cat("data={type: idx, train_images: images, train_labels: ", labels,
+               ", test_images: images, test_labels: ", labels, "}");
+  };
+  const auto table = [](const std::string& file, const std::string& more = "") {
+    return cat("data={type: csv, path: ", file, ", test_fraction: 0.5", more, "}");
+  };
+  struct Case {
+    int code;
+    std::vector<std::string> settings, says;
+  };
+  const std::vector<Case> cases = {
+      {65, {images("same")}, {"same: all labels are 4", "nothing to learn"}},
+      {65, {images("unlabelled")}, {"unlabelled: record 5", "has the label 255"}},
+      {0, {images("labels")}, {"labels: labels go to 3", "1 of them never come (the first is 0)"}},
+      {65, {table("one.csv")}, {"one.csv: column 'y' has the one value 'a'", "nothing to learn"}},
+      {65, {table("flat.csv", ", task: regression")}, {"'y' has the one value 2"}},
+      {0, {table("empty.csv")}, {"1 feature column(s) are empty", "tell nothing: 'e'"}},
+      {0, {"schedule={type: cosine, warmup: 100}"}, {"warmup has 100 steps and the run 8"}},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    std::vector<std::string> words = {"train", "run.yaml", "--out", cat("taught", i)};
+    words.insert(words.end(), cases[i].settings.begin(), cases[i].settings.end());
+    const Outcome outcome = taper(words);
+    EXPECT_EQ(outcome.code, cases[i].code) << outcome.err;
+    for (const std::string& part : cases[i].says) {
+      EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in:\n" << outcome.err;
+    }
+  }
 }
 
 // --- commands ---

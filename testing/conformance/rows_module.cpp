@@ -13,8 +13,8 @@
 #include "modules/shape.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
-#include "tests/conformance/families.h"
-#include "tests/conformance/python.h"
+#include "testing/conformance/families.h"
+#include "testing/conformance/python.h"
 
 namespace taper::conformance {
 namespace {

@@ -8,8 +8,8 @@
 #include "framework/cuda.h"
 #include "framework/factories.h"
 #include "modules/linear.h"
-#include "tests/conformance/families.h"
-#include "tests/conformance/python.h"
+#include "testing/conformance/families.h"
+#include "testing/conformance/python.h"
 
 namespace taper::conformance {
 namespace {

@@ -1,13 +1,14 @@
-#include "apps/runner/bench.h"
+#include "tests/bench/bench.h"
 
 #include <algorithm>
 
-#include "apps/runner/bench_timing.h"
 #include "apps/runner/run/errors.h"
 #include "modules/models/gpt.h"
+#include "modules/models/resnet.h"
 #include "taper.h"
+#include "tests/bench/timing.h"
 
-namespace taper::runner {
+namespace taper::bench {
 namespace {
 
 Device accelerator() { return cuda::is_available() ? Device("cuda:0") : Device("cpu"); }
@@ -42,34 +43,14 @@ void cnn(const Bench& bench, Device device, const std::string& name) {
                  [&](const auto& in) { return classified(net, in); });
 }
 
-struct CifarBlock : Module {
-  CifarBlock(int64_t in, int64_t out, int64_t stride)
-      : c1(*this, "c1", in, out, 3, ConvOptions{.stride = stride, .padding = 1, .bias = false}),
-        b1(*this, "b1", out),
-        c2(*this, "c2", out, out, 3, ConvOptions{.padding = 1, .bias = false}),
-        b2(*this, "b2", out),
-        shortcut(*this, "shortcut") {
-    if (stride == 1 && in == out) return;
-    shortcut->add<Conv2d>(in, out, 1, ConvOptions{.stride = stride, .bias = false});
-    shortcut->add<BatchNorm2d>(out);
-  }
-  Tensor forward(const Tensor& x) override { return relu(b2(c2(relu(b1(c1(x))))) + shortcut(x)); }
-  std::string type_name() const override { return "CifarBlock"; }
-
-  Child<Conv2d> c1;
-  Child<BatchNorm2d> b1;
-  Child<Conv2d> c2;
-  Child<BatchNorm2d> b2;
-  Child<Sequential> shortcut;
-};
-
+// ResNet-18 with the stem for small pictures.
 void resnet(const Bench& bench, Device device, const std::string& name) {
   manual_seed(0);
   const int64_t batch = 512;
   Sequential net(Conv2d(3, 64, 3, {.padding = 1, .bias = false}), BatchNorm2d(64), ReLU());
   int64_t width = 64;
   for (const int64_t out : {64, 64, 128, 128, 256, 256, 512, 512}) {
-    net.add<CifarBlock>(width, out, width == out ? 1 : 2);
+    net.add<BasicBlock>(width, out, width == out ? 1 : 2, Device("cpu"));
     width = out;
   }
   net.add<AdaptiveAvgPool2d>(1);
@@ -249,11 +230,11 @@ void run_bench(const BenchOptions& options) {
   for (const std::string& name : options.names) {
     const auto is_it = [&](const Workload& w) { return name == w.name; };
     if (std::none_of(std::begin(kWorkloads), std::end(kWorkloads), is_it)) {
-      throw ConfigError(cat("bench: there is no workload '", name, "'; known: ", known));
+      throw runner::ConfigError(cat("there is no workload '", name, "'; known: ", known));
     }
   }
   if (!options.mode.empty() && options.mode != "eager" && options.mode != "graph") {
-    throw ConfigError(cat("bench: expected mode eager or graph, got '", options.mode, "'"));
+    throw runner::ConfigError(cat("expected mode eager or graph, got '", options.mode, "'"));
   }
   const Bench bench(options);
   const auto& names = options.names;
@@ -264,4 +245,4 @@ void run_bench(const BenchOptions& options) {
   }
 }
 
-}  // namespace taper::runner
+}  // namespace taper::bench

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace taper::runner {
+namespace taper::bench {
 
 struct BenchOptions {
   // overhead mlp cnn resnet gptchar gpt2 ops cpu_mlp cpu_cnn cpu_gpt first_step; when none is
@@ -25,4 +25,4 @@ struct BenchOptions {
 // timed repeats and their extremes. Throws ConfigError for another name or mode.
 void run_bench(const BenchOptions& options);
 
-}  // namespace taper::runner
+}  // namespace taper::bench

@@ -4,8 +4,8 @@
 #include "autograd/print.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "tests/conformance/families.h"
-#include "tests/conformance/python.h"
+#include "testing/conformance/families.h"
+#include "testing/conformance/python.h"
 
 namespace taper::conformance {
 namespace {

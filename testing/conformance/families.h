@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "framework/tensor.h"
-#include "tests/conformance/conformance.h"
+#include "testing/conformance/conformance.h"
 
 namespace taper::conformance {
 

@@ -4,8 +4,8 @@
 #include "framework/cuda.h"
 #include "framework/factories.h"
 #include "framework/io/npy.h"
-#include "tests/conformance/families.h"
-#include "tests/conformance/python.h"
+#include "testing/conformance/families.h"
+#include "testing/conformance/python.h"
 
 namespace taper::conformance {
 namespace {

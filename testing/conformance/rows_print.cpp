@@ -5,8 +5,8 @@
 #include "autograd/print.h"
 #include "framework/factories.h"
 #include "modules/module.h"
-#include "tests/conformance/families.h"
-#include "tests/conformance/python.h"
+#include "testing/conformance/families.h"
+#include "testing/conformance/python.h"
 
 namespace taper::conformance {
 namespace {

@@ -1,8 +1,8 @@
 // Rows of the device object: its grammar, its texts, and ordinals that do not exist.
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "tests/conformance/families.h"
-#include "tests/conformance/python.h"
+#include "testing/conformance/families.h"
+#include "testing/conformance/python.h"
 
 namespace taper::conformance {
 namespace {

@@ -1,11 +1,11 @@
-#include "tests/conformance/expected.h"
+#include "testing/conformance/expected.h"
 
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
 
 #include "framework/error.h"
-#include "tests/conformance/python.h"
+#include "testing/conformance/python.h"
 
 namespace taper::conformance {
 namespace {

@@ -1,4 +1,4 @@
-#include "apps/runner/bench_timing.h"
+#include "tests/bench/timing.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include "framework/io/safetensors.h"
 #include "taper.h"
 
-namespace taper::runner {
+namespace taper::bench {
 namespace {
 
 constexpr int kRepeats = 7;
@@ -39,7 +39,7 @@ void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch
   }
   net.load_state_dict(state);
 } catch (const Error& error) {
-  throw InputError(cat("bench: --inputs ", path, ": ", error.what()));
+  throw runner::InputError(cat("--inputs ", path, ": ", error.what()));
 }
 
 }  // namespace
@@ -130,4 +130,4 @@ void Bench::training(const std::string& name, Module& net, optim::Optimizer& opt
   if (!graph.reason().empty()) fmt::print(stderr, "{}: no graph: {}\n", name, graph.reason());
 }
 
-}  // namespace taper::runner
+}  // namespace taper::bench

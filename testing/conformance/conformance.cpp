@@ -1,11 +1,11 @@
-#include "tests/conformance/conformance.h"
+#include "testing/conformance/conformance.h"
 
 #include <algorithm>
 
 #include "framework/cuda.h"
 #include "framework/error.h"
-#include "tests/conformance/expected.h"
-#include "tests/conformance/families.h"
+#include "testing/conformance/expected.h"
+#include "testing/conformance/families.h"
 
 namespace taper::conformance {
 namespace {

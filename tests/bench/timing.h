@@ -1,4 +1,4 @@
-// How `taper bench` takes and prints its times.
+// How times are taken and printed.
 #pragma once
 
 #include <functional>
@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/bench.h"
+#include "tests/bench/bench.h"
 #include "modules/module.h"
 #include "optim/optimizer.h"
 
-namespace taper::runner {
+namespace taper::bench {
 
 // Of one call, where it says something.
 struct Work {
@@ -46,4 +46,4 @@ class Bench {
   BenchOptions options_;
 };
 
-}  // namespace taper::runner
+}  // namespace taper::bench

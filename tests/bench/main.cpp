@@ -1,0 +1,25 @@
+// The program `taper_bench`.
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/runner/run/errors.h"
+#include "tests/bench/bench.h"
+
+int main(int argc, char** argv) try {
+  CLI::App app{"Times training steps and operators.", "taper_bench"};
+  taper::bench::BenchOptions options;
+  app.add_option(
+      "names", options.names,
+      "workloads; all that the machine can run when none is named; a wrong one lists them");
+  app.add_flag("--json", options.json, "a JSON object a line");
+  app.add_option("--mode", options.mode, "of training steps: eager or graph; both without it");
+  app.add_option("--inputs", options.inputs,
+                 "a safetensors file to start from; losses are then reported");
+  app.add_flag("--paced", options.paced, "wait for a line 'go' on stdin before each repeat");
+  CLI11_PARSE(app, argc, argv);
+  taper::bench::run_bench(options);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "taper_bench: %s\n", error.what());
+  return taper::runner::exit_code_of(error);
+}
