@@ -6,7 +6,8 @@
 #include "framework/factories.h"
 #include "framework/kernels/optim/foreach.h"
 #include "framework/kernels/per_element.h"
-#include "optim/param_lists.h"
+#include "optim/checks.h"
+#include "optim/tensor_lists.h"
 
 namespace taper::optim {
 namespace {

@@ -5,7 +5,8 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/optim/foreach.h"
 #include "framework/kernels/per_element.h"
-#include "optim/param_lists.h"
+#include "optim/checks.h"
+#include "optim/tensor_lists.h"
 
 namespace taper::optim {
 namespace {

@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/reduce/reduce.h"
-#include "framework/profiler.h"
+#include "optim/sgd.h"
 
 namespace taper::optim {
 namespace {
@@ -83,40 +83,48 @@ std::vector<Bucket> buckets_of(const std::vector<Update>& updates, AdjustLr adju
 
 }  // namespace
 
-void Muon::step() {
-  const RecordFunction range("Optimizer.step#Muon.step");
-  for (Group& group : groups_) {
-    if (!std::holds_alternative<MuonOptions>(group.options)) {
-      for (const Batch& batch : batches(group)) apply(batch, group.options);
-      continue;
-    }
-    const auto& o = std::get<MuonOptions>(group.options);
-    for (Batch& batch : batches(group)) {
-      std::vector<Bucket> buckets = buckets_of(batch.updates, o.adjust_lr_fn);
-      std::vector<Update> momenta;
-      for (Bucket& b : buckets) {
-        const Tensor& like = batch.updates[b.members[0]].states[0];
-        b.stack =
-            Tensor::make({int64_t(b.members.size()), b.rows, b.cols}, like.dtype(), like.device());
-        for (size_t i = 0; i < b.members.size(); ++i) {
-          const Update& u = batch.updates[b.members[i]];
-          momenta.push_back({b.matrix(i), u.grad, {u.states[0]}, {}});
-        }
-      }
-      kernels::update(momenta, batch.scalars, o);
-      for (Bucket& b : buckets) {
-        const Tensor x = newton_schulz(b.stack, is_half(b.dtype) ? kBFloat16 : b.dtype, o);
-        binary_into(BinaryOp::mul, x, x, wrap_scalar(b.ratio));
-        b.stack = kernels::packed(x, b.dtype);
-        for (size_t i = 0; i < b.members.size(); ++i) {
-          Update& u = batch.updates[b.members[i]];
-          u = {u.param, b.matrix(i), {}, u.low};
-        }
-      }
-      // p -= lr (ratio O + weight_decay p)
-      apply(batch, kernels::SGDOptions{.weight_decay = o.weight_decay});
+Recipe MuonOptions::recipe() const {
+  for (const auto& [what, x] : {std::pair("Learning rate", lr), std::pair("momentum", momentum),
+                                std::pair("weight decay", weight_decay)}) {
+    if (!(x >= 0)) throw ValueError(cat(what, " should be >= 0 but is: ", x));
+  }
+  if (adjust_lr_fn != AdjustLr::original && adjust_lr_fn != AdjustLr::match_rms_adamw) {
+    throw ValueError(
+        cat("Adjust learning rate function ", int64_t(adjust_lr_fn), " is not supported"));
+  }
+  if (ns_steps >= 100) {
+    throw ValueError("Number of steps must be less than 100 for computational efficiency");
+  }
+  Recipe r{"Muon", {"momentum_buffer"}};
+  r.only_matrices = true;
+  return r;
+}
+
+void MuonOptions::update(const std::vector<Update>& updates,
+                         const kernels::StepScalars& scalars) const {
+  std::vector<Bucket> buckets = buckets_of(updates, adjust_lr_fn);
+  std::vector<Update> momenta, moves = updates;
+  for (Bucket& b : buckets) {
+    const Tensor& like = updates[b.members[0]].states[0];
+    b.stack =
+        Tensor::make({int64_t(b.members.size()), b.rows, b.cols}, like.dtype(), like.device());
+    for (size_t i = 0; i < b.members.size(); ++i) {
+      const Update& u = updates[b.members[i]];
+      momenta.push_back({b.matrix(i), u.grad, u.states, {}});
     }
   }
+  kernels::update(momenta, scalars, *this);
+  for (Bucket& b : buckets) {
+    const Tensor x = newton_schulz(b.stack, is_half(b.dtype) ? kBFloat16 : b.dtype, *this);
+    binary_into(BinaryOp::mul, x, x, wrap_scalar(b.ratio));
+    b.stack = kernels::packed(x, b.dtype);
+    for (size_t i = 0; i < b.members.size(); ++i) {
+      Update& u = moves[b.members[i]];
+      u = {u.param, b.matrix(i), {}, u.low};
+    }
+  }
+  // p -= lr (ratio O + weight_decay p)
+  kernels::update(moves, scalars, SGDOptions{.weight_decay = weight_decay});
 }
 
 }  // namespace taper::optim

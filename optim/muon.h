@@ -1,23 +1,59 @@
 // Muon (https://pytorch.org/docs/stable/generated/torch.optim.Muon.html): momentum whose singular
 // values are driven towards 1, for the matrices of hidden layers. Give biases, norms, embeddings
 // and the head to AdamW.
+//
+// Newton-Schulz iterations run in the parameter's dtype, half ones in bfloat16. (PyTorch takes
+// bfloat16 for all, so its float32 runs differ from these by that rounding.) Matrices of one shape
+// are multiplied together.
 #pragma once
 
 #include "optim/optimizer.h"
 
 namespace taper::optim {
 
-using kernels::AdjustLr;
-using kernels::MuonOptions;
+// How Muon's lr follows a matrix [A, B]: times sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)).
+enum class AdjustLr : int64_t { original, match_rms_adamw };
 
-// Newton-Schulz iterations run in the parameter's dtype, half ones in bfloat16. (PyTorch takes
-// bfloat16 for all, so its float32 runs differ from these by that rounding.) Matrices of one shape
-// are multiplied together. Groups of other rules, which a derived class may add, step by theirs.
-class Muon : public OptimizerOf<MuonOptions> {
- public:
-  using OptimizerOf::OptimizerOf;
-  void step() override;
-  bool skips_on_device() const override { return typeid(*this) == typeid(Muon); }
+struct MuonOptions {
+  double lr = 1e-3;
+  double weight_decay = 0.1;  // shrinks the weight itself
+  double momentum = 0.95;
+  bool nesterov = true;
+  std::array<double, 3> ns_coefficients = {3.4445, -4.7750, 2.0315};
+  double eps = 1e-7;
+  int64_t ns_steps = 5;
+  AdjustLr adjust_lr_fn = AdjustLr::original;
+  bool master_weights = false;
+  static constexpr int kMinStates = 1, kMaxStates = 1;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("momentum", momentum, kBelowOne, "part of the last step that is kept");
+    v("nesterov", nesterov, "look ahead along the momentum");
+    v("eps", eps, kPositive, "keeps the division finite");
+    v("weight_decay", weight_decay, kNonNegative, "part of the weight that is taken off, times lr");
+    v("ns_coefficients", ns_coefficients, "of the Newton-Schulz polynomial");
+    v("ns_steps", ns_steps, Range{1, 100}, "Newton-Schulz iterations");
+    v("adjust_lr_fn", adjust_lr_fn, {"original", "match_rms_adamw"},
+      "how lr follows a matrix's shape");
+    v("master_weights", master_weights, "train float32 copies of half weights");
+  }
+  Recipe recipe() const;
+  void update(const std::vector<kernels::Update>& updates,
+              const kernels::StepScalars& scalars) const;
 };
+using Muon = OptimizerOf<MuonOptions>;
+
+// The first half of a step: `direction` receives the matrix to be made orthogonal.
+template <class C> struct MuonStep {
+  C lr, momentum, rest, nesterov;
+  TAPER_HD void operator()(C& direction, C grad, C& buf, C&, C&) const {
+    buf = momentum * buf + rest * grad;
+    direction = nesterov != C(0) ? rest * grad + momentum * buf : buf;
+  }
+};
+template <class C> TAPER_HD MuonStep<C> prepare(const MuonOptions& a, double lr, double) {
+  return kernels::make<MuonStep<C>>(lr, a.momentum, 1 - a.momentum, a.nesterov);
+}
 
 }  // namespace taper::optim

@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "framework/factories.h"
-#include "optim/param_lists.h"
+#include "optim/checks.h"
 
 namespace taper::optim {
 namespace schedule {

@@ -5,7 +5,45 @@
 
 namespace taper::optim {
 
-using kernels::SGDOptions;
+struct SGDOptions {
+  double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false;  // needs momentum and no dampening
+  bool maximize = false, master_weights = false;
+  static constexpr int kMinStates = 0, kMaxStates = 1;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("momentum", momentum, kBelowOne, "part of the last step that is kept");
+    v("nesterov", nesterov, "look ahead along the momentum");
+    v("dampening", dampening, kBelowOne, "part of a gradient that the momentum leaves out");
+    v("weight_decay", weight_decay, kNonNegative, "L2 penalty, added to the gradient");
+    v("maximize", maximize, "climb, do not descend");
+    v("master_weights", master_weights, "train float32 copies of half weights");
+  }
+  Recipe recipe() const {
+    if (nesterov && (momentum == 0 || dampening != 0)) {
+      throw ValueError("Nesterov momentum requires a momentum and zero dampening");
+    }
+    if (momentum == 0) return {"SGD"};
+    // Dampening does not count in the first step.
+    return {"SGD", {"momentum_buffer"}, dampening != 0 ? Recipe::counted : Recipe::uncounted};
+  }
+};
 using SGD = OptimizerOf<SGDOptions>;
+
+// buf is 0 at the first step, where dampening does not count.
+template <class C> struct SgdStep {
+  C lr, momentum, rest, weight_decay, sign, nesterov;
+  TAPER_HD void operator()(C& p, C grad, C& buf, C&, C&) const {
+    const C d = sign * grad + weight_decay * p;
+    buf = momentum * buf + rest * d;
+    const C with_momentum = nesterov != C(0) ? d + momentum * buf : buf;
+    p -= lr * (momentum != C(0) ? with_momentum : d);
+  }
+};
+template <class C> TAPER_HD SgdStep<C> prepare(const SGDOptions& a, double lr, double step) {
+  return kernels::make<SgdStep<C>>(lr, a.momentum, step > 1 ? 1 - a.dampening : 1, a.weight_decay,
+                                   a.maximize ? -1 : 1, a.nesterov);
+}
 
 }  // namespace taper::optim

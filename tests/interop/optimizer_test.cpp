@@ -10,9 +10,7 @@
 
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
-#include "optim/adam.h"
-#include "optim/muon.h"
-#include "optim/sgd.h"
+#include "optim/optimizers.h"
 #include "tests/testing.h"
 
 namespace taper::test {

@@ -11,9 +11,11 @@
 #include "framework/kernels/index/index.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/kernels/optim/optim.h"
+#include "framework/kernels/optim/update.h"
 #include "framework/kernels/random/random.h"
 #include "framework/threads.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
 
 namespace taper {
 namespace {
@@ -227,11 +229,11 @@ TEST(Optim, FollowsPyTorchsFormulas) {
         *step.data<double>() = k;
         if (adam) {
           kernels::update(updates, {lr, step, {}},
-                          kernels::AdamOptions{.weight_decay = weight_decay,
+                          optim::AdamOptions{.weight_decay = weight_decay,
                                                .decoupled_weight_decay = variant});
         } else {
           kernels::update(updates, {lr, step, {}},
-                          kernels::SGDOptions{
+                          optim::SGDOptions{
                               .momentum = 0.9, .weight_decay = weight_decay, .nesterov = variant});
         }
         for (size_t i = 0; i < p.size(); ++i) {

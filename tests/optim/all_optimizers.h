@@ -6,9 +6,7 @@
 #include <memory>
 
 #include "framework/factories.h"
-#include "optim/adam.h"
-#include "optim/muon.h"
-#include "optim/sgd.h"
+#include "optim/optimizers.h"
 #include "tests/testing.h"
 
 namespace taper::test {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
-#include "framework/kernels/optim/optim.h"
+#include "framework/kernels/optim/update.h"
 #include "framework/memory/half_copy.h"
 #include "modules/linear.h"
 #include "tests/optim/all_optimizers.h"
@@ -142,7 +142,7 @@ TEST(OptimizerStep, WritesTheHalfCopyOfAParameter) {
           const Tensor want = p - wave({n}, 2, wide, device) * 0.5;
           kernels::update({{p, wave({n}, 2, wide, device), {}, low}},
                           {full({}, 0.5, {.dtype = kFloat64, .device = device}), {}, {}},
-                          kernels::SGDOptions{});
+                          optim::SGDOptions{});
           EXPECT_TRUE(same_bits(p, want));
           EXPECT_TRUE(same_bits(low, want.to(half)));
         }

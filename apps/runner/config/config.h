@@ -14,10 +14,8 @@
 #include "apps/runner/config/yaml.h"
 #include "apps/runner/data/csv.h"
 #include "autograd/ops/pool.h"
-#include "optim/adam.h"
-#include "optim/muon.h"
+#include "optim/optimizers.h"
 #include "optim/schedule.h"
-#include "optim/sgd.h"
 
 namespace taper::runner {
 

@@ -28,16 +28,6 @@ std::vector<std::string> hidden_weights(Module& model) {
   return names;
 }
 
-struct MuonAndAdamW : optim::Muon {
-  MuonAndAdamW(const std::vector<NamedTensor>& hidden, const optim::MuonOptions& o,
-               const std::vector<NamedTensor>& rest, bool no_decay)
-      : Muon(hidden, o) {
-    const optim::AdamWOptions adamw{
-        .lr = o.lr, .weight_decay = o.weight_decay, .master_weights = o.master_weights};
-    if (!rest.empty()) add_groups(rest, optim::AdamOptions(adamw), rules_for(no_decay, rest));
-  }
-};
-
 std::unique_ptr<optim::Optimizer> build_muon(const OptimizerConfig& config, Module& model) {
   const std::vector<std::string> names = hidden_weights(model);
   std::vector<NamedTensor> hidden, rest;
@@ -49,7 +39,12 @@ std::unique_ptr<optim::Optimizer> build_muon(const OptimizerConfig& config, Modu
         "optimizer 'muon' is for the weights of linear layers but the last, of which "
         "this model has none: take adamw");
   }
-  return std::make_unique<MuonAndAdamW>(hidden, config.muon, rest, config.no_decay);
+  const optim::MuonOptions& o = config.muon;
+  auto muon = std::make_unique<optim::Muon>(hidden, o);
+  const optim::AdamWOptions adamw{
+      .lr = o.lr, .weight_decay = o.weight_decay, .master_weights = o.master_weights};
+  if (!rest.empty()) muon->add_param_group(rest, adamw, rules_for(config.no_decay, rest));
+  return muon;
 }
 
 }  // namespace

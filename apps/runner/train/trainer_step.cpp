@@ -15,7 +15,7 @@
 #include "framework/kernels/optim/foreach.h"
 #include "framework/kernels/per_element.h"
 #include "optim/clip.h"
-#include "optim/param_lists.h"
+#include "optim/tensor_lists.h"
 
 namespace taper::runner {
 namespace {

@@ -1,6 +1,5 @@
 // Chunks' sums are joined in double, in order.
 #include "framework/kernels/optim/foreach.h"
-
 #include "framework/kernels/optim/tensor_list_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 

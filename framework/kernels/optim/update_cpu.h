@@ -1,19 +1,16 @@
-// Optimizer updates (in place): one pass over memory, all parameters of a call shared out together
+// Optimizer updates on the CPU: one pass over memory, all parameters of a call shared out together
 // in chunks. What is not float (or double) is converted in the first cache.
-#include "framework/kernels/optim/optim.h"
+#pragma once
 
-#include <cmath>
 #include <type_traits>
 
 #include "framework/kernels/elementwise/convert_cpu.h"
-#include "framework/kernels/optim/optim_rules.h"
 #include "framework/kernels/optim/tensor_list_cpu.h"
+#include "framework/kernels/optim/update.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels::cpu {
-namespace {
-
-using Chunk = ListChunk<kUpdateRoles>;
+namespace taper::kernels {
+namespace cpu {
 
 template <class C> struct Spans {
   C* p;
@@ -46,32 +43,32 @@ void update_states(int states, const Step& step, const Spans<C>& spans, int64_t 
   update_span<kStates>(step, spans, n);
 }
 
-void* at(const Chunk& chunk, UpdateRole role) {
+inline void* at(const UpdateChunk& chunk, UpdateRole role) {
   return static_cast<char*>(chunk.data[role]) + chunk.begin * int64_t(size_of(chunk.dtype[role]));
 }
-void convert(const void* from, DType from_dtype, void* to, DType to_dtype, int64_t n) {
+inline void convert_span(const void* from, DType from_dtype, void* to, DType to_dtype, int64_t n) {
   converter(from_dtype, to_dtype)(from, 1, to, 1, n);
 }
 
-template <class C> void renew_master(C* p, const Chunk& chunk, int64_t n) {
+template <class C> void renew_master(C* p, const UpdateChunk& chunk, int64_t n) {
   const DType half = chunk.dtype[kLow];
   uint16_t narrow[kListChunk];
   C rounded[kListChunk], low[kListChunk];
-  convert(p, dtype_of<C>, narrow, half, n);
-  convert(narrow, half, rounded, dtype_of<C>, n);
-  convert(at(chunk, kLow), half, low, dtype_of<C>, n);
+  convert_span(p, dtype_of<C>, narrow, half, n);
+  convert_span(narrow, half, rounded, dtype_of<C>, n);
+  convert_span(at(chunk, kLow), half, low, dtype_of<C>, n);
   for (int64_t i = 0; i < n; ++i) p[i] = renewed(p[i], rounded[i], low[i]);
 }
 
-template <class C, class Options, class Step>
-void update_chunk(const Chunk& chunk, const Step& step) {
+template <class C, class Rule, class Step>
+void update_chunk(const UpdateChunk& chunk, const Step& step) {
   const int64_t n = chunk.end - chunk.begin;
   constexpr DType kOwn = dtype_of<C>;
   C wide_p[kListChunk], wide_grad[kListChunk];
   // Where the elements are computed: in place, or in a converted copy.
   const auto wide = [&](UpdateRole role, C* copy) {
     if (chunk.dtype[role] == kOwn) return static_cast<C*>(at(chunk, role));
-    convert(at(chunk, role), chunk.dtype[role], copy, kOwn, n);
+    convert_span(at(chunk, role), chunk.dtype[role], copy, kOwn, n);
     return copy;
   };
   Spans<C> spans{wide(kParam, wide_p), wide(kGrad, wide_grad), {}};
@@ -80,33 +77,29 @@ void update_chunk(const Chunk& chunk, const Step& step) {
     if (chunk.data[role]) spans.states[states++] = static_cast<C*>(at(chunk, role));
   }
   if (has_master(chunk)) renew_master(spans.p, chunk, n);
-  update_states<Options::kMinStates, Options::kMaxStates>(states, step, spans, n);
-  if (spans.p == wide_p) convert(wide_p, kOwn, at(chunk, kParam), chunk.dtype[kParam], n);
-  if (chunk.data[kLow]) convert(spans.p, kOwn, at(chunk, kLow), chunk.dtype[kLow], n);
+  update_states<Rule::kMinStates, Rule::kMaxStates>(states, step, spans, n);
+  if (spans.p == wide_p) convert_span(wide_p, kOwn, at(chunk, kParam), chunk.dtype[kParam], n);
+  if (chunk.data[kLow]) convert_span(spans.p, kOwn, at(chunk, kLow), chunk.dtype[kLow], n);
 }
 
-template <class C, class Options>
-void update_all(const std::vector<Update>& updates, const Options& options, double lr,
-                double step) {
-  const auto rule = prepare<C>(options, lr, step);
+template <class C, class Rule>
+void update_all(const std::vector<Update>& updates, const Rule& rule, double lr, double step) {
+  const auto step_of = prepare<C>(rule, lr, step);
   for_each_chunk(entries_of(updates, std::is_same_v<C, double>),
-                 [&](const Chunk& chunk) { update_chunk<C, Options>(chunk, rule); });
+                 [&](const UpdateChunk& chunk) { update_chunk<C, Rule>(chunk, step_of); });
 }
 
-}  // namespace
+}  // namespace cpu
 
-void update(const std::vector<Update>& updates, const StepScalars& scalars,
-            const UpdateRule& rule) {
+template <class Rule>
+void OnCpu::update(const std::vector<Update>& updates, const StepScalars& scalars,
+                   const Rule& rule) {
   if (scalars.found_inf.defined() && *scalars.found_inf.data<float>() != 0) return;
   const double lr = *scalars.lr.data<double>();
   if (scalars.advances) *static_cast<double*>(scalars.step.data_ptr()) += 1;
   const double step = scalars.step.defined() ? *scalars.step.data<double>() : 1;
-  std::visit(
-      [&](const auto& options) {
-        update_all<float>(updates, options, lr, step);
-        update_all<double>(updates, options, lr, step);
-      },
-      rule);
+  cpu::update_all<float>(updates, rule, lr, step);
+  cpu::update_all<double>(updates, rule, lr, step);
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::kernels

@@ -1,24 +1,21 @@
-// Optimizer updates (in place): one launch for all parameters of a call (double ones have their
-// own). The learning rate and the step count are read from device memory, so that a captured graph
-// replays them.
-#include "framework/kernels/optim/optim.h"
+// Optimizer updates on the GPU: one launch for all parameters of a call (double ones have their
+// own).
+#pragma once
 
-#include <type_traits>
+#include <algorithm>
 
-#include "framework/kernels/optim/optim_rules.h"
 #include "framework/kernels/optim/tensor_list.cuh"
+#include "framework/kernels/optim/update.h"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::kernels::cuda {
-namespace {
-
-using Chunk = ListChunk<kUpdateRoles>;
+namespace taper::kernels {
+namespace cuda {
 
 // kVec neighbours of a chunk's tensors.
 template <class C, int kVec> struct Elements {
   Vec<C, kVec> p, grad, s[3], low;
 
-  __device__ void load(const Chunk& chunk, int64_t i) {
+  __device__ void load(const UpdateChunk& chunk, int64_t i) {
     p = load_floats<C, kVec>(chunk.data[kParam], chunk.dtype[kParam], i);
     grad = load_floats<C, kVec>(chunk.data[kGrad], chunk.dtype[kGrad], i);
 #pragma unroll
@@ -31,7 +28,7 @@ template <class C, int kVec> struct Elements {
       low = load_floats<C, kVec>(chunk.data[kLow], chunk.dtype[kLow], i);
     }
   }
-  template <class Step> __device__ void update(const Chunk& chunk, const Step& step) {
+  template <class Step> __device__ void update(const UpdateChunk& chunk, const Step& step) {
     if (has_master(chunk)) {
       const bool is_bfloat16 = chunk.dtype[kLow] == kBFloat16;
 #pragma unroll
@@ -43,7 +40,7 @@ template <class C, int kVec> struct Elements {
 #pragma unroll
     for (int j = 0; j < kVec; ++j) step(p.at[j], grad.at[j], s[0].at[j], s[1].at[j], s[2].at[j]);
   }
-  __device__ void store(const Chunk& chunk, int64_t i) const {
+  __device__ void store(const UpdateChunk& chunk, int64_t i) const {
     store_floats(chunk.data[kParam], chunk.dtype[kParam], i, p);
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
@@ -54,16 +51,16 @@ template <class C, int kVec> struct Elements {
   }
 };
 
-template <class C, class Options> struct UpdateChunk {
-  using Step = decltype(prepare<C>(Options(), 0., 0.));
-  Options options;
+template <class C, class Rule> struct UpdateJob {
+  using Step = decltype(prepare<C>(Rule(), 0., 0.));
+  Rule rule;
   const double* lr;
   double* step;
   const float* found_inf;
   bool advances;  // this is step + 1
   bool counts;    // the block that comes last stores it; the word behind `step` counts blocks
 
-  __device__ void operator()(const Chunk& chunk) const {
+  __device__ void operator()(const UpdateChunk& chunk) const {
     if (found_inf && *found_inf != 0) return;
     __shared__ Step shared;
     __shared__ double number;
@@ -73,17 +70,17 @@ template <class C, class Options> struct UpdateChunk {
     if (i < middle) here.load(chunk, i);  // on its way while the rule is prepared
     if (threadIdx.x == 0) {
       number = step ? *step + (advances ? 1 : 0) : 1;
-      shared = prepare<C>(options, *lr, number);
+      shared = prepare<C>(rule, *lr, number);
     }
     __syncthreads();
-    const Step rule = shared;
+    const Step own = shared;
     if (counts && threadIdx.x == kThreads - 1) {
       __threadfence();
       const unsigned last = gridDim.x - 1;
       if (atomicInc(reinterpret_cast<unsigned*>(step + 1), last) == last) *step = number;
     }
     while (i < middle) {
-      here.update(chunk, rule);
+      here.update(chunk, own);
       here.store(chunk, i);
       i += kThreads * 4;
       if (i < middle) here.load(chunk, i);
@@ -91,43 +88,37 @@ template <class C, class Options> struct UpdateChunk {
     for (i = middle + threadIdx.x; i < chunk.end; i += kThreads) {
       Elements<C, 1> one;
       one.load(chunk, i);
-      one.update(chunk, rule);
+      one.update(chunk, own);
       one.store(chunk, i);
     }
   }
 };
 
-}  // namespace
+}  // namespace cuda
 
-void update(const std::vector<Update>& updates, const StepScalars& scalars,
-            const UpdateRule& rule) {
+template <class Rule>
+void OnGpu::update(const std::vector<Update>& updates, const StepScalars& scalars,
+                   const Rule& rule) {
   const taper::cuda::Launch on(scalars.lr);
   const auto floats = entries_of(updates, false), doubles = entries_of(updates, true);
   const auto has_work = [](const auto& entries) {
     return std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.numel > 0; });
   };
   const bool one_launch = has_work(floats) != has_work(doubles) &&
-                          floats.size() + doubles.size() <= size_t(kMany<kUpdateRoles>);
+                          floats.size() + doubles.size() <= size_t(cuda::kMany<kUpdateRoles>);
   const bool counts = scalars.advances && one_launch;
   double* step = pointer<double>(scalars.step);
   const float* found_inf = pointer<const float>(scalars.found_inf);
-  std::visit(
-      [&](const auto& options) {
-        using Options = std::decay_t<decltype(options)>;
-        const auto run = [&](auto tag, const auto& entries) {
-          using C = typename decltype(tag)::type;
-          const UpdateChunk<C, Options> f{
-              options, pointer<const double>(scalars.lr), step, found_inf, scalars.advances,
-              counts};
-          for_each_chunk("optimizer step", on, entries, f);
-        };
-        run(TypeTag<float>(), floats);
-        run(TypeTag<double>(), doubles);
-      },
-      rule);
+  const auto run = [&](auto tag, const auto& entries) {
+    const cuda::UpdateJob<typename decltype(tag)::type, Rule> f{
+        rule, pointer<const double>(scalars.lr), step, found_inf, scalars.advances, counts};
+    cuda::for_each_chunk("optimizer step", on, entries, f);
+  };
+  run(TypeTag<float>(), floats);
+  run(TypeTag<double>(), doubles);
   if (scalars.advances && !counts) {
-    Each::run("optimizer step", scalars.step, 1, 1, CountStep{step, found_inf});
+    cuda::Each::run("optimizer step", scalars.step, 1, 1, CountStep{step, found_inf});
   }
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::kernels

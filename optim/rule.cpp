@@ -1,0 +1,96 @@
+#include "optim/rule.h"
+
+#include <cstring>
+
+#include "framework/factories.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/copy.h"
+
+namespace taper::optim {
+namespace {
+
+using kernels::BinaryOp;
+using kernels::copy_into;
+
+Tensor alias(const Tensor& x) { return view_as(x, x.shape(), x.strides(), x.storage_offset()); }
+
+// In PyTorch's words; nan is refused too.
+void check(const Setting& setting) {
+  if (setting.dtype != kFloat64) return;
+  const std::string name = setting.name;
+  const std::string what = name == "lr"    ? "learning rate"
+                           : name == "eps" ? "epsilon value"
+                                           : name + " value";
+  const std::vector<double> values = setting.value().to_vector<double>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double x = values[i];
+    if (setting.shape.empty() ? x >= setting.range.low : setting.range.contains(x)) continue;
+    if (setting.shape.empty()) throw ValueError(cat("Invalid ", what, ": ", x));
+    const std::string one = name.substr(0, name.find_last_not_of('s') + 1);
+    throw ValueError(cat("Invalid ", one, " parameter at index ", i, ": ", x));
+  }
+}
+
+}  // namespace
+
+Tensor Setting::value() const { return tensor_from_bytes(place, dtype, shape, {}); }
+
+void Setting::assign(const Tensor& value) const {
+  const Tensor own = Tensor::make(shape, dtype, Device());
+  copy_into(own, value);
+  std::memcpy(place, own.data_ptr(), own.nbytes());
+}
+
+Recipe Rule::recipe() const {
+  Recipe recipe = own_recipe();
+  const std::unique_ptr<Rule> copy = clone();
+  for (const Setting& setting : copy->settings()) check(setting);
+  return recipe;
+}
+
+Tensor beside(const Tensor& param, const Tensor& x, DType dtype) {
+  const bool same_order =
+      x.strides() == param.strides() || (x.is_contiguous() && param.is_contiguous());
+  if (x.device() == param.device() && x.dtype() == dtype && same_order) return x;
+  const Tensor out = empty_like_layout(param, dtype);
+  copy_into(out, x);
+  return out;
+}
+
+void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::StepScalars& scalars,
+                   const std::function<void(const ParamStep&)>& update) {
+  const Tensor& found_inf = scalars.found_inf;
+  const bool on_gpu = found_inf.defined() && found_inf.is_cuda();
+  if (found_inf.defined() && !on_gpu && found_inf.item<float>() != 0) return;
+  // On the GPU, where nobody waits to know, what was changed in vain is put back.
+  const auto change = [&](const std::vector<Tensor>& places, const auto& f) {
+    std::vector<Tensor> before;
+    for (const Tensor& x : places) {
+      if (on_gpu) copy_into(before.emplace_back(empty_like_layout(x, x.dtype())), x);
+    }
+    f();
+    for (size_t i = 0; i < before.size(); ++i) {
+      copy_into(places[i], kernels::where(found_inf, before[i], places[i]));
+    }
+  };
+  const Tensor& count = scalars.step;
+  if (scalars.advances) {
+    change({count}, [&] { binary_into(BinaryOp::add, count, count, wrap_scalar(1)); });
+  }
+  for (const kernels::Update& u : updates) {
+    const DType dtype = state_dtype(u.param);
+    const Tensor param = alias(beside(u.param, u.param, dtype));
+    if (u.has_master()) {
+      const Tensor kept = binary(BinaryOp::eq, kernels::packed(param, u.low.dtype()), u.low);
+      copy_into(param, kernels::where(kept, param, u.low));
+    }
+    std::vector<Tensor> places = u.states;
+    places.push_back(param);
+    const ParamStep step{param, alias(beside(u.param, u.grad, dtype)), u.states, scalars.lr, count};
+    change(places, [&] { update(step); });
+    if (u.param.dtype() != dtype) copy_into(u.param, param);
+    if (u.low.defined()) copy_into(u.low, param);
+  }
+}
+
+}  // namespace taper::optim

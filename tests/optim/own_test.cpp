@@ -1,0 +1,254 @@
+// Optimizers of one's own: what it takes to write one, and that all that works with Taper's works
+// with it.
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/unary.h"
+#include "framework/io/safetensors.h"
+#include "modules/linear.h"
+#include "modules/sequential.h"
+#include "optim/ema.h"
+#include "optim/grad_scaler.h"
+#include "optim/schedule.h"
+#include "tests/optim/all_optimizers.h"
+
+namespace taper::test {
+namespace {
+
+using namespace optim;
+
+// The sign of the smoothed gradient: the whole optimizer.
+struct SignSGDOptions {
+  double lr = 1e-3, momentum = 0.9, weight_decay = 0;
+  bool master_weights = false;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("momentum", momentum, kBelowOne, "part of the mean that is kept");
+    v("weight_decay", weight_decay, kNonNegative, "part of the weight that is taken off, times lr");
+    v("master_weights", master_weights, "train float32 copies of half weights");
+  }
+  Recipe recipe() const { return {"SignSGD", {"momentum_buffer"}}; }
+  void update(const ParamStep& s) const {
+    const Tensor &p = s.param, &mean = s.states[0];
+    mean.mul_(momentum).add_(s.grad, 1 - momentum);
+    p.sub_((sign(mean) + p * weight_decay) * s.lr);
+  }
+};
+using SignSGD = OptimizerOf<SignSGDOptions>;
+
+// Zhang et al., 2019, "Lookahead Optimizer", around SGD: each k steps back to slow weights, which
+// move by a part of the way. Its branches are taken on the device.
+struct LookaheadOptions {
+  double lr = 0.1, alpha = 0.5;
+  int64_t k = 3;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("alpha", alpha, kUnit, "part of the way that the slow weights go");
+    v("k", k, kCount, "steps from one move to the next");
+  }
+  Recipe recipe() const { return {"Lookahead", {"slow_param"}, Recipe::saved}; }
+  void update(const ParamStep& s) const {
+    const Tensor &fast = s.param, &slow = s.states[0];
+    slow.copy_(where(eq(s.step, 1), fast, slow));
+    fast.sub_(s.grad * s.lr);
+    const Tensor moves = eq(remainder(s.step, double(k)), 0);
+    slow.copy_(where(moves, slow + (fast - slow) * alpha, slow));
+    fast.copy_(where(moves, slow, fast));
+  }
+};
+using Lookahead = OptimizerOf<LookaheadOptions>;
+
+TEST(OwnOptimizer, FollowsItsFormula) {
+  for (const Device device : all_devices()) {
+    const Tensor p = full({2}, 1.0, {.dtype = kFloat64, .device = device, .requires_grad = true});
+    SignSGD optimizer({p}, {.lr = 0.5, .momentum = 0.5, .weight_decay = 0.25});
+    std::vector<std::vector<double>> values;
+    for (const double g : {2.0, -1.0, -3.0}) {  // means: 1, 0, -1.5
+      p.set_grad(full_like(p, g).detach());
+      optimizer.step();
+      values.push_back(values_of(p));
+    }
+    const double first = 1 - 0.5 * (1 + 0.25), second = first - 0.5 * 0.25 * first;
+    EXPECT_EQ(values[0], std::vector<double>(2, first));
+    EXPECT_EQ(values[1], std::vector<double>(2, second));
+    EXPECT_EQ(values[2], std::vector<double>(2, second - 0.5 * (-1 + 0.25 * second)));
+    EXPECT_TRUE(p.is_leaf() && p.requires_grad());
+  }
+}
+
+TEST(OwnOptimizer, BranchesOnTheDevicesCount) {
+  for (const Device device : all_devices()) {
+    const Tensor p = full({3}, 8.0, {.device = device, .requires_grad = true});
+    Lookahead optimizer({p}, {.lr = 1, .alpha = 0.25, .k = 2});
+    std::vector<double> values;
+    for (int t = 0; t < 4; ++t) {
+      p.set_grad(ones({3}, {.device = device}));
+      optimizer.step();
+      values.push_back(values_of(p)[1]);
+    }
+    EXPECT_EQ(values, (std::vector<double>{7, 7.5, 6.5, 7}));
+  }
+}
+
+TEST(OwnOptimizer, GroupsTakeSettingsByName) {
+  Sequential net(Linear(3, 4), Linear(4, 2));
+  SignSGD optimizer(net.named_parameters(), {.lr = 0.5, .weight_decay = 0.1},
+                    {{"0.*", {{"momentum", 0.25}, {"lr", 0.125}}}, no_decay()});
+  std::map<std::string, double> settings;
+  for (const auto& [name, tensor] : optimizer.state_dict()) {
+    if (!name.ends_with("params")) settings[name] = tensor.item<double>();
+  }
+  const std::map<std::string, double> want = {
+      {"param_groups.0.lr", 0.5},           {"param_groups.0.momentum", 0.9},
+      {"param_groups.0.weight_decay", 0.1}, {"param_groups.1.lr", 0.125},
+      {"param_groups.1.momentum", 0.25},    {"param_groups.1.weight_decay", 0.1},
+      {"param_groups.2.lr", 0.5},           {"param_groups.2.momentum", 0.9},
+      {"param_groups.2.weight_decay", 0}};
+  EXPECT_EQ(settings, want);
+  EXPECT_EQ(optimizer.lr(1), 0.125);
+}
+
+TEST(OwnOptimizer, SettingsAreHeldToTheirRange) {
+  const Tensor p = ones({2}, {.requires_grad = true});
+  const auto make = [&](SignSGDOptions o) { return [=] { return SignSGD({p}, o).num_groups(); }; };
+  EXPECT_TRUE(refuses<ValueError>(make({.lr = -1}), "Invalid learning rate: -1"));
+  EXPECT_TRUE(refuses<ValueError>(make({.momentum = -0.5}), "Invalid momentum value: -0.5"));
+  EXPECT_TRUE(
+      refuses<ValueError>(make({.weight_decay = std::nan("")}), "Invalid weight_decay value: nan"));
+}
+
+// A training with all that goes around an optimizer.
+template <class O> struct Training {
+  Sequential net;
+  O optimizer;
+  LRScheduler schedule;
+  GradScaler scaler{{.init_scale = 8, .growth_interval = 2}};
+  EMA ema;
+
+  Training(Device device, const auto& options)
+      : net((manual_seed(3), Linear(5, 4)), Linear(4, 2)),
+        optimizer((net.to(device), net.named_parameters()), options, {{"*.bias", {{"lr", 0.02}}}}),
+        schedule(optimizer, schedule::exponential(0.9)),
+        ema(net.named_parameters(), {.decay = 0.5}) {}
+
+  void step(int t) {
+    const Device device = net.parameters()[0].device();
+    optimizer.zero_grad();
+    // Gradients that overflow, early and late.
+    const double factor = t == 0 || t == 4 ? std::numeric_limits<double>::infinity() : 1;
+    const Tensor y = net(wave({3, 5}, t, kFloat32, device));
+    scaler.scale((y * y).sum() * factor).backward();
+    scaler.step(optimizer);
+    scaler.update();
+    schedule.step();
+    ema.update();
+  }
+  std::vector<NamedTensor> state() const {
+    std::vector<NamedTensor> all;
+    const auto add = [&](const std::string& prefix, const std::vector<NamedTensor>& part) {
+      for (const auto& [name, x] : part) all.push_back({prefix + name, x.detach().clone()});
+    };
+    add("model.", net.state_dict());
+    add("optimizer.", optimizer.state_dict());
+    add("schedule.", schedule.state_dict());
+    add("scaler.", scaler.state_dict());
+    add("ema.", ema.state_dict());
+    return all;
+  }
+  void load(const std::vector<NamedTensor>& all) {
+    const auto part = [&](const std::string& prefix) {
+      std::vector<NamedTensor> out;
+      for (const auto& [name, x] : all) {
+        if (name.starts_with(prefix)) out.push_back({name.substr(prefix.size()), x});
+      }
+      return out;
+    };
+    net.load_state_dict(part("model."));
+    schedule.load_state_dict(part("schedule."));
+    optimizer.load_state_dict(part("optimizer."));
+    scaler.load_state_dict(part("scaler."));
+    ema.load_state_dict(part("ema."));
+  }
+};
+
+template <class O, class Options> void expect_same_after_a_break(const Options& options) {
+  for (const Device device : all_devices()) {
+    Training<O> whole(device, options), resumed(device, options);
+    for (int t = 0; t < 3; ++t) whole.step(t);
+    const std::string path = cat(testing::TempDir(), "/own_optimizer.safetensors");
+    save_safetensors(path, whole.state());
+    resumed.step(9);  // goes another way first
+    resumed.load(load_safetensors(path).tensors);
+    for (int t = 3; t < 7; ++t) {
+      whole.step(t);
+      resumed.step(t);
+    }
+    const std::vector<NamedTensor> a = whole.state(), b = resumed.state();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].name, b[i].name);
+      EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
+    }
+  }
+}
+
+TEST(OwnOptimizer, GoesOnFromWhatWasSavedWithTheSameBits) {
+  expect_same_after_a_break<SignSGD>(SignSGDOptions{.lr = 0.1, .weight_decay = 0.1});
+  expect_same_after_a_break<Lookahead>(LookaheadOptions{.lr = 0.1, .k = 2});
+}
+
+TEST(OwnOptimizer, AStepWithInfLeavesParameterStateAndCount) {
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+      const Tensor p = wave({7}, 1, dtype, device).requires_grad_();
+      Lookahead optimizer({p}, {.k = 2});
+      EXPECT_TRUE(optimizer.skips_on_device());
+      const auto state = [&] {
+        std::vector<NamedTensor> all = {{"p", p.detach().clone()}};
+        for (const auto& [name, x] : optimizer.state_dict()) all.push_back({name, x.clone()});
+        return all;
+      };
+      p.set_grad(wave({7}, 2, dtype, device));
+      optimizer.step();
+      const std::vector<NamedTensor> before = state();
+      p.set_grad(full_like(p, std::numeric_limits<double>::infinity()).detach());
+      optimizer.step_unless(ones({}, {.device = device}));
+      const std::vector<NamedTensor> after = state();
+      ASSERT_EQ(after.size(), before.size());
+      for (size_t i = 0; i < before.size(); ++i) {
+        EXPECT_TRUE(same_bits(before[i].tensor, after[i].tensor)) << before[i].name;
+      }
+    }
+  }
+}
+
+TEST(OwnOptimizer, TrainsMastersOfHalfParameters) {
+  for (const Device device : all_devices()) {
+    const auto leaf = [&](DType dtype) { return wave({9, 4}, 1, dtype, device).requires_grad_(); };
+    const Tensor half = leaf(kBFloat16), wide = half.detach().to(kFloat32).requires_grad_();
+    SignSGD master({half}, {.lr = 1e-3, .master_weights = true}), plain({wide}, {.lr = 1e-3});
+    for (int t = 0; t < 6; ++t) {
+      half.set_grad(wave({9, 4}, t, kBFloat16, device));
+      wide.set_grad(half.grad().to(kFloat32));
+      if (t == 3) {  // somebody sets a parameter: the master follows
+        half.detach().select(0, 2).fill_(0.25);
+        wide.detach().select(0, 2).fill_(0.25);
+      }
+      master.step();
+      plain.step();
+      EXPECT_TRUE(same_bits(half, wide.detach().to(kBFloat16))) << t;
+    }
+    EXPECT_EQ(master.state_dict()[0].name, "state.0.master_param");
+    EXPECT_TRUE(same_bits(master.state_dict()[0].tensor, wide));
+  }
+}
+
+}  // namespace
+}  // namespace taper::test
