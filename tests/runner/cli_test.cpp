@@ -564,7 +564,7 @@ TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
       {0, {images("labels")}, {"labels: labels go to 3", "1 of them never come (the first is 0)"}},
       {65, {table("one.csv")}, {"one.csv: column 'y' has the one value 'a'", "nothing to learn"}},
       {65, {table("flat.csv", ", task: regression")}, {"'y' has the one value 2"}},
-      {0, {table("empty.csv")}, {"1 feature column(s) are empty", "tell nothing: 'e'"}},
+      {0, {table("empty.csv", ", missing: mean")}, {"1 feature column(s) are empty", "tell nothing: 'e'"}},
       {0, {"schedule={type: cosine, warmup: 100}"}, {"warmup has 100 steps and the run 8"}},
   };
   for (size_t i = 0; i < cases.size(); ++i) {

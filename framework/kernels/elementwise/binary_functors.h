@@ -146,7 +146,7 @@ struct TanhBackward : Floats {
 struct ClampBackward : Floats {
   double low, high;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
-    return (x >= T(low)) & (x <= T(high)) ? dy : T(0);
+    return ((x >= T(low)) & (x <= T(high))) ? dy : T(0);
   }
 };
 struct Where : Numbers {

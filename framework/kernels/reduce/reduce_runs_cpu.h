@@ -31,14 +31,14 @@ struct MaxOf {
                                  : -std::numeric_limits<T>::infinity();
   }
   // nan on either side wins.
-  template <class T> T operator()(T a, T b) const { return (a > b) | is_nan(a) ? a : b; }
+  template <class T> T operator()(T a, T b) const { return ((a > b) | is_nan(a)) ? a : b; }
 };
 struct MinOf {
   template <class T> static constexpr T identity() {
     return std::is_integral_v<T> ? std::numeric_limits<T>::max()
                                  : std::numeric_limits<T>::infinity();
   }
-  template <class T> T operator()(T a, T b) const { return (a < b) | is_nan(a) ? a : b; }
+  template <class T> T operator()(T a, T b) const { return ((a < b) | is_nan(a)) ? a : b; }
 };
 
 // In a fixed order: 64 lanes side by side, then joined as a tree, then the rest.
