@@ -18,26 +18,11 @@ using kernels::UnaryOp;
 
 enum class Keep { x, y };
 
-// Computed in float32 under autocast.
-bool needs_range(UnaryOp op) {
-  switch (op) {
-    case UnaryOp::rsqrt:
-    case UnaryOp::reciprocal:
-    case UnaryOp::exp:
-    case UnaryOp::expm1:
-    case UnaryOp::log:
-    case UnaryOp::log1p:
-    case UnaryOp::softplus:
-    case UnaryOp::square: return true;
-    default: return false;
-  }
-}
-
 // y = op(x) with a gradient computed from the one that is kept: dx = formula(dy, x or y).
 template <class F>
 Tensor differentiable(const char* name, UnaryOp op, Keep keep, const Tensor& x, F formula,
                       UnaryArgs args = {}) {
-  if (needs_range(op) && autocasts(x)) {
+  if (kernels::row_of(op).needs_range && autocasts(x)) {
     return casted(
         Cast::to_float32, [&](auto& t) { return differentiable(name, op, keep, t, formula, args); },
         x);

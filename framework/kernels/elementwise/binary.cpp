@@ -5,50 +5,6 @@
 namespace taper::kernels {
 namespace {
 
-enum class Rule : uint8_t {
-  promote,   // the promoted dtype
-  floating,  // integers give float32
-  predicate  // gives bool, computes in the promoted dtype
-};
-
-struct Entry {
-  const char* name;
-  Rule rule;
-};
-
-// In the order of BinaryOp.
-constexpr Entry kOps[] = {
-    {"add", Rule::promote},
-    {"sub", Rule::promote},
-    {"mul", Rule::promote},
-    {"div", Rule::floating},
-    {"floor_divide", Rule::promote},
-    {"remainder", Rule::promote},
-    {"pow", Rule::promote},
-    {"maximum", Rule::promote},
-    {"minimum", Rule::promote},
-    {"eq", Rule::predicate},
-    {"ne", Rule::predicate},
-    {"lt", Rule::predicate},
-    {"le", Rule::predicate},
-    {"gt", Rule::predicate},
-    {"ge", Rule::predicate},
-    {"logical_and", Rule::predicate},
-    {"logical_or", Rule::predicate},
-    {"logical_xor", Rule::predicate},
-    {"relu_backward", Rule::promote},
-    {"leaky_relu_backward", Rule::promote},
-    {"elu_backward", Rule::promote},
-    {"gelu_backward", Rule::promote},
-    {"gelu_tanh_backward", Rule::promote},
-    {"silu_backward", Rule::promote},
-    {"softplus_backward", Rule::promote},
-    {"sigmoid_backward", Rule::promote},
-    {"tanh_backward", Rule::promote},
-    {"clamp_backward", Rule::promote},
-};
-static_assert(sizeof kOps / sizeof kOps[0] == size_t(BinaryOp::clamp_backward) + 1);
-
 struct Types {
   DType result, compute;
 };
@@ -58,10 +14,10 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
   if (op == BinaryOp::pow && b.impl()->wrapped_number && !is_floating_point(promoted)) {
     number_of(b).check_holds(promoted);
   }
-  const Rule rule = kOps[size_t(op)].rule;
-  if (rule == Rule::predicate) return {kBool, compute_type(promoted)};
+  const BinaryRule rule = row_of(op).rule;
+  if (rule == BinaryRule::predicate) return {kBool, compute_type(promoted)};
   const bool numbers = a.impl()->wrapped_number && b.impl()->wrapped_number;
-  if (rule == Rule::floating && !is_floating_point(promoted)) {
+  if (rule == BinaryRule::floating && !is_floating_point(promoted)) {
     promoted = numbers ? kFloat64 : kFloat32;
   }
   const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
@@ -97,8 +53,6 @@ BinaryArgs scaled_by(const Scalar& alpha, const Tensor& a, const Tensor& b) {
   alpha.check_holds(result);
   return {.a = alpha.to_double()};
 }
-
-const char* name_of(BinaryOp op) { return kOps[size_t(op)].name; }
 
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args) {
   const Device device = common_device(name_of(op), {&a, &b});

@@ -5,37 +5,58 @@
 
 namespace taper::kernels {
 
+// clang-format off
 enum class BinaryOp : uint8_t {
-  add,
-  sub,
-  mul,
-  div,
-  floor_divide,
-  remainder,
-  pow,
-  maximum,
-  minimum,
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,
-  logical_and,
-  logical_or,
-  logical_xor,
-  // Gradients of unary functions: first operand dy, second the saved x or y.
-  relu_backward,        // dy * (x > 0)
-  leaky_relu_backward,  // dy * (x > 0 ? 1 : a)
-  elu_backward,         // dy * (x > 0 ? 1 : a * exp(x))
-  gelu_backward,        // of the erf form, from x
-  gelu_tanh_backward,   // of the tanh form, from x
-  silu_backward,        // from x
-  softplus_backward,    // from x; a = beta, b = threshold
-  sigmoid_backward,     // from y: dy * y * (1 - y)
-  tanh_backward,        // from y: dy * (1 - y * y)
-  clamp_backward,       // dy where a <= x <= b, else 0
+  add, sub, mul, div, floor_divide, remainder, pow, maximum, minimum, eq, ne, lt, le, gt, ge,
+  logical_and, logical_or, logical_xor, relu_backward, leaky_relu_backward, elu_backward,
+  gelu_backward, gelu_tanh_backward, silu_backward, softplus_backward, sigmoid_backward,
+  tanh_backward, clamp_backward
 };
+// clang-format on
+
+enum class BinaryRule : uint8_t {
+  promote,   // the promoted dtype
+  floating,  // integers give float32
+  predicate  // gives bool, computes in the promoted dtype
+};
+struct BinaryRow {
+  BinaryOp op;
+  const char* name;  // for messages and tables
+  BinaryRule rule = BinaryRule::promote;
+};
+inline constexpr BinaryRow kBinaryOps[] = {
+    {BinaryOp::add, "add"},
+    {BinaryOp::sub, "sub"},
+    {BinaryOp::mul, "mul"},
+    {BinaryOp::div, "div", BinaryRule::floating},
+    {BinaryOp::floor_divide, "floor_divide"},
+    {BinaryOp::remainder, "remainder"},
+    {BinaryOp::pow, "pow"},
+    {BinaryOp::maximum, "maximum"},
+    {BinaryOp::minimum, "minimum"},
+    {BinaryOp::eq, "eq", BinaryRule::predicate},
+    {BinaryOp::ne, "ne", BinaryRule::predicate},
+    {BinaryOp::lt, "lt", BinaryRule::predicate},
+    {BinaryOp::le, "le", BinaryRule::predicate},
+    {BinaryOp::gt, "gt", BinaryRule::predicate},
+    {BinaryOp::ge, "ge", BinaryRule::predicate},
+    {BinaryOp::logical_and, "logical_and", BinaryRule::predicate},
+    {BinaryOp::logical_or, "logical_or", BinaryRule::predicate},
+    {BinaryOp::logical_xor, "logical_xor", BinaryRule::predicate},
+    // Gradients of unary functions: first operand dy, second the saved x or y.
+    {BinaryOp::relu_backward, "relu_backward"},              // dy * (x > 0)
+    {BinaryOp::leaky_relu_backward, "leaky_relu_backward"},  // dy * (x > 0 ? 1 : a)
+    {BinaryOp::elu_backward, "elu_backward"},                // dy * (x > 0 ? 1 : a * exp(x))
+    {BinaryOp::gelu_backward, "gelu_backward"},              // of the erf form, from x
+    {BinaryOp::gelu_tanh_backward, "gelu_tanh_backward"},    // of the tanh form, from x
+    {BinaryOp::silu_backward, "silu_backward"},              // from x
+    {BinaryOp::softplus_backward, "softplus_backward"},      // from x; a = beta, b = threshold
+    {BinaryOp::sigmoid_backward, "sigmoid_backward"},        // from y: dy * y * (1 - y)
+    {BinaryOp::tanh_backward, "tanh_backward"},              // from y: dy * (1 - y * y)
+    {BinaryOp::clamp_backward, "clamp_backward"},            // dy where a <= x <= b, else 0
+};
+static_assert(rows_are_in_order(kBinaryOps));
+constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }
 
 // Parameters of those that have some: add and sub (a = alpha, the factor of the second operand; 1
 // by default), and the gradients as said above.
@@ -53,7 +74,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args = {
 // dtype that out cannot hold (float into integer).
 void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& b,
                  BinaryArgs args = {});
-const char* name_of(BinaryOp op);
+inline const char* name_of(BinaryOp op) { return row_of(op).name; }
 
 // a where condition is not zero, else b; in the promoted dtype of a and b, which must hold what is
 // a number.

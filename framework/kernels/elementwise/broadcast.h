@@ -9,6 +9,14 @@
 
 namespace taper::kernels {
 
+// Of a table of ops: whether each stands where its number says.
+template <class Row, size_t n> constexpr bool rows_are_in_order(const Row (&rows)[n]) {
+  for (size_t i = 0; i < n; ++i) {
+    if (size_t(rows[i].op) != i) return false;
+  }
+  return true;
+}
+
 struct Operand {
   void* data = nullptr;  // null on the GPU for a number: then `number` holds it
   DType dtype = kFloat32;

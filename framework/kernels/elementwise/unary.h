@@ -5,39 +5,61 @@
 
 namespace taper::kernels {
 
+// clang-format off
 enum class UnaryOp : uint8_t {
-  neg,
-  abs,
-  sign,
-  square,
-  sqrt,
-  rsqrt,
-  reciprocal,
-  exp,
-  expm1,
-  log,
-  log1p,
-  sin,
-  cos,
-  tanh,
-  sigmoid,
-  relu,
-  leaky_relu,
-  elu,
-  gelu,
-  gelu_tanh,
-  silu,
-  softplus,
-  erf,
-  floor,
-  ceil,
-  round,
-  clamp,
-  logical_not,
-  isnan,
-  isinf,
-  isfinite
+  neg, abs, sign, square, sqrt, rsqrt, reciprocal, exp, expm1, log, log1p, sin, cos, tanh,
+  sigmoid, relu, leaky_relu, elu, gelu, gelu_tanh, silu, softplus, erf, floor, ceil, round, clamp,
+  logical_not, isnan, isinf, isfinite
 };
+// clang-format on
+
+// What dtypes an op takes and gives.
+enum class UnaryRule : uint8_t {
+  same,      // the dtype of x
+  floating,  // integers give float32
+  predicate  // gives bool, computes in the dtype of x
+};
+struct UnaryRow {
+  UnaryOp op;
+  const char* name;  // for messages and tables
+  UnaryRule rule;
+  bool needs_range = false;  // computed in float32 under autocast
+};
+inline constexpr UnaryRow kUnaryOps[] = {
+    {UnaryOp::neg, "neg", UnaryRule::same},
+    {UnaryOp::abs, "abs", UnaryRule::same},
+    {UnaryOp::sign, "sign", UnaryRule::same},
+    {UnaryOp::square, "square", UnaryRule::same, true},
+    {UnaryOp::sqrt, "sqrt", UnaryRule::floating},
+    {UnaryOp::rsqrt, "rsqrt", UnaryRule::floating, true},
+    {UnaryOp::reciprocal, "reciprocal", UnaryRule::floating, true},
+    {UnaryOp::exp, "exp", UnaryRule::floating, true},
+    {UnaryOp::expm1, "expm1", UnaryRule::floating, true},
+    {UnaryOp::log, "log", UnaryRule::floating, true},
+    {UnaryOp::log1p, "log1p", UnaryRule::floating, true},
+    {UnaryOp::sin, "sin", UnaryRule::floating},
+    {UnaryOp::cos, "cos", UnaryRule::floating},
+    {UnaryOp::tanh, "tanh", UnaryRule::floating},
+    {UnaryOp::sigmoid, "sigmoid", UnaryRule::floating},
+    {UnaryOp::relu, "relu", UnaryRule::same},
+    {UnaryOp::leaky_relu, "leaky_relu", UnaryRule::floating},
+    {UnaryOp::elu, "elu", UnaryRule::floating},
+    {UnaryOp::gelu, "gelu", UnaryRule::floating},
+    {UnaryOp::gelu_tanh, "gelu_tanh", UnaryRule::floating},
+    {UnaryOp::silu, "silu", UnaryRule::floating},
+    {UnaryOp::softplus, "softplus", UnaryRule::floating, true},
+    {UnaryOp::erf, "erf", UnaryRule::floating},
+    {UnaryOp::floor, "floor", UnaryRule::same},
+    {UnaryOp::ceil, "ceil", UnaryRule::same},
+    {UnaryOp::round, "round", UnaryRule::same},
+    {UnaryOp::clamp, "clamp", UnaryRule::same},
+    {UnaryOp::logical_not, "logical_not", UnaryRule::predicate},
+    {UnaryOp::isnan, "isnan", UnaryRule::predicate},
+    {UnaryOp::isinf, "isinf", UnaryRule::predicate},
+    {UnaryOp::isfinite, "isfinite", UnaryRule::predicate},
+};
+static_assert(rows_are_in_order(kUnaryOps));
+constexpr const UnaryRow& row_of(UnaryOp op) { return kUnaryOps[size_t(op)]; }
 
 // Parameters of those that have some: leaky_relu (a = slope), elu (a = alpha), softplus (a = beta,
 // b = threshold), clamp (a = low, b = high).
@@ -50,8 +72,7 @@ struct UnaryArgs {
 Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args = {});
 // The same into a given tensor of x's shape (which may be x itself).
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args = {});
-// "relu": for messages and tables.
-const char* name_of(UnaryOp op);
+inline const char* name_of(UnaryOp op) { return row_of(op).name; }
 
 // compute: kFloat32, kFloat64 or kInt64. Loads convert to it, stores from it.
 namespace cpu {
