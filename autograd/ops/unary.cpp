@@ -1,6 +1,7 @@
 #include "autograd/ops/unary.h"
 
 #include <limits>
+#include <numbers>
 
 #include "autograd/activation.h"
 #include "autograd/autocast.h"
@@ -109,6 +110,11 @@ Tensor expm1(const Tensor& x) {
 
 Tensor log(const Tensor& x) {
   return from_input("LogBackward0", UnaryOp::log, x, [](auto& dy, auto& u) { return dy / u; });
+}
+
+Tensor log2(const Tensor& x) {
+  return from_input("Log2Backward0", UnaryOp::log2, x,
+                    [](auto& dy, auto& u) { return dy / (u * std::numbers::ln2); });
 }
 
 Tensor log1p(const Tensor& x) {

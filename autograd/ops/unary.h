@@ -19,6 +19,7 @@ Tensor reciprocal(const Tensor& x);
 [[nodiscard]] Tensor exp(const Tensor& x);
 Tensor expm1(const Tensor& x);
 [[nodiscard]] Tensor log(const Tensor& x);
+[[nodiscard]] Tensor log2(const Tensor& x);
 Tensor log1p(const Tensor& x);
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);

@@ -27,6 +27,7 @@ OPS = {
     "exp": torch.exp,
     "expm1": torch.expm1,
     "log": torch.log,
+    "log2": torch.log2,
     "log1p": torch.log1p,
     "softplus": F.softplus,
     "softmax": lambda x: torch.softmax(x, 1),

@@ -57,6 +57,7 @@ std::map<std::string, Op> ops() {
       {"exp", [](auto& x) { return exp(x); }},
       {"expm1", [](auto& x) { return expm1(x); }},
       {"log", [](auto& x) { return log(x); }},
+      {"log2", [](auto& x) { return log2(x); }},
       {"log1p", [](auto& x) { return log1p(x); }},
       {"softplus", [](auto& x) { return softplus(x); }},
       {"softmax", [](auto& x) { return softmax(x, 1); }},

@@ -52,6 +52,7 @@ void add_unary(Table& table) {
       {"isnan", isnan},
       {"log", log},
       {"log1p", log1p},
+      {"log2", log2},
       {"neg", neg},
       {"logical_not", logical_not},
       {"round", round},

@@ -11,7 +11,7 @@ class Inexpressible(Exception):
 # One with ~ is not Taper's: only its default can be expressed. Defaults are Python literals.
 OPERATORS = {
     **{name: f"{name}: input" for name in """
-        abs ceil cos erf exp expm1 floor isfinite isinf isnan log log1p logical_not neg reciprocal rsqrt sigmoid
+        abs ceil cos erf exp expm1 floor isfinite isinf isnan log log1p log2 logical_not neg reciprocal rsqrt sigmoid
         sign sin sqrt square tanh t""".split()},
     "round": "round: input ~decimals=0",
     "clamp": "clamp: input min=None max=None",

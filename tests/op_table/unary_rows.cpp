@@ -86,6 +86,8 @@ std::vector<Row> arithmetic() {
       smooth("expm1", expm1, [](double x) { return std::expm1(x); }),
       smooth(
           "log", log, [](double x) { return std::log(x); }, positive),
+      smooth(
+          "log2", log2, [](double x) { return std::log2(x); }, positive),
       smooth("log1p", log1p, [](double x) { return std::log1p(x); }, {-0.8, 3}),
       smooth("sin", sin, [](double x) { return std::sin(x); }, {-4, 4}),
       smooth("cos", cos, [](double x) { return std::cos(x); }, {-4, 4}),

@@ -7,7 +7,7 @@ namespace taper::kernels {
 
 // clang-format off
 enum class UnaryOp : uint8_t {
-  neg, abs, sign, square, sqrt, rsqrt, reciprocal, exp, expm1, log, log1p, sin, cos, tanh,
+  neg, abs, sign, square, sqrt, rsqrt, reciprocal, exp, expm1, log, log2, log1p, sin, cos, tanh,
   sigmoid, relu, leaky_relu, elu, gelu, gelu_tanh, silu, softplus, erf, floor, ceil, round, clamp,
   logical_not, isnan, isinf, isfinite
 };
@@ -36,6 +36,7 @@ inline constexpr UnaryRow kUnaryOps[] = {
     {UnaryOp::exp, "exp", UnaryRule::floating, true},
     {UnaryOp::expm1, "expm1", UnaryRule::floating, true},
     {UnaryOp::log, "log", UnaryRule::floating, true},
+    {UnaryOp::log2, "log2", UnaryRule::floating, true},
     {UnaryOp::log1p, "log1p", UnaryRule::floating, true},
     {UnaryOp::sin, "sin", UnaryRule::floating},
     {UnaryOp::cos, "cos", UnaryRule::floating},

@@ -48,6 +48,10 @@ struct Expm1 : Floats {
 struct Log : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::log(x); }
 };
+struct Log2 : Floats {
+  TAPER_HD float operator()(float x) const { return ::log2f(x); }
+  TAPER_HD double operator()(double x) const { return ::log2(x); }
+};
 struct Log1p : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::log1p(x); }
 };
@@ -170,6 +174,7 @@ template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
     case UnaryOp::exp: return f(Exp{});
     case UnaryOp::expm1: return f(Expm1{});
     case UnaryOp::log: return f(Log{});
+    case UnaryOp::log2: return f(Log2{});
     case UnaryOp::log1p: return f(Log1p{});
     case UnaryOp::sin: return f(Sin{});
     case UnaryOp::cos: return f(Cos{});
