@@ -202,8 +202,8 @@ std::vector<Row> affine_maps() {
     Row fused = full;
     fused.variant = name;
     fused.f = [a = activation](const Tensors& x) { return linear(x[0], x[1], x[2], a); };
-    fused.reference = [f = of_each(f), z = full.reference](const std::vector<Array>& x) {
-      return f({z(x)});
+    fused.reference = [g = of_each(f), z = full.reference](const std::vector<Array>& x) {
+      return g({z(x)});
     };
     fused.refusals = {{"integers",
                        [a = activation](Device d) {
@@ -215,8 +215,8 @@ std::vector<Row> affine_maps() {
     rows.push_back(fused);
     fused.variant = std::string(name) + ", without bias";
     fused.f = [a = activation](const Tensors& x) { return linear(x[0], x[1], {}, a); };
-    fused.reference = [f = of_each(f), z = bare.reference](const std::vector<Array>& x) {
-      return f({z(x)});
+    fused.reference = [g = of_each(f), z = bare.reference](const std::vector<Array>& x) {
+      return g({z(x)});
     };
     fused.samples = bare.samples;
     fused.refusals.clear();

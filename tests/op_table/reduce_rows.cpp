@@ -303,15 +303,15 @@ std::vector<Row> sums_of_exponentials() {
 
 std::vector<Row> places_in_all() {
   std::vector<Row> rows;
-  for (const auto& [name, f, fold] : {std::tuple<const char*, Tensor (*)(const Tensor&), Fold>(
-                                          "argmax", argmax, index_of_largest),
-                                      {"argmin", argmin, index_of_smallest}}) {
+  for (const auto& [name, fn, fold] : {std::tuple<const char*, Tensor (*)(const Tensor&), Fold>(
+                                           "argmax", argmax, index_of_largest),
+                                       {"argmin", argmin, index_of_smallest}}) {
     rows.push_back(over_all(
-        name, [f = f](const Tensors& x) { return f(x[0]); }, fold, numbers(), Gives::int64));
+        name, [f = fn](const Tensors& x) { return f(x[0]); }, fold, numbers(), Gives::int64));
     rows.back().domains = {{-3, 3, 0.5}};
     rows.back().derivative = Derivative::none;
     rows.back().refusals.push_back(
-        {"empty", [f = f](Device d) { return f(empty({0}, {.device = d})); },
+        {"empty", [f = fn](Device d) { return f(empty({0}, {.device = d})); },
          cat(name, "(): Expected reduction dim to be specified for input.numel() == 0.")});
   }
   return rows;
@@ -320,19 +320,19 @@ std::vector<Row> places_in_all() {
 std::vector<Row> extremes() {
   std::vector<Row> rows = over_dims("amax", amax, largest, numbers(), Gives::same);
   append(rows, over_dims("amin", amin, smallest, numbers(), Gives::same));
-  for (const auto& [name, f, fold] :
+  for (const auto& [name, fn, fold] :
        {std::tuple("amax", &amax, &largest), std::tuple("amin", &amin, &smallest)}) {
     rows.push_back(over_all(
-        name, [f = f](const Tensors& x) { return f(x[0], {}, false); }, fold, numbers(),
+        name, [f = fn](const Tensors& x) { return f(x[0], {}, false); }, fold, numbers(),
         Gives::same));
     rows.back().refusals.push_back(
-        {"empty", [f = f](Device d) { return f(empty({0}, {.device = d}), {}, false); },
+        {"empty", [f = fn](Device d) { return f(empty({0}, {.device = d}), {}, false); },
          cat(name,
              "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
              "reduction dim with the 'dim' argument.")});
     rows.back().refusals.push_back(
         {"empty dim",
-         [f = f](Device d) {
+         [f = fn](Device d) {
            return f(empty({2, 0}, {.device = d}), {1}, false);
          },
          cat(name, "(): Expected reduction dim 1 to have non-zero size.")});
