@@ -13,13 +13,13 @@
 
 namespace taper::optim {
 
+template <class Device, class... Rules> auto formulas() {
+  return std::tuple(&Device::template update<Rules>...);
+}
 // Instantiates the updates of kernels::OnCpu (formulas_cpu.cpp) and OnGpu (formulas.cu).
 template <class Device> auto all_formulas() {
-  return std::tuple(
-      &Device::template update<SGDOptions>, &Device::template update<AdamOptions>,
-      &Device::template update<AdamWOptions>, &Device::template update<AdagradOptions>,
-      &Device::template update<AdadeltaOptions>, &Device::template update<RMSpropOptions>,
-      &Device::template update<LionOptions>, &Device::template update<MuonOptions>);
+  return formulas<Device, SGDOptions, AdamOptions, AdamWOptions, AdagradOptions, AdadeltaOptions,
+                  RMSpropOptions, LionOptions, MuonOptions>();
 }
 
 }  // namespace taper::optim
