@@ -146,6 +146,7 @@ void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
   const Tensor count = counts ? own_count(part) : part[0]->step;
   const kernels::StepScalars scalars{device_lr(device), count, found_inf, counts};
   std::vector<kernels::Update> updates;
+  updates.reserve(part.size());
   for (Slot* slot : part) {
     slot->step = count;
     prepare(*slot);
