@@ -6,6 +6,7 @@
 #include "optim/adadelta.h"
 #include "optim/adagrad.h"
 #include "optim/adam.h"
+#include "optim/adamax.h"
 #include "optim/lion.h"
 #include "optim/muon.h"
 #include "optim/rmsprop.h"
@@ -18,8 +19,8 @@ template <class Device, class... Rules> auto formulas() {
 }
 // Instantiates the updates of kernels::OnCpu (formulas_cpu.cpp) and OnGpu (formulas.cu).
 template <class Device> auto all_formulas() {
-  return formulas<Device, SGDOptions, AdamOptions, AdamWOptions, AdagradOptions, AdadeltaOptions,
-                  RMSpropOptions, LionOptions, MuonOptions>();
+  return formulas<Device, SGDOptions, AdamOptions, AdamWOptions, AdamaxOptions, AdagradOptions,
+                  AdadeltaOptions, RMSpropOptions, LionOptions, MuonOptions>();
 }
 
 }  // namespace taper::optim

@@ -52,6 +52,7 @@ template <class O, class Options> Case row(const char* name, Options options) {
 Case sgd(const char* name, SGDOptions o) { return row<SGD>(name, o); }
 Case adam(const char* name, AdamOptions o) { return row<Adam>(name, o); }
 Case adamw(const char* name, AdamWOptions o) { return row<AdamW>(name, o); }
+Case adamax(const char* name, AdamaxOptions o) { return row<Adamax>(name, o); }
 Case adagrad(const char* name, AdagradOptions o) { return row<Adagrad>(name, o); }
 Case adadelta(const char* name, AdadeltaOptions o) { return row<Adadelta>(name, o); }
 Case rmsprop(const char* name, RMSpropOptions o) { return row<RMSprop>(name, o); }
@@ -76,6 +77,9 @@ const std::vector<Case>& cases() {
       adamw("adamw", {.lr = 0.05}),
       adamw("adamw decay", {.lr = 0.05, .eps = 1e-3, .weight_decay = 0.5}),
       adamw("adamw amsgrad", {.lr = 0.05, .betas = {0.7, 0.5}, .amsgrad = true}),
+      adamax("adamax", {}),
+      adamax("adamax all",
+             {.lr = 0.05, .betas = {0.7, 0.6}, .eps = 1e-3, .weight_decay = 0.2, .maximize = true}),
       adagrad("adagrad", {.lr = 0.1}),
       adagrad("adagrad all", {.lr = 0.1,
                               .lr_decay = 0.2,

@@ -63,6 +63,8 @@ CASES = {
     "adamw": (O.AdamW, dict(lr=0.05)),
     "adamw decay": (O.AdamW, dict(lr=0.05, eps=1e-3, weight_decay=0.5)),
     "adamw amsgrad": (O.AdamW, dict(lr=0.05, betas=(0.7, 0.5), amsgrad=True)),
+    "adamax": (O.Adamax, dict()),
+    "adamax all": (O.Adamax, dict(lr=0.05, betas=(0.7, 0.6), eps=1e-3, weight_decay=0.2, maximize=True)),
     "adagrad": (O.Adagrad, dict(lr=0.1)),
     "adagrad all": (O.Adagrad, dict(lr=0.1, lr_decay=0.2, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-4, maximize=True)),
     "adadelta": (O.Adadelta, dict()),

@@ -33,6 +33,7 @@ inline const std::vector<AnyOptimizer>& all_optimizers() {
         any<SGD>("SGD dampened", SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5}),
         any<Adam>("Adam", AdamOptions{.lr = 0.02, .weight_decay = 0.1}),
         any<AdamW>("AdamW", AdamWOptions{.lr = 0.02, .amsgrad = true}),
+        any<Adamax>("Adamax", AdamaxOptions{.lr = 0.02, .weight_decay = 0.1}),
         any<Adagrad>("Adagrad",
                      AdagradOptions{.lr = 0.1, .lr_decay = 0.1, .initial_accumulator_value = 0.2}),
         any<Adadelta>("Adadelta", AdadeltaOptions{.weight_decay = 0.1}),
