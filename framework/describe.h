@@ -13,7 +13,11 @@
 // holds its default), what it must lie in, and a line of text: v(name, field, range, text), or
 // v(name, field, text) where nothing bounds it. Of an enum the names of its values stand in place of
 // the range, in the order of the values, which begin at 0: v("mode", mode, {"nearest", "bilinear"},
-// text).
+// text). Where fields must go together, rules() tells what holds then, by the field that is to blame:
+//
+//   template <class V> void rules(V& v) {
+//     v("n_head", "must divide n_embd", [this] { return n_embd % n_head == 0; });
+//   }
 #pragma once
 
 #include <limits>
@@ -41,6 +45,7 @@ inline constexpr Range kBetweenZeroAndOne{0, 1, true, true};
 inline constexpr Range kUnit{0, 1, false, false};
 // Sizes and counts: beyond these a number is a slip of the finger.
 inline constexpr Range kWidth{1, 1 << 24};
+inline constexpr Range kWidthOrNone{0, 1 << 24};
 inline constexpr Range kCount{1, 1'000'000'000};
 inline constexpr Range kCountOrNone{0, 1'000'000'000};
 

@@ -13,18 +13,34 @@ using ReLU6 = FunctionLayer<"ReLU6", relu6>;
 using SiLU = FunctionLayer<"SiLU", silu>;
 using Tanh = FunctionLayer<"Tanh", tanh>;
 using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
-using LeakyReLU = FunctionLayer<"LeakyReLU", leaky_relu, Option<"negative_slope", double, 1, 100>>;
-using ELU = FunctionLayer<"ELU", elu, Option<"alpha", double, 1>>;
-using Hardtanh = FunctionLayer<"Hardtanh", hardtanh, Option<"min_val", double, -1>,
-                               Option<"max_val", double, 1>>;
-using Softplus =
-    FunctionLayer<"Softplus", softplus, Option<"beta", double, 1>, Option<"threshold", double, 20>>;
-using Softmax = FunctionLayer<"Softmax", softmax, Option<"dim", int64_t>>;
-using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, Option<"dim", int64_t>>;
+using LeakyReLU =
+    FunctionLayer<"LeakyReLU", leaky_relu,
+                  Option<"negative_slope", double, kNonNegative, "slope below 0", 1, 100>>;
+using ELU =
+    FunctionLayer<"ELU", elu,
+                  Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
+using Hardtanh =
+    FunctionLayer<"Hardtanh", hardtanh, Option<"min_val", double, kAny, "lower end", -1>,
+                  Option<"max_val", double, kAny, "upper end", 1>>;
+using Softplus = FunctionLayer<"Softplus", softplus,
+                               Option<"beta", double, kPositive, "sharpness of the bend", 1>,
+                               Option<"threshold", double, kAny, "from where on it is a line", 20>>;
+using DimOption = Option<"dim", int64_t, kAnyDim, "dimension whose values sum to 1">;
+using Softmax = FunctionLayer<"Softmax", softmax, DimOption>;
+using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, DimOption>;
 
-// approximate: "none" (by erf) or "tanh".
+struct GELUOptions {
+  std::string approximate = "none";  // by erf
+  template <class V> void describe(V& v) {
+    v("approximate", approximate, {"none", "tanh"}, "formula");
+  }
+};
+
 class GELU : public Module {
  public:
+  using Options = GELUOptions;
+
+  explicit GELU(const Options& options) : GELU(options.approximate) {}
   explicit GELU(const std::string& form = "none") : approximate(form) {
     if (form == "none" || form == "tanh") return;
     throw ValueError(cat("approximate argument must be either none or tanh, got '", form, "'"));

@@ -7,9 +7,17 @@
 
 namespace taper {
 
+struct DropoutOptions {
+  double p = 0.5;
+  template <class V> void describe(V& v) { v("p", p, kBelowOne, "chance of a zero"); }
+};
+
 template <LayerName kName, auto kFunction> class DropoutLayer : public Module {
  public:
-  explicit DropoutLayer(double probability = 0.5) : p(probability) {
+  using Options = DropoutOptions;
+
+  explicit DropoutLayer(const Options& options) : DropoutLayer(options.p) {}
+  explicit DropoutLayer(double probability = Options().p) : p(probability) {
     if (!(p >= 0 && p <= 1)) {
       throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", py(p)));
     }

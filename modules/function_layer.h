@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "framework/describe.h"
 #include "modules/module.h"
 #include "modules/repr.h"
 
@@ -15,9 +16,13 @@ template <size_t N> struct LayerName {
   char text[N];
 };
 
-// One option: its name, its type, and its default where it has one: a value, or the numerator and
-// the denominator of one (clang 14 takes no double here).
-template <LayerName kName, class T, auto... kDefault> struct Option {
+// Dimensions of a tensor; -1 is the last.
+inline constexpr Range kAnyDim{-kMaxDims, kMaxDims - 1};
+
+// One option: its name, its type, what it must lie in, what it is, and its default where it has
+// one: a value, or the numerator and the denominator of one (clang 14 takes no double here).
+template <LayerName kName, class T, const Range& kRange, LayerName kText, auto... kDefault>
+struct Option {
   using Type = T;
   static constexpr const char* name = kName.text;
   static constexpr bool required = sizeof...(kDefault) == 0;
@@ -27,19 +32,29 @@ template <LayerName kName, class T, auto... kDefault> struct Option {
     else
       return T(kDefault...);
   }
+  template <class V> void describe(V& v) { v(name, value, kRange, kText.text); }
   T value = initial();
+};
+template <class... Each> struct OptionList {
+  template <class V> void describe(V& v) {
+    std::apply([&](auto&... option) { (option.describe(v), ...); }, all);
+  }
+  std::tuple<Each...> all{};
 };
 
 // What layers and losses share: Base's forward is one function of its tensors and of the options.
-template <class Base, LayerName kName, auto kFunction, class... Options>
+template <class Base, LayerName kName, auto kFunction, class... Each>
 class FunctionModule : public Base {
-  static constexpr size_t kRequired = (size_t(Options::required) + ... + 0);
+  static constexpr size_t kRequired = (size_t(Each::required) + ... + 0);
 
  public:
-  explicit FunctionModule(typename Options::Type... values) : options_{Options{values}...} {}
+  using Options = OptionList<Each...>;
+
+  explicit FunctionModule(const Options& options) : options_(options) {}
+  explicit FunctionModule(typename Each::Type... values) : options_{{Each{values}...}} {}
   template <class... First>
   requires(sizeof...(First) >= kRequired &&
-           sizeof...(First) < sizeof...(Options)) explicit FunctionModule(First... values) {
+           sizeof...(First) < sizeof...(Each)) explicit FunctionModule(First... values) {
     set(std::index_sequence_for<First...>(), values...);
   }
   std::string type_name() const override { return kName.text; }
@@ -47,29 +62,29 @@ class FunctionModule : public Base {
  protected:
   template <class... Tensors> Tensor call(const Tensors&... tensors) const {
     return std::apply([&](const auto&... o) { return kFunction(tensors..., o.value...); },
-                      options_);
+                      options_.all);
   }
-  std::tuple<Options...> options_;
+  Options options_;
 
  private:
   template <size_t... I, class... First> void set(std::index_sequence<I...>, First... values) {
-    ((std::get<I>(options_).value = values), ...);
+    ((std::get<I>(options_.all).value = values), ...);
   }
 };
 
-// using Softplus = FunctionLayer<"Softplus", softplus, Option<"beta", double, 1>, ...>;
-// Softplus(2) leaves the options behind the first at their defaults.
-template <LayerName kName, auto kFunction, class... Options>
-class FunctionLayer : public FunctionModule<Module, kName, kFunction, Options...> {
+// using ELU = FunctionLayer<"ELU", elu, Option<"alpha", double, kPositive, "...", 1>>;
+// Options behind those given, as in Softplus(2), are left at their defaults.
+template <LayerName kName, auto kFunction, class... Each>
+class FunctionLayer : public FunctionModule<Module, kName, kFunction, Each...> {
  public:
-  using FunctionModule<Module, kName, kFunction, Options...>::FunctionModule;
+  using FunctionModule<Module, kName, kFunction, Each...>::FunctionModule;
   Tensor forward(const Tensor& x) override { return this->call(x); }
   std::string extra_repr() const override {
     std::string text;
     const auto add = [&](const auto& option) {
       text += cat(text.empty() ? "" : ", ", fields(option.name, option.value));
     };
-    std::apply([&](const auto&... option) { (add(option), ...); }, this->options_);
+    std::apply([&](const auto&... option) { (add(option), ...); }, this->options_.all);
     return text;
   }
 };

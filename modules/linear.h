@@ -1,6 +1,7 @@
 // y = x W^T + b (https://pytorch.org/docs/stable/generated/torch.nn.Linear.html).
 #pragma once
 
+#include "framework/describe.h"
 #include "framework/kernels/elementwise/activation.h"
 #include "modules/module.h"
 
@@ -9,6 +10,7 @@ namespace taper {
 struct LinearOptions {
   bool bias = true;
   Device device = DeviceType::cpu;
+  template <class V> void describe(V& v) { v("bias", bias, "whether a bias is added"); }
 };
 
 // x [..., in_features] to [..., out_features]. weight [out, in] and bias [out] are drawn from

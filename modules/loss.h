@@ -22,23 +22,26 @@ class Loss : public Module {
   }
 };
 
-template <LayerName kName, auto kFunction, class... Options>
-class FunctionLoss : public FunctionModule<Loss, kName, kFunction, Options...> {
+template <LayerName kName, auto kFunction, class... Each>
+class FunctionLoss : public FunctionModule<Loss, kName, kFunction, Each...> {
  public:
-  using FunctionModule<Loss, kName, kFunction, Options...>::FunctionModule;
+  using FunctionModule<Loss, kName, kFunction, Each...>::FunctionModule;
   Tensor forward(const Tensor& input, const Tensor& target) override {
     return this->call(input, target);
   }
 };
-using ReductionOption = Option<"reduction", Reduction, Reduction::mean>;
+using ReductionOption =
+    Option<"reduction", Reduction, kAny, "what becomes of the elements' losses", Reduction::mean>;
 using MSELoss = FunctionLoss<"MSELoss", mse_loss, ReductionOption>;
 using L1Loss = FunctionLoss<"L1Loss", l1_loss, ReductionOption>;
 using HuberLoss =
-    FunctionLoss<"HuberLoss", huber_loss, ReductionOption, Option<"delta", double, 1>>;
+    FunctionLoss<"HuberLoss", huber_loss, ReductionOption,
+                 Option<"delta", double, kPositive, "where the square becomes a line", 1>>;
 using SmoothL1Loss =
-    FunctionLoss<"SmoothL1Loss", smooth_l1_loss, ReductionOption, Option<"beta", double, 1>>;
-using KLDivLoss =
-    FunctionLoss<"KLDivLoss", kl_div, ReductionOption, Option<"log_target", bool, false>>;
+    FunctionLoss<"SmoothL1Loss", smooth_l1_loss, ReductionOption,
+                 Option<"beta", double, kPositive, "where the square becomes a line", 1>>;
+using KLDivLoss = FunctionLoss<"KLDivLoss", kl_div, ReductionOption,
+                               Option<"log_target", bool, kAny, "targets are logarithms", false>>;
 
 // Losses with weights, which are buffers.
 template <LayerName kName, auto kFunction, class Options> class WeightedLoss : public Loss {

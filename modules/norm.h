@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "framework/describe.h"
 #include "modules/module.h"
 
 namespace taper {
@@ -85,6 +86,12 @@ struct RMSNormOptions {
   std::optional<double> eps = std::nullopt;  // none: the epsilon of x's dtype
   bool elementwise_affine = true;
   Device device = DeviceType::cpu;
+
+  template <class V> void describe(V& v) {
+    v("eps", eps, kPositive,
+      "keeps the division finite; without it 1e-5, or the dtype's for rms_norm");
+    v("elementwise_affine", elementwise_affine, "whether a weight follows");
+  }
 };
 
 // The same by the root of the mean of squares.

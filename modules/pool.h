@@ -8,9 +8,11 @@
 namespace taper {
 
 using AdaptiveAvgPool1d =
-    FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d, Option<"output_size", int64_t>>;
+    FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d,
+                  Option<"output_size", int64_t, kWidth, "width of the output">>;
 using AdaptiveAvgPool2d =
-    FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d, Option<"output_size", Pair>>;
+    FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d,
+                  Option<"output_size", Pair, kWidth, "height and width of the output">>;
 
 // kDims: of space.
 template <LayerName kName, int kDims, auto kFunction, class Options>

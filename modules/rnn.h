@@ -4,6 +4,7 @@
 // caller to mask.
 #pragma once
 
+#include "framework/describe.h"
 #include "modules/module.h"
 
 namespace taper {
@@ -15,6 +16,13 @@ struct RnnOptions {
   double dropout = 0;  // on what each layer but the last gives, while training
   bool bidirectional = false;
   Device device = DeviceType::cpu;
+
+  template <class V> void describe(V& v) {
+    v("num_layers", num_layers, {1, 1000}, "layers above one another");
+    v("bias", bias, "whether a bias is added");
+    v("dropout", dropout, kBelowOne, "chance of a zero between layers");
+    v("bidirectional", bidirectional, "a second one reads from the end");
+  }
 };
 
 // h, c [num_layers * directions, B, hidden_size], or without B where the input is; layer by layer,

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "framework/describe.h"
 #include "framework/pair.h"
 #include "framework/tensor.h"
 
@@ -15,6 +16,13 @@ struct MaxPoolOptions {
   Pair padding = 0;                           // as if -inf were there
   Pair dilation = 1;
   bool ceil_mode = false;
+
+  template <class V> void describe(V& v) {
+    v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
+    v("padding", padding, kWidthOrNone, "rows and columns added around the input");
+    v("dilation", dilation, kWidth, "distance of the window's elements");
+    v("ceil_mode", ceil_mode, "windows may reach over the edge");
+  }
 };
 // nan wins; among equals the first gets the gradient.
 Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const MaxPoolOptions& options = {});
@@ -25,6 +33,13 @@ struct AvgPoolOptions {
   Pair padding = 0;                           // zeros
   bool ceil_mode = false;
   bool count_include_pad = true;  // zeros of the padding count in the mean
+
+  template <class V> void describe(V& v) {
+    v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
+    v("padding", padding, kWidthOrNone, "rows and columns added around the input");
+    v("ceil_mode", ceil_mode, "windows may reach over the edge");
+    v("count_include_pad", count_include_pad, "padding counts in the mean");
+  }
 };
 Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const AvgPoolOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& options = {});
@@ -41,6 +56,17 @@ struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;
   // Whether the corners' centres keep their place; not for nearest.
   std::optional<bool> align_corners = std::nullopt;
+
+  template <class V> void describe(V& v) {
+    v("scale_factor", scale_factor, kPositive,
+      "size of the output by that of the input; this or size");
+    v("size", size, kWidth, "height and width of the output");
+    v("mode", mode, {"nearest", "linear", "bilinear"}, "how values between are made");
+  }
+  template <class V> void rules(V& v) {
+    v("scale_factor", "give either scale_factor or size",
+      [this] { return scale_factor.has_value() != size.has_value(); });
+  }
 };
 // x [N, C, L] (nearest, linear) or [N, C, H, W] (nearest, bilinear).
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);

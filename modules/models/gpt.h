@@ -2,6 +2,7 @@
 // keys ("transformer.h.0.attn.c_attn.weight"); weights are Linear's [out, in].
 #pragma once
 
+#include "framework/describe.h"
 #include "modules/activation.h"
 #include "modules/dropout.h"
 #include "modules/embedding.h"
@@ -20,6 +21,18 @@ struct GPTOptions {
   bool bias = true;           // in Linear and LayerNorm
   std::string gelu = "none";  // by erf, as nanoGPT; GPT-2's own weights were made with "tanh"
   Device device = DeviceType::cpu;
+
+  // But for what the data say.
+  template <class V> void describe(V& v) {
+    v("n_layer", n_layer, {1, 1000}, "blocks");
+    v("n_head", n_head, kWidth, "attention heads of a block");
+    v("n_embd", n_embd, kWidth, "width");
+    v("dropout", dropout, kBelowOne, "chance of a zero");
+    v("bias", bias, "in the linear layers and norms");
+  }
+  template <class V> void rules(V& v) {
+    v("n_head", "must divide n_embd", [this] { return n_embd % n_head == 0; });
+  }
 };
 
 // Each position attends to itself and those before it. [B, T, C] to the same; with a residual it is

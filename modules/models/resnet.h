@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "framework/describe.h"
 #include "modules/activation.h"
 #include "modules/conv.h"
 #include "modules/linear.h"
@@ -19,6 +20,11 @@ struct ResNetOptions {
   int64_t in_channels = 3;
   int64_t width = 64;  // channels of the first stage; each further stage doubles them
   Device device = DeviceType::cpu;
+
+  // But for what the data say.
+  template <class V> void describe(V& v) {
+    v("width", width, {1, 1 << 16}, "channels of the first stage; each further one doubles them");
+  }
 };
 
 // x + two convolutions of x; the sum's first part goes through `downsample`, a convolution with a

@@ -2,6 +2,7 @@
 // transformer's encoder (https://arxiv.org/abs/1706.03762) gives.
 #pragma once
 
+#include "framework/describe.h"
 #include "modules/embedding.h"
 #include "modules/linear.h"
 #include "modules/rnn.h"
@@ -15,6 +16,14 @@ struct LSTMClassifierOptions {
   int64_t num_layers = 1;
   double dropout = 0;  // between layers
   Device device = DeviceType::cpu;
+
+  // But for what the data say.
+  template <class V> void describe(V& v) {
+    v("embedding_dim", embedding_dim, kWidth, "width of a token's vector");
+    v("hidden_size", hidden_size, kWidth, "width of the state");
+    v("num_layers", num_layers, {1, 1000}, "layers above one another");
+    v("dropout", dropout, kBelowOne, "chance of a zero between layers");
+  }
 };
 
 // Tokens [B, T] (int64 or int32) to logits [B, num_classes].

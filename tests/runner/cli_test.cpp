@@ -506,8 +506,8 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
       // What is thrown by a part that a user's program adds, and is no Error, is a bug of it.
       {70,
        kCustomProgram,
-       {"train", "run.yaml", "model={type: custom, name: mixer, options: {width: wide}}"},
-       {"a bug of the program", "stoll"}},
+       {"train", "run.yaml", "model={type: mixer, activation: swish}"},
+       {"a bug of the program", "map::at"}},
       {71,
        "taper",
        {"train", "run.yaml", "model.hidden=[1,16777216,16777216]"},
@@ -677,13 +677,12 @@ TEST_F(Cli, SchemaAndReferenceArePrinted) {
 }
 
 TEST_F(CliRun, AProgramWithItsOwnModelIsTheWholeProgram) {
-  write("own.yaml", instead_of("model:",
-                               "model: {type: custom, name: mixer, "
-                               "options: {width: 8, activation: tanh}}"));
+  write("own.yaml", instead_of("model:", "model: {type: mixer, width: 8, activation: tanh}"));
   const Outcome trained = taper({"train", "own.yaml", "--out", "own"}, kCustomProgram);
   EXPECT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(taper({"eval", "own"}, kCustomProgram).code, 0);
-  expect_refusal(taper({"eval", "own"}), 2, {"own/config.yaml:", "'mixer'", "registered"});
+  expect_refusal(taper({"eval", "own"}), 2,
+                 {"own/config.yaml:", "model.type: expected one of mlp", "'mixer'"});
 }
 
 }  // namespace

@@ -99,19 +99,20 @@ const LayerRow kLayers[] = {
 };
 
 TEST_F(ModelTest, EveryLayerOfASequentialModelInfersItsInput) {
-  std::set<LayerType> seen = {LayerType::kEmbedding};  // below
+  std::set<std::string> seen = {"embedding"};  // below
   for (const LayerRow& row : kLayers) {
     SCOPED_TRACE(row.layer);
     const std::string model = cat("{type: sequential, layers: [", row.layer, ", flatten]}");
     const RunConfig c = config(model);
-    seen.insert(c.model.sequential.layers[0].type);
+    const std::string name = row.layer;
+    seen.insert(name.substr(0, name.find(':')));
     const DataInfo data = values(row.in, row.out);
     const auto built = build_model(c.model, data, DeviceType::cpu);
     EXPECT_TRUE(built->is_training());
     EXPECT_EQ(built->num_parameters(), row.parameters);
     EXPECT_EQ((*built)(sample_batch(data, 3, DeviceType::cpu)).shape(), Shape({3, row.out}));
   }
-  EXPECT_EQ(seen.size(), size_t(LayerType::kTransformerEncoderLayer) + 1);
+  for (const std::string& name : layers().names()) EXPECT_EQ(seen.count(name), 1u) << name;
 }
 
 TEST_F(ModelTest, AnEmbeddingTakesTheVocabularyOfTheData) {
@@ -194,7 +195,6 @@ TEST_F(ModelTest, ShapesThatDoNotFitAreRefusedAtTheLayer) {
       {"{type: gpt}", values({1, 4, 4}, 3), {"run.yaml:2:8", "text", "[1, 4, 4]"}},
       {"{type: resnet18}", values({5}, 3), {"run.yaml:2:8", "images", "[5]"}},
       {"{type: cnn}", values({1, 5, 5}, 3), {"run.yaml:2:8", "[64, 1, 1]"}},
-      {"{type: custom, name: nobody}", values({5}, 3), {"run.yaml:2:8", "'nobody'", "registered"}},
   };
   for (const WrongModel& row : rows) {
     SCOPED_TRACE(row.model);
@@ -205,21 +205,76 @@ TEST_F(ModelTest, ShapesThatDoNotFitAreRefusedAtTheLayer) {
   }
 }
 
+struct OneLineOptions {
+  bool bias = true;
+  template <class V> void describe(V& v) { v("bias", bias, "whether a bias is added"); }
+};
+
 TEST_F(ModelTest, AProgramRegistersModelsOfItsOwn) {
-  register_model("one_line", [](const auto& options, const DataInfo& data, Device device) {
-    const auto bias = options.find("bias");
-    return std::make_unique<Linear>(
-        data.input_shape[0], data.outputs,
-        LinearOptions{bias == options.end() || bias->second == "yes", device});
+  const auto make = [](const OneLineOptions& o, const ModelSite& at) {
+    return std::make_unique<Linear>(at.data.input_shape[0], at.data.outputs,
+                                    LinearOptions{o.bias, at.device});
+  };
+  register_model<OneLineOptions>("one_line", make);
+  EXPECT_EQ(build("{type: one_line}", values({4}, 2))->num_parameters(), 10);
+  EXPECT_EQ(build("{type: one_line, bias: false}", values({4}, 2))->num_parameters(), 8);
+  EXPECT_THROW(register_model<OneLineOptions>("one_line", make), ValueError);
+  EXPECT_THROW(register_model<OneLineOptions>("one: line", make), ValueError);
+  const std::string message = refusal_of<ConfigError>([&] { (void)config("{type: one_lime}"); });
+  EXPECT_NE(message.find("run.yaml:2:15: model.type: expected one of mlp, "), std::string::npos);
+  EXPECT_NE(message.find("got 'one_lime'; did you mean 'one_line'?"), std::string::npos) << message;
+}
+
+// y = by * x, with a learned shift.
+struct ScaleOptions {
+  double by = 2;
+  template <class V> void describe(V& v) { v("by", by, kPositive, "factor of the test's layer"); }
+};
+struct ScaleLayer : Module {
+  ScaleLayer(int64_t features, double by, Device device)
+      : factor(by), shift(*this, "shift", zeros({features}, {.device = device})) {}
+  Tensor forward(const Tensor& x) override { return x * factor + shift; }
+  std::string type_name() const override { return "Scale"; }
+
+  const double factor;
+  Parameter shift;
+};
+
+TEST_F(ModelTest, AProgramRegistersLayersOfItsOwn) {
+  register_layer<ScaleOptions>("scale_test", [](const ScaleOptions& o, const LayerSite& at) {
+    return std::make_unique<ScaleLayer>(at.in.back(), o.by, at.device);
   });
-  EXPECT_EQ(build("{type: custom, name: one_line}", values({4}, 2))->num_parameters(), 10);
-  EXPECT_EQ(build("{type: custom, name: one_line, options: {bias: no}}", values({4}, 2))
-                ->num_parameters(),
-            8);
-  EXPECT_THROW(register_model("one_line", {}), ValueError);
-  const std::string message = refusal_of<ConfigError>(
-      [&] { (void)build("{type: custom, name: one_lime}", values({4}, 2)); });
-  EXPECT_NE(message.find("there are one_line"), std::string::npos) << message;
+  const RunConfig c = config("{type: sequential, layers: [flatten, scale_test: 3, linear: 10]}",
+                             "{type: sgd, lr: 0.1}");
+  EXPECT_NE(to_yaml(c).find("    - scale_test: {by: 3}\n"), std::string::npos) << to_yaml(c);
+  const std::string refusal =
+      refusal_of<ConfigError>([&] { (void)config("{type: sequential, layers: [scale_test: 0]}"); });
+  EXPECT_NE(refusal.find("run.yaml:2:48: model.layers.0.scale_test.by: expected a number, above 0"),
+            std::string::npos)
+      << refusal;
+  EXPECT_NE(json_schema().find("factor of the test's layer"), std::string::npos);
+  EXPECT_NE(config_reference().find("| `scale_test` | `by` | a number, above 0 | `2` |"),
+            std::string::npos);
+
+  const DataInfo data = values({2, 3}, 10);
+  manual_seed(1);
+  const auto model = build_model(c.model, data, DeviceType::cpu);
+  const auto optimizer = build_optimizer(c.optimizer, *model);
+  const Tensor x = randn({8, 2, 3});
+  const auto loss = [&] { return mean(square((*model)(x))); };
+  const float before = loss().item<float>();
+  loss().backward();
+  optimizer->step();
+  EXPECT_LT(loss().item<float>(), before);
+  EXPECT_EQ(model->named_parameters()[0].name, "1.shift");
+}
+
+TEST_F(ModelTest, RowsOfATableAreUnique) {
+  for (const Kind* kind :
+       {static_cast<const Kind*>(&layers()), static_cast<const Kind*>(&models())}) {
+    const std::vector<std::string> names = kind->names();
+    EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+  }
 }
 
 // --- optimizers ---

@@ -278,7 +278,7 @@ Schema describe(RunConfig& c) {
   s.field("include", &c.include, "files that this one builds on; it says the last word")
       .of_form(kPath, is_given);
   s.field("data", describe(c.data), "what is learned from").required();
-  s.field("model", describe(c.model), "what learns").required();
+  s.field("model", union_of(models(), c.model), "what learns").required();
   s.field("loss", describe(c.loss), "what is made small");
   s.field("optimizer", describe(c.optimizer), "how it learns").required();
   s.field("schedule", describe(c.schedule), "the learning rate over the run");

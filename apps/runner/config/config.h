@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/config/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "apps/runner/data/csv.h"
-#include "autograd/ops/pool.h"
-#include "optim/optimizers.h"
+#include "optim/adam.h"
+#include "optim/muon.h"
 #include "optim/schedule.h"
+#include "optim/sgd.h"
 
 namespace taper::runner {
-
-struct Schema;
 
 enum class DataType { kDigits, kMnist, kIdx, kCsv, kText };
 using CsvHeader = CsvOptions::Header;
@@ -73,111 +73,6 @@ struct DataConfig {
   OnDevice on_device = OnDevice::kAuto;  // kAuto: where the whole set fits
 };
 Task task_of(const DataConfig& config);
-
-// By the names of PyTorch's classes. Activations come first.
-// clang-format off
-enum class LayerType {
-  kRelu, kGelu, kTanh, kSigmoid, kSilu, kLeakyRelu, kRelu6, kElu, kHardtanh, kSoftplus,
-  kSoftmax, kLogSoftmax, kIdentity, kLinear, kConv1d, kConv2d, kMaxPool1d, kMaxPool2d,
-  kAvgPool1d, kAvgPool2d, kAdaptiveAvgPool1d, kAdaptiveAvgPool2d, kBatchNorm1d, kBatchNorm2d,
-  kGroupNorm, kLayerNorm, kRmsNorm, kDropout, kDropout2d, kFlatten, kUnflatten, kUpsample,
-  kEmbedding, kLstm, kGru, kTransformerEncoderLayer
-};
-// clang-format on
-
-// The options of all layers: those of one name mean the same everywhere. Which layer has which
-// stands in config_model.cpp; what a layer takes from its input (in_features) is inferred.
-struct LayerConfig {
-  LayerType type = LayerType::kRelu;
-  int64_t out_features = 1, out_channels = 1;        // linear; convolutions
-  Pair kernel_size = 1;                              // convolutions, pools; 1d takes its w
-  std::optional<Pair> stride{};                      // convolutions: 1, pools: kernel_size
-  Pair padding = 0, dilation = 1;                    // convolutions, pools
-  bool same_padding = false;                         // convolutions: `padding: same`
-  int64_t groups = 1;                                // convolutions
-  bool ceil_mode = false, count_include_pad = true;  // pools
-  Pair output_size = 1;                              // adaptive pools
-  bool bias = true;                                  // linear, convolutions, layer_norm, lstm, gru
-  std::optional<double> eps{};                       // norms: 1e-5, rms_norm: the dtype's
-  double momentum = 0.1;                             // batch norms
-  bool affine = true;                                // norms; elementwise_affine too
-  bool track_running_stats = true;                   // batch norms
-  int64_t num_groups = 1;                            // group_norm
-  std::vector<int64_t> normalized_shape{};           // empty: the last dimension
-  double p = 0.5;                                    // dropouts
-  double negative_slope = 0.01, alpha = 1;           // leaky_relu; elu
-  double min_val = -1, max_val = 1;                  // hardtanh
-  double beta = 1, threshold = 20;                   // softplus
-  bool approximate_tanh = false;                     // gelu: `approximate: tanh`
-  int64_t dim = -1;                                  // softmaxes
-  int64_t start_dim = 1, end_dim = -1;               // flatten; unflatten's dim is start_dim
-  std::vector<int64_t> unflattened_size{};           // unflatten
-  std::optional<double> scale_factor{};              // upsample: this or `size`
-  std::optional<Pair> size{};                        // upsample
-  Interpolation mode{};                              // upsample
-  std::optional<int64_t> num_embeddings{};           // embedding: the data's vocabulary
-  int64_t embedding_dim = 1;                         // embedding
-  std::optional<int64_t> padding_idx{};              // embedding
-  int64_t hidden_size = 1, num_layers = 1;           // lstm, gru
-  bool bidirectional = false, last_step = false;     // lstm, gru; [B, T, C] becomes [B, C]
-  double dropout = 0;                                // lstm, gru: between layers; the encoder's
-  int64_t nhead = 1, dim_feedforward = 2048;         // transformer_encoder_layer
-  bool norm_first = false;                           // transformer_encoder_layer
-  Place place{};  // of its entry, for located(): shapes are known only when the model is built
-};
-
-struct MlpConfig {
-  std::vector<int64_t> hidden = {512, 512};
-  LayerType activation = LayerType::kRelu;
-  double dropout = 0;  // after every activation
-};
-
-struct SequentialConfig {
-  std::vector<LayerConfig> layers;
-};
-
-// The network of PyTorch's MNIST example: two convolutions of 3 x 3, a pool of 2, two linear
-// layers.
-struct CnnConfig {
-  std::array<int64_t, 2> channels = {32, 64};
-  int64_t hidden = 128;
-  std::array<double, 2> dropout = {0.25, 0.5};  // after the pool; after the hidden layer
-};
-
-struct ResNet18Config {
-  int64_t width = 64;
-};
-
-struct GptConfig {
-  int64_t n_layer = 12, n_head = 12, n_embd = 768;
-  double dropout = 0;
-  bool bias = true;
-};
-
-struct LstmClassifierConfig {
-  int64_t embedding_dim = 128, hidden_size = 256, num_layers = 1;
-  double dropout = 0;
-};
-
-// A model that the user's program has registered.
-struct CustomConfig {
-  std::string name;
-  std::map<std::string, std::string> options;  // as written
-};
-
-enum class ModelType { kMlp, kSequential, kCnn, kResNet18, kGpt, kLstmClassifier, kCustom };
-
-struct ModelConfig {
-  ModelType type = ModelType::kMlp;
-  MlpConfig mlp;
-  SequentialConfig sequential;
-  CnnConfig cnn;
-  ResNet18Config resnet18;
-  GptConfig gpt;
-  LstmClassifierConfig lstm_classifier;
-  CustomConfig custom;
-  Place place;
-};
 
 // kAuto: cross entropy, or the squared error for regression.
 enum class LossType { kAuto, kCrossEntropy, kMse, kL1, kHuber, kBceWithLogits };
@@ -293,7 +188,7 @@ struct RunConfig {
   int64_t threads = 0;                           // 0: all that the process may use
   std::vector<std::string> include;              // empty once they are read
   DataConfig data;
-  ModelConfig model;
+  Component model = models().first();
   LossConfig loss;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;

@@ -12,7 +12,6 @@ std::vector<Schema> each_with(std::vector<Schema> all, const Schema& more);
 // What a run may aim at: the loss, and the metrics that are a number.
 std::vector<std::string> goals();
 
-Union describe(ModelConfig& c);
 Union describe(LossConfig& c);
 Union describe(OptimizerConfig& c);
 Union describe(ScheduleConfig& c);

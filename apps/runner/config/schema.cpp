@@ -98,10 +98,6 @@ std::string expected(const Field& field, const std::vector<std::string>*) {
 std::string expected(const Field& field, const std::vector<int64_t>*) {
   return cat("a list of integers", text_of(field.range), ", as in [512, 512]");
 }
-std::string expected(const Field&, const std::map<std::string, std::string>*) {
-  return "a map of numbers and texts";
-}
-
 bool is_list(const Node& node) { return node.kind == Node::Kind::kSequence; }
 
 class Reader {
@@ -258,14 +254,6 @@ class Reader {
     }
   }
 
-  void take(const Field& field, const Node& node, const std::string& path,
-            std::map<std::string, std::string>* out) {
-    if (node.kind != Node::Kind::kMap) return mismatch(node, path, expected(field, out));
-    for (const Node& child : node.children) {
-      take(field, child, join_path(path, child.key), &(*out)[child.key]);
-    }
-  }
-
   template <class T>
   void take(const Field& field, const Node& node, const std::string& path, T* out) {
     const Reading<T> reading = read_scalar<T>(node);
@@ -365,7 +353,8 @@ class Reader {
       tag = {.kind = Node::Kind::kScalar, .place = arguments.key_place, .text = arguments.key};
     }
     if (!read_choice(out.tag, tag, path)) return;
-    const std::vector<Field>& fields = out.chosen().fields;
+    const Schema chosen = out.chosen();
+    const std::vector<Field>& fields = chosen.fields;
     const std::string here = join_path(path, tag.text);
     const bool is_short =
         arguments.kind == Node::Kind::kScalar || arguments.kind == Node::Kind::kSequence;
@@ -378,7 +367,7 @@ class Reader {
       arguments = {.kind = Node::Kind::kMap, .place = first.place, .key_place = tag.place};
       arguments.children = {first};
     }
-    read_section(out.chosen(), arguments, here);
+    read_section(chosen, arguments, here);
   }
 
   const Schema& root_;
@@ -389,7 +378,6 @@ bool is_written(const Field& field) {
   if (field.is_idle && field.is_idle()) return false;
   return std::visit(Overloaded{[]<class T>(std::optional<T>* v) { return v->has_value(); },
                                [](std::vector<std::string>* v) { return !v->empty(); },
-                               [](std::map<std::string, std::string>* v) { return !v->empty(); },
                                [](const OptionalSection& v) { return v.is_given(); },
                                [](const auto&) { return true; }},
                     field.target);
@@ -403,12 +391,6 @@ template <class Values> std::string flow(const Values& values) {
   std::vector<std::string> words;
   for (const auto& v : values) words.push_back(yaml_of(v));
   return cat("[", joined(words), "]");
-}
-
-std::string flow_map(const std::map<std::string, std::string>& map) {
-  std::vector<std::string> words;
-  for (const auto& [key, v] : map) words.push_back(cat(yaml_text(key), ": ", yaml_text(v)));
-  return cat("{", joined(words), "}");
 }
 
 }  // namespace
@@ -431,7 +413,6 @@ std::string value_text(const Field& field) {
       Overloaded{[]<class T>(std::optional<T>* v) { return v->has_value() ? yaml_of(**v) : ""; },
                  []<class T>(std::vector<T>* v) { return flow(*v); },
                  []<class T>(std::span<T> v) { return flow(v); },
-                 [](std::map<std::string, std::string>* v) { return flow_map(*v); },
                  [](const Padding& v) { return *v.is_same ? "same" : yaml_of(*v.size); },
                  [](const Choice& v) { return v.name(); }, [](auto* v) { return yaml_of(*v); },
                  [](const auto&) { return cat(); }},
@@ -443,7 +424,8 @@ namespace {
 // "linear: {out_features: 512, bias: true}" or "relu".
 std::string item_text(const Union& item) {
   std::string arguments;
-  for (const Field& f : item.chosen().fields) {
+  const Schema chosen = item.chosen();
+  for (const Field& f : chosen.fields) {
     if (is_written(f)) {
       arguments += cat(arguments.empty() ? "" : ", ", f.name, ": ", value_text(f));
     }

@@ -8,11 +8,15 @@
 //     s.field("epochs", &c.epochs, "passes over the training set", {1, 1e9});
 //     return s;
 //   }
+//
+// A struct that describes itself (framework/describe.h) gives the same by schema_of().
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,6 +59,7 @@ struct Rule {
 struct Schema {
   std::vector<Field> fields;  // no {}: clang needs a complete Field for it
   std::vector<Rule> rules{};
+  std::shared_ptr<void> owner{};  // of what it is bound to, where nobody else keeps that
 
   // The reference holds until the next call. `target` is one of Target's alternatives.
   template <class T> Field& field(std::string name, T target, const char* doc, Range range = {});
@@ -67,8 +72,9 @@ struct Union {
   Choice tag;
   std::vector<Schema> alternatives;  // one for each of tag's names, in that order
   Place* place = nullptr;            // where set: receives the place of the text read
+  std::function<Schema()> live{};    // where set: of the alternative that the tag names now
 
-  const Schema& chosen() const { return alternatives[tag.get()]; }
+  Schema chosen() const { return live ? live() : alternatives[tag.get()]; }
 };
 
 inline constexpr std::size_t kMaxEntries = 1000;
@@ -103,14 +109,14 @@ struct Custom {
 };
 
 // The members that a field can be bound to. A span is a list of exactly that many numbers, a pair
-// one or two, a list of texts may be one text without brackets. Optionals, lists of texts and maps
-// that are empty are not written.
+// one or two, a list of texts may be one text without brackets. Optionals and lists of texts that
+// are empty are not written.
 using Target =
     std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, Pair*, std::optional<int64_t>*,
                  std::optional<double>*, std::optional<std::string>*, std::optional<Pair>*,
-                 std::vector<int64_t>*, std::vector<std::string>*,
-                 std::map<std::string, std::string>*, std::span<int64_t>, std::span<double>,
-                 Padding, Choice, Schema, OptionalSection, Union, UnionList, Custom>;
+                 std::vector<int64_t>*, std::vector<std::string>*, std::span<int64_t>,
+                 std::span<double>, Padding, Choice, Schema, OptionalSection, Union, UnionList,
+                 Custom>;
 
 struct Field {
   std::string name;
@@ -141,6 +147,58 @@ struct Field {
 template <class T> Field& Schema::field(std::string name, T target, const char* doc, Range range) {
   fields.push_back(Field{std::move(name), Target(std::move(target)), doc, range});
   return fields.back();
+}
+
+struct Component;
+class Kind;
+
+// What describe() of a struct is called with: makes its fields, each of which it gives back.
+class FieldMaker {
+ public:
+  explicit FieldMaker(Schema& schema) : schema_(schema) {}
+
+  template <class T>
+  Field& operator()(const char* name, T& value, const Range& range, const char* doc) {
+    return schema_.field(name, target_of(value), doc, range);
+  }
+  template <class T> Field& operator()(const char* name, T& value, const char* doc) {
+    return (*this)(name, value, kAny, doc);
+  }
+  // An enum or bool whose values have these names in turn, or a text that is one of them.
+  template <class T>
+  Field& operator()(const char* name, T& value, const std::vector<std::string>& names,
+                    const char* doc) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      return (*this)(name, value, doc).one_of(names);
+    } else {
+      return schema_.field(name, choice(value, names), doc);
+    }
+  }
+  Field& operator()(const char* name, Padding padding, const Range& range, const char* doc) {
+    return schema_.field(name, padding, doc, range);
+  }
+  // The list's entries are of that kind.
+  Field& operator()(const char* name, std::vector<Component>& list, const Kind& kind,
+                    const char* doc);
+
+ private:
+  template <class T> static T* target_of(T& value) { return &value; }
+  template <class T, std::size_t N> static std::span<T> target_of(std::array<T, N>& values) {
+    return values;
+  }
+
+  Schema& schema_;
+};
+
+template <class Options> Schema schema_of(Options& options) {
+  Schema schema;
+  FieldMaker fields(schema);
+  options.describe(fields);
+  const auto rule = [&schema](const char* key, const char* requirement, auto holds) {
+    schema.rules.push_back({key, requirement, holds});
+  };
+  if constexpr (requires { options.rules(rule); }) options.rules(rule);
+  return schema;
 }
 
 // What came of reading: every value that was written somewhere (path "train.epochs",

@@ -56,10 +56,6 @@ Json json_of(const Field& f, const std::vector<std::string>*) {
   const Json one = json_of(f, static_cast<std::string*>(nullptr));
   return either(one, list_of(one, 0, 0));
 }
-Json json_of(const Field& f, const std::map<std::string, std::string>*) {
-  return {{"type", "object"},
-          {"additionalProperties", json_of(f, static_cast<std::string*>(nullptr))}};
-}
 template <class T> Json json_of(const Field& f, std::span<T> list) {
   return list_of(json_of(f, list.data()), list.size(), list.size());
 }

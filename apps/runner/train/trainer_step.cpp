@@ -163,7 +163,7 @@ std::string Trainer::why_eager() const {
   if (c.graph == Graph::kOff) return "train.graph is off";
   if (device_.is_cpu()) return "the run is on the CPU";
   if (observer_) return "an observer may hook into them";
-  if (c.graph == Graph::kAuto && config_.model.type == ModelType::kCustom) {
+  if (c.graph == Graph::kAuto && models().is_added(config_.model.type)) {
     return "a custom model may do other things each time; train.graph=on says that it does not";
   }
   if (c.accumulate > kMostBatches) return cat("train.accumulate is above ", kMostBatches);

@@ -15,6 +15,8 @@
 #include "autograd/autocast.h"
 #include "framework/cuda.h"
 #include "framework/kernels/random/random.h"
+#include "modules/models/gpt.h"
+#include "modules/models/text_classifiers.h"
 #include "modules/summary.h"
 
 namespace taper::runner {
@@ -69,8 +71,9 @@ std::string validate(const RunConfig& config) {
   const std::unique_ptr<Module> model = build_model(config.model, data.info, DeviceType::cpu);
   const Evaluator measurable(config, data.info, DeviceType::cpu);
   DataInfo probe = data.info;
-  const ModelType type = config.model.type;
-  if (type == ModelType::kGpt || type == ModelType::kLstmClassifier) {
+  const bool takes_any_length = dynamic_cast<const GPT*>(model.get()) != nullptr ||
+                                dynamic_cast<const LSTMClassifier*>(model.get()) != nullptr;
+  if (takes_any_length) {
     probe.input_shape = {std::min(kProbeTokens, probe.input_shape[0])};
   }
   const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::cpu);
