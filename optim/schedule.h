@@ -11,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "framework/describe.h"
 #include "optim/optimizer.h"
 
 namespace taper::optim {
@@ -47,7 +48,15 @@ struct OneCycleOptions {
   double pct_start = 0.3;      // the rising part
   Anneal anneal_strategy = Anneal::cos;
   double div_factor = 25, final_div_factor = 1e4;  // begins at max / div, ends at that / final_div
-  bool three_phase = false;                        // down as slowly as up, then to the end
+  bool three_phase = false;
+
+  template <class V> void describe(V& v) {
+    v("pct_start", pct_start, kBetweenZeroAndOne, "part that climbs");
+    v("anneal_strategy", anneal_strategy, {"cos", "linear"}, "form of the way up and down");
+    v("div_factor", div_factor, kPositive, "begins at max_lr / this");
+    v("final_div_factor", final_div_factor, kPositive, "ends at the first rate / this");
+    v("three_phase", three_phase, "down as slowly as up, then to the end");
+  }
 };
 Schedule one_cycle(const OneCycleOptions& options);
 
@@ -89,7 +98,17 @@ struct PlateauOptions {
   enum class ThresholdMode : uint8_t { rel, abs } threshold_mode = ThresholdMode::rel;
   int64_t cooldown = 0;
   std::vector<double> min_lr = {0};  // one for all groups, or one for each
-  double eps = 1e-8;                 // smaller changes are not made
+  double eps = 1e-8;
+
+  template <class V> void describe(V& v) {
+    v("factor", factor, kBetweenZeroAndOne, "of a cut");
+    v("patience", patience, kCountOrNone, "evaluations that may pass without a better value");
+    v("threshold", threshold, kNonNegative, "what counts as better");
+    v("threshold_mode", threshold_mode, {"rel", "abs"},
+      "part of the best value, or the difference from it");
+    v("cooldown", cooldown, kCountOrNone, "evaluations to wait after a cut");
+    v("eps", eps, kNonNegative, "smaller changes of the rate are not made");
+  }
 };
 
 // Multiplies the rates by `factor` when a metric has not become better for more than `patience`

@@ -20,6 +20,10 @@ struct SGDOptions {
     v("maximize", maximize, "climb, do not descend");
     v("master_weights", master_weights, "train float32 copies of half weights");
   }
+  template <class V> void rules(V& v) {
+    v("nesterov", "needs a momentum above 0, as in 'momentum: 0.9', and no dampening",
+      [this] { return !nesterov || (momentum > 0 && dampening == 0); });
+  }
   Recipe recipe() const {
     if (nesterov && (momentum == 0 || dampening != 0)) {
       throw ValueError("Nesterov momentum requires a momentum and zero dampening");

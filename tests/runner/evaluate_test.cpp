@@ -14,9 +14,9 @@
 namespace taper::runner {
 namespace {
 
-RunConfig with(LossConfig loss, std::vector<std::string> metrics) {
+RunConfig with(const std::string& loss, std::vector<std::string> metrics) {
   RunConfig config;
-  config.loss = loss;
+  config.loss = losses().component(loss);
   config.metrics = std::move(metrics);
   return config;
 }
@@ -86,7 +86,7 @@ TEST(Evaluate, ValuesInTheirOwnUnit) {
     mean += wanted[i] / 5;
   }
   for (const double y : wanted) spread += std::pow((y - mean) * 50, 2) / 5;
-  RunConfig config = with({.type = LossType::kL1}, {"mae", "rmse", "r2"});
+  RunConfig config = with("l1", {"mae", "rmse", "r2"});
   for (const Device device : test::all_devices()) {
     const Metrics m = measured(config, info, tensor(given).to(kFloat32).unsqueeze(1),
                                tensor(wanted).to(kFloat32), device);
@@ -121,7 +121,7 @@ TEST(Evaluate, TokensThatCountAndTheirCharacters) {
   const Tensor y = tensor_of(targets.data(), {4, 3});
   for (const Device device : test::all_devices()) {
     const Metrics m =
-        measured(with({}, {"perplexity", "bpc", "accuracy"}), info, outputs, y, device);
+        measured(with("auto", {"perplexity", "bpc", "accuracy"}), info, outputs, y, device);
     EXPECT_NEAR(m["loss"], loss / n, 1e-5);
     EXPECT_NEAR(m["perplexity"] / std::exp(loss / n), 1, 1e-5);
     EXPECT_NEAR(m["bpc"], loss / std::log(2.0) / characters, 1e-5);
@@ -138,22 +138,24 @@ TEST(Evaluate, EveryLossIsTheMeanOverSamples) {
     const double v = x.to_floats()[size_t(i)], wanted = i == 0 || i == 5 ? 1 : 0;
     bce += std::log1p(std::exp(v)) - v * wanted;
   }
-  EXPECT_NEAR(measured(with({.type = LossType::kBceWithLogits}, {}), info, x, y, "cpu")["loss"],
-              bce / 6, 1e-6);
+  EXPECT_NEAR(measured(with("bce_with_logits", {}), info, x, y, "cpu")["loss"], bce / 6, 1e-6);
   info.task = Task::kRegression;
   const Tensor given = tensor({{3.0}, {0.0}}).to(kFloat32), wanted = zeros({2});
-  const auto loss = [&](LossConfig c) {
-    return measured(with(c, {"mae"}), info, given, wanted, "cpu")["loss"];
+  const auto loss = [&](const RunConfig& c) {
+    return measured(c, info, given, wanted, "cpu")["loss"];
   };
-  EXPECT_NEAR(loss({}), 4.5, 1e-6);
-  EXPECT_NEAR(loss({.type = LossType::kL1}), 1.5, 1e-6);
-  EXPECT_NEAR(loss({.type = LossType::kHuber, .delta = 2}), 2 * (3 - 1.0) / 2, 1e-6);
+  EXPECT_NEAR(loss(with("auto", {"mae"})), 4.5, 1e-6);
+  EXPECT_NEAR(loss(with("l1", {"mae"})), 1.5, 1e-6);
+  RunConfig huber = with("huber", {"mae"});
+  const Schema options = huber.loss.options.schema();
+  *std::get<double*>(options.fields.at(0).target) = 2;  // delta
+  EXPECT_NEAR(loss(huber), 2 * (3 - 1.0) / 2, 1e-6);
 }
 
 TEST(Evaluate, AnEnormousConfusionMatrixIsRefused) {
   DataInfo info;
   info.outputs = 50000;
-  EXPECT_THROW(Evaluator(with({}, {"confusion"}), info, "cpu"), ConfigError);
+  EXPECT_THROW(Evaluator(with("auto", {"confusion"}), info, "cpu"), ConfigError);
 }
 
 }  // namespace

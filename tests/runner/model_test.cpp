@@ -5,12 +5,14 @@
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/optimizer.h"
+#include "apps/runner/train/schedule.h"
 #include "autograd/engine.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/random.h"
 #include "modules/linear.h"
+#include "optim/lion.h"
 #include "tests/runner/data_files.h"
 
 namespace taper::runner {
@@ -19,6 +21,12 @@ namespace {
 // What a file of these lines says, after the sections that every config needs.
 class ModelTest : public DataFiles {
  protected:
+  ~ModelTest() override {
+    layers() = layers_;
+    models() = models_;
+    optimizers() = optimizers_;
+  }
+
   RunConfig config(const std::string& model, const std::string& optimizer = "{type: sgd}",
                    const std::string& more = "") const {
     return load_config(
@@ -29,6 +37,11 @@ class ModelTest : public DataFiles {
   std::unique_ptr<Module> build(const std::string& model, const DataInfo& data) const {
     return build_model(config(model).model, data, DeviceType::cpu);
   }
+
+ private:  // as they are without what a test adds
+  const Layers layers_ = layers();
+  const Models models_ = models();
+  const Optimizers optimizers_ = optimizers();
 };
 
 DataInfo values(const Shape& input, int64_t outputs) {
@@ -270,8 +283,8 @@ TEST_F(ModelTest, AProgramRegistersLayersOfItsOwn) {
 }
 
 TEST_F(ModelTest, RowsOfATableAreUnique) {
-  for (const Kind* kind :
-       {static_cast<const Kind*>(&layers()), static_cast<const Kind*>(&models())}) {
+  const Kind* const kinds[] = {&layers(), &models(), &losses(), &optimizers(), &schedules()};
+  for (const Kind* kind : kinds) {
     const std::vector<std::string> names = kind->names();
     EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
   }
@@ -308,6 +321,20 @@ TEST_F(ModelTest, EveryOptimizerLearns) {
     const auto again = build_optimizer(c.optimizer, *model);
     again->load_state_dict(optimizer->state_dict());
   }
+}
+
+TEST_F(ModelTest, AProgramRegistersOptimizersOfItsOwn) {
+  register_optimizer<optim::LionOptions>("lion_test");
+  const RunConfig c =
+      config("{type: mlp, hidden: [4]}", "{type: lion_test, lr: 0.5, no_decay: true}");
+  EXPECT_NE(to_yaml(c).find("  type: lion_test\n  lr: 0.5\n  betas: [0.9, 0.99]\n"),
+            std::string::npos);
+  EXPECT_NE(config_reference().find("| `lion_test` | `lr` |"), std::string::npos);
+  const auto model = build_model(c.model, values({3}, 2), DeviceType::cpu);
+  const auto optimizer = build_optimizer(c.optimizer, *model);
+  EXPECT_EQ(optimizer->lr(), 0.5);
+  EXPECT_EQ(optimizer->num_groups(), 2u);
+  EXPECT_THROW(register_optimizer<optim::LionOptions>("sgd"), ValueError);
 }
 
 TEST_F(ModelTest, NoDecayMakesAGroupOfVectors) {
@@ -369,7 +396,7 @@ TEST_F(ModelTest, SchedulesFollowTheirFormulas) {
       EXPECT_NEAR(schedule.lr(int64_t(t), base), row.rates[t], 1e-12) << "step " << t;
     }
     for (int64_t t = 0; t < 12; ++t) EXPECT_GE(schedule.lr(t, base), 0) << "step " << t;
-    EXPECT_EQ(plateau_of(c.schedule).has_value(), c.schedule.type == ScheduleType::kPlateau);
+    EXPECT_EQ(plateau_of(c.schedule).has_value(), c.schedule.type == "plateau");
   }
 }
 

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <ranges>
 
-#include "apps/runner/config/config_parts.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
@@ -99,6 +98,11 @@ Schema describe(TextConfig& c) {
   return s;
 }
 
+std::vector<Schema> each_with(std::vector<Schema> all, const Schema& more) {
+  for (Schema& s : all) s.fields.insert(s.fields.end(), more.fields.begin(), more.fields.end());
+  return all;
+}
+
 Union describe(DataConfig& c) {
   Schema common;
   common.field("workers", &c.workers, "threads that prepare batches ahead; the order stays",
@@ -118,12 +122,6 @@ bool suits(const std::string& metric, Task task) {
   if (metric == "mae" || metric == "rmse" || metric == "r2") return task == Task::kRegression;
   if (metric == "perplexity" || metric == "bpc") return task == Task::kLanguage;
   return task == Task::kClassification || (task == Task::kLanguage && metric != "confusion");
-}
-
-bool suits(LossType loss, Task task) {
-  if (loss == LossType::kAuto) return true;
-  if (loss == LossType::kCrossEntropy) return task != Task::kRegression;
-  return task == (loss == LossType::kBceWithLogits ? Task::kClassification : Task::kRegression);
 }
 
 Schema describe(GoalConfig& c) {
@@ -224,11 +222,6 @@ bool is_device(const std::string& text) try {
 
 }  // namespace
 
-std::vector<Schema> each_with(std::vector<Schema> all, const Schema& more) {
-  for (Schema& s : all) s.fields.insert(s.fields.end(), more.fields.begin(), more.fields.end());
-  return all;
-}
-
 std::vector<std::string> goals() {
   std::vector<std::string> names = kMetrics;
   std::ranges::replace(names, "confusion", "loss");
@@ -279,9 +272,17 @@ Schema describe(RunConfig& c) {
       .of_form(kPath, is_given);
   s.field("data", describe(c.data), "what is learned from").required();
   s.field("model", union_of(models(), c.model), "what learns").required();
-  s.field("loss", describe(c.loss), "what is made small");
-  s.field("optimizer", describe(c.optimizer), "how it learns").required();
-  s.field("schedule", describe(c.schedule), "the learning rate over the run");
+  s.field("loss", union_of(losses(), c.loss), "what is made small");
+  Schema optimizers_all;
+  optimizers_all.field("no_decay", &c.optimizer.no_decay,
+                       "biases and norms, of one dimension, without weight_decay");
+  s.field("optimizer", union_of(optimizers(), c.optimizer, optimizers_all), "how it learns")
+      .required();
+  Schema schedules_all;
+  schedules_all.field("warmup", &c.schedule.warmup,
+                      "steps of a climb to lr; the schedule begins after it", kCountOrNone);
+  s.field("schedule", union_of(schedules(), c.schedule, schedules_all),
+          "the learning rate over the run");
   s.field("train", describe(c.train), "how long it learns, and how").required();
   s.field("checkpoint", describe(c.checkpoint), "what is saved meanwhile");
   s.field("metrics", &c.metrics, "what evaluations measure; without it, the usual for the task")
@@ -294,7 +295,7 @@ Schema describe(RunConfig& c) {
       {"loss.type",
        "does not fit the data: cross_entropy is for classes and text, bce_with_logits for classes, "
        "the others for 'task: regression'",
-       [&c] { return suits(c.loss.type, task_of(c.data)); }},
+       [&c] { return fits(c.loss, task_of(c.data)); }},
       {"metrics",
        "not all fit the data: accuracy and top5 are for classes and text, confusion for classes, "
        "mae, rmse and r2 for 'task: regression', perplexity and bpc for text",
@@ -305,9 +306,8 @@ Schema describe(RunConfig& c) {
       {"train.best.metric", kMeasured, [=, &c] { return is_measured(c.train.best.metric); }},
       {"train.early_stopping.metric", kMeasured,
        [=, &c] { return !c.train.early_stopping || is_measured(c.train.early_stopping->metric); }},
-      {"schedule.metric", kMeasured, [=, &c] {
-         return c.schedule.type != ScheduleType::kPlateau || is_measured(c.schedule.metric);
-       }}};
+      {"schedule.metric", kMeasured,
+       [=, &c] { return is_measured(metric_of(c.schedule).value_or("loss")); }}};
   return s;
 }
 

@@ -14,10 +14,6 @@
 #include "apps/runner/config/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "apps/runner/data/csv.h"
-#include "optim/adam.h"
-#include "optim/muon.h"
-#include "optim/schedule.h"
-#include "optim/sgd.h"
 
 namespace taper::runner {
 
@@ -74,58 +70,14 @@ struct DataConfig {
 };
 Task task_of(const DataConfig& config);
 
-// kAuto: cross entropy, or the squared error for regression.
-enum class LossType { kAuto, kCrossEntropy, kMse, kL1, kHuber, kBceWithLogits };
-
-struct LossConfig {
-  LossType type = LossType::kAuto;
-  double label_smoothing = 0;  // kCrossEntropy
-  double delta = 1;            // kHuber
-};
-
-enum class OptimizerType { kSgd, kAdam, kAdamW, kAdagrad, kAdadelta, kRmsProp, kLion, kMuon };
-
-struct OptimizerConfig {
-  OptimizerType type = OptimizerType::kSgd;
-  optim::SGDOptions sgd;
-  optim::AdamOptions adam;
-  optim::AdamWOptions adamw;
-  optim::AdagradOptions adagrad;
-  optim::AdadeltaOptions adadelta;
-  optim::RMSpropOptions rmsprop;
-  optim::LionOptions lion;
-  optim::MuonOptions muon;
+struct OptimizerConfig : Component {
   bool no_decay = false;  // biases and norms without weight decay
 };
 
-// clang-format off
-enum class ScheduleType {
-  kConstant, kLinear, kStep, kMultiStep, kExponential, kCosine, kCosineRestarts, kOneCycle,
-  kPolynomial, kPlateau
-};
-// clang-format on
-enum class Per { kStep, kEpoch };
-
-// What all numbers of steps below are counted in stands in `per`; but warmup counts steps.
-struct ScheduleConfig {
-  ScheduleType type = ScheduleType::kConstant;
+struct ScheduleConfig : Component {
   // The rate climbs along a line from lr / (warmup + 1), at step 0, to lr at step `warmup`, where
   // the schedule begins.
   int64_t warmup = 0;
-  Per per = Per::kStep;
-  std::optional<int64_t> total_iters;            // kLinear, kCosine, kPolynomial, kOneCycle: absent
-                                                 // is what warmup leaves of the run
-  double start_factor = 1, end_factor = 0;       // kLinear
-  double min_lr = 0;                             // kCosine, kCosineRestarts, kPlateau
-  double power = 1;                              // kPolynomial
-  int64_t step_size = 1;                         // kStep
-  std::vector<int64_t> milestones;               // kMultiStep
-  double gamma = 0.1;                            // kStep, kMultiStep, kExponential
-  int64_t t_0 = 1, t_mult = 1;                   // kCosineRestarts
-  std::optional<double> max_lr;                  // kOneCycle: absent is the optimizer's lr
-  optim::schedule::OneCycleOptions one_cycle{};  // without max_lr and total_steps
-  std::string metric = "loss";                   // kPlateau, of evaluations
-  optim::PlateauOptions plateau{};               // without mode and min_lr
 };
 
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
@@ -189,9 +141,9 @@ struct RunConfig {
   std::vector<std::string> include;              // empty once they are read
   DataConfig data;
   Component model = models().first();
-  LossConfig loss;
-  OptimizerConfig optimizer;
-  ScheduleConfig schedule;
+  Component loss = losses().first();
+  OptimizerConfig optimizer{optimizers().first()};
+  ScheduleConfig schedule{schedules().first()};
   TrainConfig train;
   CheckpointConfig checkpoint;
   std::vector<std::string> metrics;  // empty: those usual for the task
@@ -199,6 +151,9 @@ struct RunConfig {
   // Where each value that is not a default was written, by path ("train.epochs").
   std::map<std::string, Place> places;
 };
+
+// What a run may aim at: the loss, and the metrics that are a number.
+std::vector<std::string> goals();
 
 // The metrics that evaluations measure: those given, else those usual for the task.
 std::vector<std::string> metrics_of(const RunConfig& config);

@@ -35,6 +35,13 @@ bool has_field(const Schema& schema, const std::string& name) {
   return std::ranges::find(schema.fields, name, &Field::name) != schema.fields.end();
 }
 
+// Of what people write by mistake; else empty.
+std::string right_name(const std::string& name) {
+  if (name == "learning_rate") return "lr";
+  if (name == "eta_min") return "min_lr";
+  return name == "T_max" ? "total_iters" : "";
+}
+
 // The maps that a field may hold, whatever its tag is now.
 std::span<const Schema> sections_of(const Field& field) {
   if (const auto* section = std::get_if<Schema>(&field.target)) return {section, 1};
@@ -46,7 +53,7 @@ std::span<const Schema> sections_of(const Field& field) {
 std::string find_path(const Schema& schema, const std::string& name, const std::string& path) {
   for (const Field& f : schema.fields) {
     const std::string here = join_path(path, f.name);
-    if (folded(f.name) == folded(name) || (!name.empty() && f.other_name == name)) return here;
+    if (folded(f.name) == folded(name) || f.name == right_name(name)) return here;
     for (const Schema& section : sections_of(f)) {
       const std::string inner = find_path(section, name, here);
       if (!inner.empty()) return inner;
@@ -172,8 +179,7 @@ class Reader {
   // A key of this section, or the same key in another one.
   std::string meant(const Schema& schema, const std::string& name,
                     const std::vector<std::string>& known) const {
-    const auto miscalled = std::ranges::find(schema.fields, name, &Field::other_name);
-    if (!name.empty() && miscalled != schema.fields.end()) return miscalled->name;
+    if (has_field(schema, right_name(name))) return right_name(name);
     const std::string near = nearest(name, known);
     return near.empty() ? find_path(root_, name, "") : near;
   }

@@ -124,7 +124,6 @@ struct Field {
   const char* doc;
   Range range{};
   bool is_required = false;
-  std::string other_name{};          // what people write by mistake; for the hint only
   std::vector<std::string> names{};  // of texts: the only ones, where there are any
   // Of texts: "a path that is not empty", and whether a text is that.
   std::string form{};
@@ -134,7 +133,6 @@ struct Field {
   std::function<bool()> is_idle{};
 
   Field& required() { return is_required = true, *this; }
-  Field& often_called(std::string mistake) { return other_name = std::move(mistake), *this; }
   Field& one_of(std::vector<std::string> only) { return names = std::move(only), *this; }
   Field& of_form(std::string words, std::function<bool(const std::string&)> check) {
     return form = std::move(words), has_form = std::move(check), *this;

@@ -8,15 +8,22 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/runner/config/table.h"
+#include "apps/runner/data/csv.h"
 #include "framework/device.h"
 #include "framework/shape.h"
 
 namespace taper {
 class Module;
 }
+namespace taper::optim {
+class Optimizer;
+struct Schedule;
+}  // namespace taper::optim
 
 namespace taper::runner {
 
@@ -41,6 +48,31 @@ Models& models();
 
 // Those of layers() that are activations.
 std::vector<std::string> activations();
+
+struct LossSite {
+  Task task;
+  bool is_evaluation = false;  // measures: without label smoothing
+};
+struct Loss;
+using Losses = Table<Loss(const LossSite&)>;
+Losses& losses();
+bool fits(const Component& loss, Task task);
+
+struct ScheduleSite {
+  double lr;  // the optimizer's
+  int64_t steps, steps_per_epoch;
+};
+using Schedules = Table<optim::Schedule(const ScheduleSite&)>;
+Schedules& schedules();
+// The metric that it goes by, if it does.
+std::optional<std::string> metric_of(const Component& schedule);
+
+struct OptimizerSite {
+  Module& model;
+  bool no_decay;  // biases and norms without weight decay
+};
+using Optimizers = Table<std::unique_ptr<optim::Optimizer>(const OptimizerSite&)>;
+Optimizers& optimizers();
 
 // `make` gets the options, which describe themselves (framework/describe.h), and the site. Throws
 // ValueError for a name that is taken.

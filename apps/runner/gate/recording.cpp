@@ -6,7 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <zlib.h>
 
-#include "apps/runner/config/config_parts.h"
+#include "apps/runner/config/config.h"
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/checksums.h"
 #include "apps/runner/run/env.h"

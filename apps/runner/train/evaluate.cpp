@@ -11,7 +11,6 @@
 #include "autograd/autocast.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
-#include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -54,28 +53,6 @@ Tensor characters_of_tokens(const Tokenizer& tokenizer, Device device) {
 
 }  // namespace
 
-Loss build_loss(const LossConfig& config, Task task) {
-  using enum LossType;
-  const bool is_regression = task == Task::kRegression;
-  const LossType type = config.type != kAuto ? config.type : is_regression ? kMse : kCrossEntropy;
-  if (type == kCrossEntropy) {
-    return [smoothing = config.label_smoothing](const Tensor& x, const Tensor& y, Reduction r) {
-      return cross_entropy(
-          x.reshape({-1, x.size(-1)}), y.reshape({-1}),
-          {.ignore_index = kIgnoredTarget, .reduction = r, .label_smoothing = smoothing});
-    };
-  }
-  return [type, delta = config.delta](const Tensor& outputs, const Tensor& y, Reduction r) {
-    if (type == kBceWithLogits) {  // each class for itself
-      const Tensor wanted = one_hot(y, outputs.size(-1)).to(outputs.dtype());
-      return binary_cross_entropy_with_logits(outputs, wanted, {.reduction = r});
-    }
-    const Tensor x = outputs.squeeze(-1);
-    if (type == kHuber) return huber_loss(x, y, r, delta);
-    return type == kL1 ? l1_loss(x, y, r) : mse_loss(x, y, r);
-  };
-}
-
 double Metrics::operator[](const std::string& name) const {
   std::string names;
   for (const auto& [known, value] : values) {
@@ -89,10 +66,8 @@ Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device devic
     : names_(metrics_of(config)),
       target_std_(info.target_std),
       is_regression_(info.task == Task::kRegression),
+      loss_(losses().make(config.loss, {info.task, true})),
       sums_(zeros({kNumSums}, {.dtype = kFloat64, .device = device})) {
-  LossConfig plain = config.loss;
-  plain.label_smoothing = 0;
-  loss_ = build_loss(plain, info.task);
   if (measures("bpc") && info.tokenizer) {
     token_characters_ = characters_of_tokens(*info.tokenizer, device);
   }

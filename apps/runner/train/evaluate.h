@@ -1,22 +1,16 @@
-// Losses and metrics as a config names them. Sums stay on the device until they are read, once.
+// Metrics as a config names them. Sums stay on the device until they are read, once.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/runner/data/dataset.h"
 #include "apps/runner/data/loader.h"
-#include "framework/kernels/loss/softmax.h"
+#include "apps/runner/train/loss.h"
 #include "modules/module.h"
 
 namespace taper::runner {
-
-// outputs [..., C] against classes [...] (those of kIgnoredTarget do not count), or [N, 1] against
-// values [N].
-using Loss = std::function<Tensor(const Tensor& outputs, const Tensor& targets, Reduction)>;
-Loss build_loss(const LossConfig& config, Task task);
 
 struct Metrics {
   // "loss", then those that the config names: {"accuracy", 0.97}.

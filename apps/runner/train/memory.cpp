@@ -35,7 +35,7 @@ struct Amount {
 class Probe {
  public:
   Probe(const RunConfig& config, const DataInfo& info, Module& model)
-      : config_(config), info_(info), model_(model), loss_(build_loss(config.loss, info.task)) {}
+      : config_(config), info_(info), model_(model), loss_(losses().make(config.loss, {info.task})) {}
 
   // Bytes after each op of a batch, above those before it.
   std::vector<int64_t> run(Amount n, bool trains) {

@@ -1,11 +1,13 @@
-// Optimizers and schedules as a config names them.
+// Optimizers as a config names them.
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "apps/runner/config/config.h"
 #include "modules/module.h"
+#include "optim/optimizer.h"
 
 namespace taper::runner {
 
@@ -14,11 +16,21 @@ namespace taper::runner {
 // ConfigError for a model without parameters, or one that the optimizer refuses.
 std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config, Module& model);
 
-// The rate of each step (from 0), warm-up included; lr is the optimizer's. A plateau has no such
-// function: it gets a constant one here, and options for optim::ReduceLROnPlateau from plateau_of,
-// of which others have none.
-optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t total_steps,
-                               int64_t steps_per_epoch);
-std::optional<optim::PlateauOptions> plateau_of(const ScheduleConfig& config);
+// The groups that the config asks for beside that of all parameters.
+std::vector<optim::GroupRule> rules_of(const OptimizerSite& at);
+
+template <class Options>
+std::unique_ptr<optim::Optimizer> plain_optimizer(const Options& o, const OptimizerSite& at) {
+  return std::make_unique<optim::OptimizerOf<Options>>(at.model.named_parameters(), o,
+                                                       rules_of(at));
+}
+
+// Makes OptimizerOf<Options> known under that name, or what make(options, site) gives.
+template <class Options, class Make> void register_optimizer(const std::string& name, Make make) {
+  optimizers().add<Options>(name, std::move(make));
+}
+template <class Options> void register_optimizer(const std::string& name) {
+  register_optimizer<Options>(name, plain_optimizer<Options>);
+}
 
 }  // namespace taper::runner

@@ -132,15 +132,14 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   const NoGradGuard no_grad;
   const Split split = load_more(run.info, file);
   const bool is_regression = run.info.task == Task::kRegression;
+  const Loss loss = losses().make(run.config.loss, {run.info.task});
   std::string out = "prediction";
   for (const std::string& name : run.info.class_names) out += cat(",", cell("p_" + name));
   const int64_t n = split.size(), batch = run.config.train.eval_batch_size;
   for (int64_t first = 0; first < n; first += batch) {
     const Tensor rows = split.inputs.narrow(0, first, std::min(batch, n - first)).to(run.device);
     const Tensor y = (*run.model)(rows).to(kFloat32);
-    const bool each = run.config.loss.type == LossType::kBceWithLogits;
-    const Tensor values = is_regression ? y : each ? sigmoid(y) : softmax(y, -1);
-    const Tensor host = values.cpu().contiguous();
+    const Tensor host = loss.prediction(y).cpu().contiguous();
     for (int64_t i = 0; i < host.size(0); ++i) {
       const std::span<float> row =
           host.span<float>().subspan(size_t(i * host.size(1)), size_t(host.size(1)));

@@ -51,7 +51,7 @@ Trainer::Trainer(const RunConfig& config, const Dataset& data, Device device, fs
   manual_seed(config.seed);
   model_ = build_model(config.model, data, device);
   params_ = model_->parameters();
-  loss_ = build_loss(config.loss, data.task);
+  loss_ = losses().make(config.loss, {data.task});
   const Evaluator measurable(config, data, device);  // refuses here what cannot be measured
   optimizer_ = build_optimizer(config.optimizer, *model_);
   const optim::Schedule given = build_schedule(config.schedule, optimizer_->lr(), total_steps_,
@@ -242,7 +242,7 @@ bool Trainer::evaluate_and_log() {
     reason_ = "early stopping";
   }
   if (plateau_ && step_ > config_.schedule.warmup) {
-    plateau_->step(last_metrics_[config_.schedule.metric]);
+    plateau_->step(last_metrics_[metric_of(config_.schedule).value()]);
   }
   return note(config_.train.best, best_);
 }

@@ -16,6 +16,7 @@
 #include "apps/runner/train/metrics.h"
 #include "apps/runner/train/model.h"
 #include "apps/runner/train/optimizer.h"
+#include "apps/runner/train/schedule.h"
 #include "apps/runner/train/progress.h"
 #include "apps/runner/train/train.h"
 #include "autograd/step_graph.h"

@@ -12,6 +12,7 @@
 #include "apps/runner/train/memory.h"
 #include "apps/runner/train/model.h"
 #include "apps/runner/train/optimizer.h"
+#include "apps/runner/train/schedule.h"
 #include "autograd/autocast.h"
 #include "framework/cuda.h"
 #include "framework/kernels/random/random.h"
