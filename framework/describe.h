@@ -49,4 +49,8 @@ inline constexpr Range kWidthOrNone{0, 1 << 24};
 inline constexpr Range kCount{1, 1'000'000'000};
 inline constexpr Range kCountOrNone{0, 1'000'000'000};
 
+// In place of the range: the text names a file or directory, and is not empty.
+struct PathForm {};
+inline constexpr PathForm kPath{};
+
 }  // namespace taper

@@ -46,6 +46,14 @@ struct AcceleratorError : Error {
 struct OutOfMemoryError : Error {
   using Error::Error;
 };
+// A file is missing, damaged or of another kind; the message names it.
+struct InputError : Error {
+  using Error::Error;
+};
+// Data that nothing can be learned from.
+struct DataError : Error {
+  using Error::Error;
+};
 
 // Appending to a message: text, numbers (shortest form that reads back), and whatever has a
 // to_string found by argument lookup (Device, DType, Shape).

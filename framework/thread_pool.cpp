@@ -11,6 +11,7 @@
 #include <sched.h>
 
 #include "framework/error.h"
+#include "framework/kernels/parallel_cpu.h"
 #include "framework/threads.h"
 
 namespace taper {
@@ -175,6 +176,10 @@ void run_tasks(int64_t tasks, int threads, void (*run)(const void*, int64_t), co
     if (done) return;
   }
   for (int64_t i = 0; i < tasks; ++i) run(context, i);
+}
+
+void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& f) {
+  kernels::cpu::parallel_for(n, grain, f);
 }
 
 }  // namespace taper

@@ -3,6 +3,9 @@
 // the next large piece of work asks again.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 namespace taper {
 
 // How many threads a kernel may use, the caller included; at first as many as the process may run
@@ -11,5 +14,9 @@ int get_num_threads();
 inline constexpr int kMaxThreads = 1024;
 // From 1 to kMaxThreads, else ValueError. Not to be called while another thread computes.
 void set_num_threads(int n);
+
+// Calls f(begin, end) on disjoint slices that cover [0, n), each of at least `grain`. Results must
+// not depend on where the slices are cut. Never nests. What f throws comes out here, once.
+void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& f);
 
 }  // namespace taper

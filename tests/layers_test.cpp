@@ -23,7 +23,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"autograd", {"framework", "autograd"}},
     {"modules", {"framework", "autograd", "modules"}},
     {"optim", {"framework", "optim"}},
-    {"apps", {"framework", "autograd", "modules", "optim", "testing", "apps"}},
+    {"data", {"framework", "autograd", "data"}},
+    {"apps", {"framework", "autograd", "modules", "optim", "data", "testing", "apps"}},
     {"testing", {"framework", "autograd", "modules", "optim", "testing"}},
 };
 
@@ -141,6 +142,9 @@ bool in_apps_or_io(const std::string& file) {
   return in_apps(file) || file == "testing/conformance/expected.cpp" ||
          (starts_with_any(file, {"framework/io/"}) && ends_with(file, ".cpp"));
 }
+bool in_apps_or_data(const std::string& file) {
+  return in_apps(file) || (starts_with_any(file, {"data/"}) && ends_with(file, ".cpp"));
+}
 bool in_cuda(const std::string& file) {
   return ends_with(file, ".cu") || ends_with(file, ".cuh") || ends_with(file, "_cudnn.cpp") ||
          starts_with_any(file, {"framework/cuda/"});
@@ -153,7 +157,7 @@ const Home kHomes[] = {
     {"yaml-cpp", {"yaml-cpp/"}, in_apps},
     {"CLI11", {"CLI/"}, in_apps},
     {"spdlog", {"spdlog/", "fmt/"}, in_apps},
-    {"zlib", {"zlib.h"}, in_apps},
+    {"zlib", {"zlib.h"}, in_apps_or_data},
     {"nlohmann-json", {"nlohmann/"}, in_apps_or_io},
     {"CUDA", {"cuda", "cublas", "curand", "cub/", "thrust/", "nvtx3/"}, in_cuda},
     {"cuDNN", {"cudnn"}, in_cuda},

@@ -23,6 +23,7 @@
 #include "apps/runner/train/predict.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 namespace {
@@ -77,7 +78,7 @@ int run_train(const Arguments& a) {
   const std::string dir = a.out.empty() ? default_directory(config.name) : a.out;
   const TrainResult result =
       train(config, dir, {.resume = a.resume, .allow_changed_data = a.allow_changed_data});
-  if (config.data.type == DataType::kText) write_samples(dir);
+  if (task_of(config.data) == data::Task::kLanguage) write_samples(dir);
   std::string out = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");
   if (!result.reason.empty()) out += cat("ended by:        ", result.reason, "\n");
   const bool has_last = result.saved_step == result.steps;
@@ -268,6 +269,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
 int run_program(int argc, char** argv, const std::vector<Command>& more) try {
   if (!spdlog::get("taper")) spdlog::set_default_logger(spdlog::stderr_color_mt("taper"));
   spdlog::set_pattern("%v");
+  set_warning_handler([](const std::string& message) { spdlog::warn(message); });
   CLI::App app{"Taper trains models from YAML files.",
                std::filesystem::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);

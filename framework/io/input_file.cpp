@@ -39,7 +39,7 @@ InputFile::InputFile(std::string path, std::string_view what)
 InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::fail(const std::string& why) const {
-  throw Error(cat(path_, ": cannot read", what_, ": ", why));
+  throw InputError(cat(path_, ": cannot read", what_, ": ", why));
 }
 
 size_t InputFile::read(void* out, size_t most) {

@@ -7,11 +7,11 @@
 
 namespace taper {
 
-// A regular file, open for reading; closed at the end of the scope. Every Error names the path,
+// A regular file, open for reading; closed at the end of the scope. Every InputError names the path,
 // what the file was taken for ("CSV file"; may be empty) and the system's reason.
 class InputFile {
  public:
-  // Error: it cannot be opened, or is a directory, pipe, socket or device.
+  // InputError: it cannot be opened, or is a directory, pipe, socket or device.
   InputFile(std::string path, std::string_view what);
   InputFile(const InputFile&) = delete;
   ~InputFile();
@@ -31,5 +31,11 @@ class InputFile {
   int descriptor_ = -1;
   uint64_t size_ = 0;
 };
+
+// The bytes of a regular file, the first `most` of them; errors as above.
+inline std::string read_file(const std::string& path, std::string_view what,
+                             size_t most = std::string::npos) {
+  return InputFile(path, what).text(most);
+}
 
 }  // namespace taper

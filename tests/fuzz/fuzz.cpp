@@ -14,13 +14,13 @@
 #include <zlib.h>
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/data/csv.h"
-#include "apps/runner/data/dataset.h"
-#include "apps/runner/data/idx.h"
-#include "apps/runner/data/tokenizer.h"
+#include "apps/runner/data/data_info.h"
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/report/report.h"
 #include "apps/runner/run/json.h"
+#include "data/csv_reader.h"
+#include "data/idx_reader.h"
+#include "data/tokenizer.h"
 #include "framework/device.h"
 #include "framework/io/json.h"
 #include "framework/io/npy.h"
@@ -30,6 +30,7 @@ namespace taper::runner {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace data;
 
 const fs::path& scratch() {
   static const fs::path dir = [] {
@@ -75,12 +76,12 @@ void config(std::string_view bytes) {
 void csv(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto bits = uint8_t(bytes[0]);
-  CsvOptions options;
-  options.header = CsvOptions::Header(bits % 3);
+  CsvFormat options;
+  options.header = CsvFormat::Header(bits % 3);
   options.delimiter = bits & 4 ? ";" : ",";
   options.task = bits & 8 ? Task::kRegression : Task::kClassification;
-  options.missing = CsvOptions::Missing(bits >> 4 & 1);
-  options.categories = CsvOptions::Categories(bits >> 5 & 1);
+  options.missing = CsvFormat::Missing(bits >> 4 & 1);
+  options.categories = CsvFormat::Categories(bits >> 5 & 1);
   bytes.remove_prefix(1);
   const size_t cut = std::min(bytes.find("%\n"), bytes.size());
   const CsvTable train = read_csv(file_of(bytes.substr(0, cut)), options);

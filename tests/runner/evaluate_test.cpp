@@ -8,7 +8,7 @@
 #include "apps/runner/train/model.h"
 #include "framework/factories.h"
 #include "framework/random.h"
-#include "tests/runner/data_files.h"
+#include "tests/data_files.h"
 #include "tests/testing.h"
 
 namespace taper::runner {
@@ -103,7 +103,7 @@ TEST(Evaluate, ValuesInTheirOwnUnit) {
 TEST(Evaluate, TokensThatCountAndTheirCharacters) {
   DataInfo info;
   info.task = Task::kLanguage;
-  info.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
+  info.tokenizer = std::make_shared<const data::Tokenizer>(data::Tokenizer::bytes());
   info.outputs = 256;
   Generator generator(2);
   const Tensor outputs = randn({4, 3, 256}, {}, &generator);

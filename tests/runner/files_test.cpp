@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/data/dataset.h"
-#include "apps/runner/data/idx.h"
+#include "apps/runner/data/data_info.h"
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/report/report.h"
 #include "apps/runner/run/checksums.h"
@@ -18,7 +17,7 @@
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
 #include "framework/memory/small_blocks.h"
-#include "tests/runner/data_files.h"
+#include "tests/data_files.h"
 
 namespace taper::runner {
 namespace {
@@ -70,14 +69,58 @@ TEST_F(Files, AnOverrideOfAConfigThatIsNoMapIsRefused) {
   }
 }
 
+TEST_F(Files, DataJsonTreatsNewRowsAsTheTrainingRows) {
+  data::Csv config;
+  config.path = write("t.csv", "a,\"k\xc3\xa9\",y\n1,u,10\n3,v,30\n,u,20\n7,w,1\n");
+  config.missing = data::CsvFormat::Missing::kMean;
+  config.categories = data::CsvFormat::Categories::kOneHot;
+  config.task = Task::kRegression;
+  config.scale_target = true;
+  const data::Splits data = config.load(5);
+  const std::string json = to_json(data);
+  const DataInfo again = data_info_from_json(json, "data.json");
+  EXPECT_EQ(to_json(again), json);
+  const std::string rows = write("new.csv", "a,\"k\xc3\xa9\",y\n1,u,10\n,v,30\n0.1,w,20\n");
+  const auto all_of = [&](const DataInfo& info, const std::string& file) {
+    return dynamic_cast<const data::TensorDataset&>(*config.more(info, file)).all();
+  };
+  const Batch a = all_of(data, rows), b = all_of(again, rows);
+  EXPECT_EQ(a.inputs.to_floats(), b.inputs.to_floats());
+  EXPECT_EQ(a.targets.to_floats(), b.targets.to_floats());
+  const std::string bare = write("bare.csv", "a,\"k\xc3\xa9\"\n1,u\n");
+  EXPECT_FALSE(all_of(again, bare).targets.defined());
+  for (const char* bad : {"", "[]", "{}", R"({"task":"regression","input_shape":[1]})"}) {
+    EXPECT_THROW(data_info_from_json(bad, "data.json"), InputError) << bad;
+  }
+}
+
+TEST_F(Files, DataJsonKeepsTheTokenizer) {
+  DataInfo info{.task = Task::kLanguage, .input_shape = {4}};
+  for (const auto& t : {data::Tokenizer::bytes(), data::Tokenizer::chars("h\xc3\xa9\"\\\n")}) {
+    info.tokenizer = std::make_shared<const data::Tokenizer>(t);
+    info.outputs = t.size();
+    const std::string json = to_json(info);
+    const DataInfo again = data_info_from_json(json, "data.json");
+    EXPECT_EQ(to_json(again), json);
+    EXPECT_EQ(again.tokenizer->encode("\"h"), t.encode("\"h"));
+  }
+  Json json = Json::parse(to_json(info));
+  for (const char* bad : {"{}", R"({"type":"words"})", R"({"type":"chars"})",
+                          R"({"type":"chars","tokens":["a","a","b","c","d"]})",
+                          R"({"type":"gpt2","tokens":["a"],"merges":[[0,1]]})",
+                          R"({"type":"chars","tokens":[1]})", R"({"type":"chars","tokens":[]})"}) {
+    json["tokenizer"] = Json::parse(bad);
+    EXPECT_THROW(data_info_from_json(json.dump(), "data.json"), InputError) << bad;
+  }
+}
+
 // What data.json of a table says, with one thing changed.
 TEST_F(Files, DataThatContradictThemselvesAreRefusedByKey) {
-  DataConfig config;
-  config.type = DataType::kCsv;
-  config.csv.path = write("t.csv", "n,kind,y\n1,b,p\n2,a,q\n3,a,p\n4,b,q\n");
-  config.csv.categories = CsvOptions::Categories::kOneHot;
-  config.csv.test_path = config.csv.path;
-  const Json whole = Json::parse(to_json(load_dataset(config, 1)));
+  data::Csv config;
+  config.path = write("t.csv", "n,kind,y\n1,b,p\n2,a,q\n3,a,p\n4,b,q\n");
+  config.categories = data::CsvFormat::Categories::kOneHot;
+  config.test_path = config.path;
+  const Json whole = Json::parse(to_json(config.load(1)));
   const struct {
     const char *pointer, *value, *says;
   } rows[] = {
@@ -136,49 +179,6 @@ TEST_F(Files, DataThatContradictThemselvesAreRefusedByKey) {
   }
   const std::string deep = std::string(1'000'000, '[');
   EXPECT_NE(refusal_of<InputError>([&] { data_info_from_json(deep, "d"); }).find("nested deeper"),
-            std::string::npos);
-}
-
-std::string idx_labels(const std::string& labels) {
-  return std::string{0, 0, 8, 1, 0, 0, 0, char(labels.size())} + labels;
-}
-
-TEST_F(Files, LabelsThatMakeNoSenseAreRefused) {
-  DataConfig config;
-  config.type = DataType::kIdx;
-  config.idx.train_images = config.idx.test_images =
-      write("x", std::string("\0\0\x08\3\0\0\0\3\0\0\0\1\0\0\0\1abc", 19));
-  const auto refusal = [&](const std::string& labels) {
-    config.idx.train_labels = config.idx.test_labels = write("y", idx_labels(labels));
-    return refusal_of<DataError>([&] { load_dataset(config, 1); });
-  };
-  EXPECT_EQ(refusal(std::string("\0\1\2", 3)), "accepted");
-  EXPECT_EQ(refusal("\1\2\3"), "accepted");  // with a warning
-  EXPECT_NE(refusal("\4\4\4").find("y: all labels are 4"), std::string::npos);
-  EXPECT_NE(refusal("\1\xff\2").find("y: record 1 (counted from 0) has the label 255"),
-            std::string::npos);
-}
-
-TEST_F(Files, ATargetOfOneValueIsRefused) {
-  DataConfig config;
-  config.type = DataType::kCsv;
-  config.csv.path = write("t.csv", "a,y\n1,7\n2,7\n3,7\n");
-  config.csv.test_path = config.csv.path;
-  for (const Task task : {Task::kClassification, Task::kRegression}) {
-    config.csv.task = task;
-    EXPECT_NE(refusal_of<DataError>([&] {
-                load_dataset(config, 1);
-              }).find("t.csv: column 'y' has the one value "),
-              std::string::npos);
-  }
-}
-
-// Edit distance to names of 200 KB each took minutes.
-TEST_F(Files, LongNamesAreComparedInNoTime) {
-  const std::string a(200'000, 'a'), b(200'000, 'b'), c(200'000, 'c');
-  const CsvTable train = read_csv(write("t.csv", cat("1,", a, "\n2,", b, "\n")), {});
-  const std::string other = write("other.csv", cat("1,", c, "\n"));
-  EXPECT_NE(refusal_of<InputError>([&] { read_csv_like(train, other); }).find("the nearest"),
             std::string::npos);
 }
 

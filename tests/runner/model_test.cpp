@@ -13,7 +13,7 @@
 #include "framework/random.h"
 #include "modules/linear.h"
 #include "optim/lion.h"
-#include "tests/runner/data_files.h"
+#include "tests/data_files.h"
 
 namespace taper::runner {
 namespace {
@@ -53,7 +53,7 @@ DataInfo values(const Shape& input, int64_t outputs) {
 DataInfo text(int64_t block) {
   DataInfo info;
   info.task = Task::kLanguage;
-  info.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::chars("abcde"));
+  info.tokenizer = std::make_shared<const data::Tokenizer>(data::Tokenizer::chars("abcde"));
   info.input_shape = {block};
   info.outputs = 5;
   return info;

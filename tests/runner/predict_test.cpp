@@ -8,7 +8,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
-#include "tests/runner/data_files.h"
+#include "tests/data_files.h"
 
 namespace taper::runner {
 namespace {

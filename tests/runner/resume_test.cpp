@@ -13,6 +13,10 @@
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/signals.h"
+#include "data/csv.h"
+#include "data/idx.h"
+#include "data/idx_reader.h"
+#include "framework/hooks.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::runner {
@@ -199,8 +203,9 @@ TEST_F(Resume, ALostTerminalSavesAndEndsWith75) {
       ::signal(SIGHUP, SIG_IGN);
       ::kill(0, SIGHUP);
     });
-    const Words words{"train", "rows.yaml", "train.epochs=100000",
-                      "train.early_stopping.patience=1000000", "--out", "r"};
+    const Words words{
+        "train", "rows.yaml", "train.epochs=100000", "train.early_stopping.patience=1000000",
+        "--out", "r"};
     ::_exit(at_.wait(at_.start(words, "export TERM=xterm; exec 2>/dev/tty;")).code);
   }
   for (int i = 0; i < 4000 && !fs::exists(at_ / "r/checkpoints/step-00000000"); ++i) {
@@ -247,6 +252,23 @@ TEST(Signals, LoopsBeforeTheRunHearThem) {
     EXPECT_THROW(check_stop(), Interrupted);
   }
   EXPECT_NO_THROW(check_stop());
+}
+
+// However large the file is: the first rows of it are enough here.
+TEST_F(Resume, ASignalEndsTheReadingOfATableOrOfImages) {
+  data::Csv table;
+  table.path = (at_ / "t.csv").string();
+  std::ofstream(table.path) << "a,y\n1,0\n2,1\n3,0\n4,1\n";
+  const std::string images = (at_ / "images").string();
+  std::ofstream(images, std::ios::binary)
+      << std::string("\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\1", 16) << "ab";
+  const data::Idx pictures{.train_images = images};
+  EXPECT_NO_THROW(data::read_csv(table.path, table));
+  EXPECT_NO_THROW(data::read_idx(images));
+  const SignalScope signals;
+  ::raise(SIGTERM);
+  EXPECT_THROW(table.load(1), Interrupted);
+  EXPECT_THROW(pictures.load(1), Interrupted);
 }
 
 TEST(Signals, ListeningEndsWithTheScope) {

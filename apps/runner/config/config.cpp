@@ -12,13 +12,16 @@
 #include "framework/threads.h"
 
 namespace taper::runner {
+
+using data::Task;
+
 namespace {
 
 constexpr double kMaxSamples = 10'000'000;
 constexpr Range kSamples{1, kMaxSamples};
 constexpr Range kThreads{0, kMaxThreads};
 
-Schema describe(DigitsConfig& c) {
+Schema describe(data::Digits& c) {
   Schema s;
   s.field("train_size", &c.train_size, "number of training images", kSamples);
   s.field("test_size", &c.test_size, "number of test images", kSamples);
@@ -30,7 +33,7 @@ Schema describe(DigitsConfig& c) {
 bool is_given(const std::string& text) { return !text.empty(); }
 constexpr const char* kPath = "a path that is not empty";
 
-Schema describe(MnistConfig& c) {
+Schema describe(data::Mnist& c) {
   Schema s;
   s.field("root", &c.root, "directory of the four IDX files").required().of_form(kPath, is_given);
   return s;
@@ -41,7 +44,7 @@ bool is_delimiter(const std::string& text) {
          std::string_view("\"\n\r.+-_").find(text) == std::string_view::npos;
 }
 
-Schema describe(IdxConfig& c) {
+Schema describe(data::Idx& c) {
   Schema s;
   const auto file = [&s](const char* name, std::string& path, const char* doc) {
     s.field(name, &path, doc).required().of_form(kPath, is_given);
@@ -53,7 +56,7 @@ Schema describe(IdxConfig& c) {
   return s;
 }
 
-Schema describe(CsvConfig& c) {
+Schema describe(data::Csv& c) {
   Schema s;
   s.field("path", &c.path, "file with the rows").required().of_form(kPath, is_given);
   s.field("test_path", &c.test_path, "file with the test rows").of_form(kPath, is_given);
@@ -79,9 +82,9 @@ Schema describe(CsvConfig& c) {
   return s;
 }
 
-Schema describe(TextConfig& c) {
+Schema describe(data::Text& c) {
   Schema s;
-  const auto has_vocabulary = [&c] { return c.tokenizer == TokenizerType::kGpt2; };
+  const auto has_vocabulary = [&c] { return c.tokenizer == data::Text::Tokens::kGpt2; };
   s.field("path", &c.path, "a file, a directory or a pattern such as \"src/*.cpp\"")
       .required()
       .of_form(kPath, is_given);
@@ -228,10 +231,7 @@ std::vector<std::string> goals() {
   return names;
 }
 
-Task task_of(const DataConfig& config) {
-  if (config.type == DataType::kText) return Task::kLanguage;
-  return config.type == DataType::kCsv ? config.csv.task : Task::kClassification;
-}
+Task task_of(const DataConfig& config) { return source_of(config)->targets(); }
 
 std::vector<std::string> metrics_of(const RunConfig& config) {
   if (!config.metrics.empty()) return config.metrics;

@@ -7,68 +7,37 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/runner/config/tables.h"
 #include "apps/runner/config/yaml.h"
-#include "apps/runner/data/csv.h"
+#include "data/csv.h"
+#include "data/digits.h"
+#include "data/idx.h"
+#include "data/loader.h"
+#include "data/text.h"
 
 namespace taper::runner {
 
 enum class DataType { kDigits, kMnist, kIdx, kCsv, kText };
-using CsvHeader = CsvOptions::Header;
-
-// Images drawn by the program itself.
-struct DigitsConfig {
-  int64_t train_size = 20000;
-  int64_t test_size = 4000;
-  uint64_t seed = 1;
-};
-
-struct MnistConfig {
-  std::string root;  // relative to the working directory, as all paths
-};
-
-struct IdxConfig {
-  std::string train_images, train_labels, test_images, test_labels;
-};
-
-struct CsvConfig : CsvOptions {
-  std::string path;
-  std::optional<std::string> test_path;
-  double test_fraction = 0.2;  // means nothing when test_path is given
-  bool standardize = true;
-  bool scale_target = false;  // regression: learns (y - mean) / deviation, reports y
-};
-
-enum class TokenizerType { kChars, kBytes, kGpt2 };
-
-struct TextConfig {
-  std::string path;  // a file, a directory (all texts below it) or a pattern such as "src/*.cpp"
-  TokenizerType tokenizer = TokenizerType::kChars;
-  std::optional<std::string> vocabulary;  // kGpt2: the directory of encoder.json and vocab.bpe
-  int64_t block_size = 256;
-  double validation_fraction = 0.1;  // the last part
-  bool lines = false;                // each line is a sequence of its own
-};
-
-enum class OnDevice { kAuto, kAlways, kNever };
-
 // Only the member that `type` names has a meaning; so in all structs with a type below.
 struct DataConfig {
   DataType type = DataType::kDigits;
-  DigitsConfig digits;
-  MnistConfig mnist;
-  IdxConfig idx;
-  CsvConfig csv;
-  TextConfig text;
+  data::Digits digits;
+  data::Mnist mnist;
+  data::Idx idx;
+  data::Csv csv;
+  data::Text text;
   std::filesystem::path base{};          // not of the file: where relative paths begin, if there
   int64_t workers = 0;                   // threads that prefetch; 0: none
-  OnDevice on_device = OnDevice::kAuto;  // kAuto: where the whole set fits
+  data::OnDevice on_device = data::OnDevice::kAuto;
 };
-Task task_of(const DataConfig& config);
+// Where they come from, with the paths that are there below `base` found there.
+std::unique_ptr<data::Source> source_of(const DataConfig& config);
+data::Task task_of(const DataConfig& config);
 
 struct OptimizerConfig : Component {
   bool no_decay = false;  // biases and norms without weight decay

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "apps/runner/config/table.h"
-#include "apps/runner/data/csv.h"
+#include "data/source.h"
 #include "framework/device.h"
 #include "framework/shape.h"
 
@@ -27,7 +27,8 @@ struct Schedule;
 
 namespace taper::runner {
 
-struct DataInfo;
+using data::DataInfo;
+using data::Task;
 
 // A layer of a sequential model.
 struct LayerSite {

@@ -1,24 +1,33 @@
 // DataInfo as JSON.
+#include "apps/runner/data/data_info.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/data/dataset.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/json.h"
 
-namespace taper::runner {
-
-using nlohmann::json;
+namespace taper::data {
 
 NLOHMANN_JSON_SERIALIZE_ENUM(Task, {{Task::kClassification, "classification"},
                                     {Task::kRegression, "regression"},
                                     {Task::kLanguage, "language"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Standardizer, fill, mean, std)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvOptions, label, header, delimiter, task, missing, categories)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvFormat, label, header, delimiter, task, missing, categories)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvRecipe, options, has_header, feature_names, categories,
                                    label_name, label_column, columns, width, classes, scale)
+
+}  // namespace taper::data
+
+namespace taper::runner {
+
+using data::CsvFormat;
+using data::CsvRecipe;
+using data::Standardizer;
+using data::Tokenizer;
+using nlohmann::json;
 
 namespace {
 
@@ -38,12 +47,17 @@ Schema describe(Standardizer& s) {
   return out;
 }
 
-Schema describe(CsvOptions& o) {
+Schema describe(CsvFormat& o) {
   const std::vector<std::string> three = {"0", "1", "2"}, two = {"0", "1"};
   Schema out;
   out.field("label", &o.label, "the label's column").required();
   out.field("header", choice(o.header, three), "auto, present, absent").required();
-  out.field("delimiter", &o.delimiter, "between fields").required();
+  const auto is_delimiter = [](const std::string& text) {
+    return text.size() == 1 && std::string_view("\"\r\n").find(text) == std::string_view::npos;
+  };
+  out.field("delimiter", &o.delimiter, "between fields")
+      .required()
+      .of_form("one character", is_delimiter);
   out.field("task", choice(o.task, kTasks), "of the model").required();
   out.field("missing", choice(o.missing, two), "refuse, mean").required();
   out.field("categories", choice(o.categories, two), "refuse, one_hot").required();
@@ -97,12 +111,31 @@ struct Draft {
   std::optional<Tokenizer> tokenizer;
 };
 
+const std::vector<std::string> kTokenizers = {"chars", "bytes", "gpt2"};
+
 Custom tokenizer_in(Draft& d) {
   return {"a tokenizer", [&d](const Node& node) {
-            std::vector<Problem> problems;
-            d.tokenizer = Tokenizer::from_json(node, problems);
+            Tokenizer::Parts parts;
+            Schema schema;
+            schema.field("type", choice(parts.kind, kTokenizers), "kind of tokens").required();
+            schema.field("tokens", value_in(parts.tokens, "a list of texts"), "of each id");
+            schema.field("merges", value_in(parts.merges, "a list of pairs of ids"), "by rank");
+            std::vector<Problem> problems = read(schema, node).problems;
+            try {
+              if (problems.empty()) d.tokenizer = Tokenizer::of(parts);
+            } catch (const ValueError& error) {
+              problems.push_back({node.key_place, error.what()});
+            }
             return problems;
           }};
+}
+
+json json_of(const Tokenizer& tokenizer) {
+  const Tokenizer::Parts parts = tokenizer.parts();
+  json out = {{"type", kTokenizers[size_t(parts.kind)]}};
+  if (parts.kind != Tokenizer::Kind::kBytes) out["tokens"] = parts.tokens;
+  if (parts.kind == Tokenizer::Kind::kGpt2) out["merges"] = parts.merges;
+  return out;
 }
 
 // What a kind of data has beside what all have.
@@ -144,10 +177,6 @@ Schema describe(Draft& d) {
 
 }  // namespace
 
-Shape DataInfo::output_shape() const {
-  return task == Task::kLanguage ? Shape{input_shape[0], outputs} : Shape{outputs};
-}
-
 std::string to_json(const DataInfo& info) try {
   json out = {
       {"task", info.task},
@@ -158,7 +187,7 @@ std::string to_json(const DataInfo& info) try {
       {"target_std", info.target_std},
       {"lines", info.lines}};
   if (info.table) out["table"] = *info.table;
-  if (info.tokenizer) out["tokenizer"] = json::parse(info.tokenizer->to_json());
+  if (info.tokenizer) out["tokenizer"] = json_of(*info.tokenizer);
   return out.dump();
 } catch (const json::type_error&) {
   throw InputError("the data have a name or category that is not UTF-8");

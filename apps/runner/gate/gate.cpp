@@ -23,9 +23,9 @@ std::string data_cause(const fs::path& run, const RunConfig& config) {
 void make_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
                 Observer* observer) try {
   run_again(phases, dir, observer);
-} catch (const RunError& error) {
+} catch (const Error& error) {
   const std::string cause = data_cause(run, phases.back().config);
-  throw RunError(error.code, cat(error.what(), cause.empty() ? "" : "\n", cause));
+  throw RunError(exit_code_of(error), cat(error.what(), cause.empty() ? "" : "\n", cause));
 }
 
 Recording record_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,

@@ -12,13 +12,13 @@ namespace taper::runner {
 
 namespace fs = std::filesystem;
 
-uint32_t file_crc32(const fs::path& file, uint64_t most) {
+uint32_t file_crc32(const fs::path& file, uint64_t most, uint32_t before) {
   std::error_code none;
   const bool is_file = fs::is_regular_file(file, none);
   std::ifstream in;
   if (is_file) in.open(file, std::ios::binary);
   if (!is_file || !in) throw InputError(cat("cannot read '", file.string(), "'"));
-  uLong sum = crc32(0, nullptr, 0);
+  uLong sum = before;
   std::vector<char> part(1 << 20);
   while (in && most > 0) {
     in.read(part.data(), std::streamsize(std::min<uint64_t>(part.size(), most)));

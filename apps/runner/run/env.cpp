@@ -5,9 +5,7 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
-#include <zlib.h>
 
-#include "apps/runner/data/dataset.h"
 #include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/info.h"
@@ -23,52 +21,25 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Those directly in a directory.
-std::vector<fs::path> files_in(const fs::path& directory) {
-  std::vector<fs::path> out;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(directory, none)) {
-    if (entry.is_regular_file()) out.push_back(entry.path());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-// The files that a config reads, but for its text.
-std::vector<fs::path> data_files(const DataConfig& data) {
-  switch (data.type) {
-    case DataType::kDigits: return {};
-    case DataType::kMnist: return files_in(data.mnist.root);
-    case DataType::kIdx:
-      return {data.idx.train_images, data.idx.train_labels, data.idx.test_images,
-              data.idx.test_labels};
-    case DataType::kCsv:
-      if (data.csv.test_path) return {data.csv.path, *data.csv.test_path};
-      return {data.csv.path};
-    case DataType::kText: break;
-  }
-  return data.text.vocabulary ? files_in(*data.text.vocabulary) : std::vector<fs::path>();
-}
-
-Json data_facts(const DataConfig& given) {
-  const DataConfig data = resolved(given);
-  // Named as the config names them, wherever the run is looked at from.
-  const auto fact = [&](const fs::path& file, size_t bytes, uint32_t sum) -> Json {
-    const fs::path name = file.lexically_relative(data.base);
-    const bool is_below = !data.base.empty() && !name.empty() && *name.begin() != "..";
-    return {
-        {"file", (is_below ? name : file).string()}, {"bytes", bytes}, {"crc32", hex_crc32(sum)}};
-  };
+Json data_facts(const DataConfig& data) {
   Json out = Json::array();
-  for (const fs::path& file : data_files(data)) {
-    if (!fs::exists(file)) continue;  // its reader says so
-    out.push_back(fact(file, fs::file_size(file), file_crc32(file)));
-  }
-  if (data.type == DataType::kText) {  // as it is trained on: all files in one
-    const std::string text = read_texts(data.text.path);
-    out.push_back(
-        fact(data.text.path, text.size(),
-             uint32_t(crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()))));
+  for (const data::DataFile& file : source_of(data)->files()) {
+    // Named as the config names them, wherever the run is looked at from.
+    const fs::path path = file.name, below = path.lexically_relative(data.base);
+    const bool is_below = !data.base.empty() && !below.empty() && *below.begin() != "..";
+    uint64_t bytes = 0;
+    uint32_t sum = 0;
+    bool is_there = true;
+    for (const fs::path& part : file.parts) {
+      is_there = is_there && fs::exists(part);
+      if (!is_there) break;  // its reader says so
+      bytes += fs::file_size(part);
+      sum = file_crc32(part, UINT64_MAX, sum);
+    }
+    if (!is_there) continue;
+    out.push_back({{"file", (is_below ? below : path).string()},
+                   {"bytes", bytes},
+                   {"crc32", hex_crc32(sum)}});
   }
   return out;
 }

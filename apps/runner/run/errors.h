@@ -30,16 +30,16 @@ template <ExitCode kCode> struct RunErrorOf : RunError {
 };
 
 using ConfigError = RunErrorOf<kExitConfig>;        // the command line or the YAML file is wrong
-using InputError = RunErrorOf<kExitInput>;          // a file is missing, damaged or of another kind
 using DeviceUnavailable = RunErrorOf<kExitDevice>;  // the device that the run names
-using DataError = RunErrorOf<kExitData>;            // the data cannot be learned from
-using Diverged = DataError;                         // a loss or gradient is no finite number
+using Diverged = RunErrorOf<kExitData>;             // a loss or gradient is no finite number
 using DiskError = RunErrorOf<kExitDisk>;            // what the run writes cannot be written
 using Interrupted = RunErrorOf<kExitInterrupted>;   // by a signal, and saved
 
 // How a program ends that an exception reaches; what is none of Taper's is a bug.
 inline ExitCode exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const RunError*>(&error)) return known->code;
+  if (dynamic_cast<const InputError*>(&error) != nullptr) return kExitInput;
+  if (dynamic_cast<const DataError*>(&error) != nullptr) return kExitData;
   // It names the path and the reason. Whoever reads says InputError instead.
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return kExitDisk;
   const bool memory = dynamic_cast<const OutOfMemoryError*>(&error) != nullptr ||

@@ -1,64 +1,20 @@
-// Text from outside: files read whole, numbers read strictly, words as they stand in messages.
+// Text in configs and messages; how it is read stands in framework/text.h.
 #pragma once
 
-#include <charconv>
-#include <cstdint>
-#include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "framework/io/input_file.h"
+#include "framework/text.h"
 
 namespace taper::runner {
 
-// A regular file; InputError as below.
-InputFile open_file(const std::filesystem::path& file, std::string_view what);
-
-// The bytes of a regular file, the first `most` of them. InputError: it is none or cannot be read;
-// `what` says what it was taken for, as "CSV file".
-std::string read_file(const std::filesystem::path& file, std::string_view what,
-                      std::size_t most = std::string::npos);
-
-// The bytes of a file, of all files below a directory (hidden ones left out), or of all that a
-// pattern such as "src/*.{h,cpp}" names; joined in the order of their paths. InputError: there is
-// none, one cannot be read or has a zero byte, all are empty, or the pattern has too many {a,b}.
-std::string read_texts(const std::string& path);
-
-// The whole of `text`, which may begin with '+', as a decimal number whatever the locale. Gives
-// std::errc() when it is one, result_out_of_range for one that T cannot hold; doubles may be "inf".
-template <class T> std::errc parse_number(std::string_view text, T& value) {
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return end == text.data() + text.size() ? error : std::errc::invalid_argument;
-}
-
-// Whether the byte is within a character of UTF-8.
-inline bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-struct CodePoint {
-  static constexpr uint32_t kInvalid = 0xFFFFFFFF;
-  uint32_t value = kInvalid;
-  std::size_t length = 1;  // in bytes; 1 for a byte that is within no character
-};
-// The first of a text that is not empty. Overlong forms, surrogates and cut characters are invalid.
-CodePoint first_code_point(std::string_view text);
-// Where the first byte stands that is no UTF-8; the text's size where there is none.
-std::size_t first_invalid(std::string_view text);
-inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+using namespace detail;  // of framework/text.h
 
 // Lower case, '-' as '_': what does not count as a difference between two names.
 std::string folded(std::string text);
 
-// Fit for one line of a message: "\x09" for control characters, and about `most` bytes, cut between
-// characters.
-std::string shown(std::string_view text, std::size_t most);
-// The same in quotes, for one word.
-std::string in_quotes(std::string_view text);
-
 // "a, b, c".
 std::string joined(const std::vector<std::string>& words);
-
-// Levenshtein's distance in bytes, of the first 64 of each.
-std::size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace taper::runner

@@ -41,7 +41,7 @@ double value_of(const std::string& name, const double* s, double target_std) {
   return spread > 0 ? 1 - s[kSquaredError] / spread : 0;
 }
 
-Tensor characters_of_tokens(const Tokenizer& tokenizer, Device device) {
+Tensor characters_of_tokens(const data::Tokenizer& tokenizer, Device device) {
   std::vector<double> counts;
   for (int64_t id = 0; id < tokenizer.size(); ++id) {
     const std::string bytes = tokenizer.decode(std::span(&id, 1));
@@ -142,7 +142,7 @@ Metrics Evaluator::read() const {
   return out;
 }
 
-Metrics evaluate(Module& model, Loader& batches, int64_t epoch, const RunConfig& config,
+Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, Device device) {
   const NoGradGuard no_grad;
   std::optional<Autocast> half;

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/runner/data/dataset.h"
-#include "apps/runner/data/loader.h"
+#include "apps/runner/config/config.h"
+#include "apps/runner/data/data_info.h"
 #include "apps/runner/train/loss.h"
 #include "modules/module.h"
 
@@ -53,7 +53,7 @@ class Evaluator {
 
 // Of all batches that the loader gives in `epoch`, with the model in evaluation mode and in the
 // config's precision; then the model trains again where it did before.
-Metrics evaluate(Module& model, Loader& batches, int64_t epoch, const RunConfig& config,
+Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, Device device);
 
 }  // namespace taper::runner

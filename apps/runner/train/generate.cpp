@@ -30,7 +30,7 @@ int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const 
   return multinomial(softmax(logits, -1), 1, false, &generator).item<int64_t>();
 }
 
-std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& prompt) try {
+std::vector<int64_t> encode(const data::Tokenizer& tokenizer, const std::string& prompt) try {
   return tokenizer.encode(prompt);
 } catch (const ValueError& error) {
   throw ConfigError(cat("the prompt: ", error.what()));
@@ -39,9 +39,9 @@ std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& promp
 }  // namespace
 
 std::string generate(const SavedRun& run, const GenerateOptions& o) {
-  if (run.info.task != Task::kLanguage) throw ConfigError("this run's model is no model of text");
+  if (!run.info.tokenizer) throw ConfigError("this run's model is no model of text");
   const NoGradGuard no_grad;
-  const Tokenizer& tokenizer = *run.info.tokenizer;
+  const data::Tokenizer& tokenizer = *run.info.tokenizer;
   Generator generator(o.seed);
   // Where there is nothing to begin with, and before each line where lines are learned: a line's
   // end.

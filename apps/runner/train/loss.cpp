@@ -1,6 +1,6 @@
 #include "apps/runner/train/loss.h"
 
-#include "apps/runner/data/dataset.h"
+#include "data/dataset.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
@@ -21,7 +21,7 @@ struct CrossEntropySpec {
     return {[smoothing](const Tensor& x, const Tensor& y, Reduction r) {
               return cross_entropy(
                   x.reshape({-1, x.size(-1)}), y.reshape({-1}),
-                  {.ignore_index = kIgnoredTarget, .reduction = r, .label_smoothing = smoothing});
+                  {.ignore_index = data::kIgnoredTarget, .reduction = r, .label_smoothing = smoothing});
             },
             [](const Tensor& x) { return softmax(x, -1); }};
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/data/dataset.h"
+#include "apps/runner/data/data_info.h"
 #include "modules/module.h"
 
 namespace taper::runner {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "apps/runner/config/tables.h"
-#include "apps/runner/data/dataset.h"
+#include "apps/runner/data/data_info.h"
 #include "modules/sequential.h"
 
 namespace taper::runner {

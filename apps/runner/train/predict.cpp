@@ -101,44 +101,46 @@ SavedRun load_run(const fs::path& dir, const std::vector<std::string>& overrides
   return run;
 }
 
-std::string evaluate_run(const SavedRun& run, const fs::path& data) {
-  Split split;
-  if (!data.empty()) {
-    split = load_more(run.info, data);
-    if (!split.targets.defined()) {
-      throw InputError(cat(data.string(), ": has no labels; `taper predict` needs none"));
+std::string evaluate_run(const SavedRun& run, const fs::path& file) {
+  const auto source = source_of(run.config.data);
+  data::DatasetPtr rows;
+  if (!file.empty()) {
+    rows = source->more(run.info, file);
+    if (std::ranges::count(rows->fields(), "targets") == 0) {
+      throw InputError(cat(file.string(), ": has no labels; `taper predict` needs none"));
     }
   } else {
-    const Dataset whole = load_dataset(run.config.data, run.config.seed);
+    const data::Splits whole = source->load(run.config.seed);
     if (to_json(whole) != to_json(run.info)) {
       throw InputError(
           "the training data are no longer those of the run (data.json): classes, "
           "columns, scales or the vocabulary differ; use --data FILE");
     }
-    split = whole.test;
+    rows = whole.test;
     if (const std::string changed = changed_data(run.dir, run.config); !changed.empty()) {
       spdlog::warn("the data are not those that the run had (then | now):\n{}", changed);
     }
   }
   const TrainConfig& c = run.config.train;
-  Loader batches(split, {.batch_size = c.eval_batch_size, .on_device = run.config.data.on_device},
-                 run.device, run.config.seed);
+  DataLoader batches(rows,
+                     {.batch_size = c.eval_batch_size, .on_device = run.config.data.on_device},
+                     run.device, run.config.seed);
   const std::string weights = run.step < 0 ? "" : cat("weights:         of step ", run.step, "\n");
-  return cat(weights, "samples:         ", split.size(), "\n",
+  return cat(weights, "samples:         ", rows->size(), "\n",
              to_text(evaluate(*run.model, batches, 0, run.config, run.info, run.device), run.info));
 }
 
 std::string predict(const SavedRun& run, const fs::path& file) {
   const NoGradGuard no_grad;
-  const Split split = load_more(run.info, file);
+  const data::DatasetPtr rows = source_of(run.config.data)->more(run.info, file);
   const bool is_regression = run.info.task == Task::kRegression;
   const Loss loss = losses().make(run.config.loss, {run.info.task});
   std::string out = "prediction";
   for (const std::string& name : run.info.class_names) out += cat(",", cell("p_" + name));
-  const int64_t n = split.size(), batch = run.config.train.eval_batch_size;
-  for (int64_t first = 0; first < n; first += batch) {
-    const Tensor rows = split.inputs.narrow(0, first, std::min(batch, n - first)).to(run.device);
-    const Tensor y = (*run.model)(rows).to(kFloat32);
+  DataLoader batches(rows, {.batch_size = run.config.train.eval_batch_size}, run.device, 0);
+  batches.start(0);
+  while (const std::optional<Batch> batch = batches.next()) {
+    const Tensor y = (*run.model)(batch->inputs).to(kFloat32);
     const Tensor host = loss.prediction(y).cpu().contiguous();
     for (int64_t i = 0; i < host.size(0); ++i) {
       const std::span<float> row =

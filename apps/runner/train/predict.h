@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/data/dataset.h"
+#include "apps/runner/data/data_info.h"
 #include "modules/module.h"
 
 namespace taper::runner {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "apps/runner/run/errors.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 namespace {
@@ -22,10 +23,16 @@ void note(int number) {
   last_signal = number;
 }
 
+void stop_if_asked() {
+  if (last_signal == 0) return;
+  throw Interrupted(cat("ended by ", SignalScope::received(), " before the first step"));
+}
+
 }  // namespace
 
 SignalScope::SignalScope() {
   last_signal = 0;
+  set_stop_check(stop_if_asked);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction action {};
     action.sa_handler = kSignals[i] == SIGXFSZ ? SIG_IGN : note;
@@ -37,6 +44,7 @@ SignalScope::SignalScope() {
 }
 
 SignalScope::~SignalScope() {
+  set_stop_check(nullptr);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     ::sigaction(kSignals[i], &previous[i], nullptr);
   }
@@ -46,11 +54,6 @@ SignalScope::~SignalScope() {
 std::string SignalScope::received() {
   const int number = last_signal;
   return number == 0 ? "" : std::string("SIG") + ::sigabbrev_np(number);
-}
-
-void check_stop() {
-  if (last_signal == 0) return;
-  throw Interrupted(cat("ended by ", SignalScope::received(), " before the first step"));
 }
 
 }  // namespace taper::runner

@@ -7,7 +7,8 @@
 namespace taper::runner {
 
 // Listens until the end of the scope, then gives the signals back to whom they were. A second
-// SIGINT ends the process at once.
+// SIGINT ends the process at once. check_stop() (framework/hooks.h) throws Interrupted meanwhile
+// where a signal came: loops before a run begins end then.
 class SignalScope {
  public:
   SignalScope();
@@ -18,9 +19,5 @@ class SignalScope {
   // The name of the signal that came, as "SIGTERM"; empty: none.
   static std::string received();
 };
-
-// For loops that may take seconds before a run begins (reading of data): throws Interrupted where a
-// signal came. Does nothing without a SignalScope. Not for the bodies of parallel loops.
-void check_stop();
 
 }  // namespace taper::runner

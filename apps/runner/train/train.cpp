@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
-#include "apps/runner/data/dataset.h"
+#include "apps/runner/data/data_info.h"
 #include "apps/runner/gate/replay.h"
 #include "apps/runner/run/checksums.h"
 #include "apps/runner/run/env.h"
@@ -18,6 +18,7 @@
 #include "apps/runner/train/metrics.h"
 #include "apps/runner/train/signals.h"
 #include "apps/runner/train/trainer.h"
+#include "framework/hooks.h"
 #include "framework/precision.h"
 #include "framework/profiler.h"
 #include "framework/threads.h"
@@ -159,7 +160,7 @@ TrainResult train(const RunConfig& config, const fs::path& dir, const TrainOptio
     changes = check_same_config(*saved, config);
   }
   if (saved) check_same_data(source, config, options.allow_changed_data);
-  const Dataset data = load_dataset(config.data, config.seed);
+  const data::Splits data = source_of(config.data)->load(config.seed);
   check_stop();
   Trainer trainer(config, data, device, dir, options.observer);
   if (saved) trainer.load(*saved);
@@ -200,7 +201,7 @@ TrainResult train(const RunConfig& config, const fs::path& dir, const TrainOptio
 
 std::string dry_run(const RunConfig& config) {
   const Device device = set_up(config);
-  const Dataset data = load_dataset(config.data, config.seed);
+  const data::Splits data = source_of(config.data)->load(config.seed);
   const TemporaryDirectory dir;
   Trainer trainer(config, data, device, dir.path());
   trainer.open_files();

@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-LoaderOptions training(const RunConfig& c) {
+data::DataLoaderOptions training(const RunConfig& c) {
   return {c.train.batch_size, c.train.shuffle, 0, c.data.workers, c.data.on_device};
 }
-LoaderOptions testing(const RunConfig& c) {
+data::DataLoaderOptions testing(const RunConfig& c) {
   const int64_t batches = c.train.eval_batches;
   return {c.train.eval_batch_size, batches > 0, batches, c.data.workers, c.data.on_device};
 }
@@ -37,7 +37,7 @@ double seconds_since(std::chrono::steady_clock::time_point then) {
 
 }  // namespace
 
-Trainer::Trainer(const RunConfig& config, const Dataset& data, Device device, fs::path dir,
+Trainer::Trainer(const RunConfig& config, const data::Splits& data, Device device, fs::path dir,
                  Observer* observer)
     : config_(config),
       data_(data),
@@ -88,7 +88,7 @@ void Trainer::open_files() {
 TrainResult Trainer::run() {
   open_files();
   spdlog::info("model: {} parameters", model_->num_parameters());
-  spdlog::info("data: {} training and {} test samples", data_.train.size(), data_.test.size());
+  spdlog::info("data: {} training and {} test samples", data_.train->size(), data_.test->size());
   if (observer_) observer_->on_start(*model_);
   // A process that was killed may have saved it without saying so.
   if (best_.step > 0) mark_best(dir_, best_.step);
@@ -205,8 +205,8 @@ void Trainer::log_memory() try {
   const kernels::SkipDraws uninitialised;
   const std::unique_ptr<Module> model = build_model(config_.model, data_, DeviceType::cpu);
   const bool has_data = device_.is_cpu() || loader_.is_resident();
-  const size_t data = has_data ? data_.train.nbytes() + data_.test.nbytes() : 0;
-  const DataAmount amount{data_.train.size(), data_.test.size(), int64_t(data)};
+  const size_t data = has_data ? data_.train->nbytes() + data_.test->nbytes() : 0;
+  const DataAmount amount{data_.train->size(), data_.test->size(), int64_t(data)};
   const int64_t foretold =
       foretell_memory(config_, data_, *model, amount, device_.is_cuda()).total();
   default_generator().set_state(random);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/data/loader.h"
+#include "apps/runner/data/data_info.h"
 #include "apps/runner/report/tensorboard.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/train/evaluate.h"
@@ -30,8 +30,8 @@ namespace taper::runner {
 class Trainer {
  public:
   // The files are those of `dir`; config and data are to outlive it.
-  Trainer(const RunConfig& config, const Dataset& data, Device device, std::filesystem::path dir,
-          Observer* observer = nullptr);
+  Trainer(const RunConfig& config, const data::Splits& data, Device device,
+          std::filesystem::path dir, Observer* observer = nullptr);
 
   // The state of a whole checkpoint; run() then goes on from there.
   void load(const Checkpoint& checkpoint) { load(checkpoint, std::nullopt); }
@@ -123,11 +123,11 @@ class Trainer {
   void read_state(const std::string& json);
 
   const RunConfig& config_;
-  const Dataset& data_;
+  const data::Splits& data_;
   const Device device_;
   const std::filesystem::path dir_;
   Observer* const observer_;
-  Loader loader_, test_loader_;
+  DataLoader loader_, test_loader_;
   const int64_t batches_per_epoch_, total_steps_;
 
   std::unique_ptr<Module> model_;

@@ -29,7 +29,7 @@ constexpr const char* kAdvice =
     "train.on_nan=skip or rollback the run goes on";
 
 // How many of a batch are learned from.
-Tensor tokens_of(const Batch& b) { return sum(ne(b.targets, kIgnoredTarget)).to(kFloat32); }
+Tensor tokens_of(const Batch& b) { return sum(ne(b.targets, data::kIgnoredTarget)).to(kFloat32); }
 
 }  // namespace
 

@@ -1,5 +1,3 @@
-#include "apps/runner/data/idx.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,9 +9,9 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "apps/runner/run/errors.h"
+#include "data/idx_reader.h"
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -270,4 +268,4 @@ TEST_F(Idx, MissingMnistSaysWhatWasLookedForAndHowToGetIt) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::data

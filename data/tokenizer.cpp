@@ -1,25 +1,24 @@
-#include "apps/runner/data/tokenizer.h"
+#include "data/tokenizer.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <set>
 #include <sstream>
 
-#include <nlohmann/json.hpp>
+#include "data/unicode.h"
+#include "framework/error.h"
+#include "framework/hooks.h"
+#include "framework/io/input_file.h"
+#include "framework/io/json.h"
+#include "framework/text.h"
 
-#include "apps/runner/data/unicode.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/json.h"
-#include "apps/runner/run/text.h"
-
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
-using nlohmann::json;
+using namespace detail;
 using Tokens = std::vector<std::string>;
 
-constexpr std::array<const char*, 3> kKinds = {"chars", "bytes", "gpt2"};
+constexpr size_t kMaxVocabularyBytes = 64 << 20;
 
 Tokens all_bytes() {
   Tokens out;
@@ -86,11 +85,48 @@ size_t word_length(std::string_view text) {
   return last > 0 ? last : end;
 }
 
+// "FILE:LINE:COLUMN", counted in characters from 1.
+std::string place_in(std::string_view text, size_t at, const std::string& file) {
+  const std::string_view before = text.substr(0, at);
+  const size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
+  const auto is_first = [](char c) { return !is_continuation(c); };
+  return cat(file, ":", 1 + std::ranges::count(before, '\n'), ":",
+             1 + std::ranges::count_if(before.substr(start), is_first));
+}
+
+// An entry of a JSON object.
+struct Entry {
+  std::string key, value;
+  bool is_number;
+  size_t at;
+};
+
+std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
+  using enum JsonEvent::Kind;
+  std::vector<Entry> out;
+  std::string key;
+  int depth = 0;
+  const auto fault = scan_json(text, [&](const JsonEvent& event) {
+    if (event.kind == kListEnd || event.kind == kMapEnd) {
+      --depth;
+    } else if (depth == 0 && event.kind != kMapStart) {
+      throw InputError(cat(file, ": expected a JSON object of tokens and their ids"));
+    } else if (depth == 1 && event.kind == kKey) {
+      key = event.text;
+    } else if (depth == 1) {
+      out.push_back({key, std::string(event.text), event.kind == kNumber, event.at});
+    }
+    if (event.kind == kListStart || event.kind == kMapStart) ++depth;
+  });
+  if (!fault) return out;
+  throw InputError(cat(place_in(text, fault->at, file), ": not valid JSON: ", fault->what));
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(Kind kind, Tokens tokens) : kind_(kind), tokens_(std::move(tokens)) {
   for (const std::string& token : tokens_) ids_.emplace(token, std::ssize(ids_));
-  if (std::ssize(ids_) != size()) throw ValueError("a tokenizer's vocabulary has a token twice");
+  if (std::ssize(ids_) != size()) throw ValueError("the vocabulary has a token twice");
 }
 
 Tokenizer Tokenizer::chars(std::string_view text) {
@@ -111,29 +147,27 @@ Tokenizer Tokenizer::bytes() { return {Kind::kBytes, all_bytes()}; }
 Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) {
   const std::filesystem::path encoder_file = directory / "encoder.json",
                               merges_file = directory / "vocab.bpe";
-  const auto fail = [](const std::filesystem::path& file, const auto&... why) {
-    throw InputError(cat(file.string(), ": ", why...));
+  const auto fail = [](const std::string& place, const auto&... why) {
+    throw InputError(cat(place, ": ", why...));
   };
-  const Document encoder = parse_json(read_file(encoder_file, "GPT-2 vocabulary", kMaxJsonBytes),
-                                      {.name = encoder_file.string()});
-  if (!encoder.root) throw InputError(report(encoder.problems));
-  if (encoder.root->kind != Node::Kind::kMap) {
-    fail(encoder_file, "expected a JSON object of tokens and their ids");
-  }
-  Tokens tokens(encoder.root->children.size());
-  for (const Node& entry : encoder.root->children) {
+  const std::string text = read_file(encoder_file, "GPT-2 vocabulary", kMaxVocabularyBytes);
+  const std::vector<Entry> entries = entries_of(text, encoder_file);
+  Tokens tokens(entries.size());
+  for (const Entry& entry : entries) {
     const std::optional<std::string> bytes = unspelled(entry.key);
     size_t id = tokens.size();
-    const bool has_id = !entry.is_quoted && parse_number(entry.text, id) == std::errc();
+    const bool has_id = entry.is_number && parse_number(entry.value, id) == std::errc();
     if (!bytes || bytes->empty() || !has_id || id >= tokens.size() || !tokens[id].empty()) {
-      fail(to_string(entry.place), "token ", in_quotes(entry.key), " has the id ", seen(entry),
-           ": expected GPT-2's spelling, and each of 0 .. ", tokens.size() - 1, " once");
+      fail(place_in(text, entry.at, encoder_file), "token ", in_quotes(entry.key), " has the id ",
+           in_quotes(entry.value), ": expected GPT-2's spelling, and each of 0 .. ",
+           tokens.size() - 1, " once");
     }
     tokens[id] = *bytes;
   }
   Tokenizer out(Kind::kGpt2, std::move(tokens));
   for (const std::string& byte : all_bytes()) {
-    if (!out.ids_.contains(byte)) fail(encoder_file, "no token for the byte ", spelled(byte));
+    if (!out.ids_.contains(byte))
+      fail(encoder_file.string(), "no token for the byte ", spelled(byte));
   }
   std::istringstream merges(read_file(merges_file, "list of GPT-2's merges"));
   std::string line;
@@ -162,49 +196,31 @@ bool Tokenizer::add_merge(int64_t left, int64_t right) {
   return true;
 }
 
-std::string Tokenizer::to_json() const {
-  json out = {{"type", kKinds[size_t(kind_)]}};
-  if (kind_ == Kind::kChars) out["tokens"] = tokens_;
-  if (kind_ == Kind::kGpt2) {
-    for (const std::string& token : tokens_) out["tokens"].push_back(spelled(token));
-    out["merges"] = pairs_;
-  }
-  return out.dump();
+Tokenizer::Parts Tokenizer::parts() const {
+  Parts out{.kind = kind_, .merges = pairs_};
+  if (kind_ == Kind::kChars) out.tokens = tokens_;
+  if (kind_ != Kind::kGpt2) return out;
+  for (const std::string& token : tokens_) out.tokens.push_back(spelled(token));
+  return out;
 }
 
-std::optional<Tokenizer> Tokenizer::from_json(const Node& json, std::vector<Problem>& problems) {
-  Kind kind{};
+Tokenizer Tokenizer::of(const Parts& parts) {
+  if (parts.kind == Kind::kBytes) return bytes();
   Tokens tokens;
-  decltype(pairs_) merges;
-  Schema schema;
-  schema.field("type", choice(kind, {"chars", "bytes", "gpt2"}), "kind of tokens").required();
-  schema.field("tokens", value_in(tokens, "a list of texts"), "of each id");
-  schema.field("merges", value_in(merges, "a list of pairs of ids"), "by rank");
-  problems = read(schema, json).problems;
-  if (!problems.empty()) return std::nullopt;
-  const auto refuse = [&](const std::string& why) {
-    problems.push_back({json.key_place, why});
-    return std::nullopt;
-  };
-  if (kind == Kind::kBytes) return bytes();
-  for (std::string& token : tokens) {
-    const std::optional<std::string> bytes = kind == Kind::kGpt2 ? unspelled(token) : token;
-    if (!bytes || bytes->empty()) return refuse(cat("no token: ", in_quotes(token)));
-    token = *bytes;
+  for (const std::string& token : parts.tokens) {
+    const auto bytes = parts.kind == Kind::kGpt2 ? unspelled(token) : token;
+    if (!bytes || bytes->empty()) throw ValueError(cat("no token: ", in_quotes(token)));
+    tokens.push_back(*bytes);
   }
-  if (tokens.empty()) return refuse("a vocabulary without tokens");
-  if (std::set<std::string>(tokens.begin(), tokens.end()).size() < tokens.size()) {
-    return refuse("the vocabulary has a token twice");
-  }
-  Tokenizer out(kind, std::move(tokens));
+  if (tokens.empty()) throw ValueError("a vocabulary without tokens");
+  Tokenizer out(parts.kind, std::move(tokens));
   for (const std::string& byte : all_bytes()) {
-    const bool has_it = kind == Kind::kChars || out.ids_.contains(byte);
-    if (!has_it) return refuse(cat("no token for the byte ", spelled(byte)));
+    const bool has_it = parts.kind == Kind::kChars || out.ids_.contains(byte);
+    if (!has_it) throw ValueError(cat("no token for the byte ", spelled(byte)));
   }
-  for (const auto& [left, right] : merges) {
-    if (!out.add_merge(left, right)) {
-      return refuse(cat("tokens ", left, " and ", right, " make no third, or are merged twice"));
-    }
+  for (const auto& [left, right] : parts.merges) {
+    if (out.add_merge(left, right)) continue;
+    throw ValueError(cat("tokens ", left, " and ", right, " make no third, or are merged twice"));
   }
   return out;
 }
@@ -243,7 +259,8 @@ void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) c
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int64_t> out;
   std::unordered_map<std::string_view, std::vector<int64_t>> known;  // words come again and again
-  while (!text.empty()) {
+  for (size_t done = 0; !text.empty(); ++done) {
+    if (done % 4096 == 0) check_stop();
     if (kind_ == Kind::kGpt2) {
       const std::string_view word = text.substr(0, word_length(text));
       auto [found, is_new] = known.try_emplace(word);
@@ -270,4 +287,4 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   return out;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::data

@@ -1,4 +1,4 @@
-#include "apps/runner/data/csv.h"
+#include "data/csv_reader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,11 +10,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
+#include "framework/hooks.h"
+#include "framework/io/input_file.h"
+#include "framework/text.h"
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
+
+using namespace detail;
 
 using Fields = std::vector<std::string>;
 
@@ -40,6 +43,7 @@ class Scanner {
 
   // The next record that is not a blank line.
   std::optional<Record> next() {
+    check_stop();
     while (pos_ < text_.size()) {
       Record record{.line = line_, .fields = {scan_field()}};
       while (pos_ < text_.size() && text_[pos_] == delimiter_) {
@@ -214,7 +218,7 @@ Fields class_names(const Fields& labels) {
 // Reads one file; `train` is null for the training file itself.
 class TableReader {
  public:
-  TableReader(std::string file, const CsvOptions& options, const CsvRecipe* train,
+  TableReader(std::string file, const CsvFormat& options, const CsvRecipe* train,
               bool may_lack_label)
       : file_(std::move(file)),
         options_(options),
@@ -253,7 +257,7 @@ class TableReader {
 
   // One row of words alone, to learn from.
   bool is_bare_header() const {
-    const bool may_be = !train_ && options_.header == CsvOptions::Header::kAuto;
+    const bool may_be = !train_ && options_.header == CsvFormat::Header::kAuto;
     if (!may_be || rows_.size() > 1) return false;
     const Fields& cells = rows_[0].fields;
     return std::ranges::all_of(
@@ -262,8 +266,8 @@ class TableReader {
 
   // What the columns are, from the first row and whether it is a header.
   void take_columns(const Record& first) {
-    bool has_header = options_.header == CsvOptions::Header::kPresent;
-    if (options_.header == CsvOptions::Header::kAuto) {
+    bool has_header = options_.header == CsvFormat::Header::kPresent;
+    if (options_.header == CsvFormat::Header::kAuto) {
       const std::string& known = train_ ? train_->feature_names[0] : options_.label;
       const bool has_name = std::ranges::find(first.fields, known) != first.fields.end();
       has_header =
@@ -326,15 +330,16 @@ class TableReader {
   }
 
   bool is_gap(const std::string& field) const {
-    return options_.missing == CsvOptions::Missing::kMean && says_missing(field);
+    return options_.missing == CsvFormat::Missing::kMean && says_missing(field);
   }
 
   // Columns without a single number are words; in others a word is a slip, found when it is read.
   void find_categories() {
     for (size_t i = 0; i < names_.size(); ++i) {
+      check_stop();
       if (i == label_) continue;
       std::set<std::string> words;
-      if (options_.categories == CsvOptions::Categories::kOneHot) words = words_of(i);
+      if (options_.categories == CsvFormat::Categories::kOneHot) words = words_of(i);
       if (words.size() > kMostCategories) {
         throw InputError(cat(file_, ": ", column_text(i), " has ", words.size(),
                              " different words, each of which would be a feature: at most ",
@@ -365,7 +370,7 @@ class TableReader {
     const Number number = number_of(field);
     if (number.kind == Number::kFinite) return number.value;
     const std::string cell = in_quotes(field);
-    const bool one_hot = options_.categories == CsvOptions::Categories::kOneHot;
+    const bool one_hot = options_.categories == CsvFormat::Categories::kOneHot;
     fail_at(file_, record.line, column_text(column),
             number.kind == Number::kEmpty
                 ? " is empty: expected a number (`missing: mean` fills gaps in features)"
@@ -396,6 +401,7 @@ class TableReader {
   }
 
   void add(const Record& record) {
+    check_stop();
     for (size_t i = 0, column = 0; i < record.fields.size(); ++i) {
       if (i == label_) continue;
       const Fields& words = table_.categories[column++];
@@ -440,7 +446,7 @@ class TableReader {
   }
 
   std::string file_;
-  const CsvOptions& options_;
+  const CsvFormat& options_;
   const CsvRecipe* train_;
   bool may_lack_label_, is_regression_;
   CsvTable table_;
@@ -449,11 +455,11 @@ class TableReader {
   std::vector<Record> rows_;
 };
 
-CsvTable read_table(const std::filesystem::path& path, const CsvOptions& options,
+CsvTable read_table(const std::filesystem::path& path, const CsvFormat& options,
                     const CsvRecipe* train, bool may_lack_label) {
   const std::string& delimiter = options.delimiter;
   if (delimiter.size() != 1 || delimiter.find_first_of("\"\r\n") == 0) {
-    throw ConfigError("a CSV delimiter is one character, and cannot be a quote or a line end");
+    throw ValueError("a CSV delimiter is one character, and cannot be a quote or a line end");
   }
   std::string text = read_file(path, "CSV file");
   if (const size_t zero = text.find('\0'); zero != std::string::npos) {
@@ -470,7 +476,7 @@ CsvTable read_table(const std::filesystem::path& path, const CsvOptions& options
 
 }  // namespace
 
-CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options) {
+CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options) {
   return read_table(file, options, nullptr, false);
 }
 
@@ -479,43 +485,4 @@ CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file
   return read_table(file, train.options, &train, may_lack_label);
 }
 
-Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns) {
-  if (columns <= 0 || matrix.empty() || std::ssize(matrix) % columns != 0) {
-    throw ValueError(
-        cat("fit_standardizer: ", matrix.size(), " values are no rows of ", columns, " columns"));
-  }
-  const auto width = static_cast<size_t>(columns);
-  Standardizer out;
-  for (size_t j = 0; j < width; ++j) {
-    double mean = 0, square = 0, count = 0;
-    for (size_t i = j; i < matrix.size(); i += width) {
-      if (std::isnan(matrix[i])) continue;
-      mean += matrix[i];
-      ++count;
-    }
-    mean /= std::max(count, 1.0);
-    for (size_t i = j; i < matrix.size(); i += width) {
-      if (!std::isnan(matrix[i])) square += (matrix[i] - mean) * (matrix[i] - mean);
-    }
-    const auto std = static_cast<float>(std::sqrt(square / std::max(count, 1.0)));
-    out.mean.push_back(static_cast<float>(mean));
-    out.std.push_back(std == 0 ? 1 : std);
-  }
-  out.fill = out.mean;
-  return out;
-}
-
-void standardize(std::span<float> matrix, const Standardizer& standardizer) {
-  const size_t width = standardizer.mean.size();
-  if (width == 0 || matrix.size() % width != 0) {
-    throw ValueError(
-        cat("standardize: ", matrix.size(), " values are no rows of ", width, " columns"));
-  }
-  for (size_t i = 0; i < matrix.size(); ++i) {
-    const size_t j = i % width;
-    const double x = std::isnan(matrix[i]) ? standardizer.fill[j] : matrix[i];
-    matrix[i] = static_cast<float>((x - standardizer.mean[j]) / standardizer.std[j]);
-  }
-}
-
-}  // namespace taper::runner
+}  // namespace taper::data

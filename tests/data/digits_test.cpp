@@ -1,4 +1,4 @@
-#include "apps/runner/data/digits.h"
+#include "data/digits.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
 constexpr int64_t kSize = 28;
@@ -127,4 +127,4 @@ TEST(Digits, RangesOutsideTheSequenceAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::data

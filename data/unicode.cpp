@@ -1,10 +1,10 @@
-#include "apps/runner/data/unicode.h"
+#include "data/unicode.h"
 
 #include <algorithm>
 #include <sstream>
 #include <vector>
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
 // Unicode 14: how many code points are not in the category, how many are, and so on in turn. From
@@ -83,4 +83,4 @@ CharClass class_of(uint32_t code_point) {
   return code_point < classes.of.size() ? classes.of[code_point] : CharClass::kOther;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::data

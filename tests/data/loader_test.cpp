@@ -1,5 +1,5 @@
 // The order of batches, whatever gathers them.
-#include "apps/runner/data/loader.h"
+#include "data/loader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,27 +11,30 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
 using test::all_devices;
 using Ids = std::vector<int64_t>;
 
 // Sample i is {i, i + 0.5} with target 10 i.
-Split numbered(int64_t n) {
+DatasetPtr numbered(int64_t n) {
   std::vector<float> x;
   Ids y;
   for (int64_t i = 0; i < n; ++i) {
     x.insert(x.end(), {float(i), float(i) + 0.5F});
     y.push_back(10 * i);
   }
-  return Split{{tensor_of(x.data(), {n, 2}), tensor_of(y.data(), {n})}};
+  return std::make_shared<TensorDataset>(
+      Batch{tensor_of(x.data(), {n, 2}), tensor_of(y.data(), {n})});
 }
 
-Split long_text(int64_t n, int64_t block) { return {{arange(n), {}}, block}; }
+DatasetPtr long_text(int64_t n, int64_t block) {
+  return std::make_shared<WindowDataset>(arange(n), block);
+}
 
 // All bytes that the batches have, each with its shape.
-std::string bytes_of(Loader& loader, int64_t epoch, int64_t first = 0) {
+std::string bytes_of(DataLoader& loader, int64_t epoch, int64_t first = 0) {
   std::string out;
   loader.start(epoch, first);
   while (const std::optional<Batch> b = loader.next()) {
@@ -56,7 +59,7 @@ int threads_of_process() {
 
 TEST(Loader, EverySampleComesOnceAnEpochWithItsTarget) {
   for (const bool shuffle : {false, true}) {
-    Loader loader(numbered(23), {.batch_size = 5, .shuffle = shuffle}, Device(), 3);
+    DataLoader loader(numbered(23), {.batch_size = 5, .shuffle = shuffle}, Device(), 3);
     EXPECT_EQ(loader.steps_per_epoch(), 5);
     EXPECT_EQ(loader.samples_per_epoch(), 23);
     loader.start(0);
@@ -80,11 +83,11 @@ TEST(Loader, EverySampleComesOnceAnEpochWithItsTarget) {
 
 // Workers, where the split lies, and where the loader begins change nothing.
 TEST(Loader, TheSameBytesHoweverTheyAreGathered) {
-  const Split splits[] = {numbered(101), long_text(500, 8)};
-  for (const Split& split : splits) {
+  const DatasetPtr splits[] = {numbered(101), long_text(500, 8)};
+  for (const DatasetPtr& split : splits) {
     for (const bool shuffle : {false, true}) {
-      const LoaderOptions plain = {.batch_size = 4, .shuffle = shuffle};
-      Loader reference(split, plain, Device(), 7);
+      const DataLoaderOptions plain = {.batch_size = 4, .shuffle = shuffle};
+      DataLoader reference(split, plain, Device(), 7);
       const std::string wanted[] = {bytes_of(reference, 1), bytes_of(reference, 2)};
       const std::string from_third = bytes_of(reference, 2, 3);
       EXPECT_EQ(wanted[0] != wanted[1], shuffle);
@@ -92,7 +95,7 @@ TEST(Loader, TheSameBytesHoweverTheyAreGathered) {
       for (const Device device : all_devices()) {
         for (const OnDevice where : {OnDevice::kAuto, OnDevice::kAlways, OnDevice::kNever}) {
           for (const int64_t workers : {0, 1, 4}) {
-            Loader loader(split, {4, shuffle, 0, workers, where}, device, 7);
+            DataLoader loader(split, {4, shuffle, 0, workers, where}, device, 7);
             EXPECT_EQ(loader.is_resident(), device.is_cuda() && where != OnDevice::kNever);
             EXPECT_EQ(bytes_of(loader, 2, 3), from_third) << workers << to_string(device);
             for (const int epoch : {1, 2}) {
@@ -101,15 +104,15 @@ TEST(Loader, TheSameBytesHoweverTheyAreGathered) {
           }
         }
       }
-      Loader other_seed(split, plain, Device(), 8);
+      DataLoader other_seed(split, plain, Device(), 8);
       EXPECT_EQ(bytes_of(other_seed, 1) != wanted[0], shuffle);
     }
   }
 }
 
 TEST(Loader, WindowsOfATextAreDrawnAtRandomOrTakenInTurn) {
-  const Split text = long_text(41, 10);  // tokens are their own numbers
-  Loader in_turn(text, {.batch_size = 3}, Device(), 1);
+  const DatasetPtr text = long_text(41, 10);  // tokens are their own numbers
+  DataLoader in_turn(text, {.batch_size = 3}, Device(), 1);
   EXPECT_EQ(in_turn.steps_per_epoch(), 2);
   in_turn.start(0);
   Ids starts;
@@ -118,7 +121,7 @@ TEST(Loader, WindowsOfATextAreDrawnAtRandomOrTakenInTurn) {
   }
   EXPECT_EQ(starts, (Ids{0, 10, 20, 30}));
 
-  Loader random(text, {.batch_size = 7, .shuffle = true, .batches = 300}, Device(), 1);
+  DataLoader random(text, {.batch_size = 7, .shuffle = true, .batches = 300}, Device(), 1);
   EXPECT_EQ(random.steps_per_epoch(), 300);
   EXPECT_EQ(random.samples_per_epoch(), 2100);
   random.start(0);
@@ -134,26 +137,27 @@ TEST(Loader, WindowsOfATextAreDrawnAtRandomOrTakenInTurn) {
   }
   EXPECT_EQ(seen.size(), 31u);  // all offsets from 0 to the last with a target
   EXPECT_EQ(*seen.rbegin(), 30);
-  EXPECT_EQ(Loader(text, {.batch_size = 64, .shuffle = true}, Device(), 1).steps_per_epoch(), 1);
-  EXPECT_EQ(Loader(text, {.batch_size = 2, .shuffle = true}, Device(), 1).steps_per_epoch(), 2);
+  EXPECT_EQ(DataLoader(text, {.batch_size = 64, .shuffle = true}, Device(), 1).steps_per_epoch(),
+            1);
+  EXPECT_EQ(DataLoader(text, {.batch_size = 2, .shuffle = true}, Device(), 1).steps_per_epoch(), 2);
 }
 
 TEST(Loader, NoThreadWithoutWorkers) {
   const int before = threads_of_process();
-  Loader loader(numbered(50), {.batch_size = 2, .shuffle = true}, Device(), 1);
+  DataLoader loader(numbered(50), {.batch_size = 2, .shuffle = true}, Device(), 1);
   loader.start(0);
   EXPECT_TRUE(loader.next());
   EXPECT_EQ(threads_of_process(), before);
-  Loader with(numbered(50), {.batch_size = 2, .workers = 3}, Device(), 1);
+  DataLoader with(numbered(50), {.batch_size = 2, .workers = 3}, Device(), 1);
   with.start(0);
   EXPECT_EQ(threads_of_process(), before + 3);
 }
 
 TEST(Loader, WhatFailsInAWorkerReachesTheCallerAtItsBatch) {
-  Split broken = numbered(40);
-  broken.targets = broken.targets.narrow(0, 0, 25);  // rows from 25 on have none
+  const auto broken = std::make_shared<TensorDataset>(  // rows from 25 on have no target
+      Batch{zeros({40, 2}), zeros({25})});
   for (const int64_t workers : {0, 1, 4}) {
-    Loader loader(broken, {.batch_size = 4, .workers = workers}, Device(), 1);
+    DataLoader loader(broken, {.batch_size = 4, .workers = workers}, Device(), 1);
     loader.start(0);
     for (int i = 0; i < 6; ++i) EXPECT_TRUE(loader.next());
     EXPECT_THROW(loader.next(), IndexError) << workers;
@@ -164,24 +168,24 @@ TEST(Loader, WhatFailsInAWorkerReachesTheCallerAtItsBatch) {
 
 TEST(Loader, StopsAnywhereAndStartsAgain) {
   for (int taken = 0; taken < 12; ++taken) {
-    Loader loader(numbered(40), {.batch_size = 4, .shuffle = true, .workers = 4}, Device(), 1);
+    DataLoader loader(numbered(40), {.batch_size = 4, .shuffle = true, .workers = 4}, Device(), 1);
     loader.start(0);
     for (int i = 0; i < taken; ++i) EXPECT_EQ(bool(loader.next()), i < 10);
     loader.start(1, 5);
     EXPECT_TRUE(loader.next());
-    Loader moved = std::move(loader);
+    DataLoader moved = std::move(loader);
     EXPECT_TRUE(moved.next());
   }
 }
 
 TEST(Loader, RefusesWhatGivesNoBatches) {
-  const Split some = numbered(3);
-  EXPECT_THROW(Loader(some, {.batch_size = 0}, Device(), 1), ValueError);
-  EXPECT_THROW(Loader(some, {.workers = -1}, Device(), 1), ValueError);
-  EXPECT_THROW(Loader(numbered(0), {}, Device(), 1), ValueError);
-  Loader loader(some, {}, Device(), 1);
+  const DatasetPtr some = numbered(3);
+  EXPECT_THROW(DataLoader(some, {.batch_size = 0}, Device(), 1), ValueError);
+  EXPECT_THROW(DataLoader(some, {.workers = -1}, Device(), 1), ValueError);
+  EXPECT_THROW(DataLoader(numbered(0), {}, Device(), 1), ValueError);
+  DataLoader loader(some, {}, Device(), 1);
   EXPECT_THROW(loader.next(), Error);
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::data

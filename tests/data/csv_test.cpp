@@ -1,5 +1,3 @@
-#include "apps/runner/data/csv.h"
-
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -10,13 +8,13 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/runner/run/errors.h"
+#include "data/csv_reader.h"
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Header = CsvOptions::Header;
+using Header = CsvFormat::Header;
 using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
 using Names = std::vector<std::string>;
@@ -35,27 +33,27 @@ class Csv : public ::testing::Test {
     std::ofstream(file, std::ios::binary) << text;
     return file;
   }
-  CsvTable read(const std::string& text, const CsvOptions& options = {}) const {
+  CsvTable read(const std::string& text, const CsvFormat& options = {}) const {
     return read_csv(write(text), options);
   }
 
   fs::path directory_;
 };
 
-CsvOptions with_label(std::string label) {
-  CsvOptions options;
+CsvFormat with_label(std::string label) {
+  CsvFormat options;
   options.label = std::move(label);
   return options;
 }
 
-CsvOptions with_header(Header header) {
-  CsvOptions options;
+CsvFormat with_header(Header header) {
+  CsvFormat options;
   options.header = header;
   return options;
 }
 
-CsvOptions for_regression() {
-  CsvOptions options;
+CsvFormat for_regression() {
+  CsvFormat options;
   options.task = Task::kRegression;
   return options;
 }
@@ -113,7 +111,7 @@ TEST_F(Csv, TheLabelColumnIsAnIndexFromEitherEndOrAName) {
       {"a,b,-1\n" + rows, "b", 1, {1, 3, 4, 6}},
   };
   for (const auto& c : cases) {
-    CsvOptions options = with_label(c.label);
+    CsvFormat options = with_label(c.label);
     options.header = c.text == rows ? Header::kAbsent : Header::kPresent;
     const CsvTable t = read(c.text, options);
     EXPECT_EQ(t.label_column, c.column) << c.label;
@@ -151,8 +149,8 @@ TEST_F(Csv, AHeaderIsWordsAboveNumbers) {
 }
 
 TEST_F(Csv, ARowWithTheLabelsNameIsAHeader) {
-  CsvOptions options = with_label("kind");
-  options.categories = CsvOptions::Categories::kOneHot;
+  CsvFormat options = with_label("kind");
+  options.categories = CsvFormat::Categories::kOneHot;
   EXPECT_EQ(read("colour,kind\nred,a\nblue,b\n", options).rows, 2);
 }
 
@@ -198,7 +196,7 @@ TEST_F(Csv, AQuotedFieldMayHoldDelimiterQuotesAndLineEnds) {
 
 TEST_F(Csv, OtherDelimiters) {
   for (const char delimiter : {';', '\t', ' ', '|'}) {
-    CsvOptions options;
+    CsvFormat options;
     options.delimiter = delimiter;
     const std::string d(1, delimiter);
     const CsvTable t = read("1" + d + "2" + d + "a,b\n3" + d + "4" + d + "c\n", options);
@@ -206,9 +204,9 @@ TEST_F(Csv, OtherDelimiters) {
     EXPECT_EQ(t.classes, (Names{"a,b", "c"})) << delimiter;
   }
   for (const char delimiter : {'"', '\n', '\r'}) {
-    CsvOptions options;
+    CsvFormat options;
     options.delimiter = delimiter;
-    EXPECT_THROW(read("1,2\n", options), ConfigError);
+    EXPECT_THROW(read("1,2\n", options), ValueError);
   }
 }
 
@@ -220,7 +218,7 @@ TEST_F(Csv, NumbersRoundToTheNearestFloat) {
 TEST_F(Csv, RefusesBadRowsWithFileAndLine) {
   static const struct {
     std::string text;
-    CsvOptions options;
+    CsvFormat options;
     std::string start;  // after the file's name
     Names parts;
   } cases[] = {
@@ -321,10 +319,10 @@ TEST_F(Csv, RefusesATestFileThatDoesNotFitTheTrainingFile) {
   }
 }
 
-CsvOptions tolerant() {
-  CsvOptions options;
-  options.missing = CsvOptions::Missing::kMean;
-  options.categories = CsvOptions::Categories::kOneHot;
+CsvFormat tolerant() {
+  CsvFormat options;
+  options.missing = CsvFormat::Missing::kMean;
+  options.categories = CsvFormat::Categories::kOneHot;
   return options;
 }
 
@@ -375,7 +373,7 @@ TEST_F(Csv, RefusesWhatNoOptionMakesGood) {
     const std::string message = refusal([&] { read(c.text, tolerant()); });
     expect_message(message, (directory_ / "t.csv").string() + c.start, c.parts);
   }
-  CsvOptions strict = tolerant();
+  CsvFormat strict = tolerant();
   strict.missing = {};
   expect_message(refusal([&] { read("n,kind,y\n1,b,x\n2,,x\n", strict); }),
                  (directory_ / "t.csv").string() + ":3: column 'kind' is empty: expected a word",
@@ -449,4 +447,4 @@ TEST_F(Csv, RefusesToStandardizeWhatHasNoSuchColumns) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::data

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "apps/runner/data/images.h"
+#include "data/images.h"
 
-namespace taper::runner {
+namespace taper::data {
 
 struct IdxArray {
   std::vector<int64_t> shape;
@@ -36,4 +36,4 @@ Images load_mnist(const std::filesystem::path& root, bool train, int64_t num_cla
 // (count, height, width) of that half's images, of which the header alone is read.
 std::vector<int64_t> mnist_shape(const std::filesystem::path& root, bool train);
 
-}  // namespace taper::runner
+}  // namespace taper::data

@@ -1,5 +1,5 @@
 // Tokenizers and text files.
-#include "apps/runner/run/text.h"
+#include "data/text.h"
 
 #include <random>
 #include <set>
@@ -7,21 +7,20 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/runner/data/dataset.h"
-#include "apps/runner/data/tokenizer.h"
-#include "apps/runner/data/unicode.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/json.h"
+#include "data/tokenizer.h"
+#include "data/unicode.h"
 #include "framework/factories.h"
-#include "tests/runner/data_files.h"
+#include "framework/text.h"
+#include "tests/data_files.h"
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace detail;
 using Ids = std::vector<int64_t>;
 
-class Text : public DataFiles {};
+class TextFiles : public DataFiles {};
 
 TEST(Unicode, DecodesWhatIsUtf8AndNothingElse) {
   const struct {
@@ -100,28 +99,19 @@ std::string random_bytes(size_t count) {
   return out;
 }
 
-Tokenizer tokenizer_of(const std::string& json) {
-  Document document = parse_json(json, {.name = "tokenizer"});
-  std::optional<Tokenizer> out;
-  if (document.root) out = Tokenizer::from_json(*document.root, document.problems);
-  if (!out) throw InputError(report(document.problems));
-  return *out;
-}
-
-TEST(Tokenizer, JsonGivesTheSameTokenizer) {
+TEST(Tokenizer, PartsGiveTheSameTokenizer) {
   for (const Tokenizer& t : {Tokenizer::bytes(), Tokenizer::chars("h\xc3\xa9\"\\\n")}) {
-    const Tokenizer again = tokenizer_of(t.to_json());
-    EXPECT_EQ(again.to_json(), t.to_json());
+    const Tokenizer again = Tokenizer::of(t.parts());
+    EXPECT_EQ(again.size(), t.size());
     EXPECT_EQ(again.encode("\"h"), t.encode("\"h"));
   }
-  for (const char* bad :
-       {"", "{}", R"({"type":"words"})", R"({"type":"chars"})",
-        R"({"type":"chars","tokens":["a","a"]})",
-        R"({"type":"gpt2","tokens":["a"],"merges":[[0,1]]})",
-        R"({"type":"gpt2","tokens":["\u4e00"],"merges":[]})", R"({"type":"chars","tokens":[1]})",
-        R"({"type":"chars","tokens":[]})", R"({"type":"chars","tokens":["a"],"tokens":["b"]})"}) {
-    EXPECT_THROW(tokenizer_of(bad), InputError) << bad;
-  }
+  using Kind = Tokenizer::Kind;
+  const Tokenizer::Parts bad[] = {{Kind::kChars, {}},
+                                  {Kind::kChars, {"a", "a"}},
+                                  {Kind::kChars, {""}},
+                                  {Kind::kGpt2, {"a"}, {{0, 1}}},
+                                  {Kind::kGpt2, {"\xe4\xb8\x80"}}};
+  for (const Tokenizer::Parts& parts : bad) EXPECT_THROW(Tokenizer::of(parts), ValueError);
 }
 
 // Ids from GPT-2's own encoder.py.
@@ -154,15 +144,14 @@ TEST(Tokenizer, Gpt2GivesTheIdsOfGpt2) {
   const std::string bytes = random_bytes(20000);
   EXPECT_EQ(t.decode(t.encode(bytes)), bytes);
   EXPECT_EQ(t.decode(Ids{50256}), "<|endoftext|>");
-  const std::string json = t.to_json();
-  const Tokenizer again = tokenizer_of(json);
-  EXPECT_EQ(again.to_json(), json);
+  const Tokenizer again = Tokenizer::of(t.parts());
+  EXPECT_EQ(again.parts().merges, t.parts().merges);
   EXPECT_EQ(again.encode(bytes), t.encode(bytes));
   // A word of half a megabyte must not take forever.
   EXPECT_EQ(t.encode(std::string(1 << 19, 'a')).size(), size_t((1 << 19) / 4));
 }
 
-TEST_F(Text, DamagedVocabulariesAreNamed) {
+TEST_F(TextFiles, DamagedVocabulariesAreNamed) {
   const fs::path d = directory_;
   const auto gpt2 = [&] { Tokenizer::gpt2(d); };
   EXPECT_NE(refusal_of<InputError>(gpt2).find("encoder.json: cannot read"), std::string::npos);
@@ -180,7 +169,7 @@ TEST_F(Text, DamagedVocabulariesAreNamed) {
 }
 
 // All bytes, "th" and "the", as GPT-2's files spell them.
-TEST_F(Text, MalformedMergesAreRefusedWithTheirLine) {
+TEST_F(TextFiles, MalformedMergesAreRefusedWithTheirLine) {
   std::string encoder = R"({"th": 256, "the": 257)";
   for (uint32_t b = 0; b < 256; ++b) {
     const bool is_printable = (b > 32 && b < 127) || (b > 160 && b != 173);
@@ -203,7 +192,7 @@ TEST_F(Text, MalformedMergesAreRefusedWithTheirLine) {
   }
 }
 
-TEST_F(Text, AFileADirectoryOrAPatternIsReadInOrder) {
+TEST_F(TextFiles, AFileADirectoryOrAPatternIsReadInOrder) {
   const std::string b = write("src/b.cpp", "B\n"), a = write("src/sub/a.h", "A\n");
   write("src/.hidden/x", "X");
   write("src/.y", "Y");
@@ -227,81 +216,82 @@ TEST_F(Text, AFileADirectoryOrAPatternIsReadInOrder) {
             std::string::npos);
 }
 
-DataConfig text_config(const std::string& path, int64_t block_size) {
-  DataConfig out;
-  out.type = DataType::kText;
-  out.text.path = path;
-  out.text.block_size = block_size;
-  return out;
+Text text_of(const std::string& path, int64_t block_size) {
+  return {.path = path, .block_size = block_size};
 }
+const WindowDataset& windows(const DatasetPtr& set) {
+  return dynamic_cast<const WindowDataset&>(*set);
+}
+int64_t tokens_of(const DatasetPtr& set) { return windows(set).tokens().size(0); }
 
-TEST_F(Text, ALongTextGivesWindowsAndTheTokensOneFurther) {
-  DataConfig config = text_config(write("t", "abcdefghijklmnopqrst"), 4);
-  config.text.validation_fraction = 0.25;
-  const Dataset data = load_dataset(config, 1);
+TEST_F(TextFiles, ALongTextGivesWindowsAndTheTokensOneFurther) {
+  Text config = text_of(write("t", "abcdefghijklmnopqrst"), 4);
+  config.validation_fraction = 0.25;
+  const Splits data = config.load(1);
   EXPECT_EQ(data.task, Task::kLanguage);
   EXPECT_EQ(data.outputs, 20);
   EXPECT_EQ(data.vocab_size(), 20);
   EXPECT_EQ(data.input_shape, (Shape{4}));
   EXPECT_EQ(data.output_shape(), (Shape{4, 20}));
-  EXPECT_EQ(data.train.inputs.size(0), 15);
-  EXPECT_EQ(data.train.size(), 3);
-  EXPECT_EQ(data.train.places(), 11);
-  EXPECT_EQ(data.test.size(), 1);
+  EXPECT_EQ(tokens_of(data.train), 15);
+  EXPECT_EQ(data.train->size(), 3);
+  EXPECT_EQ(windows(data.train).places(), 11);
+  EXPECT_EQ(data.test->size(), 1);
   const Ids rows = {0, 10, 3};
-  const Batch b = batch(data.train, tensor_of(rows.data(), {3}));
+  const Batch b = data.train->get(tensor_of(rows.data(), {3}));
   EXPECT_EQ(b.inputs.shape(), (Shape{3, 4}));
   EXPECT_EQ(b.inputs.to_vector<int64_t>(), (Ids{0, 1, 2, 3, 10, 11, 12, 13, 3, 4, 5, 6}));
   EXPECT_EQ(b.targets.to_vector<int64_t>(), (Ids{1, 2, 3, 4, 11, 12, 13, 14, 4, 5, 6, 7}));
   const Ids beyond = {11};
-  EXPECT_THROW(batch(data.train, tensor_of(beyond.data(), {1})), IndexError);
+  EXPECT_THROW(data.train->get(tensor_of(beyond.data(), {1})), IndexError);
 }
 
-TEST_F(Text, ATextThatIsTooShortOrNotUtf8IsRefused) {
+TEST_F(TextFiles, ATextThatIsTooShortOrNotUtf8IsRefused) {
   const std::string file = write("t", "abcdefghijklmnopqrst");
-  EXPECT_EQ(refusal_of<InputError>([&] { load_dataset(text_config(file, 4), 1); }),
+  EXPECT_EQ(refusal_of<InputError>([&] { text_of(file, 4).load(1); }),
             file +
                 ": the validation part of the text has 2 tokens, but a sample takes "
                 "data.block_size + 1 = 5: lower block_size, or take more text");
   const std::string latin = write("u", "caf\xe9 and more");
-  EXPECT_EQ(refusal_of<InputError>([&] { load_dataset(text_config(latin, 4), 1); }),
+  EXPECT_EQ(refusal_of<InputError>([&] { text_of(latin, 4).load(1); }),
             latin + ": the text is not UTF-8: take `tokenizer: bytes`");
 }
 
-TEST_F(Text, TheCutIsNotWithinACharacter) {
+TEST_F(TextFiles, TheCutIsNotWithinACharacter) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += "\xe6\x97\xa5";
   for (const double fraction : {0.3, 0.31, 0.32, 0.33, 0.34}) {
-    DataConfig config = text_config(write("t", text), 2);
-    config.text.validation_fraction = fraction;
-    const Dataset data = load_dataset(config, 1);
-    EXPECT_EQ(data.train.inputs.size(0) + data.test.inputs.size(0), 20);
+    Text config = text_of(write("t", text), 2);
+    config.validation_fraction = fraction;
+    const Splits data = config.load(1);
+    EXPECT_EQ(tokens_of(data.train) + tokens_of(data.test), 20);
   }
 }
 
-TEST_F(Text, EachLineIsASequenceBetweenLineEnds) {
-  DataConfig config = text_config(write("t", "ab\n\nc\r\nabc"), 4);
-  config.text.lines = true;
-  config.text.validation_fraction = 0.3;
-  const Dataset data = load_dataset(config, 3);
-  EXPECT_EQ(data.train.size(), 2);
-  EXPECT_EQ(data.test.size(), 1);
+TEST_F(TextFiles, EachLineIsASequenceBetweenLineEnds) {
+  Text config = text_of(write("t", "ab\n\nc\r\nabc"), 4);
+  config.lines = true;
+  config.validation_fraction = 0.3;
+  const Splits data = config.load(3);
+  EXPECT_EQ(data.train->size(), 2);
+  EXPECT_EQ(data.test->size(), 1);
   const int64_t x = kIgnoredTarget;
   const std::set<Ids> wanted = {// "\n" is 0, "\r" 1
                                 {0, 2, 3, 0, 2, 3, 0, x},
                                 {0, 4, 0, 0, 4, 0, x, x},
                                 {0, 2, 3, 4, 2, 3, 4, 0}};
   std::set<Ids> seen;
-  for (const Split& split : {data.train, data.test}) {
-    for (int64_t i = 0; i < split.size(); ++i) {
-      Ids row = split.inputs[i].to_vector<int64_t>();
-      for (const int64_t id : split.targets[i].to_vector<int64_t>()) row.push_back(id);
+  for (const DatasetPtr& half : {data.train, data.test}) {
+    for (int64_t i = 0; i < half->size(); ++i) {
+      const Batch one = half->get(tensor_of(&i, {1}));
+      Ids row = one.inputs.to_vector<int64_t>();
+      for (const int64_t id : one.targets.to_vector<int64_t>()) row.push_back(id);
       seen.insert(row);
     }
   }
   EXPECT_EQ(seen, wanted);
-  config.text.block_size = 3;
-  const std::string message = refusal_of<InputError>([&] { load_dataset(config, 3); });
+  config.block_size = 3;
+  const std::string message = refusal_of<InputError>([&] { config.load(3); });
   EXPECT_NE(message.find("line 4 of the text has 3 tokens: data.block_size must be at least 4"),
             std::string::npos)
       << message;
@@ -309,30 +299,28 @@ TEST_F(Text, EachLineIsASequenceBetweenLineEnds) {
 
 TEST(RealText, TinyShakespeareHasNanoGptsTokens) {
   TAPER_REAL_DATA(file, "tinyshakespeare/input.txt");
-  const Dataset chars = load_dataset(text_config(file, 256), 1);
+  const Splits chars = text_of(file, 256).load(1);
   EXPECT_EQ(chars.outputs, 65);
-  EXPECT_EQ(chars.train.inputs.size(0), 1003854);
-  EXPECT_EQ(chars.test.inputs.size(0), 111540);
+  EXPECT_EQ(tokens_of(chars.train), 1003854);
+  EXPECT_EQ(tokens_of(chars.test), 111540);
   TAPER_REAL_DATA(vocabulary, "gpt2-bpe");
-  DataConfig config = text_config(file, 256);
-  config.text.tokenizer = TokenizerType::kGpt2;
-  config.text.vocabulary = vocabulary;
-  const Dataset gpt2 = load_dataset(config, 1);
-  EXPECT_EQ(gpt2.train.inputs.size(0), 301966);
-  EXPECT_EQ(gpt2.test.inputs.size(0), 36059);
-  const DataInfo again = data_info_from_json(to_json(gpt2), "data.json");
-  EXPECT_EQ(again.tokenizer->encode("Hello world"), (Ids{15496, 995}));
-  EXPECT_EQ(again.output_shape(), gpt2.output_shape());
+  Text config = text_of(file, 256);
+  config.tokenizer = Text::Tokens::kGpt2;
+  config.vocabulary = vocabulary;
+  const Splits gpt2 = config.load(1);
+  EXPECT_EQ(tokens_of(gpt2.train), 301966);
+  EXPECT_EQ(tokens_of(gpt2.test), 36059);
+  EXPECT_EQ(gpt2.tokenizer->encode("Hello world"), (Ids{15496, 995}));
 }
 
 TEST(RealText, NamesAreSequences) {
   TAPER_REAL_DATA(file, "names/names.txt");
-  DataConfig config = text_config(file, 16);
-  config.text.lines = true;
-  const Dataset data = load_dataset(config, 1);
-  EXPECT_EQ(data.train.size() + data.test.size(), 32033);
+  Text config = text_of(file, 16);
+  config.lines = true;
+  const Splits data = config.load(1);
+  EXPECT_EQ(data.train->size() + data.test->size(), 32033);
   EXPECT_EQ(data.outputs, 27);
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::data

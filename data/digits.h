@@ -5,9 +5,25 @@
 
 #include <cstdint>
 
-#include "apps/runner/data/images.h"
+#include "data/images.h"
+#include "framework/describe.h"
 
-namespace taper::runner {
+namespace taper::data {
+
+struct Digits : ImageSource {
+  int64_t train_size = 20000, test_size = 4000;
+  uint64_t seed = 1;
+
+  template <class V> void describe(V& v) {
+    constexpr Range kSamples{1, 10'000'000};
+    v("train_size", train_size, kSamples, "number of training images");
+    v("test_size", test_size, kSamples, "number of test images");
+    v("seed", seed, "what the images are drawn from; not the run's seed");
+  }
+
+  Splits load(uint64_t seed) const;
+  Outline outline(uint64_t seed) const;
+};
 
 // Images first .. first + count - 1 of the endless sequence that `seed` names, 28x28 each, labels
 // 0 .. 9. Image i is a function of (seed, i) alone, so disjoint ranges give disjoint splits. Every
@@ -16,4 +32,4 @@ namespace taper::runner {
 // the number of pixels leaves int64.
 Images draw_digits(uint64_t seed, int64_t first, int64_t count);
 
-}  // namespace taper::runner
+}  // namespace taper::data

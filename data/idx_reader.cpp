@@ -1,4 +1,4 @@
-#include "apps/runner/data/idx.h"
+#include "data/idx_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -8,14 +8,13 @@
 #include <string_view>
 #include <utility>
 
-#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
+#include "framework/hooks.h"
+#include "framework/io/input_file.h"
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,7 +32,7 @@ template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args
 class Stream {
  public:
   explicit Stream(const fs::path& path)
-      : path_(path), file_(open_file(path_, "IDX file")), gz_(nullptr, gzclose) {
+      : path_(path), file_(path_, "IDX file"), gz_(nullptr, gzclose) {
     const int own = ::dup(file_.descriptor());
     gz_.reset(own < 0 ? nullptr : gzdopen(own, "rb"));
     if (!gz_) fail(path_, "zlib cannot open it");
@@ -44,6 +43,7 @@ class Stream {
   // Adds the next bytes to `out`; fewer at the end.
   template <class Bytes> void read(Bytes& out, size_t most) {
     for (size_t left = most; left > 0;) {
+      check_stop();
       const size_t done = out.size(), part = std::min(left, kChunkBytes);
       out.resize(done + part);
       const int got = gzread(gz_.get(), &out[done], unsigned(part));
@@ -79,8 +79,13 @@ class Stream {
 };
 
 std::string hex(std::string_view bytes) {
-  const std::vector<uint8_t> values(bytes.begin(), bytes.end());
-  return fmt::format("{:02x}", fmt::join(values, " "));
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const char c : bytes) {
+    const auto byte = static_cast<uint8_t>(c);
+    out += cat(out.empty() ? "" : " ", kDigits[byte >> 4], kDigits[byte & 15]);
+  }
+  return out;
 }
 
 // What the first bytes of a foreign file look like, as the end of a sentence; empty if unknown.
@@ -147,7 +152,9 @@ std::vector<int64_t> read_shape(const fs::path& file, Stream& in) {
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("({})", fmt::join(shape, ", "));
+  std::string out;
+  for (const int64_t size : shape) out += cat(out.empty() ? "(" : ", ", size);
+  return out + ')';
 }
 
 int64_t count_elements(const fs::path& file, const std::vector<int64_t>& shape) {
@@ -243,4 +250,4 @@ std::vector<int64_t> mnist_shape(const fs::path& root, bool train) {
   return array.shape;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::data

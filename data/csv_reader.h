@@ -3,16 +3,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
-namespace taper::runner {
+#include "data/dataset.h"
+#include "data/transform.h"
 
-// What targets are: classes, numbers, or the tokens that follow (which no table has).
-enum class Task { kClassification, kRegression, kLanguage };
+namespace taper::data {
 
-struct CsvOptions {
+struct CsvFormat {
   // kAuto: the first row is a header if it has words, and no numbers, in the columns where the
   // second row has numbers.
   enum class Header { kAuto, kPresent, kAbsent };
@@ -29,14 +28,9 @@ struct CsvOptions {
   Categories categories = Categories::kRefuse;
 };
 
-// Takes each feature x to ((x or, for nan, fill) - mean) / std.
-struct Standardizer {
-  std::vector<float> fill, mean, std;  // (features)
-};
-
 // How rows of a file become features and targets, as the training file says.
 struct CsvRecipe {
-  CsvOptions options{};
+  CsvFormat options{};
   bool has_header = false;
   std::vector<std::string> feature_names{};  // (columns); "column 3" where there is no header
   // (columns) The words of a column, sorted, each of which is a feature; none: one feature, a
@@ -64,8 +58,8 @@ struct CsvTable : CsvRecipe {
 // empty field unless options.missing, text or nan or inf or too large a number in a number column,
 // a column of more than 1000 words, an unclosed quote, no such label column, no feature column, and
 // with Header::kAuto a first row that has both numbers and text where the second row has numbers.
-// ConfigError: an impossible delimiter.
-CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options);
+// ValueError: an impossible delimiter.
+CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
 
 // Reads a further file of the same data by what was learned of the training file. It may lack the
 // label's column when `may_lack_label`: labels and targets are empty then.
@@ -74,12 +68,4 @@ CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options);
 CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
                        bool may_lack_label = false);
 
-// Mean (also to fill gaps with) and standard deviation (over N, not N - 1) of each column without
-// its nans; a constant column has std 1. Measures matrix (rows, columns), row-major, in double.
-// ValueError: no rows, or a size that is no multiple of columns.
-Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns);
-
-// In place. ValueError: other columns.
-void standardize(std::span<float> matrix, const Standardizer& standardizer);
-
-}  // namespace taper::runner
+}  // namespace taper::data

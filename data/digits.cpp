@@ -1,4 +1,4 @@
-#include "apps/runner/data/digits.h"
+#include "data/digits.h"
 
 #include <algorithm>
 #include <array>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "framework/error.h"
-#include "framework/kernels/parallel_cpu.h"
 #include "framework/philox.h"
+#include "framework/threads.h"
 
-namespace taper::runner {
+namespace taper::data {
 namespace {
 
 constexpr int kSize = 28;
@@ -284,7 +284,7 @@ Images draw_digits(uint64_t seed, int64_t first, int64_t count) {
   Images images{.count = count, .height = kSize, .width = kSize, .pixels = {}, .labels = {}};
   images.pixels.resize(size_t(count) * kPixels);
   images.labels.resize(size_t(count));
-  kernels::cpu::parallel_for(count, 4, [&](int64_t begin, int64_t end) {
+  parallel_for(count, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t label = label_of(seed, first + i);
       images.labels[size_t(i)] = label;
@@ -294,4 +294,10 @@ Images draw_digits(uint64_t seed, int64_t first, int64_t count) {
   return images;
 }
 
-}  // namespace taper::runner
+Splits Digits::load(uint64_t) const {
+  return splits_of(draw_digits(seed, 0, train_size), draw_digits(seed, train_size, test_size));
+}
+
+Outline Digits::outline(uint64_t) const { return outline_of(train_size, test_size, kSize, kSize); }
+
+}  // namespace taper::data

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,12 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "apps/runner/config/yaml.h"
-
-namespace taper::runner {
+namespace taper::data {
 
 class Tokenizer {
  public:
+  enum class Kind { kChars, kBytes, kGpt2 };
+  // What it is made of, as UTF-8.
+  struct Parts {
+    Kind kind = Kind::kChars;
+    std::vector<std::string> tokens{};  // of each id, as GPT-2's files spell them; none of kBytes
+    std::vector<std::pair<int64_t, int64_t>> merges{};  // kGpt2: by rank
+  };
+
   // The characters (Unicode code points) that the text has, in their order. ValueError: not UTF-8.
   static Tokenizer chars(std::string_view text);
   // The 256 bytes.
@@ -24,9 +29,10 @@ class Tokenizer {
   // GPT-2's byte-pair encoding (https://github.com/openai/gpt-2/blob/master/src/encoder.py) with
   // encoder.json and vocab.bpe of a directory. InputError: a file is missing or damaged.
   static Tokenizer gpt2(const std::filesystem::path& directory);
-  // What to_json() gave; otherwise nothing, and what is wrong is added to `problems`.
-  static std::optional<Tokenizer> from_json(const Node& json, std::vector<Problem>& problems);
-  std::string to_json() const;
+  // ValueError: no tokens, one that comes twice or is not spelled so, a byte that GPT-2's lack, or
+  // a pair that makes no third.
+  static Tokenizer of(const Parts& parts);
+  Parts parts() const;
 
   // "<|endoftext|>" in a text is no special token of GPT-2's here. ValueError: a character that the
   // vocabulary does not have.
@@ -36,7 +42,6 @@ class Tokenizer {
   int64_t size() const { return std::ssize(tokens_); }
 
  private:
-  enum class Kind { kChars, kBytes, kGpt2 };
   struct Merge {
     int64_t rank, id;  // the lowest rank goes first; what the pair becomes
   };
@@ -54,4 +59,4 @@ class Tokenizer {
   std::unordered_map<uint64_t, Merge> merges_;      // left << 32 | right
 };
 
-}  // namespace taper::runner
+}  // namespace taper::data

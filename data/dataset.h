@@ -1,0 +1,100 @@
+// Data sets: samples that are taken in batches, by their numbers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper::data {
+
+class Sampler;
+struct DataLoaderOptions;
+
+// What targets are: classes, numbers, or the tokens that follow (which no table has).
+enum class Task { kClassification, kRegression, kLanguage };
+
+// Samples [N, ...] of inputs and targets: float32 images and features, or int64 tokens; int64
+// classes [N], float32 values [N], or int64 tokens [N, T] with kIgnoredTarget where a line ended.
+struct Batch {
+  Tensor inputs, targets;  // targets may be undefined
+};
+
+inline constexpr int64_t kIgnoredTarget = -100;  // cross_entropy's ignore_index
+
+// torch.utils.data.Dataset, but that it gives whole batches. Read by several threads at a time.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  // Samples of an epoch.
+  virtual int64_t size() const = 0;
+  // A copy of what rows [B] (int64, on the set's device) name; page-locked when `pinned`, where the
+  // set can do that. IndexError for a row out of range (on the GPU: at the next synchronising
+  // call).
+  virtual Batch get(const Tensor& rows, bool pinned = false) const = 0;
+
+  // What a batch has: "inputs", "targets".
+  virtual std::vector<std::string> fields() const { return {"inputs", "targets"}; }
+  // How an epoch goes through the samples: each once, in turn or shuffled.
+  virtual std::unique_ptr<Sampler> sampler(const DataLoaderOptions& options, uint64_t seed) const;
+  virtual Device device() const { return {}; }
+  // The whole set there, where it can lie in memory as a whole; else null.
+  virtual std::shared_ptr<const Dataset> to(Device) const { return nullptr; }
+  // What that takes.
+  virtual size_t nbytes() const { return 0; }
+};
+using DatasetPtr = std::shared_ptr<const Dataset>;
+
+// Rows of tensors (torch.utils.data.TensorDataset).
+class TensorDataset : public Dataset {
+ public:
+  // Both with N first; without targets a batch has none.
+  explicit TensorDataset(Batch all) : all_(std::move(all)) {}
+
+  int64_t size() const override { return all_.inputs.size(0); }
+  // Wakes no other thread on the CPU.
+  Batch get(const Tensor& rows, bool pinned = false) const override;
+  std::vector<std::string> fields() const override;
+  Device device() const override { return all_.inputs.device(); }
+  DatasetPtr to(Device device) const override;
+  size_t nbytes() const override;
+
+  const Batch& all() const { return all_; }
+
+ private:
+  Batch all_;
+};
+
+// Windows of `block` tokens of one long text [N]; their targets are the tokens one further. A row
+// is a window's first token, so they overlap; an epoch has as many as lie side by side, in turn, or
+// at random offsets, with replacement as nanoGPT draws them, all batches full.
+class WindowDataset : public Dataset {
+ public:
+  WindowDataset(Tensor tokens, int64_t block) : tokens_(std::move(tokens)), block_(block) {}
+
+  int64_t size() const override { return (tokens_.size(0) - 1) / block_; }
+  // Rows lie in [0, places()).
+  int64_t places() const { return tokens_.size(0) - block_; }
+  Batch get(const Tensor& rows, bool pinned = false) const override;
+  std::unique_ptr<Sampler> sampler(const DataLoaderOptions& options, uint64_t seed) const override;
+  Device device() const override { return tokens_.device(); }
+  DatasetPtr to(Device device) const override;
+  size_t nbytes() const override { return tokens_.nbytes(); }
+
+  const Tensor& tokens() const { return tokens_; }
+
+ private:
+  Tensor tokens_;
+  int64_t block_;
+};
+
+// Rows at random for the test, and the others. `key` names the fraction in messages. InputError:
+// one of them would be empty.
+struct Halves {
+  Batch train, test;
+};
+Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key);
+
+}  // namespace taper::data

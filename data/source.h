@@ -1,0 +1,103 @@
+// Where the data of a training run come from.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/csv_reader.h"
+#include "data/dataset.h"
+#include "data/tokenizer.h"
+
+namespace taper::data {
+
+// What models, metrics and later programs know of the data.
+struct DataInfo {
+  Task task = Task::kClassification;
+  Shape input_shape;    // of one sample: [1, 28, 28] images, [features] tables, [T] tokens
+  int64_t outputs = 0;  // classes, 1 value, or tokens of the vocabulary
+  std::vector<std::string> class_names{};
+  double target_mean = 0, target_std = 1;        // regression: original = output * std + mean
+  std::optional<CsvRecipe> table{};              // how the columns of a CSV file become features
+  std::shared_ptr<const Tokenizer> tokenizer{};  // text
+  bool lines = false;                            // text: each line is a sequence, between two "\n"
+
+  // Of what a model gives for one sample: [outputs], for language [T, outputs].
+  Shape output_shape() const {
+    return task == Task::kLanguage ? Shape{input_shape[0], outputs} : Shape{outputs};
+  }
+  // Inputs are int64 tokens below it; 0: they are float32.
+  int64_t vocab_size() const { return tokenizer ? tokenizer->size() : 0; }
+};
+
+struct Splits : DataInfo {
+  DatasetPtr train, test;  // on the CPU
+};
+
+// What of a source's data can be told at once: in an outline the samples may be zeros.
+struct Outline : Splits {
+  std::string unread{};  // what was not looked at, as "the pixels"
+};
+
+// What a source reads: one file, or several that are read as one.
+struct DataFile {
+  std::string name;
+  std::vector<std::filesystem::path> parts;
+};
+// Those directly in a directory, by name.
+std::vector<DataFile> files_in(const std::filesystem::path& directory);
+
+// A kind of data, as Csv, is a struct of options that describes itself (framework/describe.h) and
+// loads what they name:
+//
+//   struct Moons {
+//     int64_t samples = 1000;
+//     template <class V> void describe(V& v) { v("samples", samples, kCount, "points"); }
+//     data::Splits load(uint64_t seed) const;
+//   };
+//
+// It may also have targets(), outline(), files() and more(), as declared here; else these answers
+// stand. Statistics are learned on the training rows alone. InputError: data that are missing,
+// damaged or too few; DataError: such as nothing can be learned from.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual Splits load(uint64_t seed) const = 0;
+  // Known without reading.
+  virtual Task targets() const { return Task::kClassification; }
+  // As load(), but as cheap as can be.
+  virtual Outline outline(uint64_t seed) const { return {load(seed)}; }
+  virtual std::vector<DataFile> files() const { return {}; }
+  // The samples of a further file, treated as the training data were; without labels, where it has
+  // none. InputError: as above; also a category, a class or a size that these do not have.
+  virtual DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+};
+
+template <class Options> class SourceOf final : public Source {
+ public:
+  explicit SourceOf(Options options) : options_(std::move(options)) {}
+  Splits load(uint64_t seed) const override { return options_.load(seed); }
+  Task targets() const override {
+    if constexpr (requires { options_.targets(); }) return options_.targets();
+    return Source::targets();
+  }
+  Outline outline(uint64_t seed) const override {
+    if constexpr (requires { options_.outline(seed); }) return options_.outline(seed);
+    return Source::outline(seed);
+  }
+  std::vector<DataFile> files() const override {
+    if constexpr (requires { options_.files(); }) return options_.files();
+    return Source::files();
+  }
+  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const override {
+    if constexpr (requires { options_.more(info, file); }) return options_.more(info, file);
+    return Source::more(info, file);
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace taper::data

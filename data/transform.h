@@ -1,0 +1,28 @@
+// What is done to raw values before they are learned from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper::data {
+
+// Takes each feature x to ((x or, for nan, fill) - mean) / std.
+struct Standardizer {
+  std::vector<float> fill, mean, std;  // (features)
+};
+
+// Mean (also to fill gaps with) and standard deviation (over N, not N - 1) of each column without
+// its nans; a constant column has std 1. Measures matrix (rows, columns), row-major, in double.
+// ValueError: no rows, or a size that is no multiple of columns.
+Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns);
+
+// In place. ValueError: other columns.
+void standardize(std::span<float> matrix, const Standardizer& standardizer);
+
+// Bytes 0 .. 255 as float32 in [0, 1]; as many as the shape has.
+Tensor scale_pixels(std::span<const uint8_t> pixels, const Shape& shape);
+
+}  // namespace taper::data
