@@ -42,7 +42,7 @@ struct Csv : CsvFormat {
       [this] { return !scale_target || task == Task::kRegression; });
   }
 
-  Task targets() const { return task; }
+  Task learns() const { return task; }
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const;
   // The label's column may be missing.

@@ -13,9 +13,8 @@ DatasetPtr dataset_of(const Images& images) {
 }
 
 DataInfo info_of(int64_t height, int64_t width, int64_t classes) {
-  DataInfo out{.input_shape = {1, height, width}, .outputs = classes};
-  for (int64_t i = 0; i < classes; ++i) out.class_names.push_back(cat(i));
-  return out;
+  return {
+      .input_shape = {1, height, width}, .outputs = classes, .class_names = numbers_below(classes)};
 }
 
 void require_size(const DataInfo& info, const Images& images, const char* what) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,12 @@ struct DataFile {
 // Those directly in a directory, by name.
 std::vector<DataFile> files_in(const std::filesystem::path& directory);
 
+// Classes counted from 0 to the largest label; warns of gaps. DataError: one class, or 255 for what
+// has no label.
+int64_t count_classes(std::span<const int64_t> labels, const std::string& file);
+// "0", "1", ...
+std::vector<std::string> numbers_below(int64_t count);
+
 // A kind of data, as Csv, is a struct of options that describes itself (framework/describe.h) and
 // loads what they name:
 //
@@ -58,7 +65,7 @@ std::vector<DataFile> files_in(const std::filesystem::path& directory);
 //     data::Splits load(uint64_t seed) const;
 //   };
 //
-// It may also have targets(), outline(), files() and more(), as declared here; else these answers
+// It may also have learns(), outline(), files() and more(), as declared here; else these answers
 // stand. Statistics are learned on the training rows alone. InputError: data that are missing,
 // damaged or too few; DataError: such as nothing can be learned from.
 class Source {
@@ -66,7 +73,7 @@ class Source {
   virtual ~Source() = default;
   virtual Splits load(uint64_t seed) const = 0;
   // Known without reading.
-  virtual Task targets() const { return Task::kClassification; }
+  virtual Task learns() const { return Task::kClassification; }
   // As load(), but as cheap as can be.
   virtual Outline outline(uint64_t seed) const { return {load(seed)}; }
   virtual std::vector<DataFile> files() const { return {}; }
@@ -79,9 +86,9 @@ template <class Options> class SourceOf final : public Source {
  public:
   explicit SourceOf(Options options) : options_(std::move(options)) {}
   Splits load(uint64_t seed) const override { return options_.load(seed); }
-  Task targets() const override {
-    if constexpr (requires { options_.targets(); }) return options_.targets();
-    return Source::targets();
+  Task learns() const override {
+    if constexpr (requires { options_.learns(); }) return options_.learns();
+    return Source::learns();
   }
   Outline outline(uint64_t seed) const override {
     if constexpr (requires { options_.outline(seed); }) return options_.outline(seed);

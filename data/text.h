@@ -42,7 +42,7 @@ struct Text {
       [this] { return tokenizer != Tokens::kGpt2 || vocabulary; });
   }
 
-  Task targets() const { return Task::kLanguage; }
+  Task learns() const { return Task::kLanguage; }
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const;
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;

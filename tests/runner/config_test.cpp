@@ -10,6 +10,8 @@
 
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
+#include "data/csv.h"
+#include "data/text.h"
 
 namespace taper::runner {
 namespace {
@@ -362,12 +364,13 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
   EXPECT_EQ(c.seed, 18446744073709551615u);
   EXPECT_EQ(c.device, "cuda:1");
   EXPECT_FALSE(c.visible_devices.has_value());
-  EXPECT_EQ(c.data.type, DataType::kCsv);
-  EXPECT_EQ(c.data.csv.label, "-1");
-  EXPECT_EQ(c.data.csv.delimiter, "\t");
-  EXPECT_EQ(c.data.csv.header, CsvHeader::kAbsent);
-  EXPECT_EQ(c.data.csv.task, Task::kRegression);
-  EXPECT_EQ(c.data.csv.test_path, "b.csv");
+  EXPECT_EQ(c.data.type, "csv");
+  const auto& csv = c.data.options.as<data::Csv>();
+  EXPECT_EQ(csv.label, "-1");
+  EXPECT_EQ(csv.delimiter, "\t");
+  EXPECT_EQ(csv.header, data::CsvFormat::Header::kAbsent);
+  EXPECT_EQ(csv.task, data::Task::kRegression);
+  EXPECT_EQ(csv.test_path, "b.csv");
   expect_lines(c, {"  type: adamw\n  lr: 0.001\n  betas: [0.5, 0.75]\n  eps: 1e-06\n"
                    "  weight_decay: 0.01\n"});
   EXPECT_EQ(c.train.batch_size, 128);
@@ -647,7 +650,7 @@ TEST_F(ConfigTest, EveryShippedConfigLoads) {
 TEST_F(ConfigTest, TheCpuRecipeBuildsOnTheOther) {
   const RunConfig c =
       load_config(fs::path(TAPER_SOURCE_DIR) / "configs/shakespeare_char_cpu.yaml", {});
-  EXPECT_EQ(c.data.text.block_size, 64);
+  EXPECT_EQ(c.data.options.as<data::Text>().block_size, 64);
   expect_lines(c, {"  n_layer: 4\n", "  n_embd: 128\n", "  dropout: 0\n  bias: false\n"});
   expect_lines(c, {"  betas: [0.9, 0.99]\n", "  min_lr: 1e-04\n"});
   EXPECT_EQ(c.train.steps, 2000);

@@ -142,7 +142,6 @@ TEST_F(Files, DataThatContradictThemselvesAreRefusedByKey) {
       {"/task", "\"regression\"", "input_shape: is not what"},
       {"/task", "\"clasification\"", "did you mean 'classification'?"},
       {"/table", "[]", "table: expected a map"},
-      {"/table", "null", "input_shape: is not what"},
       {"/table/width", "2", "table.width: is not what 'categories' make"},
       {"/table/width", "-1", "table.width: expected an integer"},
       {"/table/columns", "3", "table.feature_names: must have one for each"},

@@ -1,7 +1,6 @@
 #include "apps/runner/config/config.h"
 
 #include <algorithm>
-#include <cctype>
 #include <ranges>
 
 #include "apps/runner/config/schema.h"
@@ -21,102 +20,8 @@ constexpr double kMaxSamples = 10'000'000;
 constexpr Range kSamples{1, kMaxSamples};
 constexpr Range kThreads{0, kMaxThreads};
 
-Schema describe(data::Digits& c) {
-  Schema s;
-  s.field("train_size", &c.train_size, "number of training images", kSamples);
-  s.field("test_size", &c.test_size, "number of test images", kSamples);
-  s.field("seed", &c.seed, "what the images are drawn from; not the run's seed");
-  return s;
-}
-
 // For a text of any form but none.
 bool is_given(const std::string& text) { return !text.empty(); }
-constexpr const char* kPath = "a path that is not empty";
-
-Schema describe(data::Mnist& c) {
-  Schema s;
-  s.field("root", &c.root, "directory of the four IDX files").required().of_form(kPath, is_given);
-  return s;
-}
-
-bool is_delimiter(const std::string& text) {
-  return text.size() == 1 && !std::isalnum(static_cast<unsigned char>(text[0])) &&
-         std::string_view("\"\n\r.+-_").find(text) == std::string_view::npos;
-}
-
-Schema describe(data::Idx& c) {
-  Schema s;
-  const auto file = [&s](const char* name, std::string& path, const char* doc) {
-    s.field(name, &path, doc).required().of_form(kPath, is_given);
-  };
-  file("train_images", c.train_images, "IDX file, plain or .gz");
-  file("train_labels", c.train_labels, "its labels");
-  file("test_images", c.test_images, "the same for the test");
-  file("test_labels", c.test_labels, "its labels");
-  return s;
-}
-
-Schema describe(data::Csv& c) {
-  Schema s;
-  s.field("path", &c.path, "file with the rows").required().of_form(kPath, is_given);
-  s.field("test_path", &c.test_path, "file with the test rows").of_form(kPath, is_given);
-  s.field("test_fraction", &c.test_fraction, "part of the rows that is kept for the test",
-          kBetweenZeroAndOne)
-      .idle_when("test_path is given", [&c] { return c.test_path.has_value(); });
-  s.field("label", &c.label, "name or index of the column to predict; -1 is the last")
-      .of_form("a column", is_given);
-  s.field("header", choice(c.header, {"auto", "present", "absent"}),
-          "whether the first line holds names");
-  s.field("delimiter", &c.delimiter, "what stands between two cells")
-      .of_form("one character such as ',' or ';' or \"\\t\"", is_delimiter);
-  s.field("standardize", &c.standardize, "scale features to mean 0 and deviation 1");
-  s.field("task", choice(c.task, {"classification", "regression"}), "what the label column is");
-  s.field("scale_target", &c.scale_target,
-          "regression: learn targets of mean 0 and deviation 1; results stay in the data's units");
-  s.field("missing", choice(c.missing, {"refuse", "mean"}),
-          "empty cells: an error, or the training rows' mean");
-  s.field("categories", choice(c.categories, {"refuse", "one_hot"}),
-          "columns of words: an error, or a feature for each word");
-  s.rules = {{"scale_target", "is for 'task: regression' only",
-              [&c] { return !c.scale_target || c.task == Task::kRegression; }}};
-  return s;
-}
-
-Schema describe(data::Text& c) {
-  Schema s;
-  const auto has_vocabulary = [&c] { return c.tokenizer == data::Text::Tokens::kGpt2; };
-  s.field("path", &c.path, "a file, a directory or a pattern such as \"src/*.cpp\"")
-      .required()
-      .of_form(kPath, is_given);
-  s.field("tokenizer", choice(c.tokenizer, {"chars", "bytes", "gpt2"}), "what a token is");
-  s.field("vocabulary", &c.vocabulary, "gpt2: directory of encoder.json and vocab.bpe")
-      .of_form(kPath, is_given)
-      .idle_when("the tokenizer is not gpt2", [=] { return !has_vocabulary(); });
-  s.field("block_size", &c.block_size, "tokens that the model sees at a time", {1, kWidth.high});
-  s.field("validation_fraction", &c.validation_fraction, "last part, kept for evaluation",
-          kBetweenZeroAndOne);
-  s.field("lines", &c.lines, "each line is a sequence of its own, as a list of names");
-  s.rules = {{"tokenizer", "needs a 'vocabulary': the directory of encoder.json and vocab.bpe",
-              [=, &c] { return !has_vocabulary() || c.vocabulary; }}};
-  return s;
-}
-
-std::vector<Schema> each_with(std::vector<Schema> all, const Schema& more) {
-  for (Schema& s : all) s.fields.insert(s.fields.end(), more.fields.begin(), more.fields.end());
-  return all;
-}
-
-Union describe(DataConfig& c) {
-  Schema common;
-  common.field("workers", &c.workers, "threads that prepare batches ahead; the order stays",
-               kThreads);
-  common.field("on_device", choice(c.on_device, {"auto", "always", "never"}),
-               "keep the whole set on the GPU; auto: when it fits");
-  return {.tag = choice(c.type, {"digits", "mnist", "idx", "csv", "text"}),
-          .alternatives = each_with({describe(c.digits), describe(c.mnist), describe(c.idx),
-                                     describe(c.csv), describe(c.text)},
-                                    common)};
-}
 
 const std::vector<std::string> kMetrics = {"accuracy", "top5", "confusion",  "mae",
                                            "rmse",     "r2",   "perplexity", "bpc"};
@@ -231,7 +136,7 @@ std::vector<std::string> goals() {
   return names;
 }
 
-Task task_of(const DataConfig& config) { return source_of(config)->targets(); }
+Task task_of(const DataConfig& config) { return data_types().make(config)->learns(); }
 
 std::vector<std::string> metrics_of(const RunConfig& config) {
   if (!config.metrics.empty()) return config.metrics;
@@ -269,8 +174,13 @@ Schema describe(RunConfig& c) {
           cuda::is_visible_devices);
   s.field("threads", &c.threads, "CPU threads; 0 takes all", kThreads);
   s.field("include", &c.include, "files that this one builds on; it says the last word")
-      .of_form(kPath, is_given);
-  s.field("data", describe(c.data), "what is learned from").required();
+      .of_form(kPathWords, is_given);
+  Schema data_all;
+  data_all.field("workers", &c.data.workers, "threads that prepare batches ahead; the order stays",
+                 kThreads);
+  data_all.field("on_device", choice(c.data.on_device, {"auto", "always", "never"}),
+                 "keep the whole set on the GPU; auto: when it fits");
+  s.field("data", union_of(data_types(), c.data, data_all), "what is learned from").required();
   s.field("model", union_of(models(), c.model), "what learns").required();
   s.field("loss", union_of(losses(), c.loss), "what is made small");
   Schema optimizers_all;

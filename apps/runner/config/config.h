@@ -14,25 +14,13 @@
 
 #include "apps/runner/config/tables.h"
 #include "apps/runner/config/yaml.h"
-#include "data/csv.h"
-#include "data/digits.h"
-#include "data/idx.h"
 #include "data/loader.h"
-#include "data/text.h"
 
 namespace taper::runner {
 
-enum class DataType { kDigits, kMnist, kIdx, kCsv, kText };
-// Only the member that `type` names has a meaning; so in all structs with a type below.
-struct DataConfig {
-  DataType type = DataType::kDigits;
-  data::Digits digits;
-  data::Mnist mnist;
-  data::Idx idx;
-  data::Csv csv;
-  data::Text text;
-  std::filesystem::path base{};          // not of the file: where relative paths begin, if there
-  int64_t workers = 0;                   // threads that prefetch; 0: none
+struct DataConfig : Component {
+  std::filesystem::path base{};  // not of the file: where relative paths begin, if there
+  int64_t workers = 0;           // threads that prefetch; 0: none
   data::OnDevice on_device = data::OnDevice::kAuto;
 };
 // Where they come from, with the paths that are there below `base` found there.
@@ -108,7 +96,7 @@ struct RunConfig {
   std::optional<std::string> visible_devices{};  // CUDA_VISIBLE_DEVICES: "0", "1,2"
   int64_t threads = 0;                           // 0: all that the process may use
   std::vector<std::string> include;              // empty once they are read
-  DataConfig data;
+  DataConfig data{data_types().first()};
   Component model = models().first();
   Component loss = losses().first();
   OptimizerConfig optimizer{optimizers().first()};

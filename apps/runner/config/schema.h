@@ -150,6 +150,8 @@ template <class T> Field& Schema::field(std::string name, T target, const char* 
 struct Component;
 class Kind;
 
+inline constexpr const char* kPathWords = "a path that is not empty";
+
 // What describe() of a struct is called with: makes its fields, each of which it gives back.
 class FieldMaker {
  public:
@@ -161,6 +163,11 @@ class FieldMaker {
   }
   template <class T> Field& operator()(const char* name, T& value, const char* doc) {
     return (*this)(name, value, kAny, doc);
+  }
+  template <class T> Field& operator()(const char* name, T& value, PathForm, const char* doc) {
+    return (*this)(name, value, doc).of_form(kPathWords, [](const std::string& path) {
+      return !path.empty();
+    });
   }
   // An enum or bool whose values have these names in turn, or a text that is one of them.
   template <class T>

@@ -113,6 +113,9 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     return row_of<Options>([](const Options& o, Args... args) -> Made { return o.make(args...); });
   }
 
+  // The same of options from which kMake makes the thing.
+  template <class Options, auto kMake> static Row of() { return row_of<Options>(kMake); }
+
   // make(options, args...) gives the thing.
   template <class Options, class Make> void add(const std::string& name, Make make) {
     Row row = row_of<Options>(std::move(make));

@@ -75,6 +75,12 @@ struct OptimizerSite {
 using Optimizers = Table<std::unique_ptr<optim::Optimizer>(const OptimizerSite&)>;
 Optimizers& optimizers();
 
+using DataTypes = Table<std::unique_ptr<data::Source>()>;
+DataTypes& data_types();
+template <class Options> std::unique_ptr<data::Source> make_source(const Options& options) {
+  return std::make_unique<data::SourceOf<Options>>(options);
+}
+
 // `make` gets the options, which describe themselves (framework/describe.h), and the site. Throws
 // ValueError for a name that is taken.
 template <class Options, class Make> void register_layer(const std::string& name, Make make) {
@@ -82,6 +88,10 @@ template <class Options, class Make> void register_layer(const std::string& name
 }
 template <class Options, class Make> void register_model(const std::string& name, Make make) {
   models().add<Options>(name, std::move(make));
+}
+// Options that load what they name (data/source.h).
+template <class Options> void register_data(const std::string& name) {
+  data_types().add<Options>(name, make_source<Options>);
 }
 
 }  // namespace taper::runner

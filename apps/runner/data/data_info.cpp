@@ -141,9 +141,10 @@ json json_of(const Tokenizer& tokenizer) {
 // What a kind of data has beside what all have.
 bool has_its_parts(const Draft& d) {
   const DataInfo& info = d.info;
-  if (info.task == Task::kLanguage) return d.tokenizer && !info.table && d.input_shape.size() == 1;
+  const size_t rank = d.input_shape.size();
+  if (info.task == Task::kLanguage) return d.tokenizer && !info.table && rank == 1;
   if (d.tokenizer) return false;
-  if (!info.table) return info.task == Task::kClassification && d.input_shape.size() == 3;
+  if (!info.table) return rank > 0 && rank < size_t(kMaxDims);
   return info.table->options.task == info.task &&
          d.input_shape == std::vector<int64_t>{info.table->width};
 }

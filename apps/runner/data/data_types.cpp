@@ -1,43 +1,52 @@
+// The types of data, and where their files are found.
 #include "apps/runner/config/config.h"
+#include "data/csv.h"
+#include "data/digits.h"
+#include "data/idx.h"
+#include "data/text.h"
 
 namespace taper::runner {
+namespace {
 
 namespace fs = std::filesystem;
 
-static DataConfig resolved(DataConfig config) {
+template <class Options> constexpr auto row = DataTypes::of<Options, make_source<Options>>;
+
+constexpr DataTypes::Entry kDataTypes[] = {{"digits", row<data::Digits>},
+                                           {"mnist", row<data::Mnist>},
+                                           {"idx", row<data::Idx>},
+                                           {"csv", row<data::Csv>},
+                                           {"text", row<data::Text>}};
+
+void find_below(const fs::path& base, std::string& path) {
+  // Of a pattern only the folder before its first wildcard can be asked for.
+  const size_t wild = path.find_first_of("*?[{");
+  const fs::path there = base / path, folder = base / path.substr(0, wild);
+  const bool is_pattern = wild != std::string::npos;
   std::error_code none;
-  const auto find = [&](std::string& path) {
-    // Of a pattern only the folder before its first wildcard can be asked for.
-    const size_t wild = path.find_first_of("*?[{");
-    const fs::path there = config.base / path, folder = config.base / path.substr(0, wild);
-    const bool is_pattern = wild != std::string::npos;
-    if (fs::exists(there, none) || (is_pattern && fs::exists(folder.parent_path(), none))) {
-      path = there.lexically_normal();
-    }
-  };
-  if (config.base.empty()) return config;
-  for (std::string* path :
-       {&config.mnist.root, &config.idx.train_images, &config.idx.train_labels,
-        &config.idx.test_images, &config.idx.test_labels, &config.csv.path, &config.text.path}) {
-    if (!path->empty()) find(*path);
+  if (fs::exists(there, none) || (is_pattern && fs::exists(folder.parent_path(), none))) {
+    path = there.lexically_normal();
   }
-  if (config.csv.test_path) find(*config.csv.test_path);
-  if (config.text.vocabulary) find(*config.text.vocabulary);
-  return config;
 }
 
-std::unique_ptr<data::Source> source_of(const DataConfig& given) {
-  const DataConfig c = resolved(given);
-  const auto make = []<class O>(const O& o) -> std::unique_ptr<data::Source> {
-    return std::make_unique<data::SourceOf<O>>(o);
-  };
-  switch (c.type) {
-    case DataType::kMnist: return make(c.mnist);
-    case DataType::kIdx: return make(c.idx);
-    case DataType::kCsv: return make(c.csv);
-    case DataType::kText: return make(c.text);
-    default: return make(c.digits);
+}  // namespace
+
+DataTypes& data_types() {
+  static DataTypes types("data type", {kDataTypes});
+  return types;
+}
+
+std::unique_ptr<data::Source> source_of(const DataConfig& config) {
+  Component chosen = config;
+  for (const Field& field : chosen.options.schema().fields) {
+    if (config.base.empty() || field.form != kPathWords) continue;
+    if (auto* path = std::get_if<std::string*>(&field.target); path && !(*path)->empty()) {
+      find_below(config.base, **path);
+    }
+    const auto* given = std::get_if<std::optional<std::string>*>(&field.target);
+    if (given && **given) find_below(config.base, ***given);
   }
+  return data_types().make(chosen);
 }
 
 }  // namespace taper::runner

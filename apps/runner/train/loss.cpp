@@ -1,11 +1,11 @@
 #include "apps/runner/train/loss.h"
 
-#include "data/dataset.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
+#include "data/dataset.h"
 
 namespace taper::runner {
 namespace {
@@ -18,12 +18,13 @@ struct CrossEntropySpec {
   Loss make(const LossSite& at) const {
     if (at.task == Task::kRegression) return {};
     const double smoothing = at.is_evaluation ? 0 : label_smoothing;
-    return {[smoothing](const Tensor& x, const Tensor& y, Reduction r) {
-              return cross_entropy(
-                  x.reshape({-1, x.size(-1)}), y.reshape({-1}),
-                  {.ignore_index = data::kIgnoredTarget, .reduction = r, .label_smoothing = smoothing});
-            },
-            [](const Tensor& x) { return softmax(x, -1); }};
+    return {
+        [smoothing](const Tensor& x, const Tensor& y, Reduction r) {
+          return cross_entropy(
+              x.reshape({-1, x.size(-1)}), y.reshape({-1}),
+              {.ignore_index = data::kIgnoredTarget, .reduction = r, .label_smoothing = smoothing});
+        },
+        [](const Tensor& x) { return softmax(x, -1); }};
   }
 };
 
