@@ -3,6 +3,7 @@
 #include "data/csv.h"
 #include "data/digits.h"
 #include "data/idx.h"
+#include "data/npy.h"
 #include "data/text.h"
 
 namespace taper::runner {
@@ -12,11 +13,9 @@ namespace fs = std::filesystem;
 
 template <class Options> constexpr auto row = DataTypes::of<Options, make_source<Options>>;
 
-constexpr DataTypes::Entry kDataTypes[] = {{"digits", row<data::Digits>},
-                                           {"mnist", row<data::Mnist>},
-                                           {"idx", row<data::Idx>},
-                                           {"csv", row<data::Csv>},
-                                           {"text", row<data::Text>}};
+constexpr DataTypes::Entry kDataTypes[] = {
+    {"digits", row<data::Digits>}, {"mnist", row<data::Mnist>}, {"idx", row<data::Idx>},
+    {"csv", row<data::Csv>},       {"text", row<data::Text>},   {"npy", row<data::Npy>}};
 
 void find_below(const fs::path& base, std::string& path) {
   // Of a pattern only the folder before its first wildcard can be asked for.
