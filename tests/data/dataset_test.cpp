@@ -157,7 +157,7 @@ TEST(RealData, CaliforniaHousingLoads) {
   for (const float v : all_of(data.train).inputs.span<float>()) most = std::max(most, std::abs(v));
   EXPECT_LT(most, 100);  // and no nan, which compares as false
   EXPECT_FALSE(std::isnan(all_of(data.train).inputs.sum().item<float>()));
-  config.missing = CsvOptions::Missing::kRefuse;
+  config.missing = CsvFormat::Missing::kRefuse;
   const std::string message = refusal_of<InputError>([&] { config.load(1); });
   EXPECT_EQ(message.substr(0, file.size()), file);
   EXPECT_NE(message.find(":292: column 'total_bedrooms' is empty"), std::string::npos) << message;
