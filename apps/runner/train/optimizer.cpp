@@ -58,6 +58,7 @@ constexpr Optimizers::Entry kOptimizers[] = {
     {"sgd", Optimizers::of<Plain<optim::SGDOptions>>},
     {"adam", Optimizers::of<Plain<optim::AdamOptions>>},
     {"adamw", Optimizers::of<Plain<optim::AdamWOptions>>},
+    {"adamax", Optimizers::of<Plain<optim::AdamaxOptions>>},
     {"adagrad", Optimizers::of<Plain<optim::AdagradOptions>>},
     {"adadelta", Optimizers::of<Plain<optim::AdadeltaOptions>>},
     {"rmsprop", Optimizers::of<Plain<optim::RMSpropOptions>>},
