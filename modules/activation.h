@@ -2,6 +2,7 @@
 // (https://pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity).
 #pragma once
 
+#include "autograd/ops/binary.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "modules/function_layer.h"
@@ -11,6 +12,9 @@ namespace taper {
 using ReLU = FunctionLayer<"ReLU", relu>;
 using ReLU6 = FunctionLayer<"ReLU6", relu6>;
 using SiLU = FunctionLayer<"SiLU", silu>;
+// x tanh(log(1 + exp(x))) (https://arxiv.org/abs/1908.08681).
+[[nodiscard]] inline Tensor mish(const Tensor& x) { return x * tanh(softplus(x)); }
+using Mish = FunctionLayer<"Mish", mish>;
 using Tanh = FunctionLayer<"Tanh", tanh>;
 using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
 using LeakyReLU =

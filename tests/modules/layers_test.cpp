@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/activation.h"
@@ -17,6 +18,22 @@
 
 namespace taper::test {
 namespace {
+
+TEST(Mish, GivesPyTorchsValuesAndGradients) {
+  for (const Device device : all_devices()) {
+    Mish layer;
+    EXPECT_EQ(to_string(layer), "Mish()");
+    const Tensor x = tensor({-20., -2., -0.5, 0., 1., 3.}, {.dtype = kFloat32, .device = device});
+    x.requires_grad_();
+    const Tensor y = layer(x);
+    sum(y).backward();
+    EXPECT_TRUE(close(
+        y, {6}, {-4.12230747e-08, -0.252501458, -0.22074376, 0, 0.865098357, 2.98653507}, 1e-6));
+    EXPECT_TRUE(close(
+        x.grad(), {6},
+        {-3.91619217e-08, -0.108355105, 0.289510638, 0.600000024, 1.04903626, 1.02110696}, 1e-6));
+  }
+}
 
 TEST(Linear, StartsUniformWithinOneOverTheRootOfItsInputs) {
   manual_seed(0);

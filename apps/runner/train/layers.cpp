@@ -268,6 +268,7 @@ constexpr Layers::Entry kActivations[] = {
     {"silu", layer<Plain<SiLU>>},         {"leaky_relu", layer<Plain<LeakyReLU>>},
     {"relu6", layer<Plain<ReLU6>>},       {"elu", layer<Plain<ELU>>},
     {"hardtanh", layer<Plain<Hardtanh>>}, {"softplus", layer<Plain<Softplus>>},
+    {"mish", layer<Plain<Mish>>},
 };
 constexpr Layers::Entry kLayers[] = {
     {"softmax", layer<SoftmaxSpec<Softmax>>},
