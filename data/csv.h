@@ -13,7 +13,7 @@ namespace taper::data {
 
 struct Csv : CsvFormat {
   std::string path;
-  std::optional<std::string> test_path;
+  std::optional<std::string> test_path{};
   double test_fraction = 0.2;  // means nothing when test_path is given
   bool standardize = true;
   bool scale_target = false;  // regression: learns (y - mean) / deviation, reports y

@@ -12,7 +12,7 @@ namespace taper::data {
 
 struct Npy {
   std::string inputs, targets;  // [N, ...] numbers; [N] or [N, 1] classes from 0, or numbers
-  std::optional<std::string> test_inputs, test_targets;
+  std::optional<std::string> test_inputs{}, test_targets{};
   double test_fraction = 0.2;  // means nothing when test_inputs are given
   Task task = Task::kClassification;
 

@@ -22,7 +22,7 @@ struct Text {
 
   std::string path;  // as find_texts() has it
   Tokens tokenizer = Tokens::kChars;
-  std::optional<std::string> vocabulary;  // kGpt2: the directory of encoder.json and vocab.bpe
+  std::optional<std::string> vocabulary{};  // kGpt2: the directory of encoder.json and vocab.bpe
   int64_t block_size = 256;
   double validation_fraction = 0.1;  // the last part
   bool lines = false;                // each line is a sequence of its own

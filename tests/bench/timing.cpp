@@ -39,7 +39,7 @@ void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch
   }
   net.load_state_dict(state);
 } catch (const Error& error) {
-  throw runner::InputError(cat("--inputs ", path, ": ", error.what()));
+  throw InputError(cat("--inputs ", path, ": ", error.what()));
 }
 
 }  // namespace

@@ -14,6 +14,10 @@
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/predict.h"
 #include "apps/runner/train/train.h"
+#include "data/csv.h"
+#include "data/csv_reader.h"
+#include "data/idx_reader.h"
+#include "data/text.h"
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
 #include "framework/memory/small_blocks.h"
@@ -33,10 +37,14 @@ TEST_F(Files, PipesAndDevicesAreNoInput) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& path : {pipe, std::string("/dev/zero")}) {
     const std::function<void()> readers[] = {
-        [&] { load_config(path, {}); }, [&] { read_csv(path, {}); },
-        [&] { read_idx(path); },        [&] { mnist_shape(fs::path(path).parent_path(), true); },
-        [&] { read_texts(path); },      [&] { load_recording(path); },
-        [&] { (void)load_npy(path); },  [&] { load_safetensors(path); },
+        [&] { load_config(path, {}); },
+        [&] { data::read_csv(path, {}); },
+        [&] { data::read_idx(path); },
+        [&] { data::mnist_shape(fs::path(path).parent_path(), true); },
+        [&] { data::read_texts(path); },
+        [&] { load_recording(path); },
+        [&] { (void)load_npy(path); },
+        [&] { load_safetensors(path); },
     };
     for (const auto& reader : readers) {
       const std::string text = refusal_of<Error>(reader);

@@ -7,6 +7,7 @@
 #include "apps/runner/train/optimizer.h"
 #include "apps/runner/train/schedule.h"
 #include "autograd/engine.h"
+#include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"

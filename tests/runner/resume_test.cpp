@@ -262,7 +262,8 @@ TEST_F(Resume, ASignalEndsTheReadingOfATableOrOfImages) {
   const std::string images = (at_ / "images").string();
   std::ofstream(images, std::ios::binary)
       << std::string("\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\1", 16) << "ab";
-  const data::Idx pictures{.train_images = images};
+  data::Idx pictures;
+  pictures.train_images = images;
   EXPECT_NO_THROW(data::read_csv(table.path, table));
   EXPECT_NO_THROW(data::read_idx(images));
   const SignalScope signals;

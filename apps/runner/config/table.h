@@ -117,8 +117,8 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
   template <class Options, auto kMake> static Row of() { return row_of<Options>(kMake); }
 
   // make(options, args...) gives the thing.
-  template <class Options, class Make> void add(const std::string& name, Make make) {
-    Row row = row_of<Options>(std::move(make));
+  template <class Options, class Make> void add(const std::string& name, Make maker) {
+    Row row = row_of<Options>(std::move(maker));
     row.name = name;
     add_row(std::move(row));
   }
@@ -130,9 +130,9 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
  private:
   using Maker = std::function<Made(const Described&, Args...)>;
 
-  template <class Options, class Make> static Row row_of(Make make) {
-    const auto typed = [make](const Described& options, Args... args) -> Made {
-      return make(options.as<Options>(), args...);
+  template <class Options, class Make> static Row row_of(Make maker) {
+    const auto typed = [maker](const Described& options, Args... args) -> Made {
+      return maker(options.as<Options>(), args...);
     };
     return {.name = "", .options = Described::of(Options{}), .make = Maker(typed)};
   }
