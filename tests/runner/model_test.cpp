@@ -79,6 +79,7 @@ const LayerRow kLayers[] = {
     {"elu: 0.5", {5}, 5, 0},
     {"hardtanh: {min_val: -2, max_val: 2}", {5}, 5, 0},
     {"softplus: {beta: 2}", {5}, 5, 0},
+    {"mish", {5}, 5, 0},
     {"softmax: 1", {5}, 5, 0},
     {"log_softmax", {5}, 5, 0},
     {"identity", {5}, 5, 0},
