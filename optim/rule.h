@@ -2,9 +2,8 @@
 // names its state in recipe(), and says how parameters are updated, in one of three ways:
 //
 //   void update(const ParamStep& s) const;   one parameter at a time, by tensor ops
-//   prepare<C>(options, lr, step)            a formula for one element, compiled for the CPU and
-//   the
-//                                            GPU: framework/kernels/optim/update.h
+//   prepare<C>(options, lr, step)            a formula for one element, compiled for both devices:
+//                                            framework/kernels/optim/update.h
 //   void update(const std::vector<kernels::Update>&, const kernels::StepScalars&) const;
 //                                            all parameters at once, in calls of kernels::update
 #pragma once
