@@ -74,7 +74,7 @@ struct Union {
   Place* place = nullptr;            // where set: receives the place of the text read
   std::function<Schema()> live{};    // where set: of the alternative that the tag names now
 
-  Schema chosen() const { return live ? live() : alternatives[tag.get()]; }
+  Schema chosen() const;
 };
 
 inline constexpr std::size_t kMaxEntries = 1000;
@@ -141,6 +141,9 @@ struct Field {
     return idle_reason = std::move(reason), is_idle = std::move(check), *this;
   }
 };
+
+// Here, where Field is complete.
+inline Schema Union::chosen() const { return live ? live() : alternatives[tag.get()]; }
 
 template <class T> Field& Schema::field(std::string name, T target, const char* doc, Range range) {
   fields.push_back(Field{std::move(name), Target(std::move(target)), doc, range});
