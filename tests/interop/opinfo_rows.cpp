@@ -133,11 +133,11 @@ void add_binary(Table& table) {
       {"rmatmul", [](const Tensor& x, const Tensor& other) { return matmul(other, x); }},
   };
   for (const auto& [name, f] : tensors) {
-    table[name] = [f = f](const A& a) { return Tensors{f(a.t("input"), a.t("other"))}; };
+    table[name] = [call = f](const A& a) { return Tensors{call(a.t("input"), a.t("other"))}; };
   }
   for (const auto& [name, f] :
        std::initializer_list<std::pair<const char*, Function>>{{"bmm", bmm}, {"mm", mm}}) {
-    table[name] = [f = f](const A& a) { return Tensors{f(a.t("input"), a.t("mat2"))}; };
+    table[name] = [call = f](const A& a) { return Tensors{call(a.t("input"), a.t("mat2"))}; };
   }
   table["outer"] = one_result([](const A& a) { return outer(a.t("input"), a.t("vec2")); });
 

@@ -11,7 +11,7 @@
 #include "taper.h"
 #include "tests/testing.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef TAPER_SANITIZED
 // What the limit below does where there is no sanitizer's shadow.
 extern "C" const char* __asan_default_options() {
   return "allocator_may_return_null=1:max_allocation_size_mb=2048";

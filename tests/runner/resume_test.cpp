@@ -197,16 +197,10 @@ TEST_F(Resume, ASignalSavesAndEndsWith75) {
 TEST_F(Resume, ALostTerminalSavesAndEndsWith75) {
   int terminal = -1;
   const pid_t outer = ::forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (outer == 0) {
-    // The kernel tells the leader of the session, who tells the others, as a shell does.
-    ::signal(SIGHUP, [](int) {
-      ::signal(SIGHUP, SIG_IGN);
-      ::kill(0, SIGHUP);
-    });
-    const Words words{
-        "train", "rows.yaml", "train.epochs=100000", "train.early_stopping.patience=1000000",
-        "--out", "r"};
-    ::_exit(at_.wait(at_.start(words, "export TERM=xterm; exec 2>/dev/tty;")).code);
+  if (outer == 0) {  // the leader of the session, whom the kernel tells
+    at_.become({"train", "rows.yaml", "train.epochs=100000",
+                "train.early_stopping.patience=1000000", "--out", "r"},
+               "export TERM=xterm; exec 2>/dev/tty;");
   }
   for (int i = 0; i < 4000 && !fs::exists(at_ / "r/checkpoints/step-00000000"); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

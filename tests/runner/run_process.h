@@ -45,6 +45,13 @@ class RunDirectory {
 
   // Starts `taper WORDS`, by /bin/sh where `before` says so: "ulimit -f 8;".
   pid_t start(const std::vector<std::string>& words, const std::string& before = "") const {
+    const pid_t child = ::fork();
+    if (child == 0) become(words, before);
+    return child;
+  }
+  // The calling process becomes the program.
+  [[noreturn]] void become(const std::vector<std::string>& words,
+                           const std::string& before = "") const {
     const char* set = std::getenv("TAPER_PROGRAM");
 #ifdef TAPER_PROGRAM
     if (set == nullptr) set = TAPER_PROGRAM;
@@ -57,8 +64,6 @@ class RunDirectory {
     for (std::string& word : all) argv.push_back(word.data());
     argv.push_back(nullptr);
     const std::string out = path_ / "stdout", err = path_ / "stderr", dir = path_;
-    const pid_t child = ::fork();
-    if (child != 0) return child;
     const int flags = O_WRONLY | O_CREAT | O_TRUNC;
     const bool ready = ::chdir(dir.c_str()) == 0 && ::dup2(::open("/dev/null", O_RDONLY), 0) == 0 &&
                        ::dup2(::open(out.c_str(), flags, 0666), 1) == 1 &&
