@@ -8,8 +8,8 @@
 namespace taper::bench {
 
 struct BenchOptions {
-  // overhead mlp cnn resnet gptchar gpt2 ops cpu_mlp cpu_cnn cpu_gpt first_step; when none is
-  // named, all that the machine can run in seconds.
+  // overhead mlp cnn resnet gptchar gpt2 ops attention cpu_mlp cpu_cnn cpu_gpt first_step; when none
+  // is named, all that the machine can run in seconds.
   std::vector<std::string> names;
   bool json = false;
   std::string mode;  // of training steps, "eager" or "graph"; both when empty

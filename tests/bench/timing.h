@@ -46,4 +46,7 @@ class Bench {
   BenchOptions options_;
 };
 
+// Each way in which a GPU computes attention, by itself (attention.cpp).
+void attention(const Bench& bench);
+
 }  // namespace taper::bench

@@ -206,6 +206,7 @@ const Workload kWorkloads[] = {
        gpt(b, accelerator(), "gpt2_124m_b16_bf16", {.gelu = "tanh"}, 16, kBFloat16);
      }},
     {"ops", false, true, [](const Bench& b) { ops(b, accelerator()); }},
+    {"attention", true, false, attention},
     {"cpu_mlp", false, true, [](const Bench& b) { mlp(b, "cpu", "cpu_mlp_b128_fp32"); }},
     {"cpu_cnn", false, true, [](const Bench& b) { cnn(b, "cpu", "cpu_cnn_b128_fp32"); }},
     {"cpu_gpt", false, true,
