@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets of all readers with clang and runs them; installs what is missing first.
-#   scripts/fuzz.sh [SECONDS] [TARGET...]     each for that long (10); all where none is named
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     each for that long (10), two at a time; all
+#                                             where none is named
 # They start from tests/fuzz/corpus/TARGET. What they find lies in BUILD/found/TARGET afterwards (and
 # the script fails); BUILD/corpus/TARGET keeps what is new of a longer run.
 # Environment: BUILD_DIR, CXX (clang++), TAPER_INSTALL=0 (installs nothing).
@@ -22,18 +23,20 @@ targets=("$@")
 if ((${#targets[@]} == 0)); then
   for folder in "$root"/tests/fuzz/corpus/*/; do targets+=("$(basename "$folder")"); done
 fi
-status=0
-for target in "${targets[@]}"; do
-  corpus=$build/corpus/$target found=$build/found/$target
+
+fuzz() { # TARGET
+  local corpus=$build/corpus/$1 found=$build/found/$1
   mkdir -p "$corpus" "$found"
-  if TAPER_FUZZ_TARGET=$target "$build/tests/fuzz/fuzz_readers" "$corpus" \
-    "$root/tests/fuzz/corpus/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-    -max_len=16384 -artifact_prefix="$found/" -print_final_stats=1 >"$found/log.txt" 2>&1; then
-    echo "$target: $(grep -oP 'number_of_executed_units: +\K\d+' "$found/log.txt") inputs, nothing found"
+  if TAPER_FUZZ_TARGET=$1 "$build/tests/fuzz/fuzz_readers" "$corpus" "$root/tests/fuzz/corpus/$1" \
+    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
+    -artifact_prefix="$found/" -print_final_stats=1 >"$found/log.txt" 2>&1; then
+    echo "$1: $(grep -oP 'number_of_executed_units: +\K\d+' "$found/log.txt") inputs, nothing found"
   else
-    status=1
-    echo "$target: FOUND something, see $found" >&2
+    echo "$1: FOUND something, see $found" >&2
     tail -n 40 "$found/log.txt" >&2
+    return 1
   fi
-done
-exit "$status"
+}
+export -f fuzz
+export root build seconds
+printf '%s\n' "${targets[@]}" | xargs -P 2 -I TARGET bash -c 'fuzz TARGET'

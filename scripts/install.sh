@@ -11,7 +11,7 @@ packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libspdlog-dev libcli11-
 if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev); fi
 
 if [[ ${1:-} == fuzz ]] && ! command -v clang++-19 >/dev/null; then
-  packages+=(clang libclang-rt-dev libomp-dev)
+  packages+=(clang-19 libclang-rt-19-dev libomp-19-dev)
 fi
 
 missing=()
