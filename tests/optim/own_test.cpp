@@ -6,9 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/unary.h"
+#include "autograd/step_graph.h"
 #include "framework/io/safetensors.h"
 #include "modules/linear.h"
 #include "modules/sequential.h"
@@ -16,54 +14,12 @@
 #include "optim/grad_scaler.h"
 #include "optim/schedule.h"
 #include "tests/optim/all_optimizers.h"
+#include "tests/optim/own_optimizers.h"
 
 namespace taper::test {
 namespace {
 
 using namespace optim;
-
-// The sign of the smoothed gradient: the whole optimizer.
-struct SignSGDOptions {
-  double lr = 1e-3, momentum = 0.9, weight_decay = 0;
-  bool master_weights = false;
-
-  template <class V> void describe(V& v) {
-    v("lr", lr, kPositive, "learning rate");
-    v("momentum", momentum, kBelowOne, "part of the mean that is kept");
-    v("weight_decay", weight_decay, kNonNegative, "part of the weight that is taken off, times lr");
-    v("master_weights", master_weights, "train float32 copies of half weights");
-  }
-  Recipe recipe() const { return {"SignSGD", {"momentum_buffer"}}; }
-  void update(const ParamStep& s) const {
-    const Tensor &p = s.param, &mean = s.states[0];
-    mean.mul_(momentum).add_(s.grad, 1 - momentum);
-    p.sub_((sign(mean) + p * weight_decay) * s.lr);
-  }
-};
-using SignSGD = OptimizerOf<SignSGDOptions>;
-
-// Zhang et al., 2019, "Lookahead Optimizer", around SGD: each k steps back to slow weights, which
-// move by a part of the way. Its branches are taken on the device.
-struct LookaheadOptions {
-  double lr = 0.1, alpha = 0.5;
-  int64_t k = 3;
-
-  template <class V> void describe(V& v) {
-    v("lr", lr, kPositive, "learning rate");
-    v("alpha", alpha, kUnit, "part of the way that the slow weights go");
-    v("k", k, kCount, "steps from one move to the next");
-  }
-  Recipe recipe() const { return {"Lookahead", {"slow_param"}, Recipe::saved}; }
-  void update(const ParamStep& s) const {
-    const Tensor &fast = s.param, &slow = s.states[0];
-    slow.copy_(where(eq(s.step, 1), fast, slow));
-    fast.sub_(s.grad * s.lr);
-    const Tensor moves = eq(remainder(s.step, double(k)), 0);
-    slow.copy_(where(moves, slow + (fast - slow) * alpha, slow));
-    fast.copy_(where(moves, slow, fast));
-  }
-};
-using Lookahead = OptimizerOf<LookaheadOptions>;
 
 TEST(OwnOptimizer, FollowsItsFormula) {
   for (const Device device : all_devices()) {
@@ -138,17 +94,24 @@ template <class O> struct Training {
         schedule(optimizer, schedule::exponential(0.9)),
         ema(net.named_parameters(), {.decay = 0.5}) {}
 
-  void step(int t) {
-    const Device device = net.parameters()[0].device();
+  // The loss; `factor` is infinite for gradients that overflow.
+  Tensor update(const Tensor& x, const Tensor& factor) {
     optimizer.zero_grad();
-    // Gradients that overflow, early and late.
-    const double factor = t == 0 || t == 4 ? std::numeric_limits<double>::infinity() : 1;
-    const Tensor y = net(wave({3, 5}, t, kFloat32, device));
-    scaler.scale((y * y).sum() * factor).backward();
+    const Tensor y = net(x), loss = (y * y).sum() * factor;
+    scaler.scale(loss).backward();
     scaler.step(optimizer);
     scaler.update();
-    schedule.step();
     ema.update();
+    return loss;
+  }
+  // Step t, by `run` (inputs to a loss) or by update; early and late ones overflow.
+  Tensor step(int t, const StepGraph::Step& run = {}) {
+    const Device device = net.parameters()[0].device();
+    const double factor = t == 0 || t == 4 ? std::numeric_limits<double>::infinity() : 1;
+    const Tensor x = wave({3, 5}, t, kFloat32, device), f = full({}, factor, {.device = device});
+    const Tensor loss = run ? run({x, f})[0] : update(x, f);
+    schedule.step();
+    return loss.detach().clone();
   }
   std::vector<NamedTensor> state() const {
     std::vector<NamedTensor> all;
@@ -178,30 +141,59 @@ template <class O> struct Training {
   }
 };
 
+template <class O> void expect_same(const Training<O>& a, const Training<O>& b) {
+  const std::vector<NamedTensor> left = a.state(), right = b.state();
+  ASSERT_EQ(left.size(), right.size());
+  for (size_t i = 0; i < left.size(); ++i) {
+    EXPECT_EQ(left[i].name, right[i].name);
+    EXPECT_TRUE(same_bits(left[i].tensor, right[i].tensor)) << left[i].name;
+  }
+}
+
 template <class O, class Options> void expect_same_after_a_break(const Options& options) {
   for (const Device device : all_devices()) {
     Training<O> whole(device, options), resumed(device, options);
-    for (int t = 0; t < 3; ++t) whole.step(t);
+    for (int t = 0; t < 3; ++t) (void)whole.step(t);
     const std::string path = cat(testing::TempDir(), "/own_optimizer.safetensors");
     save_safetensors(path, whole.state());
-    resumed.step(9);  // goes another way first
+    (void)resumed.step(9);  // goes another way first
     resumed.load(load_safetensors(path).tensors);
     for (int t = 3; t < 7; ++t) {
-      whole.step(t);
-      resumed.step(t);
+      (void)whole.step(t);
+      (void)resumed.step(t);
     }
-    const std::vector<NamedTensor> a = whole.state(), b = resumed.state();
-    ASSERT_EQ(a.size(), b.size());
-    for (size_t i = 0; i < a.size(); ++i) {
-      EXPECT_EQ(a[i].name, b[i].name);
-      EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
+    expect_same(whole, resumed);
+  }
+}
+
+// On the CPU the graph calls the step itself.
+template <class O, class Options> void expect_same_in_a_graph(const Options& options) {
+  for (const Device device : all_devices()) {
+    if (device.is_cuda() && skip_without_cache()) return;
+    Training<O> eager(device, options), captured(device, options);
+    StepGraph graph(
+        [&](const std::vector<Tensor>& in) {
+          return std::vector<Tensor>{captured.update(in[0], in[1])};
+        },
+        2);
+    for (int t = 0; t < 8; ++t) {
+      const Tensor want = eager.step(t), got = captured.step(t, std::ref(graph));
+      EXPECT_TRUE(same_bits(got, want)) << to_string(device) << ", step " << t;
     }
+    expect_same(eager, captured);
+    EXPECT_EQ(graph.reason(), device.is_cuda() ? "" : "an input is on cpu");
+    EXPECT_EQ(graph.num_graphs(), device.is_cuda() ? 1u : 0u);
   }
 }
 
 TEST(OwnOptimizer, GoesOnFromWhatWasSavedWithTheSameBits) {
   expect_same_after_a_break<SignSGD>(SignSGDOptions{.lr = 0.1, .weight_decay = 0.1});
   expect_same_after_a_break<Lookahead>(LookaheadOptions{.lr = 0.1, .k = 2});
+}
+
+TEST(OwnOptimizer, ACapturedStepHasTheBitsOfTheStepItself) {
+  expect_same_in_a_graph<SignSGD>(SignSGDOptions{.lr = 0.1, .weight_decay = 0.1});
+  expect_same_in_a_graph<Lookahead>(LookaheadOptions{.lr = 0.1, .k = 2});
 }
 
 TEST(OwnOptimizer, AStepWithInfLeavesParameterStateAndCount) {

@@ -66,6 +66,16 @@ constexpr Case kCases[] = {
      "        early_stopping: {metric: mae, patience: 20}}\n"
      "checkpoint: {every: 0, keep: 3}\n"},
 };
+// Of a program that knows the optimizer. The loss scale begins where steps overflow.
+constexpr Case kOwn = {"own",
+                       "device: cpu\n"
+                       "threads: 1\n"
+                       "data: {type: digits, train_size: 200, test_size: 50}\n"
+                       "model: {type: mlp, hidden: [16]}\n"
+                       "optimizer: {type: lookahead, lr: 0.1, alpha: 0.3, k: 4}\n"
+                       "schedule: {type: step, per: epoch, step_size: 1, gamma: 0.7}\n"
+                       "train: {epochs: 4, batch_size: 20, precision: fp16, ema: {decay: 0.9}}\n"
+                       "checkpoint: {every: 3, keep: 2}\n"};
 
 void write_inputs(const RunDirectory& at) {
   std::string text, rows = "a,b,y\n";
@@ -76,6 +86,7 @@ void write_inputs(const RunDirectory& at) {
   write_bytes(at / "text.txt", text);
   write_bytes(at / "rows.csv", rows);
   for (const Case& c : kCases) write_bytes(at / cat(c.name, ".yaml"), c.yaml);
+  write_bytes(at / cat(kOwn.name, ".yaml"), kOwn.yaml);
 }
 
 class Resume : public ::testing::Test {
@@ -171,6 +182,28 @@ TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
   }
   std::printf("%d kills of %d runs, %d of them saved and ended with 75\n", kills, runs,
               killer.saved);
+}
+
+// --- an optimizer of a program's own ---
+
+TEST_F(Resume, AnOptimizerOfAProgramsOwnGoesOnWithTheSameBytes) {
+  EXPECT_EQ(train("own", "unknown").code, 2);
+  at_.program = TAPER_OWN_OPTIMIZER;
+  const auto start = std::chrono::steady_clock::now();
+  const RunDirectory::Outcome whole = train("own", "whole");
+  const double seconds = Seconds(std::chrono::steady_clock::now() - start).count();
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const fs::path saved = *newest_checkpoint(at_ / "whole") / "optimizer.safetensors";
+  for (const char* name : {"state.0.slow_param", "state.3.step", "param_groups.0.alpha"}) {
+    EXPECT_TRUE(contains(read_bytes(saved), name)) << name;
+  }
+  // Ended early, on purpose and not.
+  ASSERT_EQ(train("own", "ended", {"train.epochs=2"}).code, 0);
+  const RunDirectory::Outcome resumed = train("own", "ended", {"--resume", "auto"});
+  EXPECT_TRUE(contains(resumed.err, "resumed from")) << resumed.err;
+  expect_same("whole", "ended");
+  Killer(at_, 2).run("own", "killed", seconds, 4);
+  expect_same("whole", "killed");
 }
 
 // --- signals ---

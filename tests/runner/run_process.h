@@ -43,6 +43,9 @@ class RunDirectory {
     std::string out, err;
   };
 
+  // What start() starts; empty: the program that was built, or TAPER_PROGRAM's.
+  std::string program = {};
+
   // Starts `taper WORDS`, by /bin/sh where `before` says so: "ulimit -f 8;".
   pid_t start(const std::vector<std::string>& words, const std::string& before = "") const {
     const pid_t child = ::fork();
@@ -52,7 +55,7 @@ class RunDirectory {
   // The calling process becomes the program.
   [[noreturn]] void become(const std::vector<std::string>& words,
                            const std::string& before = "") const {
-    const char* set = std::getenv("TAPER_PROGRAM");
+    const char* set = program.empty() ? std::getenv("TAPER_PROGRAM") : program.c_str();
 #ifdef TAPER_PROGRAM
     if (set == nullptr) set = TAPER_PROGRAM;
 #endif
