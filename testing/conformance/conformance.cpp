@@ -73,11 +73,11 @@ std::string padded(std::string text, size_t width) {
 }  // namespace
 
 const std::vector<Row>& all_rows() {
-  static const std::vector<Row> rows = [] {
-    std::vector<Row> all;
-    for (const auto family :
+  static const Rows rows = [] {
+    Rows all;
+    for (const auto add :
          {device_rows, print_rows, move_rows, compute_rows, module_rows, runtime_rows}) {
-      for (Row& row : family()) all.push_back(std::move(row));
+      add(all);
     }
     return all;
   }();

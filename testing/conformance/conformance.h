@@ -19,6 +19,11 @@ struct Row {
   // What Taper prints, or how its error begins ("TypeError: ..."), when it differs; empty means
   // PyTorch's text without its "torch.".
   std::string ours = "";
+
+  void differs_in(const std::string& reason, const std::string& text = "") {
+    differs = reason;
+    ours = text;
+  }
 };
 
 // skipped: for want of hardware.

@@ -1,19 +1,27 @@
 // The rows by family; all_rows() is all of them.
 #pragma once
 
+#include <utility>
 #include <vector>
 
-#include "framework/tensor.h"
 #include "testing/conformance/conformance.h"
 
 namespace taper::conformance {
 
-std::vector<Row> device_rows();
-std::vector<Row> print_rows();
-std::vector<Row> move_rows();
-std::vector<Row> compute_rows();
-std::vector<Row> module_rows();
-std::vector<Row> runtime_rows();
+// rows("shape.add", 0, [] { return to_string(ones({2, 3}) + ones({2, 4})); });
+struct Rows : std::vector<Row> {
+  // The row may be told what it differs in.
+  Row& operator()(const std::string& name, int gpus, std::function<std::string()> run) {
+    return emplace_back(Row{name, gpus, std::move(run)});
+  }
+};
+
+void device_rows(Rows& rows);
+void print_rows(Rows& rows);
+void move_rows(Rows& rows);
+void compute_rows(Rows& rows);
+void module_rows(Rows& rows);
+void runtime_rows(Rows& rows);
 
 // The reason of every row in which only the "torch." before a dtype or type is missing.
 inline constexpr const char* kNoTorchPrefix = "names of dtypes and types stand without 'torch.'";

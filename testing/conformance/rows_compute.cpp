@@ -25,119 +25,65 @@ std::string promotions() {
                  (b + tensor(1., {.dtype = kFloat64})).dtype());
 }
 
-std::string embedding_mix() {
-  return to_string(embedding(ones_on("cuda:0", {4, 2}), tensor({0, 1})));
-}
-
-std::string cross_entropy_mix() {
-  return to_string(cross_entropy(ones_on("cuda:0", {2, 3}), tensor({0, 1})));
-}
-
 std::string result_stays() {
   const Tensor a = ones_on("cuda:0", {2});
   const cuda::DeviceGuard guard(1);
   return to_string((a + a).device());
 }
 
-std::vector<Row> mixed_devices() {
-  return {
-      {.name = "mix.add",
-       .gpus = 1,
-       .run = [] { return to_string(ones_on("cuda:0", {2}) + ones_on("cpu", {2})); }},
-      {.name = "mix.add_rev",
-       .gpus = 1,
-       .run = [] { return to_string(ones_on("cpu", {2}) + ones_on("cuda:0", {2})); }},
-      {.name = "mix.two_gpus",
-       .gpus = 2,
-       .run = [] { return to_string(ones_on("cuda:0", {2}) + ones_on("cuda:1", {2})); }},
-      {.name = "mix.matmul",
-       .gpus = 1,
-       .run =
-           [] {
-             return to_string(matmul(ones_on("cuda:0", {2, 2}), ones_on("cpu", {2, 2})));
-           }},
-      {.name = "mix.linear_cpu_input",
-       .gpus = 1,
-       .run =
-           [] {
-             return to_string(Linear(3, 1, {.device = "cuda:0"})(ones_on("cpu", {2, 3})));
-           }},
-      {.name = "mix.linear_cuda_input",
-       .gpus = 1,
-       .run =
-           [] {
-             return to_string(Linear(3, 1)(ones_on("cuda:0", {2, 3})));
-           }},
-      {.name = "mix.embedding", .gpus = 1, .run = embedding_mix},
-      {.name = "mix.cross_entropy", .gpus = 1, .run = cross_entropy_mix},
-      {.name = "mix.conv",
-       .gpus = 1,
-       .run =
-           [] {
-             return to_string(
-                 conv2d(ones_on("cpu", {1, 1, 4, 4}), ones_on("cuda:0", {1, 1, 3, 3})));
-           }},
-      {.name = "mix.index",
-       .gpus = 1,
-       .run = [] { return to_string(ones_on("cpu", {3})[tensor({0}, {.device = "cuda:0"})]); }},
-      {.name = "mix.out_of_scalar_cpu",
-       .gpus = 1,
-       .run = [] { return to_string(ones_on("cuda:0", {2}) + tensor(1.)); }},
-      {.name = "mix.cpu_tensor_cuda_scalar",
-       .gpus = 1,
-       .run = [] { return to_string(ones_on("cpu", {2}) + tensor(1., {.device = "cuda:0"})); }},
-      {.name = "result_stays", .gpus = 2, .run = result_stays},
-      {.name = "pow_int",
-       .gpus = 1,
-       .run =
-           [] {
-             return to_string(pow(tensor({1, 2, 3}, {.device = "cuda:0"}), 2));
-           }},
-  };
+void mixed_devices(Rows& rows) {
+  rows("mix.add", 1, [] { return to_string(ones_on("cuda:0", {2}) + ones_on("cpu", {2})); });
+  rows("mix.add_rev", 1, [] { return to_string(ones_on("cpu", {2}) + ones_on("cuda:0", {2})); });
+  rows("mix.two_gpus", 2,
+       [] { return to_string(ones_on("cuda:0", {2}) + ones_on("cuda:1", {2})); });
+  rows("mix.matmul", 1, [] {
+    return to_string(matmul(ones_on("cuda:0", {2, 2}), ones_on("cpu", {2, 2})));
+  });
+  rows("mix.linear_cpu_input", 1, [] {
+    return to_string(Linear(3, 1, {.device = "cuda:0"})(ones_on("cpu", {2, 3})));
+  });
+  rows("mix.linear_cuda_input", 1, [] {
+    return to_string(Linear(3, 1)(ones_on("cuda:0", {2, 3})));
+  });
+  rows("mix.embedding", 1, [] {
+    return to_string(embedding(ones_on("cuda:0", {4, 2}), tensor({0, 1})));
+  });
+  rows("mix.cross_entropy", 1, [] {
+    return to_string(cross_entropy(ones_on("cuda:0", {2, 3}), tensor({0, 1})));
+  });
+  rows("mix.conv", 1, [] {
+    return to_string(conv2d(ones_on("cpu", {1, 1, 4, 4}), ones_on("cuda:0", {1, 1, 3, 3})));
+  });
+  rows("mix.index", 1,
+       [] { return to_string(ones_on("cpu", {3})[tensor({0}, {.device = "cuda:0"})]); });
+  rows("mix.out_of_scalar_cpu", 1, [] { return to_string(ones_on("cuda:0", {2}) + tensor(1.)); });
+  rows("mix.cpu_tensor_cuda_scalar", 1,
+       [] { return to_string(ones_on("cpu", {2}) + tensor(1., {.device = "cuda:0"})); });
+  rows("result_stays", 2, result_stays);
+  rows("pow_int", 1, [] { return to_string(pow(tensor({1, 2, 3}, {.device = "cuda:0"}), 2)); });
 }
 
-std::vector<Row> shapes_and_dtypes() {
-  return {
-      {.name = "shape.add",
-       .run =
-           [] {
-             return to_string(ones({2, 3}) + ones({2, 4}));
-           }},
-      {.name = "shape.matmul",
-       .run =
-           [] {
-             return to_string(matmul(ones({2, 3}), ones({4, 5})));
-           }},
-      {.name = "shape.linear",
-       .run =
-           [] {
-             return to_string(Linear(3, 1)(ones({2, 4})));
-           }},
-      {.name = "shape.cross_entropy",
-       .run =
-           [] {
-             return to_string(cross_entropy(ones({2, 3}), tensor({0, 1, 2})));
-           }},
-      {.name = "embedding.out_of_range_cpu",
-       .run =
-           [] {
-             return to_string(embedding(ones({4, 2}), tensor({4})));
-           }},
-      {.name = "dtype.matmul_mix",
-       .run =
-           [] {
-             return to_string(matmul(ones({2, 2}), ones({2, 2}, {.dtype = kFloat64})));
-           }},
-      {.name = "dtype.promote", .run = promotions, .differs = kNoTorchPrefix},
-  };
+void shapes_and_dtypes(Rows& rows) {
+  rows("shape.add", 0, [] { return to_string(ones({2, 3}) + ones({2, 4})); });
+  rows("shape.matmul", 0, [] { return to_string(matmul(ones({2, 3}), ones({4, 5}))); });
+  rows("shape.linear", 0, [] { return to_string(Linear(3, 1)(ones({2, 4}))); });
+  rows("shape.cross_entropy", 0, [] {
+    return to_string(cross_entropy(ones({2, 3}), tensor({0, 1, 2})));
+  });
+  rows("embedding.out_of_range_cpu", 0, [] {
+    return to_string(embedding(ones({4, 2}), tensor({4})));
+  });
+  rows("dtype.matmul_mix", 0, [] {
+    return to_string(matmul(ones({2, 2}), ones({2, 2}, {.dtype = kFloat64})));
+  });
+  rows("dtype.promote", 0, promotions).differs_in(kNoTorchPrefix);
 }
 
 }  // namespace
 
-std::vector<Row> compute_rows() {
-  std::vector<Row> rows = mixed_devices();
-  for (Row& row : shapes_and_dtypes()) rows.push_back(std::move(row));
-  return rows;
+void compute_rows(Rows& rows) {
+  mixed_devices(rows);
+  shapes_and_dtypes(rows);
 }
 
 }  // namespace taper::conformance

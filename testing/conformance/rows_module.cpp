@@ -80,11 +80,15 @@ std::string new_tensor() {
   return to_string(net(ones({1}, {.device = "cuda"})).device());
 }
 
+std::string after_backward(const Tensor& y) {
+  y.backward();
+  return "no error";
+}
+
 std::string backward_twice() {
   const Tensor x = leaf({1., 2.}), y = (x * x).sum();
   y.backward();
-  y.backward();
-  return "no error";
+  return after_backward(y);
 }
 
 std::string backward_accumulates() {
@@ -132,65 +136,38 @@ std::string state_keys() {
   return py(keys);
 }
 
-std::vector<Row> of_modules() {
-  return {
-      {.name = "module.parameters", .run = parameter_list},
-      {.name = "module.device_before",
-       .run = [] { return repr(Linear(3, 1).parameters()[0].device()); }},
-      {.name = "module.in_place", .gpus = 1, .run = moves_in_place},
-      {.name = "module.forward_print", .gpus = 1, .run = forward_print},
-      {.name = "module.repr", .run = printed_layers},
-      {.name = "module.to_moves_grad", .gpus = 1, .run = moves_gradients},
-      {.name = "module.to_int_refused",
-       .run = [] { return to_string(Linear(3, 1).to(kInt64)); },
-       .differs = kNoTorchPrefix},
-      {.name = "module.tied", .gpus = 1, .run = stays_tied},
-      {.name = "module.new_tensor_stays_cpu", .gpus = 1, .run = new_tensor},
-      {.name = "module.state_dict_keys", .run = state_keys},
-      {.name = "optimizer.before_move", .gpus = 1, .run = made_before_move},
-      {.name = "optimizer.state_stays_behind",
-       .gpus = 1,
-       .run = state_follows,
-       .differs = "the state follows its parameter",
-       .ours = "a step on cuda:0"},
-  };
+void of_modules(Rows& rows) {
+  rows("module.parameters", 0, parameter_list);
+  rows("module.device_before", 0, [] { return repr(Linear(3, 1).parameters()[0].device()); });
+  rows("module.in_place", 1, moves_in_place);
+  rows("module.forward_print", 1, forward_print);
+  rows("module.repr", 0, printed_layers);
+  rows("module.to_moves_grad", 1, moves_gradients);
+  rows("module.to_int_refused", 0, [] {
+    return to_string(Linear(3, 1).to(kInt64));
+  }).differs_in(kNoTorchPrefix);
+  rows("module.tied", 1, stays_tied);
+  rows("module.new_tensor_stays_cpu", 1, new_tensor);
+  rows("module.state_dict_keys", 0, state_keys);
+  rows("optimizer.before_move", 1, made_before_move);
+  rows("optimizer.state_stays_behind", 1, state_follows)
+      .differs_in("the state follows its parameter", "a step on cuda:0");
 }
 
-std::vector<Row> of_the_tape() {
-  return {
-      {.name = "backward.nonscalar",
-       .run =
-           [] {
-             (leaf({1., 2.}) * 2).backward();
-             return "no error";
-           }},
-      {.name = "backward.no_grad_tensor",
-       .run =
-           [] {
-             tensor({1.}).sum().backward();
-             return "no error";
-           }},
-      {.name = "backward.twice", .run = backward_twice},
-      {.name = "backward.accumulates", .run = backward_accumulates},
-      {.name = "inplace.leaf",
-       .run =
-           [] {
-             return to_string(leaf({1., 2.}).add_(ones({2})));
-           }},
-      {.name = "grad.int_requires_grad",
-       .run =
-           [] {
-             return to_string(leaf({1, 2}));
-           }},
-  };
+void of_the_tape(Rows& rows) {
+  rows("backward.nonscalar", 0, [] { return after_backward(leaf({1., 2.}) * 2); });
+  rows("backward.no_grad_tensor", 0, [] { return after_backward(tensor({1.}).sum()); });
+  rows("backward.twice", 0, backward_twice);
+  rows("backward.accumulates", 0, backward_accumulates);
+  rows("inplace.leaf", 0, [] { return to_string(leaf({1., 2.}).add_(ones({2}))); });
+  rows("grad.int_requires_grad", 0, [] { return to_string(leaf({1, 2})); });
 }
 
 }  // namespace
 
-std::vector<Row> module_rows() {
-  std::vector<Row> rows = of_modules();
-  for (Row& row : of_the_tape()) rows.push_back(std::move(row));
-  return rows;
+void module_rows(Rows& rows) {
+  of_modules(rows);
+  of_the_tape(rows);
 }
 
 }  // namespace taper::conformance

@@ -46,6 +46,11 @@ std::string numpy_text(const std::vector<int64_t>& values) {
   return cat("[", text, "]");
 }
 
+std::string grad_fn_of_a_move() {
+  const Tensor y = tensor({1., 2.}).to("cuda");
+  return y.grad_fn() ? y.grad_fn() : "None";
+}
+
 std::string leaves() {
   const Tensor x = leaf();
   return py_list(x.is_leaf(), x.to("cuda").is_leaf());
@@ -75,90 +80,52 @@ std::string like() {
   return py_list(zeros_like(x).device(), ones_like(x).device(), full_like(x, 3).dtype());
 }
 
-std::vector<Row> to_rows() {
-  return {
-      {.name = "to.returns_new", .gpus = 1, .run = returns_new},
-      {.name = "to.same_is_self", .gpus = 1, .run = same_is_self},
-      {.name = "to.copy", .gpus = 1, .run = copies},
-      {.name = "to.dtype",
-       .run =
-           [] {
-             return to_string(tensor({1.5, 2.5}).to(kInt64));
-           }},
-      {.name = "to.device_dtype",
-       .gpus = 1,
-       .run =
-           [] {
-             return to_string(tensor({1., 2.}).to("cuda:0", kFloat64));
-           },
-       .differs = kNoTorchPrefix},
-      {.name = "to.other",
-       .gpus = 2,
-       .run =
-           [] {
-             return to_string(tensor({1., 2.}).to(tensor({0}, {.device = "cuda:1"})));
-           }},
-      {.name = "to.int_drops_grad", .run = [] { return py(leaf().to(kInt64).requires_grad()); }},
-      {.name = "to.grad_fn", .gpus = 1, .run = [] { return to_string(leaf().to("cuda:0")); }},
-      {.name = "to.grad_fn_none",
-       .gpus = 1,
-       .run =
-           [] {
-             const Tensor y = tensor({1., 2.}).to("cuda");
-             return std::string(y.grad_fn() ? y.grad_fn() : "None");
-           }},
-      {.name = "to.leaf", .gpus = 1, .run = leaves},
-      {.name = "to.backward_returns_to_source", .gpus = 1, .run = gradient_at_source},
-      {.name = "grad_of_nonleaf",
-       .run = gradient_of_nonleaf,
-       .differs = "the undefined gradient alone says it: a library prints no warnings",
-       .ours = "None"},
-      {.name = "cuda.index", .gpus = 2, .run = by_index},
-      {.name = "cuda.out_of_range",
-       .gpus = 1,
-       .run = [] { return to_string(tensor({1.}).cuda(cuda::device_count())); }},
-      {.name = "cuda.on_cpu_device", .run = [] { return to_string(tensor({1.}).cuda("cpu")); }},
-      {.name = "copy_.across", .gpus = 2, .run = copy_across},
-      {.name = "like", .gpus = 1, .run = like, .differs = kNoTorchPrefix},
-  };
+void to_rows(Rows& rows) {
+  rows("to.returns_new", 1, returns_new);
+  rows("to.same_is_self", 1, same_is_self);
+  rows("to.copy", 1, copies);
+  rows("to.dtype", 0, [] { return to_string(tensor({1.5, 2.5}).to(kInt64)); });
+  rows("to.device_dtype", 1, [] {
+    return to_string(tensor({1., 2.}).to("cuda:0", kFloat64));
+  }).differs_in(kNoTorchPrefix);
+  rows("to.other", 2, [] {
+    return to_string(tensor({1., 2.}).to(tensor({0}, {.device = "cuda:1"})));
+  });
+  rows("to.int_drops_grad", 0, [] { return py(leaf().to(kInt64).requires_grad()); });
+  rows("to.grad_fn", 1, [] { return to_string(leaf().to("cuda:0")); });
+  rows("to.grad_fn_none", 1, grad_fn_of_a_move);
+  rows("to.leaf", 1, leaves);
+  rows("to.backward_returns_to_source", 1, gradient_at_source);
+  rows("grad_of_nonleaf", 0, gradient_of_nonleaf)
+      .differs_in("the undefined gradient alone says it: a library prints no warnings", "None");
+  rows("cuda.index", 2, by_index);
+  rows("cuda.out_of_range", 1, [] { return to_string(tensor({1.}).cuda(cuda::device_count())); });
+  rows("cuda.on_cpu_device", 0, [] { return to_string(tensor({1.}).cuda("cpu")); });
+  rows("copy_.across", 2, copy_across);
+  rows("like", 1, like).differs_in(kNoTorchPrefix);
 }
 
-std::vector<Row> host_rows() {
-  return {
-      {.name = "numpy.on_cuda",
-       .gpus = 1,
-       .run = [] { return refused_by_numpy(tensor({1.}, {.device = "cuda:0"})); }},
-      {.name = "numpy.on_grad",
-       .run = [] { return refused_by_numpy(leaf()); },
-       .differs = "the advice names save_npy, which stands for numpy()",
-       .ours = "RuntimeError: Can't call numpy() on Tensor that requires grad. "
-               "Use save_npy(path, tensor.detach()) instead."},
-      {.name = "numpy.on_bf16",
-       .run = [] { return refused_by_numpy(tensor({1.}, {.dtype = kBFloat16})); }},
-      {.name = "numpy.back",
-       .gpus = 1,
-       .run =
-           [] {
-             return numpy_text(tensor({1, 2, 3}, {.device = "cuda"}).cpu().to_vector<int64_t>());
-           }},
-      {.name = "tolist.on_cuda",
-       .gpus = 1,
-       .run =
-           [] {
-             return py(tensor({1., 2.}, {.device = "cuda"}).cpu().to_vector<double>());
-           }},
-      {.name = "item.on_cuda",
-       .gpus = 1,
-       .run = [] { return py(tensor(5., {.device = "cuda"}).item<double>()); }},
-  };
+void host_rows(Rows& rows) {
+  rows("numpy.on_cuda", 1, [] { return refused_by_numpy(tensor({1.}, {.device = "cuda:0"})); });
+  rows("numpy.on_grad", 0, [] { return refused_by_numpy(leaf()); })
+      .differs_in("the advice names save_npy, which stands for numpy()",
+                  "RuntimeError: Can't call numpy() on Tensor that requires grad. "
+                  "Use save_npy(path, tensor.detach()) instead.");
+  rows("numpy.on_bf16", 0, [] { return refused_by_numpy(tensor({1.}, {.dtype = kBFloat16})); });
+  rows("numpy.back", 1, [] {
+    return numpy_text(tensor({1, 2, 3}, {.device = "cuda"}).cpu().to_vector<int64_t>());
+  });
+  rows("tolist.on_cuda", 1, [] {
+    return py(tensor({1., 2.}, {.device = "cuda"}).cpu().to_vector<double>());
+  });
+  rows("item.on_cuda", 1, [] { return py(tensor(5., {.device = "cuda"}).item<double>()); });
 }
 
 }  // namespace
 
-std::vector<Row> move_rows() {
-  std::vector<Row> rows = to_rows();
-  for (Row& row : host_rows()) rows.push_back(std::move(row));
-  return rows;
+void move_rows(Rows& rows) {
+  to_rows(rows);
+  host_rows(rows);
 }
 
 }  // namespace taper::conformance

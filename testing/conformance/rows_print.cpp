@@ -11,13 +11,6 @@
 namespace taper::conformance {
 namespace {
 
-struct Kind {
-  const char* name;
-  Tensor (*make)(Device);
-  bool names_dtype = false;
-  bool on_cpu = true, on_gpu = true;
-};
-
 // A model that is one parameter.
 struct OneParameter : Module {
   explicit OneParameter(const Tensor& value) : p(*this, "p", value) {}
@@ -30,116 +23,7 @@ struct OneParameter : Module {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-const Kind kKinds[] = {
-    {"int1d",
-     [](Device d) {
-       return tensor({1, 2, 3}, {.device = d});
-     }},
-    {"float1d",
-     [](Device d) {
-       return tensor({1., 2.}, {.device = d});
-     }},
-    {"float_frac",
-     [](Device d) {
-       return tensor({0.1344, -0.1416, 0.2403}, {.device = d});
-     }},
-    {"scalar_int", [](Device d) { return tensor(7, {.device = d}); }},
-    {"scalar_float", [](Device d) { return tensor(3.5, {.device = d}); }},
-    {"empty", [](Device d) { return empty({0}, {.device = d}); }},
-    {"bool",
-     [](Device d) {
-       return tensor({true, false}, {.device = d});
-     }},
-    {"mat",
-     [](Device d) {
-       return tensor({{1., 2.}, {3., 4.}}, {.device = d});
-     }},
-    {"mat_neg",
-     [](Device d) {
-       return tensor({{-0.1367}, {-0.1584}}, {.device = d});
-     }},
-    {.name = "cube",
-     .make =
-         [](Device d) {
-           return arange(24, {.device = d}).view({2, 3, 4});
-         },
-     .on_gpu = false},
-    {"big", [](Device d) { return arange(2000, {.device = d}); }},
-    {"bigmat",
-     [](Device d) {
-       return arange(40000, {.dtype = kFloat32, .device = d}).view({200, 200});
-     }},
-    {"int32",
-     [](Device d) {
-       return tensor({1, 2}, {.dtype = kInt32, .device = d});
-     },
-     true},
-    {"double", [](Device d) { return tensor({1.5}, {.dtype = kFloat64, .device = d}); }, true},
-    {"half",
-     [](Device d) {
-       return tensor({1.5, 2.25}, {.dtype = kFloat16, .device = d});
-     },
-     true},
-    {.name = "bf16",
-     .make =
-         [](Device d) {
-           return tensor({1.5, 2.25}, {.dtype = kBFloat16, .device = d});
-         },
-     .names_dtype = true,
-     .on_gpu = false},
-    {"uint8",
-     [](Device d) {
-       return tensor({1, 255}, {.dtype = kUInt8, .device = d});
-     },
-     true},
-    {"int8",
-     [](Device d) {
-       return tensor({-1, 127}, {.dtype = kInt8, .device = d});
-     },
-     true},
-    {"nan_inf",
-     [](Device d) {
-       return tensor({1., kNan, kInf, -kInf}, {.device = d});
-     }},
-    {"sci_large",
-     [](Device d) {
-       return tensor({1e9, 1.}, {.device = d});
-     }},
-    {.name = "sci_small",
-     .make =
-         [](Device d) {
-           return tensor({1e-5, 1.}, {.device = d});
-         },
-     .on_cpu = false},
-    {"intlike_floats",
-     [](Device d) {
-       return tensor({1., 20., 300.}, {.device = d});
-     }},
-    {"long_line", [](Device d) { return linspace(0, 1, 30, {.device = d}); }},
-    {"requires_grad",
-     [](Device d) {
-       return tensor({1., 2.}, {.device = d, .requires_grad = true});
-     }},
-    {"grad_fn",
-     [](Device d) {
-       return tensor({1., 2.}, {.device = d, .requires_grad = true}) * 2;
-     }},
-    {"param",
-     [](Device d) {
-       return *OneParameter(tensor({1., 2.}, {.device = d})).p;
-     }},
-    {"grad_fn_scalar",
-     [](Device d) {
-       return tensor({1., 2.}, {.device = d, .requires_grad = true}).sum();
-     }},
-};
-
-Row print_row(const Kind& kind, const char* place, Device device) {
-  return {.name = cat("print.", place, ".", kind.name),
-          .gpus = device.is_cuda() ? 1 : 0,
-          .run = [make = kind.make, device] { return to_string(make(device)); },
-          .differs = kind.names_dtype ? kNoTorchPrefix : ""};
-}
+Tensor leaf(Device d) { return tensor({1., 2.}, {.device = d, .requires_grad = true}); }
 
 std::string type_strings() {
   const auto type = [](DType dtype, Device device) {
@@ -155,21 +39,73 @@ std::string default_dtypes() {
                  zeros({1}).dtype());
 }
 
+using Make = Tensor (*)(Device);
+void on_cpu(Rows& rows, const char* kind, Make make) {
+  rows(cat("print.cpu.", kind), 0, [make] { return to_string(make("cpu")); });
+}
+void on_gpu(Rows& rows, const char* kind, Make make) {
+  rows(cat("print.cuda0.", kind), 1, [make] { return to_string(make("cuda:0")); });
+}
+void on_both(Rows& rows, const char* kind, Make make) {
+  on_cpu(rows, kind, make);
+  on_gpu(rows, kind, make);
+}
+
+void values(Rows& rows) {
+  on_both(rows, "int1d", [](Device d) { return tensor({1, 2, 3}, {.device = d}); });
+  on_both(rows, "float1d", [](Device d) { return tensor({1., 2.}, {.device = d}); });
+  on_both(rows, "float_frac", [](Device d) {
+    return tensor({0.1344, -0.1416, 0.2403}, {.device = d});
+  });
+  on_both(rows, "scalar_int", [](Device d) { return tensor(7, {.device = d}); });
+  on_both(rows, "scalar_float", [](Device d) { return tensor(3.5, {.device = d}); });
+  on_both(rows, "empty", [](Device d) { return empty({0}, {.device = d}); });
+  on_both(rows, "bool", [](Device d) { return tensor({true, false}, {.device = d}); });
+  on_both(rows, "mat", [](Device d) { return tensor({{1., 2.}, {3., 4.}}, {.device = d}); });
+  on_both(rows, "mat_neg", [](Device d) { return tensor({{-0.1367}, {-0.1584}}, {.device = d}); });
+  on_cpu(rows, "cube", [](Device d) { return arange(24, {.device = d}).view({2, 3, 4}); });
+  on_both(rows, "big", [](Device d) { return arange(2000, {.device = d}); });
+  on_both(rows, "bigmat", [](Device d) {
+    return arange(40000, {.dtype = kFloat32, .device = d}).view({200, 200});
+  });
+}
+
+void dtypes(Rows& rows) {
+  const size_t first = rows.size();
+  on_both(rows, "int32", [](Device d) { return tensor({1, 2}, {.dtype = kInt32, .device = d}); });
+  on_both(rows, "double", [](Device d) { return tensor({1.5}, {.dtype = kFloat64, .device = d}); });
+  on_both(rows, "half", [](Device d) {
+    return tensor({1.5, 2.25}, {.dtype = kFloat16, .device = d});
+  });
+  on_cpu(rows, "bf16", [](Device d) {
+    return tensor({1.5, 2.25}, {.dtype = kBFloat16, .device = d});
+  });
+  on_both(rows, "uint8", [](Device d) { return tensor({1, 255}, {.dtype = kUInt8, .device = d}); });
+  on_both(rows, "int8", [](Device d) { return tensor({-1, 127}, {.dtype = kInt8, .device = d}); });
+  for (size_t i = first; i < rows.size(); ++i) rows[i].differs = kNoTorchPrefix;
+}
+
+void forms(Rows& rows) {
+  on_both(rows, "nan_inf", [](Device d) { return tensor({1., kNan, kInf, -kInf}, {.device = d}); });
+  on_both(rows, "sci_large", [](Device d) { return tensor({1e9, 1.}, {.device = d}); });
+  on_gpu(rows, "sci_small", [](Device d) { return tensor({1e-5, 1.}, {.device = d}); });
+  on_both(rows, "intlike_floats", [](Device d) { return tensor({1., 20., 300.}, {.device = d}); });
+  on_both(rows, "long_line", [](Device d) { return linspace(0, 1, 30, {.device = d}); });
+  on_both(rows, "requires_grad", [](Device d) { return leaf(d); });
+  on_both(rows, "grad_fn", [](Device d) { return leaf(d) * 2; });
+  on_both(rows, "param", [](Device d) { return *OneParameter(tensor({1., 2.}, {.device = d})).p; });
+  on_both(rows, "grad_fn_scalar", [](Device d) { return leaf(d).sum(); });
+}
+
 }  // namespace
 
-std::vector<Row> print_rows() {
-  std::vector<Row> rows;
-  for (const Kind& kind : kKinds) {
-    if (kind.on_cpu) rows.push_back(print_row(kind, "cpu", "cpu"));
-    if (kind.on_gpu) rows.push_back(print_row(kind, "cuda0", "cuda:0"));
-  }
-  rows.push_back({.name = "print.cuda1", .gpus = 2, .run = [] {
-                    return to_string(tensor({1, 2, 3}, {.device = "cuda:1"}));
-                  }});
-  rows.push_back(
-      {.name = "print.type_strings", .gpus = 1, .run = type_strings, .differs = kNoTorchPrefix});
-  rows.push_back({.name = "dtype.defaults", .run = default_dtypes, .differs = kNoTorchPrefix});
-  return rows;
+void print_rows(Rows& rows) {
+  values(rows);
+  dtypes(rows);
+  forms(rows);
+  rows("print.cuda1", 2, [] { return to_string(tensor({1, 2, 3}, {.device = "cuda:1"})); });
+  rows("print.type_strings", 1, type_strings).differs_in(kNoTorchPrefix);
+  rows("dtype.defaults", 0, default_dtypes).differs_in(kNoTorchPrefix);
 }
 
 }  // namespace taper::conformance

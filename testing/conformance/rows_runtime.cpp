@@ -86,42 +86,29 @@ std::string bad_label() {
 
 }  // namespace
 
-std::vector<Row> runtime_rows() {
-  return {
-      {.name = "guard.default", .gpus = 1, .run = guard_default},
-      {.name = "guard.inside",
-       .gpus = 2,
-       .run = guard_inside,
-       .differs = "a guard of -1 is refused, with what to write for the CPU",
-       .ours = "[1, 'cuda:1', 'cuda:1', 'cuda:1', 'cuda:0', 'tensor([1.], device='cuda:0')', "
-               "'tensor([1.], device='cuda:1')', 'cuda:0', 0, 1, "
-               "'DeviceGuard: a negative device index does not mean the CPU (got -1); for the CPU "
-               "write Device(\"cpu\"), as in x.to(\"cpu\"), and leave out DeviceGuard', 0]"},
-      {.name = "guard.bad",
-       .gpus = 1,
-       .run = [] { return py(current_within(cuda::device_count())); }},
-      {.name = "event.elapsed", .gpus = 1, .run = events_elapse},
-      {.name = "event.unrecorded",
-       .run = [] { return py(cuda::Event(true).elapsed_time(cuda::Event(true))); }},
-      {.name = "memory.counters", .gpus = 1, .run = memory_counters},
-      {.name = "oom",
-       .gpus = 1,
-       .run = [] { return to_string(empty({int64_t(1) << 40}, {.device = "cuda:0"})); },
-       .differs = "the figures and the advice are those of Taper's allocator",
-       .ours = "OutOfMemoryError: CUDA out of memory. Tried to allocate 4096.00 GiB. GPU 0 has a "
-               "total capacity of "},
-      {.name = "rng.cpu_vs_cuda_same_seed",
-       .gpus = 1,
-       .run = drawn_on_both,
-       .differs = "the same seed gives equal bits on every device",
-       .ours = "equal bits"},
-      {.name = "assert.device_label",
-       .gpus = 1,
-       .run = bad_label,
-       .differs = "an exception names op, index and bound, and the process goes on",
-       .ours = "IndexError: index 7 is out of bounds for a dimension with size 3 (reported by "
-               "cross_entropy on cuda:0)"},
-  };
+void runtime_rows(Rows& rows) {
+  rows("guard.default", 1, guard_default);
+  rows("guard.inside", 2, guard_inside)
+      .differs_in(
+          "a guard of -1 is refused, with what to write for the CPU",
+          "[1, 'cuda:1', 'cuda:1', 'cuda:1', 'cuda:0', 'tensor([1.], device='cuda:0')', "
+          "'tensor([1.], device='cuda:1')', 'cuda:0', 0, 1, "
+          "'DeviceGuard: a negative device index does not mean the CPU (got -1); for the CPU "
+          "write Device(\"cpu\"), as in x.to(\"cpu\"), and leave out DeviceGuard', 0]");
+  rows("guard.bad", 1, [] { return py(current_within(cuda::device_count())); });
+  rows("event.elapsed", 1, events_elapse);
+  rows("event.unrecorded", 0, [] { return py(cuda::Event(true).elapsed_time(cuda::Event(true))); });
+  rows("memory.counters", 1, memory_counters);
+  rows("oom", 1, [] { return to_string(empty({int64_t(1) << 40}, {.device = "cuda:0"})); })
+      .differs_in("the figures and the advice are those of Taper's allocator",
+                  "OutOfMemoryError: CUDA out of memory. Tried to allocate 4096.00 GiB. GPU 0 has "
+                  "a total capacity of ");
+  rows("rng.cpu_vs_cuda_same_seed", 1, drawn_on_both)
+      .differs_in("the same seed gives equal bits on every device", "equal bits");
+  rows("assert.device_label", 1, bad_label)
+      .differs_in("an exception names op, index and bound, and the process goes on",
+                  "IndexError: index 7 is out of bounds for a dimension with size 3 (reported by "
+                  "cross_entropy on cuda:0)");
 }
 
 }  // namespace taper::conformance
