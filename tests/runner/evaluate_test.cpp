@@ -5,7 +5,11 @@
 #include <cmath>
 
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
 #include "apps/runner/train/model.h"
+#include "apps/runner/train/train.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/random.h"
 #include "tests/data_files.h"
@@ -158,6 +162,61 @@ TEST(Evaluate, AnEnormousConfusionMatrixIsRefused) {
   DataInfo info;
   info.outputs = 50000;
   EXPECT_THROW(Evaluator(with("auto", {"confusion"}), info, "cpu"), ConfigError);
+}
+
+// --- a metric of the test's own ---
+
+// The share of values that are off by less than `unit` of the training set's deviations.
+Metric within_unit(const DataInfo&, Device) {
+  return {.tasks = {Task::kRegression},
+          .sums = [](const MetricBatch& b) { return b.total(abs(b.outputs - b.targets) < 1); },
+          .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
+          .grows = true,
+          .is_share = true};
+}
+
+using OwnMetric = DataFiles;
+
+TEST_F(OwnMetric, IsNamedInConfigsAndAimedAt) {
+  register_metric("within_unit_test", within_unit);
+  EXPECT_THROW(register_metric("within_unit_test", within_unit), ValueError);
+  EXPECT_THROW(register_metric("accuracy", within_unit), ValueError);
+  std::string rows = "a,y\n";
+  for (int i = 0; i < 60; ++i) rows += cat(i % 7, ",", i % 7 * 3 - 2, "\n");
+  const std::string text =
+      cat("device: cpu\ndata: {type: csv, path: ", write("rows.csv", rows),
+          ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: []}\n"
+          "optimizer: {type: sgd, lr: 0.1}\n"
+          "train: {epochs: 4, batch_size: 8, best: {metric: within_unit_test},\n"
+          "        early_stopping: {metric: within_unit_test, patience: 9}}\n");
+  const auto load = [&](const std::string& metrics) {
+    return load_config(write("run.yaml", text + metrics), {});
+  };
+  EXPECT_NE(refusal_of<ConfigError>([&] {
+              load("metrics: [mae]\n");
+            }).find("train.best.metric: is not measured"),
+            std::string::npos);
+  const RunConfig config = load("metrics: [mae, within_unit_test]\n");
+  EXPECT_TRUE(config.train.best.is_max());
+  const TrainResult result = train(config, directory_ / "run");
+  ASSERT_EQ(result.metrics.values.size(), 3u);
+  EXPECT_EQ(result.metrics.values[2].first, "within_unit_test");
+  EXPECT_EQ(result.best, 1) << "a line is learned";
+  EXPECT_NE(to_text(result.metrics, {}).find("test within_unit_test: 100.00 %\n"),
+            std::string::npos);
+  EXPECT_NE(read_file(directory_ / "run/metrics.jsonl", "").find("\"within_unit_test\":1"),
+            std::string::npos);
+}
+
+TEST_F(OwnMetric, IsRefusedForDataThatHaveNone) {
+  if (std::ranges::count(metric_types().names(), "within_unit_test") == 0) {
+    register_metric("within_unit_test", within_unit);
+  }
+  const std::string run = write("run.yaml",
+                                "data: {type: digits}\nmodel: {type: mlp}\noptimizer: {type: sgd}\n"
+                                "train: {epochs: 1}\nmetrics: within_unit_test\n");
+  EXPECT_NE(refusal_of<ConfigError>([&] { load_config(run, {}); }).find("not all fit the data"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
+#include "apps/runner/train/metric.h"
 #include "framework/cuda.h"
 #include "framework/device.h"
 #include "framework/threads.h"
@@ -22,15 +23,6 @@ constexpr Range kThreads{0, kMaxThreads};
 
 // For a text of any form but none.
 bool is_given(const std::string& text) { return !text.empty(); }
-
-const std::vector<std::string> kMetrics = {"accuracy", "top5", "confusion",  "mae",
-                                           "rmse",     "r2",   "perplexity", "bpc"};
-
-bool suits(const std::string& metric, Task task) {
-  if (metric == "mae" || metric == "rmse" || metric == "r2") return task == Task::kRegression;
-  if (metric == "perplexity" || metric == "bpc") return task == Task::kLanguage;
-  return task == Task::kClassification || (task == Task::kLanguage && metric != "confusion");
-}
 
 Schema describe(GoalConfig& c) {
   Schema s;
@@ -131,7 +123,7 @@ bool is_device(const std::string& text) try {
 }  // namespace
 
 std::vector<std::string> goals() {
-  std::vector<std::string> names = kMetrics;
+  std::vector<std::string> names = metric_types().names();
   std::ranges::replace(names, "confusion", "loss");
   return names;
 }
@@ -148,8 +140,8 @@ std::vector<std::string> metrics_of(const RunConfig& config) {
 }
 
 bool GoalConfig::is_max() const {
-  const bool grows = metric == "accuracy" || metric == "top5" || metric == "r2";
-  return mode == Mode::kAuto ? grows : mode == Mode::kMax;
+  if (mode != Mode::kAuto) return mode == Mode::kMax;
+  return metric != "loss" && runner::metric(metric).grows;
 }
 
 std::optional<double> seconds_of(const std::string& time) {
@@ -196,7 +188,7 @@ Schema describe(RunConfig& c) {
   s.field("train", describe(c.train), "how long it learns, and how").required();
   s.field("checkpoint", describe(c.checkpoint), "what is saved meanwhile");
   s.field("metrics", &c.metrics, "what evaluations measure; without it, the usual for the task")
-      .one_of(kMetrics);
+      .one_of(metric_types().names());
   const auto is_measured = [&c](const std::string& metric) {
     return metric == "loss" || std::ranges::count(metrics_of(c), metric) > 0;
   };
@@ -210,8 +202,9 @@ Schema describe(RunConfig& c) {
        "not all fit the data: accuracy and top5 are for classes and text, confusion for classes, "
        "mae, rmse and r2 for 'task: regression', perplexity and bpc for text",
        [&c] {
-         const auto fits = [&c](const std::string& m) { return suits(m, task_of(c.data)); };
-         return std::ranges::all_of(c.metrics, fits);
+         return std::ranges::all_of(c.metrics, [task = task_of(c.data)](const std::string& name) {
+           return std::ranges::count(metric(name).tasks, task) > 0;
+         });
        }},
       {"train.best.metric", kMeasured, [=, &c] { return is_measured(c.train.best.metric); }},
       {"train.early_stopping.metric", kMeasured,

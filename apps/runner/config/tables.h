@@ -75,6 +75,11 @@ struct OptimizerSite {
 using Optimizers = Table<std::unique_ptr<optim::Optimizer>(const OptimizerSite&)>;
 Optimizers& optimizers();
 
+// How well a model does, in evaluations.
+struct Metric;
+using MetricTypes = Table<Metric(const DataInfo&, Device)>;
+MetricTypes& metric_types();
+
 using DataTypes = Table<std::unique_ptr<data::Source>()>;
 DataTypes& data_types();
 template <class Options> std::unique_ptr<data::Source> make_source(const Options& options) {

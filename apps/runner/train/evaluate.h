@@ -8,6 +8,7 @@
 #include "apps/runner/config/config.h"
 #include "apps/runner/data/data_info.h"
 #include "apps/runner/train/loss.h"
+#include "apps/runner/train/metric.h"
 #include "modules/module.h"
 
 namespace taper::runner {
@@ -38,17 +39,17 @@ class Evaluator {
   Metrics read() const;
 
  private:
-  std::vector<Tensor> sums_of_values(const Tensor& x, const Tensor& y) const;
-  std::vector<Tensor> sums_of_classes(const Tensor& x, const Tensor& y) const;
-  bool measures(const char* name) const;
+  MetricBatch batch_of(const Tensor& x, const Tensor& y) const;
 
-  std::vector<std::string> names_;
-  double target_std_;
+  struct Measured {
+    std::string name;
+    Metric metric;
+    Tensor sums{};
+  };
   bool is_regression_;
   Loss loss_;
-  Tensor sums_;              // [kNumSums] float64, as evaluate.cpp names them
-  Tensor confusion_;         // [C, C] float64, or undefined
-  Tensor token_characters_;  // [vocabulary] float64: in each token, or undefined
+  Tensor totals_;  // [2] float64: samples, and their losses
+  std::vector<Measured> measured_;
 };
 
 // Of all batches that the loader gives in `epoch`, with the model in evaluation mode and in the
