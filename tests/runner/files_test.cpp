@@ -12,8 +12,8 @@
 #include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/predict.h"
 #include "apps/runner/train/train.h"
+#include "apps/runner/verbs/verbs.h"
 #include "data/csv.h"
 #include "data/csv_reader.h"
 #include "data/idx_reader.h"
@@ -199,12 +199,12 @@ TEST_F(Files, OutputsThatTheWeightsCannotHaveAreRefusedBeforeAModelIsBuilt) {
                     {}),
         run);
   Json data = Json::parse(read_file(run / "data.json", ""));
-  EXPECT_EQ(load_run(run, {}).info.outputs, 10);
+  EXPECT_EQ(open_run(run, {}).info.outputs, 10);
   data["outputs"] = 100'000;
   for (int i = 10; i < 100'000; ++i) data["class_names"].push_back(cat(i));
   write("run/data.json", data.dump());
   fs::remove(run / kChecksums);  // as of an older version
-  EXPECT_NE(refusal_of<InputError>([&] { load_run(run, {}); }).find("more than the"),
+  EXPECT_NE(refusal_of<InputError>([&] { open_run(run, {}); }).find("more than the"),
             std::string::npos);
 }
 

@@ -12,14 +12,14 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/gate/replay.h"
 #include "apps/runner/report/report.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/facts.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/train/predict.h"
 #include "apps/runner/train/train.h"
+#include "apps/runner/verbs/verbs.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::runner {
@@ -161,7 +161,7 @@ class Bits : public ::testing::Test {
 TEST_F(Bits, AnyThatFlipsIsRefusedByEveryVerb) {
   const fs::path run = at_ / "r", golden = at_ / "golden.json";
   const std::pair<const char*, std::function<void()>> verbs[] = {
-      {"eval, predict, generate", [&] { (void)load_run(run, {}); }},
+      {"eval, predict, generate", [&] { (void)open_run(run, {}); }},
       {"record", [&] { record(run, at_ / "again.json"); }},
       {"check", [&] { check(run, golden); }},
       {"reproduce", [&] { reproduce(run); }},

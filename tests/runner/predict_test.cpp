@@ -1,13 +1,11 @@
 // What is done with a trained run: eval, predict, generate and validate, from its directory alone.
-#include "apps/runner/train/predict.h"
-
 #include <sstream>
 
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/train.h"
-#include "apps/runner/train/validate.h"
+#include "apps/runner/verbs/verbs.h"
 #include "tests/data_files.h"
 
 namespace taper::runner {
@@ -26,7 +24,7 @@ class RunTest : public DataFiles {
     train(load_config(write("run.yaml", cat("device: cpu\n", text)), {}), dir);
     return dir;
   }
-  SavedRun run_of(const std::string& text) const { return load_run(trained(text), {}); }
+  SavedRun run_of(const std::string& text) const { return open_run(trained(text), {}); }
 };
 
 std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
@@ -84,7 +82,7 @@ TEST_F(RunTest, PredictsValuesInTheirOwnUnit) {
 
 TEST_F(RunTest, EvaluatesAsTheTrainerDidAndOnOtherData) {
   const fs::path dir = trained(flower_run(write("flowers.csv", flowers(90))));
-  const SavedRun run = load_run(dir, {});
+  const SavedRun run = open_run(dir, {});
   std::ifstream metrics(dir / "metrics.jsonl");
   std::string last;
   for (std::string line; std::getline(metrics, line);) last = line;
@@ -107,9 +105,9 @@ TEST_F(RunTest, EvaluatesAsTheTrainerDidAndOnOtherData) {
 
 TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
   const fs::path dir = trained(flower_run(write("flowers.csv", flowers(30))));
-  const auto refusal = [&] { return refusal_of<InputError>([&] { (void)load_run(dir, {}); }); };
+  const auto refusal = [&] { return refusal_of<InputError>([&] { (void)open_run(dir, {}); }); };
   EXPECT_NE(refusal_of<InputError>([&] {
-              (void)load_run(directory_ / "none", {});
+              (void)open_run(directory_ / "none", {});
             }).find("no run's directory"),
             std::string::npos);
   fs::remove(dir / "model.safetensors");

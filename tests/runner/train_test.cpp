@@ -16,9 +16,9 @@
 #include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 
-#include "apps/runner/gate/diagnose.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/train/diagnose.h"
 #include "autograd/engine.h"
 #include "autograd/ops/loss.h"
 #include "framework/factories.h"

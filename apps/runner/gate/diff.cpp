@@ -5,13 +5,13 @@
 #include <iterator>
 #include <set>
 #include <sstream>
-#include <utility>
 
+#include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/gate/replay.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
 #include "autograd/hooks.h"
@@ -141,27 +141,26 @@ std::string first_tensor(const std::vector<Phase>& a, const std::vector<Phase>& 
   return cat("step ", step, " differs, but no tensor that the modules show\n");
 }
 
-// Those of steps, and those of evaluations that both runs made.
-using Rows = std::vector<Recording::Row>;
-Rows rows_of_both(const Rows& rows, const Rows& other) {
-  const auto is_eval_after = [](const std::string& step) {
-    return [&step](const Recording::Row& row) {
-      return !row.contains("loss") && row.at("step") == step;
-    };
-  };
-  Rows out;
-  std::ranges::copy_if(rows, std::back_inserter(out), [&](const Recording::Row& row) {
-    return row.contains("loss") || std::ranges::any_of(other, is_eval_after(row.at("step")));
-  });
+// Those of `rows` that `other` has too, by their keys.
+template <class Row, class Key>
+std::vector<Row> in_both(const std::vector<Row>& rows, const std::vector<Row>& other, Key key) {
+  std::set<std::string> known;
+  std::ranges::transform(other, std::inserter(known, known.end()), key);
+  std::vector<Row> out;
+  std::ranges::copy_if(rows, std::back_inserter(out),
+                       [&](const Row& row) { return known.contains(key(row)); });
   return out;
 }
 
 // Runs both again, to the first row of their recordings that differs. A step more than `last`, so
 // that the evaluation after it is there.
 std::string search(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t last) {
-  const Rows first = watch(a, Recorder({.steps = last + 1})).taken.rows;
-  const Rows second = watch(b, Recorder({.steps = last + 1})).taken.rows;
-  const Rows left = rows_of_both(first, second), right = rows_of_both(second, first);
+  const auto first = watch(a, Recorder({.steps = last + 1})).taken.rows;
+  const auto second = watch(b, Recorder({.steps = last + 1})).taken.rows;
+  const auto key = [](const Recording::Row& row) {  // of a step, or of the evaluation after it
+    return cat(row.contains("loss"), " ", row.at("step"));
+  };
+  const auto left = in_both(first, second, key), right = in_both(second, first, key);
   const auto [x, y] = std::ranges::mismatch(left, right);
   if (x == left.end() || y == right.end()) {
     return cat("made again here, both have the same losses and weights to step ", last,
@@ -172,42 +171,47 @@ std::string search(const std::vector<Phase>& a, const std::vector<Phase>& b, int
              " has other data or metrics\n");
 }
 
+// A line of metrics.jsonl.
 struct Line {
   std::string text, kind;
   int64_t step;
 };
 
+Line parsed(const std::string& line) try {
+  const auto row = json_value<nlohmann::json>(line, "metrics.jsonl");
+  return {line, row.at("kind"), row.at("step")};
+} catch (const std::exception&) {
+  throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
+}
+
 std::vector<Line> lines_of(const std::string& metrics) {
   std::vector<Line> out;
   std::istringstream in(metrics);
-  for (std::string line; std::getline(in, line);) {
-    const Document row = parse_json(line, {});
-    const Node* step = row.root ? row.root->find("step") : nullptr;
-    const Node* kind = row.root ? row.root->find("kind") : nullptr;
-    const auto number = step && !step->is_quoted ? read_scalar<int64_t>(*step).value : std::nullopt;
-    if (!number || !kind || !kind->is_quoted) {
-      throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
-    }
-    out.push_back({line, kind->text, *number});
-  }
+  for (std::string line; std::getline(in, line);) out.push_back(parsed(line));
   return out;
 }
 
 // The lines whose step and kind the other run has logged too.
 std::string lines_of_both(const std::vector<Line>& lines, const std::vector<Line>& other) {
-  std::set<std::pair<std::string, int64_t>> known;
-  for (const Line& line : other) known.emplace(line.kind, line.step);
   std::string out;
-  for (const Line& line : lines) {
-    if (known.contains({line.kind, line.step})) out += line.text + "\n";
-  }
+  const auto key = [](const Line& line) { return cat(line.kind, " ", line.step); };
+  for (const Line& line : in_both(lines, other, key)) out += line.text + "\n";
   return out;
 }
+
+struct Diff {
+  std::string run, other;
+  template <class V> void describe(V& v) {
+    v("run", run, "the run's directory").required();
+    v("other", other, "another run's directory").required();
+  }
+  int operator()() const { return print(diff(run, other)); }
+};
 
 }  // namespace
 
 Verdict diff(const fs::path& a, const fs::path& b) {
-  const std::vector<Phase> left = phases_to_run_again(a), right = phases_to_run_again(b);
+  const std::vector<Phase> left = phases_of_run(a), right = phases_of_run(b);
   const RunConfig &x = left.back().config, &y = right.back().config;
   std::string text, first = metrics_of(a), second = metrics_of(b);
   const auto list = [&](const char* head, const std::string& lines) {
@@ -228,8 +232,14 @@ Verdict diff(const fs::path& a, const fs::path& b) {
   if (found.line == 0 && found.more == 0) return {true, text + "the same metrics, byte for byte\n"};
   if (found.line == 0) return {false, text + "one run is longer; what both have is the same\n"};
   text += cat("metrics.jsonl, line ", found.line, ":\n  A ", found.a, "\n  B ", found.b, "\n");
-  const int64_t last = std::min(lines_of(found.a).at(0).step, lines_of(found.b).at(0).step);
+  const int64_t last = std::min(parsed(found.a).step, parsed(found.b).step);
   return {false, text + search(left, right, last)};
+}
+
+Command diff_command() {
+  return command_of<Diff>("diff",
+                          "Find the first step, module and element in which two runs differ",
+                          "taper diff runs/a runs/b");
 }
 
 }  // namespace taper::runner

@@ -1,14 +1,44 @@
 #include "apps/runner/gate/gate.h"
 
-#include "apps/runner/gate/replay.h"
-#include "apps/runner/run/env.h"
+#include <spdlog/spdlog.h>
+
 #include "apps/runner/run/errors.h"
-#include "apps/runner/run/run_directory.h"
+#include "apps/runner/run/files.h"
+#include "apps/runner/train/train.h"
 
 namespace taper::runner {
-namespace {
 
 namespace fs = std::filesystem;
+
+// --- runs made again ---
+
+void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer) {
+  struct Quiet {
+    const spdlog::level::level_enum before = spdlog::get_level();
+    ~Quiet() { spdlog::set_level(before); }
+  } quiet;
+  spdlog::set_level(spdlog::level::warn);
+  for (const Phase& phase : phases) {
+    const bool is_last = phase.until == 0;
+    const TrainResult result = train(phase.config, dir,
+                                     {.resume = &phase == phases.data() ? "no" : "last",
+                                      .stop_at = is_last ? -1 : phase.until,
+                                      .observer = observer});
+    if (is_last || result.steps < phase.until) break;
+    spdlog::set_level(spdlog::level::err);  // that it goes on is no news
+  }
+}
+
+std::string metrics_of(const fs::path& run) {
+  return read_file(run / "metrics.jsonl", "metrics of the run");
+}
+
+MetricsDifference compare_metrics(const std::string& a, const std::string& b) {
+  if (a.starts_with(b) || b.starts_with(a)) return {{}, std::ssize(b) - std::ssize(a)};
+  return {first_difference(a, b), 0};
+}
+
+namespace {
 
 std::string headed(const char* head, const std::string& lines) {
   return lines.empty() ? "" : cat(head, "\n", lines);
@@ -17,6 +47,15 @@ std::string headed(const char* head, const std::string& lines) {
 std::string data_cause(const fs::path& run, const RunConfig& config) {
   return headed("the data have changed since the run (then | now), which may be the cause:",
                 changed_data(run, config));
+}
+
+// Of the model.safetensors of two runs, in words; nothing where they are the same or one has none.
+std::string weights_difference(const fs::path& a, const fs::path& b) {
+  const fs::path left = a / "model.safetensors", right = b / "model.safetensors";
+  if (!fs::exists(left) || !fs::exists(right)) return "";
+  const auto bytes = [](const fs::path& file) { return read_file(file, "weights of the run"); };
+  if (bytes(left) == bytes(right)) return "";
+  return "model.safetensors of the run is not what the run made again has\n";
 }
 
 // As run_again(); what keeps the run from being made is told with its cause.
@@ -38,9 +77,11 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
 
 }  // namespace
 
+// --- the commands ---
+
 Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options) {
   const TemporaryDirectory scratch;
-  const Recording taken = record_again(run, phases_to_run_again(run), scratch.path() / "run",
+  const Recording taken = record_again(run, phases_of_run(run), scratch.path() / "run",
                                        {.steps = options.steps,
                                         .state_every = options.state_every,
                                         .tolerances = options.tolerances});
@@ -54,7 +95,7 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
   const fs::path again = scratch.path() / "run";
   const bool is_run = run.extension() != ".json";
   std::vector<Phase> phases;
-  if (is_run) phases = phases_to_run_again(run);
+  if (is_run) phases = phases_of_run(run);
   const Recording got =
       is_run ? record_again(run, phases, again,
                             {.steps = golden.steps, .state_every = golden.state_every})
@@ -75,7 +116,7 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
 }
 
 Verdict reproduce(const fs::path& run) {
-  const std::vector<Phase> phases = phases_to_run_again(run);
+  const std::vector<Phase> phases = phases_of_run(run);
   const TemporaryDirectory scratch;
   const fs::path again = scratch.path() / "run";
   make_again(run, phases, again, nullptr);
@@ -91,6 +132,68 @@ Verdict reproduce(const fs::path& run) {
                     : found.more > 0 ? "; the run ended early\n"
                                      : ", but it ends early now\n";
   return {found.more >= 0, cat(env, "the same metrics, byte for byte", end)};
+}
+
+namespace {
+
+// What record and check are told of tolerances.
+struct ToleranceWords {
+  std::vector<std::string> words{};
+  template <class V> void describe(V& v) {
+    v("--tolerance,--rtol", words,
+      "how far off numbers may be, as a part of them: all metrics (1e-5) or one (loss=1e-4); may "
+      "be repeated; 0 without it: the same bits");
+  }
+};
+
+struct Record : RecordOptions {
+  std::string run, to;
+  ToleranceWords rtol;
+  template <class V> void describe(V& v) {
+    v("run", run, "the run's directory").required();
+    v("--to", to, "the recording, a JSON file").required();
+    v("--steps", steps, Range{1}, "the first steps alone, not all");
+    v("--state-every", state_every, Range{1}, "steps between two checksums of the weights (1)");
+    rtol.describe(v);
+  }
+  int operator()() {
+    tolerances = parse_tolerances(rtol.words);
+    return print(record(run, to, *this));
+  }
+};
+
+struct Check {
+  std::string run, golden;
+  ToleranceWords rtol;
+  template <class V> void describe(V& v) {
+    v("run", run, "the run's directory, or another recording of it").required();
+    v("--against", golden, "the recording").required();
+    rtol.describe(v);
+  }
+  int operator()() const { return print(check(run, golden, parse_tolerances(rtol.words))); }
+};
+
+struct Reproduce {
+  std::string run;
+  template <class V> void describe(V& v) { v("run", run, "the run's directory").required(); }
+  int operator()() const { return print(reproduce(run)); }
+};
+
+}  // namespace
+
+Command record_command() {
+  return command_of<Record>("record", "Run again and record the numbers of every step",
+                            "taper record runs/d --to golden.json --tolerance loss=1e-5");
+}
+Command check_command() {
+  return command_of<Check>("check",
+                           "Run again and compare with a recording; exit code 1 where they differ",
+                           "taper check runs/d --against golden.json");
+}
+Command reproduce_command() {
+  return command_of<Reproduce>("reproduce",
+                               "Run again from the directory of a run and compare byte for byte",
+                               "taper reproduce runs/d");
 }
 
 }  // namespace taper::runner

@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "apps/runner/program.h"
+#include "apps/runner/run/facts.h"
+#include "apps/runner/run/text.h"
 #include "apps/runner/train/observer.h"
 
 namespace taper::runner {
@@ -25,12 +28,16 @@ struct RecordOptions {
   Tolerances tolerances = {};
 };
 
+// The commands of that name; beside them what they do.
+Command record_command(), check_command(), reproduce_command(), diff_command();
+
 // What a comparison found, as text for stdout; where it did not pass the exit code is 1
 // (kExitGate).
 struct Verdict {
   bool passed = false;
   std::string text;
 };
+inline int print(const Verdict& verdict) { return print(verdict.text, verdict.passed); }
 
 // RUN in all of these: a run's directory, which is run again from its config.yaml, in a directory
 // of its own that goes afterwards; `check` takes a recording too. All throw InputError for a file
@@ -89,5 +96,20 @@ class Recorder : public Observer {
  private:
   Module* model_ = nullptr;
 };
+
+// --- runs made again ---
+
+// Trains into `dir`, quietly, as the run did: where it went on with another config, so does this.
+// Only one phase's result counts: of the last, or of that which the observer ended.
+void run_again(const std::vector<Phase>& phases, const std::filesystem::path& dir,
+               Observer* observer);
+
+std::string metrics_of(const std::filesystem::path& run);
+// Of the metrics.jsonl of two runs the first line that differs. A run that ended early differs
+// nowhere, but is shorter.
+struct MetricsDifference : LineDifference {
+  int64_t more = 0;  // bytes for which b goes on behind a that differs nowhere; negative: a does
+};
+MetricsDifference compare_metrics(const std::string& a, const std::string& b);
 
 }  // namespace taper::runner

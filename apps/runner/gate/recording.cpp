@@ -9,11 +9,10 @@
 #include "apps/runner/config/config.h"
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/checksums.h"
-#include "apps/runner/run/env.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/metrics.h"
 
 namespace taper::runner {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "apps/runner/report/svg.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/metrics.h"
 
 namespace taper::runner {
 namespace {
@@ -47,8 +47,7 @@ std::vector<Json> read_lines(const fs::path& file) {
   const std::string text = read_file(file, "numbers of the run");
   for (size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     const std::string_view line = std::string_view(text).substr(at, end - at);
-    check_json(line, file.string(), std::ssize(out) + 1);
-    out.push_back(Json::parse(line));
+    out.push_back(json_value<Json>(line, file.string(), std::ssize(out) + 1));
     if (is_sound(out.back())) continue;
     throw InputError(
         cat(file.string(), ":", out.size(), ": a damaged row of numbers: ", shown(line, 80)));
@@ -60,13 +59,8 @@ std::string read_text(const fs::path& file) {
   return fs::exists(file) ? read_file(file, "text of the run") : "";
 }
 
-Json read_json(const fs::path& file) {
-  if (!fs::exists(file)) return Json::object();
-  const std::string text = read_file(file, "facts of the run", kMaxJsonBytes);
-  check_json(text, file.string());
-  Json json = Json::parse(text);
-  if (!json.is_object()) throw InputError(cat(file.string(), ":1: expected a JSON object"));
-  return json;
+Json read_facts(const fs::path& file) {
+  return fs::exists(file) ? read_json_file<Json>(file, "facts of the run") : Json::object();
 }
 
 RunFiles read_run(const fs::path& dir) {
@@ -75,9 +69,9 @@ RunFiles read_run(const fs::path& dir) {
   return {dir.string(),
           read_lines(dir / "metrics.jsonl"),
           fs::exists(timing) ? read_lines(timing) : std::vector<Json>(),
-          read_json(dir / "env.json"),
-          read_json(dir / "data.json"),
-          read_json(dir / "exit.json"),
+          read_facts(dir / "env.json"),
+          read_facts(dir / "data.json"),
+          read_facts(dir / "exit.json"),
           read_text(dir / "config.yaml"),
           read_text(dir / "samples.txt")};
 }
@@ -240,6 +234,19 @@ pre { background: var(--faint); padding: 1em; font-size: 13px; white-space: pre-
 <body>
 )";
 
+struct Report {
+  std::vector<std::string> runs;
+  std::string page = "report.html";
+  template <class V> void describe(V& v) {
+    v("runs", runs, "directories of runs").required();
+    v("-o,--to", page, "the HTML file (report.html)");
+  }
+  int operator()() const {
+    write_report({runs.begin(), runs.end()}, page);
+    return print(page + "\n");
+  }
+};
+
 }  // namespace
 
 void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
@@ -255,6 +262,11 @@ void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
   page += "<h2>System</h2>\n" + table(runs, [](const RunFiles& run) { return run.env; });
   for (const RunFiles& run : runs) page += block("Config: " + run.name, run.config);
   write_file(to, page + "</body></html>\n");
+}
+
+Command report_command() {
+  return command_of<Report>("report", "Write runs as one HTML file",
+                            "taper report runs/a runs/b --to report.html");
 }
 
 }  // namespace taper::runner

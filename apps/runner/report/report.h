@@ -4,7 +4,11 @@
 #include <filesystem>
 #include <vector>
 
+#include "apps/runner/program.h"
+
 namespace taper::runner {
+
+Command report_command();
 
 // Curves of all runs over one another (from metrics.jsonl and timing.jsonl), the last confusion
 // matrix and samples of each (samples.txt), its env.json and its config.yaml. No script, nothing

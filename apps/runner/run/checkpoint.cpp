@@ -8,8 +8,8 @@
 
 #include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/files.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/metrics.h"
 #include "framework/io/safetensors.h"
 
 namespace taper::runner {

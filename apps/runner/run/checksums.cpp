@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
 
 namespace taper::runner {
 
@@ -56,13 +57,10 @@ std::vector<std::string> names_in(const std::string& sums) {
 }
 
 std::string sums_difference(const std::string& listed, const std::string& found) {
-  if (listed == found) return "";
-  const size_t at = size_t(std::ranges::mismatch(listed, found).in1 - listed.begin());
-  const auto line_of = [at](const std::string& text) {
-    const size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
-    return begin >= text.size() ? "nothing" : text.substr(begin, text.find('\n', begin) - begin);
-  };
-  return cat(kChecksums, " lists '", line_of(listed), "', but there is '", line_of(found), "'");
+  const auto [line, before, now] = first_difference(listed, found);
+  if (line == 0) return "";
+  const auto shown = [](const std::string& text) { return text.empty() ? "nothing" : text; };
+  return cat(kChecksums, " lists '", shown(before), "', but there is '", shown(now), "'");
 }
 
 }  // namespace taper::runner

@@ -14,6 +14,8 @@
 
 #include "apps/runner/config/schema.h"
 #include "apps/runner/config/yaml.h"
+#include "framework/error.h"
+#include "framework/io/input_file.h"
 
 namespace taper::runner {
 
@@ -25,6 +27,18 @@ Document parse_json(std::string_view text, Source source);
 // Throws InputError "NAME:LINE: ..." for what a JSON library must not be given; the text begins in
 // the line `first_line` of what the name says.
 void check_json(std::string_view text, const std::string& name, int64_t first_line = 1);
+
+// The text as a value of a JSON library, Json, once it is found to be strict; of a file, a map.
+template <class Json>
+Json json_value(std::string_view text, const std::string& name, int64_t first_line = 1) {
+  check_json(text, name, first_line);
+  return Json::parse(text);
+}
+template <class Json> Json read_json_file(const std::filesystem::path& file, const char* what) {
+  Json json = json_value<Json>(read_file(file, what, kMaxJsonBytes), file.string());
+  if (json.is_object()) return json;
+  throw InputError(cat(file.string(), ":1: expected a JSON object"));
+}
 
 // Reads a text into what the schema is bound to. InputError: with all problems and their places.
 void read_json(std::string_view text, const std::string& name, const Schema& schema);

@@ -6,44 +6,28 @@
 #include <ctime>
 
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <spdlog/fmt/chrono.h>
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/runner/gate/replay.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/files.h"
+#include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/metrics.h"
 
 namespace taper::runner {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kLock = "run.lock";
-constexpr const char* kHistory = "history.json";
 // Of every run from its start; and what else is listed where it is there.
 constexpr const char* kAlways[] = {"config.yaml", "data.json", "env.json"};
 constexpr const char* kAtTheEnd[] = {"exit.json", "metrics.jsonl", "model.safetensors"};
-
-Json read_json(const fs::path& file, const char* what) {
-  Json json = Json::parse(read_file(file, what), nullptr, false);
-  if (json.is_discarded()) throw InputError(cat(file.string(), ": damaged: it is no JSON"));
-  return json;
-}
-
-bool is_run(const fs::path& dir) {
-  if (fs::exists(dir / kLock)) return true;
-  if (!fs::exists(dir / "env.json")) return false;
-  const Json env = Json::parse(read_file(dir / "env.json", "facts of the run"), nullptr, false);
-  return env.is_object() && env.contains("taper");
-}
 
 bool is_empty_but_for_lock(const fs::path& dir) {
   return std::ranges::all_of(fs::directory_iterator(dir),
@@ -64,6 +48,13 @@ bool is_same_file(int file, const fs::path& path) {
 }
 
 }  // namespace
+
+bool is_run(const fs::path& dir) {
+  if (fs::exists(dir / kLock)) return true;
+  if (!fs::exists(dir / "env.json")) return false;
+  const Document env = parse_json(read_file(dir / "env.json", "facts of the run"), {});
+  return env.root && env.root->find("taper");
+}
 
 // --- the lock ---
 
@@ -133,14 +124,10 @@ void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock) {
 // --- checksums ---
 
 void write_run_checksums(const fs::path& dir, bool is_finished) {
-  std::vector<std::string> names(std::begin(kAlways), std::end(kAlways));
-  const auto add = [&](const char* name) {
-    if (fs::exists(dir / name)) names.push_back(name);
-  };
-  add(kHistory);
-  for (const char* name : kAtTheEnd) {
-    if (is_finished) add(name);
-  }
+  std::vector<std::string> names = {kHistory};
+  if (is_finished) names.insert(names.end(), std::begin(kAtTheEnd), std::end(kAtTheEnd));
+  std::erase_if(names, [&](const std::string& name) { return !fs::exists(dir / name); });
+  names.insert(names.end(), std::begin(kAlways), std::end(kAlways));
   write_file(dir / kChecksums, sums_of(dir, names));
 }
 
@@ -185,11 +172,8 @@ std::string verify(const fs::path& path) {
   } else {
     if (!fs::exists(path / "config.yaml")) verify_run(path);  // which says so
     if (fs::exists(path / kChecksums)) {
-      std::string names;
-      for (const std::string& name : names_in(read_file(path / kChecksums, "list of checksums"))) {
-        names += cat(names.empty() ? "" : ", ", name);
-      }
-      note(names, damage_of_run(path));
+      const std::string listed = read_file(path / kChecksums, "list of checksums");
+      note(joined(names_in(listed)), damage_of_run(path));
     } else {
       out = "no checksums of the run's own files, as in runs of older versions\n";
     }
@@ -199,68 +183,6 @@ std::string verify(const fs::path& path) {
   }
   if (found.empty()) return out;
   throw InputError(cat("'", path.string(), "' is damaged:", found));
-}
-
-// --- configs ---
-
-RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& overrides) {
-  const fs::path file = fs::is_directory(run) ? run / "config.yaml" : run;
-  RunConfig config = load_config(file, overrides);
-  const fs::path dir = file.parent_path().empty() ? "." : file.parent_path();
-  const bool sets_data = std::ranges::any_of(
-      overrides, [](const std::string& text) { return text.starts_with("data"); });
-  if (sets_data || !is_run(dir) || !fs::exists(dir / "env.json")) return config;
-  const Json env = read_json(dir / "env.json", "facts of the run");
-  const auto started = env.find("started_in");
-  if (started == env.end() || !started->is_string()) return config;
-  const fs::path base = (fs::canonical(dir) / started->get<std::string>()).lexically_normal();
-  std::error_code none;
-  if (fs::is_directory(base, none) && !fs::equivalent(base, ".", none)) config.data.base = base;
-  return config;
-}
-
-std::string folder_of_data(const fs::path& dir, const RunConfig& config) {
-  const fs::path base = config.data.base.empty() ? fs::current_path() : config.data.base;
-  return fs::relative(base, fs::canonical(dir));
-}
-
-std::vector<Phase> phases_of_run(const fs::path& run) {
-  RunConfig last = load_run_config(run);
-  std::vector<Phase> out;
-  if (fs::is_directory(run) && fs::exists(run / kHistory)) {
-    const TemporaryDirectory scratch;
-    try {
-      const Json history = read_json(run / kHistory, "history of the run");
-      for (size_t i = 0; i + 1 < history.size(); ++i) {
-        const fs::path file = scratch.path() / "phase.yaml";
-        write_file(file, history.at(i).at("config"));
-        out.push_back({load_config(file, {}), history.at(i + 1).at("step")});
-        out.back().config.data.base = last.data.base;
-      }
-    } catch (const Json::exception&) {
-      throw InputError(cat((run / kHistory).string(), ": damaged"));
-    }
-  }
-  out.push_back({std::move(last)});
-  return out;
-}
-
-void note_phase(const fs::path& dir, int64_t step, const std::string& before,
-                const std::string& after) try {
-  const fs::path file = dir / kHistory;
-  Json history = Json::array();
-  if (fs::exists(file)) history = read_json(file, "history of the run");
-  const auto is_later = [&](const Json& phase) { return phase.at("step") >= step; };
-  history.erase(std::remove_if(history.begin(), history.end(), is_later), history.end());
-  if (history.empty() && step > 0) history.push_back({{"step", 0}, {"config", before}});
-  if (before != after && step > 0) history.push_back({{"step", step}, {"config", after}});
-  if (history.size() > 1) {
-    write_file(file, history.dump(1) + "\n");
-  } else {
-    fs::remove(file);
-  }
-} catch (const Json::exception&) {
-  throw InputError(cat((dir / kHistory).string(), ": damaged"));
 }
 
 }  // namespace taper::runner

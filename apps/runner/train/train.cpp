@@ -8,15 +8,14 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/data/data_info.h"
-#include "apps/runner/gate/replay.h"
 #include "apps/runner/run/checksums.h"
-#include "apps/runner/run/env.h"
+#include "apps/runner/run/device.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/facts.h"
+#include "apps/runner/run/files.h"
 #include "apps/runner/run/run_directory.h"
+#include "apps/runner/run/signals.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/device.h"
-#include "apps/runner/train/metrics.h"
-#include "apps/runner/train/signals.h"
 #include "apps/runner/train/trainer.h"
 #include "framework/hooks.h"
 #include "framework/precision.h"
@@ -34,28 +33,12 @@ struct MayDiffer {
   const char* key;
   bool counts = false;
 };
-constexpr MayDiffer kMayDiffer[] = {{"train.epochs", true},
-                                    {"train.steps", true},
-                                    {"train.time_limit"},
-                                    {"train.tensorboard"},
-                                    {"train.graph"},
-                                    {"train.profile.steps"},
-                                    {"checkpoint.every", true},
-                                    {"checkpoint.interval"},
-                                    {"checkpoint.keep"},
-                                    {"device", true},
-                                    {"visible_devices"},
-                                    {"threads"},
-                                    {"data.workers"},
-                                    {"data.on_device"},
-                                    {"name"}};
-
-// Threads and precision of the process, and the device.
-Device set_up(const RunConfig& config) {
-  set_float32_matmul_precision(config.train.precision == Precision::kTf32 ? "high" : "highest");
-  if (config.threads > 0) set_num_threads(int(config.threads));
-  return choose_device(config.device, config.visible_devices);
-}
+constexpr MayDiffer kMayDiffer[] = {
+    {"train.epochs", true},     {"train.steps", true},   {"train.time_limit"},
+    {"train.tensorboard"},      {"train.graph"},         {"train.profile.steps"},
+    {"checkpoint.every", true}, {"checkpoint.interval"}, {"checkpoint.keep"},
+    {"device", true},           {"visible_devices"},     {"threads"},
+    {"data.workers"},           {"data.on_device"},      {"name"}};
 
 std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path& dir) {
   if (resume == "no") return std::nullopt;

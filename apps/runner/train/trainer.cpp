@@ -6,8 +6,8 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/signals.h"
 #include "apps/runner/train/memory.h"
-#include "apps/runner/train/signals.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
 #include "framework/kernels/random/random.h"

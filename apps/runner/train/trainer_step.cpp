@@ -4,8 +4,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "apps/runner/gate/diagnose.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/train/diagnose.h"
 #include "apps/runner/train/trainer.h"
 #include "autograd/autocast.h"
 #include "autograd/engine.h"

@@ -1,8 +1,9 @@
+// `taper generate`.
 #include <algorithm>
 #include <limits>
 
 #include "apps/runner/run/errors.h"
-#include "apps/runner/train/predict.h"
+#include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
@@ -36,6 +37,19 @@ std::vector<int64_t> encode(const data::Tokenizer& tokenizer, const std::string&
   throw ConfigError(cat("the prompt: ", error.what()));
 }
 
+struct Generate : RunArguments, GenerateOptions {
+  template <class V> void describe(V& v) {
+    describe_run(v);
+    describe_overrides(v);
+    v("--prompt", prompt, "what the text begins with");
+    v("--tokens", tokens, Range{1, 1'000'000}, "how many to add (200)");
+    v("--temperature", temperature, kNonNegative, "1: as learned (the default), 0: the likeliest");
+    v("--top-k", top_k, kNonNegative, "draw from the k likeliest, 0: from all (the default)");
+    v("--seed", seed, "another one writes another text (0)");
+  }
+  int operator()() const { return print(generate(open(), *this)); }
+};
+
 }  // namespace
 
 std::string generate(const SavedRun& run, const GenerateOptions& o) {
@@ -56,6 +70,12 @@ std::string generate(const SavedRun& run, const GenerateOptions& o) {
   }
   const std::string text = tokenizer.decode(written);
   return text.ends_with('\n') ? text : text + "\n";
+}
+
+Command generate_command() {
+  return command_of<Generate>(
+      "generate", "Let a model of text write",
+      "taper generate runs/gpt --prompt 'ROMEO:' --tokens 200 --temperature 0.8");
 }
 
 }  // namespace taper::runner

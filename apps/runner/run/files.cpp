@@ -1,11 +1,16 @@
-#include "apps/runner/train/metrics.h"
+#include "apps/runner/run/files.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <string_view>
 
 #include <fcntl.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -16,6 +21,8 @@
 namespace taper::runner {
 
 namespace fs = std::filesystem;
+
+static constexpr std::string_view kScratch = "taper-scratch-";
 
 void sync(const fs::path& directory) {
   if (sync_directory(directory)) return;
@@ -35,6 +42,44 @@ static int open_to_append(const fs::path& file) {
   if (out >= 0) return out;
   throw DiskError(cat("cannot write '", file.string(),
                       "': ", errno == ELOOP ? "it is a link" : std::strerror(errno)));
+}
+
+// Whoever uses such a directory holds its lock, which ends with the process.
+static void remove_left_behind(const fs::path& all) {
+  std::error_code error;
+  for (auto it = fs::directory_iterator(all, error); !error && it != fs::end(it);
+       it.increment(error)) {
+    const std::string name = it->path().filename();
+    if (!name.starts_with(kScratch) || name.size() != kScratch.size() + 6) continue;
+    const int file = ::open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat info;
+    const bool is_left = file >= 0 && ::fstat(file, &info) == 0 && info.st_uid == ::geteuid() &&
+                         ::flock(file, LOCK_EX | LOCK_NB) == 0;
+    std::error_code ignored;
+    if (is_left) fs::remove_all(it->path(), ignored);
+    if (file >= 0) ::close(file);
+  }
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  const fs::path all = fs::temp_directory_path();
+  remove_left_behind(all);
+  do {  // again where another took it for left behind, before it was locked
+    if (lock_ >= 0) ::close(lock_);
+    std::string name = (all / cat(kScratch, "XXXXXX")).string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw InputError(cat("cannot make a temporary directory '", name, "': set TMPDIR"));
+    }
+    path_ = name;
+    lock_ = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ >= 0) (void)::flock(lock_, LOCK_EX);
+  } while (!fs::exists(path_));
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 LogFile::LogFile(const fs::path& dir) try {

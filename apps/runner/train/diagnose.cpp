@@ -1,4 +1,4 @@
-#include "apps/runner/gate/diagnose.h"
+#include "apps/runner/train/diagnose.h"
 
 #include <algorithm>
 #include <cmath>

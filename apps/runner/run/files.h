@@ -1,9 +1,8 @@
-// The files of a run's directory.
+// Writing the files of a run's directory.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -17,6 +16,20 @@ void sync(const std::filesystem::path& directory);
 // The file holds the text, on the disk, when this returns; until then what it held before
 // (AtomicFile). Throws DiskError.
 void write_file(const std::filesystem::path& file, const std::string& text);
+
+// An empty directory that goes with this object. Those of processes that were killed go first.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
 
 // Copies what is logged into DIR/log.txt, until the end of the scope.
 class LogFile {

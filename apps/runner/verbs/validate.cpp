@@ -1,5 +1,4 @@
-#include "apps/runner/train/validate.h"
-
+// `taper train CONFIG --validate`: what a run would be.
 #include <algorithm>
 #include <filesystem>
 
@@ -11,6 +10,7 @@
 #include "apps/runner/train/model.h"
 #include "apps/runner/train/optimizer.h"
 #include "apps/runner/train/schedule.h"
+#include "apps/runner/verbs/verbs.h"
 #include "autograd/autocast.h"
 #include "framework/cuda.h"
 #include "framework/kernels/random/random.h"

@@ -1,4 +1,5 @@
-// What is done with a run once it is trained; its directory is all that is needed.
+// The program's commands but for the gate's and the report's, and what they do, as functions: a
+// file each. These give text for stdout.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,21 @@
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/data/data_info.h"
+#include "apps/runner/program.h"
 #include "modules/module.h"
 
 namespace taper::runner {
 
+Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
+    info_command(), schema_command();
+
+// Builds the model on the CPU, whatever the config's device, and runs a few samples of zeros
+// through a step: shapes, parameters and multiply-adds module by module, memory by its parts at
+// the batch size, and the number of steps. Of images only headers are read. Throws ConfigError
+// for shapes that do not fit, InputError for data that are missing or damaged.
+std::string validate(const RunConfig& config);
+
+// A run that is trained; its directory is all that is needed.
 struct SavedRun {
   std::filesystem::path dir;
   RunConfig config;
@@ -24,9 +36,7 @@ struct SavedRun {
 // Reads config.yaml (with overrides as device=cpu), data.json and model.safetensors, or the newest
 // checkpoint of a run that did not end. Throws InputError for what is missing or damaged
 // (verify_run).
-SavedRun load_run(const std::filesystem::path& dir, const std::vector<std::string>& overrides);
-
-// Each of these gives text for stdout.
+SavedRun open_run(const std::filesystem::path& dir, const std::vector<std::string>& overrides = {});
 
 // The metrics on the run's test data or, where it is given, on a file of the same kind.
 std::string evaluate_run(const SavedRun& run, const std::filesystem::path& data = {});
@@ -45,5 +55,16 @@ struct GenerateOptions {
 // The prompt and what the model writes after it. Throws ConfigError for a model of anything but
 // text, and for a prompt that its vocabulary cannot spell.
 std::string generate(const SavedRun& run, const GenerateOptions& options);
+
+// What a command is told of the run that it looks at.
+struct RunArguments {
+  std::string run;
+  std::vector<std::string> overrides{};
+  template <class V> void describe_run(V& v) { v("run", run, "the run's directory").required(); }
+  template <class V> void describe_overrides(V& v) {
+    v("overrides", overrides, "settings over the run's, as device=cpu");
+  }
+  SavedRun open() const { return open_run(run, overrides); }
+};
 
 }  // namespace taper::runner

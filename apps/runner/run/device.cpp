@@ -1,9 +1,11 @@
-#include "apps/runner/train/device.h"
+#include "apps/runner/run/device.h"
 
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/run/errors.h"
 #include "framework/cuda.h"
+#include "framework/precision.h"
+#include "framework/threads.h"
 
 namespace taper::runner {
 namespace {
@@ -15,10 +17,9 @@ void apply_visible_devices(const std::string& devices) try {
       cat("visible_devices: '", devices, "' cannot be applied: ", error.what()));
 }
 
-}  // namespace
-
-Device choose_device(const std::string& name, const std::optional<std::string>& visible_devices) {
-  if (visible_devices) apply_visible_devices(*visible_devices);
+// "auto" takes the current GPU, or the CPU where no GPU can be used, and logs which and why;
+// anything else is taken as named.
+Device choose_device(const std::string& name) {
   if (name == "auto") {
     if (!cuda::is_available()) {
       spdlog::info("device: cpu (auto: {})", cuda::unavailable_reason());
@@ -39,6 +40,15 @@ Device choose_device(const std::string& name, const std::optional<std::string>& 
     refuse(cat(count, " GPU(s) are visible, the last is cuda:", count - 1));
   }
   return cuda::resolve(device);
+}
+
+}  // namespace
+
+Device set_up(const RunConfig& config) {
+  set_float32_matmul_precision(config.train.precision == Precision::kTf32 ? "high" : "highest");
+  if (config.threads > 0) set_num_threads(int(config.threads));
+  if (config.visible_devices) apply_visible_devices(*config.visible_devices);
+  return choose_device(config.device);
 }
 
 }  // namespace taper::runner

@@ -1,4 +1,4 @@
-#include "apps/runner/train/signals.h"
+#include "apps/runner/run/signals.h"
 
 #include <csignal>
 #include <cstring>

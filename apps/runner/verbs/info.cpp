@@ -1,10 +1,10 @@
-#include "apps/runner/run/info.h"
-
-#include <fstream>
-
+// `taper info`, `taper schema` and `taper verify`: what there is, may be said, and is whole.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include "apps/runner/run/facts.h"
+#include "apps/runner/run/run_directory.h"
+#include "apps/runner/verbs/verbs.h"
 #include "framework/cuda.h"
 #include "framework/error.h"
 #include "framework/threads.h"
@@ -33,26 +33,11 @@ std::string gpu_lines() {
   return out + "         used: by all programs; by taper: in tensors, of what is reserved here\n";
 }
 
-}  // namespace
-
-BuildFacts build_facts() {
-  return {TAPER_VERSION, TAPER_COMMIT, TAPER_COMPILER, TAPER_ONEDNN_VERSION};
-}
-
-std::string cpu_name() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(cpuinfo, line)) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown processor";
-}
-
 std::string system_info() {
+  const BuildFacts built = build_facts();
   const size_t page = size_t(sysconf(_SC_PAGESIZE));
-  std::string out = cat("taper    ", TAPER_VERSION, "\n");
-  out += cat("built    with ", TAPER_COMPILER, ", oneDNN ", TAPER_ONEDNN_VERSION,
+  std::string out = cat("taper    ", built.version, "\n");
+  out += cat("built    with ", built.compiler, ", oneDNN ", built.onednn,
              kHasCuda ? ", CUDA" : ", without CUDA", "\n");
   if (kHasCuda) {
     const std::string driver = cuda::driver_version(), cudnn = cuda::cudnn_version();
@@ -63,6 +48,43 @@ std::string system_info() {
              gib(size_t(sysconf(_SC_PHYS_PAGES)) * page), " of which ",
              gib(size_t(sysconf(_SC_AVPHYS_PAGES)) * page), " free\n");
   return out + gpu_lines();
+}
+
+struct Info {
+  template <class V> void describe(V&) {}
+  int operator()() const { return print(system_info()); }
+};
+
+struct Schemas {
+  bool markdown = false;
+  template <class V> void describe(V& v) {
+    v("--markdown", markdown, "the reference page of the documentation");
+  }
+  int operator()() const { return print(markdown ? config_reference() : json_schema()); }
+};
+
+struct Verify {
+  std::string path;
+  template <class V> void describe(V& v) {
+    v("run", path, "the run's directory, or a checkpoint's").required();
+  }
+  int operator()() const { return print(verify(path)); }
+};
+
+}  // namespace
+
+Command info_command() {
+  return command_of<Info>("info", "Show versions and devices", "taper info");
+}
+Command schema_command() {
+  return command_of<Schemas>(
+      "schema", "Print what a YAML file may say, as JSON Schema for editors",
+      "taper schema > taper.schema.json\ntaper schema --markdown > configuration.md");
+}
+Command verify_command() {
+  return command_of<Verify>("verify",
+                            "Compare a run's files and its checkpoints with their checksums",
+                            "taper verify runs/d");
 }
 
 }  // namespace taper::runner

@@ -1,0 +1,209 @@
+#include "apps/runner/run/facts.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/runner/run/checksums.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/files.h"
+#include "apps/runner/run/json.h"
+#include "apps/runner/run/run_directory.h"
+#include "framework/cuda.h"
+#include "framework/threads.h"
+
+namespace taper::runner {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// --- configs ---
+
+RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& overrides) {
+  const fs::path file = fs::is_directory(run) ? run / "config.yaml" : run;
+  RunConfig config = load_config(file, overrides);
+  const fs::path dir = file.parent_path().empty() ? "." : file.parent_path();
+  const bool sets_data = std::ranges::any_of(
+      overrides, [](const std::string& text) { return text.starts_with("data"); });
+  if (sets_data || !is_run(dir) || !fs::exists(dir / "env.json")) return config;
+  const Json env = read_json_file<Json>(dir / "env.json", "facts of the run");
+  const auto started = env.find("started_in");
+  if (started == env.end() || !started->is_string()) return config;
+  const fs::path base = (fs::canonical(dir) / started->get<std::string>()).lexically_normal();
+  std::error_code none;
+  if (fs::is_directory(base, none) && !fs::equivalent(base, ".", none)) config.data.base = base;
+  return config;
+}
+
+// Of a run's directory; one phase has its step and its YAML.
+static Json history_of(const fs::path& run) {
+  const fs::path file = run / kHistory;
+  if (!fs::exists(file)) return Json::array();
+  return json_value<Json>(read_file(file, "history of the run"), file.string());
+}
+
+std::vector<Phase> phases_of_run(const fs::path& run) try {
+  const bool is_directory = fs::is_directory(run);
+  const fs::path yaml = is_directory ? run / "config.yaml" : run;
+  if (!fs::exists(yaml)) throw InputError(cat("no run: there is no '", yaml.string(), "'"));
+  if (is_directory) verify_run(run);
+  RunConfig last = load_run_config(run);
+  const Json history = is_directory ? history_of(run) : Json::array();
+  std::vector<Phase> out;
+  for (size_t i = 0; i + 1 < history.size(); ++i) {
+    const TemporaryDirectory scratch;
+    const fs::path file = scratch.path() / "phase.yaml";
+    write_file(file, history.at(i).at("config"));
+    out.push_back({load_config(file, {}), history.at(i + 1).at("step")});
+    out.back().config.data.base = last.data.base;
+  }
+  out.push_back({std::move(last)});
+  return out;
+} catch (const Json::exception&) {
+  throw InputError(cat((run / kHistory).string(), ": damaged"));
+}
+
+void note_phase(const fs::path& dir, int64_t step, const std::string& before,
+                const std::string& after) try {
+  Json history = history_of(dir);
+  const auto is_later = [&](const Json& phase) { return phase.at("step") >= step; };
+  history.erase(std::remove_if(history.begin(), history.end(), is_later), history.end());
+  if (history.empty() && step > 0) history.push_back({{"step", 0}, {"config", before}});
+  if (before != after && step > 0) history.push_back({{"step", step}, {"config", after}});
+  if (history.size() > 1) {
+    write_file(dir / kHistory, history.dump(1) + "\n");
+  } else {
+    fs::remove(dir / kHistory);
+  }
+} catch (const Json::exception&) {
+  throw InputError(cat((dir / kHistory).string(), ": damaged"));
+}
+
+// --- program, machine and data ---
+
+BuildFacts build_facts() {
+  return {TAPER_VERSION, TAPER_COMMIT, TAPER_COMPILER, TAPER_ONEDNN_VERSION};
+}
+
+std::string cpu_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(cpuinfo, line)) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
+// Of the files that are there: who reads another says so.
+static Json data_facts(const DataConfig& data) {
+  Json out = Json::array();
+  for (const data::DataFile& file : source_of(data)->files()) {
+    if (!std::ranges::all_of(file.parts, [](const fs::path& part) { return fs::exists(part); })) {
+      continue;
+    }
+    // Named as the config names them, wherever the run is looked at from.
+    const fs::path path = file.name, below = path.lexically_relative(data.base);
+    const bool is_below = !data.base.empty() && !below.empty() && *below.begin() != "..";
+    uint64_t bytes = 0;
+    uint32_t sum = 0;
+    for (const fs::path& part : file.parts) {
+      bytes += fs::file_size(part);
+      sum = file_crc32(part, UINT64_MAX, sum);
+    }
+    out.push_back({{"file", (is_below ? below : path).string()},
+                   {"bytes", bytes},
+                   {"crc32", hex_crc32(sum)}});
+  }
+  return out;
+}
+
+// A library has no command line of its own, so the system is asked.
+static Json command_line() {
+  std::istringstream in(read_file("/proc/self/cmdline", "command line"));
+  Json out = Json::array();
+  for (std::string word; std::getline(in, word, '\0');) out.push_back(word);
+  return out;
+}
+
+void write_env(const fs::path& dir, const RunConfig& config, Device device) {
+  const BuildFacts build = build_facts();
+  Json env = {{"taper", build.version},     {"commit", build.commit},
+              {"compiler", build.compiler}, {"onednn", build.onednn},
+              {"cpu", cpu_name()},          {"threads", get_num_threads()},
+              {"device", to_string(device)}};
+  if (device.is_cuda()) {
+    env["gpu"] = cuda::get_device_name(device.index());
+    env["driver"] = cuda::driver_version();
+    env["cuda"] = cuda::runtime_version();
+    env["cudnn"] = cuda::cudnn_version();
+  }
+  env["seed"] = config.seed;
+  env["data"] = data_facts(config.data);
+  // Seen from the run's directory, so that both may move together.
+  const fs::path base = config.data.base.empty() ? fs::current_path() : config.data.base;
+  env["started_in"] = fs::relative(base, fs::canonical(dir)).string();
+  env["command"] = command_line();
+  // What is not UTF-8 (a path may be anything) is shown with a replacement character.
+  write_file(dir / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::string changed_data(const fs::path& run, const RunConfig& config) try {
+  const fs::path file = run / "env.json";
+  if (!fs::exists(file)) return "";
+  const Json env = read_json_file<Json>(file, "facts of the run"), now = data_facts(config.data);
+  std::string out;
+  for (const Json& then : env.value("data", Json::array())) {
+    const auto same = [&](const Json& fact) { return fact.value("file", Json()) == then["file"]; };
+    const auto found = std::ranges::find_if(now, same);
+    if (found != now.end() && *found == then) continue;
+    const auto shown = [](const Json& f) { return cat(f["bytes"], " bytes, CRC-32 ", f["crc32"]); };
+    out += cat("  ", then["file"], ": ", shown(then), " | ",
+               found == now.end() ? "not there" : shown(*found), "\n");
+  }
+  return out;
+} catch (const Json::exception&) {
+  throw InputError(cat((run / "env.json").string(), ": damaged"));
+}
+
+// --- what differs ---
+
+using Values = std::map<std::string, std::string>;  // by path: "train.epochs"
+
+static void flatten(const Node& node, const std::string& path, Values& out) {
+  if (node.kind == Node::Kind::kScalar) out[path] = node.text;
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    const Node& child = node.children[i];
+    const std::string key = node.kind == Node::Kind::kMap ? child.key : cat(i);
+    flatten(child, path.empty() ? key : cat(path, ".", key), out);
+  }
+}
+
+// Of YAML, which JSON is too.
+std::string config_differences(const std::string& a, const std::string& b) {
+  Values left, right;
+  if (const Document doc = parse_yaml(a, {}); doc.root) flatten(*doc.root, "", left);
+  if (const Document doc = parse_yaml(b, {}); doc.root) flatten(*doc.root, "", right);
+  Values all = left;
+  all.insert(right.begin(), right.end());
+  std::string out;
+  for (const auto& [key, value] : all) {
+    const std::string x = left.contains(key) ? left[key] : "(none)";
+    const std::string y = right.contains(key) ? right[key] : "(none)";
+    if (x != y && !key.starts_with("command.") && key != "started_in")
+      out += cat("  ", key, ": ", x, " | ", y, "\n");
+  }
+  return out;
+}
+
+std::string env_differences(const fs::path& a, const fs::path& b) {
+  const auto env = [](const fs::path& run) {
+    return read_file(run / "env.json", "facts of the run");
+  };
+  return config_differences(env(a), env(b));
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,61 @@
+// What a run stood on: its config, or one after another (config.yaml, history.json), and the
+// program, machine and data (env.json).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "apps/runner/config/config.h"
+#include "framework/device.h"
+
+namespace taper::runner {
+
+// --- configs ---
+
+// The config in a run's directory, or in a YAML file (which may be a run's), with overrides. Paths
+// of data are looked for in the folder where the run was started, unless an override sets data.
+RunConfig load_run_config(const std::filesystem::path& run,
+                          const std::vector<std::string>& overrides = {});
+
+// A part of a run: its config, and the step before which another one took over; 0: none did.
+struct Phase {
+  RunConfig config;
+  int64_t until = 0;
+};
+// All parts, the last of which has the config of config.yaml; of a run's directory, whose files are
+// verified, or of a YAML file.
+std::vector<Phase> phases_of_run(const std::filesystem::path& run);
+// A run whose steps so far had the YAML `before` goes on after `step` with `after`: both are kept
+// in DIR/history.json.
+void note_phase(const std::filesystem::path& dir, int64_t step, const std::string& before,
+                const std::string& after);
+
+// --- program, machine and data ---
+
+// What the program was made of; the commit is the version where it was built from an archive.
+struct BuildFacts {
+  std::string version, commit, compiler, onednn;
+};
+BuildFacts build_facts();
+// "AMD EPYC 9654 96-Core Processor".
+std::string cpu_name();
+
+// Writes DIR/env.json: versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN, driver), CPU,
+// threads, device, the data files with their sizes and CRC-32, seed, where it was started, and
+// command line. Nothing of its own names the machine or its user.
+void write_env(const std::filesystem::path& dir, const RunConfig& config, Device device);
+
+// A line for each data file that is no longer what DIR/env.json says: "  FILE: then | now"; nothing
+// where all are, or where it says nothing.
+std::string changed_data(const std::filesystem::path& dir, const RunConfig& config);
+
+// --- what differs ---
+
+// A line for each value that differs, "  train.epochs: 3 | 5"; nothing where none does.
+std::string config_differences(const std::string& a, const std::string& b);
+// Of the env.json of two runs, without their command lines.
+std::string env_differences(const std::filesystem::path& a, const std::filesystem::path& b);
+
+}  // namespace taper::runner

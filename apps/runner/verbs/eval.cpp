@@ -1,0 +1,60 @@
+// `taper eval`.
+#include <algorithm>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/run/facts.h"
+#include "apps/runner/train/evaluate.h"
+#include "apps/runner/verbs/verbs.h"
+
+namespace taper::runner {
+
+std::string evaluate_run(const SavedRun& run, const std::filesystem::path& file) {
+  const auto source = source_of(run.config.data);
+  data::DatasetPtr rows;
+  if (!file.empty()) {
+    rows = source->more(run.info, file);
+    if (std::ranges::count(rows->fields(), "targets") == 0) {
+      throw InputError(cat(file.string(), ": has no labels; `taper predict` needs none"));
+    }
+  } else {
+    const data::Splits whole = source->load(run.config.seed);
+    if (to_json(whole) != to_json(run.info)) {
+      throw InputError(
+          "the training data are no longer those of the run (data.json): classes, "
+          "columns, scales or the vocabulary differ; use --data FILE");
+    }
+    rows = whole.test;
+    if (const std::string changed = changed_data(run.dir, run.config); !changed.empty()) {
+      spdlog::warn("the data are not those that the run had (then | now):\n{}", changed);
+    }
+  }
+  const TrainConfig& c = run.config.train;
+  DataLoader batches(rows,
+                     {.batch_size = c.eval_batch_size, .on_device = run.config.data.on_device},
+                     run.device, run.config.seed);
+  const std::string weights = run.step < 0 ? "" : cat("weights:         of step ", run.step, "\n");
+  return cat(weights, "samples:         ", rows->size(), "\n",
+             to_text(evaluate(*run.model, batches, 0, run.config, run.info, run.device), run.info));
+}
+
+namespace {
+
+struct Eval : RunArguments {
+  std::string data;
+  template <class V> void describe(V& v) {
+    describe_run(v);
+    describe_overrides(v);
+    v("--data", data, "a CSV file with labels, in place of the run's test data");
+  }
+  int operator()() const { return print(evaluate_run(open(), data)); }
+};
+
+}  // namespace
+
+Command eval_command() {
+  return command_of<Eval>("eval", "Measure a run's model on its test data, or on other data",
+                          "taper eval runs/d\ntaper eval runs/iris device=cpu --data more.csv");
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,64 @@
+// `taper predict`.
+#include <algorithm>
+
+#include "apps/runner/train/loss.h"
+#include "apps/runner/verbs/verbs.h"
+#include "autograd/node.h"
+
+namespace taper::runner {
+namespace {
+
+// A cell of a CSV file.
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+struct Predict : RunArguments {
+  std::string file;
+  template <class V> void describe(V& v) {
+    describe_run(v);
+    v("file", file, "a CSV file of rows, or an IDX file of images").required();
+    describe_overrides(v);
+  }
+  int operator()() const { return print(predict(open(), file)); }
+};
+
+}  // namespace
+
+std::string predict(const SavedRun& run, const std::filesystem::path& file) {
+  const NoGradGuard no_grad;
+  const data::DatasetPtr rows = source_of(run.config.data)->more(run.info, file);
+  const bool is_regression = run.info.task == Task::kRegression;
+  const Loss loss = losses().make(run.config.loss, {run.info.task});
+  std::string out = "prediction";
+  for (const std::string& name : run.info.class_names) out += cat(",", cell("p_" + name));
+  DataLoader batches(rows, {.batch_size = run.config.train.eval_batch_size}, run.device, 0);
+  batches.start(0);
+  while (const std::optional<Batch> batch = batches.next()) {
+    const Tensor y = (*run.model)(batch->inputs).to(kFloat32);
+    const Tensor host = loss.prediction(y).cpu().contiguous();
+    for (int64_t i = 0; i < host.size(0); ++i) {
+      const std::span<float> row =
+          host.span<float>().subspan(size_t(i * host.size(1)), size_t(host.size(1)));
+      if (is_regression) {
+        out += cat("\n", float(row[0] * run.info.target_std + run.info.target_mean));
+        continue;
+      }
+      const auto best = std::ranges::max_element(row) - row.begin();
+      out += cat("\n", cell(run.info.class_names[size_t(best)]));
+      for (const float p : row) out += cat(",", p);
+    }
+  }
+  return out + "\n";
+}
+
+Command predict_command() {
+  return command_of<Predict>("predict", "Predict rows or images: CSV on stdout",
+                             "taper predict runs/iris new.csv > predictions.csv\n"
+                             "taper predict runs/mnist t10k-images-idx3-ubyte.gz");
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,87 @@
+// `taper train`.
+#include "apps/runner/train/train.h"
+
+#include <ctime>
+#include <random>
+
+#include <spdlog/fmt/chrono.h>
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/facts.h"
+#include "apps/runner/run/files.h"
+#include "apps/runner/verbs/verbs.h"
+
+namespace taper::runner {
+namespace {
+
+// runs/NAME/20260131-235959-1a2b
+std::string default_directory(const std::string& name) {
+  return fmt::format("runs/{}/{:%Y%m%d-%H%M%S}-{:04x}", name, fmt::gmtime(std::time(nullptr)),
+                     std::random_device()() & 0xffff);
+}
+
+// What a model of text writes, for the report of its run; nothing where its vocabulary has no
+// line's end to begin with.
+void write_samples(const std::filesystem::path& dir) try {
+  write_file(dir / "samples.txt", generate(open_run(dir), {}));
+} catch (const ConfigError&) {
+  return;
+} catch (const OutOfMemoryError& error) {  // the run itself is whole
+  spdlog::warn("no samples were written: {}", error.what());
+}
+
+struct Train : TrainOptions {
+  std::string file, out;
+  std::vector<std::string> overrides;
+  bool prints_config = false, validates = false, is_dry = false;
+
+  template <class V> void describe(V& v) {
+    v("config", file, "the YAML file, as configs/digits.yaml").required();
+    v("overrides", overrides, "settings over the file's, as train.epochs=3");
+    v("--out", out, "directory of the run (default: runs/NAME/DATE-ID)");
+    v("--resume", resume,
+      "go on in --out: auto (where it can), last, best, a checkpoint's path; or no");
+    v("--allow-changed-data", allow_changed_data,
+      "with --resume: go on though the data files are not those of the run");
+    v("--print-config", prints_config, "print every setting and where it comes from");
+    v("--validate", validates, "print shapes, parameters, memory and steps; needs no GPU");
+    v("--dry-run", is_dry, "two steps, an evaluation, a save, a reload, a comparison");
+  }
+
+  int operator()() const {
+    const RunConfig config = load_run_config(file, overrides);
+    if (prints_config) return print(to_yaml_with_origins(config));
+    if (validates) return print(validate(config));
+    if (is_dry) return print(dry_run(config));
+    if (resume != "no" && out.empty()) {
+      throw ConfigError("--resume goes on in a run's directory: name it with --out");
+    }
+    const std::string dir = out.empty() ? default_directory(config.name) : out;
+    const TrainResult result = train(config, dir, *this);
+    if (task_of(config.data) == Task::kLanguage) write_samples(dir);
+    const bool has_last = result.saved_step == result.steps;
+    std::string text = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");
+    if (!result.reason.empty()) text += cat("ended by:        ", result.reason, "\n");
+    text += cat("saved weights:   of step ", result.saved_step,
+                has_last ? ", the last\n" : ", the best\n");
+    if (result.best_step > 0 && result.best_step != result.steps) {
+      text += cat("best:            test ", config.train.best.metric, " ", float(result.best),
+                  " at step ", result.best_step, ", in checkpoints/best\n");
+    }
+    return print(text + to_text(result.metrics, {}));
+  }
+};
+
+}  // namespace
+
+Command train_command() {
+  return command_of<Train>(
+      "train", "Train as a YAML file says",
+      "taper train configs/digits.yaml\n"
+      "taper train configs/digits.yaml train.epochs=3 optimizer.lr=0.05 --out runs/d\n"
+      "taper train configs/digits.yaml --out runs/d --resume auto\n"
+      "taper train configs/digits.yaml --validate");
+}
+
+}  // namespace taper::runner
