@@ -6,7 +6,7 @@
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "autograd/autocast.h"
+#include "apps/runner/train/model.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -80,10 +80,7 @@ Metrics Evaluator::read() const {
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, Device device) {
   const NoGradGuard no_grad;
-  std::optional<Autocast> half;
-  const Precision precision = config.train.precision;
-  if (precision == Precision::kBf16) half.emplace(device.type(), kBFloat16);
-  if (precision == Precision::kFp16) half.emplace(device.type(), kFloat16);
+  const Autocast half = autocast_of(config.train.precision, device.type());
   const bool was_training = model.is_training();
   model.eval();
   Evaluator evaluator(config, info, device);

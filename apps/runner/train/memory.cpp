@@ -6,7 +6,6 @@
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/model.h"
 #include "apps/runner/train/optimizer.h"
-#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
@@ -35,7 +34,10 @@ struct Amount {
 class Probe {
  public:
   Probe(const RunConfig& config, const DataInfo& info, Module& model)
-      : config_(config), info_(info), model_(model), loss_(losses().make(config.loss, {info.task})) {}
+      : config_(config),
+        info_(info),
+        model_(model),
+        loss_(losses().make(config.loss, {info.task})) {}
 
   // Bytes after each op of a batch, above those before it.
   std::vector<int64_t> run(Amount n, bool trains) {
@@ -51,7 +53,7 @@ class Probe {
     Profiler profiler;
     Tensor loss;
     {
-      const Autocast casts(DeviceType::cpu, half_, is_half_);
+      const Autocast half = autocast_of(config_.train.precision, DeviceType::cpu);
       loss = loss_(model_(x), y, Reduction::mean);
     }
     if (trains) loss.backward();
@@ -97,8 +99,6 @@ class Probe {
   const DataInfo& info_;
   Module& model_;
   Loss loss_;
-  const DType half_ = config_.train.precision == Precision::kFp16 ? kFloat16 : kBFloat16;
-  const bool is_half_ = config_.train.precision >= Precision::kBf16;
 };
 
 // What the optimizer keeps, by one parameter of each rank: a group's are all treated alike.
@@ -126,22 +126,23 @@ int64_t state_bytes(const OptimizerConfig& config, Module& model) {
 
 }  // namespace
 
-MemoryForecast foretell_memory(const RunConfig& config, const DataInfo& info, Module& model,
-                               const DataAmount& data, bool on_gpu) {
+MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data, Module& model,
+                               bool holds_data, bool on_gpu) {
   const TrainConfig& c = config.train;
   MemoryForecast out;
-  out.data = data.bytes;
+  if (holds_data) out.data = int64_t(data.train->nbytes() + data.test->nbytes());
   out.parameters = bytes_of(model.named_parameters()) + bytes_of(model.named_buffers());
   out.gradients = bytes_of(model.named_parameters());
   out.averages = c.ema ? out.gradients : 0;
-  Probe probe(config, info, model);
-  const int64_t rows = std::min(c.batch_size, data.train);
-  const int64_t shown = std::min(c.eval_batch_size, data.test);
+  Probe probe(config, data, model);
+  const int64_t rows = std::min(c.batch_size, data.train->size());
+  const int64_t shown = std::min(c.eval_batch_size, data.test->size());
   int64_t step = probe.most(rows, true, on_gpu);
   if (c.accumulate == 1) step -= out.gradients;
   // Without a tape no more is needed than with one.
   const int64_t evaluation = shown > rows ? probe.most(shown, false, on_gpu) : 0;
-  out.state = state_bytes(config.optimizer, model);  // after the probes: it moves weights
+  out.state = state_bytes(config.optimizer,
+                          model);  // after the probes: it moves weights
   // Averages change places with weights, and a checkpoint holds copies of both.
   const int64_t saved = 3 * out.averages;
   out.activations = std::max({step, evaluation + out.averages, saved, int64_t(0)});

@@ -14,15 +14,10 @@ struct MemoryForecast {
   int64_t total() const { return parameters + gradients + state + averages + activations + data; }
 };
 
-// Samples, and bytes where they lie on the device.
-struct DataAmount {
-  int64_t train, test, bytes;
-};
-
 // From two small steps of the model, which lies on the CPU and loses its gradients: memory after
-// each op grows along a line with the batch.
-MemoryForecast foretell_memory(const RunConfig& config, const DataInfo& info, Module& model,
-                               const DataAmount& data, bool on_gpu);
+// each op grows along a line with the batch. holds_data: the samples lie on the device, too.
+MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data, Module& model,
+                               bool holds_data, bool on_gpu);
 
 // The most that tensors of the device held since reset_peak_memory().
 int64_t peak_memory(Device device);

@@ -3,8 +3,9 @@
 
 #include <memory>
 
-#include "apps/runner/config/tables.h"
+#include "apps/runner/config/config.h"
 #include "apps/runner/data/data_info.h"
+#include "autograd/autocast.h"
 #include "modules/sequential.h"
 
 namespace taper::runner {
@@ -16,5 +17,11 @@ std::unique_ptr<Module> build_model(const Component& config, const DataInfo& dat
 
 // Zeros as the data give them to the model.
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device);
+
+// While it lives, ops compute in the half type that the precision names, if it names one.
+inline Autocast autocast_of(Precision precision, DeviceType device) {
+  return Autocast(device, precision == Precision::kFp16 ? kFloat16 : kBFloat16,
+                  precision == Precision::kFp16 || precision == Precision::kBf16);
+}
 
 }  // namespace taper::runner

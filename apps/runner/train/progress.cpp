@@ -4,9 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -22,13 +25,18 @@ size_t columns_now() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-}  // namespace
+// Stands before the others, so that no message is written behind the bar.
+class BarRemover : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit BarRemover(Progress& progress) : progress_(progress) {}
 
-SpentScope::~SpentScope() {
-  ++spent_.times;
-  spent_.seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
+ private:
+  void sink_it_(const spdlog::details::log_msg&) override { progress_.clear(); }
+  void flush_() override {}
+  Progress& progress_;
+};
+
+}  // namespace
 
 std::string bar_of(const Standing& at, size_t columns, bool has_colors) {
   const int64_t left = at.seconds_left;
@@ -75,6 +83,14 @@ Progress::Progress() {
   const char *term = std::getenv("TERM"), *plain = std::getenv("NO_COLOR");
   terminal_ = isatty(STDERR_FILENO) != 0 && (!term || std::strcmp(term, "dumb") != 0);
   colors_ = !plain || !*plain;
+  auto& sinks = spdlog::default_logger()->sinks();
+  sinks.insert(sinks.begin(), std::make_shared<BarRemover>(*this));
+}
+
+Progress::~Progress() {
+  auto& sinks = spdlog::default_logger()->sinks();
+  sinks.erase(sinks.begin());
+  clear();
 }
 
 bool Progress::is_due() const {
@@ -96,10 +112,9 @@ void Progress::show(const Standing& at) {
 }
 
 void Progress::clear() {
-  if (!shown_) return;
+  if (!shown_.exchange(false)) return;
   std::fputs("\r\033[K", stderr);
   std::fflush(stderr);
-  shown_ = false;
 }
 
 }  // namespace taper::runner

@@ -1,30 +1,13 @@
-// What is shown while a run goes, and the clocks behind it.
+// What a terminal shows while a run goes.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace taper::runner {
-
-// How often something was done, and the seconds that it took.
-struct Spent {
-  int64_t times = 0;
-  double seconds = 0;
-};
-// Adds its own lifetime.
-class SpentScope {
- public:
-  explicit SpentScope(Spent& spent) : spent_(spent) {}
-  ~SpentScope();
-  SpentScope(const SpentScope&) = delete;
-  SpentScope& operator=(const SpentScope&) = delete;
-
- private:
-  Spent& spent_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // Where a run is.
 struct Standing {
@@ -39,23 +22,24 @@ struct Standing {
 // all has room.
 std::string bar_of(const Standing& at, size_t columns, bool has_colors);
 
-// On a terminal a bar that redraws itself; elsewhere a line of key=value every ten seconds.
+// On a terminal a bar that redraws itself, and gives way to what is logged; elsewhere a line of
+// key=value every ten seconds.
 class Progress {
  public:
   Progress();
-  ~Progress() { clear(); }  // also when the run ends by an exception, whose message comes next
+  ~Progress();  // also when the run ends by an exception, whose message comes next
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   // Whether it is time to show something.
   bool is_due() const;
   void show(const Standing& at);
-  // Removes the bar, before anything else is printed.
+  // Removes the bar.
   void clear();
 
  private:
   using Clock = std::chrono::steady_clock;
   bool terminal_, colors_;
-  bool shown_ = false;
+  std::atomic<bool> shown_ = false;
   Clock::time_point last_ = Clock::now();
 };
 

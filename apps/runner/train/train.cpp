@@ -1,8 +1,9 @@
 #include "apps/runner/train/train.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <optional>
-#include <sstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -12,112 +13,393 @@
 #include "apps/runner/run/device.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
-#include "apps/runner/run/files.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/signals.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/trainer.h"
+#include "apps/runner/train/log.h"
+#include "apps/runner/train/memory.h"
+#include "apps/runner/train/model.h"
+#include "apps/runner/train/resume.h"
+#include "apps/runner/train/step.h"
+#include "framework/factories.h"
 #include "framework/hooks.h"
-#include "framework/precision.h"
+#include "framework/io/safetensors.h"
+#include "framework/kernels/random/random.h"
 #include "framework/profiler.h"
-#include "framework/threads.h"
 
 namespace taper::runner {
 namespace {
 
 namespace fs = std::filesystem;
 
-// What a run that goes on may have otherwise: how long, where or how watched it is. `counts`: it
-// may change the numbers after that step, so that the run keeps both.
-struct MayDiffer {
-  const char* key;
-  bool counts = false;
+// Losses stay on the device; so many at a time are read together.
+constexpr int64_t kWindow = 64;
+constexpr int64_t kMaxRollbacks = 5;
+constexpr const char* kAdvice =
+    ": lower optimizer.lr, set train.clip_norm, or "
+    "check the data for extreme values; with "
+    "train.on_nan=skip or rollback the run goes on";
+
+data::DataLoaderOptions training(const RunConfig& c) {
+  return {c.train.batch_size, c.train.shuffle, 0, c.data.workers, c.data.on_device};
+}
+data::DataLoaderOptions testing(const RunConfig& c) {
+  const int64_t batches = c.train.eval_batches;
+  return {c.train.eval_batch_size, batches > 0, batches, c.data.workers, c.data.on_device};
+}
+
+// Whether it is the best value so far.
+bool note(Best& best, const GoalConfig& goal, const RunState& state) {
+  const double x = state.metrics[goal.metric];
+  const bool better = !best.value || (goal.is_max() ? x > *best.value : x < *best.value);
+  if (better && !std::isnan(x)) return best = {x, state.step, 0}, true;
+  return ++best.misses, false;
+}
+
+// A step whose loss is still on the device, and what it takes to run it again.
+struct Pending {
+  Position at;
+  PhiloxKey random;
+  double lr;
 };
-constexpr MayDiffer kMayDiffer[] = {
-    {"train.epochs", true},     {"train.steps", true},   {"train.time_limit"},
-    {"train.tensorboard"},      {"train.graph"},         {"train.profile.steps"},
-    {"checkpoint.every", true}, {"checkpoint.interval"}, {"checkpoint.keep"},
-    {"device", true},           {"visible_devices"},     {"threads"},
-    {"data.workers"},           {"data.on_device"},      {"name"}};
 
-std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path& dir) {
-  if (resume == "no") return std::nullopt;
-  if (resume == "auto") return newest_checkpoint(dir);
-  if (resume == "last") {
-    if (const auto newest = newest_checkpoint(dir)) return newest;
-    throw InputError(cat("--resume last: there is no whole checkpoint in '", dir.string(), "'"));
+// The loop of a run: steps, and between them evaluations, checkpoints, and an end.
+class Trainer {
+ public:
+  // The files are those of `dir`; config and data are to outlive it.
+  Trainer(const RunConfig& config, const data::Splits& data, Device device, fs::path dir,
+          Observer* observer = nullptr)
+      : config_(config),
+        data_(data),
+        device_(device),
+        dir_(std::move(dir)),
+        observer_(observer),
+        loader_(data.train, training(config), device, config.seed),
+        test_loader_(data.test, testing(config), device, config.seed),
+        length_(length_of(config.train, loader_.steps_per_epoch())),
+        learner_(config, data, device, length_, state_.lr_scale),
+        step_(config, data, device, loader_, learner_, observer != nullptr),
+        log_(config, dir_),
+        window_(zeros({kWindow, 2}, {.device = device})) {
+    const Evaluator measurable(config, data,
+                               device);  // refuses here what cannot be measured
   }
-  const fs::path path = resume == "best" ? best_checkpoint(dir) : fs::path(resume);
-  if (!fs::is_directory(path)) {
-    throw InputError(cat("--resume ", resume, ": there is no checkpoint '", path.string(), "'"));
-  }
-  return fs::canonical(path);
-}
 
-// Throws ConfigError for a config that the run cannot go on with. Returns a line for each
-// difference that counts.
-std::string check_same_config(const Checkpoint& saved, const RunConfig& config) {
-  const auto text = saved.texts.find("config.yaml");
-  if (text == saved.texts.end()) {
-    throw InputError(cat("'", saved.path.string(), "' has no config.yaml"));
-  }
-  std::istringstream lines(config_differences(text->second, to_yaml(config)));
-  std::string found, allowed, counts;
-  for (const MayDiffer& m : kMayDiffer) allowed += cat(allowed.empty() ? "" : ", ", m.key);
-  for (std::string line; std::getline(lines, line);) {
-    const std::string key = line.substr(2, line.find(':') - 2);
-    const auto known = std::ranges::find_if(kMayDiffer, [&](auto& m) { return key == m.key; });
-    if (known == std::end(kMayDiffer)) found += "\n" + line;
-    if (known != std::end(kMayDiffer) && known->counts) counts += "\n" + line;
-  }
-  if (found.empty()) return counts;
-  throw ConfigError(
-      cat("'", saved.path.string(), "' was saved with another config (saved | now):", found,
-          "\nTake the saved values, or --resume no for a new run; only ", allowed, " may differ"));
-}
+  int64_t step() const { return state_.step; }
+  double lr() const { return learner_.optimizer->lr(); }
 
-void check_same_data(const fs::path& run, const RunConfig& config, bool is_allowed) {
-  const std::string changed = changed_data(run, config);
-  if (changed.empty()) return;
-  const std::string what = cat("the data have changed since the run in '", run.string(),
-                               "' began (then | now):\n", changed);
-  if (!is_allowed) {
-    throw InputError(cat(what, "Bring them back, or go on with others: --allow-changed-data"));
+  // Until the end, an early stop, the time limit, `stop_at`, or a signal, which throws Interrupted.
+  TrainResult run(int64_t stop_at) {
+    open_files();
+    spdlog::info("model: {} parameters", learner_.model->num_parameters());
+    spdlog::info("data: {} training and {} test samples", data_.train->size(), data_.test->size());
+    if (observer_) observer_->on_start(*learner_.model);
+    // A process that was killed may have saved it without saying so.
+    if (state_.best.step > 0) mark_best(dir_, state_.best.step);
+    // What the first steps may have to go back to.
+    if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save();
+    reset_peak_memory(device_);
+    log_.spent.start = flushed_ = saved_ = Clock::now();
+    while (state_.step < length_.steps && state_.reason.empty()) {
+      train_step();
+      const int64_t every =
+          config_.train.eval_every > 0 ? config_.train.eval_every : length_.per_epoch;
+      const int64_t evaluations = (length_.steps + every - 1) / every - state_.step / every;
+      log_.show(state_, length_.steps, evaluations, lr());
+      after_step(state_.step == stop_at);
+    }
+    log_.end_bar();
+    if (profiler_) end_trace();
+    check_learned();
+    const int64_t saved = save_model();
+    log_memory();
+    return {state_.step, state_.reason,    state_.metrics,
+            saved,       state_.best.step, state_.best.value.value_or(NAN)};
   }
-  spdlog::warn("{}the run goes on with them; `reproduce` cannot give its numbers again", what);
-}
 
-// Says from where a run goes on, and what is otherwise from there on.
-void say_resumed(const Checkpoint& saved, const std::string& changes, int64_t step, double lr) {
-  spdlog::info("resumed from {}", saved.path.string());
-  if (changes.empty()) return;
-  spdlog::warn("from step {} on with another config (before | now):{}", step, changes);
-  const auto& rest = saved.tensors.at("optimizer.safetensors");
-  const auto last = std::ranges::find(rest, "schedule._last_lr", &NamedTensor::name);
-  if (last == rest.end() || last->tensor.numel() == 0) return;
-  const double before = last->tensor.to(kFloat64).data<double>()[0];
-  if (before == lr) return;
-  spdlog::warn(
-      "the schedule depends on it: step {} had the learning rate {:.4g} and would have {:.4g} now, "
-      "from where it goes on; a run that is planned so from its start has other numbers",
-      step, before, lr);
-}
+  // --- a step ---
 
-// The directory of a run that goes on from a checkpoint; that may be of another run, whose metrics
-// then come along.
-void prepare_to_resume(const fs::path& dir, const fs::path& source, int64_t step,
-                       std::optional<RunLock>& lock) {
-  std::error_code none;
-  if (!fs::equivalent(source, dir, none)) {
-    make_run_directory(dir, lock);
-    for (const char* name : {"metrics.jsonl", "history.json"}) {
-      if (fs::exists(source / name)) fs::copy_file(source / name, dir / name);
+  void open_files() { log_.open(state_); }
+
+  void train_step() {
+    const auto& traced = config_.train.profile;
+    const bool begins = traced && state_.step + 1 >= traced->steps[0];
+    if (begins && !profiler_ && state_.step < traced->steps[1]) profiler_.emplace();
+    std::optional<RecordFunction> range;
+    if (is_observed()) range.emplace(cat("ProfilerStep#", state_.step + 1));
+    learner_.model->train();
+    if (state_.at.batch >= loader_.steps_per_epoch()) state_.at = {state_.at.epoch + 1, 0};
+    if (step_.go_to(state_.at)) {
+      log_.begin_epoch(state_.at.batch * config_.train.batch_size);
+      step_.data_seconds = 0;
+    }
+    // After its warm-up a plateau changes the rates itself.
+    if (state_.step > 0 && (!learner_.plateau || state_.step <= config_.schedule.warmup)) {
+      learner_.schedule->step();
+    }
+    pending_.push_back({state_.at, default_generator().state(), lr()});
+    step_.run();
+    window_.select(0, std::ssize(pending_) - 1).copy_(step_.row());
+    log_.spent.samples += step_.samples_from(state_.at.batch);
+    ++log_.spent.steps;
+    state_.at.batch += step_.batches_from(state_.at.batch);
+    ++state_.step;
+    range.reset();
+    if (profiler_ && state_.step >= traced->steps[1]) end_trace();
+  }
+
+  // Reads and logs the steps since the last call. False: the run was rolled back.
+  bool flush() {
+    flushed_ = Clock::now();
+    const std::vector<Pending> done = std::exchange(pending_, {});
+    if (done.empty()) return true;
+    const std::vector<float> read = window_.cpu().to_floats();
+    step_.forgive();
+    int64_t step = state_.step - std::ssize(done);
+    for (size_t i = 0; i < done.size(); ++i) {
+      const float loss = read[2 * i], norm = read[2 * i + 1];
+      ++step;
+      // Below 1 a loss scale is no longer the reason.
+      const bool overflow = learner_.scaler && std::isfinite(loss) && !std::isfinite(norm);
+      const bool is_good = std::isfinite(loss) && std::isfinite(norm);
+      if (!is_good && !(overflow && learner_.scaler->get_scale() >= 1)) {
+        on_bad_step(done[i], step, loss, norm);
+        if (config_.train.on_nan == OnNan::kRollback) return false;
+      }
+      if (observer_ && !observer_->on_step(step, loss, norm)) {
+        state_.reason = "ended by its observer";
+      }
+      log_.step(step, done[i].at.epoch, loss, norm, done[i].lr);
+    }
+    return true;
+  }
+
+  // --- an evaluation ---
+
+  Metrics evaluate() {
+    std::optional<optim::EMA::Scope> averaged;
+    if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
+    // Random batches are others at every step.
+    const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
+    return runner::evaluate(*learner_.model, test_loader_, draw, config_, data_, device_);
+  }
+
+  // --- checkpoints ---
+
+  Checkpoint checkpoint() {
+    Checkpoint out;
+    learner_.save(out, state_.step > 0);
+    log_.sync(state_);
+    state_.random = default_generator().state();
+    out.texts = {{kState, to_json(state_)},
+                 {"config.yaml", to_yaml(config_) + "\n"},
+                 {"data.json", to_json(data_)}};
+    return out;
+  }
+
+  // The state of a whole checkpoint; run() then goes on from there. With another factor of the
+  // schedule's rates, where one is given.
+  void load(const Checkpoint& checkpoint, std::optional<double> lr_scale = {}) try {
+    for (const char* name : {"model.safetensors", "optimizer.safetensors", kState}) {
+      if (checkpoint.tensors.contains(name) || checkpoint.texts.contains(name)) continue;
+      throw Error(cat("it has no ", name));
+    }
+    state_ = state_from_json(checkpoint.texts.at(kState), loader_.steps_per_epoch());
+    default_generator().set_state(state_.random);
+    const double saved_scale = std::exchange(state_.lr_scale, lr_scale.value_or(state_.lr_scale));
+    learner_.load(checkpoint, state_.step > 0, state_.lr_scale / saved_scale);
+    step_.reset();
+    pending_.clear();
+    saved_step_ = state_.step;
+  } catch (const OutOfMemoryError&) {
+    throw;
+  } catch (const Error& error) {
+    throw InputError(
+        cat("the checkpoint '", checkpoint.path.string(), "' cannot be used: ", error.what()));
+  }
+
+ private:
+  void after_step(bool stops) {
+    const bool epoch_ends = state_.at.batch >= loader_.steps_per_epoch(),
+               run_ends = state_.step >= length_.steps;
+    const TrainConfig& c = config_.train;
+    const std::string signal = SignalScope::received();
+    const bool late = c.time_limit && seconds_since(log_.spent.start) >
+                                          seconds_of(*c.time_limit).value_or(INFINITY);
+    const bool evaluates =
+        run_ends || (c.eval_every > 0 ? state_.step % c.eval_every == 0 : epoch_ends);
+    const bool regular = save_is_due(epoch_ends) || run_ends;
+    const bool saves = regular || !signal.empty() || late || stops;
+    const bool reads = std::ssize(pending_) == kWindow || seconds_since(flushed_) > 0.5;
+    if (!observer_ && !epoch_ends && !evaluates && !saves && !reads) return;
+    if (!flush() || !state_.reason.empty()) return;
+    if (epoch_ends) log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
+    const bool is_best = evaluates && evaluate_and_log();
+    if (saves || is_best || !state_.reason.empty()) save(is_best, !regular && !is_best);
+    if (!signal.empty() && !run_ends) {
+      throw Interrupted(cat("ended by ", signal, " at step ", state_.step, " of ", length_.steps,
+                            ", which is saved: --resume auto goes on"));
+    }
+    if (stops && state_.reason.empty()) state_.reason = "another config";
+    if (!late || run_ends || !state_.reason.empty()) return;
+    // This is behind what is saved: a resumed run does not see it.
+    if (!evaluates) evaluate_and_log();
+    state_.reason = "time limit";
+  }
+
+  // Whether it is the best so far.
+  bool evaluate_and_log() {
+    const Clock::time_point start = Clock::now();
+    const TrainConfig& c = config_.train;
+    state_.metrics = evaluate();
+    log_.evaluation(state_, lr());
+    if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
+    if (c.early_stopping && !note(state_.stopping, *c.early_stopping, state_) &&
+        state_.stopping.misses >= c.early_stopping->patience) {
+      state_.reason = "early stopping";
+    }
+    if (learner_.plateau && state_.step > config_.schedule.warmup) {
+      learner_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
+    }
+    ++log_.spent.evaluations;
+    log_.spent.evaluating += seconds_since(start);
+    return note(state_.best, c.best, state_);
+  }
+
+  // Where the run may go back to a checkpoint, the clock has no say in which: its numbers are those
+  // of every other run of the config.
+  bool save_is_due(bool epoch_ends) const {
+    const CheckpointConfig& c = config_.checkpoint;
+    if (c.every && *c.every > 0) return state_.step % *c.every == 0;
+    if (c.every || config_.train.on_nan == OnNan::kRollback) return epoch_ends;
+    return seconds_since(saved_) > seconds_of(c.interval).value_or(INFINITY);
+  }
+
+  // An extra one, of a signal or at the time limit, is none to go back to: the run that is not
+  // ended does not have it.
+  void save(bool is_best = false, bool is_extra = false) {
+    const Clock::time_point start = Clock::now();
+    state_.is_extra = is_extra;
+    if (saved_step_ != state_.step || is_best) {
+      save_checkpoint(dir_, state_.step, checkpoint(), config_.checkpoint.keep + is_extra, is_best);
+    }
+    saved_step_ = state_.step;
+    saved_ = Clock::now();
+    log_.spent.saving += seconds_since(start);
+  }
+
+  void roll_back() {
+    std::optional<Checkpoint> target;
+    for (const fs::path& path : list_checkpoints(dir_)) {
+      if (!damage_of(path).empty()) continue;
+      Checkpoint found = load_checkpoint(path);
+      const bool is_extra = state_from_json(found.texts[kState], INT64_MAX).is_extra;
+      if (!target || !is_extra) target = std::move(found);
+      if (!is_extra) break;
+    }
+    if (!target) {
+      throw InputError(cat("no checkpoint is left in '", dir_.string(), "' to go back to"));
+    }
+    const int64_t rollbacks = state_.rollbacks + 1;
+    load(*target, state_.lr_scale / 2);
+    state_.rollbacks = rollbacks;
+    log_.go_back(state_);
+  }
+
+  // With early stopping the best weights, else the last ones; averages where there are some. Gives
+  // the step whose weights they are.
+  int64_t save_model() {
+    const fs::path file = dir_ / "model.safetensors",
+                   best = best_checkpoint(dir_) / file.filename();
+    std::optional<optim::EMA::Scope> averaged;
+    if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
+    try {
+      const bool use_best = config_.train.early_stopping && fs::exists(best);
+      save_safetensors(file,
+                       use_best ? load_safetensors(best).tensors : learner_.model->state_dict());
+      return use_best ? step_of(best.parent_path()) : state_.step;
+    } catch (const Error& error) {
+      throw DiskError(cat("cannot save the model: ", error.what()));
     }
   }
-  drop_checkpoints_after(dir, step);
-  // What is made anew; until then the checkpoint is what can be used.
-  for (const char* name : {kChecksums, "exit.json", "model.safetensors"}) fs::remove(dir / name);
-}
+
+  // --- numbers that are none ---
+
+  void on_bad_step(const Pending& p, int64_t step, float loss, float norm) {
+    const std::string tensor = step_.first_bad(p.at, p.random);
+    const bool bad_loss = !std::isfinite(loss);
+    const std::string what =
+        cat(bad_loss ? "the loss" : "the gradient's norm", " became ", bad_loss ? loss : norm,
+            " at step ", step, " of epoch ", p.at.epoch,
+            tensor.empty() ? "" : cat("; the first bad tensor is ", tensor));
+    if (config_.train.on_nan == OnNan::kStop) throw Diverged(what + kAdvice);
+    if (config_.train.on_nan == OnNan::kSkip) {
+      spdlog::warn("{}; the step is skipped, as {} before it", what, state_.skipped++);
+      return;
+    }
+    if (state_.rollbacks == kMaxRollbacks) {
+      throw Diverged(cat(what, ", after ", kMaxRollbacks, " returns to a checkpoint", kAdvice));
+    }
+    roll_back();
+    spdlog::warn("{}; back to step {} with half the learning rate ({} of {} times)", what,
+                 state_.step, state_.rollbacks, kMaxRollbacks);
+  }
+
+  void check_learned() const {
+    if (state_.skipped == 0 || state_.skipped < state_.step) return;
+    throw Diverged(cat("all ", state_.step, " steps were skipped, their losses or gradients no ",
+                       "finite numbers: nothing was learned; lower "
+                       "optimizer.lr, or check the ",
+                       "data for extreme values"));
+  }
+
+  // --- what it took ---
+
+  void end_trace() {
+    const std::string file = dir_ / "trace.json";
+    try {
+      profiler_->export_chrome_trace(file);
+    } catch (const Error& error) {
+      throw DiskError(error.what());
+    }
+    profiler_.reset();
+    spdlog::info("traced steps to {}{}: {}", state_.step,
+                 step_.is_graph() ? ", which ran without a graph" : "", file);
+  }
+
+  // The most memory that the run had, beside what --validate foretells.
+  void log_memory() try {
+    const int64_t peak = peak_memory(device_);
+    const PhiloxKey random = default_generator().state();
+    const kernels::SkipDraws uninitialised;
+    const std::unique_ptr<Module> model = build_model(config_.model, data_, DeviceType::cpu);
+    const bool holds_data = device_.is_cpu() || loader_.is_resident();
+    const MemoryForecast foretold =
+        foretell_memory(config_, data_, *model, holds_data, device_.is_cuda());
+    default_generator().set_state(random);
+    log_.memory(state_.step, peak, foretold.total());
+  } catch (const std::exception& error) {
+    spdlog::warn("memory could not be foretold: {}",
+                 error.what());  // the run is whole without it
+  }
+
+  const RunConfig& config_;
+  const data::Splits& data_;
+  const Device device_;
+  const fs::path dir_;
+  Observer* const observer_;
+  DataLoader loader_, test_loader_;
+  const RunLength length_;
+  RunState state_;
+  Learner learner_;
+  Step step_;
+  Log log_;
+  Tensor window_;  // [kWindow, 2]: losses and norms that are not read yet
+  std::vector<Pending> pending_;
+  int64_t saved_step_ = -1;
+  Clock::time_point flushed_{}, saved_{};
+  std::optional<Profiler> profiler_;
+};
 
 using Json = nlohmann::ordered_json;
 
@@ -133,36 +415,27 @@ TrainResult train(const RunConfig& config, const fs::path& dir, const TrainOptio
   if (std::getenv("NVTX_INJECTION64_PATH") != nullptr) emit_nvtx();
   std::optional<RunLock> lock = lock_earlier_run(dir);
   const Device device = set_up(config);
-  const std::optional<fs::path> from = checkpoint_for(options.resume, dir);
-  std::optional<Checkpoint> saved;
-  fs::path source;
-  std::string changes;
-  if (from) {
-    saved = load_checkpoint(*from);
-    source = fs::canonical(*from).parent_path().parent_path();
-    changes = check_same_config(*saved, config);
-  }
-  if (saved) check_same_data(source, config, options.allow_changed_data);
+  std::optional<Resumed> from = find_resumed(config, dir, options);
   const data::Splits data = source_of(config.data)->load(config.seed);
   check_stop();
   Trainer trainer(config, data, device, dir, options.observer);
-  if (saved) trainer.load(*saved);
+  if (from) trainer.load(from->checkpoint);
   // Only now: a run that cannot start leaves the directory of an earlier one alone.
-  if (from) prepare_to_resume(dir, source, trainer.step(), lock);
+  if (from) prepare_to_resume(dir, *from, trainer.step(), lock);
   if (!from) make_run_directory(dir, lock);
   const LogFile log(dir);
-  if (saved) say_resumed(*saved, changes, trainer.step(), trainer.lr());
+  if (from) say_resumed(*from, trainer.step(), trainer.lr());
   const std::string yaml = to_yaml(config) + "\n";
-  const std::string before = saved && !changes.empty() ? saved->texts.at("config.yaml") : yaml;
-  saved.reset();
-  trainer.stop_at(options.stop_at);
+  const bool has_changed = from && !from->changes.empty();
+  const std::string before = has_changed ? from->checkpoint.texts.at("config.yaml") : yaml;
+  from.reset();
   try {
     note_phase(dir, trainer.step(), before, yaml);
     write_file(dir / "config.yaml", yaml);
     write_file(dir / "data.json", to_json(data));
     write_env(dir, config, device);
     write_run_checksums(dir, false);
-    const TrainResult result = trainer.run();
+    const TrainResult result = trainer.run(options.stop_at);
     write_exit(dir, {{"code", kExitOk},
                      {"reason", result.reason.empty() ? "finished" : result.reason},
                      {"step", result.steps},

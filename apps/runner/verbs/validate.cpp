@@ -6,12 +6,12 @@
 
 #include "apps/runner/data/data_info.h"
 #include "apps/runner/train/evaluate.h"
+#include "apps/runner/train/learner.h"
 #include "apps/runner/train/memory.h"
 #include "apps/runner/train/model.h"
 #include "apps/runner/train/optimizer.h"
 #include "apps/runner/train/schedule.h"
 #include "apps/runner/verbs/verbs.h"
-#include "autograd/autocast.h"
 #include "framework/cuda.h"
 #include "framework/kernels/random/random.h"
 #include "modules/models/gpt.h"
@@ -23,8 +23,6 @@ namespace {
 
 // Samples that are shown; of a text, tokens of each.
 constexpr int64_t kProbeBatch = 2, kProbeTokens = 8;
-
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -44,9 +42,7 @@ std::string validate(const RunConfig& config) {
   const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::cpu);
   std::string out;
   {
-    const Precision p = config.train.precision;
-    const Autocast casts(DeviceType::cpu, p == Precision::kFp16 ? kFloat16 : kBFloat16,
-                         p >= Precision::kBf16);
+    const Autocast half = autocast_of(config.train.precision, DeviceType::cpu);
     out = summary(*model, input) + "\n";
   }
   const TrainConfig& c = config.train;
@@ -54,10 +50,7 @@ std::string validate(const RunConfig& config) {
   const bool has_gpu = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
   const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
   const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
-  const int64_t train = data.train->size(), test = data.test->size();
-  const auto bytes = int64_t(data.train->nbytes() + data.test->nbytes());
-  const MemoryForecast memory =
-      foretell_memory(config, data, *model, {train, test, holds_data ? bytes : 0}, on_gpu);
+  const MemoryForecast memory = foretell_memory(config, data, *model, holds_data, on_gpu);
   const auto line = [&](const char* name, int64_t amount, const std::string& note = "") {
     out += fmt::format("{:<18}{:>12.2f} MiB{}\n", name, double(amount) / (1 << 20), note);
   };
@@ -67,12 +60,13 @@ std::string validate(const RunConfig& config) {
   if (c.ema) line("averages", memory.averages);
   line("activations", memory.activations,
        cat("  of ", c.batch_size, " samples, or ", c.eval_batch_size, " in evaluation"));
-  line("data", memory.data, cat("  of ", train, " training and ", test, " test samples"));
+  line("data", memory.data,
+       cat("  of ", data.train->size(), " training and ", data.test->size(), " test samples"));
   line("together", memory.total(), on_gpu ? "  on the GPU" : "");
-  const int64_t per_epoch = over(loader.steps_per_epoch(), c.accumulate);
-  const int64_t steps = c.steps ? *c.steps : *c.epochs * per_epoch;
+  const auto [steps, per_epoch] = length_of(c, loader.steps_per_epoch());
   const double lr = build_optimizer(config.optimizer, *model)->lr();
-  (void)build_schedule(config.schedule, lr, steps, per_epoch);  // says what is odd about it
+  (void)build_schedule(config.schedule, lr, steps,
+                       per_epoch);  // says what is odd about it
   const std::string unread = data.unread.empty() ? "" : cat("not checked: ", data.unread, "\n");
   return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", unread);
 }

@@ -1,0 +1,66 @@
+// What a run says while it goes: metrics.jsonl, timing.jsonl, TensorBoard's file, lines of the log,
+// a bar; and the clocks behind it.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "apps/runner/config/config.h"
+#include "apps/runner/report/tensorboard.h"
+#include "apps/runner/run/files.h"
+#include "apps/runner/train/progress.h"
+#include "apps/runner/train/state.h"
+
+namespace taper::runner {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point then);
+
+// What a run has spent, all in seconds and of this process.
+struct Spent {
+  Clock::time_point start = Clock::now();
+  double evaluating = 0, saving = 0;
+  int64_t evaluations = 0, steps = 0, samples = 0;
+
+  double training() const { return seconds_since(start) - evaluating - saving; }
+};
+
+class Log {
+ public:
+  // Files of `dir`; the config is to outlive it.
+  Log(const RunConfig& config, std::filesystem::path dir);
+  // Goes on behind what the state has.
+  void open(const RunState& state);
+  void go_back(const RunState& state);  // to an earlier one
+
+  void step(int64_t step, int64_t epoch, float loss, float norm, double lr);
+  void evaluation(const RunState& state, double lr);
+  // An epoch of training, from its sample of that number on; the bar begins with it.
+  void begin_epoch(int64_t first_sample);
+  void end_epoch(const RunState& state, int64_t samples, double data_seconds);
+  void memory(int64_t step, int64_t peak, int64_t foretold);
+  // The bar, when it is due. `evaluations`: so many are to come.
+  void show(const RunState& state, int64_t total, int64_t evaluations, double lr);
+  void end_bar() { progress_.clear(); }
+
+  // metrics.jsonl is on the disk when this returns; the state knows how far it goes.
+  void sync(RunState& state) const;
+
+  Spent spent;
+
+ private:
+  const RunConfig& config_;
+  const std::filesystem::path dir_;
+  JsonLines metrics_, timing_;
+  std::unique_ptr<EventWriter> events_;
+  Progress progress_;
+  std::optional<float> last_loss_;
+  double loss_sum_ = 0;  // of the steps since the last evaluation's line
+  int64_t loss_count_ = 0;
+  double epoch_start_ = 0;  // of spent.training()
+  int64_t epoch_first_sample_ = 0;
+};
+
+}  // namespace taper::runner

@@ -1,0 +1,120 @@
+#include "apps/runner/train/resume.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/run/checksums.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/facts.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run that goes on may have otherwise: how long, where or how watched it is. `counts`: it
+// may change the numbers after that step, so that the run keeps both.
+struct MayDiffer {
+  const char* key;
+  bool counts = false;
+};
+constexpr MayDiffer kMayDiffer[] = {
+    {"train.epochs", true},     {"train.steps", true},   {"train.time_limit"},
+    {"train.tensorboard"},      {"train.graph"},         {"train.profile.steps"},
+    {"checkpoint.every", true}, {"checkpoint.interval"}, {"checkpoint.keep"},
+    {"device", true},           {"visible_devices"},     {"threads"},
+    {"data.workers"},           {"data.on_device"},      {"name"}};
+
+std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path& dir) {
+  if (resume == "no") return std::nullopt;
+  if (resume == "auto") return newest_checkpoint(dir);
+  if (resume == "last") {
+    if (const auto newest = newest_checkpoint(dir)) return newest;
+    throw InputError(cat("--resume last: there is no whole checkpoint in '", dir.string(), "'"));
+  }
+  const fs::path path = resume == "best" ? best_checkpoint(dir) : fs::path(resume);
+  if (!fs::is_directory(path)) {
+    throw InputError(cat("--resume ", resume, ": there is no checkpoint '", path.string(), "'"));
+  }
+  return fs::canonical(path);
+}
+
+// Throws ConfigError for a config that the run cannot go on with. Returns a line for each
+// difference that counts.
+std::string check_same_config(const Checkpoint& saved, const RunConfig& config) {
+  const auto text = saved.texts.find("config.yaml");
+  if (text == saved.texts.end()) {
+    throw InputError(cat("'", saved.path.string(), "' has no config.yaml"));
+  }
+  std::istringstream lines(config_differences(text->second, to_yaml(config)));
+  std::string found, allowed, counts;
+  for (const MayDiffer& m : kMayDiffer) allowed += cat(allowed.empty() ? "" : ", ", m.key);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string key = line.substr(2, line.find(':') - 2);
+    const auto known = std::ranges::find_if(kMayDiffer, [&](auto& m) { return key == m.key; });
+    if (known == std::end(kMayDiffer)) found += "\n" + line;
+    if (known != std::end(kMayDiffer) && known->counts) counts += "\n" + line;
+  }
+  if (found.empty()) return counts;
+  throw ConfigError(
+      cat("'", saved.path.string(), "' was saved with another config (saved | now):", found,
+          "\nTake the saved values, or --resume no for a new run; only ", allowed, " may differ"));
+}
+
+void check_same_data(const fs::path& run, const RunConfig& config, bool is_allowed) {
+  const std::string changed = changed_data(run, config);
+  if (changed.empty()) return;
+  const std::string what = cat("the data have changed since the run in '", run.string(),
+                               "' began (then | now):\n", changed);
+  if (!is_allowed) {
+    throw InputError(cat(what, "Bring them back, or go on with others: --allow-changed-data"));
+  }
+  spdlog::warn("{}the run goes on with them; `reproduce` cannot give its numbers again", what);
+}
+
+}  // namespace
+
+std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir,
+                                    const TrainOptions& options) {
+  const std::optional<fs::path> path = checkpoint_for(options.resume, dir);
+  if (!path) return std::nullopt;
+  Resumed from{load_checkpoint(*path), fs::canonical(*path).parent_path().parent_path()};
+  from.changes = check_same_config(from.checkpoint, config);
+  check_same_data(from.run, config, options.allow_changed_data);
+  return from;
+}
+
+void say_resumed(const Resumed& from, int64_t step, double lr) {
+  spdlog::info("resumed from {}", from.checkpoint.path.string());
+  if (from.changes.empty()) return;
+  spdlog::warn("from step {} on with another config (before | now):{}", step, from.changes);
+  const auto& rest = from.checkpoint.tensors.at("optimizer.safetensors");
+  const auto last = std::ranges::find(rest, "schedule._last_lr", &NamedTensor::name);
+  if (last == rest.end() || last->tensor.numel() == 0) return;
+  const double before = last->tensor.to(kFloat64).data<double>()[0];
+  if (before == lr) return;
+  spdlog::warn(
+      "the schedule depends on it: step {} had the learning rate "
+      "{:.4g} and would have {:.4g} now, "
+      "from where it goes on; a run that is planned so from its start "
+      "has other numbers",
+      step, before, lr);
+}
+
+void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
+                       std::optional<RunLock>& lock) {
+  std::error_code none;
+  if (!fs::equivalent(from.run, dir, none)) {
+    make_run_directory(dir, lock);
+    for (const char* name : {"metrics.jsonl", kHistory}) {
+      if (fs::exists(from.run / name)) fs::copy_file(from.run / name, dir / name);
+    }
+  }
+  drop_checkpoints_after(dir, step);
+  // What is made anew; until then the checkpoint is what can be used.
+  for (const char* name : {kChecksums, "exit.json", "model.safetensors"}) fs::remove(dir / name);
+}
+
+}  // namespace taper::runner

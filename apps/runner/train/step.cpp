@@ -1,0 +1,226 @@
+#include "apps/runner/train/step.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/runner/train/diagnose.h"
+#include "apps/runner/train/model.h"
+#include "autograd/engine.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "framework/kernels/optim/foreach.h"
+#include "framework/kernels/per_element.h"
+#include "framework/profiler.h"
+#include "optim/clip.h"
+#include "optim/tensor_lists.h"
+
+namespace taper::runner {
+namespace {
+
+// Of a step that is a graph: their inputs lie on the device all at once.
+constexpr int64_t kMostBatches = 64;
+
+// How many of a batch are learned from.
+Tensor tokens_of(const Batch& b) { return sum(ne(b.targets, data::kIgnoredTarget)).to(kFloat32); }
+
+}  // namespace
+
+Step::Step(const RunConfig& config, const data::Splits& data, Device device, DataLoader& loader,
+           Learner& learner, bool is_watched)
+    : config_(config),
+      device_(device),
+      has_lines_(data.lines),
+      is_watched_(is_watched),
+      loader_(loader),
+      learner_(learner),
+      loss_(losses().make(config.loss, {data.task})),
+      row_(zeros({2}, {.device = device})),
+      one_(ones({}, {.device = device})),
+      bad_(zeros({}, {.device = device})) {
+  reset();
+  const Graph wanted = config_.train.graph;
+  if (!graph_ && (wanted == Graph::kOn || (wanted == Graph::kAuto && device_.is_cuda()))) {
+    spdlog::info("steps run without a CUDA graph: {}", why_eager());
+  }
+}
+
+// --- batches ---
+
+int64_t Step::batches_from(int64_t batch) const {
+  return std::min(config_.train.accumulate, loader_.steps_per_epoch() - batch);
+}
+
+int64_t Step::samples_from(int64_t batch) const {
+  const int64_t size = config_.train.batch_size;
+  return std::min(batches_from(batch) * size, loader_.samples_per_epoch() - batch * size);
+}
+
+bool Step::go_to(Position at) {
+  if (at_ == at) return false;
+  loader_.start(at.epoch, at.batch);
+  at_ = at;
+  return true;
+}
+
+Batch Step::next_batch() {
+  const RecordFunction range("enumerate(DataLoader)#Loader.next");
+  const auto before = std::chrono::steady_clock::now();
+  Batch b = loader_.next().value();
+  data_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+  return b;
+}
+
+// --- as it stands ---
+
+void Step::run() {
+  if (graph_) {
+    replay();
+  } else {
+    compute([this] { return next_batch(); });
+  }
+  at_->batch += batches_from(at_->batch);
+}
+
+// All of a step that the device does.
+void Step::compute(const NextBatch& next) {
+  Learner& l = learner_;
+  // A skipped batch leaves no nan in running means either.
+  std::vector<NamedTensor> buffers, before;
+  if (config_.train.on_nan == OnNan::kSkip) buffers = l.model->named_buffers();
+  for (const auto& [name, b] : buffers) before.push_back({name, b.clone()});
+  l.optimizer->zero_grad();
+  const Tensor loss = forward_and_backward(next);
+  if (l.scaler) l.scaler->unscale_(*l.optimizer);
+  const Tensor norm = clip_gradients();
+  row_.select(0, 0).copy_(loss);
+  row_.select(0, 1).copy_(norm);
+  const Tensor found = found_inf();
+  l.optimizer->step_unless(found);
+  if (l.scaler) l.scaler->update();
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const NoGradGuard no_grad;
+    const Tensor& b = buffers[i].tensor;
+    b.copy_(where(ne(found, 0), before[i].tensor, b));
+  }
+  if (l.ema) l.ema->update();
+}
+
+// The mean loss of the step's batches; their gradients are in the parameters.
+Tensor Step::forward_and_backward(const NextBatch& next) {
+  const int64_t batches = batches_from(at_->batch), samples = samples_from(at_->batch);
+  // Lines of a text count by their tokens, which must be known of all.
+  std::vector<Batch> lines;
+  Tensor tokens, total;
+  while (has_lines_ && batches > 1 && std::ssize(lines) < batches) {
+    lines.push_back(next());
+    const Tensor n = tokens_of(lines.back());
+    tokens = tokens.defined() ? tokens + n : n;
+  }
+  for (int64_t i = 0; i < batches; ++i) {
+    const Batch b = lines.empty() ? next() : lines[size_t(i)];
+    Tensor loss;
+    {
+      const RecordFunction range("forward");
+      const Autocast half = autocast_of(config_.train.precision, device_.type());
+      loss = loss_((*learner_.model)(b.inputs), b.targets, Reduction::mean);
+    }
+    // The mean over all samples of the step, as one big batch would give it.
+    if (!lines.empty()) {
+      loss = loss * (tokens_of(b) / tokens);
+    } else if (batches > 1) {
+      loss = loss * (double(b.inputs.size(0)) / double(samples));
+    }
+    if (!is_checked_) check_all_registered(*learner_.model, loss);
+    const RecordFunction range("backward");
+    (learner_.scaler ? learner_.scaler->scale(loss) : loss).backward();
+    total = total.defined() ? total + loss.detach() : loss.detach();
+  }
+  is_checked_ = true;
+  return total;
+}
+
+Tensor Step::clip_gradients() {
+  const TrainConfig& c = config_.train;
+  const Tensor norm = c.clip_norm ? optim::clip_grad_norm_(learner_.params, *c.clip_norm)
+                                  : optim::get_total_norm(optim::grads_of(learner_.params));
+  if (c.clip_value) optim::clip_grad_value_(learner_.params, *c.clip_value);
+  return norm;
+}
+
+// Not 0 where the last step is not to be taken, found on the device.
+Tensor Step::found_inf() const {
+  const kernels::Unscale is_bad{{}, kernels::pointer<float>(one_)};
+  const Tensor found = kernels::join_list("found_inf", is_bad, {row_});
+  if (config_.train.on_nan == OnNan::kSkip) return found;
+  if (!learner_.scaler) return bad_.add_(found);
+  // An overflow under a loss scale is no harm: the scaler lowers it.
+  bad_.add_(kernels::join_list("found_inf", is_bad, {row_.narrow(0, 0, 1)}));
+  return found + bad_;
+}
+
+// --- as a CUDA graph ---
+
+std::string Step::why_eager() const {
+  const TrainConfig& c = config_.train;
+  if (c.graph == Graph::kOff) return "train.graph is off";
+  if (device_.is_cpu()) return "the run is on the CPU";
+  if (is_watched_) return "an observer may hook into them";
+  if (c.graph == Graph::kAuto && models().is_added(config_.model.type)) {
+    return "a custom model may do other things each time; train.graph=on says "
+           "that it does not";
+  }
+  if (c.accumulate > kMostBatches) return cat("train.accumulate is above ", kMostBatches);
+  return "";
+}
+
+void Step::reset() {
+  forgive();
+  at_.reset();
+  graph_.reset();
+  graphs_logged_ = 0;
+  if (!why_eager().empty()) return;
+  graph_ = std::make_unique<StepGraph>([this](const std::vector<Tensor>& in) {
+    size_t i = 0;
+    compute([&] { return Batch{in.at(i++), in.at(i++)}; });
+    return std::vector<Tensor>{row_};
+  });
+}
+
+void Step::replay() {
+  std::vector<Tensor> in;
+  for (int64_t i = batches_from(at_->batch); i > 0; --i) {
+    const Batch b = next_batch();
+    in.insert(in.end(), {b.inputs, b.targets});
+  }
+  (void)(*graph_)(in);
+  if (!graph_->reason().empty()) {
+    spdlog::warn("steps do not run as a CUDA graph: {}", graph_->reason());
+    graph_.reset();
+  } else if (graph_->num_graphs() > graphs_logged_) {
+    graphs_logged_ = graph_->num_graphs();
+    spdlog::info("steps run as a CUDA graph for batches {}{}", to_string(in[0].shape()),
+                 in.size() > 2 ? cat(" and ", in.size() / 2 - 1, " more") : "");
+  }
+}
+
+// --- where it went wrong ---
+
+std::string Step::first_bad(Position at, PhiloxKey random) {
+  const PhiloxKey now = default_generator().state();
+  default_generator().set_state(random);
+  learner_.model->train();
+  at_.reset();
+  go_to(at);
+  std::string found = first_bad_tensor(*learner_.model, [this] {
+    return forward_and_backward([this] { return loader_.next().value(); });
+  });
+  at_.reset();
+  default_generator().set_state(now);
+  return found;
+}
+
+}  // namespace taper::runner
