@@ -10,7 +10,6 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/report/report.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/text.h"

@@ -5,6 +5,7 @@
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/train.h"
+#include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
 #include "tests/data_files.h"
 

@@ -1,5 +1,5 @@
 // The bar says what matters most in the room that there is.
-#include "apps/runner/train/progress.h"
+#include "apps/runner/train/log.h"
 
 #include <gtest/gtest.h>
 

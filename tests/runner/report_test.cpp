@@ -1,5 +1,5 @@
 // The report of written runs: one well-formed page with everything in it.
-#include "apps/runner/report/report.h"
+#include "apps/runner/verbs/verbs.h"
 
 #include <cctype>
 #include <filesystem>

@@ -12,7 +12,7 @@
 
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
-#include "apps/runner/run/signals.h"
+#include "apps/runner/run/process.h"
 #include "data/csv.h"
 #include "data/idx.h"
 #include "data/idx_reader.h"

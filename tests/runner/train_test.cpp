@@ -18,7 +18,7 @@
 
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
-#include "apps/runner/train/diagnose.h"
+#include "apps/runner/train/step.h"
 #include "autograd/engine.h"
 #include "autograd/ops/loss.h"
 #include "framework/factories.h"

@@ -6,7 +6,7 @@
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/metric.h"
+#include "apps/runner/train/evaluate.h"
 #include "framework/cuda.h"
 #include "framework/device.h"
 #include "framework/threads.h"

@@ -199,15 +199,6 @@ std::string lines_of_both(const std::vector<Line>& lines, const std::vector<Line
   return out;
 }
 
-struct Diff {
-  std::string run, other;
-  template <class V> void describe(V& v) {
-    v("run", run, "the run's directory").required();
-    v("other", other, "another run's directory").required();
-  }
-  int operator()() const { return print(diff(run, other)); }
-};
-
 }  // namespace
 
 Verdict diff(const fs::path& a, const fs::path& b) {
@@ -237,6 +228,14 @@ Verdict diff(const fs::path& a, const fs::path& b) {
 }
 
 Command diff_command() {
+  struct Diff {
+    std::string run, other;
+    void describe(FieldMaker& v) {
+      v("run", run, "the run's directory").required();
+      v("other", other, "another run's directory").required();
+    }
+    int operator()() const { return print(diff(run, other)); }
+  };
   return command_of<Diff>("diff",
                           "Find the first step, module and element in which two runs differ",
                           "taper diff runs/a runs/b");

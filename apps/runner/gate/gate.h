@@ -11,7 +11,7 @@
 #include "apps/runner/program.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/observer.h"
+#include "apps/runner/train/train.h"
 
 namespace taper::runner {
 

@@ -8,7 +8,6 @@
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"

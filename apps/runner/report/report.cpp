@@ -1,5 +1,3 @@
-#include "apps/runner/report/report.h"
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -13,6 +11,7 @@
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/text.h"
+#include "apps/runner/verbs/verbs.h"
 
 namespace taper::runner {
 namespace {
@@ -234,19 +233,6 @@ pre { background: var(--faint); padding: 1em; font-size: 13px; white-space: pre-
 <body>
 )";
 
-struct Report {
-  std::vector<std::string> runs;
-  std::string page = "report.html";
-  template <class V> void describe(V& v) {
-    v("runs", runs, "directories of runs").required();
-    v("-o,--to", page, "the HTML file (report.html)");
-  }
-  int operator()() const {
-    write_report({runs.begin(), runs.end()}, page);
-    return print(page + "\n");
-  }
-};
-
 }  // namespace
 
 void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
@@ -265,6 +251,18 @@ void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
 }
 
 Command report_command() {
+  struct Report {
+    std::vector<std::string> runs;
+    std::string page = "report.html";
+    void describe(FieldMaker& v) {
+      v("runs", runs, "directories of runs").required();
+      v("-o,--to", page, "the HTML file (report.html)");
+    }
+    int operator()() const {
+      write_report({runs.begin(), runs.end()}, page);
+      return print(page + "\n");
+    }
+  };
   return command_of<Report>("report", "Write runs as one HTML file",
                             "taper report runs/a runs/b --to report.html");
 }

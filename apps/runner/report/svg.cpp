@@ -12,7 +12,7 @@ namespace {
 constexpr double kWidth = 640, kHeight = 300, kLeft = 62, kRight = 28, kTop = 10, kBottom = 42;
 constexpr double kLogSpan = 30;
 constexpr double kLeast = 1e-300, kMost = 1e307;  // beyond them numbers are 0, or not drawn
-constexpr size_t kColumns = 500;  // of points that are drawn
+constexpr size_t kColumns = 500;                  // of points that are drawn
 
 bool is_drawn(double x, double y) { return std::abs(x) < kMost && std::abs(y) < kMost; }
 

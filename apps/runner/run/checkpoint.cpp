@@ -6,7 +6,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/text.h"

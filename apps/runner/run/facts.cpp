@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"

@@ -1,9 +1,12 @@
 #include "apps/runner/run/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string_view>
 
 #include <fcntl.h>
@@ -14,8 +17,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
 #include "framework/io/atomic_file.h"
 
 namespace taper::runner {
@@ -111,9 +114,7 @@ void JsonLines::open(const fs::path& file, uint64_t keep, std::optional<uint32_t
   file_ = open_to_append(file);
   if (const uint64_t size = fs::file_size(file); size < keep) {
     throw InputError(cat("'", file.string(), "' has ", size,
-                         " bytes, but the checkpoint goes on "
-                         "behind ",
-                         keep, ": it was shortened"));
+                         " bytes, but the checkpoint goes on behind ", keep, ": it was shortened"));
   }
   crc_ = file_crc32(file, keep);
   if (crc && crc_ != *crc) {
@@ -140,6 +141,54 @@ void JsonLines::write(const std::string& fields) {
 uint64_t JsonLines::sync() const {
   if (::fsync(file_) != 0) fail();
   return size_;
+}
+
+// --- checksums ---
+
+uint32_t file_crc32(const fs::path& file, uint64_t most, uint32_t before) {
+  std::error_code none;
+  const bool is_file = fs::is_regular_file(file, none);
+  std::ifstream in;
+  if (is_file) in.open(file, std::ios::binary);
+  if (!is_file || !in) throw InputError(cat("cannot read '", file.string(), "'"));
+  uLong sum = before;
+  std::vector<char> part(1 << 20);
+  while (in && most > 0) {
+    in.read(part.data(), std::streamsize(std::min<uint64_t>(part.size(), most)));
+    sum = crc32(sum, reinterpret_cast<const Bytef*>(part.data()), uInt(in.gcount()));
+    most -= uint64_t(in.gcount());
+  }
+  if (in.bad()) throw InputError(cat("cannot read '", file.string(), "'"));
+  return uint32_t(sum);
+}
+
+std::string hex_crc32(uint32_t sum) { return fmt::format("{:08x}", sum); }
+
+std::string sums_of(const fs::path& dir, std::vector<std::string> names) {
+  std::ranges::sort(names);
+  std::string out;
+  for (const std::string& name : names) {
+    const fs::path file = dir / name;
+    out += cat(hex_crc32(file_crc32(file)), " ", fs::file_size(file), " ", name, "\n");
+  }
+  return out;
+}
+
+std::vector<std::string> names_in(const std::string& sums) {
+  std::vector<std::string> out;
+  std::istringstream lines(sums);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t second = line.find(' ', std::min(line.find(' '), line.size() - 1) + 1);
+    out.push_back(second == std::string::npos ? line : line.substr(second + 1));
+  }
+  return out;
+}
+
+std::string sums_difference(const std::string& listed, const std::string& found) {
+  const auto [line, before, now] = first_difference(listed, found);
+  if (line == 0) return "";
+  const auto shown = [](const std::string& text) { return text.empty() ? "nothing" : text; };
+  return cat(kChecksums, " lists '", shown(before), "', but there is '", shown(now), "'");
 }
 
 }  // namespace taper::runner

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"

@@ -5,9 +5,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "apps/runner/run/checksums.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
+#include "apps/runner/run/files.h"
 
 namespace taper::runner {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/train/learner.h"
 #include "apps/runner/train/loss.h"
 #include "apps/runner/train/state.h"
 #include "autograd/step_graph.h"
+#include "modules/module.h"
 
 namespace taper::runner {
 
@@ -64,5 +64,11 @@ class Step {
   size_t graphs_logged_ = 0;
   bool is_checked_ = false;  // for parameters that are not registered
 };
+
+// Runs a step's forward and backward pass again (`step` returns the loss) and names the first
+// tensor that is not finite: "the weight 'fc1.weight'", "the inputs of the batch", "the output of
+// 'fc1' (Linear)", "the loss", "the gradient of 'fc1.weight'". Empty where all are finite this
+// time. Buffers and gradients are left as they were, respectively dropped.
+std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step);
 
 }  // namespace taper::runner

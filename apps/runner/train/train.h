@@ -5,9 +5,25 @@
 #include <string>
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/train/observer.h"
+#include "apps/runner/train/evaluate.h"
+#include "modules/module.h"
 
 namespace taper::runner {
+
+// Whoever looks on at a training run: the gate, tests, a user's program.
+//
+// A run with an observer reads every step's loss and gradient norm before the next step begins; one
+// without does not wait for the device. The numbers of the run are the same.
+struct Observer {
+  virtual ~Observer() = default;
+  // The model as the first step will see it, resumed or new. Hooks may be registered on it.
+  virtual void on_start(Module&) {}
+  // The step is done and the weights have moved; gradients may be gone. The norm is that of all
+  // gradients before clipping. False ends the run here: train() returns without evaluating again.
+  virtual bool on_step(int64_t /*step*/, double /*loss*/, double /*grad_norm*/) { return true; }
+  // What an "eval" line of metrics.jsonl says.
+  virtual void on_eval(int64_t /*step*/, const std::string& /*split*/, const Metrics&) {}
+};
 
 struct TrainOptions {
   // "no": anew; what lies in the directory is moved aside. "auto": from the newest checkpoint there
@@ -21,8 +37,8 @@ struct TrainOptions {
 
 struct TrainResult {
   int64_t steps = 0;
-  std::string reason{};  // of an end before the last step: "early stopping", "time limit"
-  Metrics metrics{};     // of the last evaluation
+  std::string reason{};    // of an end before the last step: "early stopping", "time limit"
+  Metrics metrics{};       // of the last evaluation
   int64_t saved_step = 0;  // whose weights model.safetensors has
   int64_t best_step = 0;   // the best evaluation's, by train.best; 0: there was none
   double best = 0;         // its value

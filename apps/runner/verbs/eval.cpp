@@ -38,21 +38,16 @@ std::string evaluate_run(const SavedRun& run, const std::filesystem::path& file)
              to_text(evaluate(*run.model, batches, 0, run.config, run.info, run.device), run.info));
 }
 
-namespace {
-
-struct Eval : RunArguments {
-  std::string data;
-  template <class V> void describe(V& v) {
-    describe_run(v);
-    describe_overrides(v);
-    v("--data", data, "a CSV file with labels, in place of the run's test data");
-  }
-  int operator()() const { return print(evaluate_run(open(), data)); }
-};
-
-}  // namespace
-
 Command eval_command() {
+  struct Eval : RunArguments {
+    std::string data;
+    void describe(FieldMaker& v) {
+      describe_run(v);
+      describe_overrides(v);
+      v("--data", data, "a CSV file with labels, in place of the run's test data");
+    }
+    int operator()() const { return print(evaluate_run(open(), data)); }
+  };
   return command_of<Eval>("eval", "Measure a run's model on its test data, or on other data",
                           "taper eval runs/d\ntaper eval runs/iris device=cpu --data more.csv");
 }

@@ -37,19 +37,6 @@ std::vector<int64_t> encode(const data::Tokenizer& tokenizer, const std::string&
   throw ConfigError(cat("the prompt: ", error.what()));
 }
 
-struct Generate : RunArguments, GenerateOptions {
-  template <class V> void describe(V& v) {
-    describe_run(v);
-    describe_overrides(v);
-    v("--prompt", prompt, "what the text begins with");
-    v("--tokens", tokens, Range{1, 1'000'000}, "how many to add (200)");
-    v("--temperature", temperature, kNonNegative, "1: as learned (the default), 0: the likeliest");
-    v("--top-k", top_k, kNonNegative, "draw from the k likeliest, 0: from all (the default)");
-    v("--seed", seed, "another one writes another text (0)");
-  }
-  int operator()() const { return print(generate(open(), *this)); }
-};
-
 }  // namespace
 
 std::string generate(const SavedRun& run, const GenerateOptions& o) {
@@ -73,6 +60,19 @@ std::string generate(const SavedRun& run, const GenerateOptions& o) {
 }
 
 Command generate_command() {
+  struct Generate : RunArguments, GenerateOptions {
+    void describe(FieldMaker& v) {
+      describe_run(v);
+      describe_overrides(v);
+      v("--prompt", prompt, "what the text begins with");
+      v("--tokens", tokens, Range{1, 1'000'000}, "how many to add (200)");
+      v("--temperature", temperature, kNonNegative,
+        "1: as learned (the default), 0: the likeliest");
+      v("--top-k", top_k, kNonNegative, "draw from the k likeliest, 0: from all (the default)");
+      v("--seed", seed, "another one writes another text (0)");
+    }
+    int operator()() const { return print(generate(open(), *this)); }
+  };
   return command_of<Generate>(
       "generate", "Let a model of text write",
       "taper generate runs/gpt --prompt 'ROMEO:' --tokens 200 --temperature 0.8");

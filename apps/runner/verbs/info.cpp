@@ -50,38 +50,31 @@ std::string system_info() {
   return out + gpu_lines();
 }
 
-struct Info {
-  template <class V> void describe(V&) {}
-  int operator()() const { return print(system_info()); }
-};
-
-struct Schemas {
-  bool markdown = false;
-  template <class V> void describe(V& v) {
-    v("--markdown", markdown, "the reference page of the documentation");
-  }
-  int operator()() const { return print(markdown ? config_reference() : json_schema()); }
-};
-
-struct Verify {
-  std::string path;
-  template <class V> void describe(V& v) {
-    v("run", path, "the run's directory, or a checkpoint's").required();
-  }
-  int operator()() const { return print(verify(path)); }
-};
-
 }  // namespace
 
 Command info_command() {
-  return command_of<Info>("info", "Show versions and devices", "taper info");
+  return {"info", "Show versions and devices", "taper info", [] { return print(system_info()); }};
 }
 Command schema_command() {
+  struct Schemas {
+    bool markdown = false;
+    void describe(FieldMaker& v) {
+      v("--markdown", markdown, "the reference page of the documentation");
+    }
+    int operator()() const { return print(markdown ? config_reference() : json_schema()); }
+  };
   return command_of<Schemas>(
       "schema", "Print what a YAML file may say, as JSON Schema for editors",
       "taper schema > taper.schema.json\ntaper schema --markdown > configuration.md");
 }
 Command verify_command() {
+  struct Verify {
+    std::string path;
+    void describe(FieldMaker& v) {
+      v("run", path, "the run's directory, or a checkpoint's").required();
+    }
+    int operator()() const { return print(verify(path)); }
+  };
   return command_of<Verify>("verify",
                             "Compare a run's files and its checkpoints with their checksums",
                             "taper verify runs/d");

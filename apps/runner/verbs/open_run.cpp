@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/device.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/json.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/model.h"
 #include "apps/runner/verbs/verbs.h"

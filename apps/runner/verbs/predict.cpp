@@ -16,16 +16,6 @@ std::string cell(const std::string& text) {
   return out + '"';
 }
 
-struct Predict : RunArguments {
-  std::string file;
-  template <class V> void describe(V& v) {
-    describe_run(v);
-    v("file", file, "a CSV file of rows, or an IDX file of images").required();
-    describe_overrides(v);
-  }
-  int operator()() const { return print(predict(open(), file)); }
-};
-
 }  // namespace
 
 std::string predict(const SavedRun& run, const std::filesystem::path& file) {
@@ -56,6 +46,15 @@ std::string predict(const SavedRun& run, const std::filesystem::path& file) {
 }
 
 Command predict_command() {
+  struct Predict : RunArguments {
+    std::string file;
+    void describe(FieldMaker& v) {
+      describe_run(v);
+      v("file", file, "a CSV file of rows, or an IDX file of images").required();
+      describe_overrides(v);
+    }
+    int operator()() const { return print(predict(open(), file)); }
+  };
   return command_of<Predict>("predict", "Predict rows or images: CSV on stdout",
                              "taper predict runs/iris new.csv > predictions.csv\n"
                              "taper predict runs/mnist t10k-images-idx3-ubyte.gz");

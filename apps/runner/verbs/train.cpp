@@ -10,6 +10,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
+#include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
 
 namespace taper::runner {
@@ -36,7 +37,7 @@ struct Train : TrainOptions {
   std::vector<std::string> overrides;
   bool prints_config = false, validates = false, is_dry = false;
 
-  template <class V> void describe(V& v) {
+  void describe(FieldMaker& v) {
     v("config", file, "the YAML file, as configs/digits.yaml").required();
     v("overrides", overrides, "settings over the file's, as train.epochs=3");
     v("--out", out, "directory of the run (default: runs/NAME/DATE-ID)");

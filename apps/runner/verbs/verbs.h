@@ -16,13 +16,7 @@
 namespace taper::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
-    info_command(), schema_command();
-
-// Builds the model on the CPU, whatever the config's device, and runs a few samples of zeros
-// through a step: shapes, parameters and multiply-adds module by module, memory by its parts at
-// the batch size, and the number of steps. Of images only headers are read. Throws ConfigError
-// for shapes that do not fit, InputError for data that are missing or damaged.
-std::string validate(const RunConfig& config);
+    info_command(), schema_command(), report_command();
 
 // A run that is trained; its directory is all that is needed.
 struct SavedRun {
@@ -56,12 +50,18 @@ struct GenerateOptions {
 // text, and for a prompt that its vocabulary cannot spell.
 std::string generate(const SavedRun& run, const GenerateOptions& options);
 
+// Curves of all runs over one another (from metrics.jsonl and timing.jsonl), the last confusion
+// matrix and samples of each (samples.txt), its env.json and its config.yaml. No script, nothing
+// fetched. A run that is still going is shown as far as it is. Throws InputError for a directory
+// that is no run's, and naming file and line for a damaged one.
+void write_report(const std::vector<std::filesystem::path>& runs, const std::filesystem::path& to);
+
 // What a command is told of the run that it looks at.
 struct RunArguments {
   std::string run;
   std::vector<std::string> overrides{};
-  template <class V> void describe_run(V& v) { v("run", run, "the run's directory").required(); }
-  template <class V> void describe_overrides(V& v) {
+  void describe_run(FieldMaker& v) { v("run", run, "the run's directory").required(); }
+  void describe_overrides(FieldMaker& v) {
     v("overrides", overrides, "settings over the run's, as device=cpu");
   }
   SavedRun open() const { return open_run(run, overrides); }

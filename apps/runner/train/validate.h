@@ -1,4 +1,4 @@
-// What a run takes of its device's memory, foretold and measured.
+// What a run would be, and take of its device's memory.
 #pragma once
 
 #include "apps/runner/config/config.h"
@@ -6,6 +6,13 @@
 #include "modules/module.h"
 
 namespace taper::runner {
+
+// `taper train CONFIG --validate`: builds the model on the CPU, whatever the config's device, and
+// runs a few samples of zeros through a step: shapes, parameters and multiply-adds module by
+// module, memory by its parts at the batch size, and the number of steps. Of images only headers
+// are read. Throws ConfigError for shapes that do not fit, InputError for data that are missing or
+// damaged.
+std::string validate(const RunConfig& config);
 
 // Bytes. What is not there all the time counts with its most: activations with what a backward pass
 // needs beside gradients, or an evaluation, whichever is more.

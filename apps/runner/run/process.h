@@ -1,10 +1,17 @@
-// Signals that ask a run to save and end: SIGTERM, SIGINT, SIGUSR1, and SIGHUP of a lost terminal
-// (unless it is ignored, as nohup has it).
+// What a run sets in its process: device, threads, signals.
 #pragma once
 
 #include <string>
 
+#include "apps/runner/config/config.h"
+#include "framework/device.h"
+
 namespace taper::runner {
+
+// Sets the threads and the precision of float32 products, and finds the device: "auto" is the
+// current GPU, or the CPU where no GPU can be used. Throws DeviceUnavailable with the reason for a
+// GPU that cannot be used; also where it is too late for `visible_devices`, which is applied first.
+Device set_up(const RunConfig& config);
 
 // Listens until the end of the scope, then gives the signals back to whom they were. A second
 // SIGINT ends the process at once. check_stop() (framework/hooks.h) throws Interrupted meanwhile
