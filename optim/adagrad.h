@@ -1,4 +1,7 @@
-// Adagrad (https://pytorch.org/docs/stable/generated/torch.optim.Adagrad.html).
+// Gradients over the root of their squares' sum or mean: Adagrad, Adadelta, RMSprop
+// (https://pytorch.org/docs/stable/generated/torch.optim.Adagrad.html,
+// .../torch.optim.Adadelta.html,
+// .../torch.optim.RMSprop.html).
 #pragma once
 
 #include "optim/optimizer.h"
@@ -16,9 +19,7 @@ struct AdagradOptions {
     v("initial_accumulator_value", initial_accumulator_value, kNonNegative,
       "what the sum of squares begins with");
     v("eps", eps, kPositive, "keeps the division finite");
-    v("weight_decay", weight_decay, kNonNegative, "L2 penalty, added to the gradient");
-    v("maximize", maximize, "climb, do not descend");
-    v("master_weights", master_weights, "train float32 copies of half weights");
+    describe_rest(v, *this);
   }
   Recipe recipe() const { return {"Adagrad", {"sum"}, Recipe::saved, initial_accumulator_value}; }
 };
@@ -36,6 +37,79 @@ template <class C>
 TAPER_HD AdagradStep<C> prepare(const AdagradOptions& a, double lr, double step) {
   return kernels::make<AdagradStep<C>>(lr / (1 + (step - 1) * a.lr_decay), a.weight_decay, a.eps,
                                        a.maximize ? -1 : 1);
+}
+
+struct AdadeltaOptions {
+  double lr = 1.0, rho = 0.9, eps = 1e-6, weight_decay = 0;
+  bool maximize = false, master_weights = false;
+  static constexpr int kMinStates = 2, kMaxStates = 2;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("rho", rho, kBelowOne, "decay of running means");
+    v("eps", eps, kPositive, "keeps the division finite");
+    describe_rest(v, *this);
+  }
+  Recipe recipe() const {
+    if (rho > 1) throw ValueError(cat("Invalid rho value: ", rho));
+    return {"Adadelta", {"square_avg", "acc_delta"}, Recipe::saved};
+  }
+};
+using Adadelta = OptimizerOf<AdadeltaOptions>;
+
+template <class C> struct AdadeltaStep {
+  C lr, rho, rest, eps, weight_decay, sign;
+  TAPER_HD void operator()(C& p, C grad, C& square_avg, C& acc_delta, C&) const {
+    const C g = sign * grad + weight_decay * p;
+    square_avg = rho * square_avg + rest * g * g;
+    const C delta = math::sqrt(acc_delta + eps) / math::sqrt(square_avg + eps) * g;
+    acc_delta = rho * acc_delta + rest * delta * delta;
+    p -= lr * delta;
+  }
+};
+template <class C> TAPER_HD AdadeltaStep<C> prepare(const AdadeltaOptions& a, double lr, double) {
+  return kernels::make<AdadeltaStep<C>>(lr, a.rho, 1 - a.rho, a.eps, a.weight_decay,
+                                        a.maximize ? -1 : 1);
+}
+
+struct RMSpropOptions {
+  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
+  bool centered = false, maximize = false, master_weights = false;
+  static constexpr int kMinStates = 1, kMaxStates = 3;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("momentum", momentum, kBelowOne, "part of the last step that is kept");
+    v("alpha", alpha, kBelowOne, "decay of the mean of squared gradients");
+    v("centered", centered, "divide by the deviation instead of the root mean square");
+    v("eps", eps, kPositive, "keeps the division finite");
+    describe_rest(v, *this);
+  }
+  Recipe recipe() const {
+    Recipe r{"RMSprop", {"square_avg"}, Recipe::saved};
+    if (centered) r.states.push_back("grad_avg");
+    if (momentum > 0) r.states.push_back("momentum_buffer");
+    return r;
+  }
+};
+using RMSprop = OptimizerOf<RMSpropOptions>;
+
+template <class C> struct RmspropStep {
+  C lr, alpha, rest, eps, weight_decay, momentum, sign, centered;
+  TAPER_HD void operator()(C& p, C grad, C& square_avg, C& second, C& third) const {
+    const C g = sign * grad + weight_decay * p;
+    square_avg = alpha * square_avg + rest * g * g;
+    const C grad_avg = second + rest * (g - second);
+    const C variance = centered != C(0) ? square_avg - grad_avg * grad_avg : square_avg;
+    const C buf = momentum * (centered != C(0) ? third : second) + g / (math::sqrt(variance) + eps);
+    second = centered != C(0) ? grad_avg : buf;
+    third = buf;
+    p -= lr * buf;
+  }
+};
+template <class C> TAPER_HD RmspropStep<C> prepare(const RMSpropOptions& a, double lr, double) {
+  return kernels::make<RmspropStep<C>>(lr, a.alpha, 1 - a.alpha, a.eps, a.weight_decay, a.momentum,
+                                       a.maximize ? -1 : 1, a.centered);
 }
 
 }  // namespace taper::optim

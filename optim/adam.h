@@ -1,4 +1,5 @@
-// Adam and AdamW (https://pytorch.org/docs/stable/generated/torch.optim.Adam.html).
+// Running means of gradients and of their size: Adam, AdamW, Adamax
+// (https://pytorch.org/docs/stable/generated/torch.optim.Adam.html, .../torch.optim.Adamax.html).
 #pragma once
 
 #include "optim/optimizer.h"
@@ -57,6 +58,41 @@ TAPER_HD AdamStep<C> prepare(const AdamOptionsOf<kDecoupled>& a, double lr, doub
                                     a.maximize ? -1 : 1, a.amsgrad,
                                     a.decoupled_weight_decay ? 1 - lr * a.weight_decay : 1,
                                     a.decoupled_weight_decay ? 0 : a.weight_decay);
+}
+
+// Adam by the largest gradient so far instead of the root of their squares' mean.
+struct AdamaxOptions {
+  double lr = 2e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8, weight_decay = 0;
+  bool maximize = false, master_weights = false;
+  static constexpr int kMinStates = 2, kMaxStates = 2;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("betas", betas, kBelowOne, "decay of the running mean and of the largest gradient");
+    v("eps", eps, kPositive, "keeps the division finite");
+    describe_rest(v, *this);
+  }
+  Recipe recipe() const { return {"Adamax", {"exp_avg", "exp_inf"}, Recipe::saved}; }
+};
+using Adamax = OptimizerOf<AdamaxOptions>;
+
+// u = max(beta2 u, |g| + eps), where nan wins; p -= lr / (1 - beta1^t) * m / u.
+template <class C> struct AdamaxStep {
+  C beta1, beta2, rest1, eps, lr, weight_decay, sign;
+  TAPER_HD void operator()(C& p, C grad, C& m, C& u, C&) const {
+    const C g = sign * grad + weight_decay * p;
+    const C old = beta2 * u, now = math::abs(g) + eps;
+    m = beta1 * m + rest1 * g;
+    u = old > now || old != old ? old : now;
+    p -= lr * (m / u);
+  }
+};
+template <class C> TAPER_HD AdamaxStep<C> prepare(const AdamaxOptions& a, double lr, double step) {
+  return kernels::make<AdamaxStep<C>>(a.betas[0], a.betas[1], 1 - a.betas[0], a.eps,
+                                      lr / kernels::bias_correction(a.betas[0], step),
+                                      a.weight_decay, a.maximize ? -1 : 1);
 }
 
 }  // namespace taper::optim

@@ -3,13 +3,9 @@
 
 #include <tuple>
 
-#include "optim/adadelta.h"
 #include "optim/adagrad.h"
 #include "optim/adam.h"
-#include "optim/adamax.h"
-#include "optim/lion.h"
 #include "optim/muon.h"
-#include "optim/rmsprop.h"
 #include "optim/sgd.h"
 
 namespace taper::optim {

@@ -1,4 +1,5 @@
-// Stochastic gradient descent (https://pytorch.org/docs/stable/generated/torch.optim.SGD.html).
+// Steps along the gradient or its running mean: SGD
+// (https://pytorch.org/docs/stable/generated/torch.optim.SGD.html) and Lion.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -16,9 +17,7 @@ struct SGDOptions {
     v("momentum", momentum, kBelowOne, "part of the last step that is kept");
     v("nesterov", nesterov, "look ahead along the momentum");
     v("dampening", dampening, kBelowOne, "part of a gradient that the momentum leaves out");
-    v("weight_decay", weight_decay, kNonNegative, "L2 penalty, added to the gradient");
-    v("maximize", maximize, "climb, do not descend");
-    v("master_weights", master_weights, "train float32 copies of half weights");
+    describe_rest(v, *this);
   }
   template <class V> void rules(V& v) {
     v("nesterov", "needs a momentum above 0, as in 'momentum: 0.9', and no dampening",
@@ -48,6 +47,39 @@ template <class C> struct SgdStep {
 template <class C> TAPER_HD SgdStep<C> prepare(const SGDOptions& a, double lr, double step) {
   return kernels::make<SgdStep<C>>(lr, a.momentum, step > 1 ? 1 - a.dampening : 1, a.weight_decay,
                                    a.maximize ? -1 : 1, a.nesterov);
+}
+
+// Only the sign of the smoothed gradient counts (Chen et al., 2023, "Symbolic Discovery of
+// Optimization Algorithms", algorithm 2). PyTorch does not have it.
+struct LionOptions {
+  double lr = 1e-4;
+  std::array<double, 2> betas = {0.9, 0.99};
+  double weight_decay = 0;  // shrinks the weight itself
+  bool maximize = false, master_weights = false;
+  static constexpr int kMinStates = 1, kMaxStates = 1;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("betas", betas, kBelowOne, "decay of the two running means");
+    describe_rest(v, *this, "part of the weight that is taken off, times lr");
+  }
+  Recipe recipe() const { return {"Lion", {"exp_avg"}}; }
+};
+using Lion = OptimizerOf<LionOptions>;
+
+// p -= lr * sign(beta1 m + (1 - beta1) g), with decay as in AdamW.
+template <class C> struct LionStep {
+  C lr, beta1, beta2, rest1, rest2, keep, sign;
+  TAPER_HD void operator()(C& p, C grad, C& m, C&, C&) const {
+    const C g = sign * grad;
+    const C c = beta1 * m + rest1 * g;
+    p = p * keep - (c > C(0) ? lr : c < C(0) ? -lr : c * lr);
+    m = beta2 * m + rest2 * g;
+  }
+};
+template <class C> TAPER_HD LionStep<C> prepare(const LionOptions& a, double lr, double) {
+  return kernels::make<LionStep<C>>(lr, a.betas[0], a.betas[1], 1 - a.betas[0], 1 - a.betas[1],
+                                    1 - lr * a.weight_decay, a.maximize ? -1 : 1);
 }
 
 }  // namespace taper::optim

@@ -13,7 +13,7 @@
 #include "framework/factories.h"
 #include "framework/random.h"
 #include "modules/linear.h"
-#include "optim/lion.h"
+#include "optim/sgd.h"
 #include "tests/data_files.h"
 
 namespace taper::runner {
