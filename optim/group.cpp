@@ -1,6 +1,8 @@
 #include "optim/group.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -26,45 +28,14 @@ kernels::Update update_of(const Group::Slot& slot) {
           has_master ? p : half_copy_to_update(p)};
 }
 
-std::string group_key(size_t group, const char* name) {
-  return cat("param_groups.", group, ".", name);
-}
-
-void list(std::string& names, const std::string& name) {
-  names += cat(names.empty() ? "" : ", ", "\"", name, "\"");
+// A count of its own that goes on from `count`, or from 0 where there is none.
+Tensor count_from(const Tensor& count, Device device) {
+  const Tensor own = kernels::make_step(device);
+  if (count.defined()) kernels::copy_into(own, count);
+  return own;
 }
 
 }  // namespace
-
-OptimizerStateReader::OptimizerStateReader(const std::vector<NamedTensor>& state) {
-  for (const auto& [name, tensor] : state) given_[name] = tensor;
-}
-
-bool OptimizerStateReader::has(const std::string& prefix) const {
-  const auto it = given_.lower_bound(prefix);
-  return it != given_.end() && it->first.starts_with(prefix);
-}
-
-Tensor OptimizerStateReader::take(const std::string& name, const Shape* shape) {
-  const auto entry = given_.extract(name);
-  if (entry.empty() || !entry.mapped().defined()) return list(missing_, name), Tensor();
-  const Tensor& found = entry.mapped();
-  if (!shape || found.shape() == *shape) return found;
-  problems += cat("\n\tsize mismatch for ", name, ": copying a param with shape ", found.shape(),
-                  " from checkpoint, the shape in current optimizer is ", *shape, ".");
-  return {};
-}
-
-void OptimizerStateReader::finish(const char* optimizer) const {
-  std::string unexpected;
-  for (const auto& [name, tensor] : given_) list(unexpected, name);
-  const auto line = [](const char* kind, const std::string& names) {
-    return names.empty() ? "" : cat("\n\t", kind, " key(s) in state_dict: ", names, ".");
-  };
-  const std::string text = cat(line("Missing", missing_), line("Unexpected", unexpected), problems);
-  if (text.empty()) return;
-  throw ValueError(cat("Error(s) in loading state_dict for ", optimizer, ":", text));
-}
 
 void Group::add(const Tensor& param) {
   slots.push_back({param, std::vector<Tensor>(recipe.states.size()), {}, {}});
@@ -88,22 +59,17 @@ Tensor Group::device_lr(Device device) {
 
 std::vector<std::vector<Group::Slot*>> Group::parts() {
   std::vector<std::vector<Slot*>> parts;
-  // Counts that followed their parameters to another device: who shared one still does.
-  std::vector<std::pair<Tensor, Tensor>> moved;
   for (Slot& slot : slots) {
-    if (!slot.param.grad().defined()) continue;
     const Device device = slot.param.device();
-    if (slot.step.defined() && slot.step.device() != device) {
-      auto known = std::find_if(moved.begin(), moved.end(), [&](const auto& m) {
-        return m.first.is_same(slot.step) && m.second.device() == device;
-      });
-      if (known == moved.end()) {
-        const Tensor there = kernels::make_step(device);
-        kernels::copy_into(there, slot.step);
-        known = moved.insert(moved.end(), {slot.step, there});
+    if (const Tensor old = slot.step; old.defined() && old.device() != device) {
+      // The count follows; who shared it still does.
+      const Tensor there = count_from(old, device);
+      for (Slot& other : slots) {
+        const bool shares = other.step.defined() && other.step.is_same(old);
+        if (shares && other.param.device() == device) other.step = there;
       }
-      slot.step = known->second;
     }
+    if (!slot.param.grad().defined()) continue;
     auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& p) {
       return p[0]->step.is_same(slot.step) && p[0]->param.device() == device;
     });
@@ -118,10 +84,7 @@ Tensor Group::own_count(const std::vector<Slot*>& part) const {
   const auto shares = [&](const Slot& s) { return s.step.defined() && s.step.is_same(shared); };
   const auto sharers = std::count_if(slots.begin(), slots.end(), shares);
   if (shared.defined() && size_t(sharers) == part.size()) return shared;
-  // The others stay behind with the old count.
-  const Tensor own = kernels::make_step(part[0]->param.device());
-  if (shared.defined()) kernels::copy_into(own, shared);
-  return own;
+  return count_from(shared, part[0]->param.device());  // the others stay behind with the old one
 }
 
 void Group::prepare(Slot& slot) const {
@@ -166,9 +129,19 @@ void Group::step(const Tensor& found_inf) {
   for (const std::vector<Slot*>& part : parts()) step(part, found_inf);
 }
 
-void Group::save_state(std::vector<NamedTensor>& out, int64_t first_id) const {
-  for (const Slot& slot : slots) {
-    const std::string key = cat("state.", first_id++, ".");
+// --- state dicts ---
+
+namespace {
+
+std::string group_key(size_t group, const char* name) {
+  return cat("param_groups.", group, ".", name);
+}
+
+// Entries "state.ID.NAME" of the group's parameters, numbered from `id`.
+void save_slots(const Group& group, int64_t id, std::vector<NamedTensor>& out) {
+  const Recipe& recipe = group.recipe;
+  for (const Group::Slot& slot : group.slots) {
+    const std::string key = cat("state.", id++, ".");
     if (slot.master.defined()) out.push_back({key + "master_param", slot.master});
     // Updates that all overflowed leave no trace, though their zeros are there.
     const bool counts = recipe.count == Recipe::counted && slot.step.defined();
@@ -185,22 +158,82 @@ void Group::save_state(std::vector<NamedTensor>& out, int64_t first_id) const {
   }
 }
 
-void Group::save_settings(std::vector<NamedTensor>& out, size_t g, int64_t first_id) const {
-  for (const Setting& s : rule->settings()) out.push_back({group_key(g, s.name), s.value()});
-  out.push_back({group_key(g, "params"), taper::arange(first_id, first_id + std::ssize(slots))});
+// A state dict that is being read, and all that does not fit.
+struct Reader {
+  std::map<std::string, Tensor> given = {};
+  std::string missing = {}, problems = {};
+
+  // Whether a name begins so.
+  bool has(const std::string& prefix) const {
+    const auto it = given.lower_bound(prefix);
+    return it != given.end() && it->first.starts_with(prefix);
+  }
+  // The tensor of a name, of this shape unless that is null; undefined, and noted, when not there.
+  Tensor take(const std::string& name, const Shape* shape) {
+    const auto entry = given.extract(name);
+    if (entry.empty() || !entry.mapped().defined()) return list(missing, name), Tensor();
+    const Tensor& found = entry.mapped();
+    if (!shape || found.shape() == *shape) return found;
+    problems += cat("\n\tsize mismatch for ", name, ": copying a param with shape ", found.shape(),
+                    " from checkpoint, the shape in current optimizer is ", *shape, ".");
+    return {};
+  }
+  // Throws ValueError for what was missing, is left over or does not fit.
+  void finish(const char* optimizer) const {
+    std::string unexpected;
+    for (const auto& [name, tensor] : given) list(unexpected, name);
+    const auto line = [](const char* kind, const std::string& names) {
+      return names.empty() ? "" : cat("\n\t", kind, " key(s) in state_dict: ", names, ".");
+    };
+    const std::string text =
+        cat(line("Missing", missing), line("Unexpected", unexpected), problems);
+    if (text.empty()) return;
+    throw ValueError(cat("Error(s) in loading state_dict for ", optimizer, ":", text));
+  }
+  static void list(std::string& names, const std::string& name) {
+    names += cat(names.empty() ? "" : ", ", "\"", name, "\"");
+  }
+};
+
+// What was saved under `key` of a parameter. Those who have counted as far share their count.
+void load_slot(Group::Slot& slot, const Group& group, const std::string& key, Reader& saved,
+               std::map<std::pair<double, std::string>, Tensor>& counts) {
+  const Recipe& recipe = group.recipe;
+  const auto read = [&](Tensor& state, const char* name) {
+    const Tensor value = saved.take(key + name, &slot.param.shape());
+    if (!value.defined()) return;
+    prepare_state(state, slot.param, 0);
+    kernels::copy_into(state, value);
+  };
+  const bool begun = saved.has(key) || recipe.initial;
+  if (group.trains_master(slot) && saved.has(key + "master_param")) {
+    read(slot.master, "master_param");
+  }
+  if (!begun) return;
+  for (size_t k = 0; k < slot.states.size(); ++k) read(slot.states[k], recipe.states[k]);
+  if (recipe.count == Recipe::uncounted) return;
+  const Shape number = {};
+  const Tensor step = recipe.count == Recipe::saved ? saved.take(key + "step", &number) : ones({});
+  const double n = step.defined() ? step.item<double>() : 0;
+  const Device device = slot.param.device();
+  Tensor& shared = counts[{n, to_string(device)}];
+  if (!shared.defined()) shared = count_from(step, device);
+  slot.step = shared;
 }
 
-Group Group::loaded(OptimizerStateReader& saved, size_t g) const {
+// The same parameters with what was saved of group g.
+Group loaded_group(const Group& own, size_t g, Reader& saved) {
+  const size_t size = own.slots.size();
   const Tensor numbers = saved.take(group_key(g, "params"), nullptr);
   const auto ids =
-      numbers.defined() ? numbers.to_vector<int64_t>() : std::vector<int64_t>(slots.size(), -1);
-  if (ids.size() != slots.size()) {
+      numbers.defined() ? numbers.to_vector<int64_t>() : std::vector<int64_t>(size, -1);
+  if (ids.size() != size) {
     throw ValueError(cat(
         "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
         "group (group ",
-        g, ": ", ids.size(), " parameters, the optimizer's has ", slots.size(), ")"));
+        g, ": ", ids.size(), " parameters, the optimizer's has ", size, ")"));
   }
-  Group group(rule->clone());
+  Group group(own.rule->clone());
   for (const Setting& setting : group.rule->settings()) {
     const Tensor value = saved.take(group_key(g, setting.name), &setting.shape);
     if (value.defined()) setting.assign(value);
@@ -210,40 +243,45 @@ Group Group::loaded(OptimizerStateReader& saved, size_t g) const {
   } catch (const ValueError& error) {
     saved.problems += cat("\n\t", error.what(), " (group ", g, ")");
   }
-  // Those who have counted as far share their count.
-  std::map<std::pair<double, std::string>, Tensor> steps;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    group.add(slots[i].param);
-    Slot& slot = group.slots.back();
-    const std::string key = cat("state.", ids[i], ".");
-    const auto read = [&](Tensor& state, const char* name) {
-      const Tensor value = saved.take(key + name, &slot.param.shape());
-      if (!value.defined()) return;
-      prepare_state(state, slot.param, 0);
-      kernels::copy_into(state, value);
-    };
-    const bool begun = saved.has(key) || group.recipe.initial;
-    if (group.trains_master(slot) && saved.has(key + "master_param")) {
-      read(slot.master, "master_param");
-    }
-    for (size_t k = 0; begun && k < slot.states.size(); ++k) {
-      read(slot.states[k], group.recipe.states[k]);
-    }
-    if (begun && group.recipe.count != Recipe::uncounted) {
-      const Shape number = {};
-      const bool known = group.recipe.count == Recipe::saved;
-      const Tensor step = known ? saved.take(key + "step", &number) : ones({});
-      const double n = step.defined() ? step.item<double>() : 0;
-      const Device device = slot.param.device();
-      Tensor& shared = steps[{n, to_string(device)}];
-      if (!shared.defined()) {
-        shared = kernels::make_step(device);
-        kernels::fill(shared, n);
-      }
-      slot.step = shared;
-    }
+  std::map<std::pair<double, std::string>, Tensor> counts;
+  for (size_t i = 0; i < size; ++i) {
+    group.add(own.slots[i].param);
+    load_slot(group.slots.back(), group, cat("state.", ids[i], "."), saved, counts);
   }
   return group;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> state_of(const std::vector<Group>& groups) {
+  std::vector<NamedTensor> state, settings;
+  int64_t id = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const int64_t end = id + std::ssize(groups[g].slots);
+    save_slots(groups[g], id, state);
+    for (const Setting& s : groups[g].rule->settings()) {
+      settings.push_back({group_key(g, s.name), s.value()});
+    }
+    settings.push_back({group_key(g, "params"), taper::arange(id, end)});
+    id = end;
+  }
+  state.insert(state.end(), settings.begin(), settings.end());
+  return state;
+}
+
+std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<NamedTensor>& state) {
+  Reader reader;
+  for (const auto& [name, tensor] : state) reader.given[name] = tensor;
+  size_t saved = 0;
+  while (reader.has(cat("param_groups.", saved, "."))) ++saved;
+  if (saved != groups.size()) {
+    throw ValueError(cat("loaded state dict has a different number of parameter groups (", saved,
+                         ", the optimizer has ", groups.size(), ")"));
+  }
+  std::vector<Group> out;
+  for (size_t g = 0; g < saved; ++g) out.push_back(loaded_group(groups[g], g, reader));
+  reader.finish(groups[0].recipe.optimizer);
+  return out;
 }
 
 }  // namespace taper::optim

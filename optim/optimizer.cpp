@@ -127,30 +127,10 @@ void Optimizer::set_lr(double lr) {
   for (Group& group : groups_) group.set_lr(lr);
 }
 
-std::vector<NamedTensor> Optimizer::state_dict() const {
-  std::vector<NamedTensor> state, settings;
-  int64_t id = 0;
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    groups_[g].save_state(state, id);
-    groups_[g].save_settings(settings, g, id);
-    id += std::ssize(groups_[g].slots);
-  }
-  state.insert(state.end(), settings.begin(), settings.end());
-  return state;
-}
+std::vector<NamedTensor> Optimizer::state_dict() const { return state_of(groups_); }
 
 void Optimizer::load_state_dict(const std::vector<NamedTensor>& state) {
-  OptimizerStateReader reader(state);
-  size_t saved = 0;
-  while (reader.has(cat("param_groups.", saved, "."))) ++saved;
-  if (saved != groups_.size()) {
-    throw ValueError(cat("loaded state dict has a different number of parameter groups (", saved,
-                         ", the optimizer has ", groups_.size(), ")"));
-  }
-  std::vector<Group> loaded;
-  for (size_t g = 0; g < saved; ++g) loaded.push_back(groups_[g].loaded(reader, g));
-  reader.finish(groups_[0].recipe.optimizer);
-  groups_ = std::move(loaded);
+  groups_ = loaded(groups_, state);
 }
 
 }  // namespace taper::optim

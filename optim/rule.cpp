@@ -14,23 +14,6 @@ using kernels::copy_into;
 
 Tensor alias(const Tensor& x) { return view_as(x, x.shape(), x.strides(), x.storage_offset()); }
 
-// In PyTorch's words; nan is refused too.
-void check(const Setting& setting) {
-  if (setting.dtype != kFloat64) return;
-  const std::string name = setting.name;
-  const std::string what = name == "lr"    ? "learning rate"
-                           : name == "eps" ? "epsilon value"
-                                           : name + " value";
-  const std::vector<double> values = setting.value().to_vector<double>();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const double x = values[i];
-    if (setting.shape.empty() ? x >= setting.range.low : setting.range.contains(x)) continue;
-    if (setting.shape.empty()) throw ValueError(cat("Invalid ", what, ": ", x));
-    const std::string one = name.substr(0, name.find_last_not_of('s') + 1);
-    throw ValueError(cat("Invalid ", one, " parameter at index ", i, ": ", x));
-  }
-}
-
 }  // namespace
 
 Tensor Setting::value() const { return tensor_from_bytes(place, dtype, shape, {}); }
@@ -41,11 +24,23 @@ void Setting::assign(const Tensor& value) const {
   std::memcpy(place, own.data_ptr(), own.nbytes());
 }
 
-Recipe Rule::recipe() const {
-  Recipe recipe = own_recipe();
-  const std::unique_ptr<Rule> copy = clone();
-  for (const Setting& setting : copy->settings()) check(setting);
-  return recipe;
+// nan is refused too.
+void check_ranges(const std::vector<Setting>& settings) {
+  for (const Setting& setting : settings) {
+    if (setting.dtype != kFloat64) continue;
+    const std::string name = setting.name;
+    const std::string what = name == "lr"    ? "learning rate"
+                             : name == "eps" ? "epsilon value"
+                                             : name + " value";
+    const std::vector<double> values = setting.value().to_vector<double>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double x = values[i];
+      if (setting.shape.empty() ? x >= setting.range.low : setting.range.contains(x)) continue;
+      if (setting.shape.empty()) throw ValueError(cat("Invalid ", what, ": ", x));
+      const std::string one = name.substr(0, name.find_last_not_of('s') + 1);
+      throw ValueError(cat("Invalid ", one, " parameter at index ", i, ": ", x));
+    }
+  }
 }
 
 Tensor beside(const Tensor& param, const Tensor& x, DType dtype) {

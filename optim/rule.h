@@ -93,16 +93,14 @@ class Rule {
   virtual std::vector<Setting> settings() = 0;
   virtual double& lr() = 0;
   virtual bool trains_masters() const = 0;
+  // Throws ValueError, in PyTorch's words, for settings that do not fit or are out of range.
+  virtual Recipe recipe() const = 0;
   // One step of parameters with a common count of updates, on one device; never waits for the GPU.
   virtual void update(const std::vector<kernels::Update>& updates,
                       const kernels::StepScalars& scalars) const = 0;
-  // Throws ValueError, in PyTorch's words, for settings that are out of range.
-  Recipe recipe() const;
-
- protected:
-  virtual Recipe own_recipe() const = 0;
 };
 
+void check_ranges(const std::vector<Setting>& settings);
 void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::StepScalars& scalars,
                    const std::function<void(const ParamStep&)>& update);
 
@@ -120,6 +118,11 @@ template <class Options> class RuleOf : public Rule {
     if constexpr (requires { options_.master_weights; }) return options_.master_weights;
     return false;
   }
+  Recipe recipe() const override {
+    Recipe recipe = options_.recipe();
+    check_ranges(RuleOf(*this).settings());
+    return recipe;
+  }
   void update(const std::vector<kernels::Update>& updates,
               const kernels::StepScalars& scalars) const override {
     if constexpr (requires(const ParamStep& s) { options_.update(s); }) {
@@ -132,12 +135,11 @@ template <class Options> class RuleOf : public Rule {
   }
 
  private:
-  Recipe own_recipe() const override { return options_.recipe(); }
-
   Options options_;
 };
 
 // --- memory of what lies beside a parameter ---
+
 inline DType state_dtype(const Tensor& param) {
   return param.dtype() == kFloat64 ? kFloat64 : kFloat32;
 }
