@@ -5,20 +5,14 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/optim/foreach.h"
 #include "framework/kernels/per_element.h"
-#include "optim/checks.h"
-#include "optim/tensor_lists.h"
+#include "optim/rule.h"
+#include "optim/shared.h"
 
 namespace taper::optim {
 namespace {
 
 // x in its own memory, off the tape.
-Tensor copy_of(const Tensor& x, DType dtype) {
-  Tensor copy = empty_like_layout(x, dtype);
-  kernels::copy_into(copy, x);
-  return copy;
-}
-
-DType average_dtype(const Tensor& x) { return x.dtype() == kFloat64 ? kFloat64 : kFloat32; }
+Tensor copy_of(const Tensor& x, DType dtype) { return x.detach().to(dtype, {.copy = true}); }
 
 void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
   for (size_t i = 0; i < to.size(); ++i) {
@@ -40,14 +34,14 @@ EMA::EMA(const std::vector<NamedTensor>& params, EMAOptions options)
                 cat(name, " has dtype ", p.dtype(), "; only floating tensors are averaged"));
     names_.push_back("module." + name);
     params_.push_back(p);
-    averages_.push_back(copy_of(p, average_dtype(p)));
+    averages_.push_back(copy_of(p, state_dtype(p)));
   }
 }
 
 void EMA::follow() {
   n_averaged_ = n_averaged_.to(params_[0].device());
   for (size_t i = 0; i < params_.size(); ++i) {
-    averages_[i] = averages_[i].to(params_[i].device(), average_dtype(params_[i]));
+    averages_[i] = averages_[i].to(params_[i].device(), state_dtype(params_[i]));
   }
 }
 

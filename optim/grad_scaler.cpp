@@ -5,8 +5,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/optim/foreach.h"
 #include "framework/kernels/per_element.h"
-#include "optim/checks.h"
-#include "optim/tensor_lists.h"
+#include "optim/shared.h"
 
 namespace taper::optim {
 

@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "framework/factories.h"
-#include "optim/checks.h"
+#include "optim/shared.h"
 
 namespace taper::optim {
 namespace schedule {

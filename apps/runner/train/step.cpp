@@ -19,7 +19,7 @@
 #include "framework/kernels/per_element.h"
 #include "framework/profiler.h"
 #include "optim/clip.h"
-#include "optim/tensor_lists.h"
+#include "optim/shared.h"
 
 namespace taper::runner {
 namespace {
