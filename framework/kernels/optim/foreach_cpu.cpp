@@ -17,19 +17,10 @@ TAPER_CLONES void step_span(const R& given, C* x, const C* y, C* values, int64_t
 // What the values of a chunk come to.
 template <class C, class R> double run_chunk(const ListChunk<2>& chunk, const R& rule) {
   C wide[2][kListChunk], values[kListChunk];
-  C* x[2];
   const int64_t n = chunk.end - chunk.begin;
-  const auto at = [&](int r) {
-    return static_cast<char*>(chunk.data[r]) + chunk.begin * int64_t(size_of(chunk.dtype[r]));
-  };
-  for (int r = 0; r < 1 + R::kPair; ++r) {
-    const bool in_place = chunk.dtype[r] == dtype_of<C>;
-    x[r] = in_place ? reinterpret_cast<C*>(at(r)) : wide[r];
-    if (!in_place) converter(chunk.dtype[r], dtype_of<C>)(at(r), 1, x[r], 1, n);
-  }
-  step_span(rule, x[0], x[R::kPair], values, n);
-  const bool converted = x[0] == wide[0];
-  if (R::kWrites && converted) converter(dtype_of<C>, chunk.dtype[0])(x[0], 1, at(0), 1, n);
+  C* const x = load_span(chunk, 0, wide[0]);
+  step_span(rule, x, R::kPair ? load_span(chunk, 1, wide[1]) : x, values, n);
+  if (R::kWrites && x == wide[0]) store_span(x, chunk, 0);
   if (R::kJoin == Join::sum) return double(combine_run<SumOf, C>(values, n));
   return R::kJoin == Join::max ? double(combine_run<MaxOf, C>(values, n)) : 0;
 }

@@ -1,6 +1,7 @@
 // The chunks of a list of tensors on the threads of the CPU.
 #pragma once
 
+#include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/optim/tensor_list.h"
 #include "framework/kernels/parallel_cpu.h"
 
@@ -8,6 +9,22 @@ namespace taper::kernels::cpu {
 
 // Elements of a chunk: what is converted stays in the first cache.
 inline constexpr int64_t kListChunk = 2048;
+
+// Where a chunk's elements of a tensor lie.
+template <int kRoles> void* span_of(const ListChunk<kRoles>& chunk, int role) {
+  return static_cast<char*>(chunk.data[role]) + chunk.begin * int64_t(size_of(chunk.dtype[role]));
+}
+// The elements as C: in place where they are that, else converted into `copy`.
+template <class C, int kRoles> C* load_span(const ListChunk<kRoles>& chunk, int role, C* copy) {
+  if (chunk.dtype[role] == dtype_of<C>) return static_cast<C*>(span_of(chunk, role));
+  converter(chunk.dtype[role], dtype_of<C>)(span_of(chunk, role), 1, copy, 1,
+                                            chunk.end - chunk.begin);
+  return copy;
+}
+template <class C, int kRoles>
+void store_span(const C* x, const ListChunk<kRoles>& chunk, int role) {
+  converter(dtype_of<C>, chunk.dtype[role])(x, 1, span_of(chunk, role), 1, chunk.end - chunk.begin);
+}
 
 // f(chunk) for every chunk of the list, in any order; count_chunks(entries, kListChunk) of them.
 template <int kRoles, class F>

@@ -4,7 +4,6 @@
 
 #include <type_traits>
 
-#include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/optim/tensor_list_cpu.h"
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/simd_cpu.h"
@@ -43,43 +42,29 @@ void update_states(int states, const Step& step, const Spans<C>& spans, int64_t 
   update_span<kStates>(step, spans, n);
 }
 
-inline void* at(const UpdateChunk& chunk, UpdateRole role) {
-  return static_cast<char*>(chunk.data[role]) + chunk.begin * int64_t(size_of(chunk.dtype[role]));
-}
-inline void convert_span(const void* from, DType from_dtype, void* to, DType to_dtype, int64_t n) {
-  converter(from_dtype, to_dtype)(from, 1, to, 1, n);
-}
-
 template <class C> void renew_master(C* p, const UpdateChunk& chunk, int64_t n) {
   const DType half = chunk.dtype[kLow];
   uint16_t narrow[kListChunk];
   C rounded[kListChunk], low[kListChunk];
-  convert_span(p, dtype_of<C>, narrow, half, n);
-  convert_span(narrow, half, rounded, dtype_of<C>, n);
-  convert_span(at(chunk, kLow), half, low, dtype_of<C>, n);
+  converter(dtype_of<C>, half)(p, 1, narrow, 1, n);
+  converter(half, dtype_of<C>)(narrow, 1, rounded, 1, n);
+  load_span(chunk, kLow, low);
   for (int64_t i = 0; i < n; ++i) p[i] = renewed(p[i], rounded[i], low[i]);
 }
 
 template <class C, class Rule, class Step>
 void update_chunk(const UpdateChunk& chunk, const Step& step) {
   const int64_t n = chunk.end - chunk.begin;
-  constexpr DType kOwn = dtype_of<C>;
   C wide_p[kListChunk], wide_grad[kListChunk];
-  // Where the elements are computed: in place, or in a converted copy.
-  const auto wide = [&](UpdateRole role, C* copy) {
-    if (chunk.dtype[role] == kOwn) return static_cast<C*>(at(chunk, role));
-    convert_span(at(chunk, role), chunk.dtype[role], copy, kOwn, n);
-    return copy;
-  };
-  Spans<C> spans{wide(kParam, wide_p), wide(kGrad, wide_grad), {}};
+  Spans<C> spans{load_span(chunk, kParam, wide_p), load_span(chunk, kGrad, wide_grad), {}};
   int states = 0;
   for (const UpdateRole role : {kState1, kState2, kState3}) {
-    if (chunk.data[role]) spans.states[states++] = static_cast<C*>(at(chunk, role));
+    if (chunk.data[role]) spans.states[states++] = static_cast<C*>(span_of(chunk, role));
   }
   if (has_master(chunk)) renew_master(spans.p, chunk, n);
   update_states<Rule::kMinStates, Rule::kMaxStates>(states, step, spans, n);
-  if (spans.p == wide_p) convert_span(wide_p, kOwn, at(chunk, kParam), chunk.dtype[kParam], n);
-  if (chunk.data[kLow]) convert_span(spans.p, kOwn, at(chunk, kLow), chunk.dtype[kLow], n);
+  if (spans.p == wide_p) store_span(wide_p, chunk, kParam);
+  if (chunk.data[kLow]) store_span(spans.p, chunk, kLow);
 }
 
 template <class C, class Rule>
