@@ -48,7 +48,6 @@
 #include "modules/norm.h"
 #include "modules/pool.h"
 #include "modules/rnn.h"
-#include "modules/sequential.h"
 #include "modules/shape.h"
 #include "modules/summary.h"
 #include "modules/transformer.h"

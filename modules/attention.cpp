@@ -174,13 +174,4 @@ Attended MultiheadAttention::attend(const Tensor& query, const Tensor& key, cons
   return {batched ? y : y.squeeze(batch), weights};
 }
 
-Tensor MultiheadAttention::forward(const Tensor& x) {
-  return attend(x, x, x, {.need_weights = false}).output;
-}
-
-Attended MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                                        const AttendOptions& o) {
-  return within([this](const auto&... a) { return attend(a...); }, query, key, value, o);
-}
-
 }  // namespace taper

@@ -44,10 +44,14 @@ class MultiheadAttention : public Module {
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options = {});
 
   // Attention of x to itself: the output alone.
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override {
+    return attend(x, x, x, {.need_weights = false}).output;
+  }
   using Module::operator();
   Attended operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                      const AttendOptions& options = {});
+                      const AttendOptions& how = {}) {
+    return within([this](const auto&... a) { return attend(a...); }, query, key, value, how);
+  }
   std::string type_name() const override { return "MultiheadAttention"; }
 
   const int64_t embed_dim, num_heads;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/anomaly.h"
+#include "modules/fused.h"
 
 namespace taper {
 
@@ -26,6 +27,21 @@ Module& ModuleList::operator[](int64_t index) const {
   const int64_t n = int64_t(size());
   if (index < -n || index >= n) throw IndexError(cat("index ", index, " is out of range"));
   return *children()[size_t(index < 0 ? index + n : index)].second;
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (size_t i = 0; i < size(); ++i) {
+    Module& layer = *children()[i].second;
+    Module* next = i + 1 < size() ? children()[i + 1].second : nullptr;
+    if (next && applies_activation(layer, *next)) {
+      y = activated(layer, *next, y);
+      ++i;
+    } else {
+      y = layer(y);
+    }
+  }
+  return y;
 }
 
 std::vector<std::string> ModuleDict::keys() const {

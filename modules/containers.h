@@ -1,5 +1,6 @@
-// Modules in a list or by name
-// (https://pytorch.org/docs/stable/generated/torch.nn.ModuleList.html,
+// Modules one after the other, in a list or by name
+// (https://pytorch.org/docs/stable/generated/torch.nn.Sequential.html,
+// .../torch.nn.ModuleList.html,
 // .../torch.nn.ModuleDict.html).
 #pragma once
 
@@ -69,6 +70,25 @@ class ModuleList : public ModuleContainer {
   template <ModuleRvalue M> M& replace(int64_t index, M&& fresh) {
     return exchange((*this)[index], std::move(fresh));
   }
+};
+
+// Modules called one after the other: Sequential net(Linear(784, 512), ReLU(), Linear(512, 10));
+class Sequential : public ModuleList {
+ public:
+  template <ModuleRvalue... Modules> explicit Sequential(Modules&&... modules) {
+    (add(std::make_unique<Modules>(std::move(modules))), ...);
+  }
+  Sequential(Sequential&&) = default;
+
+  using ModuleList::add;
+  // Appends under the next number; returns *this.
+  Sequential& add(std::unique_ptr<Module> module) {
+    append(std::move(module));
+    return *this;
+  }
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return "Sequential"; }
 };
 
 class ModuleDict : public ModuleContainer {

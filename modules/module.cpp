@@ -65,7 +65,9 @@ Tensor Module::operator()(const Tensor& x) {
 }
 
 Module::Call::Call(Module& module)
-    : module_(module), outer_(running), scope_(is_anomaly_enabled() || is_observed() ? module.path_in(outer_) : "") {
+    : module_(module),
+      outer_(running),
+      scope_(is_anomaly_enabled() || is_observed() ? module.path_in(outer_) : "") {
   if (outer_ && module.parents_.empty() && is_grad_enabled()) {
     const std::vector<Tensor> parameters = module.parameters();
     if (std::any_of(parameters.begin(), parameters.end(), std::mem_fn(&Tensor::requires_grad))) {
@@ -85,18 +87,11 @@ void Module::Call::locate(Error& error) const {
   if (const std::string path = module_.path_in(outer_); !path.empty()) error.add_module(path);
 }
 
-std::string Module::path_in(const Module* other) const {
-  // Empty where it is not below `at`.
-  const std::function<std::string(const Module&)> path_below =
-      [&](const Module& at) -> std::string {
-    for (const auto& [name, child] : at.children_) {
-      if (child == this) return name;
-      if (const std::string rest = path_below(*child); !rest.empty()) return cat(name, ".", rest);
-    }
-    return "";
-  };
-  const std::string path = other ? path_below(*other) : "";
-  return !path.empty() || parents_.empty() ? path : place_in(*parents_[0])->first;
+std::string Module::path_in(Module* other) const {
+  for (const auto& [path, module] : other ? other->named_modules() : std::vector<Named>()) {
+    if (module == this && !path.empty()) return path;
+  }
+  return parents_.empty() ? "" : place_in(*parents_[0])->first;
 }
 
 void Module::Call::before(std::vector<Tensor>& inputs) const {
@@ -187,8 +182,8 @@ bool Module::is_in(const Module& other) const {
          std::ranges::any_of(parents_, [&](const Module* p) { return p->is_in(other); });
 }
 
-std::vector<std::pair<std::string, Module*>>::iterator Module::place_in(Module& parent) const {
-  return std::ranges::find(parent.children_, this, &std::pair<std::string, Module*>::second);
+std::vector<Module::Named>::iterator Module::place_in(Module& parent) const {
+  return std::ranges::find(parent.children_, this, &Named::second);
 }
 
 void Module::give_place_to(Module& fresh) {
@@ -211,10 +206,8 @@ void Module::check_name(const char* kind, const std::string& name) {
     throw Error(cat(kind, " name must not contain a dot (got '", name, "')"));
   }
   std::erase_if(tensors_, [](const Entry& e) { return !e.tensor->defined(); });
-  const auto taken = [&](const auto& entry) { return std::get<0>(entry) == name; };
-  const bool tensor_taken =
-      std::any_of(tensors_.begin(), tensors_.end(), [&](const Entry& e) { return e.name == name; });
-  if (tensor_taken || std::any_of(children_.begin(), children_.end(), taken)) {
+  if (std::ranges::find(tensors_, name, &Entry::name) != tensors_.end() ||
+      std::ranges::find(children_, name, &Named::first) != children_.end()) {
     throw Error(cat(kind, " '", name, "' already defined"));
   }
 }
@@ -257,8 +250,8 @@ std::vector<Module::Found> Module::collect(bool once) const {
   return out;
 }
 
-std::vector<std::pair<std::string, Module*>> Module::named_modules() {
-  std::vector<std::pair<std::string, Module*>> out;
+std::vector<Module::Named> Module::named_modules() {
+  std::vector<Named> out;
   std::unordered_set<const Module*> seen;
   const std::function<void(const std::string&, Module&)> add = [&](const std::string& path,
                                                                    Module& module) {
@@ -310,24 +303,12 @@ Module& Module::train(bool on) {
   return *this;
 }
 
-Module& Module::to(Device device) {
-  convert(&device, nullptr);
-  return *this;
-}
-Module& Module::to(DType dtype) {
-  convert(nullptr, &dtype);
-  return *this;
-}
-Module& Module::to(Device device, DType dtype) {
-  convert(&device, &dtype);
-  return *this;
-}
 Module& Module::cuda(Device device) {
   if (!device.is_cuda()) throw Error(cat("Invalid device, must be cuda device (got ", device, ")"));
   return to(device);
 }
 
-void Module::convert(const Device* device, const DType* dtype) {
+Module& Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
   if (dtype && !is_floating_point(*dtype)) {
     throw TypeError(
         cat("nn.Module.to only accepts floating point or complex dtypes, but got "
@@ -336,8 +317,8 @@ void Module::convert(const Device* device, const DType* dtype) {
   }
   const NoGradGuard no_grad;
   const auto moved = [&](const Tensor& t) {
-    return to_copy(t, device ? *device : t.device(),
-                   dtype && t.is_floating_point() ? *dtype : t.dtype());
+    return to_copy(t, device.value_or(t.device()),
+                   t.is_floating_point() ? dtype.value_or(t.dtype()) : t.dtype());
   };
   // First everything that can fail, then everything that cannot.
   struct Move {
@@ -353,6 +334,7 @@ void Module::convert(const Device* device, const DType* dtype) {
     replace_memory(move.target, move.value);
     move.target.impl()->grad = IntrusivePtr<TensorImpl>::share(move.grad.impl());
   }
+  return *this;
 }
 
 void Module::zero_grad() {
@@ -402,11 +384,6 @@ ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor&
 
 ModuleTensor::~ModuleTensor() {
   if (tensor_) *tensor_ = {};
-}
-
-const Tensor& ModuleTensor::undefined() {
-  static const Tensor none;
-  return none;
 }
 
 void ModuleTensor::assign(const Tensor& value) {

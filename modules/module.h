@@ -11,9 +11,13 @@
 // registered one; `net.fc2 = Linear(512, 5)` puts another layer in the same place.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -21,7 +25,6 @@
 #include "autograd/module_scope.h"
 #include "framework/error.h"
 #include "framework/tensor.h"
-#include "modules/call.h"
 
 namespace taper {
 
@@ -37,7 +40,7 @@ struct IncompatibleKeys {
 };
 
 // Functions that see the calls of a module: the tensors among its arguments and, afterwards, those
-// of its result, in order (modules/call.h), undefined where one was not given. One that returns
+// of its result, in order (each_tensor below), undefined where one was not given. One that returns
 // tensors, as many, replaces them.
 using ForwardPreHook =
     std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
@@ -65,6 +68,49 @@ class ModuleHookHandle {
   uint64_t id_ = 0;
 };
 
+// --- the tensors among the arguments and in the result of a call ---
+
+// Calls f for each tensor of x, in order: of a Tensor, of what is made of them (vector, array,
+// tuple, pair, optional), and of a struct that names its own:
+//   struct State { Tensor h, c; int64_t steps; auto tensors() { return std::tie(h, c); } };
+template <class T, class F> void each_tensor(T& x, const F& f) {
+  const auto each = [&](auto&... parts) { (each_tensor(parts, f), ...); };
+  if constexpr (std::is_same_v<T, Tensor>) {
+    f(x);
+  } else if constexpr (requires { x.tensors(); }) {
+    std::apply(each, x.tensors());
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    std::apply(each, x);
+  } else if constexpr (requires { x.has_value(); }) {
+    if (x) each(*x);
+  } else if constexpr (requires { x.begin(); }) {
+    if constexpr (std::is_class_v<typename T::value_type>) {
+      for (auto& part : x) each(part);
+    }
+  } else {
+    static_assert(!std::is_aggregate_v<T>,
+                  "hooks cannot see the tensors of this struct: give it a member "
+                  "auto tensors() { return std::tie(x, y); }, std::tie() where it has none");
+  }
+}
+
+template <class T> std::vector<Tensor> tensors_of(T& x) {
+  std::vector<Tensor> out;
+  each_tensor(x, [&](const Tensor& t) { out.push_back(t); });
+  return out;
+}
+// As many as tensors_of gave.
+template <class T> void set_tensors(T& x, const std::vector<Tensor>& values) {
+  auto value = values.begin();
+  each_tensor(x, [&](Tensor& t) { t = *value++; });
+}
+
+// How an argument is kept for a call with hooks: as a copy, whose tensors they may replace.
+template <class T>
+using HeldArgument =
+    std::conditional_t<std::is_convertible_v<const T&, const Tensor&>, Tensor,
+                       std::conditional_t<std::is_copy_constructible_v<T>, T, const T&>>;
+
 class Module {
  public:
   Module() = default;
@@ -88,9 +134,10 @@ class Module {
   std::vector<Tensor> parameters() const;
   std::vector<NamedTensor> named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
-  const std::vector<std::pair<std::string, Module*>>& children() const { return children_; }
+  using Named = std::pair<std::string, Module*>;
+  const std::vector<Named>& children() const { return children_; }
   // This module under "", and all below it by their paths; one that is shared is listed once.
-  std::vector<std::pair<std::string, Module*>> named_modules();
+  std::vector<Named> named_modules();
   // Calls f on every module below this one, then on this, and returns *this.
   Module& apply(const std::function<void(Module&)>& f);
   // Freezes (false) or frees all parameters.
@@ -107,9 +154,9 @@ class Module {
   // same, so that tied weights stay tied and optimizers keep their handles. Integer buffers move
   // but are never cast; an integer dtype is refused. When memory runs out half-way nothing has
   // changed.
-  Module& to(Device device);
-  Module& to(DType dtype);
-  Module& to(Device device, DType dtype);
+  Module& to(Device device) { return convert(device, {}); }
+  Module& to(DType dtype) { return convert({}, dtype); }
+  Module& to(Device device, DType dtype) { return convert(device, dtype); }
   Module& cuda() { return to(Device(DeviceType::cuda)); }
   Module& cuda(Device device);
   Module& cpu() { return to(Device(DeviceType::cpu)); }
@@ -195,11 +242,11 @@ class Module {
   void check_name(const char* kind, const std::string& name);
   bool is_in(const Module& other) const;
   // The first of this module's places in that parent, which must have it.
-  std::vector<std::pair<std::string, Module*>>::iterator place_in(Module& parent) const;
+  std::vector<Named>::iterator place_in(Module& parent) const;
   ModuleHooks& hooks();
   // "layers.0": the path of this module below another; its name in its parent where it is not in
   // that tree.
-  std::string path_in(const Module* other) const;
+  std::string path_in(Module* other) const;
   struct Found {
     std::string path;
     Tensor tensor;
@@ -209,10 +256,10 @@ class Module {
   void collect(const std::string& prefix, std::unordered_set<const TensorImpl*>* seen,
                std::vector<Found>& out) const;
   std::vector<NamedTensor> named(bool buffers) const;
-  void convert(const Device* device, const DType* dtype);
+  Module& convert(std::optional<Device> device, std::optional<DType> dtype);
 
   std::vector<Entry> tensors_;
-  std::vector<std::pair<std::string, Module*>> children_;
+  std::vector<Named> children_;
   std::vector<Module*> parents_;  // one for each place; the first is a Child's own
   std::shared_ptr<ModuleHooks> hooks_;
   bool training_ = true;
@@ -230,7 +277,7 @@ void check_all_registered(const Module& module, const Tensor& loss);
 class ModuleTensor {
  public:
   operator const Tensor&() const { return **this; }
-  const Tensor& operator*() const { return tensor_ ? *tensor_ : undefined(); }
+  const Tensor& operator*() const { return tensor_ ? *tensor_ : kUndefined; }
   const Tensor* operator->() const { return &**this; }
   bool defined() const { return tensor_ && tensor_->defined(); }
 
@@ -246,7 +293,7 @@ class ModuleTensor {
   std::shared_ptr<Tensor> tensor_;
 
  private:
-  static const Tensor& undefined();
+  static inline const Tensor kUndefined = {};
 };
 
 // Requires grad; optimizers train it.

@@ -148,10 +148,6 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
           stacked(h_n), gates_ == 4 ? stacked(c_n) : Tensor()};
 }
 
-RnnResult RnnBase::operator()(const Tensor& x, const RnnState& state) {
-  return within([this](const auto&... a) { return run(a...); }, x, state);
-}
-
 std::string RnnBase::extra_repr() const {
   const RnnOptions& o = options;
   std::string text = cat(input_size, ", ", hidden_size);

@@ -45,7 +45,9 @@ class RnnBase : public Module {
   // The output alone, from a state of zeros.
   Tensor forward(const Tensor& x) override { return run(x, {}).output; }
   using Module::operator();
-  RnnResult operator()(const Tensor& x, const RnnState& state);
+  RnnResult operator()(const Tensor& x, const RnnState& state) {
+    return within([this](const auto&... a) { return run(a...); }, x, state);
+  }
   std::string extra_repr() const override;
 
   // One layer in one direction.

@@ -55,19 +55,12 @@ Tensor TransformerEncoderLayer::encode(const Tensor& src, const EncodeOptions& h
   return norm2(x + feed_forward(x));
 }
 
-Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncodeOptions& how) {
-  return within([this](const auto&... a) { return encode(a...); }, src, how);
-}
-
 Tensor TransformerEncoder::encode(const Tensor& src, const EncodeOptions& how) {
   Tensor x = src;
-  for (const auto& [name, layer] : *layers)
+  for (const auto& [name, layer] : *layers) {
     x = dynamic_cast<TransformerEncoderLayer&>(*layer)(x, how);
+  }
   return norm ? (*norm)(x) : x;
-}
-
-Tensor TransformerEncoder::operator()(const Tensor& src, const EncodeOptions& how) {
-  return within([this](const auto&... a) { return encode(a...); }, src, how);
 }
 
 }  // namespace taper

@@ -39,7 +39,9 @@ class TransformerEncoderLayer : public Module {
 
   Tensor forward(const Tensor& src) override { return encode(src, {}); }
   using Module::operator();
-  Tensor operator()(const Tensor& src, const EncodeOptions& how);
+  Tensor operator()(const Tensor& src, const EncodeOptions& how) {
+    return within([this](const auto&... a) { return encode(a...); }, src, how);
+  }
   std::string type_name() const override { return "TransformerEncoderLayer"; }
 
   const TransformerEncoderLayerOptions options;
@@ -72,7 +74,9 @@ class TransformerEncoder : public Module {
 
   Tensor forward(const Tensor& src) override { return encode(src, {}); }
   using Module::operator();
-  Tensor operator()(const Tensor& src, const EncodeOptions& how);
+  Tensor operator()(const Tensor& src, const EncodeOptions& how) {
+    return within([this](const auto&... a) { return encode(a...); }, src, how);
+  }
   std::string type_name() const override { return "TransformerEncoder"; }
 
   Child<ModuleList> layers;

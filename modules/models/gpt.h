@@ -4,11 +4,11 @@
 
 #include "framework/describe.h"
 #include "modules/activation.h"
+#include "modules/containers.h"
 #include "modules/dropout.h"
 #include "modules/embedding.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
-#include "modules/sequential.h"
 
 namespace taper {
 

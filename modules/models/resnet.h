@@ -7,11 +7,11 @@
 
 #include "framework/describe.h"
 #include "modules/activation.h"
+#include "modules/containers.h"
 #include "modules/conv.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
 #include "modules/pool.h"
-#include "modules/sequential.h"
 
 namespace taper {
 

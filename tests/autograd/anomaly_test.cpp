@@ -10,8 +10,8 @@
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "modules/containers.h"
 #include "modules/module.h"
-#include "modules/sequential.h"
 #include "tests/testing.h"
 
 namespace taper::test {

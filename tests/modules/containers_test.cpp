@@ -7,7 +7,6 @@
 #include "framework/factories.h"
 #include "modules/activation.h"
 #include "modules/linear.h"
-#include "modules/sequential.h"
 #include "tests/testing.h"
 
 namespace taper::test {

@@ -10,9 +10,9 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/activation.h"
+#include "modules/containers.h"
 #include "modules/dropout.h"
 #include "modules/linear.h"
-#include "modules/sequential.h"
 #include "modules/shape.h"
 #include "tests/testing.h"
 

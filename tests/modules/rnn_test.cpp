@@ -8,8 +8,8 @@
 #include "autograd/autocast.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
+#include "modules/containers.h"
 #include "modules/linear.h"
-#include "modules/sequential.h"
 #include "tests/testing.h"
 
 namespace taper::test {

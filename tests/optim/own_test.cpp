@@ -8,8 +8,8 @@
 
 #include "autograd/step_graph.h"
 #include "framework/io/safetensors.h"
+#include "modules/containers.h"
 #include "modules/linear.h"
-#include "modules/sequential.h"
 #include "optim/ema.h"
 #include "optim/grad_scaler.h"
 #include "optim/schedule.h"

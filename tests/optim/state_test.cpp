@@ -1,9 +1,9 @@
 // Parameter groups by name, and optimizer state that goes on with the same bits.
 #include <gtest/gtest.h>
 
+#include "modules/containers.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
-#include "modules/sequential.h"
 #include "tests/optim/all_optimizers.h"
 
 namespace taper::test {

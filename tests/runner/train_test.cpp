@@ -24,9 +24,9 @@
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
 #include "modules/activation.h"
+#include "modules/containers.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
-#include "modules/sequential.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::runner {

@@ -3,6 +3,7 @@
 #include "apps/runner/run/errors.h"
 #include "autograd/node.h"
 #include "framework/factories.h"
+#include "modules/containers.h"
 #include "modules/conv.h"
 #include "modules/dropout.h"
 #include "modules/linear.h"
@@ -10,7 +11,6 @@
 #include "modules/models/resnet.h"
 #include "modules/models/text_classifiers.h"
 #include "modules/pool.h"
-#include "modules/sequential.h"
 #include "modules/shape.h"
 
 namespace taper::runner {

@@ -6,7 +6,7 @@
 #include "apps/runner/config/config.h"
 #include "apps/runner/data/data_info.h"
 #include "autograd/autocast.h"
-#include "modules/sequential.h"
+#include "modules/containers.h"
 
 namespace taper::runner {
 
