@@ -4,9 +4,9 @@
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
-#include "modules/activation.h"
 #include "modules/conv.h"
 #include "modules/linear.h"
+#include "modules/stateless.h"
 
 namespace taper {
 namespace {

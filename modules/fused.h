@@ -2,8 +2,8 @@
 // in between, each runs by itself.
 #pragma once
 
-#include "modules/dropout.h"
 #include "modules/module.h"
+#include "modules/stateless.h"
 
 namespace taper {
 

@@ -1,6 +1,8 @@
 #include "modules/linear.h"
 
+#include "autograd/ops/index.h"
 #include "autograd/ops/matmul.h"
+#include "framework/factories.h"
 #include "modules/init.h"
 #include "modules/repr.h"
 
@@ -10,6 +12,14 @@ namespace {
 int64_t checked(const char* name, int64_t features) {
   if (features > 0) return features;
   throw ValueError(cat("Linear: ", name, " must be positive, got ", features));
+}
+
+std::optional<int64_t> checked_padding(std::optional<int64_t> padding_idx, int64_t rows) {
+  if (!padding_idx) return padding_idx;
+  if (*padding_idx < -rows || *padding_idx >= rows) {
+    throw ValueError("Padding_idx must be within num_embeddings");
+  }
+  return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
 }
 
 }  // namespace
@@ -29,6 +39,21 @@ Tensor Linear::operator()(const Tensor& x, Activation activation) {
 
 std::string Linear::extra_repr() const {
   return fields("in_features", in_features, "out_features", out_features, "bias", bias.defined());
+}
+
+Embedding::Embedding(int64_t rows, int64_t dim, EmbeddingOptions options)
+    : num_embeddings(rows),
+      embedding_dim(dim),
+      padding_idx(checked_padding(options.padding_idx, rows)),
+      weight(*this, "weight", randn({rows, dim}, {.device = options.device})) {
+  if (padding_idx) init::zeros_(weight->detach()[*padding_idx]);
+}
+
+Tensor Embedding::forward(const Tensor& index) { return embedding(weight, index, padding_idx); }
+
+std::string Embedding::extra_repr() const {
+  return cat(num_embeddings, ", ", embedding_dim,
+             padding_idx ? cat(", padding_idx=", *padding_idx) : "");
 }
 
 }  // namespace taper

@@ -1,6 +1,6 @@
 // What a module saves and loads, with PyTorch's strict report.
-#include <algorithm>
 #include <map>
+#include <set>
 
 #include "framework/kernels/elementwise/copy.h"
 #include "modules/module.h"
@@ -57,17 +57,15 @@ IncompatibleKeys Module::load_state_dict(const std::vector<NamedTensor>& state,
   }
   const std::vector<Found> own = collect(false);
   std::vector<std::pair<Tensor, Tensor>> copies;
+  std::set<const TensorImpl*> named;  // under at least one of their names
+  for (const Found& found : own) {
+    if (given.contains(found.path)) named.insert(found.tensor.impl());
+  }
   std::string misshapen;
   for (const Found& found : own) {
     const auto value = given.find(found.path);
     if (value == given.end()) {
-      const bool under_other_name = std::any_of(own.begin(), own.end(), [&](const Found& other) {
-        return other.tensor.is_same(found.tensor) &&
-               std::any_of(state.begin(), state.end(), [&](const NamedTensor& entry) {
-                 return entry.name == options.prefix + other.path;
-               });
-      });
-      if (!under_other_name) keys.missing_keys.push_back(found.path);
+      if (!named.contains(found.tensor.impl())) keys.missing_keys.push_back(found.path);
       continue;
     }
     if (value->second.shape() != found.tensor.shape()) {

@@ -7,8 +7,8 @@
 
 #include "modules/attention.h"
 #include "modules/containers.h"
-#include "modules/dropout.h"
 #include "modules/norm.h"
+#include "modules/stateless.h"
 
 namespace taper {
 

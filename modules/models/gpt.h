@@ -3,12 +3,10 @@
 #pragma once
 
 #include "framework/describe.h"
-#include "modules/activation.h"
 #include "modules/containers.h"
-#include "modules/dropout.h"
-#include "modules/embedding.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
+#include "modules/stateless.h"
 
 namespace taper {
 

@@ -6,12 +6,11 @@
 #include <optional>
 
 #include "framework/describe.h"
-#include "modules/activation.h"
 #include "modules/containers.h"
 #include "modules/conv.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
-#include "modules/pool.h"
+#include "modules/stateless.h"
 
 namespace taper {
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "framework/describe.h"
-#include "modules/embedding.h"
 #include "modules/linear.h"
 #include "modules/rnn.h"
 #include "modules/transformer.h"

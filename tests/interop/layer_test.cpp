@@ -3,15 +3,11 @@
 
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
-#include "modules/activation.h"
 #include "modules/conv.h"
-#include "modules/dropout.h"
-#include "modules/embedding.h"
 #include "modules/linear.h"
 #include "modules/loss.h"
 #include "modules/norm.h"
-#include "modules/pool.h"
-#include "modules/shape.h"
+#include "modules/stateless.h"
 #include "tests/interop/layer_rows.h"
 
 namespace taper::test {

@@ -7,12 +7,12 @@
 
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
-#include "modules/activation.h"
 #include "modules/containers.h"
 #include "modules/conv.h"
 #include "modules/loss.h"
 #include "modules/models/gpt.h"
 #include "modules/models/text_classifiers.h"
+#include "modules/stateless.h"
 #include "modules/summary.h"
 #include "tests/testing.h"
 

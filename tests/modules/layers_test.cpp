@@ -7,13 +7,11 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "modules/activation.h"
 #include "modules/containers.h"
-#include "modules/dropout.h"
 #include "modules/linear.h"
 #include "modules/loss.h"
 #include "modules/repr.h"
-#include "modules/shape.h"
+#include "modules/stateless.h"
 #include "tests/testing.h"
 
 namespace taper::test {

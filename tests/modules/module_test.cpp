@@ -9,11 +9,9 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "modules/activation.h"
 #include "modules/containers.h"
-#include "modules/dropout.h"
 #include "modules/linear.h"
-#include "modules/shape.h"
+#include "modules/stateless.h"
 #include "tests/testing.h"
 
 namespace taper::test {

@@ -23,10 +23,10 @@
 #include "autograd/ops/loss.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
-#include "modules/activation.h"
 #include "modules/containers.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
+#include "modules/stateless.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::runner {

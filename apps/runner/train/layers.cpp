@@ -5,15 +5,11 @@
 
 #include "apps/runner/config/tables.h"
 #include "autograd/ops/shape.h"
-#include "modules/activation.h"
 #include "modules/conv.h"
-#include "modules/dropout.h"
-#include "modules/embedding.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
-#include "modules/pool.h"
 #include "modules/rnn.h"
-#include "modules/shape.h"
+#include "modules/stateless.h"
 #include "modules/transformer.h"
 
 namespace taper::runner {

@@ -5,13 +5,11 @@
 #include "framework/factories.h"
 #include "modules/containers.h"
 #include "modules/conv.h"
-#include "modules/dropout.h"
 #include "modules/linear.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
 #include "modules/models/text_classifiers.h"
-#include "modules/pool.h"
-#include "modules/shape.h"
+#include "modules/stateless.h"
 
 namespace taper::runner {
 namespace {

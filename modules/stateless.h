@@ -1,0 +1,175 @@
+// Layers without parameters
+// (https://pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity,
+// ...#dropout-layers, ...#pooling-layers): functions of autograd/ops, whose options they take.
+#pragma once
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/ops/unary.h"
+#include "modules/function_layer.h"
+
+namespace taper {
+
+// --- activations ---
+
+using ReLU = FunctionLayer<"ReLU", relu>;
+using ReLU6 = FunctionLayer<"ReLU6", relu6>;
+using SiLU = FunctionLayer<"SiLU", silu>;
+// x tanh(log(1 + exp(x))) (https://arxiv.org/abs/1908.08681).
+[[nodiscard]] inline Tensor mish(const Tensor& x) { return x * tanh(softplus(x)); }
+using Mish = FunctionLayer<"Mish", mish>;
+using Tanh = FunctionLayer<"Tanh", tanh>;
+using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
+using LeakyReLU =
+    FunctionLayer<"LeakyReLU", leaky_relu,
+                  Option<"negative_slope", double, kNonNegative, "slope below 0", 1, 100>>;
+using ELU =
+    FunctionLayer<"ELU", elu,
+                  Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
+using Hardtanh =
+    FunctionLayer<"Hardtanh", hardtanh, Option<"min_val", double, kAny, "lower end", -1>,
+                  Option<"max_val", double, kAny, "upper end", 1>>;
+using Softplus = FunctionLayer<"Softplus", softplus,
+                               Option<"beta", double, kPositive, "sharpness of the bend", 1>,
+                               Option<"threshold", double, kAny, "from where on it is a line", 20>>;
+using DimOption = Option<"dim", int64_t, kAnyDim, "dimension whose values sum to 1">;
+using Softmax = FunctionLayer<"Softmax", softmax, DimOption>;
+using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, DimOption>;
+
+struct GELUOptions {
+  std::string approximate = "none";  // by erf
+  template <class V> void describe(V& v) {
+    v("approximate", approximate, {"none", "tanh"}, "formula");
+  }
+};
+
+class GELU : public Module {
+ public:
+  using Options = GELUOptions;
+
+  explicit GELU(const Options& options) : GELU(options.approximate) {}
+  explicit GELU(const std::string& form = "none") : approximate(form) {
+    if (form == "none" || form == "tanh") return;
+    throw ValueError(cat("approximate argument must be either none or tanh, got '", form, "'"));
+  }
+  Tensor forward(const Tensor& x) override { return gelu(x, approximate == "tanh"); }
+  std::string type_name() const override { return "GELU"; }
+  std::string extra_repr() const override { return fields("approximate", approximate); }
+
+  const std::string approximate;
+};
+
+// --- dropout: active while training; masks come from the default generator ---
+
+struct DropoutOptions {
+  double p = 0.5;
+  template <class V> void describe(V& v) { v("p", p, kBelowOne, "chance of a zero"); }
+};
+
+template <LayerName kName, auto kFunction> class DropoutLayer : public Module {
+ public:
+  using Options = DropoutOptions;
+
+  explicit DropoutLayer(const Options& options) : DropoutLayer(options.p) {}
+  explicit DropoutLayer(double probability = Options().p) : p(probability) {
+    if (!(p >= 0 && p <= 1)) {
+      throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", py(p)));
+    }
+  }
+  Tensor forward(const Tensor& x) override { return kFunction(x, p, is_training(), nullptr); }
+  std::string type_name() const override { return kName.text; }
+  std::string extra_repr() const override { return fields("p", p, "inplace", false); }
+
+  const double p;
+};
+using Dropout = DropoutLayer<"Dropout", dropout>;
+// Whole channels.
+using Dropout2d = DropoutLayer<"Dropout2d", dropout2d>;
+
+// --- pooling: MaxPool2d(3, {.stride = 2, .padding = {1, 0}}) ---
+
+using AdaptiveAvgPool1d =
+    FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d,
+                  Option<"output_size", int64_t, kWidth, "width of the output">>;
+using AdaptiveAvgPool2d =
+    FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d,
+                  Option<"output_size", Pair, kWidth, "height and width of the output">>;
+
+// kDims: of space.
+template <LayerName kName, int kDims, auto kFunction, class Options>
+class PoolLayer : public Module {
+ public:
+  using Size = std::conditional_t<kDims == 1, int64_t, Pair>;
+
+  explicit PoolLayer(Size size, Options o = {}) : kernel_size(size), options(o) {}
+  Tensor forward(const Tensor& x) override { return kFunction(x, kernel_size, options); }
+  std::string type_name() const override { return kName.text; }
+  std::string extra_repr() const override {
+    const Options& o = options;
+    const Pair kernel = kernel_size, stride = o.stride.value_or(kernel);
+    if constexpr (std::same_as<Options, MaxPoolOptions>) {
+      return fields("kernel_size", sized(kernel), "stride", sized(stride), "padding",
+                    sized(o.padding), "dilation", sized(o.dilation), "ceil_mode", o.ceil_mode);
+    } else if constexpr (kDims == 1) {
+      return fields("kernel_size", Shape{kernel.w}, "stride", Shape{stride.w}, "padding",
+                    Shape{o.padding.w});
+    } else {
+      return fields("kernel_size", kernel, "stride", stride, "padding", o.padding);
+    }
+  }
+
+  const Size kernel_size;
+  const Options options;
+
+ private:
+  static Size sized(Pair p) {
+    if constexpr (kDims == 1) return p.w;
+    if constexpr (kDims == 2) return p;
+  }
+};
+using MaxPool1d = PoolLayer<"MaxPool1d", 1, max_pool1d, MaxPoolOptions>;
+using MaxPool2d = PoolLayer<"MaxPool2d", 2, max_pool2d, MaxPoolOptions>;
+using AvgPool1d = PoolLayer<"AvgPool1d", 1, avg_pool1d, AvgPoolOptions>;
+using AvgPool2d = PoolLayer<"AvgPool2d", 2, avg_pool2d, AvgPoolOptions>;
+
+// --- shapes ---
+
+class Identity : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return x; }
+  std::string type_name() const override { return "Identity"; }
+};
+
+// All dimensions from start_dim to end_dim become one.
+using Flatten = FunctionLayer<
+    "Flatten", flatten,
+    Option<"start_dim", int64_t, kAnyDim, "first dimension to join; 0 is the batch", 1>,
+    Option<"end_dim", int64_t, kAnyDim, "last dimension to join", -1>>;
+// Unflatten(1, {2, -1}): the inverse.
+inline constexpr Range kSizeOrRest{-1, kWidth.high};
+using Unflatten =
+    FunctionLayer<"Unflatten", unflatten,
+                  Option<"dim", int64_t, kAnyDim, "dimension to divide; 0 is the batch">,
+                  Option<"unflattened_size", Shape, kSizeOrRest, "sizes; one may be -1">>;
+
+// Upsample({.scale_factor = 2, .mode = Interpolation::bilinear}).
+class Upsample : public Module {
+ public:
+  using Options = InterpolateOptions;
+
+  explicit Upsample(const InterpolateOptions& o) : options(o) {}
+  Tensor forward(const Tensor& x) override { return interpolate(x, options); }
+  std::string type_name() const override { return "Upsample"; }
+  std::string extra_repr() const override {
+    const std::string mode = kInterpolationNames[size_t(options.mode)];
+    return options.scale_factor ? fields("scale_factor", *options.scale_factor, "mode", mode)
+                                : fields("size", options.size, "mode", mode);
+  }
+
+  const InterpolateOptions options;
+};
+
+}  // namespace taper
