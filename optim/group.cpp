@@ -28,13 +28,6 @@ kernels::Update update_of(const Group::Slot& slot) {
           has_master ? p : half_copy_to_update(p)};
 }
 
-// A count of its own that goes on from `count`, or from 0 where there is none.
-Tensor count_from(const Tensor& count, Device device) {
-  const Tensor own = kernels::make_step(device);
-  if (count.defined()) kernels::copy_into(own, count);
-  return own;
-}
-
 }  // namespace
 
 void Group::add(const Tensor& param) {
@@ -63,7 +56,7 @@ std::vector<std::vector<Group::Slot*>> Group::parts() {
     const Device device = slot.param.device();
     if (const Tensor old = slot.step; old.defined() && old.device() != device) {
       // The count follows; who shared it still does.
-      const Tensor there = count_from(old, device);
+      const Tensor there = kernels::make_step(device, old);
       for (Slot& other : slots) {
         const bool shares = other.step.defined() && other.step.is_same(old);
         if (shares && other.param.device() == device) other.step = there;
@@ -84,7 +77,8 @@ Tensor Group::own_count(const std::vector<Slot*>& part) const {
   const auto shares = [&](const Slot& s) { return s.step.defined() && s.step.is_same(shared); };
   const auto sharers = std::count_if(slots.begin(), slots.end(), shares);
   if (shared.defined() && size_t(sharers) == part.size()) return shared;
-  return count_from(shared, part[0]->param.device());  // the others stay behind with the old one
+  // The others stay behind with the old count.
+  return kernels::make_step(part[0]->param.device(), shared);
 }
 
 void Group::prepare(Slot& slot) const {
@@ -217,7 +211,7 @@ void load_slot(Group::Slot& slot, const Group& group, const std::string& key, Re
   const double n = step.defined() ? step.item<double>() : 0;
   const Device device = slot.param.device();
   Tensor& shared = counts[{n, to_string(device)}];
-  if (!shared.defined()) shared = count_from(step, device);
+  if (!shared.defined()) shared = kernels::make_step(device, step);
   slot.step = shared;
 }
 

@@ -17,10 +17,12 @@ std::vector<ListEntry<kUpdateRoles>> entries_of(const std::vector<Update>& updat
   return entries;
 }
 
-Tensor make_step(Device device) {
+Tensor make_step(Device device, const Tensor& from) {
   const Tensor both = Tensor::make({2}, kFloat64, device);
   fill(both, 0);
-  return view_as(both, {}, {}, 0);
+  const Tensor step = view_as(both, {}, {}, 0);
+  if (from.defined()) copy_into(step, from);
+  return step;
 }
 
 }  // namespace taper::kernels

@@ -44,8 +44,8 @@ struct StepScalars {
   // `step`, of make_step, was not counted yet: this step has the next number and stores it.
   bool advances = false;
 };
-// A step of 0; the kernels' own counter lies behind it.
-Tensor make_step(Device device);
+// A step that goes on from another, or from 0; the kernels' own counter lies behind it.
+Tensor make_step(Device device, const Tensor& from = {});
 
 struct OnCpu {
   template <class Rule>
