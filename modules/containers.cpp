@@ -1,11 +1,30 @@
 #include "modules/containers.h"
 
 #include <algorithm>
+#include <typeinfo>
 
 #include "autograd/anomaly.h"
-#include "modules/fused.h"
+#include "modules/conv.h"
+#include "modules/linear.h"
+#include "modules/stateless.h"
 
 namespace taper {
+namespace {
+
+template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }
+
+// What `layer` can apply itself: where it is a Linear or a Conv2d and nothing derived from them,
+// `activation` a ReLU or a GELU, and neither has hooks, which would see the value in between.
+Activation fusible(const Module& layer, const Module& activation) {
+  const bool applies = is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer);
+  if (!applies || layer.has_hooks() || activation.has_hooks()) return Activation::none;
+  if (is_exactly<ReLU>(activation)) return Activation::relu;
+  if (!is_exactly<GELU>(activation)) return Activation::none;
+  const bool by_tanh = static_cast<const GELU&>(activation).approximate == "tanh";
+  return by_tanh ? Activation::gelu_tanh : Activation::gelu;
+}
+
+}  // namespace
 
 void ModuleContainer::own(const std::string& name, std::unique_ptr<Module> child) {
   if (!child) throw TypeError(cat("nullptr is not a Module subclass (child of ", type_name(), ")"));
@@ -29,17 +48,21 @@ Module& ModuleList::operator[](int64_t index) const {
   return *children()[size_t(index < 0 ? index + n : index)].second;
 }
 
+Tensor activated(Module& layer, Module& activation, const Tensor& x) {
+  const Activation fused = fusible(layer, activation);
+  if (fused == Activation::none) return activation(layer(x));
+  if (is_exactly<Conv2d>(layer)) return static_cast<Conv2d&>(layer)(x, fused);
+  return static_cast<Linear&>(layer)(x, fused);
+}
+
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
   for (size_t i = 0; i < size(); ++i) {
     Module& layer = *children()[i].second;
     Module* next = i + 1 < size() ? children()[i + 1].second : nullptr;
-    if (next && applies_activation(layer, *next)) {
-      y = activated(layer, *next, y);
-      ++i;
-    } else {
-      y = layer(y);
-    }
+    const bool fuses = next && fusible(layer, *next) != Activation::none;
+    y = fuses ? activated(layer, *next, y) : layer(y);
+    i += fuses;
   }
   return y;
 }

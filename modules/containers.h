@@ -91,6 +91,11 @@ class Sequential : public ModuleList {
   std::string type_name() const override { return "Sequential"; }
 };
 
+// activation(layer(x)), in one pass over the result where they are a Linear or a Conv2d and a ReLU
+// or a GELU, without hooks, which would see the value in between. Sequential computes such pairs
+// so.
+Tensor activated(Module& layer, Module& activation, const Tensor& x);
+
 class ModuleDict : public ModuleContainer {
  public:
   std::string type_name() const override { return "ModuleDict"; }

@@ -7,7 +7,6 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
-#include "modules/fused.h"
 #include "modules/init.h"
 
 namespace taper {
@@ -25,6 +24,12 @@ int64_t checked_heads(const GPTOptions& o) {
 // norm(x) in the type that a product behind it would cast it to.
 Tensor for_product(LayerNorm& norm, const Tensor& x) {
   return norm.has_hooks() ? norm(x) : norm(x, autocast_dtype(x));
+}
+
+// residual + dropout(x), in one pass where no hook would see the value in between.
+Tensor dropped_onto(Dropout& dropout, const Tensor& x, const Tensor& residual) {
+  if (dropout.has_hooks()) return residual + dropout(x);
+  return dropout_add(x, dropout.p, dropout.is_training(), residual);
 }
 
 }  // namespace
