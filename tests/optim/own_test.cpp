@@ -80,6 +80,11 @@ TEST(OwnOptimizer, SettingsAreHeldToTheirRange) {
       refuses<ValueError>(make({.weight_decay = std::nan("")}), "Invalid weight_decay value: nan"));
 }
 
+Sequential seeded_net() {
+  manual_seed(3);
+  return Sequential(Linear(5, 4), Linear(4, 2));
+}
+
 // A training with all that goes around an optimizer.
 template <class O> struct Training {
   Sequential net;
@@ -89,7 +94,7 @@ template <class O> struct Training {
   EMA ema;
 
   Training(Device device, const auto& options)
-      : net((manual_seed(3), Linear(5, 4)), Linear(4, 2)),
+      : net(seeded_net()),
         optimizer((net.to(device), net.named_parameters()), options, {{"*.bias", {{"lr", 0.02}}}}),
         schedule(optimizer, schedule::exponential(0.9)),
         ema(net.named_parameters(), {.decay = 0.5}) {}
