@@ -5,7 +5,8 @@
 #include <set>
 #include <sstream>
 
-#include "data/unicode.h"
+#include <utf8proc.h>
+
 #include "framework/error.h"
 #include "framework/hooks.h"
 #include "framework/io/input_file.h"
@@ -123,6 +124,16 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
 }
 
 }  // namespace
+
+CharClass class_of(uint32_t code_point) {
+  const utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(code_point));
+  const auto is_in = [=](auto first, auto last) { return category >= first && category <= last; };
+  if (is_in(UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO)) return CharClass::kLetter;
+  if (is_in(UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO)) return CharClass::kNumber;
+  const bool is_blank = is_in(UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_ZP);
+  const bool is_break = (code_point >= '\t' && code_point <= '\r') || code_point == 0x85;
+  return is_blank || is_break ? CharClass::kSpace : CharClass::kOther;
+}
 
 Tokenizer::Tokenizer(Kind kind, Tokens tokens) : kind_(kind), tokens_(std::move(tokens)) {
   for (const std::string& token : tokens_) ids_.emplace(token, std::ssize(ids_));

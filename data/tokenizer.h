@@ -12,6 +12,10 @@
 
 namespace taper::data {
 
+// The general categories L* and N*, and the property White_Space, as utf8proc's Unicode has them.
+enum class CharClass : uint8_t { kOther, kLetter, kNumber, kSpace };
+CharClass class_of(uint32_t code_point);
+
 class Tokenizer {
  public:
   enum class Kind { kChars, kBytes, kGpt2 };

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "data/tokenizer.h"
-#include "data/unicode.h"
 #include "framework/factories.h"
 #include "framework/text.h"
 #include "tests/data_files.h"
