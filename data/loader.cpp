@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <exception>
+#include <future>
 #include <mutex>
+#include <stop_token>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -26,11 +27,6 @@ bool is_to_move(const Dataset& dataset, OnDevice on_device, Device device) {
 // Workers claim batches in turn and put batch i into place i % size of a ring, at most its size
 // ahead of what was taken; so the order is that of the numbers, whoever is the quickest.
 struct DataLoader::State {
-  struct Place {
-    std::optional<Batch> batch{};
-    std::exception_ptr error{};
-  };
-
   State(DatasetPtr whole, const DataLoaderOptions& o, Device to, uint64_t seed)
       : options(o), device(to), dataset(std::move(whole)) {
     if (o.batch_size < 1 || o.batches < 0 || o.workers < 0 || dataset->size() < 1) {
@@ -41,7 +37,6 @@ struct DataLoader::State {
     if (!is_to_move(*dataset, o.on_device, device)) return;
     if (DatasetPtr moved = dataset->to(device)) dataset = std::move(moved);
   }
-  ~State() { stop(); }
 
   bool is_resident() const { return dataset->device().is_cuda(); }
 
@@ -56,10 +51,12 @@ struct DataLoader::State {
     stop();
     order = sampler->order(epoch, dataset->device());
     taken = claimed = first_batch;
-    ring.assign(size_t(2 * options.workers), {});
+    ring = std::vector<std::future<Batch>>(size_t(2 * options.workers));
     const int64_t threads = is_resident() ? 0 : options.workers;
     try {
-      for (int64_t i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
+      for (int64_t i = 0; i < threads; ++i) {
+        workers.emplace_back([this](const std::stop_token& stop) { work(stop); });
+      }
     } catch (const std::system_error& error) {  // the order of batches does not hang on them
       warn(cat("data.workers is ", threads, ", but the system gave ", workers.size(),
                " threads: ", error.what()));
@@ -67,13 +64,8 @@ struct DataLoader::State {
   }
 
   void stop() {
-    {
-      const std::lock_guard lock(mutex);
-      is_stopping = true;
-    }
-    changed.notify_all();
+    for (std::jthread& worker : workers) worker.request_stop();
     workers.clear();  // joins
-    is_stopping = false;
   }
 
   Batch gather(int64_t i) const {
@@ -82,43 +74,31 @@ struct DataLoader::State {
     return dataset->get(rows, device.is_cuda());
   }
 
-  Place& place_of(int64_t i) { return ring[size_t(i) % ring.size()]; }
+  std::future<Batch>& place_of(int64_t i) { return ring[size_t(i) % ring.size()]; }
 
-  void work() {
+  void work(const std::stop_token& stop) {
     std::optional<cuda::DeviceGuard> guard;  // page-locked memory belongs to a device's context
     if (device.is_cuda()) guard.emplace(device);
+    const auto has_work = [&] { return claimed >= steps() || claimed < taken + std::ssize(ring); };
     std::unique_lock lock(mutex);
-    while (true) {
-      const auto has_work = [&] {
-        return claimed >= steps() || claimed < taken + std::ssize(ring);
-      };
-      changed.wait(lock, [&] { return is_stopping || has_work(); });
-      if (is_stopping || claimed >= steps()) return;
-      const int64_t i = claimed++;
+    while (changed.wait(lock, stop, has_work) && !stop.stop_requested() && claimed < steps()) {
+      std::packaged_task<Batch()> task([this, i = claimed] { return gather(i); });
+      place_of(claimed++) = task.get_future();
       lock.unlock();
-      Place made;
-      try {
-        made.batch = gather(i);
-      } catch (...) {
-        made.error = std::current_exception();
-      }
-      lock.lock();
-      place_of(i) = std::move(made);
       changed.notify_all();
+      task();
+      lock.lock();
     }
   }
 
   Batch take() {
     if (workers.empty()) return gather(taken++);
     std::unique_lock lock(mutex);
-    Place& place = place_of(taken);
-    changed.wait(lock, [&] { return place.batch || place.error; });
-    const Place out = std::exchange(place, {});
-    ++taken;
+    changed.wait(lock, [&] { return claimed > taken; });
+    std::future<Batch> batch = std::move(place_of(taken++));
     lock.unlock();
     changed.notify_all();
-    if (out.error) std::rethrow_exception(out.error);
-    return *out.batch;
+    return batch.get();  // or throws what its worker met
   }
 
   std::optional<Batch> next() {
@@ -138,11 +118,10 @@ struct DataLoader::State {
   Tensor order;  // of the epoch, where the set lies
 
   std::mutex mutex;  // of all below while workers run
-  std::condition_variable changed;
-  std::vector<Place> ring;
+  std::condition_variable_any changed;
+  std::vector<std::future<Batch>> ring;
   int64_t taken = 0, claimed = 0;
-  bool is_stopping = false;
-  std::vector<std::jthread> workers;
+  std::vector<std::jthread> workers;  // the last: they stop before the rest goes
 };
 
 DataLoader::DataLoader(DatasetPtr dataset, const DataLoaderOptions& options, Device device,
