@@ -1,16 +1,38 @@
-// CSV files of rows as a data set.
+// Tables in CSV files: columns of numbers or words become features, one column is the label.
 #pragma once
 
 #include <cctype>
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/source.h"
+#include "data/transform.h"
 #include "framework/describe.h"
 
 namespace taper::data {
 
+struct CsvFormat {
+  // kAuto: the first row is a header if it has words, and no numbers, in the columns where the
+  // second row has numbers.
+  enum class Header { kAuto, kPresent, kAbsent };
+  // Empty cells, and those that say NA, N/A, nan, null or ?: an error, or the training rows' mean.
+  enum class Missing { kRefuse, kMean };
+  // Columns of words: an error, or a feature for each word that is 1 where the row has it.
+  enum class Categories { kRefuse, kOneHot };
+
+  std::string label = "-1";  // the label column: a header name or an index; -1 is the last
+  Header header = Header::kAuto;
+  std::string delimiter = ",";  // one character
+  Task task = Task::kClassification;
+  Missing missing = Missing::kRefuse;
+  Categories categories = Categories::kRefuse;
+};
+
+// The data set that a file makes, or a file and another of test rows.
 struct Csv : CsvFormat {
   std::string path;
   std::optional<std::string> test_path{};
@@ -44,7 +66,7 @@ struct Csv : CsvFormat {
 
   Task learns() const { return task; }
   Splits load(uint64_t seed) const;
-  std::vector<DataFile> files() const;
+  std::vector<DataFile> files() const { return files_of({path, test_path}); }
   // The label's column may be missing.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
 
@@ -54,5 +76,45 @@ struct Csv : CsvFormat {
            std::string_view("\"\n\r.+-_").find(text) == std::string_view::npos;
   }
 };
+
+// How rows of a file become features and targets, as the training file says.
+struct CsvRecipe {
+  CsvFormat options{};
+  bool has_header = false;
+  std::vector<std::string> feature_names{};  // (columns); "column 3" where there is no header
+  // (columns) The words of a column, sorted, each of which is a feature; none: one feature, a
+  // number.
+  std::vector<std::vector<std::string>> categories{};
+  std::string label_name{};
+  int64_t label_column = 0;  // in the file, from 0
+  int64_t columns = 0;       // one fewer than in the file
+  int64_t width = 0;         // features
+  // Classification: the class names, sorted (by value if all are integers, else by bytes).
+  std::vector<std::string> classes{};
+  Standardizer scale{};  // none until somebody learns it
+};
+
+struct CsvTable : CsvRecipe {
+  int64_t rows = 0;
+  std::vector<float> features{};  // (rows, width) row by row; nan where a value is missing
+  std::vector<int64_t> labels{};  // classification: (rows) indices of classes
+  std::vector<float> targets{};   // regression: (rows)
+};
+
+// Reads a CSV file: quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 BOM and blanks
+// around fields are understood; numbers do not depend on the locale.
+// InputError, naming file and line: missing or empty file, not text, no rows, a ragged row, an
+// empty field unless options.missing, text or nan or inf or too large a number in a number column,
+// a column of more than 1000 words, an unclosed quote, no such label column, no feature column, and
+// with Header::kAuto a first row that has both numbers and text where the second row has numbers.
+// ValueError: an impossible delimiter.
+CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
+
+// Reads a further file of the same data by what was learned of the training file. It may lack the
+// label's column when `may_lack_label`: labels and targets are empty then.
+// InputError: as read_csv; also other columns than in `train`, or a class or category that it does
+// not have.
+CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
+                       bool may_lack_label = false);
 
 }  // namespace taper::data

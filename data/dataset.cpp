@@ -1,13 +1,11 @@
 #include "data/dataset.h"
 
-#include <cmath>
 #include <cstring>
 #include <span>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
 #include "data/loader.h"
-#include "data/sampler.h"
 #include "framework/factories.h"
 
 namespace taper::data {
@@ -33,6 +31,22 @@ Tensor rows_of(const Tensor& x, std::span<const int64_t> rows, bool pinned) {
 }
 
 }  // namespace
+
+Tensor SequentialSampler::order(int64_t, Device device) const {
+  const Tensor numbers = arange(size_, {.dtype = kInt64, .device = device});
+  return step_ == 1 ? numbers : numbers * step_;
+}
+
+Tensor RandomSampler::order(int64_t epoch, Device device) const {
+  // Draws of their own, one for each epoch, far from the streams that init and dropout take in
+  // turn.
+  constexpr uint64_t kOrderStreams = uint64_t(1) << 62;
+  Generator generator;
+  generator.set_state({seed_, kOrderStreams + uint64_t(epoch)});
+  const TensorOptions here = {.dtype = kInt64, .device = device};
+  if (replaced_ > 0) return randint(0, rows_, {replaced_}, here, &generator);
+  return randperm(rows_, here, &generator);
+}
 
 std::unique_ptr<Sampler> Dataset::sampler(const DataLoaderOptions& options, uint64_t seed) const {
   if (options.shuffle) return std::make_unique<RandomSampler>(size(), seed);
@@ -83,18 +97,6 @@ std::unique_ptr<Sampler> WindowDataset::sampler(const DataLoaderOptions& o, uint
 
 DatasetPtr WindowDataset::to(Device device) const {
   return std::make_shared<WindowDataset>(tokens_.to(device), block_);
-}
-
-Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key) {
-  const int64_t rows = all.inputs.size(0), test = std::llround(double(rows) * test_fraction);
-  if (test < 1 || test >= rows) {
-    throw InputError(cat(key, " ", test_fraction, " of ", rows, " rows leaves ", rows - test,
-                         " to train and ", test, " to test; both must be at least 1"));
-  }
-  Generator generator(seed);
-  const Tensor order = randperm(rows, {}, &generator);
-  const TensorDataset whole(all);
-  return {whole.get(order.narrow(0, test, rows - test)), whole.get(order.narrow(0, 0, test))};
 }
 
 }  // namespace taper::data

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "data/images.h"
-#include "framework/describe.h"
 
 namespace taper::data {
 

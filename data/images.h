@@ -1,11 +1,16 @@
-// Grey images with labels: what every image source (drawn digits, IDX files) hands to training.
+// Grey images with labels, and files of them in IDX, the format of MNIST
+// (http://yann.lecun.com/exdb/mnist/): two zero bytes, the element type, the number of dimensions,
+// each size as a big-endian uint32, then the elements row by row. Every input problem is an
+// InputError whose message names the file, what was expected and what was seen.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "data/source.h"
+#include "framework/describe.h"
 
 namespace taper::data {
 
@@ -27,5 +32,58 @@ Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width);
 struct ImageSource {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
 };
+
+struct Idx : ImageSource {
+  std::string train_images, train_labels, test_images, test_labels;
+
+  template <class V> void describe(V& v) {
+    v("train_images", train_images, kPath, "IDX file, plain or .gz").required();
+    v("train_labels", train_labels, kPath, "its labels").required();
+    v("test_images", test_images, kPath, "the same for the test").required();
+    v("test_labels", test_labels, kPath, "its labels").required();
+  }
+
+  Splits load(uint64_t seed) const;
+  std::vector<DataFile> files() const {
+    return files_of({train_images, train_labels, test_images, test_labels});
+  }
+};
+
+struct Mnist : ImageSource {
+  std::string root;
+
+  template <class V> void describe(V& v) {
+    v("root", root, kPath, "directory of the four IDX files").required();
+  }
+
+  Splits load(uint64_t seed) const;
+  // Reads headers alone.
+  Outline outline(uint64_t seed) const;
+  std::vector<DataFile> files() const { return files_in(root); }
+};
+
+struct IdxArray {
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> data;  // row-major, as many bytes as the product of shape
+};
+
+// Reads an IDX file of unsigned bytes (type code 0x08), plain or gzip; its first bytes, not its
+// name, say which. Memory grows with the bytes that are there, never with what the header claims.
+// InputError: no such file, a directory, empty, another format, another element type, cut off,
+// bytes left over, sizes whose product overflows, a damaged gzip stream.
+IdxArray read_idx(const std::filesystem::path& file);
+
+// Reads images of shape (count, height, width) with labels of shape (count), each in
+// [0, num_classes); without labels when no file of them is named. InputError: as read_idx; also
+// another rank, no images, different counts, or a label out of range.
+Images read_idx_images(const std::filesystem::path& images_file,
+                       const std::filesystem::path& labels_file, int64_t num_classes = 10);
+
+// Finds and reads one half of MNIST under `root`: train-images-idx3-ubyte and
+// train-labels-idx1-ubyte (t10k-* when not `train`), also as *.idx3-ubyte, plain or .gz.
+// InputError: as read_idx_images; also a missing file, with the names looked for and the source.
+Images load_mnist(const std::filesystem::path& root, bool train, int64_t num_classes = 10);
+// (count, height, width) of that half's images, of which the header alone is read.
+std::vector<int64_t> mnist_shape(const std::filesystem::path& root, bool train);
 
 }  // namespace taper::data

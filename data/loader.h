@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "data/dataset.h"
-#include "data/sampler.h"
 
 namespace taper::data {
 

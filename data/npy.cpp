@@ -49,19 +49,15 @@ Batch read_batch(const std::string& inputs, const std::string& targets, Task tas
   return out;
 }
 
+Shape sample_shape(const Tensor& samples) {
+  return Shape(samples.shape().begin() + 1, samples.shape().end());
+}
+
 void require_shape(const DataInfo& info, const Tensor& samples, const std::string& what) {
-  const Shape shape(samples.shape().begin() + 1, samples.shape().end());
+  const Shape shape = sample_shape(samples);
   if (shape == info.input_shape) return;
   throw InputError(
       cat("training samples have the shape ", info.input_shape, ", those of ", what, " ", shape));
-}
-
-void require_classes(const Tensor& labels, int64_t classes, const std::string& file) {
-  const std::span<const int64_t> all = labels.span<int64_t>();
-  const auto bad = std::ranges::find_if(all, [=](int64_t y) { return y < 0 || y >= classes; });
-  if (bad == all.end()) return;
-  throw InputError(cat(file, ": record ", bad - all.begin(), " (counted from 0): expected a label ",
-                       "in 0 .. ", classes - 1, ", got ", *bad));
 }
 
 }  // namespace
@@ -69,32 +65,22 @@ void require_classes(const Tensor& labels, int64_t classes, const std::string& f
 Splits Npy::load(uint64_t seed) const {
   constexpr int64_t kMostClasses = 1 << 24;
   const Batch all = read_batch(inputs, targets, task);
-  Splits out;
-  out.task = task;
-  out.outputs = 1;
+  DataInfo info{.task = task, .input_shape = sample_shape(all.inputs), .outputs = 1};
   if (task == Task::kClassification) {
-    require_classes(all.targets, kMostClasses, targets);
-    out.outputs = count_classes(all.targets.span<int64_t>(), targets);
-    out.class_names = numbers_below(out.outputs);
+    const std::span<const int64_t> labels = all.targets.span<int64_t>();
+    require_classes(labels, kMostClasses, targets);
+    info.outputs = count_classes(labels, targets);
+    info.class_names = numbers_below(info.outputs);
   }
-  const Halves rows = test_inputs
-                          ? Halves{all, read_batch(*test_inputs, test_targets.value_or(""), task)}
-                          : random_split(all, test_fraction, seed, "data.test_fraction");
-  if (test_targets && task == Task::kClassification) {
-    require_classes(rows.test.targets, out.outputs, *test_targets);
+  if (!test_inputs) {
+    return splits_of(info, random_split(all, test_fraction, seed, "data.test_fraction"));
   }
-  out.input_shape = Shape(all.inputs.shape().begin() + 1, all.inputs.shape().end());
-  require_shape(out, rows.test.inputs, "the test");
-  out.train = std::make_shared<TensorDataset>(rows.train);
-  out.test = std::make_shared<TensorDataset>(rows.test);
-  return out;
-}
-
-std::vector<DataFile> Npy::files() const {
-  std::vector<DataFile> out = {{inputs, {inputs}}, {targets, {targets}}};
-  if (test_inputs) out.push_back({*test_inputs, {*test_inputs}});
-  if (test_targets) out.push_back({*test_targets, {*test_targets}});
-  return out;
+  const Batch test = read_batch(*test_inputs, test_targets.value_or(""), task);
+  if (task == Task::kClassification) {
+    require_classes(test.targets.span<int64_t>(), info.outputs, *test_targets);
+  }
+  require_shape(info, test.inputs, "the test");
+  return splits_of(info, {all, test});
 }
 
 DatasetPtr Npy::more(const DataInfo& info, const std::filesystem::path& file) const {

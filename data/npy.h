@@ -33,7 +33,9 @@ struct Npy {
 
   Task learns() const { return task; }
   Splits load(uint64_t seed) const;
-  std::vector<DataFile> files() const;
+  std::vector<DataFile> files() const {
+    return files_of({inputs, targets, test_inputs, test_targets});
+  }
   // An array of inputs.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
 };

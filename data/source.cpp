@@ -1,13 +1,40 @@
 #include "data/source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "framework/factories.h"
 #include "framework/hooks.h"
 
 namespace taper::data {
 
 namespace fs = std::filesystem;
+
+Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key) {
+  const int64_t rows = all.inputs.size(0), test = std::llround(double(rows) * test_fraction);
+  if (test < 1 || test >= rows) {
+    throw InputError(cat(key, " ", test_fraction, " of ", rows, " rows leaves ", rows - test,
+                         " to train and ", test, " to test; both must be at least 1"));
+  }
+  Generator generator(seed);
+  const Tensor order = randperm(rows, {}, &generator);
+  const TensorDataset whole(all);
+  return {whole.get(order.narrow(0, test, rows - test)), whole.get(order.narrow(0, 0, test))};
+}
+
+Splits splits_of(DataInfo info, const Halves& rows) {
+  return {std::move(info), std::make_shared<TensorDataset>(rows.train),
+          std::make_shared<TensorDataset>(rows.test)};
+}
+
+std::vector<DataFile> files_of(std::initializer_list<std::optional<std::string>> paths) {
+  std::vector<DataFile> out;
+  for (const std::optional<std::string>& path : paths) {
+    if (path) out.push_back({*path, {*path}});
+  }
+  return out;
+}
 
 std::vector<DataFile> files_in(const fs::path& directory) {
   std::vector<DataFile> out;
@@ -37,6 +64,13 @@ int64_t count_classes(std::span<const int64_t> labels, const std::string& file) 
   warn(cat(file, ": labels go to ", classes - 1, ", so the model has ", classes, " outputs, but ",
            missing, " of them never come (the first is ", gap, "): number the classes from 0"));
   return classes;
+}
+
+void require_classes(std::span<const int64_t> labels, int64_t classes, const std::string& file) {
+  const auto bad = std::ranges::find_if(labels, [=](int64_t y) { return y < 0 || y >= classes; });
+  if (bad == labels.end()) return;
+  throw InputError(cat(file, ": record ", bad - labels.begin(), " (counted from 0): expected a ",
+                       "label in 0 .. ", classes - 1, ", got ", *bad));
 }
 
 std::vector<std::string> numbers_below(int64_t count) {

@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "data/csv_reader.h"
 #include "data/dataset.h"
 #include "data/tokenizer.h"
 
 namespace taper::data {
+
+struct CsvRecipe;  // data/csv.h
 
 // What models, metrics and later programs know of the data.
 struct DataInfo {
@@ -21,7 +22,7 @@ struct DataInfo {
   int64_t outputs = 0;  // classes, 1 value, or tokens of the vocabulary
   std::vector<std::string> class_names{};
   double target_mean = 0, target_std = 1;        // regression: original = output * std + mean
-  std::optional<CsvRecipe> table{};              // how the columns of a CSV file become features
+  std::shared_ptr<const CsvRecipe> table{};      // how the columns of a CSV file become features
   std::shared_ptr<const Tokenizer> tokenizer{};  // text
   bool lines = false;                            // text: each line is a sequence, between two "\n"
 
@@ -37,6 +38,14 @@ struct Splits : DataInfo {
   DatasetPtr train, test;  // on the CPU
 };
 
+// Rows at random for the test, and the others. `key` names the fraction in messages. InputError:
+// one of them would be empty.
+struct Halves {
+  Batch train, test;
+};
+Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key);
+Splits splits_of(DataInfo info, const Halves& rows);
+
 // What of a source's data can be told at once: in an outline the samples may be zeros.
 struct Outline : Splits {
   std::string unread{};  // what was not looked at, as "the pixels"
@@ -47,12 +56,16 @@ struct DataFile {
   std::string name;
   std::vector<std::filesystem::path> parts;
 };
+// One for each path that is given.
+std::vector<DataFile> files_of(std::initializer_list<std::optional<std::string>> paths);
 // Those directly in a directory, by name.
 std::vector<DataFile> files_in(const std::filesystem::path& directory);
 
 // Classes counted from 0 to the largest label; warns of gaps. DataError: one class, or 255 for what
 // has no label.
 int64_t count_classes(std::span<const int64_t> labels, const std::string& file);
+// InputError: a label out of [0, classes).
+void require_classes(std::span<const int64_t> labels, int64_t classes, const std::string& file);
 // "0", "1", ...
 std::vector<std::string> numbers_below(int64_t count);
 

@@ -133,26 +133,21 @@ std::string read_texts(const std::string& path) {
 Splits Text::load(uint64_t seed) const try {
   const std::string text = read_texts(path);
   const auto made = std::make_shared<const Tokenizer>(tokenizer_of(*this, text));
-  Splits out;
-  out.task = Task::kLanguage;
-  out.tokenizer = made;
-  out.lines = lines;
-  out.input_shape = {block_size};
-  out.outputs = made->size();
+  const DataInfo info{.task = Task::kLanguage,
+                      .input_shape = {block_size},
+                      .outputs = made->size(),
+                      .tokenizer = made,
+                      .lines = lines};
   if (lines) {
-    const Halves rows = random_split(line_rows(*made, text, block_size), validation_fraction, seed,
-                                     "data.validation_fraction");
-    out.train = std::make_shared<TensorDataset>(rows.train);
-    out.test = std::make_shared<TensorDataset>(rows.test);
-    return out;
+    return splits_of(info, random_split(line_rows(*made, text, block_size), validation_fraction,
+                                        seed, "data.validation_fraction"));
   }
   // As nanoGPT: cut first, then encode each part; not within a character.
   size_t cut = size_t(double(text.size()) * (1 - validation_fraction));
   while (cut > 0 && is_continuation(text[cut])) --cut;
   const std::string_view all = text;
-  out.train = windows_of(*made, all.substr(0, cut), block_size, "training");
-  out.test = windows_of(*made, all.substr(cut), block_size, "validation");
-  return out;
+  return {info, windows_of(*made, all.substr(0, cut), block_size, "training"),
+          windows_of(*made, all.substr(cut), block_size, "validation")};
 } catch (const ValueError& error) {
   throw InputError(cat(path, ": ", error.what()));
 }

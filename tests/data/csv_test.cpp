@@ -1,3 +1,5 @@
+#include "data/csv.h"
+
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -8,8 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include "data/csv_reader.h"
-
 namespace taper::data {
 namespace {
 
@@ -19,14 +19,14 @@ using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
 using Names = std::vector<std::string>;
 
-class Csv : public ::testing::Test {
+class CsvFiles : public ::testing::Test {
  protected:
-  Csv() {
+  CsvFiles() {
     std::string name = (fs::temp_directory_path() / "csv_test_XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
     directory_ = name;
   }
-  ~Csv() override { fs::remove_all(directory_); }
+  ~CsvFiles() override { fs::remove_all(directory_); }
 
   fs::path write(const std::string& text, const std::string& name = "t.csv") const {
     const fs::path file = directory_ / name;
@@ -76,7 +76,7 @@ void expect_message(const std::string& message, const std::string& start, const 
   }
 }
 
-TEST_F(Csv, ReadsFeaturesAndTextClasses) {
+TEST_F(CsvFiles, ReadsFeaturesAndTextClasses) {
   const CsvTable t = read("5.1,3.5,setosa\n4.9,-3,virginica\n1e-1,+.5,setosa\n");
   EXPECT_FALSE(t.has_header);
   EXPECT_EQ(t.rows, 3);
@@ -88,14 +88,14 @@ TEST_F(Csv, ReadsFeaturesAndTextClasses) {
   EXPECT_TRUE(t.targets.empty());
 }
 
-TEST_F(Csv, IntegerClassesSortByValueAndOthersByBytes) {
+TEST_F(CsvFiles, IntegerClassesSortByValueAndOthersByBytes) {
   EXPECT_EQ(read("1,10\n1,9\n1,-2\n1,+9\n1,010\n").classes, (Names{"-2", "9", "10"}));
   EXPECT_EQ(read("1,10\n1,9\n1,-2\n1,+9\n1,010\n").labels, (Ints{2, 1, 0, 1, 2}));
   EXPECT_EQ(read("1,10\n1,9\n1,b\n1,B\n").classes, (Names{"10", "9", "B", "b"}));
   EXPECT_EQ(read("1,10\n1,9\n1,b\n1,B\n").labels, (Ints{0, 1, 3, 2}));
 }
 
-TEST_F(Csv, TheLabelColumnIsAnIndexFromEitherEndOrAName) {
+TEST_F(CsvFiles, TheLabelColumnIsAnIndexFromEitherEndOrAName) {
   const std::string rows = "1,2,3\n4,5,6\n";
   const struct {
     std::string text, label;
@@ -119,11 +119,11 @@ TEST_F(Csv, TheLabelColumnIsAnIndexFromEitherEndOrAName) {
   }
 }
 
-TEST_F(Csv, ANameInTheHeaderGoesBeforeAnIndex) {
+TEST_F(CsvFiles, ANameInTheHeaderGoesBeforeAnIndex) {
   EXPECT_EQ(read("1,0,x\n7,8,9\n", {.label = "1", .header = Header::kPresent}).label_column, 0);
 }
 
-TEST_F(Csv, AHeaderIsWordsAboveNumbers) {
+TEST_F(CsvFiles, AHeaderIsWordsAboveNumbers) {
   const struct {
     std::string text;
     bool has_header;
@@ -148,26 +148,26 @@ TEST_F(Csv, AHeaderIsWordsAboveNumbers) {
   EXPECT_EQ(read("1,2,3\n4,5,6\n", with_header(Header::kPresent)).rows, 1);
 }
 
-TEST_F(Csv, ARowWithTheLabelsNameIsAHeader) {
+TEST_F(CsvFiles, ARowWithTheLabelsNameIsAHeader) {
   CsvFormat options = with_label("kind");
   options.categories = CsvFormat::Categories::kOneHot;
   EXPECT_EQ(read("colour,kind\nred,a\nblue,b\n", options).rows, 2);
 }
 
-TEST_F(Csv, AWordInTheFirstRowOfNumbersIsNotTakenForAHeader) {
+TEST_F(CsvFiles, AWordInTheFirstRowOfNumbersIsNotTakenForAHeader) {
   const std::string message = refusal([&] { read("5,abc,3\n4,2,3\n"); });
   expect_message(message, (directory_ / "t.csv").string() + ":1: column 1",
                  {"'abc'", "data.header"});
 }
 
-TEST_F(Csv, RegressionTargetsAreNumbers) {
+TEST_F(CsvFiles, RegressionTargetsAreNumbers) {
   const CsvTable t = read("1,2.5\n3,-4\n", for_regression());
   EXPECT_EQ(t.targets, (Floats{2.5F, -4.F}));
   EXPECT_TRUE(t.labels.empty());
   EXPECT_TRUE(t.classes.empty());
 }
 
-TEST_F(Csv, ToleratesQuotesLineEndsBlankLinesBomAndBlanks) {
+TEST_F(CsvFiles, ToleratesQuotesLineEndsBlankLinesBomAndBlanks) {
   const std::string texts[] = {
       "x,y\n1,a b\n2,c\n",
       "x,y\n1,a b\n2,c",
@@ -188,13 +188,13 @@ TEST_F(Csv, ToleratesQuotesLineEndsBlankLinesBomAndBlanks) {
   }
 }
 
-TEST_F(Csv, AQuotedFieldMayHoldDelimiterQuotesAndLineEnds) {
+TEST_F(CsvFiles, AQuotedFieldMayHoldDelimiterQuotesAndLineEnds) {
   const CsvTable t = read("1,\"a,\"\"b\"\"\n c \"\n2,it\"s\n3,\"\"\"\"\n");
   EXPECT_EQ(t.classes, (Names{"\"", "a,\"b\"\n c ", "it\"s"}));
   EXPECT_EQ(t.labels, (Ints{1, 2, 0}));
 }
 
-TEST_F(Csv, OtherDelimiters) {
+TEST_F(CsvFiles, OtherDelimiters) {
   for (const char delimiter : {';', '\t', ' ', '|'}) {
     CsvFormat options;
     options.delimiter = delimiter;
@@ -210,12 +210,12 @@ TEST_F(Csv, OtherDelimiters) {
   }
 }
 
-TEST_F(Csv, NumbersRoundToTheNearestFloat) {
+TEST_F(CsvFiles, NumbersRoundToTheNearestFloat) {
   const CsvTable t = read("3.4028234e38,1e-60,16777217,x\n");
   EXPECT_EQ(t.features, (Floats{3.4028234e38F, 0, 16777216}));
 }
 
-TEST_F(Csv, RefusesBadRowsWithFileAndLine) {
+TEST_F(CsvFiles, RefusesBadRowsWithFileAndLine) {
   static const struct {
     std::string text;
     CsvFormat options;
@@ -274,7 +274,7 @@ TEST_F(Csv, RefusesBadRowsWithFileAndLine) {
   }
 }
 
-TEST_F(Csv, RefusesAMissingFileAndADirectory) {
+TEST_F(CsvFiles, RefusesAMissingFileAndADirectory) {
   const fs::path missing = directory_ / "missing.csv";
   expect_message(refusal([&] { read_csv(missing, {}); }), missing.string() + ": ",
                  {"No such file"});
@@ -282,7 +282,7 @@ TEST_F(Csv, RefusesAMissingFileAndADirectory) {
                  {"directory"});
 }
 
-TEST_F(Csv, LongTextIsShortenedBetweenCharacters) {
+TEST_F(CsvFiles, LongTextIsShortenedBetweenCharacters) {
   std::string word;
   for (int i = 0; i < 30; ++i) word += "\xc3\xa9";
   const std::string message = refusal([&] { read("1,2,x\n3,a" + word + ",y\n"); });
@@ -290,7 +290,7 @@ TEST_F(Csv, LongTextIsShortenedBetweenCharacters) {
   EXPECT_EQ(message.find("\xc3..."), std::string::npos) << message;
 }
 
-TEST_F(Csv, ATestFileTakesItsClassesFromTheTrainingFile) {
+TEST_F(CsvFiles, ATestFileTakesItsClassesFromTheTrainingFile) {
   const CsvTable train = read("a,kind,b\n1,x,2\n3,y,4\n5,z,6\n", with_label("kind"));
   const CsvTable test = read_csv_like(train, write("7,z,8\n9,x,10\n", "test.csv"));
   EXPECT_EQ(test.classes, train.classes);
@@ -302,7 +302,7 @@ TEST_F(Csv, ATestFileTakesItsClassesFromTheTrainingFile) {
   EXPECT_EQ(read_csv_like(target, write("1,7\n", "test.csv")).targets, Floats{7});
 }
 
-TEST_F(Csv, RefusesATestFileThatDoesNotFitTheTrainingFile) {
+TEST_F(CsvFiles, RefusesATestFileThatDoesNotFitTheTrainingFile) {
   const CsvTable train = read("a,b,kind\n1,2,rose\n3,4,lily\n");
   const struct {
     std::string text, start;
@@ -326,7 +326,7 @@ CsvFormat tolerant() {
   return options;
 }
 
-TEST_F(Csv, WordsBecomeAFeatureEach) {
+TEST_F(CsvFiles, WordsBecomeAFeatureEach) {
   const CsvTable t = read("n,kind,y\n1,b,x\n2,a,x\n3,b,z\n", tolerant());
   EXPECT_EQ(t.columns, 2);
   EXPECT_EQ(t.width, 3);
@@ -334,7 +334,7 @@ TEST_F(Csv, WordsBecomeAFeatureEach) {
   EXPECT_EQ(t.features, (Floats{1, 0, 1, 2, 1, 0, 3, 0, 1}));
 }
 
-TEST_F(Csv, GapsAreNanInAllFeaturesOfTheirColumn) {
+TEST_F(CsvFiles, GapsAreNanInAllFeaturesOfTheirColumn) {
   for (const std::string gap : {"", "NA", "N/A", "NaN", "nan", "null", "?"}) {
     const CsvTable t = read("n,kind,y\n" + gap + ",b,x\n2," + gap + ",x\n3,a,z\n", tolerant());
     EXPECT_EQ(t.width, 3) << gap;
@@ -344,7 +344,7 @@ TEST_F(Csv, GapsAreNanInAllFeaturesOfTheirColumn) {
   }
 }
 
-TEST_F(Csv, GapsAreFilledWithTheMeanOfTheOtherRows) {
+TEST_F(CsvFiles, GapsAreFilledWithTheMeanOfTheOtherRows) {
   const float nan = std::nanf("");
   Floats matrix{1, 0, nan, nan, 5, 1, 3, 1};
   const Standardizer s = fit_standardizer(matrix, 2);
@@ -357,7 +357,7 @@ TEST_F(Csv, GapsAreFilledWithTheMeanOfTheOtherRows) {
   EXPECT_EQ(other, (Floats{7, 1}));
 }
 
-TEST_F(Csv, RefusesWhatNoOptionMakesGood) {
+TEST_F(CsvFiles, RefusesWhatNoOptionMakesGood) {
   std::string many = "n,kind,y\n";
   for (int i = 0; i < 1001; ++i) many += "1,w" + std::to_string(i) + ",x\n";
   const struct {
@@ -380,7 +380,7 @@ TEST_F(Csv, RefusesWhatNoOptionMakesGood) {
                  {"missing: mean"});
 }
 
-TEST_F(Csv, AFurtherFileIsTreatedAsTheTrainingFile) {
+TEST_F(CsvFiles, AFurtherFileIsTreatedAsTheTrainingFile) {
   const CsvTable train = read("n,kind,y\n1,b,p\n2,a,q\n", tolerant());
   const CsvTable test = read_csv_like(train, write("n,kind,y\n?,a,q\n", "test.csv"));
   EXPECT_TRUE(std::isnan(test.features[0]));
@@ -393,7 +393,7 @@ TEST_F(Csv, AFurtherFileIsTreatedAsTheTrainingFile) {
                  {});
 }
 
-TEST_F(Csv, AFileToPredictMayLackTheLabel) {
+TEST_F(CsvFiles, AFileToPredictMayLackTheLabel) {
   const CsvTable train = read("n,y,kind\n1,p,b\n2,q,a\n", [] {
     auto o = tolerant();
     o.label = "y";
@@ -414,7 +414,7 @@ TEST_F(Csv, AFileToPredictMayLackTheLabel) {
                  other.string() + ":1: expected column 1 to be 'kind'", {});
 }
 
-TEST_F(Csv, StandardizedColumnsHaveMeanZeroAndDeviationOne) {
+TEST_F(CsvFiles, StandardizedColumnsHaveMeanZeroAndDeviationOne) {
   Floats matrix{1, 0.1F, -7, 2, 0.1F, 9, 6, 0.1F, 40};
   const Standardizer s = fit_standardizer(matrix, 3);
   EXPECT_EQ(s.mean, (Floats{3, 0.1F, 14}));
@@ -431,14 +431,14 @@ TEST_F(Csv, StandardizedColumnsHaveMeanZeroAndDeviationOne) {
   }
 }
 
-TEST_F(Csv, StandardizingKeepsALargeOffsetsDigits) {
+TEST_F(CsvFiles, StandardizingKeepsALargeOffsetsDigits) {
   const Standardizer s = fit_standardizer(Floats{16777214, 16777216}, 1);
   EXPECT_EQ(s.mean[0], 16777215);
   EXPECT_EQ(s.std[0], 1);
   EXPECT_EQ(fit_standardizer(Floats(1000, 0.1F), 1).std[0], 1);
 }
 
-TEST_F(Csv, RefusesToStandardizeWhatHasNoSuchColumns) {
+TEST_F(CsvFiles, RefusesToStandardizeWhatHasNoSuchColumns) {
   Floats matrix{1, 2, 3};
   EXPECT_THROW(fit_standardizer(matrix, 2), ValueError);
   EXPECT_THROW(fit_standardizer(matrix, 0), ValueError);

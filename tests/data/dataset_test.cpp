@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "data/csv.h"
-#include "data/idx.h"
+#include "data/images.h"
 #include "framework/factories.h"
 #include "tests/data_files.h"
 

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "data/idx_reader.h"
+#include "data/images.h"
 
 namespace taper::data {
 namespace {
@@ -59,14 +59,14 @@ Bytes counting(size_t count) {
   return out;
 }
 
-class Idx : public ::testing::Test {
+class IdxFiles : public ::testing::Test {
  protected:
-  Idx() {
+  IdxFiles() {
     std::string name = (fs::temp_directory_path() / "idx_test_XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
     directory_ = name;
   }
-  ~Idx() override { fs::remove_all(directory_); }
+  ~IdxFiles() override { fs::remove_all(directory_); }
 
   fs::path write(const std::string& name, const Bytes& bytes) const {
     const fs::path file = directory_ / name;
@@ -98,7 +98,7 @@ void expect_names(const std::string& message, const fs::path& file,
   }
 }
 
-TEST_F(Idx, ReadsPlainAndGzipWhateverTheName) {
+TEST_F(IdxFiles, ReadsPlainAndGzipWhateverTheName) {
   const Bytes data = counting(6);
   for (const Bytes& file : {idx(8, {2, 3}, data), gzip(idx(8, {2, 3}, data))}) {
     for (const std::string name : {"a", "a.gz"}) {
@@ -109,25 +109,25 @@ TEST_F(Idx, ReadsPlainAndGzipWhateverTheName) {
   }
 }
 
-TEST_F(Idx, ReadsManyBuffers) {
+TEST_F(IdxFiles, ReadsManyBuffers) {
   const Bytes data = counting(3'000'001);
   const Bytes file = idx(8, {3'000'001}, data);
   EXPECT_EQ(read_idx(write("plain", file)).data, data);
   EXPECT_EQ(read_idx(write("packed", gzip(file))).data, data);
 }
 
-TEST_F(Idx, ReadsGzipOfSeveralMembers) {
+TEST_F(IdxFiles, ReadsGzipOfSeveralMembers) {
   const Bytes file = joined(gzip(idx(8, {6}, {1, 2})), gzip({3, 4, 5, 6}));
   EXPECT_EQ(read_idx(write("members", file)).data, (Bytes{1, 2, 3, 4, 5, 6}));
 }
 
-TEST_F(Idx, ASizeOfZeroIsAnEmptyArray) {
+TEST_F(IdxFiles, ASizeOfZeroIsAnEmptyArray) {
   const IdxArray array = read_idx(write("none", idx(8, {0, 0xffffffff, 0xffffffff, 28}, {})));
   EXPECT_EQ(array.shape[1], 0xffffffff);
   EXPECT_TRUE(array.data.empty());
 }
 
-TEST_F(Idx, RefusesWhatIsNotAWholeUnsignedByteFile) {
+TEST_F(IdxFiles, RefusesWhatIsNotAWholeUnsignedByteFile) {
   const Bytes good = idx(8, {2, 3}, counting(6));
   const Bytes packed = gzip(idx(8, {200}, counting(200)));
   Bytes bad_checksum = packed;
@@ -174,7 +174,7 @@ TEST_F(Idx, RefusesWhatIsNotAWholeUnsignedByteFile) {
   }
 }
 
-TEST_F(Idx, AShortenedOrBitFlippedGzipNeverGivesOtherData) {
+TEST_F(IdxFiles, AShortenedOrBitFlippedGzipNeverGivesOtherData) {
   const Bytes data = counting(40);
   const Bytes packed = gzip(idx(8, {40}, data));
   for (size_t length = 0; length < packed.size(); ++length) {
@@ -191,7 +191,7 @@ TEST_F(Idx, AShortenedOrBitFlippedGzipNeverGivesOtherData) {
 }
 
 // A thousandfold of the file's bytes; neither is unpacked to its end.
-TEST_F(Idx, AGzipThatGrowsBeyondItsHeaderIsRefusedWithoutBeingUnpacked) {
+TEST_F(IdxFiles, AGzipThatGrowsBeyondItsHeaderIsRefusedWithoutBeingUnpacked) {
   const Bytes zeros(20 << 20);
   const fs::path more = write("more", gzip(joined(idx(8, {6}, {}), zeros)));
   expect_names(refusal([&] { read_idx(more); }), more,
@@ -200,13 +200,13 @@ TEST_F(Idx, AGzipThatGrowsBeyondItsHeaderIsRefusedWithoutBeingUnpacked) {
   expect_names(refusal([&] { read_idx(less); }), less, {"4294967295 bytes, got 1048576 or more"});
 }
 
-TEST_F(Idx, RefusesAMissingFileAndADirectory) {
+TEST_F(IdxFiles, RefusesAMissingFileAndADirectory) {
   const fs::path missing = directory_ / "missing";
   expect_names(refusal([&] { read_idx(missing); }), missing, {"No such file"});
   expect_names(refusal([&] { read_idx(directory_); }), directory_, {"directory"});
 }
 
-TEST_F(Idx, ImagesPairPixelsWithLabels) {
+TEST_F(IdxFiles, ImagesPairPixelsWithLabels) {
   const fs::path images = write("images", idx(8, {3, 2, 1}, {1, 2, 3, 4, 5, 6}));
   const Images read = read_idx_images(images, write("labels", idx(8, {3}, {9, 0, 4})));
   EXPECT_EQ(read.count, 3);
@@ -216,7 +216,7 @@ TEST_F(Idx, ImagesPairPixelsWithLabels) {
   EXPECT_EQ(read.labels, (std::vector<int64_t>{9, 0, 4}));
 }
 
-TEST_F(Idx, RefusesImagesAndLabelsThatDoNotFit) {
+TEST_F(IdxFiles, RefusesImagesAndLabelsThatDoNotFit) {
   const fs::path images = write("images", idx(8, {3, 1, 1}, {1, 2, 3}));
   const fs::path labels = write("labels", idx(8, {3}, {0, 1, 2}));
   const fs::path two = write("two", idx(8, {2}, {0, 1}));
@@ -234,7 +234,7 @@ TEST_F(Idx, RefusesImagesAndLabelsThatDoNotFit) {
   EXPECT_EQ(read_idx_images(images, big, 11).labels[1], 10);
 }
 
-TEST_F(Idx, MnistIsFoundUnderEachOfItsNames) {
+TEST_F(IdxFiles, MnistIsFoundUnderEachOfItsNames) {
   for (const std::string separator : {"-", "."}) {
     for (const std::string ending : {"", ".gz"}) {
       const auto pack = [&](const Bytes& b) { return ending.empty() ? b : gzip(b); };
@@ -252,7 +252,7 @@ TEST_F(Idx, MnistIsFoundUnderEachOfItsNames) {
   EXPECT_EQ(load_mnist(directory_, false).labels, std::vector<int64_t>{3});
 }
 
-TEST_F(Idx, MissingMnistSaysWhatWasLookedForAndHowToGetIt) {
+TEST_F(IdxFiles, MissingMnistSaysWhatWasLookedForAndHowToGetIt) {
   const std::vector<std::string> source{
       "https://ossci-datasets.s3.amazonaws.com/mnist/, and set data.root=DIR"};
   const fs::path nowhere = directory_ / "nowhere";

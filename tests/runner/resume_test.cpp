@@ -14,8 +14,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/process.h"
 #include "data/csv.h"
-#include "data/idx.h"
-#include "data/idx_reader.h"
+#include "data/images.h"
 #include "framework/hooks.h"
 #include "tests/runner/run_process.h"
 

@@ -8,6 +8,7 @@
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/json.h"
+#include "data/csv.h"
 
 namespace taper::data {
 
@@ -108,6 +109,7 @@ Schema describe(CsvRecipe& r) {
 struct Draft {
   DataInfo info;
   std::vector<int64_t> input_shape;
+  std::optional<CsvRecipe> table;
   std::optional<Tokenizer> tokenizer;
 };
 
@@ -142,11 +144,11 @@ json json_of(const Tokenizer& tokenizer) {
 bool has_its_parts(const Draft& d) {
   const DataInfo& info = d.info;
   const size_t rank = d.input_shape.size();
-  if (info.task == Task::kLanguage) return d.tokenizer && !info.table && rank == 1;
+  if (info.task == Task::kLanguage) return d.tokenizer && !d.table && rank == 1;
   if (d.tokenizer) return false;
-  if (!info.table) return rank > 0 && rank < size_t(kMaxDims);
-  return info.table->options.task == info.task &&
-         d.input_shape == std::vector<int64_t>{info.table->width};
+  if (!d.table) return rank > 0 && rank < size_t(kMaxDims);
+  return d.table->options.task == info.task &&
+         d.input_shape == std::vector<int64_t>{d.table->width};
 }
 
 bool has_its_outputs(const Draft& d) {
@@ -154,7 +156,7 @@ bool has_its_outputs(const Draft& d) {
   if (info.task == Task::kLanguage) return info.outputs == d.tokenizer->size();
   if (info.task == Task::kRegression) return info.outputs == 1 && info.class_names.empty();
   return std::ssize(info.class_names) == info.outputs &&
-         (!info.table || info.table->classes == info.class_names);
+         (!d.table || d.table->classes == info.class_names);
 }
 
 Schema describe(Draft& d) {
@@ -167,7 +169,7 @@ Schema describe(Draft& d) {
   out.field("target_mean", &i.target_mean, "of regression").required();
   out.field("target_std", &i.target_std, "of regression", kPositive).required();
   out.field("lines", &i.lines, "of text").required();
-  out.field("table", optional_section(i.table, describe), "of a CSV file");
+  out.field("table", optional_section(d.table, describe), "of a CSV file");
   out.field("tokenizer", tokenizer_in(d), "of text");
   out.rules = {{"input_shape", "is not what data of this task have, with their table or tokenizer",
                 [&d] { return has_its_parts(d); }},
@@ -199,8 +201,10 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   read_json(text, name, describe(draft));
   DataInfo& out = draft.info;
   out.input_shape = Shape(draft.input_shape.begin(), draft.input_shape.end());
-  if (draft.tokenizer)
+  if (draft.table) out.table = std::make_shared<const CsvRecipe>(*std::move(draft.table));
+  if (draft.tokenizer) {
     out.tokenizer = std::make_shared<const Tokenizer>(*std::move(draft.tokenizer));
+  }
   return std::move(out);
 }
 

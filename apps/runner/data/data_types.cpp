@@ -2,7 +2,7 @@
 #include "apps/runner/config/config.h"
 #include "data/csv.h"
 #include "data/digits.h"
-#include "data/idx.h"
+#include "data/images.h"
 #include "data/npy.h"
 #include "data/text.h"
 
