@@ -355,14 +355,16 @@ class TableReader {
   float number_at(const Record& row, size_t column) const {
     const std::string& field = row.fields[column];
     const Number number = number_of(field);
+    if (number.kind == Number::kFinite) return number.value;
+    if (number.kind == Number::kEmpty) {
+      fail(row, column, " is empty: expected a number (`missing: mean` fills gaps in features)");
+    }
     const std::string cell = in_quotes(field);
-    switch (number.kind) {
-      case Number::kFinite: return number.value;
-      case Number::kEmpty:
-        fail(row, column, " is empty: expected a number (`missing: mean` fills gaps in features)");
-      case Number::kNotFinite: fail(row, column, ": expected a finite number, got ", cell);
-      case Number::kTooLarge: fail(row, column, ": ", cell, " is out of float32's range");
-      case Number::kText: break;
+    if (number.kind == Number::kNotFinite) {
+      fail(row, column, ": expected a finite number, got ", cell);
+    }
+    if (number.kind == Number::kTooLarge) {
+      fail(row, column, ": ", cell, " is out of float32's range");
     }
     fail(row, column, ": expected a number, got ", cell, guess_of(field),
          is_one_hot() ? "; other rows have numbers there"

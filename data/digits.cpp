@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "framework/error.h"
+#include "framework/factories.h"
 #include "framework/philox.h"
 #include "framework/threads.h"
 
@@ -210,12 +210,6 @@ std::vector<Point> flatten(const Stroke& stroke) {
   return line;
 }
 
-// Into [0, most].
-double bounded(double x, double most) {
-  const double y = x < 0 ? 0 : x;
-  return y > most ? most : y;
-}
-
 using Field = std::array<double, kPixels>;
 
 // Lowers `nearest` to the squared distance from the segment a-b, at pixels within `reach` of it.
@@ -266,36 +260,37 @@ void draw(uint64_t seed, int64_t index, int64_t digit, uint8_t* pixels) {
   for (uint32_t& word : words) word = draws.word();
   // In a loop of its own: the compiler makes vectors of it.
   for (size_t i = 0; i < kPixels; ++i) {
-    const double inside = bounded((reach - std::sqrt(nearest[i])) / blur, 1.0);
+    const double inside = std::clamp((reach - std::sqrt(nearest[i])) / blur, 0.0, 1.0);
     const double cover = inside * inside * (3 - 2 * inside);
     const double value = ink * cover + Draws::uniform(words[i], -noise, noise);
-    pixels[i] = uint8_t(int(bounded(value, 255.0) + 0.5));
+    pixels[i] = uint8_t(int(std::clamp(value, 0.0, 255.0) + 0.5));
   }
 }
 
 }  // namespace
 
-Images draw_digits(uint64_t seed, int64_t first, int64_t count) {
+Batch draw_digits(uint64_t seed, int64_t first, int64_t count) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   if (first < 0 || count < 0 || count > kMax / kPixels || first > kMax - count) {
     throw ValueError(cat("draw_digits: cannot draw ", count, " images from index ", first,
                          "; neither may be negative, and indices and pixels must fit int64"));
   }
-  Images images{.count = count, .height = kSize, .width = kSize, .pixels = {}, .labels = {}};
-  images.pixels.resize(size_t(count) * kPixels);
-  images.labels.resize(size_t(count));
+  const Batch images{empty({count, 1, kSize, kSize}, {.dtype = kUInt8}),
+                     empty({count}, {.dtype = kInt64})};
+  uint8_t* pixels = images.inputs.data<uint8_t>();
+  int64_t* labels = images.targets.data<int64_t>();
   parallel_for(count, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t label = label_of(seed, first + i);
-      images.labels[size_t(i)] = label;
-      draw(seed, first + i, label, images.pixels.data() + i * kPixels);
+      labels[i] = label_of(seed, first + i);
+      draw(seed, first + i, labels[i], pixels + i * kPixels);
     }
   });
   return images;
 }
 
 Splits Digits::load(uint64_t) const {
-  return splits_of(draw_digits(seed, 0, train_size), draw_digits(seed, train_size, test_size));
+  return splits_of_images(draw_digits(seed, 0, train_size),
+                          draw_digits(seed, train_size, test_size));
 }
 
 Outline Digits::outline(uint64_t) const { return outline_of(train_size, test_size, kSize, kSize); }

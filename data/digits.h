@@ -29,6 +29,6 @@ struct Digits : ImageSource {
 // ten images from a multiple of ten on hold each digit once, in random order. Takes about 20 us an
 // image, on the calling thread. Throws ValueError when first or count is negative or an index or
 // the number of pixels leaves int64.
-Images draw_digits(uint64_t seed, int64_t first, int64_t count);
+Batch draw_digits(uint64_t seed, int64_t first, int64_t count);
 
 }  // namespace taper::data

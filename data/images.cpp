@@ -13,7 +13,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "data/transform.h"
 #include "framework/factories.h"
 #include "framework/hooks.h"
 #include "framework/io/input_file.h"
@@ -167,9 +166,10 @@ int64_t count_elements(const fs::path& file, const std::vector<int64_t>& shape) 
   return product;
 }
 
-void require_rank(const fs::path& file, const IdxArray& array, size_t rank, std::string_view what) {
-  if (array.shape.size() == rank) return;
-  fail(file, "expected ", what, ", got the shape ", shape_text(array.shape));
+void require_rank(const fs::path& file, const std::vector<int64_t>& shape, size_t rank,
+                  std::string_view what) {
+  if (shape.size() == rank) return;
+  fail(file, "expected ", what, ", got the shape ", shape_text(shape));
 }
 
 fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::string_view idx) {
@@ -186,22 +186,20 @@ fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::strin
                        "https://ossci-datasets.s3.amazonaws.com/mnist/, and set data.root=DIR"));
 }
 
-DatasetPtr dataset_of(const Images& images) {
-  Batch all{scale_pixels(images.pixels, {images.count, 1, images.height, images.width}), {}};
-  if (!images.labels.empty()) all.targets = tensor_of(images.labels.data(), {images.count});
-  return std::make_shared<TensorDataset>(all);
+DatasetPtr dataset_of(const Batch& images) {
+  return std::make_shared<TensorDataset>(
+      Batch{images.inputs.to(kFloat32).div_(255), images.targets});
 }
 
-DataInfo info_of(int64_t height, int64_t width, int64_t classes) {
-  return {
-      .input_shape = {1, height, width}, .outputs = classes, .class_names = numbers_below(classes)};
+DataInfo info_of(const Shape& size, int64_t classes) {
+  return {.input_shape = size, .outputs = classes, .class_names = numbers_below(classes)};
 }
 
-void require_size(const DataInfo& info, const Images& images, const char* what) {
-  const Shape size = {1, images.height, images.width};
-  if (size == info.input_shape) return;
-  throw InputError(cat("training images are ", info.input_shape[1], "x", info.input_shape[2], ", ",
-                       what, " images are ", images.height, "x", images.width));
+void require_size(const DataInfo& info, const Batch& images, const char* what) {
+  const Shape ours = info.input_shape, theirs = sample_shape(images.inputs);
+  if (ours == theirs) return;
+  throw InputError(cat("training images are ", ours[1], "x", ours[2], ", ", what, " images are ",
+                       theirs[1], "x", theirs[2]));
 }
 
 }  // namespace
@@ -227,28 +225,25 @@ IdxArray read_idx(const fs::path& file) try {
   throw OutOfMemoryError(cat(file.string(), ": no memory for the data"));
 }
 
-Images read_idx_images(const fs::path& images_file, const fs::path& labels_file,
-                       int64_t num_classes) {
-  IdxArray pixels = read_idx(images_file);
-  require_rank(images_file, pixels, 3, "images of 3 dimensions (count, height, width)");
-  if (pixels.data.empty()) fail(images_file, "no images: the shape is ", shape_text(pixels.shape));
-  Images out{.count = pixels.shape[0],
-             .height = pixels.shape[1],
-             .width = pixels.shape[2],
-             .pixels = std::move(pixels.data)};
+Batch read_idx_images(const fs::path& images_file, const fs::path& labels_file,
+                      int64_t num_classes) {
+  const auto [shape, pixels] = read_idx(images_file);
+  require_rank(images_file, shape, 3, "images of 3 dimensions (count, height, width)");
+  if (pixels.empty()) fail(images_file, "no images: the shape is ", shape_text(shape));
+  Batch out{tensor_of(pixels.data(), {shape[0], 1, shape[1], shape[2]}), {}};
   if (labels_file.empty()) return out;
   const IdxArray labels = read_idx(labels_file);
-  require_rank(labels_file, labels, 1, "labels of 1 dimension (count)");
-  if (labels.shape[0] != out.count) {
-    fail(labels_file, "expected ", out.count, " labels, one for each image in ",
+  require_rank(labels_file, labels.shape, 1, "labels of 1 dimension (count)");
+  if (labels.shape[0] != shape[0]) {
+    fail(labels_file, "expected ", shape[0], " labels, one for each image in ",
          images_file.string(), ", got ", labels.shape[0]);
   }
-  out.labels.assign(labels.data.begin(), labels.data.end());
-  require_classes(out.labels, num_classes, labels_file);
+  out.targets = tensor_of(labels.data.data(), {shape[0]}).to(kInt64);
+  require_classes(out.targets.span<int64_t>(), num_classes, labels_file);
   return out;
 }
 
-Images load_mnist(const fs::path& root, bool train, int64_t num_classes) {
+Batch load_mnist(const fs::path& root, bool train, int64_t num_classes) {
   const std::string half = train ? "train" : "t10k";
   const fs::path images = find_mnist_file(root, half + "-images", "idx3-ubyte");
   const fs::path labels = find_mnist_file(root, half + "-labels", "idx1-ubyte");
@@ -258,13 +253,13 @@ Images load_mnist(const fs::path& root, bool train, int64_t num_classes) {
 std::vector<int64_t> mnist_shape(const fs::path& root, bool train) {
   const fs::path file = find_mnist_file(root, train ? "train-images" : "t10k-images", "idx3-ubyte");
   Stream in(file);
-  const IdxArray array{read_shape(file, in), {}};
-  require_rank(file, array, 3, "images of 3 dimensions (count, height, width)");
-  return array.shape;
+  std::vector<int64_t> shape = read_shape(file, in);
+  require_rank(file, shape, 3, "images of 3 dimensions (count, height, width)");
+  return shape;
 }
 
-Splits splits_of(const Images& train, const Images& test, int64_t classes) {
-  const DataInfo info = info_of(train.height, train.width, classes);
+Splits splits_of_images(const Batch& train, const Batch& test, int64_t classes) {
+  const DataInfo info = info_of(sample_shape(train.inputs), classes);
   require_size(info, test, "test");
   return {info, dataset_of(train), dataset_of(test)};
 }
@@ -276,23 +271,23 @@ Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width) {
         Batch{view_as(pixel, {count, 1, height, width}, {0, 0, 0, 0}, 0),
               view_as(label, {count}, {0}, 0)});
   };
-  return {{info_of(height, width, 10), zeros_of(train), zeros_of(test)}};
+  return {{info_of({1, height, width}, 10), zeros_of(train), zeros_of(test)}};
 }
 
 DatasetPtr ImageSource::more(const DataInfo& info, const std::filesystem::path& file) const {
-  const Images images = read_idx_images(file, {}, info.outputs);
+  const Batch images = read_idx_images(file, {}, info.outputs);
   require_size(info, images, file.c_str());
   return dataset_of(images);
 }
 
 Splits Idx::load(uint64_t) const {
-  const Images train = read_idx_images(train_images, train_labels, 256);
-  const int64_t classes = count_classes(train.labels, train_labels);
-  return splits_of(train, read_idx_images(test_images, test_labels, classes), classes);
+  const Batch train = read_idx_images(train_images, train_labels, 256);
+  const int64_t classes = count_classes(train.targets.span<int64_t>(), train_labels);
+  return splits_of_images(train, read_idx_images(test_images, test_labels, classes), classes);
 }
 
 Splits Mnist::load(uint64_t) const {
-  return splits_of(load_mnist(root, true), load_mnist(root, false));
+  return splits_of_images(load_mnist(root, true), load_mnist(root, false));
 }
 
 Outline Mnist::outline(uint64_t) const {

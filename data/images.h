@@ -14,16 +14,11 @@
 
 namespace taper::data {
 
-struct Images {
-  int64_t count = 0;
-  int64_t height = 0;
-  int64_t width = 0;
-  std::vector<uint8_t> pixels{};  // (count, height, width) row by row; 0 background, 255 full ink
-  std::vector<int64_t> labels{};  // (count); none: not known
-};
+// Images are bytes [N, 1, H, W], 0 for the background and 255 for full ink, with classes [N]
+// (int64) or none. To be learned from, pixels become float32 in [0, 1].
 
-// Classes 0 .. classes - 1; pixels become [0, 1]. InputError: images of different sizes.
-Splits splits_of(const Images& train, const Images& test, int64_t classes = 10);
+// Classes 0 .. classes - 1. InputError: images of different sizes.
+Splits splits_of_images(const Batch& train, const Batch& test, int64_t classes = 10);
 
 // So many images of that size, all of them zeros that take no memory.
 Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width);
@@ -76,13 +71,13 @@ IdxArray read_idx(const std::filesystem::path& file);
 // Reads images of shape (count, height, width) with labels of shape (count), each in
 // [0, num_classes); without labels when no file of them is named. InputError: as read_idx; also
 // another rank, no images, different counts, or a label out of range.
-Images read_idx_images(const std::filesystem::path& images_file,
-                       const std::filesystem::path& labels_file, int64_t num_classes = 10);
+Batch read_idx_images(const std::filesystem::path& images_file,
+                      const std::filesystem::path& labels_file, int64_t num_classes = 10);
 
 // Finds and reads one half of MNIST under `root`: train-images-idx3-ubyte and
 // train-labels-idx1-ubyte (t10k-* when not `train`), also as *.idx3-ubyte, plain or .gz.
 // InputError: as read_idx_images; also a missing file, with the names looked for and the source.
-Images load_mnist(const std::filesystem::path& root, bool train, int64_t num_classes = 10);
+Batch load_mnist(const std::filesystem::path& root, bool train, int64_t num_classes = 10);
 // (count, height, width) of that half's images, of which the header alone is read.
 std::vector<int64_t> mnist_shape(const std::filesystem::path& root, bool train);
 

@@ -49,10 +49,6 @@ Batch read_batch(const std::string& inputs, const std::string& targets, Task tas
   return out;
 }
 
-Shape sample_shape(const Tensor& samples) {
-  return Shape(samples.shape().begin() + 1, samples.shape().end());
-}
-
 void require_shape(const DataInfo& info, const Tensor& samples, const std::string& what) {
   const Shape shape = sample_shape(samples);
   if (shape == info.input_shape) return;

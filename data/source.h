@@ -38,6 +38,11 @@ struct Splits : DataInfo {
   DatasetPtr train, test;  // on the CPU
 };
 
+// Of one of the samples [N, ...].
+inline Shape sample_shape(const Tensor& samples) {
+  return Shape(samples.shape().begin() + 1, samples.shape().end());
+}
+
 // Rows at random for the test, and the others. `key` names the fraction in messages. InputError:
 // one of them would be empty.
 struct Halves {

@@ -18,7 +18,7 @@ std::vector<std::filesystem::path> find_texts(const std::string& path);
 std::string read_texts(const std::string& path);
 
 struct Text {
-  enum class Tokens { kChars, kBytes, kGpt2 };
+  using Tokens = Tokenizer::Kind;
 
   std::string path;  // as find_texts() has it
   Tokens tokenizer = Tokens::kChars;

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/factories.h"
-#include "framework/threads.h"
+#include "framework/error.h"
 
 namespace taper::data {
 
@@ -45,16 +44,6 @@ void standardize(std::span<float> matrix, const Standardizer& standardizer) {
     const double x = std::isnan(matrix[i]) ? standardizer.fill[j] : matrix[i];
     matrix[i] = static_cast<float>((x - standardizer.mean[j]) / standardizer.std[j]);
   }
-}
-
-Tensor scale_pixels(std::span<const uint8_t> pixels, const Shape& shape) {
-  constexpr int64_t kGrain = 32768;  // below, waking a thread costs more than it brings
-  const Tensor inputs = empty(shape);
-  float* out = inputs.data<float>();
-  parallel_for(inputs.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) out[i] = float(pixels[size_t(i)]) / 255.0f;
-  });
-  return inputs;
 }
 
 }  // namespace taper::data

@@ -5,8 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "framework/tensor.h"
-
 namespace taper::data {
 
 // Takes each feature x to ((x or, for nan, fill) - mean) / std.
@@ -21,8 +19,5 @@ Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns);
 
 // In place. ValueError: other columns.
 void standardize(std::span<float> matrix, const Standardizer& standardizer);
-
-// Bytes 0 .. 255 as float32 in [0, 1]; as many as the shape has.
-Tensor scale_pixels(std::span<const uint8_t> pixels, const Shape& shape);
 
 }  // namespace taper::data

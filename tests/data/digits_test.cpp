@@ -17,6 +17,19 @@ constexpr int64_t kSize = 28;
 // Above the strongest noise (40), below half the palest ink (150).
 constexpr uint8_t kInk = 70;
 
+struct Images {
+  int64_t count, height, width;
+  std::vector<uint8_t> pixels;
+  std::vector<int64_t> labels;
+};
+
+Images drawn(uint64_t seed, int64_t first, int64_t count) {
+  const Batch b = draw_digits(seed, first, count);
+  EXPECT_EQ(b.inputs.size(1), 1);
+  return {b.inputs.size(0), b.inputs.size(2), b.inputs.size(3), b.inputs.to_vector<uint8_t>(),
+          b.targets.to_vector<int64_t>()};
+}
+
 // FNV-1a, 64 bits.
 uint64_t hash(const Images& images) {
   uint64_t h = 0xcbf29ce484222325u;
@@ -47,27 +60,27 @@ int touched_borders(const Images& images, int64_t image) {
 }
 
 TEST(Digits, SizesAreThoseAskedFor) {
-  const Images images = draw_digits(3, 5, 7);
+  const Images images = drawn(3, 5, 7);
   EXPECT_EQ(images.count, 7);
   EXPECT_EQ(images.height, kSize);
   EXPECT_EQ(images.width, kSize);
   EXPECT_EQ(images.pixels.size(), size_t(7 * kSize * kSize));
   EXPECT_EQ(images.labels.size(), 7u);
-  EXPECT_TRUE(draw_digits(3, 5, 0).pixels.empty());
+  EXPECT_TRUE(drawn(3, 5, 0).pixels.empty());
 }
 
 // Accuracies are compared across releases, so the images may not change unnoticed.
 TEST(Digits, SeedZeroGivesTheStoredImages) {
-  const Images images = draw_digits(0, 0, 1000);
+  const Images images = drawn(0, 0, 1000);
   EXPECT_EQ(hash(images), 4780552057748749534u);
   const std::vector<int64_t> first_labels(images.labels.begin(), images.labels.begin() + 10);
   EXPECT_EQ(first_labels, (std::vector<int64_t>{2, 0, 5, 8, 1, 4, 3, 9, 7, 6}));
 }
 
 TEST(Digits, AnImageIsTheSameInWhateverRange) {
-  const Images all = draw_digits(11, 0, 60);
+  const Images all = drawn(11, 0, 60);
   for (const int64_t first : {0, 7, 10, 33}) {
-    const Images part = draw_digits(11, first, 20);
+    const Images part = drawn(11, first, 20);
     EXPECT_TRUE(std::equal(part.pixels.begin(), part.pixels.end(),
                            all.pixels.begin() + first * kSize * kSize))
         << "from " << first;
@@ -77,19 +90,19 @@ TEST(Digits, AnImageIsTheSameInWhateverRange) {
 }
 
 TEST(Digits, SeedsGiveDifferentSequences) {
-  const Images a = draw_digits(0, 0, 100), b = draw_digits(1, 0, 100);
+  const Images a = drawn(0, 0, 100), b = drawn(1, 0, 100);
   EXPECT_NE(a.pixels, b.pixels);
   EXPECT_NE(a.labels, b.labels);
 }
 
 TEST(Digits, ImagesOfOneSequenceDiffer) {
   std::set<uint64_t> seen;
-  for (int64_t i = 0; i < 500; ++i) seen.insert(hash(draw_digits(0, i, 1)));
+  for (int64_t i = 0; i < 500; ++i) seen.insert(hash(drawn(0, i, 1)));
   EXPECT_EQ(seen.size(), 500u);
 }
 
 TEST(Digits, EveryTenImagesHoldEachDigitOnce) {
-  const Images images = draw_digits(5, 0, 500);
+  const Images images = drawn(5, 0, 500);
   for (auto ten = images.labels.begin(); ten != images.labels.end(); ten += 10) {
     std::vector<int64_t> sorted(ten, ten + 10);
     std::sort(sorted.begin(), sorted.end());
@@ -99,7 +112,7 @@ TEST(Digits, EveryTenImagesHoldEachDigitOnce) {
 
 // Expected 100 a cell, standard deviation 9.5: five of them either way.
 TEST(Digits, LabelsComeInRandomOrder) {
-  const Images images = draw_digits(5, 0, 10000);
+  const Images images = drawn(5, 0, 10000);
   std::array<std::array<int, 10>, 10> seen{};
   for (size_t i = 0; i < images.labels.size(); ++i) ++seen[i % 10][size_t(images.labels[i])];
   for (const auto& position : seen) {
@@ -108,7 +121,7 @@ TEST(Digits, LabelsComeInRandomOrder) {
 }
 
 TEST(Digits, EveryImageHoldsAStrokeInsideTheFrame) {
-  const Images images = draw_digits(0, 0, 5000);
+  const Images images = drawn(0, 0, 5000);
   for (int64_t i = 0; i < images.count; ++i) {
     const int64_t ink = ink_pixels(images, i);
     EXPECT_GE(ink, 10) << "image " << i;
@@ -123,7 +136,7 @@ TEST(Digits, RangesOutsideTheSequenceAreRefused) {
   EXPECT_THROW(draw_digits(0, 0, -1), ValueError);
   EXPECT_THROW(draw_digits(0, kMax, 1), ValueError);
   EXPECT_THROW(draw_digits(0, 0, kMax), ValueError);
-  EXPECT_EQ(draw_digits(0, kMax - 1, 1).count, 1);
+  EXPECT_EQ(drawn(0, kMax - 1, 1).count, 1);
 }
 
 }  // namespace

@@ -88,6 +88,8 @@ template <class Call> std::string refusal(const Call& call) {
   return "accepted";
 }
 
+std::vector<int64_t> labels_of(const Batch& images) { return images.targets.to_vector<int64_t>(); }
+
 // `message` is one line that names `file` and holds every one of `parts`.
 void expect_names(const std::string& message, const fs::path& file,
                   const std::vector<std::string>& parts) {
@@ -208,12 +210,10 @@ TEST_F(IdxFiles, RefusesAMissingFileAndADirectory) {
 
 TEST_F(IdxFiles, ImagesPairPixelsWithLabels) {
   const fs::path images = write("images", idx(8, {3, 2, 1}, {1, 2, 3, 4, 5, 6}));
-  const Images read = read_idx_images(images, write("labels", idx(8, {3}, {9, 0, 4})));
-  EXPECT_EQ(read.count, 3);
-  EXPECT_EQ(read.height, 2);
-  EXPECT_EQ(read.width, 1);
-  EXPECT_EQ(read.pixels, (Bytes{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(read.labels, (std::vector<int64_t>{9, 0, 4}));
+  const Batch read = read_idx_images(images, write("labels", idx(8, {3}, {9, 0, 4})));
+  EXPECT_EQ(read.inputs.shape(), (Shape{3, 1, 2, 1}));
+  EXPECT_EQ(read.inputs.to_vector<uint8_t>(), (Bytes{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(labels_of(read), (std::vector<int64_t>{9, 0, 4}));
 }
 
 TEST_F(IdxFiles, RefusesImagesAndLabelsThatDoNotFit) {
@@ -231,7 +231,7 @@ TEST_F(IdxFiles, RefusesImagesAndLabelsThatDoNotFit) {
                {"record 1", "0 .. 9", "got 10"});
   expect_names(refusal([&] { read_idx_images(images, labels, 2); }), labels,
                {"record 2", "0 .. 1", "got 2"});
-  EXPECT_EQ(read_idx_images(images, big, 11).labels[1], 10);
+  EXPECT_EQ(labels_of(read_idx_images(images, big, 11))[1], 10);
 }
 
 TEST_F(IdxFiles, MnistIsFoundUnderEachOfItsNames) {
@@ -242,14 +242,14 @@ TEST_F(IdxFiles, MnistIsFoundUnderEachOfItsNames) {
           write("train-images" + separator + "idx3-ubyte" + ending, pack(idx(8, {1, 1, 1}, {5})));
       const fs::path labels =
           write("train-labels" + separator + "idx1-ubyte" + ending, pack(idx(8, {1}, {7})));
-      EXPECT_EQ(load_mnist(directory_, true).labels, std::vector<int64_t>{7});
+      EXPECT_EQ(labels_of(load_mnist(directory_, true)), std::vector<int64_t>{7});
       fs::remove(images);
       fs::remove(labels);
     }
   }
   write("t10k-images-idx3-ubyte", idx(8, {1, 1, 1}, {5}));
   write("t10k-labels.idx1-ubyte.gz", gzip(idx(8, {1}, {3})));
-  EXPECT_EQ(load_mnist(directory_, false).labels, std::vector<int64_t>{3});
+  EXPECT_EQ(labels_of(load_mnist(directory_, false)), std::vector<int64_t>{3});
 }
 
 TEST_F(IdxFiles, MissingMnistSaysWhatWasLookedForAndHowToGetIt) {
