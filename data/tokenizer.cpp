@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <utf8proc.h>
 
@@ -34,7 +35,7 @@ uint32_t letter_of(uint32_t b) {
   return 0x100 + (b <= 32 ? b : b <= 160 ? b - 94 : 67);
 }
 
-std::string spelled(const std::string& bytes) {
+std::string spelled(std::string_view bytes) {
   std::string out;
   for (const char b : bytes) {
     const uint32_t c = letter_of(static_cast<unsigned char>(b));
@@ -135,9 +136,24 @@ CharClass class_of(uint32_t code_point) {
   return is_blank || is_break ? CharClass::kSpace : CharClass::kOther;
 }
 
-Tokenizer::Tokenizer(Kind kind, Tokens tokens) : kind_(kind), tokens_(std::move(tokens)) {
-  for (const std::string& token : tokens_) ids_.emplace(token, std::ssize(ids_));
-  if (std::ssize(ids_) != size()) throw ValueError("the vocabulary has a token twice");
+Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
+  const bool is_gpt2 = parts_.kind == Kind::kGpt2;
+  if (parts_.kind == Kind::kBytes) parts_ = {.kind = Kind::kBytes, .tokens = all_bytes()};
+  if (parts_.tokens.empty()) throw ValueError("a vocabulary without tokens");
+  for (const std::string& token : parts_.tokens) {
+    const bool is_token = !token.empty() && (!is_gpt2 || unspelled(token));
+    if (!is_token) throw ValueError(cat("no token: ", in_quotes(token)));
+    const bool is_new = ids_.emplace(token, std::ssize(ids_)).second;
+    if (!is_new) throw ValueError("the vocabulary has a token twice");
+  }
+  for (const std::string& byte : all_bytes()) {
+    if (!is_gpt2 || ids_.contains(spelled(byte))) continue;
+    throw ValueError(cat("no token for the byte ", spelled(byte)));
+  }
+  for (const auto& [left, right] : std::exchange(parts_.merges, {})) {
+    if (add_merge(left, right)) continue;
+    throw ValueError(cat("tokens ", left, " and ", right, " make no third, or are merged twice"));
+  }
 }
 
 Tokenizer Tokenizer::chars(std::string_view text) {
@@ -150,90 +166,54 @@ Tokenizer Tokenizer::chars(std::string_view text) {
     seen.emplace(text.substr(0, c.length));
     text.remove_prefix(c.length);
   }
-  return {Kind::kChars, {seen.begin(), seen.end()}};
+  return of({.kind = Kind::kChars, .tokens = {seen.begin(), seen.end()}});
 }
 
-Tokenizer Tokenizer::bytes() { return {Kind::kBytes, all_bytes()}; }
-
-Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) {
+Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
   const std::filesystem::path encoder_file = directory / "encoder.json",
                               merges_file = directory / "vocab.bpe";
-  const auto fail = [](const std::string& place, const auto&... why) {
-    throw InputError(cat(place, ": ", why...));
-  };
   const std::string text = read_file(encoder_file, "GPT-2 vocabulary", kMaxVocabularyBytes);
   const std::vector<Entry> entries = entries_of(text, encoder_file);
   Tokens tokens(entries.size());
   for (const Entry& entry : entries) {
-    const std::optional<std::string> bytes = unspelled(entry.key);
     size_t id = tokens.size();
     const bool has_id = entry.is_number && parse_number(entry.value, id) == std::errc();
-    if (!bytes || bytes->empty() || !has_id || id >= tokens.size() || !tokens[id].empty()) {
-      fail(place_in(text, entry.at, encoder_file), "token ", in_quotes(entry.key), " has the id ",
-           in_quotes(entry.value), ": expected GPT-2's spelling, and each of 0 .. ",
-           tokens.size() - 1, " once");
+    const bool is_free = has_id && id < tokens.size() && tokens[id].empty();
+    if (!is_free || !unspelled(entry.key) || entry.key.empty()) {
+      throw InputError(cat(place_in(text, entry.at, encoder_file), ": token ", in_quotes(entry.key),
+                           " has the id ", in_quotes(entry.value), ": expected GPT-2's spelling, ",
+                           "and each of 0 .. ", tokens.size() - 1, " once"));
     }
-    tokens[id] = *bytes;
+    tokens[id] = entry.key;
   }
-  Tokenizer out(Kind::kGpt2, std::move(tokens));
-  for (const std::string& byte : all_bytes()) {
-    if (!out.ids_.contains(byte))
-      fail(encoder_file.string(), "no token for the byte ", spelled(byte));
-  }
+  Tokenizer out = of({.kind = Kind::kGpt2, .tokens = std::move(tokens)});
   std::istringstream merges(read_file(merges_file, "list of GPT-2's merges"));
   std::string line;
   for (int64_t number = 1; std::getline(merges, line); ++number) {
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty() || (number == 1 && line.starts_with("#version"))) continue;
     const size_t blank = std::min(line.find(' '), line.size());
-    const auto left = out.ids_.find(unspelled(line.substr(0, blank)).value_or(""));
-    const auto right =
-        out.ids_.find(unspelled(line.substr(std::min(blank + 1, line.size()))).value_or(""));
+    const auto left = out.ids_.find(line.substr(0, blank));
+    const auto right = out.ids_.find(line.substr(std::min(blank + 1, line.size())));
     const bool is_known = left != out.ids_.end() && right != out.ids_.end();
     if (is_known && out.add_merge(left->second, right->second)) continue;
-    fail(cat(merges_file.string(), ":", number), "expected two tokens of encoder.json that make ",
-         "a third, once and with one blank between them, got ", in_quotes(line));
+    throw InputError(cat(merges_file.string(), ":", number,
+                         ": expected two tokens of encoder.json that make a third, once and with ",
+                         "one blank between them, got ", in_quotes(line)));
   }
   return out;
+} catch (const ValueError& error) {
+  throw InputError(cat((directory / "encoder.json").string(), ": ", error.what()));
 }
 
 bool Tokenizer::add_merge(int64_t left, int64_t right) {
   if (left < 0 || left >= size() || right < 0 || right >= size()) return false;
-  const auto made = ids_.find(tokens_[size_t(left)] + tokens_[size_t(right)]);
+  const auto made = ids_.find(parts_.tokens[size_t(left)] + parts_.tokens[size_t(right)]);
   if (made == ids_.end()) return false;
-  const Merge merge{std::ssize(pairs_), made->second};
+  const Merge merge{std::ssize(parts_.merges), made->second};
   if (!merges_.emplace(uint64_t(left) << 32 | uint64_t(right), merge).second) return false;
-  pairs_.emplace_back(left, right);
+  parts_.merges.emplace_back(left, right);
   return true;
-}
-
-Tokenizer::Parts Tokenizer::parts() const {
-  Parts out{.kind = kind_, .merges = pairs_};
-  if (kind_ == Kind::kChars) out.tokens = tokens_;
-  if (kind_ != Kind::kGpt2) return out;
-  for (const std::string& token : tokens_) out.tokens.push_back(spelled(token));
-  return out;
-}
-
-Tokenizer Tokenizer::of(const Parts& parts) {
-  if (parts.kind == Kind::kBytes) return bytes();
-  Tokens tokens;
-  for (const std::string& token : parts.tokens) {
-    const auto bytes = parts.kind == Kind::kGpt2 ? unspelled(token) : token;
-    if (!bytes || bytes->empty()) throw ValueError(cat("no token: ", in_quotes(token)));
-    tokens.push_back(*bytes);
-  }
-  if (tokens.empty()) throw ValueError("a vocabulary without tokens");
-  Tokenizer out(parts.kind, std::move(tokens));
-  for (const std::string& byte : all_bytes()) {
-    const bool has_it = parts.kind == Kind::kChars || out.ids_.contains(byte);
-    if (!has_it) throw ValueError(cat("no token for the byte ", spelled(byte)));
-  }
-  for (const auto& [left, right] : parts.merges) {
-    if (out.add_merge(left, right)) continue;
-    throw ValueError(cat("tokens ", left, " and ", right, " make no third, or are merged twice"));
-  }
-  return out;
 }
 
 int64_t Tokenizer::id_of(std::string_view token) const {
@@ -245,7 +225,7 @@ int64_t Tokenizer::id_of(std::string_view token) const {
 
 void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) const {
   const size_t first = out.size();
-  for (const char byte : word) out.push_back(id_of({&byte, 1}));
+  for (const char byte : word) out.push_back(id_of(spelled({&byte, 1})));
   const auto merge_at = [&](size_t i) {
     return merges_.find(uint64_t(out[i]) << 32 | uint64_t(out[i + 1]));
   };
@@ -272,14 +252,14 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::unordered_map<std::string_view, std::vector<int64_t>> known;  // words come again and again
   for (size_t done = 0; !text.empty(); ++done) {
     if (done % 4096 == 0) check_stop();
-    if (kind_ == Kind::kGpt2) {
+    if (parts_.kind == Kind::kGpt2) {
       const std::string_view word = text.substr(0, word_length(text));
       auto [found, is_new] = known.try_emplace(word);
       if (is_new) append_pairs(word, found->second);
       out.insert(out.end(), found->second.begin(), found->second.end());
       text.remove_prefix(word.size());
     } else {
-      const size_t length = kind_ == Kind::kBytes ? 1 : first_code_point(text).length;
+      const size_t length = parts_.kind == Kind::kBytes ? 1 : first_code_point(text).length;
       out.push_back(id_of(text.substr(0, length)));
       text.remove_prefix(length);
     }
@@ -293,9 +273,9 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
     if (id < 0 || id >= size()) {
       throw ValueError(cat("no token ", id, ": the vocabulary has ", size()));
     }
-    out += tokens_[size_t(id)];
+    out += parts_.tokens[size_t(id)];
   }
-  return out;
+  return parts_.kind == Kind::kGpt2 ? unspelled(out).value() : out;
 }
 
 }  // namespace taper::data
