@@ -53,13 +53,6 @@ std::string version_text(int version) {
                        what));
 }
 
-// An existing device; -1 is the current one.
-int checked(int index) {
-  if (index == -1) return current_device();
-  driver::require_device(index);
-  return index;
-}
-
 // A handle that keeps nothing alive.
 std::shared_ptr<void> unowned(void* handle) { return {std::shared_ptr<void>(), handle}; }
 
@@ -101,6 +94,12 @@ void driver::require_device(int index) {
                              "do you have enough GPUs? cuda:", index, " was asked for; visible: ",
                              count, count == 1 ? " GPU (cuda:0)" : " GPUs (from cuda:0)",
                              index < 0 ? "; for the CPU write \"cpu\"" : ""));
+}
+
+int driver::checked(int index) {
+  if (index == -1) return cuda::current_device();
+  require_device(index);
+  return index;
 }
 
 bool is_available() noexcept { return device_count() > 0; }
@@ -160,14 +159,10 @@ void set_device(int index) {
   if constexpr (kHasCuda) driver::set_device(index);
 }
 
-std::string get_device_name(int index) {
-  const int device = checked(index);
-  if constexpr (kHasCuda) return driver::device_name(device);
-  throw_unavailable();
-}
+std::string get_device_name(int index) { return get_device_properties(index).name; }
 
 DeviceProperties get_device_properties(int index) {
-  const int device = checked(index);
+  const int device = driver::checked(index);
   if constexpr (kHasCuda) return driver::properties(device);
   throw_unavailable();
 }
@@ -184,13 +179,13 @@ std::string cudnn_version() {
 }
 
 void synchronize(int index) {
-  const int device = checked(index);
+  const int device = driver::checked(index);
   if constexpr (kHasCuda) driver::synchronize(device);
 }
 
 Device resolve(Device device) {
   if (device.is_cpu()) return Device();
-  return Device(DeviceType::cuda, checked(device.index()));
+  return Device(DeviceType::cuda, driver::checked(device.index()));
 }
 
 DeviceGuard::DeviceGuard(Device device) {
@@ -214,15 +209,15 @@ DeviceGuard::~DeviceGuard() {
 }
 
 Stream Stream::create(int device) {
-  const int index = checked(device);
+  const int index = driver::checked(device);
   if constexpr (kHasCuda) return {index, driver::create_stream(index)};
   throw_unavailable();
 }
 
-Stream Stream::default_stream(int device) { return {checked(device), nullptr}; }
+Stream Stream::default_stream(int device) { return {driver::checked(device), nullptr}; }
 
 Stream Stream::current(int device) {
-  const int index = checked(device);
+  const int index = driver::checked(device);
   if constexpr (kHasCuda) return {index, unowned(driver::thread_stream(index))};
   throw_unavailable();
 }

@@ -55,17 +55,96 @@ size_t pinned_size(size_t nbytes) {
 
 class PinnedAllocator {
  public:
-  PinnedPtr take(size_t nbytes);
-  void give(PinnedPtr block) noexcept;
-  void add_stream(PinnedBlock& block, const Stream& stream);
-  void add_copy(PinnedBlock& block, int device);
-  void wait_for_copies(PinnedBlock& block) noexcept;
-  void release_unused();
+  PinnedPtr take(size_t nbytes) {
+    if (nbytes > (size_t(1) << 46)) {
+      throw OutOfMemoryError(
+          cat("Tried to allocate ", nbytes, " bytes of page-locked host memory"));
+    }
+    std::lock_guard lock(mutex_);
+    reclaim_waiting();
+    const size_t size = pinned_size(nbytes);
+    if (const auto found = idle_.find(size); found != idle_.end()) {
+      return std::move(idle_.extract(found).mapped());
+    }
+    auto block = std::make_unique<PinnedBlock>();
+    block->size = size;
+    const RelaxedCapture relaxed;
+    cudaError_t status = cudaHostAlloc(&block->data, size, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      release_idle();
+      status = cudaHostAlloc(&block->data, size, cudaHostAllocPortable);
+    }
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw OutOfMemoryError(
+          cat("The system gave no ", size,
+              " bytes of page-locked host memory. Use plain host memory, or less"));
+    }
+    throw_on_error(status, "cudaHostAlloc", __FILE__, __LINE__);
+    return block;
+  }
+
+  void give(PinnedPtr block) noexcept try {
+    int device = 0;
+    if (cudaGetDevice(&device) == cudaSuccess) block->fence.add(device, current_stream(device));
+    block->fence.record();
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(block));
+    if (!allocates_plainly()) return;
+    for (const PinnedPtr& freed : waiting_) {
+      freed->fence.wait();
+      freed->copies.wait();
+    }
+    reclaim_waiting();
+    const RelaxedCapture relaxed;
+    release_idle();
+  } catch (const std::bad_alloc&) {
+    return;  // the memory is not used again
+  }
+
+  void add_stream(PinnedBlock& block, const Stream& stream) {
+    std::lock_guard lock(mutex_);
+    block.fence.add(stream.device(), static_cast<cudaStream_t>(stream.handle()));
+  }
+
+  void add_copy(PinnedBlock& block, int device) {
+    std::lock_guard lock(mutex_);
+    block.fence.add(device, current_stream(device));
+    block.copies.add(device, current_stream(device));
+    block.copies.record();
+    block.copy_device = device;
+  }
+
+  void wait_for_copies(PinnedBlock& block) noexcept {
+    std::lock_guard lock(mutex_);
+    block.copies.wait();
+    block.copies.passed();
+  }
+
+  void release_unused() {
+    std::lock_guard lock(mutex_);
+    reclaim_waiting();
+    const RelaxedCapture relaxed;
+    release_idle();
+  }
 
  private:
-  // These are called with the mutex held.
-  void reclaim_waiting();
-  void release_idle();
+  // With the mutex held.
+  void reclaim_waiting() {
+    for (PinnedPtr& block : waiting_) {
+      if (!block->fence.passed() || !block->copies.passed()) continue;
+      const size_t size = block->size;
+      idle_.emplace(size, std::move(block));
+    }
+    std::erase(waiting_, nullptr);
+  }
+
+  void release_idle() {
+    for (const auto& [size, block] : idle_) cudaFreeHost(block->data);
+    cudaGetLastError();
+    idle_.clear();
+  }
 
   std::mutex mutex_;
   std::multimap<size_t, PinnedPtr> idle_;
@@ -75,94 +154,6 @@ class PinnedAllocator {
 PinnedAllocator& pinned_allocator() {
   static PinnedAllocator& instance = *::new PinnedAllocator;
   return instance;
-}
-
-PinnedPtr PinnedAllocator::take(size_t nbytes) {
-  if (nbytes > (size_t(1) << 46)) {
-    throw OutOfMemoryError(cat("Tried to allocate ", nbytes, " bytes of page-locked host memory"));
-  }
-  std::lock_guard lock(mutex_);
-  reclaim_waiting();
-  const size_t size = pinned_size(nbytes);
-  if (const auto found = idle_.find(size); found != idle_.end()) {
-    return std::move(idle_.extract(found).mapped());
-  }
-  auto block = std::make_unique<PinnedBlock>();
-  block->size = size;
-  const RelaxedCapture relaxed;
-  cudaError_t status = cudaHostAlloc(&block->data, size, cudaHostAllocPortable);
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    release_idle();
-    status = cudaHostAlloc(&block->data, size, cudaHostAllocPortable);
-  }
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    throw OutOfMemoryError(
-        cat("The system gave no ", size,
-            " bytes of page-locked host memory. Use plain host memory, or less"));
-  }
-  throw_on_error(status, "cudaHostAlloc", __FILE__, __LINE__);
-  return block;
-}
-
-void PinnedAllocator::give(PinnedPtr block) noexcept try {
-  int device = 0;
-  if (cudaGetDevice(&device) == cudaSuccess) block->fence.add(device, current_stream(device));
-  block->fence.record();
-  std::lock_guard lock(mutex_);
-  waiting_.push_back(std::move(block));
-  if (!allocates_plainly()) return;
-  for (const PinnedPtr& freed : waiting_) {
-    freed->fence.wait();
-    freed->copies.wait();
-  }
-  reclaim_waiting();
-  const RelaxedCapture relaxed;
-  release_idle();
-} catch (const std::bad_alloc&) {
-  return;  // the memory is not used again
-}
-
-void PinnedAllocator::add_stream(PinnedBlock& block, const Stream& stream) {
-  std::lock_guard lock(mutex_);
-  block.fence.add(stream.device(), static_cast<cudaStream_t>(stream.handle()));
-}
-
-void PinnedAllocator::add_copy(PinnedBlock& block, int device) {
-  std::lock_guard lock(mutex_);
-  block.fence.add(device, current_stream(device));
-  block.copies.add(device, current_stream(device));
-  block.copies.record();
-  block.copy_device = device;
-}
-
-void PinnedAllocator::wait_for_copies(PinnedBlock& block) noexcept {
-  std::lock_guard lock(mutex_);
-  block.copies.wait();
-  block.copies.passed();
-}
-
-void PinnedAllocator::reclaim_waiting() {
-  for (PinnedPtr& block : waiting_) {
-    if (!block->fence.passed() || !block->copies.passed()) continue;
-    const size_t size = block->size;
-    idle_.emplace(size, std::move(block));
-  }
-  std::erase(waiting_, nullptr);
-}
-
-void PinnedAllocator::release_idle() {
-  for (const auto& [size, block] : idle_) cudaFreeHost(block->data);
-  cudaGetLastError();
-  idle_.clear();
-}
-
-void PinnedAllocator::release_unused() {
-  std::lock_guard lock(mutex_);
-  reclaim_waiting();
-  const RelaxedCapture relaxed;
-  release_idle();
 }
 
 PinnedBlock* pinned_block(const Storage& storage) {

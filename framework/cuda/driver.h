@@ -1,5 +1,6 @@
-// What framework/cuda.cpp asks of the CUDA runtime. Streams and events are void*, so a build
-// without CUDA reads this header too; it links none of it. Device indices here are valid ones.
+// What framework/cuda.h is made of: what it asks of the CUDA runtime. Streams and events are void*,
+// so a build without CUDA reads this header too; it links none of it. Device indices here are valid
+// ones.
 #pragma once
 
 #include <memory>
@@ -24,13 +25,14 @@ State probe() noexcept;
 std::string unavailable_reason(const State& state);
 // Throws AcceleratorError unless 0 <= index < device_count().
 void require_device(int index);
+// The device of an index, where -1 is the current one; throws likewise.
+int checked(int index);
 
 int current_device();
 void set_device(int index);
 // Ignores errors: for destructors.
 void restore_device(int index) noexcept;
 DeviceProperties properties(int index);
-std::string device_name(int index);
 void synchronize(int device);
 // As cuDNN writes it, 91400 is 9.14.0; 0 when built without.
 size_t cudnn_version() noexcept;

@@ -1,47 +1,25 @@
 #include "framework/cuda/fence.h"
 
 #include <algorithm>
-#include <array>
-#include <mutex>
 
+#include "framework/cuda/idle_handles.h"
 #include "framework/cuda/runtime.h"
 
 namespace taper::cuda {
 namespace {
 
-// Events for marks, made once and used again.
-struct EventPool {
-  std::mutex mutex;
-  std::array<std::vector<cudaEvent_t>, Device::kMaxIndex + 1> idle;
-};
-
-// Never destroyed: memory may come back after main.
-EventPool& pool() {
-  static EventPool& instance = *::new EventPool;
-  return instance;
-}
+using IdleEvents = IdleHandles<cudaEvent_t>;
 
 // Null when the driver gives none.
 cudaEvent_t take_event(int device) noexcept {
-  {
-    std::lock_guard lock(pool().mutex);
-    auto& idle = pool().idle[size_t(device)];
-    if (!idle.empty()) {
-      const cudaEvent_t event = idle.back();
-      idle.pop_back();
-      return event;
-    }
-  }
-  cudaEvent_t event = nullptr;
+  cudaEvent_t event = IdleEvents::of_the_process().take(device);
+  if (event) return event;
   if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) return nullptr;
   return event;
 }
 
-void give_event(int device, cudaEvent_t event) noexcept try {
-  std::lock_guard lock(pool().mutex);
-  pool().idle[size_t(device)].push_back(event);
-} catch (const std::bad_alloc&) {
-  cudaEventDestroy(event);
+void give_event(int device, cudaEvent_t event) noexcept {
+  if (!IdleEvents::of_the_process().give(device, event)) cudaEventDestroy(event);
 }
 
 }  // namespace

@@ -10,16 +10,9 @@
 namespace taper::cuda {
 namespace {
 
-// An existing device; -1 is the current one.
-int checked(int index) {
-  if (index == -1) return current_device();
-  driver::require_device(index);
-  return index;
-}
-
 MemoryStats stats_of(int device) {
   if constexpr (kHasCuda) {
-    if (is_available()) return memory_stats(checked(device));
+    if (is_available()) return memory_stats(driver::checked(device));
   }
   return {};
 }
@@ -54,7 +47,7 @@ size_t max_memory_reserved(int device) { return stats_of(device).peak_reserved; 
 
 void reset_peak_memory_stats(int device) {
   if constexpr (kHasCuda) {
-    if (is_available()) reset_peaks(checked(device));
+    if (is_available()) reset_peaks(driver::checked(device));
   }
 }
 

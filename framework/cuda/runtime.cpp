@@ -1,9 +1,5 @@
 #include "framework/cuda/runtime.h"
 
-#ifdef TAPER_WITH_CUDNN
-#include <cudnn.h>
-#endif
-
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -12,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "framework/cuda/driver.h"
+#include "framework/cuda.h"
 #include "framework/error.h"
 
 namespace taper::cuda {
@@ -163,69 +159,4 @@ void throw_bad_index(int device) {
                        " (reported by ", op, " on cuda:", device, ")"));
 }
 
-namespace driver {
-
-size_t cudnn_version() noexcept {
-#ifdef TAPER_WITH_CUDNN
-  return cudnnGetVersion();
-#else
-  return 0;
-#endif
-}
-
-State probe() noexcept {
-  State state;
-  state.visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const cudaError_t status = cudaGetDeviceCount(&state.devices);
-  cudaDriverGetVersion(&state.driver_version);
-  cudaRuntimeGetVersion(&state.runtime_version);
-  cudaGetLastError();
-  if (status == cudaSuccess) return state;
-  state.devices = 0;
-  if (status == cudaErrorInsufficientDriver)
-    state.too_old = true;
-  else if (status != cudaErrorNoDevice)
-    state.error = cudaGetErrorString(status);
-  return state;
-}
-
-int current_device() {
-  int device = 0;
-  TAPER_CUDA_CHECK(cudaGetDevice(&device));
-  return device;
-}
-
-void set_device(int index) { TAPER_CUDA_CHECK(cudaSetDevice(index)); }
-
-void restore_device(int index) noexcept {
-  if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
-}
-
-DeviceProperties properties(int index) {
-  const DeviceScope scope(index);
-  cudaDeviceProp found;
-  TAPER_CUDA_CHECK(cudaGetDeviceProperties(&found, index));
-  size_t free = 0, total = 0;
-  TAPER_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  return {.name = found.name,
-          .major = found.major,
-          .minor = found.minor,
-          .multi_processor_count = found.multiProcessorCount,
-          .total_memory = total,
-          .free_memory = free};
-}
-
-std::string device_name(int index) {
-  cudaDeviceProp found;
-  TAPER_CUDA_CHECK(cudaGetDeviceProperties(&found, index));
-  return found.name;
-}
-
-void synchronize(int device) {
-  const DeviceScope scope(device);
-  TAPER_CUDA_CHECK(cudaDeviceSynchronize());
-  throw_bad_index(device);
-}
-
-}  // namespace driver
 }  // namespace taper::cuda

@@ -1,9 +1,14 @@
-#include <array>
-#include <mutex>
-#include <new>
-#include <vector>
-
 #include "framework/cuda/driver.h"
+
+#include <array>
+#include <cstdlib>
+
+#include <nvtx3/nvToolsExt.h>
+#ifdef TAPER_WITH_CUDNN
+#include <cudnn.h>
+#endif
+
+#include "framework/cuda/idle_handles.h"
 #include "framework/cuda/runtime.h"
 
 namespace taper::cuda {
@@ -14,38 +19,14 @@ constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
 // Null is the legacy default stream of a device.
 thread_local std::array<cudaStream_t, kMaxDevices> thread_streams{};
 
-struct StreamPool {
-  std::mutex mutex;
-  std::array<std::vector<cudaStream_t>, kMaxDevices> idle;
-};
-
-// Never destroyed: streams may come back after main.
-StreamPool& pool() {
-  static StreamPool& instance = *::new StreamPool;
-  return instance;
-}
+using IdleStreams = IdleHandles<cudaStream_t>;
 
 cudaStream_t take_stream(int device) {
-  {
-    std::lock_guard lock(pool().mutex);
-    auto& idle = pool().idle[size_t(device)];
-    if (!idle.empty()) {
-      const cudaStream_t stream = idle.back();
-      idle.pop_back();
-      return stream;
-    }
-  }
+  cudaStream_t stream = IdleStreams::of_the_process().take(device);
+  if (stream) return stream;
   const DeviceScope scope(device);
-  cudaStream_t stream = nullptr;
   TAPER_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
-}
-
-void give_stream(int device, cudaStream_t stream) noexcept try {
-  std::lock_guard lock(pool().mutex);
-  pool().idle[size_t(device)].push_back(stream);
-} catch (const std::bad_alloc&) {
-  return;  // the stream is not used again
 }
 
 // "Not ready" is an answer, but the runtime keeps it as an error for the next launch check.
@@ -67,8 +48,74 @@ cudaStream_t current_stream(int device) { return thread_streams[size_t(device)];
 
 namespace driver {
 
+// --- devices ---
+
+size_t cudnn_version() noexcept {
+#ifdef TAPER_WITH_CUDNN
+  return cudnnGetVersion();
+#else
+  return 0;
+#endif
+}
+
+State probe() noexcept {
+  State state;
+  state.visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const cudaError_t status = cudaGetDeviceCount(&state.devices);
+  cudaDriverGetVersion(&state.driver_version);
+  cudaRuntimeGetVersion(&state.runtime_version);
+  cudaGetLastError();
+  if (status == cudaSuccess) return state;
+  state.devices = 0;
+  if (status == cudaErrorInsufficientDriver)
+    state.too_old = true;
+  else if (status != cudaErrorNoDevice)
+    state.error = cudaGetErrorString(status);
+  return state;
+}
+
+int current_device() {
+  int device = 0;
+  TAPER_CUDA_CHECK(cudaGetDevice(&device));
+  return device;
+}
+
+void set_device(int index) { TAPER_CUDA_CHECK(cudaSetDevice(index)); }
+
+void restore_device(int index) noexcept {
+  if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
+}
+
+DeviceProperties properties(int index) {
+  const DeviceScope scope(index);
+  cudaDeviceProp found;
+  TAPER_CUDA_CHECK(cudaGetDeviceProperties(&found, index));
+  size_t free = 0, total = 0;
+  TAPER_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return {.name = found.name,
+          .major = found.major,
+          .minor = found.minor,
+          .multi_processor_count = found.multiProcessorCount,
+          .total_memory = total,
+          .free_memory = free};
+}
+
+void synchronize(int device) {
+  const DeviceScope scope(device);
+  TAPER_CUDA_CHECK(cudaDeviceSynchronize());
+  throw_bad_index(device);
+}
+
+// Where no tool listens a call is a test of a pointer.
+void push_range(const char* name) { nvtxRangePushA(name); }
+void pop_range() { nvtxRangePop(); }
+
+// --- streams, graphs, events ---
+
 std::shared_ptr<void> create_stream(int device) {
-  return {take_stream(device), [device](void* handle) { give_stream(device, stream_of(handle)); }};
+  return {take_stream(device), [device](void* handle) {
+            IdleStreams::of_the_process().give(device, stream_of(handle));
+          }};
 }
 
 void* thread_stream(int device) noexcept { return thread_streams[size_t(device)]; }
