@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "framework/cuda.h"
-#include "framework/kernels/multiply_adds.h"
+#include "framework/kernels/matmul/matmul.h"
 #include "framework/memory/cpu_allocator.h"
 #include "framework/random.h"
 

@@ -22,6 +22,12 @@ using Compute = std::conditional_t<std::is_same_v<T, double>, double,
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
+inline constexpr int kWarp = 32;
+
+template <int n> using Int = std::integral_constant<int, n>;
+
+TAPER_HD constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 // T(x) by one instruction where the GPU has it.
 template <class T> TAPER_HD T rounded(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -107,10 +113,7 @@ template <class C> __device__ __noinline__ C load_any(const char* data, DType dt
 }
 template <class C>
 __device__ __noinline__ void store_any(char* data, DType dtype, int64_t at, C value) {
-  visit(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    reinterpret_cast<T*>(data)[at] = convert<T>(value);
-  });
+  visit(dtype, [&]<class T>(TypeTag<T>) { reinterpret_cast<T*>(data)[at] = convert<T>(value); });
 }
 
 }  // namespace taper::kernels::cuda

@@ -68,4 +68,11 @@ template <class F> void parallel_for(int64_t n, int64_t grain, F&& f) {
   parallel_tasks(slices, threads, [&](int64_t i) { f(n * i / slices, n * (i + 1) / slices); });
 }
 
+// f(i) for i in [0, n), each of about `work` element operations.
+template <class F> void parallel_each(int64_t n, int64_t work, const F& f) {
+  parallel_for(n, grain_of(work), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
 }  // namespace taper::kernels::cpu

@@ -14,7 +14,7 @@ template <class F> __global__ void __launch_bounds__(256) each_kernel(int64_t n,
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) f(i);
 }
 
-struct Each {
+struct Backend {
   // Tells an index that lies within [0, bound); another is reported to the next synchronising call.
   struct Check {
     const char* op;
@@ -34,8 +34,11 @@ struct Each {
   // f(i) for every i in [0, n), in any order, on the stream of x's device; x is any operand.
   template <class F>
   static void run(const char* op, const Tensor& x, int64_t n, int64_t /*work*/, const F& f) {
+    run(op, x.device().index(), n, f);
+  }
+  template <class F> static void run(const char* op, int device, int64_t n, const F& f) {
     if (n <= 0) return;
-    const taper::cuda::Launch on(x);
+    const taper::cuda::Launch on(device);
     const unsigned blocks = unsigned(std::min<int64_t>((n + 255) / 256, 1 << 20));
     each_kernel<<<blocks, 256, 0, on.stream>>>(n, f);
     on.check(op);

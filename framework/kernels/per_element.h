@@ -1,11 +1,11 @@
 // Families that compute a result element by element write one formula for both backends: a
-// host-device functor of an index, run by `Each` on the CPU's threads or on the GPU.
+// host-device functor of an index, run by `Backend` on the CPU's threads or on the GPU.
 //
-//   pool.h          template <class Each> struct PoolKernels { static void max_pool(...); };
+//   pool.h          template <class Backend> struct PoolKernels { static void max_pool(...); };
 //   pool.cpp        on_device<PoolKernels>(x.device(), [&](auto k) { k.max_pool(y, x, ...); });
-//   pool_kernels.h  the functors, and the members: they call Each::run(y, n, work, functor)
-//   pool_cpu.cpp    template struct PoolKernels<cpu::Each>;
-//   pool.cu         template struct PoolKernels<cuda::Each>;
+//   pool_kernels.h  the functors, and the members: they call Backend::run(y, n, work, functor)
+//   pool_cpu.cpp    template struct PoolKernels<cpu::Backend>;
+//   pool.cu         template struct PoolKernels<cuda::Backend>;
 #pragma once
 
 #include "framework/cuda.h"
@@ -15,10 +15,10 @@
 namespace taper::kernels {
 
 namespace cpu {
-struct Each;  // framework/kernels/per_element_cpu.h
+struct Backend;  // framework/kernels/per_element_cpu.h
 }
 namespace cuda {
-struct Each;  // framework/kernels/per_element.cuh
+struct Backend;  // framework/kernels/per_element.cuh
 }
 
 // nullptr where x is undefined.
@@ -30,9 +30,9 @@ template <template <class> class Kernels, class F>
 void on_device(Device device, F f, const char* op = __builtin_FUNCTION()) {
   const RecordFunction range(op, RecordFunction::Kind::op, device);
   if constexpr (kHasCuda) {
-    if (device.is_cuda()) return f(Kernels<cuda::Each>());
+    if (device.is_cuda()) return f(Kernels<cuda::Backend>());
   }
-  f(Kernels<cpu::Each>());
+  f(Kernels<cpu::Backend>());
 }
 
 }  // namespace taper::kernels

@@ -6,7 +6,7 @@
 
 namespace taper::kernels::cpu {
 
-struct Each {
+struct Backend {
   // Tells an index that lies within [0, bound); throws IndexError for another.
   struct Check {
     const char* op;
@@ -19,10 +19,9 @@ struct Each {
   static Check check(const char* op, const Tensor&) { return {op}; }
 
   // f(i) for every i in [0, n), in any order; each is about `work` element operations.
-  template <class F> static void run(const char*, const Tensor&, int64_t n, int64_t work, const F& f) {
-    parallel_for(n, grain_of(work), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) f(i);
-    });
+  template <class F>
+  static void run(const char*, const Tensor&, int64_t n, int64_t work, const F& f) {
+    parallel_each(n, work, f);
   }
 };
 

@@ -11,7 +11,6 @@
 
 namespace taper::kernels::cuda {
 
-inline constexpr int kWarp = 32;
 inline constexpr int kRowsPerBlock = 8;  // where a warp owns a row
 
 __device__ inline float larger(float a, float b) { return fmaxf(a, b); }
@@ -134,15 +133,15 @@ template <int kLanes> unsigned row_grid(int64_t rows) {
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }
 __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
 
-// Calls f(integral_constant<kVec>) with 16-byte vectors where all rows of n elements at these
+// Calls f(Int<kVec>) with 16-byte vectors where all rows of n elements at these
 // pointers are aligned, else with single elements.
 template <class T, class F, class... P>
 void with_row_vectors(int64_t n, F f, const P*... pointers) {
   constexpr int kVec = 16 / sizeof(T);
   if (n % kVec == 0 && (is_aligned(pointers, 16) && ...)) {
-    f(std::integral_constant<int, kVec>{});
+    f(Int<kVec>());
   } else {
-    f(std::integral_constant<int, 1>{});
+    f(Int<1>());
   }
 }
 

@@ -9,7 +9,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
-#include "framework/kernels/matmul/sgemm_cpu.h"
+#include "framework/kernels/matmul/matmul.h"
 #include "framework/threads.h"
 #include "tests/testing.h"
 

@@ -4,7 +4,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/kernels/multiply_adds.h"
+#include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::kernels {

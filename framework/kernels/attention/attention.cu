@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/per_element.h"
 #include "framework/kernels/random/random_formulas.h"
 #include "framework/kernels/row_reduce.cuh"
 
@@ -285,25 +286,18 @@ __global__ void __launch_bounds__(kTileThreads)
 // --- launchers ---
 
 template <class T> Matrix<T> matrix(const Tensor& x) {
-  return {static_cast<T*>(x.data_ptr()),
-          x.size(1),
-          x.size(2),
-          x.size(3),
-          x.stride(0),
-          x.stride(1),
-          x.stride(2),
-          x.stride(3)};
+  return {pointer<T>(x), x.size(1),   x.size(2),   x.size(3),
+          x.stride(0),   x.stride(1), x.stride(2), x.stride(3)};
 }
 
 template <class T, class C = Compute<T>>
 Problem<T, C> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& lse,
                          const AttentionArgs& args) {
-  Problem<T, C> in{
-      matrix<T>(q),  matrix<T>(k), matrix<T>(v),          static_cast<C*>(lse.data_ptr()),
-      C(args.scale), args.causal,  float(args.dropout_p), C(1 / (1 - args.dropout_p)),
-      args.key};
+  Problem<T, C> in{matrix<T>(q),  matrix<T>(k), matrix<T>(v),          pointer<C>(lse),
+                   C(args.scale), args.causal,  float(args.dropout_p), C(1 / (1 - args.dropout_p)),
+                   args.key};
   if (!args.mask.defined()) return in;
-  in.mask = static_cast<const C*>(args.mask.data_ptr());
+  in.mask = pointer<const C>(args.mask);
   in.batch_dims = args.mask.dim() - 2;
   std::copy(args.mask.shape().begin(), args.mask.shape().end(), in.sizes);
   std::copy(args.mask.strides().begin(), args.mask.strides().end(), in.strides);
@@ -324,8 +318,7 @@ void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, con
                const AttentionArgs& args) {
   if (out.logsumexp.numel() == 0) return;
   const taper::cuda::Launch on(q);
-  visit_floating(q.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(q.dtype(), [&]<class T>(TypeTag<T>) {
     forward_kernel<T><<<grid_of<T>(q, v.size(3)), kTileThreads, 0, on.stream>>>(
         problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
   });
@@ -336,11 +329,10 @@ void attention_backward(const AttentionGradients& out, const Tensor& dy, const T
                         const Tensor& k, const Tensor& v, const Tensor& logsumexp,
                         const Tensor& delta, const AttentionArgs& args) {
   const taper::cuda::Launch on(q);
-  visit_floating(q.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(q.dtype(), [&]<class T>(TypeTag<T>) {
     auto in = problem_of<T>(q, k, v, logsumexp, args);
     in.dy = matrix<T>(dy);
-    in.delta = static_cast<const Compute<T>*>(delta.data_ptr());
+    in.delta = pointer<const Compute<T>>(delta);
     if (out.dq.numel() > 0) {
       query_kernel<T>
           <<<grid_of<T>(q, q.size(3)), kTileThreads, 0, on.stream>>>(in, matrix<T>(out.dq));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "framework/kernels/math.h"
-#include "framework/kernels/matmul/sgemm_cpu.h"
+#include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 

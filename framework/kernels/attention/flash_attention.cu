@@ -6,11 +6,11 @@
 #include <cassert>
 #include <cmath>
 #include <initializer_list>
-#include <type_traits>
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/attention/attention.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
+#include "framework/kernels/per_element.h"
 
 namespace taper::kernels::cuda {
 namespace {
@@ -43,7 +43,7 @@ bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArg
 }
 
 template <class T> Matrix<T> matrix(const Tensor& x) {
-  return {static_cast<T*>(x.data_ptr()), x.stride(0), x.stride(1), x.stride(2)};
+  return {pointer<T>(x), x.stride(0), x.stride(1), x.stride(2)};
 }
 
 template <class T>
@@ -56,7 +56,7 @@ Problem<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, const T
   in.together = int(std::clamp<int64_t>(kCached / bytes, 1, in.batch));
   in.heads = int(q.size(1)), in.T_ = int(q.size(2)), in.S = int(k.size(2)), in.D = int(q.size(3));
   in.scale = float(args.scale), in.causal = args.causal;
-  in.lse = static_cast<float*>(lse.data_ptr());
+  in.lse = pointer<float>(lse);
   in.key = args.key;
   in.threshold = uint32_t(threshold_of(args.dropout_p));
   in.kept_scale = float(1 / (1 - args.dropout_p));
@@ -69,20 +69,19 @@ unsigned blocks_of(const Tensor& rows) {
   return unsigned(blocks);
 }
 
-// Calls f(tag of T, constants: columns with those that are added, whether there is dropout).
+template <bool drops> using Drops = std::bool_constant<drops>;
+
+// Calls f(TypeTag<T>, Int of columns with those that are added, Drops).
 template <class F> void visit(const Tensor& q, const AttentionArgs& args, F f) {
-  const auto with_type = [&](auto columns, auto drops) {
-    if (q.dtype() == kFloat16) return f(std::type_identity<Half>(), columns, drops);
-    f(std::type_identity<BFloat16>(), columns, drops);
+  const auto with_columns = [&](auto columns) {
+    visit_half(q.dtype(), [&](auto tag) {
+      args.dropout_p > 0 ? f(tag, columns, Drops<true>()) : f(tag, columns, Drops<false>());
+    });
   };
-  const auto with_columns = [&](auto drops) {
-    if (q.size(3) <= 32) return with_type(std::integral_constant<int, 32>(), drops);
-    if (q.size(3) <= 64) return with_type(std::integral_constant<int, 64>(), drops);
-    if (q.size(3) <= 96) return with_type(std::integral_constant<int, 96>(), drops);
-    with_type(std::integral_constant<int, 128>(), drops);
-  };
-  if (args.dropout_p > 0) return with_columns(std::true_type());
-  with_columns(std::false_type());
+  if (q.size(3) <= 32) return with_columns(Int<32>());
+  if (q.size(3) <= 64) return with_columns(Int<64>());
+  if (q.size(3) <= 96) return with_columns(Int<96>());
+  with_columns(Int<128>());
 }
 
 }  // namespace
@@ -91,10 +90,8 @@ bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& 
                      const AttentionArgs& args) {
   if (!takes(q, k, v, args, {&out.y})) return false;
   const taper::cuda::Launch on(q);
-  visit(q, args, [&](auto tag, auto columns, auto drops) {
-    using T = typename decltype(tag)::type;
-    constexpr int kD = columns;
-    forward_kernel<T, kD, Tuned<kD>::kStep, drops, Tuned<kD>::kForwardBlocks>
+  visit(q, args, [&]<class T, int kD, bool kDrops>(TypeTag<T>, Int<kD>, Drops<kDrops>) {
+    forward_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kForwardBlocks>
         <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(
             problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
   });
@@ -108,15 +105,13 @@ bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, c
   if (!takes(q, k, v, args, {&dy, &forward.y, &out.dq, &out.dk, &out.dv})) return false;
   const taper::cuda::Launch on(q);
   const taper::cuda::Scratch delta(forward.logsumexp.nbytes(), on.device);
-  visit(q, args, [&](auto tag, auto columns, auto drops) {
-    using T = typename decltype(tag)::type;
-    constexpr int kD = columns;
+  visit(q, args, [&]<class T, int kD, bool kDrops>(TypeTag<T>, Int<kD>, Drops<kDrops>) {
     Problem<T> in = problem_of<T>(q, k, v, forward.logsumexp, args);
     in.y = matrix<T>(forward.y), in.dy = matrix<T>(dy);
     in.delta = delta.as<float>();
-    query_kernel<T, kD, Tuned<kD>::kStep, drops, Tuned<kD>::kQueryBlocks>
+    query_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kQueryBlocks>
         <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dq));
-    key_kernel<T, kD, Tuned<kD>::kStep, drops, Tuned<kD>::kKeyBlocks>
+    key_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kKeyBlocks>
         <<<blocks_of(k), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dk), matrix<T>(out.dv));
   });
   on.check("scaled_dot_product_attention_backward");

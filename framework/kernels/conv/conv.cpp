@@ -6,7 +6,6 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/kernels/multiply_adds.h"
 
 namespace taper::kernels {
 namespace {
@@ -67,9 +66,7 @@ const Tensor& output_of(ConvPass pass, const ConvTensors& t) {
 struct Matrices {
   const Tensor& data;
   int64_t offset, ld, stride;
-  void* address() const {
-    return static_cast<char*>(data.data_ptr()) + offset * int64_t(data.element_size());
-  }
+  void* address() const { return pointer<char>(data) + offset * int64_t(data.element_size()); }
 };
 
 // For every group: y = columns weight^T, columns = y weight, or weight += y^T columns.

@@ -29,8 +29,6 @@ constexpr int64_t kMaxParts = int64_t(1) << 25;
 constexpr int64_t kLeastPixels = 64;
 constexpr int64_t kMaxFewShared = 48 << 10;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // y from x, or dx from dy: then x and y change places, and the steps run back.
 Gathered gathered(const ConvSizes& s, const ConvTensors& t, bool backward) {
   const auto side = [=](const ConvAxis& a) {
@@ -179,12 +177,11 @@ bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
 
 void add_bias(const ConvTensors& t) {
   const int64_t o = t.y.size(-1);
-  visit_floating(t.y.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(t.y.dtype(), [&]<class T>(TypeTag<T>) {
     constexpr int kVec = 16 / sizeof(T);
     const auto run = [&](auto width) {
       const AddBias<T, width()> f{pointer<T>(t.y), pointer<T>(t.bias), int(o / width()), t.relu};
-      Each::run("conv", t.y, t.y.numel() / width(), 1, f);
+      Backend::run("conv", t.y, t.y.numel() / width(), 1, f);
     };
     const bool whole = o % kVec == 0 && is_aligned(t.y.data_ptr(), 16);
     whole ? run(std::integral_constant<int, kVec>()) : run(std::integral_constant<int, 1>());
@@ -193,6 +190,6 @@ void add_bias(const ConvTensors& t) {
 
 }  // namespace cuda
 
-template struct ConvKernels<cuda::Each>;
+template struct ConvKernels<cuda::Backend>;
 
 }  // namespace taper::kernels

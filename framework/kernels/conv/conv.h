@@ -73,7 +73,7 @@ void add_bias(const ConvTensors& t);
 
 // What turns a convolution into matrix products. A row of `columns` [images * pixels, groups,
 // depth] holds the inputs of one output pixel, by kernel position, then channel; zeros are padding.
-template <class Each> struct ConvKernels {
+template <class Backend> struct ConvKernels {
   // The columns of images [first, first + images) of x.
   static void unfold(const Tensor& columns, const Tensor& x, const ConvSizes& s, int64_t first,
                      int64_t images);

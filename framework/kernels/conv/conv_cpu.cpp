@@ -16,7 +16,7 @@
 
 namespace taper::kernels {
 
-template struct ConvKernels<cpu::Each>;
+template struct ConvKernels<cpu::Backend>;
 
 namespace cpu {
 namespace {
@@ -189,10 +189,9 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const int64_t x_slice = per_slice * s.h.in * s.w.in * s.c, y_slice = per_slice * s.pixels() * s.o;
   const int64_t work = s.n * s.pixels() * s.o * s.depth();
   parallel_tasks(slices, threads_for(std::min(slices, work / kThreadWork), 1), [&](int64_t i) {
-    execute(pass, i + 1 < slices ? plans->whole : plans->last,
-            static_cast<float*>(t.x.data_ptr()) + i * x_slice,
+    execute(pass, i + 1 < slices ? plans->whole : plans->last, pointer<float>(t.x) + i * x_slice,
             weight + (dweight ? i * weight_size : 0), bias.data<float>(),
-            static_cast<float*>(t.y.data_ptr()) + i * y_slice);
+            pointer<float>(t.y) + i * y_slice);
   });
   if (!dweight) return true;
   sum_runs(weight, weight_size, slices);

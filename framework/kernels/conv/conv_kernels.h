@@ -79,23 +79,21 @@ template <class F> void visit_wide(DType t, F f) {
   t == kFloat64 ? f(TypeTag<double>{}) : f(TypeTag<float>{});
 }
 
-template <class Each>
-void ConvKernels<Each>::unfold(const Tensor& columns, const Tensor& x, const ConvSizes& s,
-                               int64_t first, int64_t images) {
-  visit_wide(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+template <class Backend>
+void ConvKernels<Backend>::unfold(const Tensor& columns, const Tensor& x, const ConvSizes& s,
+                                  int64_t first, int64_t images) {
+  visit_wide(x.dtype(), [&]<class T>(TypeTag<T>) {
     const Unfold<T> f{pointer<T>(columns), pointer<const T>(x), s, first};
-    Each::run("conv", x, images * s.pixels() * s.groups * s.depth(), 8, f);
+    Backend::run("conv", x, images * s.pixels() * s.groups * s.depth(), 8, f);
   });
 }
 
-template <class Each>
-void ConvKernels<Each>::fold(const Tensor& x, const Tensor& columns, const ConvSizes& s,
-                             int64_t first, int64_t images) {
-  visit_wide(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+template <class Backend>
+void ConvKernels<Backend>::fold(const Tensor& x, const Tensor& columns, const ConvSizes& s,
+                                int64_t first, int64_t images) {
+  visit_wide(x.dtype(), [&]<class T>(TypeTag<T>) {
     const Fold<T> f{pointer<T>(x), pointer<const T>(columns), s, first};
-    Each::run("conv", x, images * s.h.in * s.w.in * s.c, 8 * s.h.kernel * s.w.kernel, f);
+    Backend::run("conv", x, images * s.h.in * s.w.in * s.c, 8 * s.h.kernel * s.w.kernel, f);
   });
 }
 

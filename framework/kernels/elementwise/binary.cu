@@ -1,8 +1,8 @@
 // Launches of the element-wise functions of two tensors, and of where. y = op(a, b).
 #include "framework/kernels/elementwise/binary.h"
 
+#include "framework/kernels/elementwise/binary_functors.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
-#include "framework/kernels/elementwise/functors.h"
 
 namespace taper::kernels::cuda {
 

@@ -33,26 +33,9 @@ void refuse_zero_divisor(const Loop& loop) {
 void binary(BinaryOp op, BinaryArgs args, const Loop& loop, DType compute) {
   const bool divides = op == BinaryOp::floor_divide || op == BinaryOp::remainder;
   if (divides && compute == kInt64) refuse_zero_divisor(loop);
-  visit(op, args, [&](auto functor) {
-    using F = decltype(functor);
-    if (compute == kFloat64) {
-      return run_elementwise(loop, compute, binary_span<F, double>, &functor);
-    }
-    if constexpr (F::kIntegers) {
-      if (compute == kInt64) {
-        return run_elementwise(loop, compute, binary_span<F, int64_t>, &functor);
-      }
-    }
-    run_elementwise(loop, kFloat32, binary_span<F, float>, &functor);
-  });
+  visit(op, args, [&](const auto& f) { run_functor<2>(loop, compute, f); });
 }
 
-void where(const Loop& loop, DType compute) {
-  const SpanFn span = compute == kFloat64 ? ternary_span<Where, double>
-                      : compute == kInt64 ? ternary_span<Where, int64_t>
-                                          : ternary_span<Where, float>;
-  const Where functor;
-  run_elementwise(loop, compute, span, &functor);
-}
+void where(const Loop& loop, DType compute) { run_functor<3>(loop, compute, Where{}); }
 
 }  // namespace taper::kernels::cpu

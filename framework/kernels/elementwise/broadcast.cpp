@@ -165,9 +165,23 @@ Loop make_loop(const Tensor& out, Operands inputs) {
   return loop;
 }
 
+Loop make_loop(void* out, DType out_dtype, const void* in, DType in_dtype, int64_t numel,
+               int device) {
+  Loop loop;
+  loop.dims = loop.inputs = 1;
+  loop.sizes[0] = loop.numel = numel;
+  loop.device = device;
+  loop.dense = true;
+  loop.out.data = out;
+  loop.out.dtype = out_dtype;
+  loop.in[0].data = const_cast<void*>(in);
+  loop.in[0].dtype = in_dtype;
+  loop.out.strides[0] = loop.in[0].strides[0] = 1;
+  return loop;
+}
+
 Scalar number_of(const Tensor& x) {
-  return visit(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     const T value = *static_cast<const T*>(x.data_ptr());
     if constexpr (std::is_integral_v<T>) {
       return Scalar(value);

@@ -1,15 +1,17 @@
 // Copies between layouts, dtypes and devices; fill; arange. out = x.
 #include "framework/kernels/elementwise/copy.h"
 
-#include <memory>
-
+#include "framework/cuda.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
+#include "framework/kernels/math.h"
+#include "framework/kernels/per_element.cuh"
 #include "framework/kernels/transpose.cuh"
 
 namespace taper::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;
+using taper::cuda::Stream;
 
 struct Identity {
   template <class T> TAPER_HD T operator()(T x) const { return x; }
@@ -86,66 +88,43 @@ void convert_elements(const Loop& loop, const Launch& on) {
 
 // --- arange ---
 
-template <class T, class C>
-__global__ void __launch_bounds__(kThreads) arange_kernel(T* out, int64_t numel, C start, C step) {
-  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= numel) return;
-  if constexpr (std::is_same_v<C, double>) {
-    // Not fused, so that the bits are the CPU's.
-    out[i] = convert<T>(__dadd_rn(start, __dmul_rn(double(i), step)));
-  } else {
-    out[i] = convert<T>(start + i * step);
+template <class T, class C> struct Arange {
+  T* out;
+  C start, step;
+
+  TAPER_HD void operator()(int64_t i) const {
+    if constexpr (std::is_same_v<C, double>) {
+      // Not fused, so that the bits are the CPU's.
+      out[i] = convert<T>(math::add_rn(start, math::mul_rn(double(i), step)));
+    } else {
+      out[i] = convert<T>(start + i * step);
+    }
   }
-}
+};
 
 template <class C> void run_arange(const Tensor& out, C start, C step) {
-  const Launch on(out);
-  const int64_t numel = out.numel(), blocks = ceil_div(numel, kThreads);
-  visit(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    arange_kernel<<<unsigned(blocks), kThreads, 0, on.stream>>>(static_cast<T*>(out.data_ptr()),
-                                                                numel, start, step);
+  visit(out.dtype(), [&]<class T>(TypeTag<T>) {
+    Backend::run("arange", out, out.numel(), 1, Arange<T, C>{pointer<T>(out), start, step});
   });
-  on.check("arange");
 }
 
 // --- between devices ---
 
-// A stream and its device, which must be current where the stream is the default one.
-struct Queue {
-  int device;
-  cudaStream_t stream;
-};
-
-struct DestroyEvent {
-  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-};
-
-// Makes later work of one queue wait for what the other has been given so far.
-void wait_for(Queue later, Queue earlier) {
-  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent> event;
-  {
-    const taper::cuda::DeviceScope scope(earlier.device);
-    cudaEvent_t made = nullptr;
-    TAPER_CUDA_CHECK(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
-    event.reset(made);
-    TAPER_CUDA_CHECK(cudaEventRecord(made, earlier.stream));
-  }
-  const taper::cuda::DeviceScope scope(later.device);
-  TAPER_CUDA_CHECK(cudaStreamWaitEvent(later.stream, event.get(), 0));
+// Makes later work of one stream wait for what the other has been given so far.
+void wait_for(const Stream& later, const Stream& earlier) {
+  taper::cuda::Event event;
+  event.record(earlier);
+  event.wait(later);
 }
 
 // Runs on the source's stream, which first lets out's earlier readers finish.
 void copy_peer(const Tensor& out, const Tensor& x) {
-  const int to = out.device().index(), from = x.device().index();
-  const Queue target{to, taper::cuda::current_stream(to)};
-  const Queue source{from, taper::cuda::current_stream(from)};
+  const Stream target = Stream::current(out.device().index());
+  const Stream source = Stream::current(x.device().index());
   wait_for(source, target);
-  {
-    const taper::cuda::DeviceScope scope(from);
-    TAPER_CUDA_CHECK(
-        cudaMemcpyPeerAsync(out.data_ptr(), to, x.data_ptr(), from, x.nbytes(), source.stream));
-  }
+  const Launch on(x);
+  TAPER_CUDA_CHECK(cudaMemcpyPeerAsync(out.data_ptr(), target.device(), x.data_ptr(),
+                                       source.device(), x.nbytes(), on.stream));
   wait_for(target, source);
 }
 
@@ -175,8 +154,7 @@ void fill(const Loop& loop, Scalar value) {
   if (loop.numel == 0) return;
   const Launch on(loop.device);
   uint64_t bits = 0;
-  visit(loop.out.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(loop.out.dtype, [&]<class T>(TypeTag<T>) {
     const T x =
         value.dtype() == kFloat64 ? convert<T>(value.to_double()) : convert<T>(value.to_int());
     memcpy(&bits, &x, sizeof x);
@@ -193,7 +171,6 @@ void fill(const Loop& loop, Scalar value) {
 }
 
 void arange(const Tensor& out, Scalar start, Scalar step) {
-  if (out.numel() == 0) return;
   if (start.dtype() == kFloat64 || step.dtype() == kFloat64) {
     return run_arange<double>(out, start.to_double(), step.to_double());
   }

@@ -68,9 +68,8 @@ Ends box_start(const Copier& copier, int64_t i, int a, int b) {
 void copy_rows(const Copier& copier) {
   const int last = copier.loop.dims - 1;
   const int64_t row = copier.loop.sizes[last];
-  parallel_for(copier.loop.numel / row, grain_of(row), [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) copier.run(box_start(copier, i, last, last), last, row);
-  });
+  parallel_each(copier.loop.numel / row, row,
+                [&](int64_t i) { copier.run(box_start(copier, i, last, last), last, row); });
 }
 
 void copy_tiles(const Copier& copier, int cross) {
@@ -78,14 +77,12 @@ void copy_tiles(const Copier& copier, int cross) {
   const int64_t height = copier.loop.sizes[cross], width = copier.loop.sizes[last];
   const int64_t down = (height + kTile - 1) / kTile, across = (width + kTile - 1) / kTile;
   const int64_t boxes = copier.loop.numel / (height * width);
-  parallel_for(boxes * down * across, grain_of(kTile * kTile), [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) {
-      const int64_t y = i / across % down * kTile, x = i % across * kTile;
-      Ends at = box_start(copier, i / across / down, cross, last);
-      at = copier.step(copier.step(at, cross, y), last, x);
-      const int64_t n = std::min(kTile, width - x), rows = std::min(kTile, height - y);
-      for (int64_t r = 0; r < rows; ++r) copier.run(copier.step(at, cross, r), last, n);
-    }
+  parallel_each(boxes * down * across, kTile * kTile, [&](int64_t i) {
+    const int64_t y = i / across % down * kTile, x = i % across * kTile;
+    Ends at = box_start(copier, i / across / down, cross, last);
+    at = copier.step(copier.step(at, cross, y), last, x);
+    const int64_t n = std::min(kTile, width - x), rows = std::min(kTile, height - y);
+    for (int64_t r = 0; r < rows; ++r) copier.run(copier.step(at, cross, r), last, n);
   });
 }
 
@@ -100,14 +97,12 @@ template <class Bits> void fill_bits(const Loop& loop, const void* bits) {
                  [&](int64_t first, int64_t end) { std::fill(out + first, out + end, value); });
     return;
   }
-  parallel_for(loop.numel / row, grain_of(row), [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) {
-      int64_t offset = 0, rest = i;
-      for (int d = last - 1; d >= 0; rest /= loop.sizes[d--]) {
-        offset += rest % loop.sizes[d] * loop.out.strides[d];
-      }
-      for (int64_t j = 0; j < row; ++j) out[offset + j * stride] = value;
+  parallel_each(loop.numel / row, row, [&](int64_t i) {
+    int64_t offset = 0, rest = i;
+    for (int d = last - 1; d >= 0; rest /= loop.sizes[d--]) {
+      offset += rest % loop.sizes[d] * loop.out.strides[d];
     }
+    for (int64_t j = 0; j < row; ++j) out[offset + j * stride] = value;
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/simd_cpu.h"
@@ -20,34 +21,30 @@ using SpanFn = void (*)(const void* functor, void* out, const void* const* in, i
 // dropped.
 void run_elementwise(const Loop& loop, DType compute, SpanFn span, const void* functor);
 
-template <class F, class T>
-TAPER_CLONES void unary_span(const void* functor, void* out, const void* const* in, int64_t n) {
-  const F f = *static_cast<const F*>(functor);
-  const T* x = static_cast<const T*>(in[0]);
-  T* y = static_cast<T*>(out);
+// y[i] = f(x[i], ...)
+template <class F, class T, class... X>
+TAPER_CLONES void apply_to(T* y, int64_t n, const F f, const X*... x) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
 }
 
-template <class F, class T>
-TAPER_CLONES void binary_span(const void* functor, void* out, const void* const* in, int64_t n) {
-  const F f = *static_cast<const F*>(functor);
-  const T* a = static_cast<const T*>(in[0]);
-  const T* b = static_cast<const T*>(in[1]);
-  T* y = static_cast<T*>(out);
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+template <class F, class T, size_t... k>
+void functor_span(const void* functor, void* out, const void* const* in, int64_t n) {
+  apply_to(static_cast<T*>(out), n, *static_cast<const F*>(functor),
+           static_cast<const T*>(in[k])...);
 }
 
-template <class F, class T>
-TAPER_CLONES void ternary_span(const void* functor, void* out, const void* const* in, int64_t n) {
-  const F f = *static_cast<const F*>(functor);
-  const T* a = static_cast<const T*>(in[0]);
-  const T* b = static_cast<const T*>(in[1]);
-  const T* c = static_cast<const T*>(in[2]);
-  T* y = static_cast<T*>(out);
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i], c[i]);
+// f of kInputs elements in the compute type.
+template <int kInputs, class F> void run_functor(const Loop& loop, DType compute, const F& f) {
+  const auto run = [&]<class T, size_t... k>(TypeTag<T>, std::index_sequence<k...>) {
+    run_elementwise(loop, dtype_of<T>, functor_span<F, T, k...>, &f);
+  };
+  constexpr std::make_index_sequence<kInputs> kInOrder;
+  if (compute == kFloat64) return run(TypeTag<double>(), kInOrder);
+  if constexpr (F::kIntegers) {
+    if (compute == kInt64) return run(TypeTag<int64_t>(), kInOrder);
+  }
+  run(TypeTag<float>(), kInOrder);
 }
 
 }  // namespace taper::kernels::cpu

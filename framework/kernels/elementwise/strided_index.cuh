@@ -16,8 +16,6 @@ inline constexpr int64_t kMaxPiece = (int64_t(1) << 31) - 1;
 // Neighbours of the innermost dimension that a thread owns.
 inline constexpr int kGroup = 4;
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Quotients of numbers below 2^31 by a product and a shift (Granlund and Montgomery 1994).
 struct FastDivisor {
   uint32_t divisor = 1, multiplier = 1, shift = 0;

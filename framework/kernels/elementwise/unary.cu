@@ -2,7 +2,7 @@
 #include "framework/kernels/elementwise/unary.h"
 
 #include "framework/kernels/elementwise/elementwise.cuh"
-#include "framework/kernels/elementwise/functors.h"
+#include "framework/kernels/elementwise/unary_functors.h"
 
 namespace taper::kernels::cuda {
 

@@ -13,18 +13,17 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/index/index_kernels.h"
 #include "framework/kernels/per_element.cuh"
-#include "framework/kernels/reduce/sort_cuda.h"
+#include "framework/kernels/reduce/sort.h"
 
 namespace taper::kernels {
 
-template struct IndexKernels<cuda::Each>;
+template struct IndexKernels<cuda::Backend>;
 
 namespace cuda {
 namespace {
 
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
-constexpr int kWarp = 32;
 
 // --- taking: a row is copied in units of 16, 8, 4, 2 or 1 bytes ---
 
@@ -163,8 +162,8 @@ void add_to_few(const Launch& on, const Tensor& y, const T* src, const int64_t* 
   sum_pieces<<<grid, dim3(kWarp, unsigned(height)), size_t(height * rows * kWarp * 4), on.stream>>>(
       parts.as<float>(), src, keys, count, int(piece), int(rows), width);
   on.check("add_rows");
-  Each::run("add_rows", y, rows * width, blocks,
-            AddParts<T>{static_cast<T*>(y.data_ptr()), parts.as<float>(), blocks, rows * width});
+  Backend::run("add_rows", y, rows * width, blocks,
+               AddParts<T>{pointer<T>(y), parts.as<float>(), blocks, rows * width});
 }
 
 constexpr int kColumns = 32;   // threads along a row
@@ -225,8 +224,7 @@ __global__ void __launch_bounds__(kColumns* kMaxParts)
 
 template <class T>
 void launch_add_runs(const Launch& on, T* y, const T* src, const Runs& runs, int64_t width) {
-  const auto launch = [&](auto vec) {
-    constexpr int kVec = decltype(vec)::value;
+  const auto launch = [&]<int kVec>(Int<kVec>) {
     const int64_t tiles = std::min<int64_t>(ceil_div(width, kColumns * kVec), 65535);
     const int parts = runs.count / runs.rows >= kLongRun ? kMaxParts : 8;
     add_runs<T, kVec>
@@ -235,9 +233,9 @@ void launch_add_runs(const Launch& on, T* y, const T* src, const Runs& runs, int
   };
   constexpr size_t kAlign = alignof(Vec<T, 4>);
   if (width % 4 == 0 && is_aligned(y, kAlign) && is_aligned(src, kAlign)) {
-    launch(std::integral_constant<int, 4>{});
+    launch(Int<4>());
   } else {
-    launch(std::integral_constant<int, 1>{});
+    launch(Int<1>());
   }
   on.check("add_rows");
 }
@@ -247,12 +245,10 @@ void launch_add_runs(const Launch& on, T* y, const T* src, const Runs& runs, int
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width) {
   const size_t row_bytes = size_t(width) * x.element_size();
   const size_t unit = unit_of(row_bytes, y.data_ptr(), x.data_ptr());
-  with_unit(unit, [&](auto tag) {
-    using Unit = typename decltype(tag)::type;
-    Each::run(
-        "take_rows", y, int64_t(y.nbytes() / unit), 1,
-        TakeUnit<Unit>{static_cast<Unit*>(y.data_ptr()), static_cast<const Unit*>(x.data_ptr()),
-                       static_cast<const int64_t*>(key.data_ptr()), int64_t(row_bytes / unit)});
+  with_unit(unit, [&]<class Unit>(TypeTag<Unit>) {
+    Backend::run("take_rows", y, int64_t(y.nbytes() / unit), 1,
+                 TakeUnit<Unit>{pointer<Unit>(y), pointer<const Unit>(x),
+                                pointer<const int64_t>(key), int64_t(row_bytes / unit)});
   });
 }
 
@@ -262,8 +258,7 @@ void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& s
   const bool few = rows <= kFewRows && count / rows >= kLongRun && width >= kWarp / 2 &&
                    ceil_div(width, kWarp) <= 65535;
   if (few && (y.dtype() == kFloat32 || is_half(y.dtype()))) {
-    return visit_floating(y.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    return visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
       if constexpr (sizeof(Compute<T>) == sizeof(float)) {
         add_to_few<T>(on, y, pointer<const T>(src), pointer<const int64_t>(key), count, rows,
                       width);
@@ -275,18 +270,16 @@ void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& s
     throw NotImplementedError(cat("adding more than 2^31 rows on cuda, got ", count));
   }
   const Tensor positions = Tensor::make({count}, kInt64, y.device());
-  const Scratch keys(positions.nbytes(), on.device), sorted(positions.nbytes(), on.device);
+  const Tensor keys = empty_like_layout(positions, kInt64),
+               sorted = empty_like_layout(keys, kInt64);
   arange(positions, 0, 1);
-  sort_pairs(on, static_cast<const uint64_t*>(key.data_ptr()),
-             static_cast<const int64_t*>(positions.data_ptr()), keys.as<uint64_t>(),
-             sorted.as<int64_t>(), count, std::bit_width(uint64_t(rows)));
-  const Runs runs{keys.as<uint64_t>(), sorted.as<int64_t>(), count, rows};
-  const auto add = [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* to = static_cast<T*>(y.data_ptr());
-    const T* from = static_cast<const T*>(src.data_ptr());
+  sort_pairs(keys, sorted, key, positions, std::bit_width(uint64_t(rows)));
+  const Runs runs{pointer<uint64_t>(keys), pointer<int64_t>(sorted), count, rows};
+  const auto add = [&]<class T>(TypeTag<T>) {
+    T* to = pointer<T>(y);
+    const T* from = pointer<const T>(src);
     if (!narrow) return launch_add_runs(on, to, from, runs, width);
-    Each::run("add_rows", y, count * width, 1, AddRun<T>{to, from, runs, width});
+    Backend::run("add_rows", y, count * width, 1, AddRun<T>{to, from, runs, width});
   };
   if (y.dtype() == kInt64) return add(TypeTag<int64_t>{});
   visit_floating(y.dtype(), add);

@@ -28,7 +28,7 @@ Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape&
 Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64_t width,
                 const Tensor& src);
 
-template <class Each> struct IndexKernels {
+template <class Backend> struct IndexKernels {
   static void row_keys(const IndexRules& rules, const Tensor& key, const Tensor& index,
                        const Shape& shape, int dim);
   // Unsigned numbers, as int64, in the order of x (float64 or int64); nan is the largest.

@@ -14,7 +14,7 @@
 
 namespace taper::kernels {
 
-template struct IndexKernels<cpu::Each>;
+template struct IndexKernels<cpu::Backend>;
 
 namespace cpu {
 namespace {
@@ -67,20 +67,16 @@ void add_groups(T* y, const T* src, const Groups& groups, int64_t rows, int64_t 
 // Rows of a word, whose size the compiler knows.
 template <class Word>
 void take_words(const Tensor& y, const Tensor& x, std::span<const int64_t> key) {
-  Word* to = static_cast<Word*>(y.data_ptr());
-  const Word* from = static_cast<const Word*>(x.data_ptr());
-  parallel_for(int64_t(key.size()), grain_of(2), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = from[key[size_t(i)]];
-  });
+  Word* to = pointer<Word>(y);
+  const Word* from = pointer<const Word>(x);
+  parallel_each(int64_t(key.size()), 2, [&](int64_t i) { to[i] = from[key[size_t(i)]]; });
 }
 
 void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, int64_t bytes) {
-  char* to = static_cast<char*>(y.data_ptr());
-  const char* from = static_cast<const char*>(x.data_ptr());
-  parallel_for(int64_t(key.size()), grain_of(bytes / 8), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      std::memcpy(to + i * bytes, from + key[size_t(i)] * bytes, size_t(bytes));
-    }
+  char* to = pointer<char>(y);
+  const char* from = pointer<const char>(x);
+  parallel_each(int64_t(key.size()), bytes / 8, [&](int64_t i) {
+    std::memcpy(to + i * bytes, from + key[size_t(i)] * bytes, size_t(bytes));
   });
 }
 
@@ -101,10 +97,8 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
 void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
   const int64_t rows = y.numel() / width;
   const Groups groups = group_positions(key.span<int64_t>(), rows);
-  const auto add = [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    add_groups(static_cast<T*>(y.data_ptr()), static_cast<const T*>(src.data_ptr()), groups, rows,
-               width);
+  const auto add = [&]<class T>(TypeTag<T>) {
+    add_groups(pointer<T>(y), pointer<const T>(src), groups, rows, width);
   };
   if (y.dtype() == kInt64) return add(TypeTag<int64_t>{});
   visit_floating(y.dtype(), add);

@@ -53,32 +53,32 @@ struct SortKeys {
   }
 };
 
-template <class Each>
-void IndexKernels<Each>::row_keys(const IndexRules& rules, const Tensor& key, const Tensor& index,
-                                  const Shape& shape, int dim) {
-  using Check = decltype(Each::check(rules.op, index));
-  RowKeys<Check> f{.key = static_cast<int64_t*>(key.data_ptr()),
-                   .index = static_cast<const int64_t*>(index.data_ptr()),
+template <class Backend>
+void IndexKernels<Backend>::row_keys(const IndexRules& rules, const Tensor& key,
+                                     const Tensor& index, const Shape& shape, int dim) {
+  using Check = decltype(Backend::check(rules.op, index));
+  RowKeys<Check> f{.key = pointer<int64_t>(key),
+                   .index = pointer<const int64_t>(index),
                    .sizes = {},
                    .strides = {},
                    .bound = shape[dim],
                    .dims = shape.size(),
                    .dim = dim,
                    .wrap = rules.wrap,
-                   .check = Each::check(rules.op, index)};
+                   .check = Backend::check(rules.op, index)};
   const Shape strides = contiguous_strides(shape);
   for (int d = 0; d < f.dims; ++d) {
     f.sizes[d] = index.shape()[d];
     f.strides[d] = strides[d];
   }
-  Each::run(rules.op, key, key.numel(), 4 * f.dims, f);
+  Backend::run(rules.op, key, key.numel(), 4 * f.dims, f);
 }
 
-template <class Each>
-void IndexKernels<Each>::sort_keys(const Tensor& key, const Tensor& x, bool descending) {
-  Each::run("sort", key, key.numel(), 2,
-            SortKeys{static_cast<uint64_t*>(key.data_ptr()),
-                     static_cast<const int64_t*>(x.data_ptr()), x.is_floating_point(), descending});
+template <class Backend>
+void IndexKernels<Backend>::sort_keys(const Tensor& key, const Tensor& x, bool descending) {
+  Backend::run("sort", key, key.numel(), 2,
+               SortKeys{pointer<uint64_t>(key), pointer<const int64_t>(x), x.is_floating_point(),
+                        descending});
 }
 
 }  // namespace taper::kernels

@@ -18,7 +18,6 @@ namespace {
 
 using taper::cuda::BadIndex;
 using taper::cuda::Launch;
-template <int n> using Int = std::integral_constant<int, n>;
 
 constexpr int64_t kShortRow = 64;   // the longest row of eight threads
 constexpr int64_t kWarpRow = 1024;  // and of one warp
@@ -289,8 +288,7 @@ bool run_with_gradient(const Problem<T>& problem, const Outputs<Compute<T>>& to,
       !is_aligned(problem.logits, 16)) {
     return false;
   }
-  const auto launch = [&](auto lanes) {
-    constexpr int kLanes = lanes;
+  const auto launch = [&]<int kLanes>(Int<kLanes>) {
     const auto kernel = gradient_kernel<T, kLanes>;
     TAPER_CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
@@ -317,8 +315,7 @@ bool cross_entropy(const CrossEntropy& out, const Tensor& logits, const Tensor& 
   const int64_t rows = logits.size(0), n = logits.size(1);
   const Launch on(logits);
   bool made = false;
-  visit_floating(logits.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(logits.dtype(), [&]<class T>(TypeTag<T>) {
     using C = Compute<T>;
     const bool reduces = out.loss.dim() == 0;
     const Problem<T> problem{pointer<const T>(logits),
@@ -341,14 +338,13 @@ bool cross_entropy(const CrossEntropy& out, const Tensor& logits, const Tensor& 
     if (!made && (rows > 0 || alone)) {
       for_rows<T>(
           n,
-          [&](auto vec, auto lanes) {
-            constexpr int kLanes = lanes;
+          [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>) {
             dim3 block = row_block<kLanes>();
             // Whole warps.
             if (alone)
               block.y = unsigned(std::clamp<int64_t>(ceil_div(rows, 4) * 4, 4, 1024 / kLanes));
             const unsigned grid = alone ? 1 : row_grid<kLanes>(rows);
-            forward_kernel<T, vec, kLanes><<<grid, block, 0, on.stream>>>(problem, to);
+            forward_kernel<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(problem, to);
           },
           problem.logits);
     }
@@ -362,8 +358,7 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
                             const Tensor& logits, const Tensor& target, const NllOptions& options) {
   const int64_t rows = logits.size(0), n = logits.size(1);
   const Launch on(logits);
-  visit_floating(logits.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(logits.dtype(), [&]<class T>(TypeTag<T>) {
     using C = Compute<T>;
     const T* x = pointer<const T>(logits);
     T* dx = pointer<T>(dlogits);
@@ -376,14 +371,13 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
                            pointer<const C>(saved.rows.logsumexp)};
     for_rows<T>(
         n,
-        [&](auto vec, auto lanes) {
-          constexpr int kLanes = lanes;
+        [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>) {
           unsigned grid = row_grid<kLanes>(rows);
           // Few blocks, which have nothing to do as a rule.
           if (made) {
             grid = std::min(grid, 4u * unsigned(taper::cuda::multi_processor_count(on.device)));
           }
-          backward_kernel<T, vec, kLanes><<<grid, row_block<kLanes>(), 0, on.stream>>>(
+          backward_kernel<T, kVec, kLanes><<<grid, row_block<kLanes>(), 0, on.stream>>>(
               dx, scales, x, targets_of(logits, target, options), rows, made);
         },
         x, dx);

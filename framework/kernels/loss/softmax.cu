@@ -7,6 +7,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/math.h"
+#include "framework/kernels/per_element.h"
 #include "framework/kernels/row_reduce.cuh"
 
 namespace taper::kernels::cuda {
@@ -235,24 +236,16 @@ __global__ void __launch_bounds__(kWarp* kSlices)
 
 // --- launchers ---
 
-// Calls f(lanes, held) with the threads that own a row of n elements.
-template <class F> void with_lanes(int64_t n, F f) {
-  constexpr std::true_type kHeld;
-  if (n <= kHeldSize<32>) return f(std::integral_constant<int, 32>{}, kHeld);
-  if (n <= kHeldSize<256>) return f(std::integral_constant<int, 256>{}, kHeld);
-  if (n <= kHeldSize<1024>) return f(std::integral_constant<int, 1024>{}, kHeld);
-  f(std::integral_constant<int, 512>{}, std::false_type{});
-}
-
-// Calls f(vec, lanes, held, grid, block), the first three integral constants.
-template <class T, class F, class... P> void for_rows(ReduceSizes sizes, F f, P*... pointers) {
+// Calls f(Int<kVec>, Int<kLanes>, bool constant: whether a thread holds its part) for rows of n
+// elements, which kLanes threads own.
+template <class T, class F, class... P> void for_rows(int64_t n, F f, P*... pointers) {
   with_row_vectors<T>(
-      sizes.n,
+      n,
       [&](auto vec) {
-        with_lanes(sizes.n, [&](auto lanes, auto held) {
-          constexpr int kLanes = decltype(lanes)::value;
-          f(vec, lanes, held, row_grid<kLanes>(sizes.outer), row_block<kLanes>());
-        });
+        if (n <= kHeldSize<32>) return f(vec, Int<32>(), std::true_type());
+        if (n <= kHeldSize<256>) return f(vec, Int<256>(), std::true_type());
+        if (n <= kHeldSize<1024>) return f(vec, Int<1024>(), std::true_type());
+        f(vec, Int<512>(), std::false_type());
       },
       pointers...);
 }
@@ -266,15 +259,16 @@ template <class T> void forward(const Launch& on, bool log, T* y, const T* x, Re
     column_forward<<<tile_grid(tiles), dim3(kWarp, kSlices), 0, on.stream>>>(log, y, x, s, tiles);
     return;
   }
-  const auto launch = [&](auto vec, auto lanes, auto held, unsigned grid, dim3 block) {
-    constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
-    if constexpr (decltype(held)::value) {
+  const auto launch = [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>, auto held) {
+    const unsigned grid = row_grid<kLanes>(s.outer);
+    const dim3 block = row_block<kLanes>();
+    if constexpr (held) {
       held_forward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, y, x, s.outer, int(s.n));
     } else {
       long_forward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, y, x, s.outer, s.n);
     }
   };
-  for_rows<T>(s, launch, x, y);
+  for_rows<T>(s.n, launch, x, y);
 }
 
 template <class T>
@@ -285,16 +279,17 @@ void backward(const Launch& on, bool log, T* dx, const T* dy, const T* y, Reduce
     column_backward<<<tile_grid(tiles), block, 0, on.stream>>>(log, dx, dy, y, s, tiles);
     return;
   }
-  const auto launch = [&](auto vec, auto lanes, auto held, unsigned grid, dim3 block) {
-    constexpr int kVec = decltype(vec)::value, kLanes = decltype(lanes)::value;
-    if constexpr (decltype(held)::value) {
+  const auto launch = [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>, auto held) {
+    const unsigned grid = row_grid<kLanes>(s.outer);
+    const dim3 block = row_block<kLanes>();
+    if constexpr (held) {
       held_backward<T, kVec, kLanes>
           <<<grid, block, 0, on.stream>>>(log, dx, dy, y, s.outer, int(s.n));
     } else {
       long_backward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, dx, dy, y, s.outer, s.n);
     }
   };
-  for_rows<T>(s, launch, dx, dy, y);
+  for_rows<T>(s.n, launch, dx, dy, y);
 }
 
 }  // namespace
@@ -302,9 +297,8 @@ void backward(const Launch& on, bool log, T* dx, const T* dy, const T* y, Reduce
 void softmax(bool log, const Tensor& y, const Tensor& x, ReduceSizes sizes) {
   if (y.numel() == 0) return;
   const Launch on(x);
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    forward(on, log, static_cast<T*>(y.data_ptr()), static_cast<const T*>(x.data_ptr()), sizes);
+  visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    forward(on, log, pointer<T>(y), pointer<const T>(x), sizes);
   });
   on.check(log ? "log_softmax" : "softmax");
 }
@@ -313,10 +307,8 @@ void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor
                       ReduceSizes sizes) {
   if (dx.numel() == 0) return;
   const Launch on(y);
-  visit_floating(y.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    backward(on, log, static_cast<T*>(dx.data_ptr()), static_cast<const T*>(dy.data_ptr()),
-             static_cast<const T*>(y.data_ptr()), sizes);
+  visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
+    backward(on, log, pointer<T>(dx), pointer<const T>(dy), pointer<const T>(y), sizes);
   });
   on.check(log ? "log_softmax_backward" : "softmax_backward");
 }

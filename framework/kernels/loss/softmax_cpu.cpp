@@ -10,7 +10,6 @@
 #include "framework/kernels/per_element.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 #include "framework/kernels/simd_cpu.h"
-#include "framework/kernels/writer_cpu.h"
 
 namespace taper::kernels::cpu {
 namespace {
@@ -96,14 +95,12 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
 template <class F> void for_column_tiles(ReduceSizes s, F f) {
   const int64_t tiles = (s.inner + kTileColumns - 1) / kTileColumns;
   const int64_t work = s.n * std::min(s.inner, kTileColumns) * kExpWork;
-  parallel_for(s.outer * tiles, grain_of(work), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t column = t % tiles * kTileColumns, first = t / tiles * s.n * s.inner + column;
-      const auto for_rows = [&](auto row) {
-        for (int64_t i = 0; i < s.n; ++i) row(first + i * s.inner);
-      };
-      f(for_rows, std::min(kTileColumns, s.inner - column));
-    }
+  parallel_each(s.outer * tiles, work, [&](int64_t t) {
+    const int64_t column = t % tiles * kTileColumns, first = t / tiles * s.n * s.inner + column;
+    const auto for_rows = [&](auto row) {
+      for (int64_t i = 0; i < s.n; ++i) row(first + i * s.inner);
+    };
+    f(for_rows, std::min(kTileColumns, s.inner - column));
   });
 }
 

@@ -8,17 +8,20 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "framework/cuda/cublaslt.h"
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
+#include "framework/kernels/elements.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/unary.h"
-#include "framework/kernels/matmul/sgemm_cuda.h"
+#include "framework/kernels/per_element.cuh"
 #include "framework/precision.h"
 
 namespace taper::kernels::cuda {
@@ -56,7 +59,7 @@ using Operation = Owner<cublasLtMatmulDesc_t, &CublasLt::MatmulDescDestroy>;
 using Layout = Owner<cublasLtMatrixLayout_t, &CublasLt::MatrixLayoutDestroy>;
 using Preference = Owner<cublasLtMatmulPreference_t, &CublasLt::MatmulPreferenceDestroy>;
 
-// What decides which algorithm is used. All words, so that it hashes and compares as memory.
+// What decides which algorithm is used. Without padding: it hashes and compares as memory.
 struct Key {
   int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
   uint32_t align_a, align_b, align_c;
@@ -68,14 +71,7 @@ static_assert(std::has_unique_object_representations_v<Key>);
 
 struct KeyHash {
   size_t operator()(const Key& key) const {
-    uint64_t words[sizeof(Key) / 8];
-    std::memcpy(words, &key, sizeof words);
-    uint64_t h = 0;
-    for (const uint64_t w : words) {
-      h = (h ^ w) * 0x9e3779b97f4a7c15ull;
-      h ^= h >> 32;
-    }
-    return h;
+    return std::hash<std::string_view>()({reinterpret_cast<const char*>(&key), sizeof key});
   }
 };
 
@@ -252,31 +248,28 @@ Plan& plan_of(Blas& blas, const Gemm& g, const void* a, const void* b, const voi
 }
 
 // C = beta * C + bias, for what cuBLASLt does not do itself. C is not read where beta is 0.
-template <class T>
-__global__ void scale_and_bias(T* c, const T* bias, float beta, int64_t m, int64_t n, int64_t ldc,
-                               int64_t stride_c, int64_t numel) {
-  const int64_t step = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
+template <class T> struct ScaleAndBias {
+  T* c;
+  const T* bias;
+  float beta;
+  int64_t m, n, ldc, stride_c;
+
+  TAPER_HD void operator()(int64_t i) const {
     const int64_t row = i / n, column = i % n;
     T& at = c[row / m * stride_c + row % m * ldc + column];
-    using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    Real x = beta == 0 ? Real(0) : Real(beta) * Real(at);
-    if (bias) x += Real(bias[column]);
+    Compute<T> x = beta == 0 ? Compute<T>(0) : Compute<T>(beta) * Compute<T>(at);
+    if (bias) x += Compute<T>(bias[column]);
     at = T(x);
   }
-}
+};
 
-void prepare_c(const Launch& on, const Gemm& g, void* c, const void* bias) {
+void prepare_c(const Gemm& g, void* c, const void* bias) {
   if (g.beta == 1 && !bias) return;
-  const int64_t numel = g.batch * g.m * g.n;
-  const int block = 256;
-  const auto grid = unsigned(std::min<int64_t>((numel + block - 1) / block, 1 << 20));
-  visit_floating(g.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    scale_and_bias<<<grid, block, 0, on.stream>>>(static_cast<T*>(c), static_cast<const T*>(bias),
-                                                  g.beta, g.m, g.n, g.ldc, g.stride_c, numel);
+  visit_floating(g.dtype, [&]<class T>(TypeTag<T>) {
+    const ScaleAndBias<T> f{
+        static_cast<T*>(c), static_cast<const T*>(bias), g.beta, g.m, g.n, g.ldc, g.stride_c};
+    Backend::run("matmul", g.device, g.batch * g.m * g.n, f);
   });
-  on.check("matmul");
 }
 
 // The epilogue reads its bias in 16-byte pieces, and is not promised for double.
@@ -290,7 +283,7 @@ void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, voi
 // In two steps: C = beta * C + bias, then C += alpha * A B.
 void multiply_after_bias(const Launch& on, Gemm g, const void* a, const void* b, void* c,
                          const void* bias) {
-  prepare_c(on, g, c, bias);
+  prepare_c(g, c, bias);
   g.beta = 1;
   multiply(on, g, a, b, c, nullptr);
 }
@@ -322,19 +315,10 @@ void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, voi
 
 // c = activation(z), both dense and of g's dtype; they may be one.
 void activate(const Gemm& g, Activation activation, const void* z, void* c) {
-  Loop loop;
-  loop.dims = loop.inputs = 1;
-  loop.sizes[0] = loop.numel = g.m * g.n;
-  loop.device = g.device;
-  loop.dense = true;
-  loop.out.data = c;
-  loop.in[0].data = const_cast<void*>(z);
-  loop.out.dtype = loop.in[0].dtype = g.dtype;
-  loop.out.strides[0] = loop.in[0].strides[0] = 1;
   const UnaryOp op = activation == Activation::relu   ? UnaryOp::relu
                      : activation == Activation::gelu ? UnaryOp::gelu
                                                       : UnaryOp::gelu_tanh;
-  unary(op, {}, loop, g.dtype == kFloat64 ? kFloat64 : kFloat32);
+  unary(op, {}, make_loop(c, g.dtype, z, g.dtype, g.m * g.n, g.device), compute_type(g.dtype));
 }
 
 // --- half types whose rows do not begin at multiples of 16 bytes ---
@@ -343,19 +327,23 @@ void activate(const Gemm& g, Activation activation, const void* z, void* c) {
 struct Rows {
   int64_t count, length, ld;
 };
-__global__ void copy_rows(uint16_t* to, Rows wanted, const uint16_t* from, Rows given) {
-  const int64_t step = int64_t(gridDim.x) * blockDim.x, numel = wanted.count * wanted.length;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
+struct CopyRows {
+  uint16_t* to;
+  Rows wanted;
+  const uint16_t* from;
+  Rows given;
+
+  TAPER_HD void operator()(int64_t i) const {
     const int64_t row = i / wanted.length, column = i % wanted.length;
     const bool inside = row < given.count && column < given.length;
     to[row * wanted.ld + column] = inside ? from[row * given.ld + column] : uint16_t(0);
   }
-}
+};
 
 void copy_rows(const Launch& on, void* to, Rows wanted, const void* from, Rows given) {
-  const auto blocks = std::min<int64_t>((wanted.count * wanted.length + 255) / 256, 1 << 20);
-  copy_rows<<<unsigned(blocks), 256, 0, on.stream>>>(static_cast<uint16_t*>(to), wanted,
-                                                     static_cast<const uint16_t*>(from), given);
+  Backend::run(
+      "matmul", on.device, wanted.count * wanted.length,
+      CopyRows{static_cast<uint16_t*>(to), wanted, static_cast<const uint16_t*>(from), given});
 }
 
 // Rows of 65 elements, say, keep cuBLASLt from its fast kernels: padded copies cost less. Only
@@ -405,7 +393,7 @@ void gemm(const Gemm& whole, const void* a, const void* b, void* c, const Epilog
   const Launch on(whole.device);
   void* z = then.before ? then.before : c;
   if (whole.k == 0) {
-    prepare_c(on, whole, z, then.bias);
+    prepare_c(whole, z, then.bias);
   } else if (wants_padding(whole)) {
     multiply_padded(on, whole, a, b, z, then.bias);
   } else {

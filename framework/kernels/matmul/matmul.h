@@ -6,6 +6,10 @@
 
 namespace taper::kernels {
 
+// How many multiplications with an addition this thread has asked for in matrix products,
+// convolutions and attention since it began: for summaries. Each kernel's front adds its own.
+inline thread_local int64_t multiply_adds = 0;
+
 // C[b] = alpha * op(A[b]) op(B[b]) + beta * C[b], row-major. A is m x k, B is k x n, C is m x n
 // after op; the leading dimensions are row strides as stored. float16 and bfloat16 accumulate in
 // float.
@@ -50,9 +54,17 @@ struct Epilogue {
 
 namespace cpu {
 void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then = {});
-}
+// One product of float matrices (no batch; k is not 0) on one thread, plus `bias` [n] on every row
+// where not null. An element is a chain of fused multiply-adds in the order of k, in blocks whose
+// size depends on k alone: a part of C has the bits that it has within the whole, and AVX2 and
+// AVX-512 give the same.
+void sgemm(const Gemm& g, const float* a, const float* b, float* c, const float* bias = nullptr);
+}  // namespace cpu
 namespace cuda {
 void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then = {});
+// The same by own kernels, for small float32 products where these are faster than cuBLASLt: a fixed
+// rule of sizes and layout. Does nothing and returns false elsewhere.
+bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then);
 // Dense operands; neither m nor n is 0, and there is an activation.
 void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias, const Tensor& dy,
                    const Tensor& kept);

@@ -11,7 +11,6 @@
 
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
-#include "framework/kernels/matmul/sgemm_cpu.h"
 #include "framework/kernels/one_thread_cpu.h"
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/simd_cpu.h"
@@ -139,11 +138,9 @@ void multiply_doubles(const Gemm& g, const double* a, const double* b, double* c
   straight.stride_b = g.stride_b == 0 ? 0 : g.k * g.n;
   const int64_t matrices = g.stride_b == 0 ? 1 : g.batch;
   std::vector<double> turned(size_t(matrices * g.k * g.n));
-  parallel_for(matrices * g.k, grain_of(g.n), [&](int64_t lo, int64_t hi) {
-    for (int64_t r = lo; r < hi; ++r) {
-      const double* column = b + r / g.k * g.stride_b + r % g.k;
-      for (int64_t j = 0; j < g.n; ++j) turned[size_t(r * g.n + j)] = column[j * g.ldb];
-    }
+  parallel_each(matrices * g.k, g.n, [&](int64_t r) {
+    const double* column = b + r / g.k * g.stride_b + r % g.k;
+    for (int64_t j = 0; j < g.n; ++j) turned[size_t(r * g.n + j)] = column[j * g.ldb];
   });
   multiply(straight, a, turned.data(), c);
 }
@@ -155,10 +152,8 @@ std::vector<float> widen(const T* x, int64_t batch, int64_t stride, int64_t rows
   const int64_t matrices = stride == 0 ? 1 : batch;
   std::vector<float> out(size_t(matrices * rows * cols));
   const ConvertFn to_float = converter(dtype_of<T>, kFloat32);
-  parallel_for(matrices * rows, grain_of(cols), [&](int64_t lo, int64_t hi) {
-    for (int64_t r = lo; r < hi; ++r) {
-      to_float(x + r / rows * stride + r % rows * ld, 1, out.data() + r * cols, 1, cols);
-    }
+  parallel_each(matrices * rows, cols, [&](int64_t r) {
+    to_float(x + r / rows * stride + r % rows * ld, 1, out.data() + r * cols, 1, cols);
   });
   return out;
 }
@@ -179,11 +174,9 @@ template <class T> void multiply_wide(const Gemm& g, const T* a, const T* b, T* 
   if (g.beta != 0) wide_c = widen(c, g.batch, g.stride_c, g.m, g.n, g.ldc);
   multiply(f, wide_a.data(), wide_b.data(), wide_c.data());
   const ConvertFn from_float = converter(kFloat32, dtype_of<T>);
-  parallel_for(g.batch * g.m, grain_of(g.n), [&](int64_t lo, int64_t hi) {
-    for (int64_t r = lo; r < hi; ++r) {
-      T* row = c + r / g.m * g.stride_c + r % g.m * g.ldc;
-      from_float(wide_c.data() + r * g.n, 1, row, 1, g.n);
-    }
+  parallel_each(g.batch * g.m, g.n, [&](int64_t r) {
+    T* row = c + r / g.m * g.stride_c + r % g.m * g.ldc;
+    from_float(wide_c.data() + r * g.n, 1, row, 1, g.n);
   });
 }
 
@@ -245,8 +238,7 @@ template <class T> void multiply_then(Gemm g, const T* a, const T* b, T* c, cons
 
 void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then) {
   if (g.batch == 0 || g.m == 0 || g.n == 0) return;
-  visit(g.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(g.dtype, [&]<class T>(TypeTag<T>) {
     const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
     if constexpr (std::is_same_v<T, float>) {
       if (g.k > 0) return multiply(g, x, y, static_cast<T*>(c), then);

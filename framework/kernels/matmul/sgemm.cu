@@ -1,11 +1,11 @@
 // C = activation(op(A) op(B) + bias), overwritten: the launcher and its rule.
-#include "framework/kernels/matmul/sgemm_cuda.h"
+#include "framework/kernels/matmul/sgemm.cuh"
 
 #include <atomic>
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/elements.cuh"
-#include "framework/kernels/matmul/sgemm.cuh"
+#include "framework/kernels/matmul/matmul.h"
 #include "framework/precision.h"
 
 namespace taper::kernels::cuda {
@@ -17,8 +17,6 @@ constexpr int kTile = 32;
 using LongTile = SgemmTile<kTile, kTile, 8, 4, 8, 16, 3>;
 using ShortTile = SgemmTile<kTile, kTile, 8, 4, 4, 16, 4, 3>;
 constexpr int kMaxBlocks = LongTile::kMaxBlocks;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t tiles_of(const Gemm& g) { return ceil_div(g.m, kTile) * ceil_div(g.n, kTile); }
 

@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 #include "framework/kernels/elementwise/activation_functors.h"
+#include "framework/kernels/tensor_core.cuh"
 
 namespace taper::kernels::cuda {
 
@@ -46,19 +47,6 @@ struct SgemmTile {
   }
   static_assert(N / Tn == 8 && M / Tm == 4, "lanes lie 4 x 8 over C");
 };
-
-template <int kBytes> __device__ inline void copy_async(float* to, const float* from, bool valid) {
-  const auto at = unsigned(__cvta_generic_to_shared(to));
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
-                 "r"(valid ? 16 : 0)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
-                 "r"(valid ? 4 : 0)
-                 : "memory");
-  }
-}
 
 // One operand as a warp sees it: `rows` (of C's rows or columns) by k. Stored [row][k] (kAlongK)
 // or [k][row], and likewise in shared memory; what lies outside becomes 0.
@@ -212,7 +200,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
       }
     }
   }
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  wait_for_copies();
   __syncwarp();
 
 #pragma unroll

@@ -2,13 +2,13 @@
 // sums stay in registers (the scheme of Goto and van de Geijn, https://doi.org/10.1145/1356052).
 // Where the CPU has fused multiply-add each is asked for by name: whether a compiler would make one
 // of x * b + sum depends on the loop around it, and then the bits on the size of the tile.
-#include "framework/kernels/matmul/sgemm_cpu.h"
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
+
+#include "framework/kernels/matmul/matmul.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

@@ -137,14 +137,12 @@ void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x
           const Tensor& sums) {
   if (norm.sizes.groups > 0) return norm_rows(norm, out, dy, x);
   const Launch on(x);
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     const NormArgs<T> args(norm, out, dy, x, sums);
     const NormSizes& s = args.sizes;
-    with_vectors(args, [&](auto vec) {
-      constexpr int kVec = decltype(vec)::value;
+    with_vectors(args, [&]<int kVec>(Int<kVec>) {
       const Compute<T> share = Compute<T>(1) / Compute<T>(s.outer * s.inner);
-      Each::run("batch_norm", x, x.numel() / kVec, kVec, Apply<T, kVec>{args, share});
+      Backend::run("batch_norm", x, x.numel() / kVec, kVec, Apply<T, kVec>{args, share});
     });
   });
   on.check("norm");
@@ -155,12 +153,10 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
   const NormSizes& s = norm.sizes;
   const Cut cut = cut_of(s);
   const Tensor parts = Tensor::make({2, cut.chunks, s.channels}, wide_type(x.dtype()), x.device());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     using C = Compute<T>;
     const NormArgs<T> args(norm, {}, dy, x, {});
-    with_vectors(args, [&](auto vec) {
-      constexpr int kVec = decltype(vec)::value;
+    with_vectors(args, [&]<int kVec>(Int<kVec>) {
       Cut here = cut;
       if (s.inner == 1) {
         while (here.width < kWarp && here.width * kVec < s.channels) here.width *= 2;
@@ -176,6 +172,6 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
 
 }  // namespace cuda
 
-template struct BatchNormKernels<cuda::Each>;
+template struct BatchNormKernels<cuda::Backend>;
 
 }  // namespace taper::kernels

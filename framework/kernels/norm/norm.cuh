@@ -35,7 +35,7 @@ template <class T, class G = T> struct NormArgs {
   }
 };
 
-// f(integral_constant<kVec>): vectors that cross no channel; no group where inner is 1.
+// f(Int<kVec>): vectors that cross no channel; no group where inner is 1.
 template <class T, class G, class F> void with_vectors(const NormArgs<T, G>& a, F f) {
   const NormSizes& s = a.sizes;
   const int64_t run = s.inner > 1 ? s.inner : s.groups > 0 ? s.per_group() : s.channels;

@@ -46,7 +46,7 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool n
                             bool needs_sums);
 
 // Batch norm's mean and rstd [channels], from sums [2, channels] around each channel's pivot.
-template <class Each> struct BatchNormKernels {
+template <class Backend> struct BatchNormKernels {
   static void statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
                          const Tensor& running_mean, const Tensor& running_var, double momentum);
 };

@@ -6,7 +6,6 @@
 #include "framework/kernels/norm/norm_kernels.h"
 #include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
-#include "framework/kernels/writer_cpu.h"
 
 namespace taper::kernels {
 namespace cpu {
@@ -199,11 +198,9 @@ template <class T> Tensor channel_sums(const Norm& norm, const Tensor& dy, const
   });
   if (columns) {
     std::fill_n(dots, parts.numel(), T(0));
-    parallel_for(chunks, grain_of(kRows * s.channels), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        sum_columns(norm, dots + i * s.channels, sums + i * s.channels, pivot.data(), dy, x,
-                    i * kRows, std::min(s.outer, (i + 1) * kRows));
-      }
+    parallel_each(chunks, kRows * s.channels, [&](int64_t i) {
+      sum_columns(norm, dots + i * s.channels, sums + i * s.channels, pivot.data(), dy, x,
+                  i * kRows, std::min(s.outer, (i + 1) * kRows));
     });
   } else {
     const T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
@@ -238,6 +235,6 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
 
 }  // namespace cpu
 
-template struct BatchNormKernels<cpu::Each>;
+template struct BatchNormKernels<cpu::Backend>;
 
 }  // namespace taper::kernels

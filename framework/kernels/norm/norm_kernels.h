@@ -48,12 +48,11 @@ template <class T> struct BatchStatistics {
   }
 };
 
-template <class Each>
-void BatchNormKernels<Each>::statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
-                                        const Tensor& running_mean, const Tensor& running_var,
-                                        double momentum) {
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+template <class Backend>
+void BatchNormKernels<Backend>::statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
+                                           const Tensor& running_mean, const Tensor& running_var,
+                                           double momentum) {
+  visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     using C = WideOf<T>;
     const BatchStatistics<T> f{pointer<C>(norm.mean),
                                pointer<C>(norm.rstd),
@@ -65,7 +64,7 @@ void BatchNormKernels<Each>::statistics(const Norm& norm, const Tensor& x, const
                                C(norm.eps),
                                C(momentum),
                                norm.given};
-    Each::run("batch_norm", x, norm.sizes.channels, 32, f);
+    Backend::run("batch_norm", x, norm.sizes.channels, 32, f);
   });
 }
 

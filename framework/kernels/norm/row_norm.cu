@@ -12,7 +12,6 @@ namespace {
 
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
-template <int n> using Int = std::integral_constant<int, n>;
 
 // --- rows ---
 
@@ -238,16 +237,14 @@ template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, 
 }
 
 template <class T, class G> void run_forward(const NormArgs<T, G>& args, cudaStream_t stream) {
-  with_rows(args, [&](auto vec, auto lanes, auto items) {
-    constexpr int kLanes = lanes;
-    forward_kernel<T, G, vec, kLanes, items>
+  with_rows(args, [&]<int kVec, int kLanes, int kItems>(Int<kVec>, Int<kLanes>, Int<kItems>) {
+    forward_kernel<T, G, kVec, kLanes, kItems>
         <<<row_grid<kLanes>(args.sizes.rows()), row_block<kLanes>(), 0, stream>>>(args);
   });
 }
 template <class T> void run_backward(const NormArgs<T>& args, cudaStream_t stream) {
-  with_rows(args, [&](auto vec, auto lanes, auto items) {
-    constexpr int kLanes = lanes;
-    backward_kernel<T, T, vec, kLanes, items, false>
+  with_rows(args, [&]<int kVec, int kLanes, int kItems>(Int<kVec>, Int<kLanes>, Int<kItems>) {
+    backward_kernel<T, T, kVec, kLanes, kItems, false>
         <<<row_grid<kLanes>(args.sizes.rows()), row_block<kLanes>(), 0, stream>>>(args, nullptr);
   });
 }
@@ -258,15 +255,14 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
   using C = Compute<T>;
   const int64_t n = args.sizes.row_size(), rows = args.sizes.rows();
   bool done = false;
-  with_vectors(args, [&](auto vec) {
-    if constexpr (vec > 1 && sizeof(C) == sizeof(float)) {
-      const auto launch = [&](auto lanes, auto items) {
-        constexpr int kLanes = lanes;
+  with_vectors(args, [&]<int kVec>(Int<kVec>) {
+    if constexpr (kVec > 1 && sizeof(C) == sizeof(float)) {
+      const auto launch = [&]<int kLanes, int kItems>(Int<kLanes>, Int<kItems>) {
         constexpr int64_t kMultiprocessors = 132;  // of an H200; the same sums on any other
         const int64_t most = kMultiprocessors * kFusedBlocks<kLanes>;
         const int64_t blocks = std::min<int64_t>(row_grid<kLanes>(rows), most);
         const Scratch parts(size_t(2 * blocks * n) * sizeof(C), on.device);
-        backward_kernel<T, G, vec, kLanes, items, true>
+        backward_kernel<T, G, kVec, kLanes, kItems, true>
             <<<unsigned(blocks), row_block<kLanes>(), 0, on.stream>>>(args, parts.as<C>());
         const dim3 grid{unsigned(ceil_div(n, kJoinColumns)), 2};
         join_kernel<<<grid, kJoinThreads, 0, on.stream>>>(pointer<C>(sums), parts.as<const C>(),
@@ -287,13 +283,11 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
 void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x) {
   const Launch on(x);
   if (out.dtype() != x.dtype()) {
-    visit_half(out.dtype(), [&](auto tag) {
-      using G = typename decltype(tag)::type;
+    visit_half(out.dtype(), [&]<class G>(TypeTag<G>) {
       run_forward(NormArgs<float, G>(norm, out, dy, x, {}), on.stream);
     });
   } else {
-    visit_floating(x.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
       const NormArgs<T> args(norm, out, dy, x, {});
       dy.defined() ? run_backward(args, on.stream) : run_forward(args, on.stream);
     });
@@ -308,13 +302,11 @@ bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const
   const Launch on(x);
   bool done = false;
   if (dy.dtype() != x.dtype()) {
-    visit_half(dy.dtype(), [&](auto tag) {
-      using G = typename decltype(tag)::type;
+    visit_half(dy.dtype(), [&]<class G>(TypeTag<G>) {
       done = run_fused(NormArgs<float, G>(norm, dx, dy, x, {}), sums, on);
     });
   } else {
-    visit_floating(x.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
       done = run_fused(NormArgs<T>(norm, dx, dy, x, {}), sums, on);
     });
   }

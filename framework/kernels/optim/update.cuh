@@ -117,7 +117,7 @@ void OnGpu::update(const std::vector<Update>& updates, const StepScalars& scalar
   run(TypeTag<float>(), floats);
   run(TypeTag<double>(), doubles);
   if (scalars.advances && !counts) {
-    cuda::Each::run("optimizer step", scalars.step, 1, 1, CountStep{step, found_inf});
+    cuda::Backend::run("optimizer step", scalars.step, 1, 1, CountStep{step, found_inf});
   }
 }
 

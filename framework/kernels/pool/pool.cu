@@ -135,34 +135,33 @@ bool by_quads(const Axes& axes, const Tensor& x, const Tensor& y) {
 }  // namespace cuda
 
 template <>
-void PoolKernels<cuda::Each>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
-                                       const Axes& axes) {
+void PoolKernels<cuda::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
+                                          const Axes& axes) {
   if (!cuda::by_quads(axes, x, y) || !cuda::is_aligned(x.data_ptr(), 16)) {
-    return run<cuda::Each, MaxPoolForward>("max_pool", 1, y, index, x, axes);
+    return run<cuda::Backend, MaxPoolForward>("max_pool", 1, y, index, x, axes);
   }
-  visit_floating(y.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    cuda::Each::run("max_pool", y, y.numel() / cuda::kQuad, 1,
-                    cuda::PoolQuads<T>{pointer<T>(y), pointer<int64_t>(index), pointer<T>(x),
-                                       int(x.size(1)), axes.h, axes.w});
+  visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
+    cuda::Backend::run("max_pool", y, y.numel() / cuda::kQuad, 1,
+                       cuda::PoolQuads<T>{pointer<T>(y), pointer<int64_t>(index), pointer<T>(x),
+                                          int(x.size(1)), axes.h, axes.w});
   });
 }
 
 template <>
-void PoolKernels<cuda::Each>::max_pool_backward(const Tensor& dx, const Tensor& dy,
-                                                const Tensor& index, const Axes& axes) {
+void PoolKernels<cuda::Backend>::max_pool_backward(const Tensor& dx, const Tensor& dy,
+                                                   const Tensor& index, const Axes& axes) {
   if (!cuda::by_quads(axes, dx, dy)) {
-    return run<cuda::Each, MaxPoolBackward>("max_pool_backward", 1, dx, dy, index, axes);
+    return run<cuda::Backend, MaxPoolBackward>("max_pool_backward", 1, dx, dy, index, axes);
   }
   const Tensor rows = cuda::channels_last(dy);
-  visit_floating(dx.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    cuda::Each::run("max_pool_backward", dx, dx.numel() / cuda::kQuad, 1,
-                    cuda::UnpoolQuads<T>{pointer<T>(dx), pointer<T>(rows), pointer<int64_t>(index),
-                                         int(dx.size(1)), axes.h, axes.w});
+  visit_floating(dx.dtype(), [&]<class T>(TypeTag<T>) {
+    cuda::Backend::run(
+        "max_pool_backward", dx, dx.numel() / cuda::kQuad, 1,
+        cuda::UnpoolQuads<T>{pointer<T>(dx), pointer<T>(rows), pointer<int64_t>(index),
+                             int(dx.size(1)), axes.h, axes.w});
   });
 }
 
-template struct PoolKernels<cuda::Each>;
+template struct PoolKernels<cuda::Backend>;
 
 }  // namespace taper::kernels

@@ -51,7 +51,7 @@ MaxPool max_pool(const Tensor& x, const Axes& axes);
 // dx from dy.
 Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes);
 
-template <class Each> struct PoolKernels {
+template <class Backend> struct PoolKernels {
   static void resample(const Tensor& y, const Tensor& x, const Axes& axes, bool transposed);
   static void max_pool(const Tensor& y, const Tensor& index, const Tensor& x, const Axes& axes);
   static void max_pool_backward(const Tensor& dx, const Tensor& dy, const Tensor& index,

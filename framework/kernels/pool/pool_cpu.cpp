@@ -22,8 +22,7 @@ TAPER_CLONES void join(T* best, int64_t* where, const T* x, Step step, int64_t a
   }
 }
 
-using cpu::grain_of;
-using cpu::parallel_for;
+using cpu::parallel_each;
 using One = std::integral_constant<int64_t, 1>;
 
 template <class T>
@@ -34,31 +33,29 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
   const bool pixels = !y.channels_last;
   const int64_t n = pixels ? y.sizes.w : y.sizes.c, work = 2 * n * h.kernel * w.kernel;
   const int64_t step = pixels ? w.stride * x.strides.w : x.strides.c;
-  parallel_for(out.numel() / n, grain_of(work), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const Place at = y.at(r * n);
-      T* best = y.data + r * n;
-      int64_t* where = pointer<int64_t>(index) + r * n;
-      std::fill_n(best, n, -std::numeric_limits<T>::infinity());
-      std::fill_n(where, n, -1);
-      for (int64_t k = 0; k < h.kernel * w.kernel; ++k) {
-        const int64_t row = at.h * h.stride - h.padding + k / w.kernel * h.dilation;
-        const int64_t column = at.w * w.stride - w.padding + k % w.kernel * w.dilation;
-        if (row < 0 || row >= h.in) continue;
-        // The part of the run that has its input within the row.
-        int64_t lo = 0, hi = column < 0 || column >= w.in ? 0 : n;
-        if (pixels) {
-          lo = column < 0 ? (-column + w.stride - 1) / w.stride : 0;
-          hi = column < w.in ? std::min(n, (w.in - 1 - column) / w.stride + 1) : 0;
-        }
-        if (lo >= hi) continue;
-        const int64_t first = column + (pixels ? lo * w.stride : 0), moves = pixels ? w.stride : 0;
-        const T* from = x.plane(at) + x.in_plane(row, first);
-        if (step == 1) {
-          join(best + lo, where + lo, from, One(), row * w.in + first, moves, hi - lo);
-        } else {
-          join(best + lo, where + lo, from, step, row * w.in + first, moves, hi - lo);
-        }
+  parallel_each(out.numel() / n, work, [&](int64_t r) {
+    const Place at = y.at(r * n);
+    T* best = y.data + r * n;
+    int64_t* where = pointer<int64_t>(index) + r * n;
+    std::fill_n(best, n, -std::numeric_limits<T>::infinity());
+    std::fill_n(where, n, -1);
+    for (int64_t k = 0; k < h.kernel * w.kernel; ++k) {
+      const int64_t row = at.h * h.stride - h.padding + k / w.kernel * h.dilation;
+      const int64_t column = at.w * w.stride - w.padding + k % w.kernel * w.dilation;
+      if (row < 0 || row >= h.in) continue;
+      // The part of the run that has its input within the row.
+      int64_t lo = 0, hi = column < 0 || column >= w.in ? 0 : n;
+      if (pixels) {
+        lo = column < 0 ? (-column + w.stride - 1) / w.stride : 0;
+        hi = column < w.in ? std::min(n, (w.in - 1 - column) / w.stride + 1) : 0;
+      }
+      if (lo >= hi) continue;
+      const int64_t first = column + (pixels ? lo * w.stride : 0), moves = pixels ? w.stride : 0;
+      const T* from = x.plane(at) + x.in_plane(row, first);
+      if (step == 1) {
+        join(best + lo, where + lo, from, One(), row * w.in + first, moves, hi - lo);
+      } else {
+        join(best + lo, where + lo, from, step, row * w.in + first, moves, hi - lo);
       }
     }
   });
@@ -74,20 +71,18 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
   const Place size = dy.sizes;
   const int64_t width = dx.channels_last ? std::min(kChannels, size.c) : 1;
   const int64_t blocks = (size.c + width - 1) / width, planes = axes.h.in * axes.w.in;
-  parallel_for(size.n * blocks, grain_of(planes * width), [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const Place at{task / blocks, task % blocks * width, 0, 0};
-      const int64_t channels = std::min(width, size.c - at.c);
-      T* to = dx.plane(at);
-      for (int64_t p = 0; p < planes; ++p) std::fill_n(to + p * dx.strides.w, channels, T(0));
-      for (int64_t p = 0; p < size.h * size.w; ++p) {
-        const int64_t h = p / size.w, w = p % size.w;
-        const T* g = dy.plane(at) + dy.in_plane(h, w);
-        const int64_t* chosen = from.plane(at) + from.in_plane(h, w);
-        for (int64_t c = 0; c < channels; ++c) {
-          const int64_t i = chosen[c * from.strides.c];
-          if (i >= 0) to[i * dx.strides.w + c * dx.strides.c] += g[c * dy.strides.c];
-        }
+  parallel_each(size.n * blocks, planes * width, [&](int64_t task) {
+    const Place at{task / blocks, task % blocks * width, 0, 0};
+    const int64_t channels = std::min(width, size.c - at.c);
+    T* to = dx.plane(at);
+    for (int64_t p = 0; p < planes; ++p) std::fill_n(to + p * dx.strides.w, channels, T(0));
+    for (int64_t p = 0; p < size.h * size.w; ++p) {
+      const int64_t h = p / size.w, w = p % size.w;
+      const T* g = dy.plane(at) + dy.in_plane(h, w);
+      const int64_t* chosen = from.plane(at) + from.in_plane(h, w);
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t i = chosen[c * from.strides.c];
+        if (i >= 0) to[i * dx.strides.w + c * dx.strides.c] += g[c * dy.strides.c];
       }
     }
   });
@@ -96,21 +91,22 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
 }  // namespace
 
 template <>
-void PoolKernels<cpu::Each>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
-                                      const Axes& axes) {
+void PoolKernels<cpu::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
+                                         const Axes& axes) {
   if (y.dtype() == kFloat32) return pool_runs<float>(y, index, x, axes);
   if (y.dtype() == kFloat64) return pool_runs<double>(y, index, x, axes);
-  run<cpu::Each, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x, axes);
+  run<cpu::Backend, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x,
+                                    axes);
 }
 
 template <>
-void PoolKernels<cpu::Each>::max_pool_backward(const Tensor& dx, const Tensor& dy,
-                                               const Tensor& index, const Axes& axes) {
+void PoolKernels<cpu::Backend>::max_pool_backward(const Tensor& dx, const Tensor& dy,
+                                                  const Tensor& index, const Axes& axes) {
   if (dx.dtype() == kFloat32) return unpool<float>(dx, dy, index, axes);
   if (dx.dtype() == kFloat64) return unpool<double>(dx, dy, index, axes);
-  run<cpu::Each, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
+  run<cpu::Backend, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
 }
 
-template struct PoolKernels<cpu::Each>;
+template struct PoolKernels<cpu::Backend>;
 
 }  // namespace taper::kernels

@@ -94,7 +94,7 @@ template <class T> struct Planes {
   Place strides, sizes;
   bool channels_last;
 
-  Planes(const Tensor& x) : data(static_cast<T*>(x.data_ptr())), channels_last(!x.is_contiguous()) {
+  Planes(const Tensor& x) : data(pointer<T>(x)), channels_last(!x.is_contiguous()) {
     const bool batch = x.dim() == 4;
     strides = {batch ? x.stride(0) : 0, x.stride(-3), x.stride(-2), x.stride(-1)};
     sizes = {batch ? x.size(0) : 1, x.size(-3), x.size(-2), x.size(-1)};
@@ -206,31 +206,31 @@ template <class T> struct MaxPoolBackward {
 // --- launchers ---
 
 // Functor<T>{operands...} for every element of y, the first operand, of dtype T.
-template <class Each, template <class> class Functor, class... Operands>
+template <class Backend, template <class> class Functor, class... Operands>
 void run(const char* op, int64_t work, const Tensor& y, const Operands&... operands) {
   visit_floating(y.dtype(), [&](auto tag) {
-    Each::run(op, y, y.numel(), work, Functor<typename decltype(tag)::type>{y, operands...});
+    Backend::run(op, y, y.numel(), work, Functor<typename decltype(tag)::type>{y, operands...});
   });
 }
 
-template <class Each>
-void PoolKernels<Each>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
-                                 bool transposed) {
+template <class Backend>
+void PoolKernels<Backend>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
+                                    bool transposed) {
   const int64_t work = 8 * (1 + x.numel() / y.numel());
-  if (transposed) return run<Each, ToInputs>("resample", work, y, x, axes);
-  run<Each, ToOutputs>("resample", work, y, x, axes);
+  if (transposed) return run<Backend, ToInputs>("resample", work, y, x, axes);
+  run<Backend, ToOutputs>("resample", work, y, x, axes);
 }
 
-template <class Each>
-void PoolKernels<Each>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
-                                 const Axes& axes) {
-  run<Each, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x, axes);
+template <class Backend>
+void PoolKernels<Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
+                                    const Axes& axes) {
+  run<Backend, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x, axes);
 }
 
-template <class Each>
-void PoolKernels<Each>::max_pool_backward(const Tensor& dx, const Tensor& dy, const Tensor& index,
-                                          const Axes& axes) {
-  run<Each, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
+template <class Backend>
+void PoolKernels<Backend>::max_pool_backward(const Tensor& dx, const Tensor& dy,
+                                             const Tensor& index, const Axes& axes) {
+  run<Backend, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
 }
 
 }  // namespace taper::kernels

@@ -9,13 +9,15 @@ namespace {
 
 thread_local bool skips_draws = false;
 
-// Draws fill memory in row-major order of elements, so another layout is drawn dense and copied.
-template <class Draw> void draw(const Tensor& out, Draw into) {
+// into(kernels, tensor) draws in row-major order of elements, so another layout is drawn dense and
+// copied.
+template <class Draw> void draw(const char* op, const Tensor& out, Draw into) {
   if (out.numel() == 0 || skips_draws) return;
-  if (out.is_contiguous()) return into(out);
-  const Tensor drawn = Tensor::make(out.shape(), out.dtype(), out.device());
-  into(drawn);
-  copy_into(out, drawn);
+  const bool direct = out.is_contiguous();
+  const Tensor to = direct ? out : Tensor::make(out.shape(), out.dtype(), out.device());
+  on_device<RandomKernels>(
+      out.device(), [&](auto kernels) { into(kernels, to); }, op);
+  if (!direct) copy_into(out, to);
 }
 
 void check_bound(const char* name, Scalar bound, DType t) {
@@ -37,30 +39,18 @@ void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {
   check_bound("from", low, out.dtype());
   check_bound("to", high, out.dtype());
   check_bound("to-from", high - low, out.dtype());
-  draw(out, [&](const Tensor& t) {
-    dispatch(
-        t.device(), [&] { cpu::uniform(t, key, low, high); },
-        [&] { cuda::uniform(t, key, low, high); }, "uniform_");
-  });
+  draw("uniform_", out, [&](auto k, const Tensor& t) { k.uniform(t, key, low, high); });
 }
 
 void normal_into(const Tensor& out, PhiloxKey key, double mean, double std) {
   check_floating("normal", out);
   if (!(std >= 0)) throw Error(cat("normal expects std >= 0.0, but found std ", std));
-  draw(out, [&](const Tensor& t) {
-    dispatch(
-        t.device(), [&] { cpu::normal(t, key, mean, std); },
-        [&] { cuda::normal(t, key, mean, std); }, "normal_");
-  });
+  draw("normal_", out, [&](auto k, const Tensor& t) { k.normal(t, key, mean, std); });
 }
 
 void bernoulli_into(const Tensor& out, PhiloxKey key, double p) {
   if (!(p >= 0 && p <= 1)) throw Error(cat("bernoulli_ expects p to be in [0, 1], but got p=", p));
-  draw(out, [&](const Tensor& t) {
-    dispatch(
-        t.device(), [&] { cpu::bernoulli(t, key, p); }, [&] { cuda::bernoulli(t, key, p); },
-        "bernoulli_");
-  });
+  draw("bernoulli_", out, [&](auto k, const Tensor& t) { k.bernoulli(t, key, p); });
 }
 
 void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
@@ -70,18 +60,14 @@ void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
   }
   check_bound("from", low, out.dtype());
   check_bound("to - 1", high - 1, out.dtype());
-  draw(out, [&](const Tensor& t) {
-    dispatch(
-        t.device(), [&] { cpu::randint(t, key, low, high); },
-        [&] { cuda::randint(t, key, low, high); }, "random_");
-  });
+  draw("random_", out, [&](auto k, const Tensor& t) { k.randint(t, key, low, high); });
 }
 
 void randperm_into(const Tensor& out, PhiloxKey key) {
-  draw(out, [&](const Tensor& t) {
-    dispatch(
-        t.device(), [&] { cpu::randperm(t, key); }, [&] { cuda::randperm(t, key); }, "randperm");
-  });
+  if (out.numel() == 0 || skips_draws) return;
+  dispatch(
+      out.device(), [&] { cpu::randperm(out, key); }, [&] { cuda::randperm(out, key); },
+      "randperm");
 }
 
 Tensor dropout(const Tensor& x, double p, PhiloxKey key) { return dropout(x, p, key, x.dtype()); }
@@ -112,8 +98,7 @@ Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& resid
 
 Tensor pick(const Tensor& sums, const Tensor& draws) {
   const Tensor out = Tensor::make(draws.shape(), kInt64, draws.device()), from = dense(sums);
-  dispatch(
-      out.device(), [&] { cpu::pick(out, from, draws); }, [&] { cuda::pick(out, from, draws); });
+  on_device<RandomKernels>(out.device(), [&](auto k) { k.pick(out, from, draws); });
   return out;
 }
 

@@ -10,13 +10,13 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/random/random_formulas.h"
-#include "framework/kernels/reduce/sort_cuda.h"
+#include "framework/kernels/reduce/sort.h"
 
-namespace taper::kernels::cuda {
+namespace taper::kernels {
+namespace cuda {
 namespace {
 
 using taper::cuda::Launch;
-using taper::cuda::Scratch;
 
 // Counter: block number, then stream; key: seed. As framework/philox.h has it.
 __device__ Philox4 draw_words(PhiloxKey key, uint64_t block) {
@@ -63,7 +63,7 @@ void launch_draw(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
   if (numel == 0) return;
   constexpr int kCount = Draw::Result::kCount;
   const Launch on(out);
-  T* data = static_cast<T*>(out.data_ptr());
+  T* data = pointer<T>(out);
   draw_kernel<<<grid_for(ceil_div(numel, kCount)), kThreads, 0, on.stream>>>(
       data, numel, key, draw, is_aligned(data, alignof(Vec<T, kCount>)));
   on.check(op);
@@ -137,51 +137,14 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void uniform(const Tensor& out, PhiloxKey key, double low, double high) {
-  visit_floating(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    launch_draw<T>("uniform", out, key, uniform_draw<T>(low, high));
-  });
-}
-
-void normal(const Tensor& out, PhiloxKey key, double mean, double std) {
-  visit_floating(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using Real = DrawReal<T>;
-    launch_draw<T>("normal", out, key, NormalDraw<T>{Real(mean), Real(std)});
-  });
-}
-
-void bernoulli(const Tensor& out, PhiloxKey key, double p) {
-  visit(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    launch_draw<T>("bernoulli", out, key, BernoulliDraw<T>{float(p)});
-  });
-}
-
-void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
-  const uint64_t range = uint64_t(high) - uint64_t(low);
-  const bool wide = range > uint64_t(1) << 32;
-  visit(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if (wide)
-      return launch_draw<T>("randint", out, key, RandintDraw<T, true>{uint64_t(low), range});
-    launch_draw<T>("randint", out, key, RandintDraw<T, false>{uint64_t(low), range});
-  });
-}
-
 void randperm(const Tensor& out, PhiloxKey key) {
-  const int64_t n = out.numel();
-  if (n == 0) return;
+  const Tensor keys = empty_like_layout(out, kInt64), sorted = empty_like_layout(out, kInt64);
+  const Tensor numbers = empty_like_layout(out, kInt64);
   const Launch on(out);
-  const Scratch keys(size_t(n) * sizeof(uint64_t), on.device);
-  const Scratch sorted(size_t(n) * sizeof(uint64_t), on.device);
-  const Scratch numbers(size_t(n) * sizeof(int64_t), on.device);
-  permutation_keys<<<grid_for(ceil_div(n, 4)), kThreads, 0, on.stream>>>(
-      keys.as<uint64_t>(), numbers.as<int64_t>(), n, key);
+  permutation_keys<<<grid_for(ceil_div(out.numel(), 4)), kThreads, 0, on.stream>>>(
+      pointer<uint64_t>(keys), pointer<int64_t>(numbers), out.numel(), key);
   on.check("randperm");
-  sort_pairs(on, keys.as<uint64_t>(), numbers.as<int64_t>(), sorted.as<uint64_t>(),
-             static_cast<int64_t*>(out.data_ptr()), n, 32);
+  sort_pairs(sorted, out, keys, numbers, 32);
   on.check("randperm");
 }
 
@@ -189,10 +152,7 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, const Te
   const int64_t numel = y.numel();
   if (numel == 0) return;
   const Launch on(y);
-  const auto run = [&](auto x_tag, auto tag, auto y_tag) {
-    using X = typename decltype(x_tag)::type;
-    using T = typename decltype(tag)::type;
-    using Y = typename decltype(y_tag)::type;
+  const auto run = [&]<class X, class T, class Y>(TypeTag<X>, TypeTag<T>, TypeTag<Y>) {
     Dropout<X, T, Y> d{pointer<Y>(y), pointer<const X>(x), pointer<const Y>(residual),
                        numel,         dropout_rule<T>(p),  false};
     d.aligned = is_aligned(d.y, 16) && is_aligned(d.x, 16) && is_aligned(d.residual, 16);
@@ -208,11 +168,15 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, const Te
   on.check("dropout");
 }
 
-void pick(const Tensor& out, const Tensor& sums, const Tensor& draws) {
-  Each::run(
-      "multinomial", out, out.numel(), 64,
-      Pick{static_cast<int64_t*>(out.data_ptr()), static_cast<const int64_t*>(sums.data_ptr()),
-           static_cast<const double*>(draws.data_ptr()), draws.size(-1), sums.size(-1)});
-}
+}  // namespace cuda
 
-}  // namespace taper::kernels::cuda
+template <> struct Draws<cuda::Backend> {
+  template <class T, class Draw>
+  static void run(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
+    cuda::launch_draw<T>(op, out, key, draw);
+  }
+};
+
+template struct RandomKernels<cuda::Backend>;
+
+}  // namespace taper::kernels

@@ -3,8 +3,8 @@
 // shorter draw is the beginning of a longer one with the same key.
 #pragma once
 
+#include "framework/kernels/per_element.h"
 #include "framework/philox.h"
-#include "framework/tensor.h"
 
 namespace taper::kernels {
 
@@ -38,25 +38,24 @@ Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& resid
 // (int64, rising, k > 0) that is above draw * the row's last sum: int64 [rows, n].
 Tensor pick(const Tensor& sums, const Tensor& draws);
 
+// Those that are one formula for every backend (random_formulas.h), on dense tensors.
+template <class Backend> struct RandomKernels {
+  static void uniform(const Tensor& out, PhiloxKey key, double low, double high);
+  static void normal(const Tensor& out, PhiloxKey key, double mean, double std);
+  static void bernoulli(const Tensor& out, PhiloxKey key, double p);
+  static void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);
+  static void pick(const Tensor& out, const Tensor& sums, const Tensor& draws);
+};
+
 namespace cpu {
-void uniform(const Tensor& out, PhiloxKey key, double low, double high);
-void normal(const Tensor& out, PhiloxKey key, double mean, double std);
-void bernoulli(const Tensor& out, PhiloxKey key, double p);
-void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);
 void randperm(const Tensor& out, PhiloxKey key);
 void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key);
-void pick(const Tensor& out, const Tensor& sums, const Tensor& draws);
 }  // namespace cpu
 namespace cuda {
-void uniform(const Tensor& out, PhiloxKey key, double low, double high);
-void normal(const Tensor& out, PhiloxKey key, double mean, double std);
-void bernoulli(const Tensor& out, PhiloxKey key, double p);
-void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);
 void randperm(const Tensor& out, PhiloxKey key);
 // residual, of y's dtype, may be undefined. Of x and y one may be float32 and the other a half
 // type.
 void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, const Tensor& residual);
-void pick(const Tensor& out, const Tensor& sums, const Tensor& draws);
 }  // namespace cuda
 
 }  // namespace taper::kernels

@@ -13,7 +13,8 @@
 #include "framework/kernels/random/random_formulas.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::kernels {
+namespace cpu {
 namespace {
 
 // Element operations that a Philox block stands for when work is shared out.
@@ -32,7 +33,7 @@ TAPER_CLONES void draw_blocks(T* out, PhiloxKey key, Draw draw, int64_t begin, i
 
 template <class T, class Draw> void draw_all(const Tensor& tensor, PhiloxKey key, Draw draw) {
   constexpr int kCount = Draw::Result::kCount;
-  T* out = static_cast<T*>(tensor.data_ptr());
+  T* out = pointer<T>(tensor);
   const int64_t whole = tensor.numel() / kCount;
   parallel_for(whole, grain_of(kBlockWork),
                [&](int64_t begin, int64_t end) { draw_blocks<T>(out, key, draw, begin, end); });
@@ -67,38 +68,6 @@ void sort_pass(const std::vector<Numbered>& from, std::vector<Numbered>& to, int
 
 }  // namespace
 
-void uniform(const Tensor& out, PhiloxKey key, double low, double high) {
-  visit_floating(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    draw_all<T>(out, key, uniform_draw<T>(low, high));
-  });
-}
-
-void normal(const Tensor& out, PhiloxKey key, double mean, double std) {
-  visit_floating(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using Real = DrawReal<T>;
-    draw_all<T>(out, key, NormalDraw<T>{Real(mean), Real(std)});
-  });
-}
-
-void bernoulli(const Tensor& out, PhiloxKey key, double p) {
-  visit(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    draw_all<T>(out, key, BernoulliDraw<T>{float(p)});
-  });
-}
-
-void randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
-  const uint64_t range = uint64_t(high) - uint64_t(low);
-  const bool wide = range > uint64_t(1) << 32;
-  visit(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if (wide) return draw_all<T>(out, key, RandintDraw<T, true>{uint64_t(low), range});
-    draw_all<T>(out, key, RandintDraw<T, false>{uint64_t(low), range});
-  });
-}
-
 void randperm(const Tensor& out, PhiloxKey key) {
   const int64_t n = out.numel();
   assert(n < int64_t(1) << 32);
@@ -112,15 +81,14 @@ void randperm(const Tensor& out, PhiloxKey key) {
   sort_pass(drawn, other, 0);
   sort_pass(other, drawn, 11);
   sort_pass(drawn, other, 22);
-  int64_t* to = static_cast<int64_t*>(out.data_ptr());
+  int64_t* to = pointer<int64_t>(out);
   for (const Numbered x : other) *to++ = int64_t(x.index);
 }
 
 void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key) {
-  visit_floating(y.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* to = static_cast<T*>(y.data_ptr());
-    const T* from = static_cast<const T*>(x.data_ptr());
+  visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
+    T* to = pointer<T>(y);
+    const T* from = pointer<const T>(x);
     const DropoutRule<T> rule = dropout_rule<T>(p);
     const int64_t whole = y.numel() / 4;
     parallel_for(whole, grain_of(kBlockWork),
@@ -131,11 +99,15 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key) {
   });
 }
 
-void pick(const Tensor& out, const Tensor& sums, const Tensor& draws) {
-  Each::run(
-      "multinomial", out, out.numel(), 64,
-      Pick{static_cast<int64_t*>(out.data_ptr()), static_cast<const int64_t*>(sums.data_ptr()),
-           static_cast<const double*>(draws.data_ptr()), draws.size(-1), sums.size(-1)});
-}
+}  // namespace cpu
 
-}  // namespace taper::kernels::cpu
+template <> struct Draws<cpu::Backend> {
+  template <class T, class Draw>
+  static void run(const char*, const Tensor& out, PhiloxKey key, Draw draw) {
+    cpu::draw_all<T>(out, key, draw);
+  }
+};
+
+template struct RandomKernels<cpu::Backend>;
+
+}  // namespace taper::kernels

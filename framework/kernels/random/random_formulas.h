@@ -8,9 +8,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "framework/half.h"
 #include "framework/kernels/math.h"
-#include "framework/philox.h"
+#include "framework/kernels/random/random.h"
 
 namespace taper::kernels {
 
@@ -187,6 +186,50 @@ template <class T> struct DropoutRule {
 };
 template <class T> DropoutRule<T> dropout_rule(double p) {
   return {uint32_t(std::ceil(float(p) * 16777216.0f)), DrawReal<T>(1 / (1 - p))};
+}
+
+// --- what a backend does with them ---
+
+// run<T>(op, out, key, draw): the elements of a dense tensor.
+template <class Backend> struct Draws;
+
+template <class Backend>
+void RandomKernels<Backend>::uniform(const Tensor& out, PhiloxKey key, double low, double high) {
+  visit_floating(out.dtype(), [&]<class T>(TypeTag<T>) {
+    Draws<Backend>::template run<T>("uniform", out, key, uniform_draw<T>(low, high));
+  });
+}
+
+template <class Backend>
+void RandomKernels<Backend>::normal(const Tensor& out, PhiloxKey key, double mean, double std) {
+  visit_floating(out.dtype(), [&]<class T>(TypeTag<T>) {
+    using Real = DrawReal<T>;
+    Draws<Backend>::template run<T>("normal", out, key, NormalDraw<T>{Real(mean), Real(std)});
+  });
+}
+
+template <class Backend>
+void RandomKernels<Backend>::bernoulli(const Tensor& out, PhiloxKey key, double p) {
+  visit(out.dtype(), [&]<class T>(TypeTag<T>) {
+    Draws<Backend>::template run<T>("bernoulli", out, key, BernoulliDraw<T>{float(p)});
+  });
+}
+
+template <class Backend>
+void RandomKernels<Backend>::randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
+  const uint64_t from = uint64_t(low), range = uint64_t(high) - from;
+  visit(out.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto run = [&](auto draw) { Draws<Backend>::template run<T>("randint", out, key, draw); };
+    if (range > uint64_t(1) << 32) return run(RandintDraw<T, true>{from, range});
+    run(RandintDraw<T, false>{from, range});
+  });
+}
+
+template <class Backend>
+void RandomKernels<Backend>::pick(const Tensor& out, const Tensor& sums, const Tensor& draws) {
+  Backend::run("multinomial", out, out.numel(), 64,
+               Pick{pointer<int64_t>(out), pointer<const int64_t>(sums),
+                    pointer<const double>(draws), draws.size(-1), sums.size(-1)});
 }
 
 }  // namespace taper::kernels

@@ -47,19 +47,16 @@ void arg_reduce_as(const Tensor& out, const Tensor& tensor, ReduceSizes sizes) {
   const Reader<T> x(tensor, dtype_of<T>);
   auto* indices = static_cast<int64_t*>(out.data_ptr());
   if (sizes.inner == 1) {
-    parallel_for(sizes.outer, grain_of(sizes.n), [&](int64_t first, int64_t end) {
-      for (int64_t i = first; i < end; ++i) indices[i] = arg_of_row<F, T>(x, i * sizes.n, sizes.n);
-    });
+    parallel_each(sizes.outer, sizes.n,
+                  [&](int64_t i) { indices[i] = arg_of_row<F, T>(x, i * sizes.n, sizes.n); });
     return;
   }
   const int64_t tiles = (sizes.inner + kTileColumns - 1) / kTileColumns;
   const ColumnTasks task_of{1, tiles, sizes.inner};
   const int64_t work = sizes.n * std::min(kTileColumns, sizes.inner);
-  parallel_for(sizes.outer * tiles, grain_of(work), [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) {
-      const ColumnTask task = task_of(i);
-      arg_of_columns<F, T>(x, indices + task.outer * sizes.inner + task.column, sizes, task);
-    }
+  parallel_each(sizes.outer * tiles, work, [&](int64_t i) {
+    const ColumnTask task = task_of(i);
+    arg_of_columns<F, T>(x, indices + task.outer * sizes.inner + task.column, sizes, task);
   });
 }
 

@@ -3,6 +3,7 @@
 // them. All orders are functions of sizes and dtype alone.
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/matmul/matmul.h"
+#include "framework/kernels/per_element.h"
 #include "framework/kernels/reduce/reduce.cuh"
 
 namespace taper::kernels::cuda {
@@ -79,8 +80,7 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
   const taper::cuda::Launch on(dy);
   const int64_t m = dy.size(0), n = dy.size(1);
   const ReduceSizes sizes{1, m, n};
-  visit_floating(dy.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(dy.dtype(), [&]<class T>(TypeTag<T>) {
     constexpr int V = kVec<T>;
     const ColumnBlock block = column_block(sizes, V);
     const int64_t chunk = chunk_of(sizes, V, 2), chunks = ceil_div(m, chunk);
@@ -90,9 +90,9 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
                          is_aligned(kept.data_ptr(), 16) && is_aligned(dz.data_ptr(), 16);
     const auto run = [&](auto f) {
       const BiasArgs<decltype(f), T> args{f,
-                                          static_cast<const T*>(dy.data_ptr()),
-                                          static_cast<const T*>(kept.data_ptr()),
-                                          static_cast<T*>(dz.data_ptr()),
+                                          pointer<const T>(dy),
+                                          pointer<const T>(kept),
+                                          pointer<T>(dz),
                                           m,
                                           n,
                                           chunk,

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/per_element.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::kernels::cuda {
@@ -23,7 +24,7 @@ void launch(const char* name, ReduceArgs<Op, T> args, const Launch& on) {
   args.aligned = whole && is_aligned(args.x, sizeof(Vec<T, V>));
   const auto grid = [](int64_t jobs) { return unsigned(std::min(jobs, kMaxPiece)); };
   if (args.inner == 1 && args.n <= kShortRow) {
-    const int lanes = power_of_two_from(ceil_div(args.n, V), kWarpSize);
+    const int lanes = power_of_two_from(ceil_div(args.n, V), kWarp);
     const int64_t jobs = ceil_div(args.outer, kThreads / lanes);
     reduce_rows_kernel<<<grid(jobs), kThreads, 0, on.stream>>>(args, lanes);
   } else if (args.inner == 1) {
@@ -48,7 +49,7 @@ void run(const char* name, const Op& op, const void* x, const Tensor& out, Reduc
   args.inner = sizes.inner;
   args.chunk = chunk_of(sizes, kVec<T>);
   args.chunks = sizes.n == 0 ? 1 : ceil_div(sizes.n, args.chunk);
-  args.out = static_cast<char*>(out.data_ptr());
+  args.out = pointer<char>(out);
   args.out_dtype = out.dtype();
   if (args.chunks == 1) return launch(name, args, on);
 
@@ -71,17 +72,7 @@ void run(const char* name, const Op& op, const void* x, const Tensor& out, Reduc
 // The elements of a dense tensor in another dtype.
 Scratch converted(const Tensor& x, DType dtype, const Launch& on) {
   Scratch elements(size_t(x.numel()) * size_of(dtype), on.device);
-  Loop loop;
-  loop.dims = loop.inputs = 1;
-  loop.sizes[0] = loop.numel = x.numel();
-  loop.device = on.device;
-  loop.dense = true;
-  loop.out.data = elements.data();
-  loop.out.dtype = dtype;
-  loop.in[0].data = x.data_ptr();
-  loop.in[0].dtype = x.dtype();
-  loop.out.strides[0] = loop.in[0].strides[0] = 1;
-  copy(loop);
+  copy(make_loop(elements.data(), dtype, x.data_ptr(), x.dtype(), x.numel(), on.device));
   return elements;
 }
 

@@ -98,7 +98,6 @@ template <class C> struct ArgExtreme {
 
 // --- geometry ---
 
-inline constexpr int kWarpSize = 32;
 template <class T> inline constexpr int kVec = sizeof(T) < 2 ? 8 : int(16 / sizeof(T));
 
 // How a block of width * height threads covers columns (a vector each) and rows.
@@ -118,7 +117,7 @@ inline int power_of_two_from(int64_t n, int most) {
 }
 
 inline ColumnBlock column_block(ReduceSizes sizes, int vec) {
-  int width = power_of_two_from(ceil_div(sizes.inner, vec), kWarpSize);
+  int width = power_of_two_from(ceil_div(sizes.inner, vec), kWarp);
   // Few rows are not split: narrow blocks, down to 128 bytes, reach more multiprocessors.
   constexpr int64_t kFewRows = 512, kWanted = 64;
   while (width > 8 && sizes.n <= kFewRows &&
@@ -268,17 +267,17 @@ __global__ void __launch_bounds__(kThreads)
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_long_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args) {
-  constexpr int kWarps = kThreads / kWarpSize;
+  constexpr int kWarps = kThreads / kWarp;
   __shared__ typename Op::Acc of_warp[kWarps];
-  const int tid = int(threadIdx.x), lane = tid % kWarpSize;
+  const int tid = int(threadIdx.x), lane = tid % kWarp;
   for (int64_t job = blockIdx.x; job < args.outer * args.chunks; job += gridDim.x) {
     const int64_t row = job / args.chunks, begin = job % args.chunks * args.chunk;
     const int64_t end = begin + args.chunk < args.n ? begin + args.chunk : args.n;
     typename Op::Acc acc = reduce_run(args, args.x + row * args.n, begin, end, tid, kThreads);
-    acc = join_lanes(args.op, acc, kWarpSize);
-    if (lane == 0) of_warp[tid / kWarpSize] = acc;
+    acc = join_lanes(args.op, acc, kWarp);
+    if (lane == 0) of_warp[tid / kWarp] = acc;
     __syncthreads();
-    if (tid < kWarpSize) {
+    if (tid < kWarp) {
       acc = join_lanes(args.op, lane < kWarps ? of_warp[lane] : Op::none(), kWarps);
       if (tid == 0) args.emit(job, acc);
     }

@@ -17,17 +17,10 @@ constexpr int64_t kBlockRows = 128;  // rows that one task adds into columns
 // Blocks' results are joined in this type.
 template <class T> using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
-template <class T> struct Writer {
-  char* data;
-  int64_t element;
-  ConvertFn convert;
+template <class T> struct Results : Writer<T> {
   double divisor;  // 1 but for a mean
 
-  Writer(const Tensor& out, DType as, double d)
-      : data(static_cast<char*>(out.data_ptr())),
-        element(int64_t(out.element_size())),
-        convert(converter(as, out.dtype())),
-        divisor(d) {}
+  Results(const Tensor& out, DType as, double d) : Writer<T>(out, as), divisor(d) {}
 
   // uint8_t is a truth value here, and all() of nothing still the identity.
   T finish(Wide<T> value) const {
@@ -39,15 +32,12 @@ template <class T> struct Writer {
       return value;
     }
   }
-  void write(int64_t at, const T* values, int64_t n) const {
-    convert(values, 1, data + at * element, 1, n);
-  }
 };
 
 // --- rows: inner == 1 ---
 
 template <class F, class T>
-void reduce_rows(const Reader<T>& x, const Writer<T>& out, ReduceSizes sizes) {
+void reduce_rows(const Reader<T>& x, const Results<T>& out, ReduceSizes sizes) {
   const F f;
   const int64_t n = sizes.n, blocks = std::max<int64_t>(1, (n + kBlock - 1) / kBlock);
   const auto combine_block = [&](int64_t task) {
@@ -56,27 +46,20 @@ void reduce_rows(const Reader<T>& x, const Writer<T>& out, ReduceSizes sizes) {
     const T* run = x.read(task / blocks * n + begin, size, buffer);
     return Wide<T>(combine_run<F, T>(run, size));
   };
-  const int64_t tasks = sizes.outer * blocks, grain = grain_of(std::min(kBlock, n));
+  const int64_t tasks = sizes.outer * blocks, work = std::min(kBlock, n);
   if (blocks == 1) {
-    parallel_for(tasks, grain, [&](int64_t first, int64_t end) {
-      for (int64_t i = first; i < end; ++i) {
-        const T value = out.finish(combine_block(i));
-        out.write(i, &value, 1);
-      }
+    return parallel_each(tasks, work, [&](int64_t i) {
+      const T value = out.finish(combine_block(i));
+      out.write(i, 1, &value);
     });
-    return;
   }
   const auto partial = std::make_unique_for_overwrite<Wide<T>[]>(size_t(tasks));
-  parallel_for(tasks, grain, [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) partial[size_t(i)] = combine_block(i);
-  });
-  parallel_for(sizes.outer, grain_of(blocks), [&](int64_t first, int64_t end) {
-    for (int64_t row = first; row < end; ++row) {
-      Wide<T> total = F::template identity<Wide<T>>();
-      for (int64_t b = 0; b < blocks; ++b) total = f(total, partial[size_t(row * blocks + b)]);
-      const T value = out.finish(total);
-      out.write(row, &value, 1);
-    }
+  parallel_each(tasks, work, [&](int64_t i) { partial[size_t(i)] = combine_block(i); });
+  parallel_each(sizes.outer, blocks, [&](int64_t row) {
+    Wide<T> total = F::template identity<Wide<T>>();
+    for (int64_t b = 0; b < blocks; ++b) total = f(total, partial[size_t(row * blocks + b)]);
+    const T value = out.finish(total);
+    out.write(row, 1, &value);
   });
 }
 
@@ -100,14 +83,14 @@ void combine_tile(const Reader<T>& x, ReduceSizes sizes, ColumnTask task, T* acc
 }
 
 template <class T>
-void write_tile(const Writer<T>& out, ReduceSizes sizes, ColumnTask task, const Wide<T>* total) {
+void write_tile(const Results<T>& out, ReduceSizes sizes, ColumnTask task, const Wide<T>* total) {
   T values[kTileColumns];
   for (int64_t i = 0; i < task.width; ++i) values[i] = out.finish(total[i]);
-  out.write(task.outer * sizes.inner + task.column, values, task.width);
+  out.write(task.outer * sizes.inner + task.column, task.width, values);
 }
 
 template <class F, class T>
-void reduce_columns(const Reader<T>& x, const Writer<T>& out, ReduceSizes sizes) {
+void reduce_columns(const Reader<T>& x, const Results<T>& out, ReduceSizes sizes) {
   const int64_t inner = sizes.inner;
   const int64_t blocks = std::max<int64_t>(1, (sizes.n + kBlockRows - 1) / kBlockRows);
   const int64_t tiles = (inner + kTileColumns - 1) / kTileColumns;
@@ -117,41 +100,36 @@ void reduce_columns(const Reader<T>& x, const Writer<T>& out, ReduceSizes sizes)
   const bool direct = blocks == 1;
   const size_t kept = direct ? 0 : size_t(sizes.outer * blocks * inner);
   const auto partial = std::make_unique_for_overwrite<Wide<T>[]>(kept);
-  parallel_for(sizes.outer * blocks * tiles, grain_of(rows * width),
-               [&](int64_t first, int64_t end) {
-                 for (int64_t i = first; i < end; ++i) {
-                   const ColumnTask task = task_of(i);
-                   T acc[kTileColumns];
-                   Wide<T> wide[kTileColumns];
-                   combine_tile<F, T>(x, sizes, task, acc);
-                   const int64_t at = (task.outer * blocks + task.block) * inner + task.column;
-                   std::copy(acc, acc + task.width, direct ? wide : &partial[size_t(at)]);
-                   if (direct) write_tile(out, sizes, task, wide);
-                 }
-               });
+  parallel_each(sizes.outer * blocks * tiles, rows * width, [&](int64_t i) {
+    const ColumnTask task = task_of(i);
+    T acc[kTileColumns];
+    Wide<T> wide[kTileColumns];
+    combine_tile<F, T>(x, sizes, task, acc);
+    const int64_t at = (task.outer * blocks + task.block) * inner + task.column;
+    std::copy(acc, acc + task.width, direct ? wide : &partial[size_t(at)]);
+    if (direct) write_tile(out, sizes, task, wide);
+  });
   if (direct) return;
 
   const ColumnTasks join_of{1, tiles, inner};
-  parallel_for(sizes.outer * tiles, grain_of(blocks * width), [&](int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) {
-      const ColumnTask task = join_of(i);
-      Wide<T> total[kTileColumns];
-      std::fill(total, total + task.width, F::template identity<Wide<T>>());
-      for (int64_t b = 0; b < blocks; ++b) {
-        const int64_t at = (task.outer * blocks + b) * inner + task.column;
-        combine_columns<F, Wide<T>>(total, &partial[size_t(at)], task.width);
-      }
-      write_tile(out, sizes, task, total);
+  parallel_each(sizes.outer * tiles, blocks * width, [&](int64_t i) {
+    const ColumnTask task = join_of(i);
+    Wide<T> total[kTileColumns];
+    std::fill(total, total + task.width, F::template identity<Wide<T>>());
+    for (int64_t b = 0; b < blocks; ++b) {
+      const int64_t at = (task.outer * blocks + b) * inner + task.column;
+      combine_columns<F, Wide<T>>(total, &partial[size_t(at)], task.width);
     }
+    write_tile(out, sizes, task, total);
   });
 }
 
 template <class F, class T>
 void reduce_as(const Tensor& out, const Tensor& x, ReduceSizes sizes, DType as, double divisor) {
   const Reader<T> reader(x, as);
-  const Writer<T> writer(out, as, divisor);
-  if (sizes.inner == 1) return reduce_rows<F, T>(reader, writer, sizes);
-  reduce_columns<F, T>(reader, writer, sizes);
+  const Results<T> results(out, as, divisor);
+  if (sizes.inner == 1) return reduce_rows<F, T>(reader, results, sizes);
+  reduce_columns<F, T>(reader, results, sizes);
 }
 
 template <class F>

@@ -63,27 +63,6 @@ template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
   return total;
 }
 
-// Elements of x as T: where they are, or converted into a buffer.
-template <class T> struct Reader {
-  const char* data;
-  int64_t element;
-  bool in_place;
-  ConvertFn convert;
-
-  Reader(const Tensor& x, DType as)
-      : data(static_cast<const char*>(x.data_ptr())),
-        element(int64_t(x.element_size())),
-        in_place(x.dtype() == as),
-        convert(converter(x.dtype(), as)) {}
-
-  const T* read(int64_t at, int64_t n, T* buffer) const {
-    const char* source = data + at * element;
-    if (in_place) return reinterpret_cast<const T*>(source);
-    convert(source, 1, buffer, 1, n);
-    return buffer;
-  }
-};
-
 // Task number -> outer index, block of rows, tile of columns.
 struct ColumnTask {
   int64_t outer, block, column, width;

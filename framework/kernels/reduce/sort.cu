@@ -10,7 +10,6 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/per_element.cuh"
-#include "framework/kernels/reduce/sort_cuda.h"
 
 namespace taper::kernels::cuda {
 namespace {
@@ -19,10 +18,10 @@ using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
 struct RowOf {
-  uint64_t* row;
+  int64_t* row;
   const int64_t* position;
   int64_t n;
-  TAPER_HD void operator()(int64_t i) const { row[i] = uint64_t(position[i] / n); }
+  TAPER_HD void operator()(int64_t i) const { row[i] = position[i] / n; }
 };
 struct PlaceInRow {
   int64_t* place;
@@ -58,12 +57,15 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void sort_pairs(const Launch& on, const uint64_t* keys, const int64_t* numbers,
-                uint64_t* sorted_keys, int64_t* sorted_numbers, int64_t n, int bits) {
+void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const Tensor& keys,
+                const Tensor& numbers, int bits) {
+  const Launch on(keys);
   size_t bytes = 0;
   const auto sort = [&](void* scratch) {
-    return cub::DeviceRadixSort::SortPairs(scratch, bytes, keys, sorted_keys, numbers,
-                                           sorted_numbers, n, 0, bits, on.stream);
+    return cub::DeviceRadixSort::SortPairs(
+        scratch, bytes, pointer<const uint64_t>(keys), pointer<uint64_t>(sorted_keys),
+        pointer<const int64_t>(numbers), pointer<int64_t>(sorted_numbers), keys.numel(), 0, bits,
+        on.stream);
   };
   TAPER_CUDA_CHECK(sort(nullptr));
   const Scratch scratch(bytes, on.device);
@@ -71,29 +73,25 @@ void sort_pairs(const Launch& on, const uint64_t* keys, const int64_t* numbers,
 }
 
 void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
-  const Launch on(order);
   const int64_t count = order.numel(), rows = count / n;
-  const Tensor from = Tensor::make({count}, kInt64, order.device());
-  const Scratch sorted(order.nbytes(), on.device), row(order.nbytes(), on.device);
-  int64_t* position = static_cast<int64_t*>(from.data_ptr());
-  int64_t* place = static_cast<int64_t*>(order.data_ptr());
-  arange(from, 0, 1);
-  sort_pairs(on, static_cast<const uint64_t*>(keys.data_ptr()), position, sorted.as<uint64_t>(),
-             place, count, 64);
+  const Tensor position = empty_like_layout(order, kInt64),
+               sorted = empty_like_layout(order, kInt64);
+  arange(position, 0, 1);
+  sort_pairs(sorted, order, keys, position, 64);
   if (rows == 1) return;
-  Each::run("sort", order, count, 1, RowOf{row.as<uint64_t>(), place, n});
-  sort_pairs(on, row.as<uint64_t>(), place, sorted.as<uint64_t>(), position, count,
-             std::bit_width(uint64_t(rows - 1)));
-  Each::run("sort", order, count, 1, PlaceInRow{place, position, n});
+  const Tensor row = empty_like_layout(order, kInt64);
+  Backend::run("sort", order, count, 1, RowOf{pointer<int64_t>(row), pointer<int64_t>(order), n});
+  sort_pairs(sorted, position, row, order, std::bit_width(uint64_t(rows - 1)));
+  Backend::run("sort", order, count, 1,
+               PlaceInRow{pointer<int64_t>(order), pointer<int64_t>(position), n});
 }
 
 void cumsum(const Tensor& y, const Tensor& x, int64_t n) {
   const Launch on(y);
   const int64_t rows = y.numel() / n;
-  const auto sum = [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const auto sum = [&]<class T>(TypeTag<T>) {
     cumsum_kernel<<<unsigned(std::min(rows, kMaxPiece)), kThreads, 0, on.stream>>>(
-        static_cast<T*>(y.data_ptr()), static_cast<const T*>(x.data_ptr()), rows, n);
+        pointer<T>(y), pointer<const T>(x), rows, n);
     on.check("cumsum");
   };
   if (y.dtype() == kInt64) return sum(TypeTag<int64_t>{});

@@ -18,6 +18,10 @@ void argsort(const Tensor& order, const Tensor& keys, int64_t n);
 void cumsum(const Tensor& y, const Tensor& x, int64_t n);
 }  // namespace cpu
 namespace cuda {
+// Pairs (key, number), all int64, by the low `bits` bits of their keys, which count as unsigned;
+// equal keys keep their order, so the result is the same in every run. What is given stays.
+void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const Tensor& keys,
+                const Tensor& numbers, int bits);
 void argsort(const Tensor& order, const Tensor& keys, int64_t n);
 void cumsum(const Tensor& y, const Tensor& x, int64_t n);
 }  // namespace cuda

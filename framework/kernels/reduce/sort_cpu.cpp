@@ -12,25 +12,20 @@ namespace taper::kernels::cpu {
 
 void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
   const int64_t work = n * std::bit_width(uint64_t(n));
-  parallel_for(order.numel() / n, grain_of(work), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      int64_t* row = order.data<int64_t>() + r * n;
-      const int64_t* key = keys.data<int64_t>() + r * n;
-      std::iota(row, row + n, 0);
-      std::stable_sort(row, row + n,
-                       [&](int64_t a, int64_t b) { return uint64_t(key[a]) < uint64_t(key[b]); });
-    }
+  parallel_each(order.numel() / n, work, [&](int64_t r) {
+    int64_t* row = order.data<int64_t>() + r * n;
+    const int64_t* key = keys.data<int64_t>() + r * n;
+    std::iota(row, row + n, 0);
+    std::stable_sort(row, row + n,
+                     [&](int64_t a, int64_t b) { return uint64_t(key[a]) < uint64_t(key[b]); });
   });
 }
 
 void cumsum(const Tensor& y, const Tensor& x, int64_t n) {
-  const auto sum = [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    parallel_for(y.numel() / n, grain_of(n), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const T* row = x.data<T>() + r * n;
-        std::partial_sum(row, row + n, y.data<T>() + r * n, plus<T>);
-      }
+  const auto sum = [&]<class T>(TypeTag<T>) {
+    parallel_each(y.numel() / n, n, [&](int64_t r) {
+      const T* row = x.data<T>() + r * n;
+      std::partial_sum(row, row + n, y.data<T>() + r * n, plus<T>);
     });
   };
   if (y.dtype() == kInt64) return sum(TypeTag<int64_t>{});

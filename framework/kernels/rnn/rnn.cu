@@ -3,6 +3,6 @@
 
 namespace taper::kernels {
 
-template struct RnnKernels<cuda::Each>;
+template struct RnnKernels<cuda::Backend>;
 
 }  // namespace taper::kernels

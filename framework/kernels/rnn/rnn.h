@@ -22,7 +22,7 @@ CellGradients rnn_cell_backward(bool lstm, const Tensor& dh, const Tensor& dc, c
                                 const Tensor& state);
 
 // All dense, of one floating dtype.
-template <class Each> struct RnnKernels {
+template <class Backend> struct RnnKernels {
   static void forward(bool lstm, const CellStep& step, const Tensor& gx, const Tensor& gh,
                       const Tensor& state);
   static void backward(bool lstm, const CellGradients& out, const Tensor& dh, const Tensor& dc,

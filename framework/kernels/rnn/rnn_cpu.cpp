@@ -5,15 +5,15 @@
 namespace taper::kernels {
 
 // Along a row all operands lie side by side.
-template <> struct Units<cpu::Each> {
+template <> struct Units<cpu::Backend> {
   template <class F> static void run(const char* op, const Tensor& state, const F& f) {
     const int64_t H = state.size(1);
-    cpu::Each::run(op, state, state.size(0), 16 * H, [&](int64_t row) {
+    cpu::Backend::run(op, state, state.size(0), 16 * H, [&](int64_t row) {
       cpu::vector_for(H, [f, row](int64_t unit) { f.step(row, unit); });
     });
   }
 };
 
-template struct RnnKernels<cpu::Each>;
+template struct RnnKernels<cpu::Backend>;
 
 }  // namespace taper::kernels

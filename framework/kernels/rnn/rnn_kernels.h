@@ -84,34 +84,34 @@ template <class T, bool kLstm> struct StepBackward {
 };
 
 // Runs f for every unit of state [B, H]: one thread each, but for the CPU's vectors.
-template <class Each> struct Units {
+template <class Backend> struct Units {
   template <class F> static void run(const char* op, const Tensor& state, const F& f) {
-    Each::run(op, state, state.numel(), 1, f);
+    Backend::run(op, state, state.numel(), 1, f);
   }
 };
 
 // Functor<T, lstm>{H, operands...} for every unit of state [B, H], of dtype T.
-template <class Each, template <class, bool> class Functor, class... Operands>
+template <class Backend, template <class, bool> class Functor, class... Operands>
 void run_units(const char* op, bool lstm, const Tensor& state, const Operands&... operands) {
-  visit_floating(state.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_floating(state.dtype(), [&]<class T>(TypeTag<T>) {
     const int64_t H = state.size(1);
-    if (lstm) return Units<Each>::run(op, state, Functor<T, true>{H, pointer<T>(operands)...});
-    Units<Each>::run(op, state, Functor<T, false>{H, pointer<T>(operands)...});
+    if (lstm) return Units<Backend>::run(op, state, Functor<T, true>{H, pointer<T>(operands)...});
+    Units<Backend>::run(op, state, Functor<T, false>{H, pointer<T>(operands)...});
   });
 }
 
-template <class Each>
-void RnnKernels<Each>::forward(bool lstm, const CellStep& step, const Tensor& gx, const Tensor& gh,
-                               const Tensor& state) {
-  run_units<Each, StepForward>("rnn_cell", lstm, state, step.h, step.c, step.gates, gx, gh, state);
+template <class Backend>
+void RnnKernels<Backend>::forward(bool lstm, const CellStep& step, const Tensor& gx,
+                                  const Tensor& gh, const Tensor& state) {
+  run_units<Backend, StepForward>("rnn_cell", lstm, state, step.h, step.c, step.gates, gx, gh,
+                                  state);
 }
 
-template <class Each>
-void RnnKernels<Each>::backward(bool lstm, const CellGradients& out, const Tensor& dh,
-                                const Tensor& dc, const CellStep& step, const Tensor& state) {
-  run_units<Each, StepBackward>("rnn_cell_backward", lstm, state, out.dgx, out.dgh, out.dstate, dh,
-                                dc, step.gates, step.c, state);
+template <class Backend>
+void RnnKernels<Backend>::backward(bool lstm, const CellGradients& out, const Tensor& dh,
+                                   const Tensor& dc, const CellStep& step, const Tensor& state) {
+  run_units<Backend, StepBackward>("rnn_cell_backward", lstm, state, out.dgx, out.dgh, out.dstate,
+                                   dh, dc, step.gates, step.c, state);
 }
 
 }  // namespace taper::kernels
