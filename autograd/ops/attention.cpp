@@ -14,7 +14,8 @@
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/attention/attention.h"
-#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/random/random.h"
 
 namespace taper {
 namespace {
@@ -24,13 +25,18 @@ struct Attention {
   bool causal;
   double scale, dropout_p;
   PhiloxKey key;
+  uint64_t first = 0;  // of the key's elements, that of the first score
 };
 
-// --- as a composition of ops: on the CPU; of a recorded backward pass and of a mask's gradient ---
+// --- as a composition of ops: what no kernel takes; a recorded backward pass, a mask's gradient
+// ---
 
 // The same elements again for the same key.
 Tensor dropped(const Tensor& p, const Attention& how) {
   if (how.dropout_p == 0) return p;
+  if (!is_grad_enabled()) {
+    return kernels::dropout(p, how.dropout_p, how.key, p.dtype(), how.first);
+  }
   Generator generator;
   generator.set_state(how.key);
   return dropout(p, how.dropout_p, true, &generator);
@@ -55,44 +61,94 @@ Tensor probabilities(const Tensor& q, const Tensor& k, Tensor mask, const Attent
   return masked(softmax(masked(biased, alive), -1), alive);
 }
 
-struct Wanted {
-  bool dq = true, dk = true, dv = true;
-};
-
 // Where dmask is given, the mask's gradient too.
 kernels::AttentionGradients composed_backward(const Tensor& dy_given, const Tensor& q_given,
                                               const Tensor& k_given, const Tensor& v_given,
                                               const Tensor& mask, const Attention& how,
-                                              Wanted wanted = {}, Tensor* dmask = nullptr) {
+                                              Tensor* dmask = nullptr) {
   const DType dtype = q_given.dtype(), wide = compute_type(dtype);
   const Tensor q = q_given.to(wide), k = k_given.to(wide), v = v_given.to(wide);
   const Tensor dy = dy_given.to(wide), p = probabilities(q, k, mask, how);
-  kernels::AttentionGradients d;
-  if (wanted.dv) d.dv = matmul(transpose(dropped(p, how), 2, 3), dy).to(dtype);
+  const Tensor dv = matmul(transpose(dropped(p, how), 2, 3), dy);
   const Tensor dp = dropped(matmul(dy, transpose(v, 2, 3)), how);
   const Tensor ds = p * (dp - sum(dp * p, {-1}, true));
-  if (wanted.dq) d.dq = (matmul(ds, k) * how.scale).to(dtype);
-  if (wanted.dk) d.dk = (matmul(transpose(ds, 2, 3), q) * how.scale).to(dtype);
   if (dmask) *dmask = sum_to(reshape(ds, how.scores), mask.shape());
-  return d;
+  const Tensor dq = matmul(ds, k) * how.scale, dk = matmul(transpose(ds, 2, 3), q) * how.scale;
+  return {dq.to(dtype), dk.to(dtype), dv.to(dtype)};
 }
 
-// --- fused ---
+// --- the same some heads at a time, so that few scores are in memory; not recorded ---
 
-kernels::AttentionArgs args_of(const Tensor& mask, const Attention& how) {
-  const Tensor whole = mask.defined() ? expand(mask.detach(), how.scores) : Tensor();
-  return {whole, how.causal, how.scale, how.dropout_p, how.key};
+constexpr int64_t kMostScores = int64_t(1) << 24;
+
+// Some batch elements, or heads of one.
+struct Part {
+  int64_t batch, batches, head, heads;
+  Tensor of(const Tensor& x) const {
+    return x.defined() ? narrow(narrow(x, 0, batch, batches), 1, head, heads) : x;
+  }
+};
+
+// f(part, the part's attention, its mask)
+template <class F>
+void for_parts(const Tensor& q, const Tensor& k, const Tensor& mask, const Attention& how, F f) {
+  const int64_t B = q.size(0), H = q.size(1), T = q.size(2), S = k.size(2);
+  const Tensor all = mask.defined() ? reshape(expand(mask, how.scores), {B, H, T, S}) : mask;
+  // A part's draws begin with a whole block of four.
+  const bool at_once = how.dropout_p > 0 && T * S % 4 != 0;
+  const int64_t most = at_once ? B * H : kMostScores / std::max<int64_t>(T * S, 1);
+  const int64_t heads = std::clamp<int64_t>(most, 1, std::max<int64_t>(H, 1));
+  const int64_t batches = std::max<int64_t>(most / heads, 1);
+  for (int64_t b = 0; b < B; b += batches) {
+    for (int64_t h = 0; h < H; h += heads) {
+      const Part part{b, std::min(batches, B - b), h, std::min(heads, H - h)};
+      Attention own = how;
+      own.scores = {part.batches, part.heads, T, S};
+      own.first = uint64_t((b * H + h) * T * S);
+      f(part, own, part.of(all));
+    }
+  }
+}
+
+void backward_by_parts(const kernels::AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                       const Tensor& k, const Tensor& v, const Tensor& mask, const Attention& how) {
+  for_parts(q, k, mask, how, [&](const Part& part, const Attention& own, const Tensor& m) {
+    const auto d = composed_backward(part.of(dy), part.of(q), part.of(k), part.of(v), m, own);
+    kernels::copy_into(part.of(out.dq), d.dq);
+    kernels::copy_into(part.of(out.dk), d.dk);
+    kernels::copy_into(part.of(out.dv), d.dv);
+  });
+}
+
+// --- fused, where a kernel takes it ---
+
+kernels::AttentionArgs args_of(const Attention& how) {
+  return {how.causal, how.scale, how.dropout_p, how.key};
 }
 
 // Without a logsumexp where it is a composition.
 kernels::AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const Tensor& mask, const Attention& how) {
-  const kernels::AttentionArgs args = args_of(mask, how);
-  if (kernels::takes_attention(q, k, v, args)) return kernels::attention(q, k, v, args);
+  kernels::AttentionResult out;
+  if (!mask.defined()) out = kernels::attention(q, k, v, args_of(how));
+  if (out.y.defined()) return out;
   const NoGradGuard guard;
   const DType wide = compute_type(q.dtype());
-  const Tensor p = probabilities(q.to(wide), k.to(wide), mask, how);
-  return {matmul(dropped(p, how), v.to(wide)).to(q.dtype()), {}};
+  out.y = kernels::rows_of_heads(q.size(0), q.size(1), q.size(2), v.size(3), q);
+  for_parts(q, k, mask, how, [&](const Part& part, const Attention& own, const Tensor& m) {
+    const Tensor p = probabilities(part.of(q).to(wide), part.of(k).to(wide), m, own);
+    kernels::copy_into(part.of(out.y), matmul(dropped(p, own), part.of(v).to(wide)));
+  });
+  return out;
+}
+
+// Into `out`, not recorded; forward: of what `forward` gave, y where it has a logsumexp.
+void backward(const kernels::AttentionGradients& out, const Tensor& dy, const Tensor& q,
+              const Tensor& k, const Tensor& v, const Tensor& mask,
+              const kernels::AttentionResult& forward, const Attention& how) {
+  const bool fused = forward.logsumexp.defined() &&
+                     kernels::attention_backward(out, dy, q, k, v, forward, args_of(how));
+  if (!fused) backward_by_parts(out, dy, q, k, v, mask, how);
 }
 
 // For the gradient of x: as x lies in memory, where that is by row and then head, else dense.
@@ -101,30 +157,34 @@ Tensor like(const Tensor& x) {
   return kernels::rows_of_heads(x.size(0), x.size(1), x.size(2), x.size(3), x);
 }
 
+// What the GPU's fused backward pass reads of the result.
+Saved saved_result(const kernels::AttentionResult& out) {
+  const bool reads = out.logsumexp.defined() && out.y.is_cuda();
+  return reads ? Saved::output(out.y) : Saved();
+}
+
 // On [B, H, T, D], [B, H, S, D] and [B, H, S, Dv], with a mask that is added.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
               const Attention& how) {
   const kernels::AttentionResult out = forward(q, k, v, mask, how);
   if (!needs_grad({q, k, v, mask})) return out.y;
-  return record(
-      "ScaledDotProductFlashAttentionBackward0", out.y, {q, k, v, mask},
-      [q = Saved(q), k = Saved(k), v = Saved(v), mask = Saved(mask),
-       y = q.is_cuda() ? Saved::output(out.y) : Saved(), lse = out.logsumexp, how](Gradients& g) {
-        const Tensor queries = q.get(g), keys = k.get(g), values = v.get(g);
-        kernels::AttentionGradients d;
-        if (!lse.defined() || g.needs(3) || is_grad_enabled()) {
-          d = composed_backward(g.dy(), queries, keys, values, mask.get(g), how,
-                                {g.needs(0), g.needs(1), g.needs(2)},
-                                g.needs(3) ? &g.dx(3) : nullptr);
-        } else {
-          d = {like(queries), like(keys), like(values)};
-          kernels::attention_backward(d, g.dy(), queries, keys, values, {y.get(g), lse},
-                                      args_of(mask.get(g), how));
-        }
-        if (g.needs(0)) g.dx(0) = d.dq;
-        if (g.needs(1)) g.dx(1) = d.dk;
-        if (g.needs(2)) g.dx(2) = d.dv;
-      });
+  return record("ScaledDotProductFlashAttentionBackward0", out.y, {q, k, v, mask},
+                [q = Saved(q), k = Saved(k), v = Saved(v), mask = Saved(mask),
+                 y = saved_result(out), lse = out.logsumexp, how](Gradients& g) {
+                  const Tensor queries = q.get(g), keys = k.get(g), values = v.get(g),
+                               bias = mask.get(g);
+                  kernels::AttentionGradients d;
+                  if (g.needs(3) || is_grad_enabled()) {
+                    d = composed_backward(g.dy(), queries, keys, values, bias, how,
+                                          g.needs(3) ? &g.dx(3) : nullptr);
+                  } else {
+                    d = {like(queries), like(keys), like(values)};
+                    backward(d, g.dy(), queries, keys, values, bias, {y.get(g), lse}, how);
+                  }
+                  if (g.needs(0)) g.dx(0) = d.dq;
+                  if (g.needs(1)) g.dx(1) = d.dk;
+                  if (g.needs(2)) g.dx(2) = d.dv;
+                });
 }
 
 // --- packed ---
@@ -162,17 +222,15 @@ Tensor by_head(const Tensor& y, int64_t H) {
 // The gradient of qkv.
 Tensor packed_backward(const Tensor& dy, const Tensor& qkv, const kernels::AttentionResult& forward,
                        int64_t H, const Attention& how) {
-  if (!forward.logsumexp.defined() || is_grad_enabled()) {
+  if (is_grad_enabled()) {
     const Heads x = recorded_heads_of(qkv, H);
     const auto d = composed_backward(by_head(dy, H), x.q, x.k, x.v, {}, how);
     return cat(std::vector<Tensor>{merged(d.dq), merged(d.dk), merged(d.dv)}, 2);
   }
   const Tensor dqkv = Tensor::make(qkv.shape(), qkv.dtype(), qkv.device());
   const Heads x = heads_of(qkv, H), dx = heads_of(dqkv, H);
-  kernels::attention_backward(
-      {dx.q, dx.k, dx.v}, by_head(dy, H), x.q, x.k, x.v,
-      {forward.y.defined() ? by_head(forward.y, H) : Tensor(), forward.logsumexp},
-      args_of({}, how));
+  const Tensor y = forward.y.defined() ? by_head(forward.y, H) : Tensor();
+  backward({dx.q, dx.k, dx.v}, by_head(dy, H), x.q, x.k, x.v, {}, {y, forward.logsumexp}, how);
   return dqkv;
 }
 
@@ -285,8 +343,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
     };
     return casted(Cast::to_low, attend, qkv);
   }
-  if (qkv.dim() != 3 || n_head <= 0 || qkv.size(2) % 3 != 0 ||
-      qkv.size(2) / 3 % n_head != 0) {
+  if (qkv.dim() != 3 || n_head <= 0 || qkv.size(2) % 3 != 0 || qkv.size(2) / 3 % n_head != 0) {
     throw Error(cat("packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ",
                     qkv.shape(), " for n_head = ", n_head));
   }
@@ -306,12 +363,11 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
     out.y = Tensor::make(y.storage(), y.shape(), y.strides(), y.storage_offset(), y.dtype());
   }
   if (!needs_grad({qkv})) return out.y;
-  return record("PackedAttentionBackward", out.y, {qkv},
-                [qkv = Saved(qkv), y = qkv.is_cuda() ? Saved::output(out.y) : Saved(),
-                 lse = out.logsumexp, H, how](Gradients& g) {
-                  const Tensor forward_y = lse.defined() ? y.get(g) : Tensor();
-                  g.dx(0) = packed_backward(g.dy(), qkv.get(g), {forward_y, lse}, H, how);
-                });
+  return record(
+      "PackedAttentionBackward", out.y, {qkv},
+      [qkv = Saved(qkv), y = saved_result(out), lse = out.logsumexp, H, how](Gradients& g) {
+        g.dx(0) = packed_backward(g.dy(), qkv.get(g), {y.get(g), lse}, H, how);
+      });
 }
 
 }  // namespace taper

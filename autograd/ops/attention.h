@@ -14,9 +14,10 @@ namespace taper {
 // floating and added. is_causal, without a mask, lets query i see keys j <= i. The scale is
 // 1 / sqrt(D) unless given. A query for which every key is masked gives zeros. float16 and bfloat16
 // are computed in float (on the GPU's tensor cores with
-// probabilities rounded to them). On the GPU no [T, S] matrix is kept in memory, unless attn_mask
-// needs a gradient or the backward pass is recorded; cuDNN's backward pass of half types has one
-// while it runs.
+// probabilities rounded to them). No [T, S] matrix is kept for the backward pass. Where no fused
+// kernel serves (on the GPU float32, float64 and masks; on the CPU masks, dropout and other types
+// than float32) the scores of some heads are in memory at a time, all where attn_mask needs a
+// gradient or the backward pass is recorded; cuDNN's backward pass has them while it runs.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& attn_mask = {}, double dropout_p = 0,
                                     bool is_causal = false,

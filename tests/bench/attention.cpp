@@ -58,7 +58,7 @@ void measure(const Bench& bench, const Case& c) {
   using namespace kernels;
   manual_seed(0);
   const Operands x = operands_of(c);
-  const AttentionArgs args{{}, c.causal, 1 / std::sqrt(double(c.D)), c.dropout, {1, 2}};
+  const AttentionArgs args{c.causal, 1 / std::sqrt(double(c.D)), c.dropout, {1, 2}};
   const double pairs = double(c.B * c.H * c.T) * double(c.T) * double(c.D) / (c.causal ? 2 : 1);
   const std::string shape =
       cat("attention_", c.dtype, "_", c.B, "x", c.H, "x", c.T, "x", c.D, c.causal ? "_causal" : "",
@@ -87,16 +87,6 @@ void measure(const Bench& bench, const Case& c) {
           return kernels::cuda::flash_attention_backward(x.gradients, x.dy, x.q, x.k, x.v,
                                                          x.forward, args);
         });
-    const auto plain = [&] {
-      kernels::cuda::attention(x.forward, x.q, x.k, x.v, args);
-      return true;
-    };
-    const Tensor delta = empty({c.B, c.H, c.T}, {.device = "cuda:0"});
-    time("plain", plain, [&] {
-      kernels::cuda::attention_backward(x.gradients, x.dy, x.q, x.k, x.v, x.forward.logsumexp,
-                                        delta, args);
-      return true;
-    });
   }
   const TensorOptions place{.device = "cuda:0"};
   const Tensor hidden =

@@ -2,26 +2,18 @@
 
 #include "framework/cuda.h"
 #include "framework/kernels/dispatch.h"
-#include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/kernels/reduce/reduce.h"
 
 namespace taper::kernels {
 namespace {
 
 Tensor readable(const Tensor& x) {
-  if (!x.is_cuda()) return x.stride(3) == 1 ? x : dense(x);
-  return x.element_size() > 2 || has_whole_rows(x) ? x : dense(x);
+  const bool as_it_is = x.is_cuda() ? has_whole_rows(x) : x.stride(3) == 1;
+  return as_it_is ? x : dense(x);
 }
 
 }  // namespace
-
-bool takes_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
-  if (q.is_cuda()) return true;
-  return q.dtype() == kFloat32 && !args.mask.defined() && args.dropout_p == 0 && q.numel() > 0 &&
-         k.numel() > 0 && v.numel() > 0;
-}
 
 bool has_whole_rows(const Tensor& x) {
   const int64_t size = int64_t(x.element_size());
@@ -40,44 +32,41 @@ Tensor rows_of_heads(int64_t B, int64_t H, int64_t rows, int64_t columns, const 
 
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionArgs& args) {
+  const bool suits = q.is_cuda() ? is_half(q.dtype()) : q.dtype() == kFloat32 && args.dropout_p == 0;
+  if (!suits || q.numel() == 0 || k.numel() == 0 || v.numel() == 0) return {};
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2);
-  multiply_adds += B * H * T * k.size(2) * (q.size(3) + v.size(3));
   const AttentionResult out = {rows_of_heads(B, H, T, v.size(3), q),
-                               Tensor::make({B, H, T}, compute_type(q.dtype()), q.device())};
+                               Tensor::make({B, H, T}, kFloat32, q.device())};
   const Tensor queries = readable(q), keys = readable(k), values = readable(v);
-  if (!q.is_cuda()) {
-    cpu::attention(out, queries, keys, values, args);
-    return out;
-  }
+  bool done = q.is_cpu();
+  if (done) cpu::attention(out, queries, keys, values, args);
   if constexpr (kHasCudnn) {
-    if (cuda::cudnn_attention(out, queries, keys, values, args)) return out;
+    done = done || cuda::cudnn_attention(out, queries, keys, values, args);
   }
   if constexpr (kHasCuda) {
-    if (!cuda::flash_attention(out, queries, keys, values, args)) {
-      cuda::attention(out, queries, keys, values, args);
-    }
+    done = done || cuda::flash_attention(out, queries, keys, values, args);
   }
+  if (!done) return {};
+  multiply_adds += B * H * T * k.size(2) * (q.size(3) + v.size(3));
   return out;
 }
 
-void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+bool attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                         const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args) {
   const Tensor given = readable(dy), queries = readable(q), keys = readable(k),
                values = readable(v);
-  if (!q.is_cuda()) {
-    return cpu::attention_backward(out, given, queries, keys, values, forward.logsumexp, args);
+  bool done = q.is_cpu();
+  if (done) {
+    cpu::attention_backward(out, given, queries, keys, values, forward.logsumexp, args);
   }
   if constexpr (kHasCudnn) {
-    if (cuda::cudnn_attention_backward(out, given, queries, keys, values, forward, args)) return;
+    done = done || cuda::cudnn_attention_backward(out, given, queries, keys, values, forward, args);
   }
   if constexpr (kHasCuda) {
-    if (cuda::flash_attention_backward(out, given, queries, keys, values, forward, args)) return;
-    const DType wide = compute_type(q.dtype());
-    const Tensor products = binary(BinaryOp::mul, packed(dy, wide), packed(forward.y, wide));
-    const Tensor delta = reduce(ReduceOp::sum, products, {3});
-    cuda::attention_backward(out, given, queries, keys, values, forward.logsumexp, delta, args);
+    done = done || cuda::flash_attention_backward(out, given, queries, keys, values, forward, args);
   }
+  return done;
 }
 
 }  // namespace taper::kernels

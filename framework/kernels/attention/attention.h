@@ -1,5 +1,5 @@
 // Scaled dot product attention, fused: no matrix of scores is kept, and only cuDNN's backward pass
-// has one for a moment. What is not taken here is a composition of other ops
+// has one for a moment. What no kernel takes is a composition of other ops
 // (autograd/ops/attention.cpp), which also says what is computed.
 #pragma once
 
@@ -9,9 +9,6 @@
 namespace taper::kernels {
 
 struct AttentionArgs {
-  // Added to the scores: undefined, or [batch..., T, S] of any strides and of compute_type(q),
-  // where the batch has B H elements.
-  Tensor mask;
   bool causal = false;  // query i sees keys j <= i
   double scale = 1;
   // Element (b T + i) S + j of the draw decides on probability (b, i, j), as `dropout` has it; b
@@ -21,20 +18,19 @@ struct AttentionArgs {
 };
 struct AttentionResult {
   Tensor y;          // [B, H, T, Dv]: a view of memory [B, T, H, Dv]
-  Tensor logsumexp;  // of each query's scores, [B, H, T] of compute_type(q); +inf: all are masked
+  Tensor logsumexp;  // of each query's scores, [B, H, T] of float32
 };
 struct AttentionGradients {
   Tensor dq, dk, dv;
 };
 
-// All on the GPU; on the CPU float32 without mask and dropout, where nothing is empty.
-bool takes_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args);
 // q [B, H, T, D], k [B, H, S, D], v [B, H, S, Dv] of one floating dtype on one device, of any
-// strides, as all tensors here.
+// strides, as all tensors here. Undefined where no kernel takes it: those of the GPU are for half
+// types, that of the CPU for float32 without dropout.
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionArgs& args);
-// Writes all of `out`.
-void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+// Writes all of `out`, or says that no kernel takes it.
+bool attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                         const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args);
 
@@ -53,15 +49,9 @@ void attention_backward(const AttentionGradients& out, const Tensor& dy, const T
                         const AttentionArgs& args);
 }  // namespace cpu
 
-// delta [B, H, T] is the sum of dy * y over Dv, in compute_type(q).
-namespace cuda {
-void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
-               const AttentionArgs& args);
-void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
-                        const Tensor& k, const Tensor& v, const Tensor& logsumexp,
-                        const Tensor& delta, const AttentionArgs& args);
 // By cuDNN, where there is one, and by our own kernels on the tensor cores; false, with nothing
 // done, for what they do not take.
+namespace cuda {
 bool cudnn_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                      const AttentionArgs& args);
 bool cudnn_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,

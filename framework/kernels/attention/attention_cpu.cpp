@@ -1,4 +1,4 @@
-// Attention of float32 without mask and dropout, a head and a block of its queries at a time
+// Attention of float32 without dropout, a head and a block of its queries at a time
 // (https://arxiv.org/abs/2205.14135): scores stay in the cache, and causal ones above the diagonal
 // are not computed. Gradients (`=`) recompute the probabilities from logsumexp.
 #include "framework/kernels/attention/attention.h"

@@ -1,4 +1,4 @@
-// Attention by cuDNN (`=`): half types without mask and dropout, as one fused graph of operations
+// Attention by cuDNN (`=`): half types without dropout, as one fused graph of operations
 // (its FlashAttention), chosen once for each shape; sums are in float. The backward graph keeps the
 // scores' gradient in the workspace, T S halves for each batch element, and adds nothing with
 // atomics: by this form NVIDIA's cudnn-frontend asks for determinism (the engines' notes do not
@@ -275,7 +275,7 @@ Plan& plan_of(cudnnHandle_t handle, int device, const Problem& p) {
 bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int device) {
   constexpr int64_t kMaxBlocks = 65535, kMaxColumns = 128;
   if (p.dtype != kFloat16 && p.dtype != kBFloat16) return false;
-  if (args.mask.defined() || args.dropout_p > 0 || p.T * p.S < kFewestScores) return false;
+  if (args.dropout_p > 0 || p.T * p.S < kFewestScores) return false;
   if (p.D != v.size(3) || p.D % 8 != 0 || p.D == 0 || p.D > kMaxColumns) return false;
   if (p.B * p.H == 0 || p.B * p.H > kMaxBlocks || p.S == 1) return false;
   if (p.forward) return true;

@@ -1,4 +1,4 @@
-// Attention of half types without a mask on the tensor cores (`=`; sums in float, weights rounded
+// Attention of half types on the tensor cores (`=`; sums in float, weights rounded
 // to the half type): launches of flash_attention.cuh.
 #include "framework/kernels/attention/flash_attention.cuh"
 
@@ -27,7 +27,7 @@ double threshold_of(double p) { return std::ceil(double(float(p)) * 16777216) * 
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
            std::initializer_list<const Tensor*> others) {
   const int64_t D = q.size(3), longest = std::max(q.size(2), k.size(2));
-  if (q.element_size() != 2 || args.mask.defined() || !(args.scale > 0)) return false;
+  if (q.element_size() != 2 || !(args.scale > 0)) return false;
   if (D != v.size(3) || D % 8 != 0 || D == 0 || D > 128 || k.size(2) == 0) return false;
   if (longest > kMaxLength || threshold_of(args.dropout_p) >= kWords) return false;
   for (const Tensor* x : {&q, &k, &v}) {

@@ -72,7 +72,7 @@ void randperm_into(const Tensor& out, PhiloxKey key) {
 
 Tensor dropout(const Tensor& x, double p, PhiloxKey key) { return dropout(x, p, key, x.dtype()); }
 
-Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype) {
+Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype, uint64_t first) {
   check_floating("dropout", x);
   if (!(p >= 0 && p <= 1)) {
     throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", p));
@@ -82,8 +82,8 @@ Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype) {
   Tensor y = Tensor::make(x.shape(), dtype, x.device());
   if (y.numel() == 0) return y;
   dispatch(
-      x.device(), [&] { cpu::dropout(y, from, p, key); },
-      [&] { cuda::dropout(y, from, p, key, {}); });
+      x.device(), [&] { cpu::dropout(y, from, p, key, first / 4); },
+      [&] { cuda::dropout(y, from, p, key, first / 4, {}); });
   return y;
 }
 
@@ -92,7 +92,7 @@ Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& resid
   const Tensor from = dense(x), more = dense(residual);
   Tensor y = Tensor::make(more.shape(), more.dtype(), more.device());
   dispatch(
-      x.device(), [] {}, [&] { cuda::dropout(y, from, p, key, more); });
+      x.device(), [] {}, [&] { cuda::dropout(y, from, p, key, 0, more); });
   return y;
 }
 

@@ -77,6 +77,7 @@ template <class X, class T, class Y> struct Dropout {
   const X* x;
   const Y* residual;
   int64_t numel;
+  uint64_t block;  // the first of the draw's
   DropoutRule<T> rule;
   bool aligned;
 
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(kThreads)
     }
 #pragma unroll
     for (int b = 0; b < kVec / 4; ++b) {
-      const Philox4 words = draw_words(key, uint64_t(i * (kVec / 4) + b));
+      const Philox4 words = draw_words(key, d.block + uint64_t(i * (kVec / 4) + b));
 #pragma unroll
       for (int j = 4 * b; j < 4 * b + 4; ++j) {
         if (whole) {
@@ -148,13 +149,19 @@ void randperm(const Tensor& out, PhiloxKey key) {
   on.check("randperm");
 }
 
-void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, const Tensor& residual) {
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t block,
+             const Tensor& residual) {
   const int64_t numel = y.numel();
   if (numel == 0) return;
   const Launch on(y);
   const auto run = [&]<class X, class T, class Y>(TypeTag<X>, TypeTag<T>, TypeTag<Y>) {
-    Dropout<X, T, Y> d{pointer<Y>(y), pointer<const X>(x), pointer<const Y>(residual),
-                       numel,         dropout_rule<T>(p),  false};
+    Dropout<X, T, Y> d{pointer<Y>(y),
+                       pointer<const X>(x),
+                       pointer<const Y>(residual),
+                       numel,
+                       block,
+                       dropout_rule<T>(p),
+                       false};
     d.aligned = is_aligned(d.y, 16) && is_aligned(d.x, 16) && is_aligned(d.residual, 16);
     dropout_kernel<<<grid_for(ceil_div(numel, d.kVec)), kThreads, 0, on.stream>>>(d, key);
   };

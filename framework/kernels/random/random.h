@@ -29,8 +29,9 @@ void randperm_into(const Tensor& out, PhiloxKey key);
 // y = x * keep / (1 - p), where element i is kept when its uniform number is at least p. No mask is
 // stored: the backward pass is the same call on dy with the same key.
 Tensor dropout(const Tensor& x, double p, PhiloxKey key);
-// The same of x rounded to `dtype` first.
-Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype);
+// The same of x rounded to `dtype` first; with the numbers from element `first` on, a multiple
+// of 4.
+Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype, uint64_t first = 0);
 // residual + dropout(x), of residual's shape and dtype, which is x's or float32 for a half type.
 Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& residual);
 
@@ -49,13 +50,15 @@ template <class Backend> struct RandomKernels {
 
 namespace cpu {
 void randperm(const Tensor& out, PhiloxKey key);
-void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key);
+// block: the first of the draw's.
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t block);
 }  // namespace cpu
 namespace cuda {
 void randperm(const Tensor& out, PhiloxKey key);
 // residual, of y's dtype, may be undefined. Of x and y one may be float32 and the other a half
 // type.
-void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, const Tensor& residual);
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t block,
+             const Tensor& residual);
 }  // namespace cuda
 
 }  // namespace taper::kernels

@@ -42,11 +42,11 @@ template <class T, class Draw> void draw_all(const Tensor& tensor, PhiloxKey key
 }
 
 template <class T>
-TAPER_CLONES void drop_blocks(T* y, const T* x, PhiloxKey key, DropoutRule<T> rule, int64_t begin,
-                              int64_t end) {
+TAPER_CLONES void drop_blocks(T* y, const T* x, PhiloxKey key, uint64_t block, DropoutRule<T> rule,
+                              int64_t begin, int64_t end) {
 #pragma omp simd
   for (int64_t b = begin; b < end; ++b) {
-    const Philox4 words = philox(key, uint64_t(b));
+    const Philox4 words = philox(key, block + uint64_t(b));
     for (int i = 0; i < 4; ++i) y[4 * b + i] = rule(x[4 * b + i], words.word[i]);
   }
 }
@@ -85,15 +85,16 @@ void randperm(const Tensor& out, PhiloxKey key) {
   for (const Numbered x : other) *to++ = int64_t(x.index);
 }
 
-void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key) {
+void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t block) {
   visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
     T* to = pointer<T>(y);
     const T* from = pointer<const T>(x);
     const DropoutRule<T> rule = dropout_rule<T>(p);
     const int64_t whole = y.numel() / 4;
-    parallel_for(whole, grain_of(kBlockWork),
-                 [&](int64_t begin, int64_t end) { drop_blocks(to, from, key, rule, begin, end); });
-    const Philox4 words = philox(key, uint64_t(whole));
+    parallel_for(whole, grain_of(kBlockWork), [&](int64_t begin, int64_t end) {
+      drop_blocks(to, from, key, block, rule, begin, end);
+    });
+    const Philox4 words = philox(key, block + uint64_t(whole));
     for (int64_t i = 4 * whole; i < y.numel(); ++i)
       to[i] = rule(from[i], words.word[i - 4 * whole]);
   });
