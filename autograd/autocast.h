@@ -59,9 +59,11 @@ enum class Cast { to_low, to_float32 };
 // x as the rule wants it, on the tape; x itself where it has the type, is float64, no floating
 // type, or undefined.
 Tensor cast_for(Cast rule, const Tensor& x);
+// What is no tensor, as it is.
+template <class T> const T& cast_for(Cast, const T& x) { return x; }
 
-// An op's first line: `if (autocasts(x)) return casted(Cast::to_low, [&](auto&... t) { return
-// linear(t...); }, x, weight, bias);`
+// An op's first line: `if (autocasts(x)) return casted(Cast::to_low, linear, x, weight, bias,
+// ...);`
 template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
   const std::tuple inputs{cast_for(rule, x)...};
   const AutocastScope off{AutocastState()};

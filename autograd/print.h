@@ -1,8 +1,9 @@
-// Printing tensors with what the tape knows of them.
+// Tensors, with what the tape knows of them, and the tape as text.
 #pragma once
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "framework/tensor.h"
 
@@ -12,5 +13,17 @@ namespace taper {
 // "Parameter containing:" on a line before it. Waits for the GPU when the tensor is there.
 std::string to_string(const Tensor& x);
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
+
+// A line for each node that y depends on, from y to the leaves, with the nodes that it reads from:
+//   #0 MeanBackward0 [] <- #1
+//   #1 AddmmBackward0 <- #2, #3
+// Shapes are known of y and of the leaves; leaves that are listed (module.named_parameters()) have
+// their names. "-" stands for an input that needs no gradient.
+std::string dump_tape(const Tensor& y, const std::vector<NamedTensor>& names = {});
+// The same for Graphviz: dot -Tsvg.
+std::string dump_tape_dot(const Tensor& y, const std::vector<NamedTensor>& names = {});
+
+// The leaves that require grad and that y depends on.
+std::vector<Tensor> leaves_of(const Tensor& y);
 
 }  // namespace taper

@@ -10,7 +10,6 @@
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "autograd/ops/softmax.h"
 #include "framework/factories.h"
 #include "modules/init.h"
 #include "modules/repr.h"

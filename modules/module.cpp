@@ -4,9 +4,9 @@
 #include <unordered_set>
 
 #include "autograd/anomaly.h"
-#include "autograd/dump.h"
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
+#include "autograd/print.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"

@@ -6,8 +6,8 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/random.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "modules/function_layer.h"
 

@@ -11,7 +11,6 @@
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/attention/attention.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -308,10 +307,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const Tensor& attn_mask, double dropout_p, bool is_causal,
                                     std::optional<double> scale, Generator* generator) {
   if (autocasts(q)) {
-    const auto attend = [&](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& m) {
-      return scaled_dot_product_attention(a, b, c, m, dropout_p, is_causal, scale, generator);
-    };
-    return casted(Cast::to_low, attend, q, k, v, attn_mask);
+    return casted(Cast::to_low, scaled_dot_product_attention, q, k, v, attn_mask, dropout_p,
+                  is_causal, scale, generator);
   }
   check(q, k, v, attn_mask, dropout_p, is_causal);
   const int64_t T = q.size(-2), S = k.size(-2), D = q.size(-1);
@@ -338,10 +335,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, bool is_causal,
                         std::optional<double> scale, Generator* generator) {
   if (autocasts(qkv)) {
-    const auto attend = [&](const Tensor& x) {
-      return packed_attention(x, n_head, dropout_p, is_causal, scale, generator);
-    };
-    return casted(Cast::to_low, attend, qkv);
+    return casted(Cast::to_low, packed_attention, qkv, n_head, dropout_p, is_causal, scale,
+                  generator);
   }
   if (qkv.dim() != 3 || n_head <= 0 || qkv.size(2) % 3 != 0 || qkv.size(2) / 3 % n_head != 0) {
     throw Error(cat("packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ",

@@ -1,6 +1,5 @@
 #include "autograd/ops/conv.h"
 
-#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/reduce.h"
@@ -95,20 +94,14 @@ Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, con
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dOptions& o) {
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_low, [&](auto&... t) { return conv1d(t..., o); }, x, weight, bias);
-  }
+  if (autocasts(x)) return casted(Cast::to_low, conv1d, x, weight, bias, o);
   return conv("conv1d", 1, x, weight, bias,
               {{1, o.stride}, {0, o.padding}, {1, o.dilation}, o.groups});
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o,
               Activation activation) {
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_low, [&](auto&... t) { return conv2d(t..., o, activation); }, x, weight, bias);
-  }
+  if (autocasts(x)) return casted(Cast::to_low, conv2d, x, weight, bias, o, activation);
   if (activation == Activation::gelu || activation == Activation::gelu_tanh) {
     return gelu(conv2d(x, weight, bias, o), activation == Activation::gelu_tanh);
   }

@@ -16,7 +16,8 @@ namespace {
 
 using kernels::IndexRules;
 
-// --- rows of a table (framework/kernels/index/index.h): taking and adding are each other's gradient ---
+// --- rows of a table (framework/kernels/index/index.h): taking and adding are each other's
+// gradient ---
 
 Tensor take(const char* name, const Tensor& x, const Tensor& key, int64_t width,
             const Shape& shape);
@@ -312,10 +313,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 }
 
 Tensor cumsum(const Tensor& x, int64_t dim) {
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return cumsum(t, dim); }, x);
-  }
+  if (autocasts(x)) return casted(Cast::to_float32, cumsum, x, dim);
   Tensor y = kernels::cumsum(x, dim);
   if (!needs_grad({x})) return y;
   return record("CumsumBackward0", y, {x},

@@ -9,7 +9,6 @@
 #include "autograd/ops/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/elementwise/broadcast.h"
 
@@ -221,11 +220,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BceWithLogitsOptions& o) {
-  if (autocasts(input)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return binary_cross_entropy_with_logits(t..., o); },
-        input, target);
-  }
+  if (autocasts(input))
+    return casted(Cast::to_float32, binary_cross_entropy_with_logits, input, target, o);
   if (input.shape() != target.shape()) {
     throw ValueError(cat("Target size (torch.Size(", target.shape(),
                          ")) must be the same as input size (torch.Size(", input.shape(), "))"));
@@ -238,11 +234,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
-  if (autocasts(input)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return kl_div(t..., reduction, log_target); }, input,
-        target);
-  }
+  if (autocasts(input))
+    return casted(Cast::to_float32, kl_div, input, target, reduction, log_target);
   if (!input.is_floating_point() || !target.is_floating_point()) {
     throw Error("kl_div: Integral inputs not supported.");
   }

@@ -1,11 +1,11 @@
 #include "autograd/ops/matmul.h"
 
-#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "framework/kernels/matmul/matmul.h"
 
 namespace taper {
@@ -108,20 +108,14 @@ Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Acti
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) {
-    return casted(
-        Cast::to_low, [&](auto&... t) { return mm(t...); }, a, b);
-  }
+  if (autocasts(a)) return casted(Cast::to_low, mm, a, b);
   check_dim("mm", "self", a, 2);
   check_dim("mm", "mat2", b, 2);
   return product("MmBackward0", a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) {
-    return casted(
-        Cast::to_low, [&](auto&... t) { return bmm(t...); }, a, b);
-  }
+  if (autocasts(a)) return casted(Cast::to_low, bmm, a, b);
   check_dim("bmm", "batch1", a, 3);
   check_dim("bmm", "batch2", b, 3);
   check_batches(a, b);
@@ -129,10 +123,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) {
-    return casted(
-        Cast::to_low, [&](auto&... t) { return matmul(t...); }, a, b);
-  }
+  if (autocasts(a)) return casted(Cast::to_low, matmul, a, b);
   if (a.dim() == 0 || b.dim() == 0) {
     throw Error(cat("both arguments to matmul need to be at least 1D, but they are ", a.dim(),
                     "D and ", b.dim(), "D"));
@@ -152,10 +143,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
-  if (autocasts(a)) {
-    return casted(
-        Cast::to_low, [&](auto&... t) { return addmm(t..., beta, alpha); }, bias, a, b);
-  }
+  if (autocasts(a)) return casted(Cast::to_low, addmm, bias, a, b, beta, alpha);
   check_dim("addmm", "mat1", a, 2);
   check_dim("addmm", "mat2", b, 2);
   if (bias.dtype() != b.dtype()) {
@@ -177,10 +165,7 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_low, [&](auto&... t) { return linear(t..., activation); }, x, weight, bias);
-  }
+  if (autocasts(x)) return casted(Cast::to_low, linear, x, weight, bias, activation);
   check_dim("linear", "weight", weight, 2);
   if (x.dim() == 0) throw Error("linear needs an input with at least one dimension");
   if (x.dim() != 2) {

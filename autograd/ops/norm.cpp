@@ -121,10 +121,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
                   const Tensor& bias, double eps, std::optional<DType> result) {
   const bool rounds_half = is_half(x.dtype()) && result == x.dtype();
   if (autocasts(x) && !rounds_half) {
-    const auto op = [&](const Tensor& t, const Tensor& w, const Tensor& b) {
-      return layer_norm(t, normalized_shape, w, b, eps, result);
-    };
-    return casted(Cast::to_float32, op, x, weight, bias);
+    return casted(Cast::to_float32, layer_norm, x, normalized_shape, weight, bias, eps, result);
   }
   const DType type = result.value_or(x.dtype());
   if (type != x.dtype() && !(x.dtype() == kFloat32 && is_half(type))) {
@@ -152,10 +149,7 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
   if (autocasts(x)) {
-    const auto op = [&](const Tensor& t, const Tensor& w, const Tensor& b) {
-      return group_norm(t, num_groups, w, b, eps);
-    };
-    return casted(Cast::to_float32, op, x, weight, bias);
+    return casted(Cast::to_float32, group_norm, x, num_groups, weight, bias, eps);
   }
   kernels::same_device("group_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
   if (x.dim() < 2) {

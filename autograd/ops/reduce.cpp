@@ -8,6 +8,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper {
@@ -83,6 +84,22 @@ template <class F, class... Args> Tensor in_double(F f, const Tensor& x, const A
   return f(x.to(kFloat64), args...).to(x.dtype());
 }
 
+Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim) {
+  if (autocasts(x)) return casted(Cast::to_float32, softmax_of, name, log, x, dim);
+  Tensor y = kernels::softmax(log, x, dim);
+  if (!needs_grad({x})) return y;
+  return record(name, y, {x}, [y = Saved::output(y), log, dim](Gradients& g) {
+    const Tensor p = y.get(g), &dy = g.dy();
+    if (!is_grad_enabled()) {
+      g.dx(0) = kernels::softmax_backward(log, dy, p, dim);
+    } else if (log) {
+      g.dx(0) = dy - exp(p) * sum(dy, {dim}, true);
+    } else {
+      g.dx(0) = p * (dy - sum(dy * p, {dim}, true));
+    }
+  });
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const Shape& dims, bool keepdim) {
@@ -149,10 +166,7 @@ Tensor std(const Tensor& x, const Shape& dims, double correction, bool keepdim) 
 }
 
 Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim) {
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return norm(t, p, dims, keepdim); }, x);
-  }
+  if (autocasts(x)) return casted(Cast::to_float32, norm, x, p, dims, keepdim);
   if (!x.is_floating_point()) {
     throw Error(
         cat("linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
@@ -177,10 +191,7 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim) {
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return logsumexp(t, dims, keepdim); }, x);
-  }
+  if (autocasts(x)) return casted(Cast::to_float32, logsumexp, x, dims, keepdim);
   if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
   if (is_half(x.dtype())) return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
   if (x.numel() == 0) return log(sum(exp(x), dims, keepdim));
@@ -195,6 +206,13 @@ Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
                 [x = Saved(x), y = Saved::output(y), kept](Gradients& g) {
                   g.dx(0) = reshape(g.dy(), kept) * exp(x.get(g) - reshape(y.get(g), kept));
                 });
+}
+
+Tensor softmax(const Tensor& x, int64_t dim) {
+  return softmax_of("SoftmaxBackward0", false, x, dim);
+}
+Tensor log_softmax(const Tensor& x, int64_t dim) {
+  return softmax_of("LogSoftmaxBackward0", true, x, dim);
 }
 
 Tensor amax(const Tensor& x, const Shape& dims, bool keepdim) {

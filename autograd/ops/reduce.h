@@ -1,4 +1,5 @@
-// Reductions (https://pytorch.org/docs/stable/torch.html#reduction-ops). Without dims: over all.
+// Reductions (https://pytorch.org/docs/stable/torch.html#reduction-ops), without dims over all; and
+// softmax.
 #pragma once
 
 #include "framework/tensor.h"
@@ -21,6 +22,10 @@ Tensor std(const Tensor& x, const Shape& dims = {}, double correction = 1, bool 
 Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, bool keepdim = false);
 // log(sum(exp(x))) without overflow.
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim = false);
+// exp(x) / sum(exp(x)) along dim, and its logarithm
+// (https://pytorch.org/docs/stable/nn.functional.html).
+Tensor softmax(const Tensor& x, int64_t dim);
+Tensor log_softmax(const Tensor& x, int64_t dim);
 // Largest and smallest; nan wins; equal elements share the gradient.
 Tensor amax(const Tensor& x, const Shape& dims = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Shape& dims = {}, bool keepdim = false);

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <set>
@@ -13,11 +12,8 @@
 #include <tuple>
 #include <utility>
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "framework/io/atomic_file.h"
 #include "framework/io/input_file.h"
@@ -52,27 +48,12 @@ int rank_of(DType dtype) {
   return i;
 }
 
-std::string system_reason(int error) { return std::generic_category().message(error); }
-
 // Texts of the file in a message are cut when they are long.
 std::string cut(const std::string& text, size_t most = 100) {
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }
 std::string in_quotes(const std::string& text) { return "'" + cut(text) + "'"; }
 std::string shown(const Json& value) { return cut(value.dump()); }
-
-class FileHandle {
- public:
-  FileHandle(const std::string& path, int flags) : fd_(::open(path.c_str(), flags, 0666)) {}
-  FileHandle(const FileHandle&) = delete;
-  ~FileHandle() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 // --- writing ---
 
@@ -310,7 +291,8 @@ StoragePtr map_file(const std::string& path) {
   }
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                       file.descriptor(), 0);
-  if (data == MAP_FAILED) throw Error(cat(path, ": cannot map: ", system_reason(errno)));
+  if (data == MAP_FAILED)
+    throw Error(cat(path, ": cannot map: ", std::generic_category().message(errno)));
   return borrow(data, size, Device(), [](Storage& s) noexcept { ::munmap(s.data, s.nbytes); });
 }
 

@@ -1,12 +1,11 @@
 // The tape as text.
-#include "autograd/dump.h"
-
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
+#include "autograd/print.h"
 #include "framework/factories.h"
 
 namespace taper::test {

@@ -1,4 +1,4 @@
-#include "autograd/ops/softmax.h"
+#include "autograd/ops/reduce.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 

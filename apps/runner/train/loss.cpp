@@ -2,8 +2,8 @@
 
 #include "autograd/ops/index.h"
 #include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/ops/unary.h"
 #include "data/dataset.h"
 

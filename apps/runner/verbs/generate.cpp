@@ -9,7 +9,6 @@
 #include "autograd/ops/index.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
-#include "autograd/ops/softmax.h"
 #include "framework/factories.h"
 
 namespace taper::runner {
