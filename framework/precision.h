@@ -2,17 +2,30 @@
 // (https://pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html).
 #pragma once
 
+#include <atomic>
 #include <string>
 
+#include "framework/error.h"
+
 namespace taper {
+
+namespace detail {
+inline std::atomic<bool> tf32{false};
+}
 
 // "highest" (the default): float32 products and convolutions multiply in float32. "high": their
 // operands are rounded to TF32's 10 bits of mantissa, several times faster. For the whole process;
 // unlike PyTorch's, this one switch decides for cuDNN's convolutions too. The CPU always multiplies
 // in float32. Throws ValueError for anything else.
-void set_float32_matmul_precision(const std::string& precision);
-std::string get_float32_matmul_precision();
+inline void set_float32_matmul_precision(const std::string& precision) {
+  if (precision != "highest" && precision != "high") {
+    throw ValueError(
+        cat("set_float32_matmul_precision: expected highest or high, got '", precision, "'"));
+  }
+  detail::tf32 = precision == "high";
+}
+inline std::string get_float32_matmul_precision() { return detail::tf32 ? "high" : "highest"; }
 // Whether it is "high".
-bool allows_tf32();
+inline bool allows_tf32() { return detail::tf32.load(std::memory_order_relaxed); }
 
 }  // namespace taper

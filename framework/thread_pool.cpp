@@ -1,5 +1,3 @@
-#include "framework/thread_pool.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -165,9 +163,10 @@ void set_num_threads(int n) {
   thread_limit() = n;
 }
 
-bool in_task() { return inside; }
+bool detail::in_task() { return inside; }
 
-void run_tasks(int64_t tasks, int threads, void (*run)(const void*, int64_t), const void* context) {
+void detail::run_tasks(int64_t tasks, int threads, void (*run)(const void*, int64_t),
+                       const void* context) {
   if (tasks > 1 && threads > 1 && !inside) {
     inside = true;
     Job job{run, context, tasks, threads - 1};

@@ -19,4 +19,15 @@ void set_num_threads(int n);
 // not depend on where the slices are cut. Never nests. What f throws comes out here, once.
 void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& f);
 
+namespace detail {
+// Calls run(context, i) once for each i in [0, tasks), on at most `threads` threads. `run` must not
+// throw. The caller works too and takes whatever no other thread has begun, so on a busy machine it
+// never waits for the others to start; it works alone when called from within a task, or while
+// another thread uses the pool.
+void run_tasks(int64_t tasks, int threads, void (*run)(const void* context, int64_t task),
+               const void* context);
+// True on a thread that is inside run_tasks.
+bool in_task();
+}  // namespace detail
+
 }  // namespace taper

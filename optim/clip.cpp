@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "framework/factories.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/optim/foreach.h"
-#include "framework/kernels/per_element.h"
 #include "optim/shared.h"
 
 namespace taper::optim {

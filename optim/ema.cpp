@@ -1,10 +1,10 @@
 #include "optim/ema.h"
 
 #include "framework/factories.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/optim/foreach.h"
-#include "framework/kernels/per_element.h"
 #include "optim/rule.h"
 #include "optim/shared.h"
 

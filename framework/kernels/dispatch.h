@@ -3,6 +3,7 @@
 
 #include "framework/cuda.h"
 #include "framework/profiler.h"
+#include "framework/tensor.h"
 
 namespace taper::kernels {
 
@@ -11,6 +12,11 @@ inline constexpr bool kHasCudnn = true;
 #else
 inline constexpr bool kHasCudnn = false;
 #endif
+
+// nullptr where x is undefined.
+template <class T> T* pointer(const Tensor& x) {
+  return x.defined() ? static_cast<T*>(x.data_ptr()) : nullptr;
+}
 
 // `op` is what traces call it: the function that dispatches, where nothing is said.
 template <class OnCpu, class OnCuda>
@@ -21,6 +27,30 @@ void dispatch(Device device, OnCpu on_cpu, [[maybe_unused]] OnCuda on_cuda,
     if (device.is_cuda()) return on_cuda();
   }
   on_cpu();
+}
+
+// Families that compute a result element by element write one formula for both backends: a
+// host-device functor of an index, run by `Backend` on the CPU's threads or on the GPU.
+//
+//   pool.h          template <class Backend> struct PoolKernels { static void max_pool(...); };
+//   pool.cpp        on_device<PoolKernels>(x.device(), [&](auto k) { k.max_pool(y, x, ...); });
+//   pool_kernels.h  the functors, and the members: they call Backend::run(y, n, work, functor)
+//   pool_cpu.cpp    template struct PoolKernels<cpu::Backend>;
+//   pool.cu         template struct PoolKernels<cuda::Backend>;
+namespace cpu {
+struct Backend;  // framework/kernels/per_element_cpu.h
+}
+namespace cuda {
+struct Backend;  // framework/kernels/per_element.cuh
+}
+
+template <template <class> class Kernels, class F>
+void on_device(Device device, F f, const char* op = __builtin_FUNCTION()) {
+  const RecordFunction range(op, RecordFunction::Kind::op, device);
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return f(Kernels<cuda::Backend>());
+  }
+  f(Kernels<cpu::Backend>());
 }
 
 }  // namespace taper::kernels

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 
-#include "framework/thread_pool.h"
 #include "framework/threads.h"
 
 namespace taper::kernels::cpu {
@@ -21,7 +20,7 @@ constexpr int64_t grain_of(int64_t work) {
 
 // How many threads parallel_for would use.
 inline int threads_for(int64_t n, int64_t grain) {
-  if (n < 2 * grain || in_task()) return 1;
+  if (n < 2 * grain || detail::in_task()) return 1;
   return int(std::min<int64_t>(get_num_threads(), n / grain));
 }
 
@@ -40,7 +39,7 @@ template <class F> void parallel_tasks(int64_t n, int threads, const F& f) {
   std::atomic<bool> failed{false};
   std::exception_ptr error;
   const Call call{f, failed, error};
-  run_tasks(
+  detail::run_tasks(
       n, threads,
       [](const void* context, int64_t i) {
         const Call& c = *static_cast<const Call*>(context);

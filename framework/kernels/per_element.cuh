@@ -5,7 +5,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/host_device.h"
-#include "framework/kernels/per_element.h"
+#include "framework/kernels/dispatch.h"
 
 namespace taper::kernels::cuda {
 

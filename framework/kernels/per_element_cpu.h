@@ -1,8 +1,8 @@
 // Runs a formula for every index on the threads of the CPU.
 #pragma once
 
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/parallel_cpu.h"
-#include "framework/kernels/per_element.h"
 
 namespace taper::kernels::cpu {
 

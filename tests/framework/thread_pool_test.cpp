@@ -1,4 +1,3 @@
-#include "framework/thread_pool.h"
 
 #include <chrono>
 #include <fstream>
@@ -57,12 +56,12 @@ TEST(ThreadPool, WorksWithTheThreadsThatTheSystemGivesAndAsksAgain) {
   Seen few, more;
   {
     const NoMoreThreads limit;
-    run_tasks(kTasks, kThreads, note, &few);
+    detail::run_tasks(kTasks, kThreads, note, &few);
   }
   EXPECT_EQ(few.tasks, kTasks);
   EXPECT_LT(few.threads.size(), size_t(kThreads));
-  EXPECT_FALSE(in_task());
-  run_tasks(kTasks, kThreads, note, &more);
+  EXPECT_FALSE(detail::in_task());
+  detail::run_tasks(kTasks, kThreads, note, &more);
   EXPECT_EQ(more.tasks, kTasks);
   EXPECT_GT(more.threads.size(), few.threads.size());
 }

@@ -16,7 +16,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/kernels/optim/foreach.h"
-#include "framework/kernels/per_element.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/profiler.h"
 #include "optim/clip.h"
 #include "optim/shared.h"

@@ -9,8 +9,8 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/attention/attention.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
-#include "framework/kernels/per_element.h"
 
 namespace taper::kernels::cuda {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <compare>
 
-#include "framework/kernels/per_element.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/pair.h"
 #include "framework/tensor.h"
 

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include <cuda_runtime.h>
 
@@ -23,17 +24,9 @@ template <class C> C number_of(const Operand& x) {
   return std::is_same_v<C, int64_t> ? C(x.integer) : C(x.number);
 }
 
-template <class F, class C>
-__device__ inline C apply(const F& f, const C* x, std::integral_constant<int, 1>) {
-  return C(f(x[0]));
-}
-template <class F, class C>
-__device__ inline C apply(const F& f, const C* x, std::integral_constant<int, 2>) {
-  return C(f(x[0], x[1]));
-}
-template <class F, class C>
-__device__ inline C apply(const F& f, const C* x, std::integral_constant<int, 3>) {
-  return C(f(x[0], x[1], x[2]));
+template <class F, class C, int... n>
+__device__ inline C apply(const F& f, const C* x, std::integer_sequence<int, n...>) {
+  return C(f(x[n]...));
 }
 
 // --- dense operands of dtype T ---
@@ -60,7 +53,7 @@ template <class F, class T, int N>
 __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> args) {
   using C = Compute<T>;
   using Tile = DenseTile<T, N>;
-  constexpr std::integral_constant<int, N> kArity{};
+  constexpr std::make_integer_sequence<int, N> kInputs{};
   C one[N];
   bool full[N];
 #pragma unroll
@@ -77,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> ar
       C x[N];
 #pragma unroll
       for (int n = 0; n < N; ++n) x[n] = full[n] ? convert<C>(args.in[n].data[i]) : one[n];
-      args.out[i] = convert<T>(apply(f, x, kArity));
+      args.out[i] = convert<T>(apply(f, x, kInputs));
     }
     return;
   }
@@ -99,7 +92,7 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> ar
       C x[N];
 #pragma unroll
       for (int n = 0; n < N; ++n) x[n] = full[n] ? convert<C>(v[k][n].at[j]) : one[n];
-      y.at[j] = convert<T>(apply(f, x, kArity));
+      y.at[j] = convert<T>(apply(f, x, kInputs));
     }
     store_vec(args.out + start + (k * kThreads + int(threadIdx.x)) * Tile::kVec, y);
   }
@@ -245,7 +238,7 @@ __global__ void __launch_bounds__(kThreads)
     C element[N];
 #pragma unroll
     for (int n = 0; n < N; ++n) element[n] = x[n].at[j];
-    y.at[j] = apply(f, element, std::integral_constant<int, N>{});
+    y.at[j] = apply(f, element, std::make_integer_sequence<int, N>{});
   }
   store(args.operand[0], place.offset[0], count, y);
 }

@@ -2,7 +2,7 @@
 // dense rows of `width` elements.
 #pragma once
 
-#include "framework/kernels/per_element.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/tensor.h"
 
 namespace taper::kernels {

@@ -8,9 +8,9 @@
 #include <cuda_pipeline_primitives.h>
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/math.h"
-#include "framework/kernels/per_element.h"
 #include "framework/kernels/row_reduce.cuh"
 
 namespace taper::kernels::cuda {

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/math.h"
-#include "framework/kernels/per_element.h"
 #include "framework/kernels/row_reduce.cuh"
 
 namespace taper::kernels::cuda {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/math.h"
 #include "framework/kernels/parallel_cpu.h"
-#include "framework/kernels/per_element.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 #include "framework/kernels/simd_cpu.h"
 

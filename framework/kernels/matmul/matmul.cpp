@@ -6,7 +6,6 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/kernels/per_element.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::kernels {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "framework/host_device.h"
-#include "framework/kernels/per_element.h"
+#include "framework/kernels/dispatch.h"
 
 namespace taper::kernels {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "framework/kernels/per_element.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/pair.h"
 #include "framework/tensor.h"
 

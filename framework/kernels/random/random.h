@@ -3,7 +3,7 @@
 // shorter draw is the beginning of a longer one with the same key.
 #pragma once
 
-#include "framework/kernels/per_element.h"
+#include "framework/kernels/dispatch.h"
 #include "framework/philox.h"
 
 namespace taper::kernels {

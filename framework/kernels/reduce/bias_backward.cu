@@ -1,9 +1,9 @@
 // dz = dy * activation'(z) and its column sums, in one pass over dy [m, n]. Both are overwritten.
 // A block sums its rows' part of some columns; where there are several parts, a second launch joins
 // them. All orders are functions of sizes and dtype alone.
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/kernels/per_element.h"
 #include "framework/kernels/reduce/reduce.cuh"
 
 namespace taper::kernels::cuda {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       take(row, std::false_type{});
     }
   }
-  join_rows(Sum<C>{1}, sums, block);
+  join_rows(Sum<C>{{}, 1}, sums, block);
   if (y != 0) return;
   for (int j = 0; j < columns; ++j) {
     if (args.last) {

@@ -7,8 +7,8 @@
 #include <cassert>
 #include <optional>
 
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/kernels/per_element.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::kernels::cuda {
@@ -104,14 +104,14 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) 
   if (op == ReduceOp::all || op == ReduceOp::any) return reduce_truth(op, out, x, sizes, on);
   const char* name = name_of(op);
   if (op == ReduceOp::sum && x.dtype() == kBool) {
-    return run<bool>(name, Sum<int64_t>{1}, x.data_ptr(), out, sizes, on);
+    return run<bool>(name, Sum<int64_t>{{}, 1}, x.data_ptr(), out, sizes, on);
   }
   visit_elements(x, on, [&](auto tag, const void* elements) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
     switch (op) {
-      case ReduceOp::sum: return run<T>(name, Sum<C>{C(1)}, elements, out, sizes, on);
-      case ReduceOp::mean: return run<T>(name, Sum<C>{C(sizes.n)}, elements, out, sizes, on);
+      case ReduceOp::sum: return run<T>(name, Sum<C>{{}, C(1)}, elements, out, sizes, on);
+      case ReduceOp::mean: return run<T>(name, Sum<C>{{}, C(sizes.n)}, elements, out, sizes, on);
       case ReduceOp::prod: return run<T>(name, Product<C>{}, elements, out, sizes, on);
       case ReduceOp::amax: return run<T>(name, Extreme<C, true>{}, elements, out, sizes, on);
       default: return run<T>(name, Extreme<C, false>{}, elements, out, sizes, on);

@@ -17,14 +17,19 @@ namespace taper::kernels::cuda {
 // --- what is reduced: take makes a partial result of one element (or of an earlier partial
 // result), join combines two, `none` is neutral ---
 
-template <class C> struct Sum {
+template <class C> struct OfNumbers {
   using Acc = C;
   static constexpr int kSets = 4;   // independent partial results of a thread
   static constexpr int kLoads = 4;  // its vectors that are loaded together
-  C divisor;                        // n for a mean, else 1
+
+  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
+  TAPER_HD C result(C a) const { return a; }
+};
+
+template <class C> struct Sum : OfNumbers<C> {
+  C divisor;  // n for a mean, else 1
 
   static TAPER_HD C none() { return C(0); }
-  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
   TAPER_HD C join(C a, C b) const { return plus(a, b); }
   TAPER_HD C result(C a) const {
     if constexpr (std::is_integral_v<C>) return a;
@@ -32,32 +37,22 @@ template <class C> struct Sum {
   }
 };
 
-template <class C> struct Product {
-  using Acc = C;
-  static constexpr int kSets = 4, kLoads = 4;
-
+template <class C> struct Product : OfNumbers<C> {
   static TAPER_HD C none() { return C(1); }
-  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
   TAPER_HD C join(C a, C b) const { return times(a, b); }
-  TAPER_HD C result(C a) const { return a; }
 };
 
 // nan wins.
-template <class C, bool kLargest> struct Extreme {
-  using Acc = C;
-  static constexpr int kSets = 4, kLoads = 4;
-
+template <class C, bool kLargest> struct Extreme : OfNumbers<C> {
   static TAPER_HD C none() {
     using Limits = std::numeric_limits<C>;
     if constexpr (std::is_integral_v<C>) return kLargest ? Limits::min() : Limits::max();
     return kLargest ? -Limits::infinity() : Limits::infinity();
   }
-  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
   TAPER_HD C join(C a, C b) const {
     const bool first = kLargest ? a > b : a < b;
     return first || is_nan(a) ? a : b;
   }
-  TAPER_HD C result(C a) const { return a; }
 };
 
 template <bool kAll> struct Truth {

@@ -3,7 +3,7 @@
 // the gates r, z, n and the state h.
 #pragma once
 
-#include "framework/kernels/per_element.h"
+#include "framework/kernels/dispatch.h"
 
 namespace taper::kernels {
 
