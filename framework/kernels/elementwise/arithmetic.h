@@ -84,12 +84,16 @@ template <class T> TAPER_HD T python_mod(T a, T b) {
   return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
 }
 
-// The bases of functors: which compute in floating types only, and which in int64_t as well.
+// The bases of functors: which compute in floating types only, which in int64_t as well, and which
+// of these give bools.
 struct Floats {
-  static constexpr bool kIntegers = false;
+  static constexpr bool kIntegers = false, kBools = false;
 };
 struct Numbers {
-  static constexpr bool kIntegers = true;
+  static constexpr bool kIntegers = true, kBools = false;
+};
+struct Predicates {
+  static constexpr bool kIntegers = true, kBools = true;
 };
 
 // By repeated squaring. A negative exponent gives the truncated quotient: 0 except for 1 and -1.

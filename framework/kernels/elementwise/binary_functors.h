@@ -1,6 +1,5 @@
 // The formulas of all element-wise functions of two tensors, once for the CPU and the GPU. A
-// functor is called with float and double, and Numbers with int64_t too. Comparisons and
-// logical functions give 1 or 0.
+// functor is called with float and double, but for Floats with int64_t too. Predicates give 1 or 0.
 #pragma once
 
 #include "framework/kernels/elementwise/arithmetic.h"
@@ -42,35 +41,35 @@ struct Maximum : Numbers {
 struct Minimum : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return a < b || is_nan(a) ? a : b; }
 };
-struct Eq : Numbers {
+struct Eq : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a == b); }
 };
-struct Ne : Numbers {
+struct Ne : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a != b); }
 };
-struct Lt : Numbers {
+struct Lt : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a < b); }
 };
-struct Le : Numbers {
+struct Le : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a <= b); }
 };
-struct Gt : Numbers {
+struct Gt : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a > b); }
 };
-struct Ge : Numbers {
+struct Ge : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a >= b); }
 };
-struct LogicalAnd : Numbers {
+struct LogicalAnd : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     return truth<T>((a != T(0)) & (b != T(0)));
   }
 };
-struct LogicalOr : Numbers {
+struct LogicalOr : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     return truth<T>((a != T(0)) | (b != T(0)));
   }
 };
-struct LogicalXor : Numbers {
+struct LogicalXor : Predicates {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     return truth<T>((a != T(0)) != (b != T(0)));
   }

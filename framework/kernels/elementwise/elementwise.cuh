@@ -263,9 +263,11 @@ void run_strided(const char* op, const F& f, const Loop& loop, const taper::cuda
 
 template <int N, class F>
 void run_floats(const char* op, const F& f, const Loop& loop, const taper::cuda::Launch& on) {
-  if (is_dense_in<float, N>(loop)) return run_dense<float, N>(op, f, loop, on);
-  if (is_dense_in<BFloat16, N>(loop)) return run_dense<BFloat16, N>(op, f, loop, on);
-  if (is_dense_in<Half, N>(loop)) return run_dense<Half, N>(op, f, loop, on);
+  if constexpr (!F::kBools) {  // those are of another dtype than what is compared
+    if (is_dense_in<float, N>(loop)) return run_dense<float, N>(op, f, loop, on);
+    if (is_dense_in<BFloat16, N>(loop)) return run_dense<BFloat16, N>(op, f, loop, on);
+    if (is_dense_in<Half, N>(loop)) return run_dense<Half, N>(op, f, loop, on);
+  }
   run_strided<float, N>(op, f, loop, on);
 }
 

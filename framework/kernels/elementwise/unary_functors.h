@@ -1,5 +1,5 @@
 // The formulas of all element-wise functions of one tensor, once for the CPU and the GPU. A functor
-// is called with float and double, and Numbers with int64_t too.
+// is called with float and double, but for Floats with int64_t too. Predicates give 1 or 0.
 #pragma once
 
 #include "framework/kernels/elementwise/arithmetic.h"
@@ -148,16 +148,16 @@ struct Clamp : Numbers {
     return y > hi ? hi : y;
   }
 };
-struct LogicalNot : Numbers {
+struct LogicalNot : Predicates {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(x == T(0)); }
 };
-struct IsNan : Numbers {
+struct IsNan : Predicates {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_nan(x)); }
 };
-struct IsInf : Numbers {
+struct IsInf : Predicates {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_inf(x)); }
 };
-struct IsFinite : Numbers {
+struct IsFinite : Predicates {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_finite(x)); }
 };
 

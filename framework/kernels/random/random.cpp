@@ -9,12 +9,12 @@ namespace {
 
 thread_local bool skips_draws = false;
 
-// into(kernels, tensor) draws in row-major order of elements, so another layout is drawn dense and
-// copied.
-template <class Draw> void draw(const char* op, const Tensor& out, Draw into) {
+// into(kernels, tensor) draws a dtype in row-major order of elements; what is of another, or lies
+// in another, is drawn there and copied.
+template <class Draw> void draw(const char* op, const Tensor& out, DType dtype, Draw into) {
   if (out.numel() == 0 || skips_draws) return;
-  const bool direct = out.is_contiguous();
-  const Tensor to = direct ? out : Tensor::make(out.shape(), out.dtype(), out.device());
+  const bool direct = out.is_contiguous() && out.dtype() == dtype;
+  const Tensor to = direct ? out : Tensor::make(out.shape(), dtype, out.device());
   on_device<RandomKernels>(
       out.device(), [&](auto kernels) { into(kernels, to); }, op);
   if (!direct) copy_into(out, to);
@@ -39,18 +39,19 @@ void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {
   check_bound("from", low, out.dtype());
   check_bound("to", high, out.dtype());
   check_bound("to-from", high - low, out.dtype());
-  draw("uniform_", out, [&](auto k, const Tensor& t) { k.uniform(t, key, low, high); });
+  draw("uniform_", out, out.dtype(),
+       [&](auto k, const Tensor& t) { k.uniform(t, key, low, high); });
 }
 
 void normal_into(const Tensor& out, PhiloxKey key, double mean, double std) {
   check_floating("normal", out);
   if (!(std >= 0)) throw Error(cat("normal expects std >= 0.0, but found std ", std));
-  draw("normal_", out, [&](auto k, const Tensor& t) { k.normal(t, key, mean, std); });
+  draw("normal_", out, out.dtype(), [&](auto k, const Tensor& t) { k.normal(t, key, mean, std); });
 }
 
 void bernoulli_into(const Tensor& out, PhiloxKey key, double p) {
   if (!(p >= 0 && p <= 1)) throw Error(cat("bernoulli_ expects p to be in [0, 1], but got p=", p));
-  draw("bernoulli_", out, [&](auto k, const Tensor& t) { k.bernoulli(t, key, p); });
+  draw("bernoulli_", out, kFloat32, [&](auto k, const Tensor& t) { k.bernoulli(t, key, p); });
 }
 
 void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
@@ -60,7 +61,7 @@ void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
   }
   check_bound("from", low, out.dtype());
   check_bound("to - 1", high - 1, out.dtype());
-  draw("random_", out, [&](auto k, const Tensor& t) { k.randint(t, key, low, high); });
+  draw("random_", out, kInt64, [&](auto k, const Tensor& t) { k.randint(t, key, low, high); });
 }
 
 void randperm_into(const Tensor& out, PhiloxKey key) {

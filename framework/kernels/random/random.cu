@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T, class Draw>
+template <class Draw>
 void launch_draw(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
+  using T = typename Draw::Result::Element;
   const int64_t numel = out.numel();
-  if (numel == 0) return;
   constexpr int kCount = Draw::Result::kCount;
   const Launch on(out);
   T* data = pointer<T>(out);
@@ -178,9 +178,9 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
 }  // namespace cuda
 
 template <> struct Draws<cuda::Backend> {
-  template <class T, class Draw>
+  template <class Draw>
   static void run(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
-    cuda::launch_draw<T>(op, out, key, draw);
+    cuda::launch_draw(op, out, key, draw);
   }
 };
 

@@ -23,7 +23,7 @@ void uniform_into(const Tensor& out, PhiloxKey key, double low, double high);   
 void normal_into(const Tensor& out, PhiloxKey key, double mean, double std);     // Box-Muller
 void bernoulli_into(const Tensor& out, PhiloxKey key, double p);                 // any dtype
 void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high);  // [low, high)
-// A permutation of 0 .. n-1 as int64: sorts random words, ties by index.
+// A permutation of 0 .. n-1 as dense int64: sorts random words, ties by index.
 void randperm_into(const Tensor& out, PhiloxKey key);
 
 // y = x * keep / (1 - p), where element i is kept when its uniform number is at least p. No mask is
@@ -39,7 +39,8 @@ Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& resid
 // (int64, rising, k > 0) that is above draw * the row's last sum: int64 [rows, n].
 Tensor pick(const Tensor& sums, const Tensor& draws);
 
-// Those that are one formula for every backend (random_formulas.h), on dense tensors.
+// Those that are one formula for every backend (random_formulas.h), on dense tensors; bernoulli of
+// float32, randint of int64.
 template <class Backend> struct RandomKernels {
   static void uniform(const Tensor& out, PhiloxKey key, double low, double high);
   static void normal(const Tensor& out, PhiloxKey key, double mean, double std);

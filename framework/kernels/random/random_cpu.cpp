@@ -31,12 +31,12 @@ TAPER_CLONES void draw_blocks(T* out, PhiloxKey key, Draw draw, int64_t begin, i
   }
 }
 
-template <class T, class Draw> void draw_all(const Tensor& tensor, PhiloxKey key, Draw draw) {
+template <class Draw> void draw_all(const Tensor& tensor, PhiloxKey key, Draw draw) {
   constexpr int kCount = Draw::Result::kCount;
-  T* out = pointer<T>(tensor);
+  auto* out = pointer<typename Draw::Result::Element>(tensor);
   const int64_t whole = tensor.numel() / kCount;
   parallel_for(whole, grain_of(kBlockWork),
-               [&](int64_t begin, int64_t end) { draw_blocks<T>(out, key, draw, begin, end); });
+               [&](int64_t begin, int64_t end) { draw_blocks(out, key, draw, begin, end); });
   const typename Draw::Result last = draw(philox(key, uint64_t(whole)));
   for (int64_t i = whole * kCount; i < tensor.numel(); ++i) out[i] = last.value[i - whole * kCount];
 }
@@ -103,9 +103,8 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
 }  // namespace cpu
 
 template <> struct Draws<cpu::Backend> {
-  template <class T, class Draw>
-  static void run(const char*, const Tensor& out, PhiloxKey key, Draw draw) {
-    cpu::draw_all<T>(out, key, draw);
+  template <class Draw> static void run(const char*, const Tensor& out, PhiloxKey key, Draw draw) {
+    cpu::draw_all(out, key, draw);
   }
 };
 

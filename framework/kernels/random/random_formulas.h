@@ -18,6 +18,7 @@ template <class T> using DrawReal = std::conditional_t<std::is_same_v<T, double>
 
 // The elements that one block makes.
 template <class T, int kSize> struct Drawn {
+  using Element = T;
   static constexpr int kCount = kSize;
   T value[kSize];
 };
@@ -27,11 +28,6 @@ template <class T> TAPER_HD float unit_of_word(uint32_t word) {
   if constexpr (std::is_same_v<T, Half>) return float(word >> 21) * 4.8828125e-04f;
   if constexpr (std::is_same_v<T, BFloat16>) return float(word >> 24) * 3.90625e-03f;
   return uniform_float(word);
-}
-
-template <class T> TAPER_HD T element_of_int(int64_t x) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return T(float(x));
-  return T(x);
 }
 
 // --- uniform: low + u * (high - low), below high after rounding too ---
@@ -106,14 +102,14 @@ template <class T> struct NormalDraw {
   TAPER_HD T placed(Real z) const { return T(math::add_rn(mean, math::mul_rn(std, z))); }
 };
 
-// --- bernoulli: 1 where the float32 uniform number is below p, for every dtype ---
-template <class T> struct BernoulliDraw {
-  using Result = Drawn<T, 4>;
+// --- bernoulli: 1 where the float32 uniform number is below p ---
+struct BernoulliDraw {
+  using Result = Drawn<float, 4>;
   float p;
 
   TAPER_HD Result operator()(const Philox4& w) const {
     Result out;
-    for (int i = 0; i < 4; ++i) out.value[i] = element_of_int<T>(uniform_float(w.word[i]) < p);
+    for (int i = 0; i < 4; ++i) out.value[i] = uniform_float(w.word[i]) < p ? 1.0f : 0.0f;
     return out;
   }
 };
@@ -128,15 +124,13 @@ TAPER_HD uint64_t mul_high(uint64_t a, uint64_t b) {
 }
 
 // kWide, for ranges beyond 2^32: two words an element.
-template <class T, bool kWide> struct RandintDraw {
-  using Result = Drawn<T, kWide ? 2 : 4>;
+template <bool kWide> struct RandintDraw {
+  using Result = Drawn<int64_t, kWide ? 2 : 4>;
   uint64_t low, range;
 
   TAPER_HD Result operator()(const Philox4& w) const {
     Result out;
-    for (int i = 0; i < Result::kCount; ++i) {
-      out.value[i] = element_of_int<T>(int64_t(low + scaled(w, i)));
-    }
+    for (int i = 0; i < Result::kCount; ++i) out.value[i] = int64_t(low + scaled(w, i));
     return out;
   }
   TAPER_HD uint64_t scaled(const Philox4& w, int i) const {
@@ -190,13 +184,13 @@ template <class T> DropoutRule<T> dropout_rule(double p) {
 
 // --- what a backend does with them ---
 
-// run<T>(op, out, key, draw): the elements of a dense tensor.
+// run(op, out, key, draw): all elements of a dense tensor of the draw's type.
 template <class Backend> struct Draws;
 
 template <class Backend>
 void RandomKernels<Backend>::uniform(const Tensor& out, PhiloxKey key, double low, double high) {
   visit_floating(out.dtype(), [&]<class T>(TypeTag<T>) {
-    Draws<Backend>::template run<T>("uniform", out, key, uniform_draw<T>(low, high));
+    Draws<Backend>::run("uniform", out, key, uniform_draw<T>(low, high));
   });
 }
 
@@ -204,25 +198,21 @@ template <class Backend>
 void RandomKernels<Backend>::normal(const Tensor& out, PhiloxKey key, double mean, double std) {
   visit_floating(out.dtype(), [&]<class T>(TypeTag<T>) {
     using Real = DrawReal<T>;
-    Draws<Backend>::template run<T>("normal", out, key, NormalDraw<T>{Real(mean), Real(std)});
+    Draws<Backend>::run("normal", out, key, NormalDraw<T>{Real(mean), Real(std)});
   });
 }
 
 template <class Backend>
 void RandomKernels<Backend>::bernoulli(const Tensor& out, PhiloxKey key, double p) {
-  visit(out.dtype(), [&]<class T>(TypeTag<T>) {
-    Draws<Backend>::template run<T>("bernoulli", out, key, BernoulliDraw<T>{float(p)});
-  });
+  Draws<Backend>::run("bernoulli", out, key, BernoulliDraw{float(p)});
 }
 
 template <class Backend>
 void RandomKernels<Backend>::randint(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
   const uint64_t from = uint64_t(low), range = uint64_t(high) - from;
-  visit(out.dtype(), [&]<class T>(TypeTag<T>) {
-    const auto run = [&](auto draw) { Draws<Backend>::template run<T>("randint", out, key, draw); };
-    if (range > uint64_t(1) << 32) return run(RandintDraw<T, true>{from, range});
-    run(RandintDraw<T, false>{from, range});
-  });
+  const auto run = [&](auto draw) { Draws<Backend>::run("randint", out, key, draw); };
+  range > uint64_t(1) << 32 ? run(RandintDraw<true>{from, range})
+                            : run(RandintDraw<false>{from, range});
 }
 
 template <class Backend>
