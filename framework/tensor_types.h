@@ -10,7 +10,7 @@
 namespace taper {
 
 // What a tensor of one dtype on one device is made with, as by a constructor.
-struct LegacyTensorType {
+struct TensorType {
   DType dtype;
   DeviceType device = DeviceType::cpu;
 
@@ -29,13 +29,13 @@ struct LegacyTensorType {
   }
 };
 
-inline constexpr LegacyTensorType FloatTensor{kFloat32}, DoubleTensor{kFloat64},
+inline constexpr TensorType FloatTensor{kFloat32}, DoubleTensor{kFloat64},
     HalfTensor{kFloat16}, BFloat16Tensor{kBFloat16}, LongTensor{kInt64}, IntTensor{kInt32},
     ShortTensor{kInt16}, CharTensor{kInt8}, ByteTensor{kUInt8}, BoolTensor{kBool};
 
 namespace cuda {
 
-inline constexpr LegacyTensorType FloatTensor{kFloat32, DeviceType::cuda},
+inline constexpr TensorType FloatTensor{kFloat32, DeviceType::cuda},
     DoubleTensor{kFloat64, DeviceType::cuda}, HalfTensor{kFloat16, DeviceType::cuda},
     BFloat16Tensor{kBFloat16, DeviceType::cuda}, LongTensor{kInt64, DeviceType::cuda},
     IntTensor{kInt32, DeviceType::cuda}, ShortTensor{kInt16, DeviceType::cuda},

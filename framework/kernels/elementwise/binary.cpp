@@ -36,10 +36,10 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
 
 void run(BinaryOp op, BinaryArgs args, const Tensor& out, const Tensor& a, const Tensor& b,
          DType compute) {
-  const Loop loop = make_loop(out, {&a, &b});
+  const TensorIterator iter = make_iterator(out, {&a, &b});
   dispatch(
-      out.device(), [&] { cpu::binary(op, args, loop, compute); },
-      [&] { cuda::binary(op, args, loop, compute); }, name_of(op));
+      out.device(), [&] { cpu::binary(op, args, iter, compute); },
+      [&] { cuda::binary(op, args, iter, compute); }, name_of(op));
 }
 
 }  // namespace
@@ -70,9 +70,9 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   }
   const Tensor out = make_result({&condition, &a, &b}, result, device);
   const DType compute = compute_type(promote_types(condition.dtype(), result));
-  const Loop loop = make_loop(out, {&condition, &a, &b});
+  const TensorIterator iter = make_iterator(out, {&condition, &a, &b});
   dispatch(
-      device, [&] { cpu::where(loop, compute); }, [&] { cuda::where(loop, compute); });
+      device, [&] { cpu::where(iter, compute); }, [&] { cuda::where(iter, compute); });
   return out;
 }
 

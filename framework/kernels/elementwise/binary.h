@@ -81,12 +81,12 @@ inline const char* name_of(BinaryOp op) { return row_of(op).name; }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 namespace cpu {
-void binary(BinaryOp op, BinaryArgs args, const Loop& loop, DType compute);
-void where(const Loop& loop, DType compute);
+void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute);
+void where(const TensorIterator& iter, DType compute);
 }  // namespace cpu
 namespace cuda {
-void binary(BinaryOp op, BinaryArgs args, const Loop& loop, DType compute);
-void where(const Loop& loop, DType compute);
+void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute);
+void where(const TensorIterator& iter, DType compute);
 }  // namespace cuda
 
 }  // namespace taper::kernels

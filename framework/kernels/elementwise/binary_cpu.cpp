@@ -18,10 +18,10 @@ void find_zero(const void* found, void*, const void* const* in, int64_t n) {
 }
 
 // Before anything is written, so that a refused call leaves its operands as they were.
-void refuse_zero_divisor(const Loop& loop) {
-  Loop divisors = loop;
+void refuse_zero_divisor(const TensorIterator& iter) {
+  TensorIterator divisors = iter;
   divisors.inputs = 1;
-  divisors.in[0] = loop.in[1];
+  divisors.in[0] = iter.in[1];
   divisors.out.data = nullptr;
   std::atomic<bool> found{false};
   run_elementwise(divisors, kInt64, find_zero, &found);
@@ -30,12 +30,12 @@ void refuse_zero_divisor(const Loop& loop) {
 
 }  // namespace
 
-void binary(BinaryOp op, BinaryArgs args, const Loop& loop, DType compute) {
+void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute) {
   const bool divides = op == BinaryOp::floor_divide || op == BinaryOp::remainder;
-  if (divides && compute == kInt64) refuse_zero_divisor(loop);
-  visit(op, args, [&](const auto& f) { run_functor<2>(loop, compute, f); });
+  if (divides && compute == kInt64) refuse_zero_divisor(iter);
+  visit(op, args, [&](const auto& f) { run_functor<2>(iter, compute, f); });
 }
 
-void where(const Loop& loop, DType compute) { run_functor<3>(loop, compute, Where{}); }
+void where(const TensorIterator& iter, DType compute) { run_functor<3>(iter, compute, Where{}); }
 
 }  // namespace taper::kernels::cpu

@@ -36,17 +36,17 @@ bool is_one_run(const Tensor& out, Operands inputs) {
   });
 }
 
-// The operands of a loop in one row, the output first.
+// The operands in one row, the output first.
 struct All {
   Operand* at[4];
   int n;
 };
-All all_of(Loop& loop) {
-  return {{&loop.out, &loop.in[0], &loop.in[1], &loop.in[2]}, loop.inputs + 1};
+All all_of(TensorIterator& iter) {
+  return {{&iter.out, &iter.in[0], &iter.in[1], &iter.in[2]}, iter.inputs + 1};
 }
 
-void swap_dims(Loop& loop, const All& all, int a, int b) {
-  std::swap(loop.sizes[a], loop.sizes[b]);
+void swap_dims(TensorIterator& iter, const All& all, int a, int b) {
+  std::swap(iter.sizes[a], iter.sizes[b]);
   for (int k = 0; k < all.n; ++k) std::swap(all.at[k]->strides[a], all.at[k]->strides[b]);
 }
 
@@ -60,29 +60,29 @@ bool lies_inside(const All& all, int a, int b) {
   return false;
 }
 
-bool can_merge(const Loop& loop, const All& all, int outer, int inner) {
+bool can_merge(const TensorIterator& iter, const All& all, int outer, int inner) {
   for (int k = 0; k < all.n; ++k) {
     const int64_t* strides = all.at[k]->strides;
-    if (strides[outer] != strides[inner] * loop.sizes[inner]) return false;
+    if (strides[outer] != strides[inner] * iter.sizes[inner]) return false;
   }
   return true;
 }
 
 // Orders dimensions by stride and merges neighbours that all operands walk as one.
-void collapse(Loop& loop) {
-  const All all = all_of(loop);
-  for (int i = 1; i < loop.dims; ++i) {
-    for (int j = i; j > 0 && lies_inside(all, j - 1, j); --j) swap_dims(loop, all, j - 1, j);
+void collapse(TensorIterator& iter) {
+  const All all = all_of(iter);
+  for (int i = 1; i < iter.dims; ++i) {
+    for (int j = i; j > 0 && lies_inside(all, j - 1, j); --j) swap_dims(iter, all, j - 1, j);
   }
   int last = 0;
-  for (int i = 1; i < loop.dims; ++i) {
-    const bool merged = can_merge(loop, all, last, i);
-    loop.sizes[merged ? last : last + 1] =
-        merged ? loop.sizes[last] * loop.sizes[i] : loop.sizes[i];
+  for (int i = 1; i < iter.dims; ++i) {
+    const bool merged = can_merge(iter, all, last, i);
+    iter.sizes[merged ? last : last + 1] =
+        merged ? iter.sizes[last] * iter.sizes[i] : iter.sizes[i];
     if (!merged) ++last;
     for (int k = 0; k < all.n; ++k) all.at[k]->strides[last] = all.at[k]->strides[i];
   }
-  loop.dims = last + 1;
+  iter.dims = last + 1;
 }
 
 // The stride of x along out's dimension d: 0 where it broadcasts.
@@ -129,55 +129,55 @@ int combine(int higher, int lower) {
 
 }  // namespace
 
-Loop make_loop(const Tensor& out, Operands inputs) {
-  Loop loop;
+TensorIterator make_iterator(const Tensor& out, Operands inputs) {
+  TensorIterator iter;
   const bool on_gpu = out.is_cuda();
-  loop.numel = out.numel();
-  loop.device = out.device().index();
-  loop.inputs = int(inputs.size());
-  set_operand(loop.out, out, on_gpu);
+  iter.numel = out.numel();
+  iter.device = out.device().index();
+  iter.inputs = int(inputs.size());
+  set_operand(iter.out, out, on_gpu);
   int at = 0;
-  for (const Tensor* x : inputs) set_operand(loop.in[at++], *x, on_gpu);
+  for (const Tensor* x : inputs) set_operand(iter.in[at++], *x, on_gpu);
 
-  loop.dims = 1;
-  if (loop.numel <= 1 || is_one_run(out, inputs)) {
-    loop.sizes[0] = loop.numel;
-    loop.out.strides[0] = 1;
-    for (at = 0; const Tensor* x : inputs) loop.in[at++].strides[0] = x->dim() == 0 ? 0 : 1;
-    loop.dense = true;
-    return loop;
+  iter.dims = 1;
+  if (iter.numel <= 1 || is_one_run(out, inputs)) {
+    iter.sizes[0] = iter.numel;
+    iter.out.strides[0] = 1;
+    for (at = 0; const Tensor* x : inputs) iter.in[at++].strides[0] = x->dim() == 0 ? 0 : 1;
+    iter.dense = true;
+    return iter;
   }
 
   int dims = 0;
   for (int d = 0; d < out.dim(); ++d) {
     if (out.shape()[d] == 1) continue;
-    loop.sizes[dims] = out.shape()[d];
-    loop.out.strides[dims] = out.strides()[d];
-    for (at = 0; const Tensor* x : inputs) loop.in[at++].strides[dims] = stride_along(*x, out, d);
+    iter.sizes[dims] = out.shape()[d];
+    iter.out.strides[dims] = out.strides()[d];
+    for (at = 0; const Tensor* x : inputs) iter.in[at++].strides[dims] = stride_along(*x, out, d);
     ++dims;
   }
-  loop.dims = dims;
-  collapse(loop);
-  loop.dense = loop.dims == 1 && loop.out.strides[0] == 1;
-  for (int k = 0; k < loop.inputs; ++k) {
-    loop.dense = loop.dense && (loop.in[k].strides[0] == 0 || loop.in[k].strides[0] == 1);
+  iter.dims = dims;
+  collapse(iter);
+  iter.dense = iter.dims == 1 && iter.out.strides[0] == 1;
+  for (int k = 0; k < iter.inputs; ++k) {
+    iter.dense = iter.dense && (iter.in[k].strides[0] == 0 || iter.in[k].strides[0] == 1);
   }
-  return loop;
+  return iter;
 }
 
-Loop make_loop(void* out, DType out_dtype, const void* in, DType in_dtype, int64_t numel,
-               int device) {
-  Loop loop;
-  loop.dims = loop.inputs = 1;
-  loop.sizes[0] = loop.numel = numel;
-  loop.device = device;
-  loop.dense = true;
-  loop.out.data = out;
-  loop.out.dtype = out_dtype;
-  loop.in[0].data = const_cast<void*>(in);
-  loop.in[0].dtype = in_dtype;
-  loop.out.strides[0] = loop.in[0].strides[0] = 1;
-  return loop;
+TensorIterator make_iterator(void* out, DType out_dtype, const void* in, DType in_dtype,
+                             int64_t numel, int device) {
+  TensorIterator iter;
+  iter.dims = iter.inputs = 1;
+  iter.sizes[0] = iter.numel = numel;
+  iter.device = device;
+  iter.dense = true;
+  iter.out.data = out;
+  iter.out.dtype = out_dtype;
+  iter.in[0].data = const_cast<void*>(in);
+  iter.in[0].dtype = in_dtype;
+  iter.out.strides[0] = iter.in[0].strides[0] = 1;
+  return iter;
 }
 
 Scalar number_of(const Tensor& x) {

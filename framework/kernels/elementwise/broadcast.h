@@ -25,7 +25,7 @@ struct Operand {
   int64_t integer = 0;
 };
 
-struct Loop {
+struct TensorIterator {
   int dims = 0;  // at least 1
   int64_t sizes[kMaxDims] = {};
   int64_t numel = 0;
@@ -39,10 +39,10 @@ struct Loop {
 };
 
 // Inputs must broadcast to out's shape. On the GPU a 0-dim CPU tensor becomes a number.
-Loop make_loop(const Tensor& out, std::initializer_list<const Tensor*> inputs);
+TensorIterator make_iterator(const Tensor& out, std::initializer_list<const Tensor*> inputs);
 // Over two dense arrays, which may be one where their dtypes are equal.
-Loop make_loop(void* out, DType out_dtype, const void* in, DType in_dtype, int64_t numel,
-               int device);
+TensorIterator make_iterator(void* out, DType out_dtype, const void* in, DType in_dtype,
+                             int64_t numel, int device);
 
 // The dtype of an element-wise result: tensors with dimensions decide, then 0-dim tensors, then
 // numbers, each only where it is of a higher kind (bool < integer < floating). Numbers alone give

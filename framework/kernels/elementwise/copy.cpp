@@ -6,9 +6,9 @@ namespace taper::kernels {
 namespace {
 
 void copy_on_device(const Tensor& out, const Tensor& x) {
-  const Loop loop = make_loop(out, {&x});
+  const TensorIterator iter = make_iterator(out, {&x});
   dispatch(
-      out.device(), [&] { cpu::copy(loop); }, [&] { cuda::copy(loop); }, "copy_");
+      out.device(), [&] { cpu::copy(iter); }, [&] { cuda::copy(iter); }, "copy_");
 }
 
 // Both sides can be moved as one run of bytes in the same order.
@@ -59,9 +59,9 @@ Tensor packed(const Tensor& x, DType dtype) {
 void fill(const Tensor& out, Scalar value) {
   value.check_holds(out.dtype());
   if (out.numel() == 0) return;
-  const Loop loop = make_loop(out, {});
+  const TensorIterator iter = make_iterator(out, {});
   dispatch(
-      out.device(), [&] { cpu::fill(loop, value); }, [&] { cuda::fill(loop, value); }, "fill_");
+      out.device(), [&] { cpu::fill(iter, value); }, [&] { cuda::fill(iter, value); }, "fill_");
 }
 
 void arange_into(const Tensor& out, Scalar start, Scalar step) {

@@ -40,7 +40,7 @@ template <class U> struct TileArgs {
   int size_a, size_b;
   int64_t out_b, in_a;  // the strides that are not 1
   FastDivisor tiles_a, tiles_b;
-  Walk<2, 1> rest;  // the other dimensions
+  OffsetCalculator<2, 1> rest;  // the other dimensions
 };
 
 template <class U>
@@ -73,22 +73,22 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // The dimension along which neighbours touch, or -1.
-int innermost(const Loop& loop, const Operand& x) {
-  for (int d = loop.dims - 1; d >= 0; --d) {
-    if (x.strides[d] == 1 && loop.sizes[d] > 1) return d;
+int innermost(const TensorIterator& iter, const Operand& x) {
+  for (int d = iter.dims - 1; d >= 0; --d) {
+    if (x.strides[d] == 1 && iter.sizes[d] > 1) return d;
   }
   return -1;
 }
 
 // Both sides have an innermost dimension, not the same one, and both are worth a tile.
-bool is_transposed(const Loop& loop) {
+bool is_transposed(const TensorIterator& iter) {
   constexpr int64_t kWorthIt = 16;
-  const int a = innermost(loop, loop.out), b = innermost(loop, loop.in[0]);
-  return a >= 0 && b >= 0 && a != b && loop.in[0].strides[a] != 1 && loop.sizes[a] >= kWorthIt &&
-         loop.sizes[b] >= kWorthIt;
+  const int a = innermost(iter, iter.out), b = innermost(iter, iter.in[0]);
+  return a >= 0 && b >= 0 && a != b && iter.in[0].strides[a] != 1 && iter.sizes[a] >= kWorthIt &&
+         iter.sizes[b] >= kWorthIt;
 }
 
-template <class U> void transpose(const Loop& piece, const Launch& on) {
+template <class U> void transpose(const TensorIterator& piece, const Launch& on) {
   const int a = innermost(piece, piece.out), b = innermost(piece, piece.in[0]);
   TileArgs<U> args;
   args.out = static_cast<U*>(piece.out.data);
@@ -101,9 +101,9 @@ template <class U> void transpose(const Loop& piece, const Launch& on) {
                 tiles_b = ceil_div(args.size_b, kTile<U>);
   args.tiles_a = FastDivisor(uint32_t(tiles_a));
   args.tiles_b = FastDivisor(uint32_t(tiles_b));
-  Loop rest = piece;
+  TensorIterator rest = piece;
   rest.sizes[a] = rest.sizes[b] = 1;
-  args.rest = make_walk<2, 1>(rest);
+  args.rest = make_offsets<2, 1>(rest);
   const int64_t blocks = tiles_a * tiles_b * args.rest.groups;
   transpose_kernel<U><<<unsigned(blocks), kThreads, 0, on.stream>>>(args);
   on.check("copy");
@@ -112,7 +112,7 @@ template <class U> void transpose(const Loop& piece, const Launch& on) {
 // --- copies of one dtype with any strides; fill ---
 
 template <class U> struct BitsArgs {
-  Walk<2> walk;
+  OffsetCalculator<2> offsets;
   U* out;
   const U* in;  // null: `value` everywhere
   U value;
@@ -123,9 +123,9 @@ template <class U>
 __global__ void __launch_bounds__(kThreads)
     copy_bits_kernel(const __grid_constant__ BitsArgs<U> args) {
   const uint32_t group = blockIdx.x * kThreads + threadIdx.x;
-  if (group >= args.walk.groups) return;
-  const Place<2> place = args.walk.at(group);
-  const int count = args.walk.count(place.inner);
+  if (group >= args.offsets.groups) return;
+  const Place<2> place = args.offsets.at(group);
+  const int count = args.offsets.count(place.inner);
   U* out = args.out + place.offset[0];
   const U* in = args.in + place.offset[1];
 
@@ -133,39 +133,40 @@ __global__ void __launch_bounds__(kThreads)
   if (args.in && args.in_vector) {
     v = load_vec<U, kGroup>(in);
   } else {
-    const bool one = !args.in || args.walk.inner_stride[1] == 0;
+    const bool one = !args.in || args.offsets.inner_stride[1] == 0;
     const U value = args.in ? *in : args.value;
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) {
-      v.at[j] = one || j >= count ? value : in[j * args.walk.inner_stride[1]];
+      v.at[j] = one || j >= count ? value : in[j * args.offsets.inner_stride[1]];
     }
   }
   if (args.out_vector) return store_vec(out, v);
 #pragma unroll
   for (int j = 0; j < kGroup; ++j) {
-    if (j < count) out[j * args.walk.inner_stride[0]] = v.at[j];
+    if (j < count) out[j * args.offsets.inner_stride[0]] = v.at[j];
   }
 }
 
 // piece.in[0].data may be null.
-template <class U> void copy_bits(const char* op, const Loop& piece, U value, const Launch& on) {
+template <class U>
+void copy_bits(const char* op, const TensorIterator& piece, U value, const Launch& on) {
   BitsArgs<U> args;
-  args.walk = make_walk<2>(piece);
+  args.offsets = make_offsets<2>(piece);
   args.out = static_cast<U*>(piece.out.data);
   args.in = static_cast<const U*>(piece.in[0].data);
   args.value = value;
-  args.out_vector = has_vectors(args.walk, 0, piece.out);
-  args.in_vector = has_vectors(args.walk, 1, piece.in[0]);
-  const int64_t blocks = ceil_div(args.walk.groups, kThreads);
+  args.out_vector = has_vectors(args.offsets, 0, piece.out);
+  args.in_vector = has_vectors(args.offsets, 1, piece.in[0]);
+  const int64_t blocks = ceil_div(args.offsets.groups, kThreads);
   copy_bits_kernel<U><<<unsigned(blocks), kThreads, 0, on.stream>>>(args);
   on.check(op);
 }
 
-void convert_elements(const Loop& loop, const Launch& on) {
-  const DType compute = compute_type(loop.in[0].dtype);
-  if (compute == kFloat64) return run_strided<double, 1>("copy", Identity{}, loop, on);
-  if (compute == kInt64) return run_strided<int64_t, 1>("copy", Identity{}, loop, on);
-  run_strided<float, 1>("copy", Identity{}, loop, on);
+void convert_elements(const TensorIterator& iter, const Launch& on) {
+  const DType compute = compute_type(iter.in[0].dtype);
+  if (compute == kFloat64) return run_strided<double, 1>("copy", Identity{}, iter, on);
+  if (compute == kInt64) return run_strided<int64_t, 1>("copy", Identity{}, iter, on);
+  run_strided<float, 1>("copy", Identity{}, iter, on);
 }
 
 // --- arange ---
@@ -212,43 +213,44 @@ void copy_peer(const Tensor& out, const Tensor& x) {
 
 }  // namespace
 
-void copy(const Loop& loop) {
-  if (loop.numel == 0) return;
-  const Operand &out = loop.out, &x = loop.in[0];
-  const Launch on(loop.device);
-  if (!x.data || x.dtype != out.dtype) return convert_elements(loop, on);
-  if (loop.dense && (x.strides[0] == 1 || loop.numel == 1)) {
-    const size_t bytes = size_t(loop.numel) * size_of(x.dtype);
+void copy(const TensorIterator& iter) {
+  if (iter.numel == 0) return;
+  const Operand &out = iter.out, &x = iter.in[0];
+  const Launch on(iter.device);
+  if (!x.data || x.dtype != out.dtype) return convert_elements(iter, on);
+  if (iter.dense && (x.strides[0] == 1 || iter.numel == 1)) {
+    const size_t bytes = size_t(iter.numel) * size_of(x.dtype);
     if (out.data == x.data) return;
     TAPER_CUDA_CHECK(cudaMemcpyAsync(out.data, x.data, bytes, cudaMemcpyDeviceToDevice, on.stream));
     return;
   }
   visit_size(size_of(x.dtype), [&](auto bits) {
     using U = decltype(bits);
-    for_each_piece(loop, [&](const Loop& piece) {
+    for_each_piece(iter, [&](const TensorIterator& piece) {
       if (is_transposed(piece)) return transpose<U>(piece, on);
       copy_bits<U>("copy", piece, 0, on);
     });
   });
 }
 
-void fill(const Loop& loop, Scalar value) {
-  if (loop.numel == 0) return;
-  const Launch on(loop.device);
+void fill(const TensorIterator& iter, Scalar value) {
+  if (iter.numel == 0) return;
+  const Launch on(iter.device);
   uint64_t bits = 0;
-  visit(loop.out.dtype, [&]<class T>(TypeTag<T>) {
+  visit(iter.out.dtype, [&]<class T>(TypeTag<T>) {
     const T x =
         value.dtype() == kFloat64 ? convert<T>(value.to_double()) : convert<T>(value.to_int());
     memcpy(&bits, &x, sizeof x);
   });
-  const size_t size = size_of(loop.out.dtype);
-  if (loop.dense && bits == 0) {
-    TAPER_CUDA_CHECK(cudaMemsetAsync(loop.out.data, 0, size_t(loop.numel) * size, on.stream));
+  const size_t size = size_of(iter.out.dtype);
+  if (iter.dense && bits == 0) {
+    TAPER_CUDA_CHECK(cudaMemsetAsync(iter.out.data, 0, size_t(iter.numel) * size, on.stream));
     return;
   }
   visit_size(size, [&](auto element) {
     using U = decltype(element);
-    for_each_piece(loop, [&](const Loop& piece) { copy_bits<U>("fill", piece, U(bits), on); });
+    for_each_piece(iter,
+                   [&](const TensorIterator& piece) { copy_bits<U>("fill", piece, U(bits), on); });
   });
 }
 

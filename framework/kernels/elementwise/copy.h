@@ -20,13 +20,13 @@ void arange_into(const Tensor& out, Scalar start, Scalar step);
 // Float to integer truncates; beyond the range of int64 it saturates and nan gives 0; narrower
 // integers then keep the low bits. Anything but zero is true.
 namespace cpu {
-void copy(const Loop& loop);
-void fill(const Loop& loop, Scalar value);  // loop without inputs
+void copy(const TensorIterator& iter);
+void fill(const TensorIterator& iter, Scalar value);  // without inputs
 void arange(const Tensor& out, Scalar start, Scalar step);
 }  // namespace cpu
 namespace cuda {
-void copy(const Loop& loop);
-void fill(const Loop& loop, Scalar value);
+void copy(const TensorIterator& iter);
+void fill(const TensorIterator& iter, Scalar value);
 void arange(const Tensor& out, Scalar start, Scalar step);
 // Dense copies of equal dtype between any two places; waits unless non_blocking.
 void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking);

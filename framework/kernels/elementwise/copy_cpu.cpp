@@ -19,22 +19,22 @@ struct Ends {
   char* dst;
 };
 
-// A copy of one box of the loop's index space at a time.
+// A copy of one box of the iterator's index space at a time.
 struct Copier {
-  const Loop& loop;
+  const TensorIterator& iter;
   ConvertFn convert;
   int64_t src_size, dst_size;  // bytes of an element
 
-  explicit Copier(const Loop& l)
-      : loop(l),
+  explicit Copier(const TensorIterator& l)
+      : iter(l),
         convert(converter(l.in[0].dtype, l.out.dtype)),
         src_size(int64_t(size_of(l.in[0].dtype))),
         dst_size(int64_t(size_of(l.out.dtype))) {}
 
-  int64_t src_stride(int d) const { return loop.in[0].strides[d]; }
-  int64_t dst_stride(int d) const { return loop.out.strides[d]; }
+  int64_t src_stride(int d) const { return iter.in[0].strides[d]; }
+  int64_t dst_stride(int d) const { return iter.out.strides[d]; }
   Ends start() const {
-    return {static_cast<const char*>(loop.in[0].data), static_cast<char*>(loop.out.data)};
+    return {static_cast<const char*>(iter.in[0].data), static_cast<char*>(iter.out.data)};
   }
   Ends step(Ends at, int d, int64_t by) const {
     return {at.src + by * src_stride(d) * src_size, at.dst + by * dst_stride(d) * dst_size};
@@ -45,11 +45,11 @@ struct Copier {
 };
 
 // The dimension along which the source is dense, when that is not the target's.
-int crossing_dim(const Loop& loop) {
-  const int last = loop.dims - 1;
-  if (loop.in[0].strides[last] <= 1) return -1;
+int crossing_dim(const TensorIterator& iter) {
+  const int last = iter.dims - 1;
+  if (iter.in[0].strides[last] <= 1) return -1;
   for (int d = 0; d < last; ++d) {
-    if (loop.in[0].strides[d] == 1 && loop.sizes[d] > 1) return d;
+    if (iter.in[0].strides[d] == 1 && iter.sizes[d] > 1) return d;
   }
   return -1;
 }
@@ -57,26 +57,26 @@ int crossing_dim(const Loop& loop) {
 // Where the `i`-th of all boxes starts that remain when dimensions a and b are left out.
 Ends box_start(const Copier& copier, int64_t i, int a, int b) {
   Ends at = copier.start();
-  for (int d = copier.loop.dims - 1; d >= 0; --d) {
+  for (int d = copier.iter.dims - 1; d >= 0; --d) {
     if (d == a || d == b) continue;
-    at = copier.step(at, d, i % copier.loop.sizes[d]);
-    i /= copier.loop.sizes[d];
+    at = copier.step(at, d, i % copier.iter.sizes[d]);
+    i /= copier.iter.sizes[d];
   }
   return at;
 }
 
 void copy_rows(const Copier& copier) {
-  const int last = copier.loop.dims - 1;
-  const int64_t row = copier.loop.sizes[last];
-  parallel_each(copier.loop.numel / row, row,
+  const int last = copier.iter.dims - 1;
+  const int64_t row = copier.iter.sizes[last];
+  parallel_each(copier.iter.numel / row, row,
                 [&](int64_t i) { copier.run(box_start(copier, i, last, last), last, row); });
 }
 
 void copy_tiles(const Copier& copier, int cross) {
-  const int last = copier.loop.dims - 1;
-  const int64_t height = copier.loop.sizes[cross], width = copier.loop.sizes[last];
+  const int last = copier.iter.dims - 1;
+  const int64_t height = copier.iter.sizes[cross], width = copier.iter.sizes[last];
   const int64_t down = (height + kTile - 1) / kTile, across = (width + kTile - 1) / kTile;
-  const int64_t boxes = copier.loop.numel / (height * width);
+  const int64_t boxes = copier.iter.numel / (height * width);
   parallel_each(boxes * down * across, kTile * kTile, [&](int64_t i) {
     const int64_t y = i / across % down * kTile, x = i % across * kTile;
     Ends at = box_start(copier, i / across / down, cross, last);
@@ -87,20 +87,20 @@ void copy_tiles(const Copier& copier, int cross) {
 }
 
 // One run of the same value's bits.
-template <class Bits> void fill_bits(const Loop& loop, const void* bits) {
+template <class Bits> void fill_bits(const TensorIterator& iter, const void* bits) {
   const Bits value = *static_cast<const Bits*>(bits);
-  auto* out = static_cast<Bits*>(loop.out.data);
-  const int last = loop.dims - 1;
-  const int64_t row = loop.sizes[last], stride = loop.out.strides[last];
-  if (loop.dense) {
-    parallel_for(loop.numel, kSerialWork,
+  auto* out = static_cast<Bits*>(iter.out.data);
+  const int last = iter.dims - 1;
+  const int64_t row = iter.sizes[last], stride = iter.out.strides[last];
+  if (iter.dense) {
+    parallel_for(iter.numel, kSerialWork,
                  [&](int64_t first, int64_t end) { std::fill(out + first, out + end, value); });
     return;
   }
-  parallel_each(loop.numel / row, row, [&](int64_t i) {
+  parallel_each(iter.numel / row, row, [&](int64_t i) {
     int64_t offset = 0, rest = i;
-    for (int d = last - 1; d >= 0; rest /= loop.sizes[d--]) {
-      offset += rest % loop.sizes[d] * loop.out.strides[d];
+    for (int d = last - 1; d >= 0; rest /= iter.sizes[d--]) {
+      offset += rest % iter.sizes[d] * iter.out.strides[d];
     }
     for (int64_t j = 0; j < row; ++j) out[offset + j * stride] = value;
   });
@@ -120,33 +120,33 @@ template <class T> void arange_as(const Tensor& out, T start, T step) {
 
 }  // namespace
 
-void copy(const Loop& loop) {
-  if (loop.numel == 0) return;
-  const Copier copier(loop);
-  if (loop.dims == 1) {
-    parallel_for(loop.numel, kSerialWork / 2, [&](int64_t first, int64_t end) {
+void copy(const TensorIterator& iter) {
+  if (iter.numel == 0) return;
+  const Copier copier(iter);
+  if (iter.dims == 1) {
+    parallel_for(iter.numel, kSerialWork / 2, [&](int64_t first, int64_t end) {
       copier.run(copier.step(copier.start(), 0, first), 0, end - first);
     });
     return;
   }
-  const int cross = crossing_dim(loop);
+  const int cross = crossing_dim(iter);
   if (cross >= 0) return copy_tiles(copier, cross);
   copy_rows(copier);
 }
 
-void fill(const Loop& loop, Scalar value) {
-  if (loop.numel == 0) return;
+void fill(const TensorIterator& iter, Scalar value) {
+  if (iter.numel == 0) return;
   const bool floating = value.dtype() == kFloat64;
   const double d = value.to_double();
   const int64_t i = floating ? 0 : value.to_int();
   uint64_t bits = 0;
   const void* given = floating ? static_cast<const void*>(&d) : &i;
-  converter(floating ? kFloat64 : kInt64, loop.out.dtype)(given, 1, &bits, 1, 1);
-  switch (size_of(loop.out.dtype)) {
-    case 1: return fill_bits<uint8_t>(loop, &bits);
-    case 2: return fill_bits<uint16_t>(loop, &bits);
-    case 4: return fill_bits<uint32_t>(loop, &bits);
-    default: return fill_bits<uint64_t>(loop, &bits);
+  converter(floating ? kFloat64 : kInt64, iter.out.dtype)(given, 1, &bits, 1, 1);
+  switch (size_of(iter.out.dtype)) {
+    case 1: return fill_bits<uint8_t>(iter, &bits);
+    case 2: return fill_bits<uint16_t>(iter, &bits);
+    case 4: return fill_bits<uint32_t>(iter, &bits);
+    default: return fill_bits<uint64_t>(iter, &bits);
   }
 }
 

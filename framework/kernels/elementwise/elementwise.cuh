@@ -1,7 +1,7 @@
-// The GPU's element-wise engine: runs a functor over a Loop of one output and up to three inputs.
-// Dense operands of one dtype take a kernel with 16-byte accesses; everything else (broadcasting,
-// strides, mixed dtypes) takes an index walk in which a thread owns four neighbours of the
-// innermost dimension. Accumulation rule: out = f(inputs); out may be one of the inputs.
+// The GPU's element-wise engine: runs a functor over a TensorIterator of one output and up to three
+// inputs. Dense operands of one dtype take a kernel with 16-byte accesses; everything else
+// (broadcasting, strides, mixed dtypes) takes an index walk in which a thread owns four neighbours
+// of the innermost dimension. Accumulation rule: out = f(inputs); out may be one of the inputs.
 #pragma once
 
 #include <cassert>
@@ -99,27 +99,28 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> ar
 }
 
 // Every tensor operand is dense and has dtype T.
-template <class T, int N> bool is_dense_in(const Loop& loop) {
-  bool yes = loop.dense && loop.out.dtype == dtype_of<T>;
+template <class T, int N> bool is_dense_in(const TensorIterator& iter) {
+  bool yes = iter.dense && iter.out.dtype == dtype_of<T>;
   for (int n = 0; n < N; ++n) {
-    yes = yes && (!loop.in[n].data || loop.in[n].dtype == dtype_of<T>);
+    yes = yes && (!iter.in[n].data || iter.in[n].dtype == dtype_of<T>);
   }
   return yes;
 }
 
 template <class T, int N, class F>
-void run_dense(const char* op, const F& f, const Loop& loop, const taper::cuda::Launch& on) {
+void run_dense(const char* op, const F& f, const TensorIterator& iter,
+               const taper::cuda::Launch& on) {
   DenseArgs<T, N> args;
-  args.out = static_cast<T*>(loop.out.data);
-  args.numel = loop.numel;
+  args.out = static_cast<T*>(iter.out.data);
+  args.numel = iter.numel;
   args.aligned = is_aligned(args.out, 16);
   for (int n = 0; n < N; ++n) {
-    const Operand& x = loop.in[n];
-    const bool single = x.data && x.strides[0] == 0 && loop.numel > 1;
+    const Operand& x = iter.in[n];
+    const bool single = x.data && x.strides[0] == 0 && iter.numel > 1;
     args.in[n] = {static_cast<const T*>(x.data), number_of<Compute<T>>(x), single};
     args.aligned = args.aligned && (!x.data || single || is_aligned(x.data, 16));
   }
-  const int64_t blocks = ceil_div(loop.numel, DenseTile<T, N>::kSize);
+  const int64_t blocks = ceil_div(iter.numel, DenseTile<T, N>::kSize);
   assert(blocks <= kMaxPiece);
   dense_kernel<F, T, N><<<unsigned(blocks), kThreads, 0, on.stream>>>(f, args);
   on.check(op);
@@ -139,7 +140,7 @@ template <class C> struct Strided {
 };
 
 template <class C, int N> struct StridedArgs {
-  Walk<N + 1> walk;
+  OffsetCalculator<N + 1> offsets;
   Strided<C> operand[N + 1];
 };
 
@@ -226,9 +227,9 @@ template <class F, class C, int N>
 __global__ void __launch_bounds__(kThreads)
     strided_kernel(F f, const __grid_constant__ StridedArgs<C, N> args) {
   const uint32_t group = blockIdx.x * kThreads + threadIdx.x;
-  if (group >= args.walk.groups) return;
-  const Place<N + 1> place = args.walk.at(group);
-  const int count = args.walk.count(place.inner);
+  if (group >= args.offsets.groups) return;
+  const Place<N + 1> place = args.offsets.at(group);
+  const int count = args.offsets.count(place.inner);
   Group<C> x[N];
 #pragma unroll
   for (int n = 0; n < N; ++n) x[n] = load(args.operand[n + 1], place.offset[n + 1], count);
@@ -244,16 +245,17 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class C, int N, class F>
-void run_strided(const char* op, const F& f, const Loop& loop, const taper::cuda::Launch& on) {
-  for_each_piece(loop, [&](const Loop& piece) {
+void run_strided(const char* op, const F& f, const TensorIterator& iter,
+                 const taper::cuda::Launch& on) {
+  for_each_piece(iter, [&](const TensorIterator& piece) {
     StridedArgs<C, N> args;
-    args.walk = make_walk<N + 1>(piece);
+    args.offsets = make_offsets<N + 1>(piece);
     for (int k = 0; k <= N; ++k) {
       const Operand& x = operand_of(piece, k);
-      args.operand[k] = {static_cast<char*>(x.data), number_of<C>(x), args.walk.inner_stride[k],
-                         x.dtype, has_vectors(args.walk, k, x)};
+      args.operand[k] = {static_cast<char*>(x.data), number_of<C>(x), args.offsets.inner_stride[k],
+                         x.dtype, has_vectors(args.offsets, k, x)};
     }
-    const int64_t blocks = ceil_div(args.walk.groups, kThreads);
+    const int64_t blocks = ceil_div(args.offsets.groups, kThreads);
     strided_kernel<F, C, N><<<unsigned(blocks), kThreads, 0, on.stream>>>(f, args);
     on.check(op);
   });
@@ -262,30 +264,31 @@ void run_strided(const char* op, const F& f, const Loop& loop, const taper::cuda
 // --- the entry ---
 
 template <int N, class F>
-void run_floats(const char* op, const F& f, const Loop& loop, const taper::cuda::Launch& on) {
+void run_floats(const char* op, const F& f, const TensorIterator& iter,
+                const taper::cuda::Launch& on) {
   if constexpr (!F::kBools) {  // those are of another dtype than what is compared
-    if (is_dense_in<float, N>(loop)) return run_dense<float, N>(op, f, loop, on);
-    if (is_dense_in<BFloat16, N>(loop)) return run_dense<BFloat16, N>(op, f, loop, on);
-    if (is_dense_in<Half, N>(loop)) return run_dense<Half, N>(op, f, loop, on);
+    if (is_dense_in<float, N>(iter)) return run_dense<float, N>(op, f, iter, on);
+    if (is_dense_in<BFloat16, N>(iter)) return run_dense<BFloat16, N>(op, f, iter, on);
+    if (is_dense_in<Half, N>(iter)) return run_dense<Half, N>(op, f, iter, on);
   }
-  run_strided<float, N>(op, f, loop, on);
+  run_strided<float, N>(op, f, iter, on);
 }
 
 // float64 and int64 have no dense kernel of their own: the walk's vectors serve them as well.
 template <int N, class F>
-void run_loop(const char* op, const F& f, const Loop& loop, DType compute) {
-  if (loop.numel == 0) return;
-  assert(loop.inputs == N);
-  const taper::cuda::Launch on(loop.device);
-  if (compute == kFloat64) return run_strided<double, N>(op, f, loop, on);
+void run_elementwise(const char* op, const F& f, const TensorIterator& iter, DType compute) {
+  if (iter.numel == 0) return;
+  assert(iter.inputs == N);
+  const taper::cuda::Launch on(iter.device);
+  if (compute == kFloat64) return run_strided<double, N>(op, f, iter, on);
   if (compute == kInt64) {
-    if constexpr (F::kIntegers) run_strided<int64_t, N>(op, f, loop, on);
+    if constexpr (F::kIntegers) run_strided<int64_t, N>(op, f, iter, on);
     return;
   }
   if constexpr (requires { typename F::ForHalf; }) {
-    if (is_half(loop.out.dtype)) return run_floats<N>(op, typename F::ForHalf(), loop, on);
+    if (is_half(iter.out.dtype)) return run_floats<N>(op, typename F::ForHalf(), iter, on);
   }
-  run_floats<N>(op, f, loop, on);
+  run_floats<N>(op, f, iter, on);
 }
 
 }  // namespace taper::kernels::cuda

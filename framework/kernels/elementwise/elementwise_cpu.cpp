@@ -20,11 +20,11 @@ struct Port {
   int64_t element = 0;  // bytes
   ConvertFn convert = nullptr;
   bool same_type = false;
-  bool linear = false;  // element i of the loop is at data[i]
-  bool number = false;  // one value for the whole loop
+  bool linear = false;  // element i of the iterator is at data[i]
+  bool number = false;  // one value for all elements
 };
 
-Port make_port(const Loop& loop, const Operand& operand, DType compute, bool is_output) {
+Port make_port(const TensorIterator& iter, const Operand& operand, DType compute, bool is_output) {
   Port port;
   port.data = static_cast<char*>(operand.data);
   port.strides = operand.strides;
@@ -34,16 +34,16 @@ Port make_port(const Loop& loop, const Operand& operand, DType compute, bool is_
   port.linear = true;
   port.number = !is_output;
   int64_t expected = 1;
-  for (int d = loop.dims - 1; d >= 0; --d) {
+  for (int d = iter.dims - 1; d >= 0; --d) {
     port.linear = port.linear && operand.strides[d] == expected;
     port.number = port.number && operand.strides[d] == 0;
-    expected *= loop.sizes[d];
+    expected *= iter.sizes[d];
   }
   return port;
 }
 
 struct Plan {
-  const Loop& loop;
+  const TensorIterator& iter;
   int64_t item;  // bytes of the compute type
   SpanFn span;
   const void* functor;
@@ -54,30 +54,30 @@ struct Plan {
   int64_t per_row;  // chunks of a row
   int64_t chunks;
 
-  int64_t row() const { return loop.sizes[loop.dims - 1]; }
+  int64_t row() const { return iter.sizes[iter.dims - 1]; }
 };
 
-Plan make_plan(const Loop& loop, DType compute, SpanFn span, const void* functor) {
-  Plan plan{loop, int64_t(size_of(compute)), span, functor, {}, {}, false, kChunk, 1, 0};
+Plan make_plan(const TensorIterator& iter, DType compute, SpanFn span, const void* functor) {
+  Plan plan{iter, int64_t(size_of(compute)), span, functor, {}, {}, false, kChunk, 1, 0};
   const int64_t row = plan.row();
-  plan.by_rows = loop.dims == 1 || row >= kLongRow;
+  plan.by_rows = iter.dims == 1 || row >= kLongRow;
   const auto in_place = [&](const Port& p) {
-    return p.same_type && p.strides[loop.dims - 1] == 1 && plan.by_rows;
+    return p.same_type && p.strides[iter.dims - 1] == 1 && plan.by_rows;
   };
-  plan.out = make_port(loop, loop.out, compute, true);
+  plan.out = make_port(iter, iter.out, compute, true);
   bool all_in_place = plan.out.data && in_place(plan.out);
-  for (int k = 0; k < loop.inputs; ++k) {
-    plan.in[k] = make_port(loop, loop.in[k], compute, false);
+  for (int k = 0; k < iter.inputs; ++k) {
+    plan.in[k] = make_port(iter, iter.in[k], compute, false);
     all_in_place = all_in_place && in_place(plan.in[k]);
   }
   if (all_in_place) plan.chunk = kDirectChunk;
   plan.per_row = (row + plan.chunk - 1) / plan.chunk;
   plan.chunks =
-      plan.by_rows ? loop.numel / row * plan.per_row : (loop.numel + plan.chunk - 1) / plan.chunk;
+      plan.by_rows ? iter.numel / row * plan.per_row : (iter.numel + plan.chunk - 1) / plan.chunk;
   return plan;
 }
 
-// A stretch of the loop: its first element's index along every dimension, and its length.
+// A stretch of the iterator: its first element's index along every dimension, and its length.
 struct Stretch {
   int64_t begin, n;
   int64_t index[kMaxDims];
@@ -85,8 +85,8 @@ struct Stretch {
 };
 
 Stretch make_stretch(const Plan& plan, int64_t chunk) {
-  const Loop& loop = plan.loop;
-  const int last = loop.dims - 1;
+  const TensorIterator& iter = plan.iter;
+  const int last = iter.dims - 1;
   Stretch s;
   if (plan.by_rows) {
     const int64_t column = chunk % plan.per_row * plan.chunk;
@@ -94,12 +94,12 @@ Stretch make_stretch(const Plan& plan, int64_t chunk) {
     s.n = std::min(plan.chunk, plan.row() - column);
   } else {
     s.begin = chunk * plan.chunk;
-    s.n = std::min(plan.chunk, loop.numel - s.begin);
+    s.n = std::min(plan.chunk, iter.numel - s.begin);
   }
   int64_t rest = s.begin;
   for (int d = last; d > 0; --d) {
-    s.index[d] = rest % loop.sizes[d];
-    rest /= loop.sizes[d];
+    s.index[d] = rest % iter.sizes[d];
+    rest /= iter.sizes[d];
   }
   s.index[0] = rest;
   s.one_row = s.index[last] + s.n <= plan.row();
@@ -110,7 +110,7 @@ Stretch make_stretch(const Plan& plan, int64_t chunk) {
 char* in_place(const Plan& plan, const Port& port, const Stretch& s) {
   if (!port.same_type) return nullptr;
   if (port.linear) return port.data + s.begin * port.element;
-  const int dims = plan.loop.dims;
+  const int dims = plan.iter.dims;
   if (!s.one_row || port.strides[dims - 1] != 1) return nullptr;
   int64_t offset = 0;
   for (int d = 0; d < dims; ++d) offset += s.index[d] * port.strides[d];
@@ -118,72 +118,73 @@ char* in_place(const Plan& plan, const Port& port, const Stretch& s) {
 }
 
 // Calls f(address, stride, position in the stretch, length) for every piece that lies in one row.
-template <class F> void for_pieces(const Loop& loop, const Port& port, const Stretch& s, F&& f) {
+template <class F>
+void for_pieces(const TensorIterator& iter, const Port& port, const Stretch& s, F&& f) {
   if (port.linear) return f(port.data + s.begin * port.element, 1, 0, s.n);
-  const int last = loop.dims - 1;
+  const int last = iter.dims - 1;
   int64_t index[kMaxDims];
-  std::copy(s.index, s.index + loop.dims, index);
+  std::copy(s.index, s.index + iter.dims, index);
   int64_t done = 0;
   while (true) {
     int64_t offset = 0;
     for (int d = 0; d <= last; ++d) offset += index[d] * port.strides[d];
-    const int64_t n = std::min(s.n - done, loop.sizes[last] - index[last]);
+    const int64_t n = std::min(s.n - done, iter.sizes[last] - index[last]);
     f(port.data + offset * port.element, port.strides[last], done, n);
     done += n;
     if (done == s.n) return;
     index[last] = 0;
-    for (int d = last - 1; d >= 0 && ++index[d] == loop.sizes[d]; --d) index[d] = 0;
+    for (int d = last - 1; d >= 0 && ++index[d] == iter.sizes[d]; --d) index[d] = 0;
   }
 }
 
 void run_chunks(const Plan& plan, int64_t first, int64_t last) {
   alignas(64) char buffers[4][kChunk * 8];
-  const Loop& loop = plan.loop;
-  for (int k = 0; k < loop.inputs; ++k) {
+  const TensorIterator& iter = plan.iter;
+  for (int k = 0; k < iter.inputs; ++k) {
     const Port& port = plan.in[k];
-    if (port.number) port.convert(port.data, 0, buffers[k], 1, std::min(kChunk, loop.numel));
+    if (port.number) port.convert(port.data, 0, buffers[k], 1, std::min(kChunk, iter.numel));
   }
   for (int64_t chunk = first; chunk < last; ++chunk) {
     const Stretch s = make_stretch(plan, chunk);
     const void* in[3] = {};
-    for (int k = 0; k < loop.inputs; ++k) {
+    for (int k = 0; k < iter.inputs; ++k) {
       const Port& port = plan.in[k];
       const void* direct = port.number ? buffers[k] : in_place(plan, port, s);
       in[k] = direct ? direct : buffers[k];
       if (direct) continue;
-      for_pieces(loop, port, s, [&](char* data, int64_t stride, int64_t at, int64_t n) {
+      for_pieces(iter, port, s, [&](char* data, int64_t stride, int64_t at, int64_t n) {
         port.convert(data, stride, buffers[k] + at * plan.item, 1, n);
       });
     }
     char* direct = plan.out.data ? in_place(plan, plan.out, s) : nullptr;
     plan.span(plan.functor, direct ? direct : buffers[3], in, s.n);
     if (direct || !plan.out.data) continue;
-    for_pieces(loop, plan.out, s, [&](char* data, int64_t stride, int64_t at, int64_t n) {
+    for_pieces(iter, plan.out, s, [&](char* data, int64_t stride, int64_t at, int64_t n) {
       plan.out.convert(buffers[3] + at * plan.item, 1, data, stride, n);
     });
   }
 }
 
 // Short and dense, all in the compute type: one call does it.
-bool run_directly(const Loop& loop, DType compute, SpanFn span, const void* functor) {
-  if (!loop.dense || loop.numel > kChunk || loop.out.dtype != compute || !loop.out.data) {
+bool run_directly(const TensorIterator& iter, DType compute, SpanFn span, const void* functor) {
+  if (!iter.dense || iter.numel > kChunk || iter.out.dtype != compute || !iter.out.data) {
     return false;
   }
   const void* in[3] = {};
-  for (int k = 0; k < loop.inputs; ++k) {
-    const bool usable = loop.in[k].strides[0] == 1 || loop.numel == 1;
-    if (!usable || loop.in[k].dtype != compute) return false;
-    in[k] = loop.in[k].data;
+  for (int k = 0; k < iter.inputs; ++k) {
+    const bool usable = iter.in[k].strides[0] == 1 || iter.numel == 1;
+    if (!usable || iter.in[k].dtype != compute) return false;
+    in[k] = iter.in[k].data;
   }
-  span(functor, loop.out.data, in, loop.numel);
+  span(functor, iter.out.data, in, iter.numel);
   return true;
 }
 
 }  // namespace
 
-void run_elementwise(const Loop& loop, DType compute, SpanFn span, const void* functor) {
-  if (loop.numel == 0 || run_directly(loop, compute, span, functor)) return;
-  const Plan plan = make_plan(loop, compute, span, functor);
+void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, const void* functor) {
+  if (iter.numel == 0 || run_directly(iter, compute, span, functor)) return;
+  const Plan plan = make_plan(iter, compute, span, functor);
   const int64_t work = plan.by_rows ? std::min(plan.chunk, plan.row()) : plan.chunk;
   parallel_for(plan.chunks, grain_of(work),
                [&](int64_t first, int64_t last) { run_chunks(plan, first, last); });

@@ -1,4 +1,4 @@
-// The engine under all element-wise CPU kernels. It cuts the loop in chunks, gives each chunk's
+// The engine under all element-wise CPU kernels. It cuts an iteration in chunks, gives each chunk's
 // operands as plain arrays of the compute type (in place where they are that already, else
 // converted into a small buffer) and stores the result; a kernel is then one loop over arrays.
 #pragma once
@@ -17,9 +17,9 @@ inline constexpr int64_t kChunk = 1024;
 // out[i] = functor(in[0][i], ...) over n elements; out may be one of the inputs.
 using SpanFn = void (*)(const void* functor, void* out, const void* const* in, int64_t n);
 
-// compute: kFloat32, kFloat64 or kInt64. Without an output (loop.out.data null) results are
+// compute: kFloat32, kFloat64 or kInt64. Without an output (iter.out.data null) results are
 // dropped.
-void run_elementwise(const Loop& loop, DType compute, SpanFn span, const void* functor);
+void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, const void* functor);
 
 // y[i] = f(x[i], ...)
 template <class F, class T, class... X>
@@ -35,9 +35,10 @@ void functor_span(const void* functor, void* out, const void* const* in, int64_t
 }
 
 // f of kInputs elements in the compute type.
-template <int kInputs, class F> void run_functor(const Loop& loop, DType compute, const F& f) {
+template <int kInputs, class F>
+void run_functor(const TensorIterator& iter, DType compute, const F& f) {
   const auto run = [&]<class T, size_t... k>(TypeTag<T>, std::index_sequence<k...>) {
-    run_elementwise(loop, dtype_of<T>, functor_span<F, T, k...>, &f);
+    run_elementwise(iter, dtype_of<T>, functor_span<F, T, k...>, &f);
   };
   constexpr std::make_index_sequence<kInputs> kInOrder;
   if (compute == kFloat64) return run(TypeTag<double>(), kInOrder);

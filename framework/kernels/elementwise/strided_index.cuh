@@ -38,7 +38,7 @@ template <int kOperands> struct Place {
 
 // From the number of a group (kWidth neighbours of the innermost dimension) to the offset of its
 // first element in every operand. The innermost dimension comes first; operand 0 is the output.
-template <int kOperands, int kWidth = kGroup> struct Walk {
+template <int kOperands, int kWidth = kGroup> struct OffsetCalculator {
   int dims = 1;
   uint32_t groups = 0;
   int inner_size = 1;
@@ -64,56 +64,60 @@ template <int kOperands, int kWidth = kGroup> struct Walk {
   }
 };
 
-inline const Operand& operand_of(const Loop& loop, int k) {
-  return k == 0 ? loop.out : loop.in[k - 1];
+inline const Operand& operand_of(const TensorIterator& iter, int k) {
+  return k == 0 ? iter.out : iter.in[k - 1];
 }
-inline Operand& operand_of(Loop& loop, int k) { return k == 0 ? loop.out : loop.in[k - 1]; }
+inline Operand& operand_of(TensorIterator& iter, int k) {
+  return k == 0 ? iter.out : iter.in[k - 1];
+}
 
-// loop.numel is at most kMaxPiece. Dimensions are ordered by the output's strides, so that its
+// iter.numel is at most kMaxPiece. Dimensions are ordered by the output's strides, so that its
 // neighbours belong to one thread.
-template <int kOperands, int kWidth = kGroup> Walk<kOperands, kWidth> make_walk(const Loop& loop) {
+template <int kOperands, int kWidth = kGroup>
+OffsetCalculator<kOperands, kWidth> make_offsets(const TensorIterator& iter) {
   int order[kMaxDims] = {};
-  for (int d = 0; d < loop.dims; ++d) order[d] = loop.dims - 1 - d;
-  std::stable_sort(order, order + loop.dims, [&](int a, int b) {
-    return std::abs(loop.out.strides[a]) < std::abs(loop.out.strides[b]);
+  for (int d = 0; d < iter.dims; ++d) order[d] = iter.dims - 1 - d;
+  std::stable_sort(order, order + iter.dims, [&](int a, int b) {
+    return std::abs(iter.out.strides[a]) < std::abs(iter.out.strides[b]);
   });
-  Walk<kOperands, kWidth> walk;
-  walk.dims = loop.dims;
-  walk.inner_size = int(loop.sizes[order[0]]);
+  OffsetCalculator<kOperands, kWidth> offsets;
+  offsets.dims = iter.dims;
+  offsets.inner_size = int(iter.sizes[order[0]]);
   int64_t groups = 1;
-  for (int d = 0; d < loop.dims; ++d) {
-    const int64_t size = loop.sizes[order[d]];
+  for (int d = 0; d < iter.dims; ++d) {
+    const int64_t size = iter.sizes[order[d]];
     const int64_t steps = d == 0 ? ceil_div(size, kWidth) : size;
-    walk.size[d] = FastDivisor(uint32_t(steps));
+    offsets.size[d] = FastDivisor(uint32_t(steps));
     groups *= steps;
     for (int k = 0; k < kOperands; ++k) {
-      const int64_t stride = operand_of(loop, k).strides[order[d]];
-      walk.stride[k][d] = d == 0 ? stride * kWidth : stride;
-      if (d == 0) walk.inner_stride[k] = stride;
+      const int64_t stride = operand_of(iter, k).strides[order[d]];
+      offsets.stride[k][d] = d == 0 ? stride * kWidth : stride;
+      if (d == 0) offsets.inner_stride[k] = stride;
     }
   }
-  walk.groups = uint32_t(groups);
-  return walk;
+  offsets.groups = uint32_t(groups);
+  return offsets;
 }
 
 // Whole groups of operand k can be moved by one vector access.
-template <int kOperands> bool has_vectors(const Walk<kOperands>& walk, int k, const Operand& x) {
-  bool yes = x.data && walk.inner_size % kGroup == 0 && walk.inner_stride[k] == 1 &&
+template <int kOperands>
+bool has_vectors(const OffsetCalculator<kOperands>& offsets, int k, const Operand& x) {
+  bool yes = x.data && offsets.inner_size % kGroup == 0 && offsets.inner_stride[k] == 1 &&
              is_aligned(x.data, std::min<size_t>(16, kGroup * size_of(x.dtype)));
-  for (int d = 1; d < walk.dims; ++d) yes = yes && walk.stride[k][d] % kGroup == 0;
+  for (int d = 1; d < offsets.dims; ++d) yes = yes && offsets.stride[k][d] % kGroup == 0;
   return yes;
 }
 
-// Calls run(piece) for parts of the loop whose numel is at most kMaxPiece.
-template <class Run> void for_each_piece(const Loop& loop, const Run& run) {
-  if (loop.numel <= kMaxPiece) return run(loop);
-  const int longest = int(std::max_element(loop.sizes, loop.sizes + loop.dims) - loop.sizes);
-  Loop head = loop, tail = loop;
-  head.sizes[longest] = loop.sizes[longest] / 2;
-  tail.sizes[longest] = loop.sizes[longest] - head.sizes[longest];
-  head.numel = loop.numel / loop.sizes[longest] * head.sizes[longest];
-  tail.numel = loop.numel - head.numel;
-  for (int k = 0; k <= loop.inputs; ++k) {
+// Calls run(piece) for parts of the iterator whose numel is at most kMaxPiece.
+template <class Run> void for_each_piece(const TensorIterator& iter, const Run& run) {
+  if (iter.numel <= kMaxPiece) return run(iter);
+  const int longest = int(std::max_element(iter.sizes, iter.sizes + iter.dims) - iter.sizes);
+  TensorIterator head = iter, tail = iter;
+  head.sizes[longest] = iter.sizes[longest] / 2;
+  tail.sizes[longest] = iter.sizes[longest] - head.sizes[longest];
+  head.numel = iter.numel / iter.sizes[longest] * head.sizes[longest];
+  tail.numel = iter.numel - head.numel;
+  for (int k = 0; k <= iter.inputs; ++k) {
     Operand& x = operand_of(tail, k);
     if (!x.data) continue;
     const int64_t skipped = head.sizes[longest] * x.strides[longest] * int64_t(size_of(x.dtype));

@@ -22,10 +22,10 @@ void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args) 
         "If you are trying to invert a mask, use logical_not() instead.");
   }
   const DType compute = compute_type(result == kBool ? x.dtype() : result);
-  const Loop loop = make_loop(out, {&x});
+  const TensorIterator iter = make_iterator(out, {&x});
   dispatch(
-      out.device(), [&] { cpu::unary(op, args, loop, compute); },
-      [&] { cuda::unary(op, args, loop, compute); }, name_of(op));
+      out.device(), [&] { cpu::unary(op, args, iter, compute); },
+      [&] { cuda::unary(op, args, iter, compute); }, name_of(op));
 }
 
 Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args) {

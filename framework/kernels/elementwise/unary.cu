@@ -6,8 +6,8 @@
 
 namespace taper::kernels::cuda {
 
-void unary(UnaryOp op, UnaryArgs args, const Loop& loop, DType compute) {
-  visit(op, args, [&](const auto& f) { run_loop<1>(name_of(op), f, loop, compute); });
+void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute) {
+  visit(op, args, [&](const auto& f) { run_elementwise<1>(name_of(op), f, iter, compute); });
 }
 
 }  // namespace taper::kernels::cuda

@@ -77,10 +77,10 @@ inline const char* name_of(UnaryOp op) { return row_of(op).name; }
 
 // compute: kFloat32, kFloat64 or kInt64. Loads convert to it, stores from it.
 namespace cpu {
-void unary(UnaryOp op, UnaryArgs args, const Loop& loop, DType compute);
+void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute);
 }
 namespace cuda {
-void unary(UnaryOp op, UnaryArgs args, const Loop& loop, DType compute);
+void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute);
 }
 
 }  // namespace taper::kernels

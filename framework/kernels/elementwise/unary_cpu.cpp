@@ -5,8 +5,8 @@
 
 namespace taper::kernels::cpu {
 
-void unary(UnaryOp op, UnaryArgs args, const Loop& loop, DType compute) {
-  visit(op, args, [&](const auto& f) { run_functor<1>(loop, compute, f); });
+void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute) {
+  visit(op, args, [&](const auto& f) { run_functor<1>(iter, compute, f); });
 }
 
 }  // namespace taper::kernels::cpu

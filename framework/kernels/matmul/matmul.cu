@@ -318,7 +318,7 @@ void activate(const Gemm& g, Activation activation, const void* z, void* c) {
   const UnaryOp op = activation == Activation::relu   ? UnaryOp::relu
                      : activation == Activation::gelu ? UnaryOp::gelu
                                                       : UnaryOp::gelu_tanh;
-  unary(op, {}, make_loop(c, g.dtype, z, g.dtype, g.m * g.n, g.device), compute_type(g.dtype));
+  unary(op, {}, make_iterator(c, g.dtype, z, g.dtype, g.m * g.n, g.device), compute_type(g.dtype));
 }
 
 // --- half types whose rows do not begin at multiples of 16 bytes ---

@@ -72,7 +72,7 @@ void run(const char* name, const Op& op, const void* x, const Tensor& out, Reduc
 // The elements of a dense tensor in another dtype.
 Scratch converted(const Tensor& x, DType dtype, const Launch& on) {
   Scratch elements(size_t(x.numel()) * size_of(dtype), on.device);
-  copy(make_loop(elements.data(), dtype, x.data_ptr(), x.dtype(), x.numel(), on.device));
+  copy(make_iterator(elements.data(), dtype, x.data_ptr(), x.dtype(), x.numel(), on.device));
   return elements;
 }
 

@@ -10,7 +10,7 @@ namespace taper {
 namespace {
 
 struct Case {
-  LegacyTensorType on_cpu, on_gpu;
+  TensorType on_cpu, on_gpu;
   DType dtype;
   const char* type;
 };
@@ -28,7 +28,7 @@ const Case kCases[] = {
     {BoolTensor, cuda::BoolTensor, kBool, "BoolTensor"},
 };
 
-TEST(Legacy, EachNameMakesItsType) {
+TEST(TensorTypes, EachNameMakesItsType) {
   for (const Case& c : kCases) {
     const Tensor x = c.on_cpu(2, 3);
     EXPECT_EQ(x.dtype(), c.dtype) << c.type;
@@ -37,7 +37,7 @@ TEST(Legacy, EachNameMakesItsType) {
   }
 }
 
-TEST(Legacy, NumbersAreSizesAndAListIsValues) {
+TEST(TensorTypes, NumbersAreSizesAndAListIsValues) {
   EXPECT_EQ(FloatTensor(2).shape(), Shape({2}));
   EXPECT_EQ(FloatTensor(int64_t(4), 1, 2u).shape(), Shape({4, 1, 2}));
   EXPECT_EQ(FloatTensor().shape(), Shape({0}));
@@ -50,12 +50,12 @@ TEST(Legacy, NumbersAreSizesAndAListIsValues) {
   EXPECT_THROW(FloatTensor(-1), Error);
 }
 
-TEST(Legacy, AVariableIsATensor) {
+TEST(TensorTypes, AVariableIsATensor) {
   const Variable x = tensor({1.0}, {.requires_grad = true});
   EXPECT_TRUE(Variable(x).is_same(x));
 }
 
-TEST(Legacy, CudaNamesMakeTensorsOnTheCurrentGpu) {
+TEST(TensorTypes, CudaNamesMakeTensorsOnTheCurrentGpu) {
   if (!cuda::is_available()) {
     EXPECT_THROW(cuda::FloatTensor(2), AcceleratorError);
     GTEST_SKIP() << "needs a GPU: " << cuda::unavailable_reason();
