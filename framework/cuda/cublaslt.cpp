@@ -19,36 +19,16 @@ void* library() {
                              ", or name its folder in LD_LIBRARY_PATH"));
 }
 
-CublasLt loaded() {
-  void* const from = library();
-  CublasLt lt{};
-  const auto take = [&](auto& function, const char* name) {
-    void* const symbol = dlsym(from, name);
-    if (!symbol) throw AcceleratorError(cat("matmul: cuBLASLt has no ", name));
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-  };
-  take(lt.Create, "cublasLtCreate");
-  take(lt.Destroy, "cublasLtDestroy");
-  take(lt.GetStatusName, "cublasLtGetStatusName");
-  take(lt.Matmul, "cublasLtMatmul");
-  take(lt.MatmulAlgoConfigGetAttribute, "cublasLtMatmulAlgoConfigGetAttribute");
-  take(lt.MatmulAlgoGetHeuristic, "cublasLtMatmulAlgoGetHeuristic");
-  take(lt.MatmulDescCreate, "cublasLtMatmulDescCreate");
-  take(lt.MatmulDescDestroy, "cublasLtMatmulDescDestroy");
-  take(lt.MatmulDescSetAttribute, "cublasLtMatmulDescSetAttribute");
-  take(lt.MatmulPreferenceCreate, "cublasLtMatmulPreferenceCreate");
-  take(lt.MatmulPreferenceDestroy, "cublasLtMatmulPreferenceDestroy");
-  take(lt.MatmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
-  take(lt.MatrixLayoutCreate, "cublasLtMatrixLayoutCreate");
-  take(lt.MatrixLayoutDestroy, "cublasLtMatrixLayoutDestroy");
-  take(lt.MatrixLayoutSetAttribute, "cublasLtMatrixLayoutSetAttribute");
-  return lt;
-}
-
 }  // namespace
 
+void* CublasLtSymbol::address() const {
+  static void* const from = library();
+  if (void* const symbol = dlsym(from, name)) return symbol;
+  throw AcceleratorError(cat("matmul: cuBLASLt has no ", name));
+}
+
 const CublasLt& cublaslt() {
-  static const CublasLt lt = loaded();
+  static const CublasLt lt;
   return lt;
 }
 

@@ -6,26 +6,41 @@
 
 namespace taper::cuda {
 
-// Its functions without "cublasLt" in their names.
-struct CublasLt {
-  decltype(&cublasLtCreate) Create;
-  decltype(&cublasLtDestroy) Destroy;
-  decltype(&cublasLtGetStatusName) GetStatusName;
-  decltype(&cublasLtMatmul) Matmul;
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic;
-  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate;
-  decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy;
-  decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute;
-  decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate;
-  decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute;
-  decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate;
-  decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy;
-  decltype(&cublasLtMatrixLayoutSetAttribute) MatrixLayoutSetAttribute;
+// A function of it, by name. Throws AcceleratorError when the library is not there or lacks it.
+struct CublasLtSymbol {
+  const char* name;
+  template <class F> operator F*() const { return reinterpret_cast<F*>(address()); }
+  void* address() const;
 };
 
-// Throws AcceleratorError when the library is not there or lacks one of them.
+// Its functions without "cublasLt" in their names.
+struct CublasLt {
+  decltype(&cublasLtCreate) Create = CublasLtSymbol{"cublasLtCreate"};
+  decltype(&cublasLtDestroy) Destroy = CublasLtSymbol{"cublasLtDestroy"};
+  decltype(&cublasLtGetStatusName) GetStatusName = CublasLtSymbol{"cublasLtGetStatusName"};
+  decltype(&cublasLtMatmul) Matmul = CublasLtSymbol{"cublasLtMatmul"};
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute =
+      CublasLtSymbol{"cublasLtMatmulAlgoConfigGetAttribute"};
+  decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic =
+      CublasLtSymbol{"cublasLtMatmulAlgoGetHeuristic"};
+  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate = CublasLtSymbol{"cublasLtMatmulDescCreate"};
+  decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy =
+      CublasLtSymbol{"cublasLtMatmulDescDestroy"};
+  decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute =
+      CublasLtSymbol{"cublasLtMatmulDescSetAttribute"};
+  decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate =
+      CublasLtSymbol{"cublasLtMatmulPreferenceCreate"};
+  decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy =
+      CublasLtSymbol{"cublasLtMatmulPreferenceDestroy"};
+  decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute =
+      CublasLtSymbol{"cublasLtMatmulPreferenceSetAttribute"};
+  decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate =
+      CublasLtSymbol{"cublasLtMatrixLayoutCreate"};
+  decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy =
+      CublasLtSymbol{"cublasLtMatrixLayoutDestroy"};
+  decltype(&cublasLtMatrixLayoutSetAttribute) MatrixLayoutSetAttribute =
+      CublasLtSymbol{"cublasLtMatrixLayoutSetAttribute"};
+};
 const CublasLt& cublaslt();
 
 }  // namespace taper::cuda
