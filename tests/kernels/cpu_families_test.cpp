@@ -30,12 +30,12 @@ double tolerance(DType t) {
 
 Tensor drawn(const Shape& shape, DType dtype, uint64_t stream) {
   const Tensor x = empty(shape, {.dtype = dtype});
-  kernels::cpu::normal(x, {1, stream}, 0, 1);
+  kernels::normal_into(x, {1, stream}, 0, 1);
   return x;
 }
 Tensor small_integers(int64_t n, DType dtype, uint64_t stream) {
   const Tensor x = empty({n}, {.dtype = dtype});
-  kernels::cpu::randint(x, {1, stream}, 0, 4);
+  kernels::randint_into(x, {1, stream}, 0, 4);
   return x;
 }
 
@@ -228,9 +228,9 @@ TEST(Optim, FollowsPyTorchsFormulas) {
       for (int k = 1; k <= 3; ++k) {
         *step.data<double>() = k;
         if (adam) {
-          kernels::update(updates, {lr, step, {}},
-                          optim::AdamOptions{.weight_decay = weight_decay,
-                                               .decoupled_weight_decay = variant});
+          kernels::update(
+              updates, {lr, step, {}},
+              optim::AdamOptions{.weight_decay = weight_decay, .decoupled_weight_decay = variant});
         } else {
           kernels::update(updates, {lr, step, {}},
                           optim::SGDOptions{

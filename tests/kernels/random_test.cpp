@@ -13,12 +13,11 @@
 namespace taper {
 namespace {
 
-using kernels::cpu::bernoulli;
-using kernels::cpu::dropout;
-using kernels::cpu::normal;
-using kernels::cpu::randint;
-using kernels::cpu::randperm;
-using kernels::cpu::uniform;
+using kernels::bernoulli_into;
+using kernels::normal_into;
+using kernels::randint_into;
+using kernels::randperm_into;
+using kernels::uniform_into;
 
 constexpr PhiloxKey kKey{5, 7};
 constexpr int64_t kMany = 1 << 20;
@@ -58,8 +57,8 @@ TEST(Philox, GivesTheAuthorsKnownAnswers) {
 
 TEST(Uniform, UsesWordOfItsElement) {
   const Tensor x = empty({1003}), d = empty({1003}, {.dtype = kFloat64});
-  uniform(x, kKey, 0, 1);
-  uniform(d, kKey, 0, 1);
+  uniform_into(x, kKey, 0, 1);
+  uniform_into(d, kKey, 0, 1);
   for (uint64_t i = 0; i < 1003; ++i) {
     const Philox4 single = philox(kKey, i / 4), twin = philox(kKey, i / 2);
     EXPECT_EQ(x.data<float>()[i], uniform_float(single.word[i % 4]));
@@ -72,7 +71,7 @@ TEST(Uniform, UsesWordOfItsElement) {
 TEST(Draws, PartsEqualTheWhole) {
   for (const DType t : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
     const Tensor whole = empty({kMany}, {.dtype = t});
-    for (const auto draw : {uniform, normal}) {
+    for (const auto draw : {uniform_into, normal_into}) {
       draw(whole, kKey, 0.5, 2);
       const std::vector<double> expected = whole.to_vector<double>();
       for (const int64_t n : {1, 2, 3, 5, 4097, 100003}) {
@@ -88,7 +87,7 @@ TEST(Draws, PartsEqualTheWhole) {
 TEST(Uniform, FillsItsRangeEvenlyAndNeverReachesTheEnd) {
   for (const DType t : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
     const Tensor x = empty({kMany}, {.dtype = t});
-    uniform(x, kKey, -1, 1);
+    uniform_into(x, kKey, -1, 1);
     const std::vector<double> values = x.to_vector<double>();
     std::vector<int> bins(16);
     for (const double v : values) {
@@ -107,7 +106,7 @@ TEST(Uniform, FillsItsRangeEvenlyAndNeverReachesTheEnd) {
 TEST(Normal, HasTheMomentsAndTailsOfABell) {
   for (const DType t : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
     const Tensor x = empty({kMany}, {.dtype = t});
-    normal(x, kKey, 3, 2);
+    normal_into(x, kKey, 3, 2);
     std::vector<double> z = x.to_vector<double>();
     for (double& v : z) v = (v - 3) / 2;
     const Moments m = moments_of(z);
@@ -124,7 +123,7 @@ TEST(Normal, HasTheMomentsAndTailsOfABell) {
 
 TEST(Normal, FloatFollowsBoxMuller) {
   const Tensor x = empty({4096});
-  normal(x, kKey, 0, 1);
+  normal_into(x, kKey, 0, 1);
   for (uint64_t i = 0; i < 4096; i += 2) {
     const Philox4 w = philox(kKey, i / 4);
     const double u = uniform_float(w.word[i % 4]), v = uniform_float(w.word[i % 4 + 1]);
@@ -140,7 +139,7 @@ TEST(Randint, StaysInRangeAndHitsEveryNumber) {
   } rows[] = {{0, 10}, {-3, 4}, {0, 1ll << 32}, {-(1ll << 40), 1ll << 40}};
   for (const auto& row : rows) {
     const Tensor x = empty({kMany}, {.dtype = kInt64});
-    randint(x, kKey, row.low, row.high);
+    randint_into(x, kKey, row.low, row.high);
     std::vector<double> values = x.to_vector<double>();
     const double range = double(row.high) - double(row.low);
     for (double& v : values) v = (v - double(row.low)) / range;
@@ -156,7 +155,7 @@ TEST(Randint, StaysInRangeAndHitsEveryNumber) {
 TEST(Randperm, SortsTheWordsOfItsElements) {
   for (const int64_t n : {0, 1, 2, 10, 5000, 70001}) {
     const Tensor x = empty({n}, {.dtype = kInt64});
-    randperm(x, kKey);
+    randperm_into(x, kKey);
     std::vector<std::pair<uint32_t, int64_t>> expected;
     for (int64_t i = 0; i < n; ++i) {
       expected.push_back({philox(kKey, uint64_t(i / 4)).word[i % 4], i});
@@ -171,20 +170,24 @@ TEST(Randperm, SortsTheWordsOfItsElements) {
 TEST(Bernoulli, IsOneWithProbabilityP) {
   for (const DType t : {kFloat32, kFloat16, kInt64, kUInt8, kBool}) {
     const Tensor x = empty({kMany}, {.dtype = t});
-    bernoulli(x, kKey, 0.3);
+    bernoulli_into(x, kKey, 0.3);
     EXPECT_NEAR(moments_of(x.to_vector<double>()).mean, 0.3, 0.002) << name_of(t);
-    bernoulli(x, kKey, 1);
+    bernoulli_into(x, kKey, 1);
     EXPECT_EQ(moments_of(x.to_vector<double>()).variance, 0) << name_of(t);
   }
 }
 
 TEST(Dropout, KeepsTheSameElementsForEveryDtype) {
   const Tensor u = empty({10007});
-  uniform(u, kKey, 0, 1);
+  uniform_into(u, kKey, 0, 1);
   for (const DType t : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
-    const Tensor x = ones({10007}, {.dtype = t}), y = empty({10007}, {.dtype = t});
+    const Tensor x = ones({10007}, {.dtype = t});
     for (const double p : {0.0, 0.25, 0.5, 1.0}) {
-      dropout(y, x, p, kKey);
+      const Tensor y = kernels::dropout(x, p, kKey);
+      // A part of it is drawn by itself.
+      const Tensor part = kernels::dropout(ones({5007}, {.dtype = t}), p, kKey, t, 5000);
+      const std::vector<double> whole = y.to_vector<double>(), end = part.to_vector<double>();
+      EXPECT_TRUE(std::equal(end.begin(), end.end(), whole.begin() + 5000)) << name_of(t) << p;
       const std::vector<double> got = y.to_vector<double>();
       for (size_t i = 0; i < got.size(); ++i) {
         const bool kept = u.data<float>()[i] >= p;
