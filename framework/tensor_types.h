@@ -29,9 +29,9 @@ struct TensorType {
   }
 };
 
-inline constexpr TensorType FloatTensor{kFloat32}, DoubleTensor{kFloat64},
-    HalfTensor{kFloat16}, BFloat16Tensor{kBFloat16}, LongTensor{kInt64}, IntTensor{kInt32},
-    ShortTensor{kInt16}, CharTensor{kInt8}, ByteTensor{kUInt8}, BoolTensor{kBool};
+inline constexpr TensorType FloatTensor{kFloat32}, DoubleTensor{kFloat64}, HalfTensor{kFloat16},
+    BFloat16Tensor{kBFloat16}, LongTensor{kInt64}, IntTensor{kInt32}, ShortTensor{kInt16},
+    CharTensor{kInt8}, ByteTensor{kUInt8}, BoolTensor{kBool};
 
 namespace cuda {
 

@@ -32,7 +32,8 @@ Tensor rows_of_heads(int64_t B, int64_t H, int64_t rows, int64_t columns, const 
 
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionArgs& args) {
-  const bool suits = q.is_cuda() ? is_half(q.dtype()) : q.dtype() == kFloat32 && args.dropout_p == 0;
+  const bool suits =
+      q.is_cuda() ? is_half(q.dtype()) : q.dtype() == kFloat32 && args.dropout_p == 0;
   if (!suits || q.numel() == 0 || k.numel() == 0 || v.numel() == 0) return {};
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2);
   const AttentionResult out = {rows_of_heads(B, H, T, v.size(3), q),
