@@ -1,5 +1,6 @@
 #include "autograd/ops/conv.h"
 
+#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/reduce.h"

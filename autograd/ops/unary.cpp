@@ -3,6 +3,7 @@
 #include <limits>
 #include <numbers>
 
+#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"

@@ -5,7 +5,6 @@
 
 #include <optional>
 
-#include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor.h"
 
 namespace taper {
@@ -53,8 +52,5 @@ Tensor isinf(const Tensor& x);
 Tensor isfinite(const Tensor& x);
 
 inline Tensor operator-(const Tensor& x) { return neg(x); }
-
-// For ops that fuse activations: dx of y = activation(x), by public ops.
-Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x);
 
 }  // namespace taper
