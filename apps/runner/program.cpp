@@ -38,26 +38,30 @@ CLI::Option* add_number(CLI::App& app, const Field& field) {
       ->type_name("NUMBER");
 }
 
-void add_argument(CLI::App& app, const Field& field) {
-  const auto add = [&](auto* target) -> CLI::Option* {
-    using T = std::remove_pointer_t<decltype(target)>;
-    if constexpr (std::is_same_v<T, bool>) return app.add_flag(field.name, *target, field.doc);
-    if constexpr (std::is_same_v<T, std::string>) {
-      return app.add_option(field.name, *target, field.doc);
-    }
-    if constexpr (std::is_same_v<T, Words>) {
-      CLI::Option* words = app.add_option(field.name, *target, field.doc);
-      return field.name.starts_with('-') ? words->allow_extra_args(false) : words;
-    }
-    return add_number(app, field);
+CLI::Option* add_words(CLI::App& app, const Field& field) {
+  const auto read = [value = std::get<Value>(field.target)](const Words& words) {
+    const std::vector<Scalar> texts = value.scalars(words.size());
+    for (size_t i = 0; i < words.size(); ++i) *std::get<std::string*>(texts[i]) = words[i];
   };
-  CLI::Option* added = nullptr;
-  std::visit(
-      [&](const auto& target) {
-        if constexpr (std::is_pointer_v<std::decay_t<decltype(target)>>) added = add(target);
-      },
-      field.target);
-  if (added != nullptr) added->required(field.is_required);
+  CLI::Option* words = app.add_option_function<Words>(field.name, read, field.doc);
+  return field.name.starts_with('-') ? words->allow_extra_args(false) : words;
+}
+
+void add_argument(CLI::App& app, const Field& field) {
+  const auto& value = std::get<Value>(field.target);
+  const auto add = [&](const auto& target) {
+    using T = std::decay_t<decltype(target)>;
+    if constexpr (std::is_same_v<T, bool*>) {
+      return app.add_flag(field.name, *target, field.doc);
+    } else if constexpr (std::is_same_v<T, std::string*>) {
+      return app.add_option(field.name, *target, field.doc);
+    } else {
+      return add_number(app, field);
+    }
+  };
+  CLI::Option* added =
+      value.takes_list ? add_words(app, field) : std::visit(add, value.scalars(std::nullopt)[0]);
+  added->required(field.is_required);
 }
 
 // What is wrong with a command line that the parser gave up on.

@@ -367,7 +367,7 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
   EXPECT_EQ(c.device, "cuda:1");
   EXPECT_FALSE(c.visible_devices.has_value());
   EXPECT_EQ(c.data.type, "csv");
-  const auto& csv = c.data.options.as<data::Csv>();
+  const auto& csv = c.data.as<data::Csv>();
   EXPECT_EQ(csv.label, "-1");
   EXPECT_EQ(csv.delimiter, "\t");
   EXPECT_EQ(csv.header, data::CsvFormat::Header::kAbsent);
@@ -652,7 +652,7 @@ TEST_F(ConfigTest, EveryShippedConfigLoads) {
 TEST_F(ConfigTest, TheCpuRecipeBuildsOnTheOther) {
   const RunConfig c =
       load_config(fs::path(TAPER_SOURCE_DIR) / "configs/shakespeare_char_cpu.yaml", {});
-  EXPECT_EQ(c.data.options.as<data::Text>().block_size, 64);
+  EXPECT_EQ(c.data.as<data::Text>().block_size, 64);
   expect_lines(c, {"  n_layer: 4\n", "  n_embd: 128\n", "  dropout: 0\n  bias: false\n"});
   expect_lines(c, {"  betas: [0.9, 0.99]\n", "  min_lr: 1e-04\n"});
   EXPECT_EQ(c.train.steps, 2000);

@@ -1,6 +1,4 @@
-// What one YAML file says of a training run, with its defaults. The key names, their ranges and
-// their meaning stand in the descriptions (config*.cpp), which name an enum's
-// values in their order.
+// What one YAML file says of a training run: the keys, their defaults, ranges and meaning.
 #pragma once
 
 #include <array>
@@ -15,26 +13,49 @@
 #include "apps/runner/config/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "data/loader.h"
+#include "framework/threads.h"
 
 namespace taper::runner {
+
+// What a run may aim at: the loss, and the metrics that are a number.
+std::vector<std::string> goals();
+
+// "90", "30m", "1.5h", "2d" in seconds; nothing for another text or a time that is not positive.
+std::optional<double> seconds_of(const std::string& time);
+inline bool is_time(const std::string& text) { return seconds_of(text).has_value(); }
+inline constexpr const char* kTime = "a time such as 90 (seconds), \"30m\" or \"1.5h\"";
 
 struct DataConfig : Component {
   std::filesystem::path base{};  // not of the file: where relative paths begin, if there
   int64_t workers = 0;           // threads that prefetch; 0: none
   data::OnDevice on_device = data::OnDevice::kAuto;
+
+  template <class V> void describe(V& v) {
+    v("workers", workers, {0, kMaxThreads}, "threads that prepare batches ahead; the order stays");
+    v("on_device", on_device, {"auto", "always", "never"},
+      "keep the whole set on the GPU; auto: when it fits");
+  }
 };
 // Where they come from, with the paths that are there below `base` found there.
 std::unique_ptr<data::Source> source_of(const DataConfig& config);
 data::Task task_of(const DataConfig& config);
 
 struct OptimizerConfig : Component {
-  bool no_decay = false;  // biases and norms without weight decay
+  bool no_decay = false;
+
+  template <class V> void describe(V& v) {
+    v("no_decay", no_decay, "biases and norms, of one dimension, without weight_decay");
+  }
 };
 
 struct ScheduleConfig : Component {
   // The rate climbs along a line from lr / (warmup + 1), at step 0, to lr at step `warmup`, where
   // the schedule begins.
   int64_t warmup = 0;
+
+  template <class V> void describe(V& v) {
+    v("warmup", warmup, kCountOrNone, "steps of a climb to lr; the schedule begins after it");
+  }
 };
 
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
@@ -47,32 +68,53 @@ struct GoalConfig {
   std::string metric = "loss";
   Mode mode = Mode::kAuto;
   bool is_max() const;
+
+  template <class V> void describe(V& v) {
+    v("metric", metric, goals(), "of the evaluations: loss or one of metrics");
+    v("mode", mode, {"auto", "min", "max"}, "what is better; auto knows");
+  }
 };
 
 struct EarlyStoppingConfig : GoalConfig {
-  int64_t patience = 5;  // evaluations without a better value
+  int64_t patience = 5;
+
+  template <class V> void describe(V& v) {
+    GoalConfig::describe(v);
+    v("patience", patience, kCount, "evaluations that may pass without a better value");
+  }
 };
 
 struct EmaConfig {
   double decay = 0.999;
+
+  template <class V> void describe(V& v) {
+    v("decay", decay, kBelowOne, "part of the average that is kept each step");
+  }
 };
 
 // The steps from the first to the last of these are traced, from 1.
 struct ProfileConfig {
   std::array<int64_t, 2> steps = {10, 15};
+
+  template <class V> void describe(V& v) {
+    v("steps", steps, kCount, "the first and the last step");
+  }
+  template <class V> void rules(V& v) {
+    v("steps", "the first comes after the last", [this] { return steps[0] <= steps[1]; });
+  }
 };
 
 struct TrainConfig {
   std::optional<int64_t> epochs, steps;  // exactly one is given
   int64_t batch_size = 128;
   bool shuffle = true;
-  int64_t accumulate = 1;  // batches a step
+  int64_t accumulate = 1;
   std::optional<double> clip_norm, clip_value;
   Precision precision = Precision::kFp32;
   std::optional<EmaConfig> ema;
-  int64_t log_every = 1;     // steps
-  int64_t eval_every = 0;    // steps; 0: each epoch
-  int64_t eval_batches = 0;  // 0: the whole split; else so many random batches of it
+  int64_t log_every = 1;
+  int64_t eval_every = 0;
+  int64_t eval_batches = 0;
   int64_t eval_batch_size = 1024;
   std::optional<EarlyStoppingConfig> early_stopping;
   GoalConfig best;
@@ -81,12 +123,61 @@ struct TrainConfig {
   Graph graph = Graph::kAuto;
   std::optional<ProfileConfig> profile;
   bool tensorboard = false;
+
+  template <class V> void describe(V& v) {
+    constexpr Range kSamples{1, 10'000'000};
+    v("epochs", epochs, kCount, "passes over the training set; this or steps");
+    v("steps", steps, kCount, "steps after which the run ends; this or epochs");
+    v("batch_size", batch_size, kSamples, "samples a batch");
+    v("shuffle", shuffle, "a new order of the samples in every epoch");
+    v("accumulate", accumulate, {1, 1 << 20}, "batches a step");
+    v("clip_norm", clip_norm, kPositive, "largest norm of all gradients together");
+    v("clip_value", clip_value, kPositive, "largest size of each gradient's elements");
+    v("precision", precision, {"fp32", "tf32", "bf16", "fp16"},
+      "of the matrix products; weights stay float32");
+    v("ema", ema, "evaluate and save a moving average of the weights");
+    v("log_every", log_every, kCount, "steps between two lines of metrics");
+    v("eval_every", eval_every, kCountOrNone, "steps between two evaluations; 0: each epoch");
+    v("eval_batches", eval_batches, kCountOrNone,
+      "random batches an evaluation; 0: the whole split");
+    v("eval_batch_size", eval_batch_size, kSamples, "samples a batch of evaluation");
+    v("early_stopping", early_stopping, "end when nothing gets better");
+    v("best", best, "which evaluation's weights are kept as best");
+    v("time_limit", time_limit, "save and end after this time").of_form(kTime, is_time);
+    v("on_nan", on_nan, {"stop", "skip", "rollback"},
+      "what to do when a loss or gradient is not finite");
+    v("graph", graph, {"auto", "on", "off"},
+      "on a GPU, capture the step once and replay it; auto: but for custom models, whose forward "
+      "must do the same each time");
+    v("profile", profile,
+      "trace some steps into trace.json, for ui.perfetto.dev; they run without a graph");
+    v("tensorboard", tensorboard, "write TensorBoard's event file too");
+  }
+  template <class V> void rules(V& v) {
+    v("steps",
+      "give either epochs or steps, not both; 'epochs: null' (train.epochs=null) takes it back",
+      [this] { return !(epochs && steps); });
+    v("epochs", "give the run's length: 'epochs: 5' or 'steps: 1000'",
+      [this] { return epochs || steps; });
+    v("clip_value", "clip either clip_norm or clip_value, not both",
+      [this] { return !(clip_norm && clip_value); });
+  }
 };
 
 struct CheckpointConfig {
-  std::optional<int64_t> every;  // steps; 0: each epoch; absent: by the clock
+  std::optional<int64_t> every;
   std::string interval = "10m";  // seconds_of() reads it; means nothing when `every` is given
   int64_t keep = 2;
+
+  template <class V> void describe(V& v) {
+    v("every", every, kCountOrNone,
+      "steps between two checkpoints; 0: each epoch; without it the interval says when, or each "
+      "epoch where train.on_nan is rollback");
+    v("interval", interval, "time between two checkpoints; best and end are saved anyway")
+        .of_form(kTime, is_time)
+        .idle_when("every is given", [this] { return every.has_value(); });
+    v("keep", keep, {1, 100'000}, "how many of the newest are kept");
+  }
 };
 
 struct RunConfig {
@@ -109,14 +200,8 @@ struct RunConfig {
   std::map<std::string, Place> places;
 };
 
-// What a run may aim at: the loss, and the metrics that are a number.
-std::vector<std::string> goals();
-
 // The metrics that evaluations measure: those given, else those usual for the task.
 std::vector<std::string> metrics_of(const RunConfig& config);
-
-// "90", "30m", "1.5h", "2d" in seconds; nothing for another text or a time that is not positive.
-std::optional<double> seconds_of(const std::string& time);
 
 // Reads the file and those that it includes, then applies the overrides "a.b=v" in turn (v is YAML;
 // a number in the path picks a list's entry; the last of two wins). `name` defaults to the file's

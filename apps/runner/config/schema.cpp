@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ranges>
 
+#include "apps/runner/config/table.h"
 #include "apps/runner/run/text.h"
 #include "framework/error.h"
 
@@ -42,24 +43,17 @@ std::string right_name(const std::string& name) {
   return name == "T_max" ? "total_iters" : "";
 }
 
-// The maps that a field may hold, whatever its tag is now.
-std::span<const Schema> sections_of(const Field& field) {
-  if (const auto* section = std::get_if<Schema>(&field.target)) return {section, 1};
-  if (const auto* tagged = std::get_if<Union>(&field.target)) return tagged->alternatives;
-  return {};
-}
-
-// The first dotted path that ends in a field of that name (or often miscalled so), or empty.
-std::string find_path(const Schema& schema, const std::string& name, const std::string& path) {
+// The dotted paths of all keys but those in maps that need not be there.
+void add_paths(const Schema& schema, const std::string& path, std::vector<std::string>& out) {
   for (const Field& f : schema.fields) {
     const std::string here = join_path(path, f.name);
-    if (folded(f.name) == folded(name) || f.name == right_name(name)) return here;
-    for (const Schema& section : sections_of(f)) {
-      const std::string inner = find_path(section, name, here);
-      if (!inner.empty()) return inner;
+    out.push_back(here);
+    if (const auto* section = std::get_if<Section>(&f.target)) {
+      if (!section->is_given) add_paths(section->open(), here, out);
+    } else if (const auto* tagged = std::get_if<Union>(&f.target)) {
+      for (const Alternative& a : tagged->alternatives()) add_paths(a, here, out);
     }
   }
-  return "";
 }
 
 // 1000000 rather than 1e+06.
@@ -80,31 +74,36 @@ std::string text_of(const Range& range) {
   return out;
 }
 
-const char* kind_of(bool) { return "true or false"; }
-const char* kind_of(int64_t) { return "an integer"; }
-const char* kind_of(uint64_t) { return "an integer of 0 or more"; }
-const char* kind_of(double) { return "a number"; }
-const char* kind_of(const std::string&) { return "a text"; }
+const char* kind_of(const bool*) { return "true or false"; }
+const char* kind_of(const int64_t*) { return "an integer"; }
+const char* kind_of(const uint64_t*) { return "an integer of 0 or more"; }
+const char* kind_of(const double*) { return "a number"; }
+const char* kind_of(const std::string*) { return "a text"; }
 
-// What a member of that type takes; the pointer tells the type alone.
-template <class T> std::string expected(const Field& field, const T*) {
-  const std::string kind = cat(kind_of(T{}), text_of(field.range));
-  if (!std::is_same_v<T, std::string>) return kind;
-  if (!field.names.empty()) return cat("one of ", joined(field.names));
-  return field.form.empty() ? kind : field.form;
+const std::vector<std::string>& names_of(const Field& field, const Scalar& scalar) {
+  const auto* choice = std::get_if<Choice>(&scalar);
+  return choice ? choice->names : field.names;
 }
-std::string expected(const Field& field, const Pair*) {
-  return cat(expected(field, static_cast<int64_t*>(nullptr)), ", or two of them as a list");
+
+std::string expected_of_one(const Field& field, const Value& v) {
+  const auto kind =
+      Overloaded{[&](const Choice&) { return ""; }, [](auto* p) { return kind_of(p); }};
+  if (const auto& names = names_of(field, v.like); !names.empty()) {
+    return cat("one of ", joined(names));
+  }
+  return field.form.empty() ? cat(std::visit(kind, v.like), text_of(field.range)) : field.form;
 }
-template <class T> std::string expected(const Field& field, const std::optional<T>*) {
-  return expected(field, static_cast<T*>(nullptr));
-}
-std::string expected(const Field& field, const std::vector<std::string>*) {
-  return cat(expected(field, static_cast<std::string*>(nullptr)), ", or a list of them");
-}
-std::string expected(const Field& field, const std::vector<int64_t>*) {
+
+// `or_same` stands at the end where the word is taken too.
+std::string expected(const Field& field, const Value& v, const char* or_same = ", or same") {
+  const std::string one = expected_of_one(field, v);
+  if (!v.takes_list) return one;
+  if (v.takes_one && v.size == 0) return cat(one, ", or a list of them");
+  if (v.takes_one) return cat(one, ", or two of them as a list", v.is_same ? or_same : "");
+  if (v.size > 0) return cat("a list of ", v.size, " numbers");
   return cat("a list of integers", text_of(field.range), ", as in [512, 512]");
 }
+
 bool is_list(const Node& node) { return node.kind == Node::Kind::kSequence; }
 
 class Reader {
@@ -133,7 +132,7 @@ class Reader {
     mismatch(node, path, expected, is_glued ? "a space belongs after ':'" : "");
   }
 
-  // The keys of a map; of a union's alternative when `owner` is given.
+  // The keys of a map; of a union's type when `owner` is given.
   void read_section(const Schema& schema, const Node& node, const std::string& path,
                     const Union* owner = nullptr) {
     if (node.kind != Node::Kind::kNull && node.kind != Node::Kind::kMap) {
@@ -160,28 +159,44 @@ class Reader {
 
   void unknown_key(const Schema& schema, const Node& child, const std::string& path,
                    const Union* owner) {
-    std::vector<std::string> known = names_of(schema), types;
-    if (owner != nullptr) known.insert(known.begin(), "type");
-    for (std::size_t i = 0; owner != nullptr && i < owner->alternatives.size(); ++i) {
-      if (has_field(owner->alternatives[i], child.key)) types.push_back(owner->tag.names[i]);
-    }
-    if (!types.empty()) {
-      problem(child.key_place,
-              cat("key '", child.key, "' is not for ", path, " of type ", owner->tag.name(),
-                  " but for type ", joined(types), "; remove it or change the type"));
-      return;
+    std::vector<std::string> known = names_of(schema);
+    if (owner != nullptr) {
+      known.insert(known.begin(), "type");
+      if (const auto types = types_with(*owner, child.key); !types.empty()) {
+        return problem(child.key_place, cat("key '", child.key, "' is not for ", path, " of type ",
+                                            owner->chosen->type, " but for type ", joined(types),
+                                            "; remove it or change the type"));
+      }
     }
     problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
                                  also(did_you_mean(meant(schema, child.key, known))),
                                  "; known keys: ", joined(known)));
   }
 
+  static std::vector<std::string> types_with(const Union& tagged, const std::string& key) {
+    std::vector<std::string> types;
+    for (const Alternative& a : tagged.alternatives()) {
+      if (has_field(a, key)) types.push_back(a.type);
+    }
+    return types;
+  }
+
   // A key of this section, or the same key in another one.
   std::string meant(const Schema& schema, const std::string& name,
-                    const std::vector<std::string>& known) const {
+                    const std::vector<std::string>& known) {
     if (has_field(schema, right_name(name))) return right_name(name);
     const std::string near = nearest(name, known);
-    return near.empty() ? find_path(root_, name, "") : near;
+    return near.empty() ? path_to(name) : near;
+  }
+
+  // The first path that ends in a key of that name (or often miscalled so), or empty.
+  std::string path_to(const std::string& name) {
+    if (paths_.empty()) add_paths(root_, "", paths_);
+    const auto found = std::ranges::find_if(paths_, [&](const std::string& path) {
+      const std::string key = path.substr(path.rfind('.') + 1);
+      return folded(key) == folded(name) || key == right_name(name);
+    });
+    return found == paths_.end() ? "" : *found;
   }
 
   void read_field(const Field& field, const Node& section, const std::string& path) {
@@ -192,101 +207,63 @@ class Reader {
       const auto* tagged = std::get_if<Union>(&field.target);
       problem(section.key_place,
               cat("missing key '", field.name, "'", in_section(path), " (", field.doc,
-                  tagged ? cat(", with a type: ", joined(tagged->tag.names)) : "", ")"));
+                  tagged ? cat(", with a type: ", joined(tagged->kind->names())) : "", ")"));
     } else if (field.is_idle && field.is_idle()) {
       problem(node->key_place,
               cat("key '", here, "' has no meaning when ", field.idle_reason, "; remove it"));
     } else {
       result_.places[here] = node->place;
-      read_value(field, *node, here);
+      std::visit([&](const auto& target) { read_target(field, target, *node, here); },
+                 field.target);
     }
   }
 
-  void read_value(const Field& field, const Node& node, const std::string& path) {
-    std::visit(Overloaded{
-                   [&](const Choice& out) { read_choice(out, node, path); },
-                   [&](const Schema& out) { read_section(out, node, path); },
-                   [&](const Union& out) { read_union(out, node, path); },
-                   [&](const UnionList& out) { read_list(out, node, path); },
-                   [&](const OptionalSection& out) {
-                     if (node.kind != Node::Kind::kNull) read_section(out.open(), node, path);
-                   },
-                   [&](const Custom& out) {
-                     for (const Problem& p : out.read(node)) {
-                       problem(p.place, cat(path, ": ", p.message));
-                     }
-                   },
-                   [&](std::span<double> out) { read_numbers(field, node, path, out); },
-                   [&](std::span<int64_t> out) { read_numbers(field, node, path, out); },
-                   [&](std::vector<int64_t>* out) {
-                     if (!is_list(node)) return mismatch(node, path, expected(field, out));
-                     out->resize(node.children.size());
-                     read_numbers(field, node, path, std::span<int64_t>(*out));
-                   },
-                   [&](const Padding& out) {
-                     *out.is_same = node.kind == Node::Kind::kScalar && node.text == "same";
-                     if (!*out.is_same) take(field, node, path, out.size, " or 'same'");
-                   },
-                   [&]<class T>(std::optional<T>* out) {
-                     if (node.kind != Node::Kind::kNull) take(field, node, path, &out->emplace());
-                   },
-                   [&](auto* out) { take(field, node, path, out); },
-               },
-               field.target);
-  }
-
-  // `3` or `[3, 5]`.
-  void take(const Field& field, const Node& node, const std::string& path, Pair* out,
-            const char* or_else = "") {
-    if (is_list(node)) {
-      std::array<int64_t, 2> both{};
-      read_numbers(field, node, path, std::span<int64_t>(both));
-      *out = {both[0], both[1]};
+  void read_target(const Field& field, const Value& v, const Node& node, const std::string& path) {
+    if (v.is_given && node.kind == Node::Kind::kNull) return;
+    if (v.is_same) *v.is_same = node.kind == Node::Kind::kScalar && node.text == "same";
+    if (v.is_same && *v.is_same) return;
+    const std::string one = expected_of_one(field, v);
+    if (v.takes_one && !(v.takes_list && is_list(node))) {
+      const std::string words = v.size > 0 ? expected(field, v, " or 'same'") : one;
+      for (const Scalar& each : v.scalars(1)) {  // one number is both of a pair
+        if (!read_scalar_of(field, each, node, path, words)) return;
+      }
       return;
     }
-    const Reading<int64_t> reading = read_scalar<int64_t>(node);
-    if (!reading.value || !field.range.contains(double(*reading.value))) {
-      return mismatch(node, path, cat(expected(field, out), or_else), reading.advice);
+    const std::size_t n = node.children.size();
+    if (!is_list(node) || (v.size > 0 && n != v.size)) {
+      return mismatch(node, path,
+                      v.size > 0 ? cat("a list of ", v.size, " numbers") : expected(field, v),
+                      is_list(node) ? cat("it has ", n) : "");
     }
-    *out = *reading.value;
-  }
-
-  void take(const Field& field, const Node& node, const std::string& path,
-            std::vector<std::string>* out) {
-    out->clear();
-    if (!is_list(node)) return take(field, node, path, &out->emplace_back());
-    for (std::size_t i = 0; i < node.children.size(); ++i) {
-      take(field, node.children[i], join_path(path, cat(i)), &out->emplace_back());
+    for (std::size_t i = 0; const Scalar& each : v.scalars(n)) {
+      read_scalar_of(field, each, node.children[i], join_path(path, cat(i)), one);
+      ++i;
     }
   }
 
-  template <class T>
-  void take(const Field& field, const Node& node, const std::string& path, T* out) {
-    const Reading<T> reading = read_scalar<T>(node);
-    bool fits = reading.value.has_value();
-    if constexpr (std::is_same_v<T, std::string>) {
-      if (fits && !field.names.empty()) {
-        if (read_name(field.names, node, path)) *out = node.text;
-        return;
+  // Whether the scalar stands there; else there is a problem.
+  bool read_scalar_of(const Field& field, const Scalar& out, const Node& node,
+                      const std::string& path, const std::string& expected) {
+    if (const auto& names = names_of(field, out); !names.empty()) {
+      const std::optional<std::size_t> i = read_name(names, node, path);
+      if (const auto* choice = std::get_if<Choice>(&out); choice && i) choice->set(*i);
+      if (const auto* text = std::get_if<std::string*>(&out); text && i) **text = names[*i];
+      return i.has_value();
+    }
+    const auto read_one = [&]<class T>(T* value) {
+      const Reading<T> reading = read_scalar<T>(node);
+      bool fits = reading.value.has_value();
+      if constexpr (std::is_same_v<T, std::string>) {
+        fits = fits && (!field.has_form || field.has_form(*reading.value));
+      } else {
+        fits = fits && field.range.contains(double(*reading.value));
       }
-      fits = fits && (!field.has_form || field.has_form(*reading.value));
-    } else {
-      fits = fits && field.range.contains(double(*reading.value));
-    }
-    if (!fits) return mismatch(node, path, expected(field, out), reading.advice);
-    *out = *reading.value;
-  }
-
-  template <class T>
-  void read_numbers(const Field& field, const Node& node, const std::string& path,
-                    std::span<T> out) {
-    if (!is_list(node) || node.children.size() != out.size()) {
-      return mismatch(node, path, cat("a list of ", out.size(), " numbers"),
-                      is_list(node) ? cat("it has ", node.children.size()) : "");
-    }
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      take(field, node.children[i], join_path(path, cat(i)), &out[i]);
-    }
+      if (fits) *value = *reading.value;
+      if (!fits) mismatch(node, path, expected, reading.advice);
+      return fits;
+    };
+    return std::visit(Overloaded{read_one, [](const Choice&) { return true; }}, out);
   }
 
   // The number of the name that stands there; without one, a problem.
@@ -300,53 +277,63 @@ class Reader {
     return std::nullopt;
   }
 
-  // Sets the choice; false when the text names none.
-  bool read_choice(const Choice& out, const Node& node, const std::string& path) {
-    const std::optional<std::size_t> i = read_name(out.names, node, path);
-    if (i) out.set(*i);
-    return i.has_value();
+  void read_target(const Field&, const Section& section, const Node& node,
+                   const std::string& path) {
+    if (section.is_given && node.kind == Node::Kind::kNull) return;
+    read_section(section.open(), node, path);
   }
 
-  void read_union(const Union& out, const Node& node, const std::string& path) {
-    if (out.place) *out.place = node.place;
+  void read_target(const Field&, const Custom& custom, const Node& node, const std::string& path) {
+    for (const Problem& p : custom.read(node)) problem(p.place, cat(path, ": ", p.message));
+  }
+
+  // Whether the text names a type; with its defaults it is then the chosen one.
+  bool choose(const Union& out, const Node& tag, const std::string& path) {
+    if (!read_name(out.kind->names(), tag, path)) return false;
+    const Place place = out.chosen->place;
+    *out.chosen = out.kind->component(tag.text);
+    out.chosen->place = place;
+    return true;
+  }
+
+  void read_target(const Field&, const Union& out, const Node& node, const std::string& path) {
+    const std::vector<std::string> types = out.kind->names();
+    out.chosen->place = node.place;
     if (node.kind != Node::Kind::kMap) {
-      return not_a_map(node, path, cat("a map with a type: ", joined(out.tag.names)));
+      return not_a_map(node, path, cat("a map with a type: ", joined(types)));
     }
-    const Node* type = node.find("type");
-    if (type == nullptr) {
-      problem(node.key_place,
-              cat("missing key 'type'", in_section(path), "; one of ", joined(out.tag.names)));
-      for (const Node& child : node.children) {
-        const auto knows = [&](const Schema& s) { return has_field(s, child.key); };
-        if (std::ranges::any_of(out.alternatives, knows)) continue;
-        problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
-                                     also(did_you_mean(nearest(child.key, {"type"})))));
-      }
+    if (const Node* type = node.find("type")) {
+      const std::string here = join_path(path, "type");
+      result_.places[here] = type->place;
+      if (choose(out, *type, here)) read_section(out.schema(), node, path, &out);
       return;
     }
-    const std::string here = join_path(path, "type");
-    result_.places[here] = type->place;
-    if (read_choice(out.tag, *type, here)) read_section(out.chosen(), node, path, &out);
+    problem(node.key_place,
+            cat("missing key 'type'", in_section(path), "; one of ", joined(types)));
+    for (const Node& child : node.children) {
+      if (!types_with(out, child.key).empty()) continue;
+      problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
+                                   also(did_you_mean(nearest(child.key, {"type"})))));
+    }
   }
 
-  void read_list(const UnionList& out, const Node& node, const std::string& path) {
-    if (node.children.size() > kMaxEntries) {
-      return mismatch(node, path, cat("at most ", kMaxEntries, " entries"));
-    }
-    if (!is_list(node) || node.children.empty()) {
+  void read_target(const Field&, const UnionList& out, const Node& node, const std::string& path) {
+    const std::size_t n = node.children.size();
+    if (n > kMaxEntries) return mismatch(node, path, cat("at most ", kMaxEntries, " entries"));
+    if (!is_list(node) || n == 0) {
       return mismatch(node, path, "a list of at least one entry, each on a line as '- name'");
     }
-    out.resize(node.children.size());
-    for (std::size_t i = 0; i < node.children.size(); ++i) {
+    out.list->assign(n, out.kind->first());
+    for (std::size_t i = 0; i < n; ++i) {
       const std::string here = join_path(path, cat(i));
       result_.places[here] = node.children[i].place;
-      read_item(out.item(i), node.children[i], here);
+      read_entry(out.item(i), node.children[i], here);
     }
   }
 
   // "relu", "linear: 512" or "linear: {out_features: 512}".
-  void read_item(const Union& out, const Node& node, const std::string& path) {
-    if (out.place) *out.place = node.place;
+  void read_entry(const Union& out, const Node& node, const std::string& path) {
+    out.chosen->place = node.place;
     const bool is_map = node.kind == Node::Kind::kMap;
     if (is_map ? node.children.size() != 1 : node.kind != Node::Kind::kScalar) {
       return mismatch(
@@ -358,85 +345,45 @@ class Reader {
       arguments = node.children[0];
       tag = {.kind = Node::Kind::kScalar, .place = arguments.key_place, .text = arguments.key};
     }
-    if (!read_choice(out.tag, tag, path)) return;
-    const Schema chosen = out.chosen();
-    const std::vector<Field>& fields = chosen.fields;
+    if (!choose(out, tag, path)) return;
+    const Schema schema = out.schema();
     const std::string here = join_path(path, tag.text);
-    const bool is_short =
-        arguments.kind == Node::Kind::kScalar || arguments.kind == Node::Kind::kSequence;
-    if (is_short && fields.empty()) {
-      return mismatch(arguments, here, "no arguments", "write the name alone");
-    }
-    if (is_short) {
+    if (arguments.kind == Node::Kind::kScalar || is_list(arguments)) {
+      if (schema.fields.empty()) {
+        return mismatch(arguments, here, "no arguments", "write the name alone");
+      }
       Node first = arguments;
-      first.key = fields[0].name;
+      first.key = schema.fields[0].name;
       arguments = {.kind = Node::Kind::kMap, .place = first.place, .key_place = tag.place};
       arguments.children = {first};
     }
-    read_section(chosen, arguments, here);
+    read_section(schema, arguments, here);
   }
 
   const Schema& root_;
+  std::vector<std::string> paths_;  // once they are asked for
   ReadResult result_;
 };
 
 bool is_written(const Field& field) {
   if (field.is_idle && field.is_idle()) return false;
-  return std::visit(Overloaded{[]<class T>(std::optional<T>* v) { return v->has_value(); },
-                               [](std::vector<std::string>* v) { return !v->empty(); },
-                               [](const OptionalSection& v) { return v.is_given(); },
-                               [](const auto&) { return true; }},
-                    field.target);
+  const auto* section = std::get_if<Section>(&field.target);
+  if (section) return !section->is_given || section->is_given();
+  const auto* v = std::get_if<Value>(&field.target);
+  if (v && v->is_given) return v->is_given();
+  const bool is_texts = v && v->takes_one && v->takes_list && v->size == 0;
+  return !is_texts || !v->scalars({}).empty();
 }
-
-std::string yaml_of(const std::string& v) { return yaml_text(v); }
-std::string yaml_of(const Pair& v) { return v.h == v.w ? cat(v.h) : cat("[", v.h, ", ", v.w, "]"); }
-template <class T> std::string yaml_of(const T& number) { return cat(number); }
-
-template <class Values> std::string flow(const Values& values) {
-  std::vector<std::string> words;
-  for (const auto& v : values) words.push_back(yaml_of(v));
-  return cat("[", joined(words), "]");
-}
-
-}  // namespace
-
-std::string expected(const Field& field) {
-  return std::visit(
-      Overloaded{
-          []<class T>(std::span<T> v) { return cat("a list of ", v.size(), " numbers"); },
-          [](const Choice& v) { return cat("one of ", joined(v.names)); },
-          [&](const Padding& v) { return cat(expected(field, v.size), ", or same"); },
-          [](const Schema&) { return cat("a map"); },
-          [](const OptionalSection&) { return cat("a map"); }, [](const Union&) { return cat(); },
-          [](const UnionList&) { return cat("a list of entries"); },
-          [](const Custom& v) { return v.expected; }, [&](auto* v) { return expected(field, v); }},
-      field.target);
-}
-
-std::string value_text(const Field& field) {
-  return std::visit(
-      Overloaded{[]<class T>(std::optional<T>* v) { return v->has_value() ? yaml_of(**v) : ""; },
-                 []<class T>(std::vector<T>* v) { return flow(*v); },
-                 []<class T>(std::span<T> v) { return flow(v); },
-                 [](const Padding& v) { return *v.is_same ? "same" : yaml_of(*v.size); },
-                 [](const Choice& v) { return v.name(); }, [](auto* v) { return yaml_of(*v); },
-                 [](const auto&) { return cat(); }},
-      field.target);
-}
-
-namespace {
 
 // "linear: {out_features: 512, bias: true}" or "relu".
-std::string item_text(const Union& item) {
+std::string entry_text(const Union& entry) {
   std::string arguments;
-  const Schema chosen = item.chosen();
-  for (const Field& f : chosen.fields) {
-    if (is_written(f)) {
-      arguments += cat(arguments.empty() ? "" : ", ", f.name, ": ", value_text(f));
-    }
+  for (const Schema schema = entry.schema(); const Field& f : schema.fields) {
+    if (!is_written(f)) continue;
+    arguments += cat(arguments.empty() ? "" : ", ", f.name, ": ", value_text(f));
   }
-  return arguments.empty() ? item.tag.name() : cat(item.tag.name(), ": {", arguments, "}");
+  const std::string& type = entry.chosen->type;
+  return arguments.empty() ? type : cat(type, ": {", arguments, "}");
 }
 
 class Writer {
@@ -444,9 +391,24 @@ class Writer {
   explicit Writer(const std::function<std::string(const std::string&)>& comment_of)
       : comment_of_(comment_of) {}
 
-  void section(const Schema& schema, const std::string& path, std::size_t indent) {
+  void section(const Schema& schema, const std::string& path, const std::string& pad) {
     for (const Field& f : schema.fields) {
-      if (is_written(f)) field(f, join_path(path, f.name), std::string(indent, ' '));
+      if (!is_written(f)) continue;
+      const std::string here = join_path(path, f.name), inner = pad + "  ";
+      if (std::holds_alternative<Value>(f.target)) {
+        line(cat(pad, f.name, ": ", value_text(f)), here);
+        continue;
+      }
+      text += cat(pad, f.name, ":\n");
+      if (const auto* map = std::get_if<Section>(&f.target)) section(map->open(), here, inner);
+      if (const auto* tagged = std::get_if<Union>(&f.target)) {
+        line(cat(inner, "type: ", tagged->chosen->type), join_path(here, "type"));
+        section(tagged->schema(), here, inner);
+      }
+      const auto* list = std::get_if<UnionList>(&f.target);
+      for (std::size_t i = 0; list && i < list->list->size(); ++i) {
+        line(cat(inner, "- ", entry_text(list->item(i))), join_path(here, cat(i)));
+      }
     }
   }
 
@@ -457,41 +419,41 @@ class Writer {
     text += cat(content, comment_of_ ? cat("  # ", comment_of_(path)) : "", "\n");
   }
 
-  void field(const Field& f, const std::string& path, const std::string& pad) {
-    const std::size_t inner = pad.size() + 2;
-    const auto* list = std::get_if<UnionList>(&f.target);
-    const auto* optional = std::get_if<OptionalSection>(&f.target);
-    if (sections_of(f).empty() && !list && !optional) {
-      return line(cat(pad, f.name, ": ", value_text(f)), path);
-    }
-    text += cat(pad, f.name, ":\n");
-    if (const auto* schema = std::get_if<Schema>(&f.target)) section(*schema, path, inner);
-    if (optional) section(optional->open(), path, inner);
-    if (const auto* tagged = std::get_if<Union>(&f.target)) {
-      line(cat(pad, "  type: ", tagged->tag.name()), join_path(path, "type"));
-      section(tagged->chosen(), path, inner);
-    }
-    for (std::size_t i = 0; list && i < list->size(); ++i) {
-      line(cat(pad, "  - ", item_text(list->item(i))), join_path(path, cat(i)));
-    }
-  }
-
   const std::function<std::string(const std::string&)>& comment_of_;
 };
 
 }  // namespace
 
+std::string expected(const Field& field) {
+  return std::visit(
+      Overloaded{[&](const Value& v) { return expected(field, v); },
+                 [](const Section&) { return cat("a map"); }, [](const Union&) { return cat(); },
+                 [](const UnionList&) { return cat("a list of entries"); },
+                 [](const Custom& v) { return v.expected; }},
+      field.target);
+}
+
+std::string value_text(const Field& field) {
+  const auto* v = std::get_if<Value>(&field.target);
+  if (!v || (v->is_given && !v->is_given())) return "";
+  if (v->is_same && *v->is_same) return "same";
+  std::vector<std::string> words;
+  for (const Scalar& each : v->scalars({})) {
+    words.push_back(std::visit(Overloaded{[](const Choice& c) { return c.names[c.get()]; },
+                                          [](const std::string* p) { return yaml_text(*p); },
+                                          [](const auto* p) { return cat(*p); }},
+                               each));
+  }
+  const bool is_one_pair = v->takes_one && v->size == 2 && words[0] == words[1];
+  return v->takes_list && !is_one_pair ? cat("[", joined(words), "]") : words[0];
+}
+
 ReadResult read(const Schema& schema, const Node& root) { return Reader(schema).run(root); }
 
 std::string read_word(const Field& field, const std::string& word) {
-  Schema schema;
-  schema.fields.push_back(field);
-  Node root, child;
-  child.kind = Node::Kind::kScalar;
-  child.text = word;
-  child.key = field.name;
-  root.kind = Node::Kind::kMap;
-  root.children.push_back(std::move(child));
+  const Schema schema{{field}};
+  Node root{.kind = Node::Kind::kMap};
+  root.children = {Node{.kind = Node::Kind::kScalar, .text = word, .key = field.name}};
   const ReadResult result = read(schema, root);
   return result.problems.empty() ? "" : result.problems[0].message;
 }
@@ -499,7 +461,7 @@ std::string read_word(const Field& field, const std::string& word) {
 std::string write(const Schema& schema,
                   const std::function<std::string(const std::string&)>& comment_of) {
   Writer writer(comment_of);
-  writer.section(schema, "", 0);
+  writer.section(schema, "", "");
   return std::move(writer.text);
 }
 

@@ -1,15 +1,11 @@
 // One description of a config struct serves all that is done with it: reading with checks,
 // defaults, writing the resolved file; and whatever else walks the fields (JSON Schema, docs).
 // A Schema is data: names, texts and ranges bound to the members of a live struct, whose values
-// at that time are the defaults. It must not outlive that struct.
+// at that time are the defaults. It must not outlive that struct. A struct that describes itself
+// (framework/describe.h) gives one by schema_of(); of others it is made field by field:
 //
-//   Schema describe(TrainConfig& c) {
-//     Schema s;
-//     s.field("epochs", &c.epochs, "passes over the training set", {1, 1e9});
-//     return s;
-//   }
-//
-// A struct that describes itself (framework/describe.h) gives the same by schema_of().
+//   Schema schema;
+//   schema.field("epochs", &c.epochs, "passes over the training set", {1, 1e9});
 #pragma once
 
 #include <array>
@@ -18,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -29,78 +24,110 @@
 
 namespace taper::runner {
 
-// An enum member and the names of its values.
+struct Alternative;
+struct Component;
+class Kind;
+struct Schema;
+
+// An enum, or a bool, by the names of its values in turn.
 struct Choice {
   std::vector<std::string> names;
-  std::function<std::size_t()> get;
-  std::function<void(std::size_t)> set;
-
-  const std::string& name() const { return names[get()]; }
+  std::function<std::size_t()> get{};
+  std::function<void(std::size_t)> set{};
 };
+using Scalar = std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, Choice>;
 
-// The names are those of E's values in turn, beginning with `first`.
-template <class E> Choice choice(E& target, std::vector<std::string> names, E first = E{}) {
-  return {.names = std::move(names),
-          .get = [&target, first] { return std::size_t(target) - std::size_t(first); },
-          .set = [&target, first](std::size_t i) { target = E(std::size_t(first) + i); }};
-}
-
-struct Field;
-
-// A cross-field rule, asked once all fields are read without problems. The message is placed at the
-// key named ("a.b" where it lies deeper), or at what was written of its path.
-struct Rule {
-  std::string key;
-  std::string requirement;  // "needs a momentum above 0"
-  std::function<bool()> holds;
+// A member of one or several scalars: those that are there, or such for which it has made room.
+struct Value {
+  Scalar like;  // of their type alone; a pointer is null
+  std::function<std::vector<Scalar>(std::optional<std::size_t> room)> scalars;
+  bool takes_one = true;             // without brackets
+  bool takes_list = false;           // in brackets
+  std::size_t size = 0;              // of a list; 0: any
+  bool* is_same = nullptr;           // where set: or the word `same`
+  std::function<bool()> is_given{};  // where set: it need not be there; null takes it back
 };
-
-// The keys of one map.
-struct Schema {
-  std::vector<Field> fields;  // no {}: clang needs a complete Field for it
-  std::vector<Rule> rules{};
-  std::shared_ptr<void> owner{};  // of what it is bound to, where nobody else keeps that
-
-  // The reference holds until the next call. `target` is one of Target's alternatives.
-  template <class T> Field& field(std::string name, T target, const char* doc, Range range = {});
-};
-
-// A map with a tag that decides which other keys it may have: `{type: sgd, lr: 0.1}`. In a list
-// the tag is the only key, its value the map, and shorter forms are taken too: `linear: 512` gives
-// the first field, `relu` gives none.
-struct Union {
-  Choice tag;
-  std::vector<Schema> alternatives;  // one for each of tag's names, in that order
-  Place* place = nullptr;            // where set: receives the place of the text read
-  std::function<Schema()> live{};    // where set: of the alternative that the tag names now
-
-  Schema chosen() const;
-};
-
-inline constexpr std::size_t kMaxEntries = 1000;
-
-// A list of unions, at most kMaxEntries, whose texts are read into the items after `resize`.
-struct UnionList {
-  std::function<void(std::size_t)> resize;
-  std::function<std::size_t()> size;
-  std::function<Union(std::size_t)> item;
-};
-
-// A map that need not be there: `open` makes it where it is not yet.
-struct OptionalSection {
-  std::function<bool()> is_given;
-  std::function<Schema()> open;
-};
-template <class T> OptionalSection optional_section(std::optional<T>& c, Schema (*describe)(T&)) {
-  return {.is_given = [&c] { return c.has_value(); },
-          .open = [&c, describe] { return describe(c ? *c : c.emplace()); }};
-}
 
 // A pair of sizes, or `same`.
 struct Padding {
-  Pair* size;
-  bool* is_same;
+  Padding(int64_t both = 0) : size(both) {}
+
+  Pair size;
+  bool is_same = false;
 };
+
+template <class T> Value value_of(T& v) {
+  return {static_cast<T*>(nullptr), [&v](auto) { return std::vector<Scalar>{&v}; }};
+}
+template <class E> Value choice(E& v, std::vector<std::string> names) {
+  const Choice out{std::move(names), [&v] { return std::size_t(v); },
+                   [&v](std::size_t i) { v = E(i); }};
+  return {out, [out](auto) { return std::vector<Scalar>{out}; }};
+}
+template <class List> std::vector<Scalar> scalars_of(List& list) {
+  std::vector<Scalar> out;
+  for (auto& each : list) out.emplace_back(&each);
+  return out;
+}
+template <class T> Value value_of(std::vector<T>& v) {
+  const auto scalars = [&v](std::optional<std::size_t> room) {
+    if (room) v.assign(*room, T());
+    return scalars_of(v);
+  };
+  return {static_cast<T*>(nullptr), scalars, std::is_same_v<T, std::string>, true};
+}
+template <class T, std::size_t N> Value value_of(std::array<T, N>& v) {
+  return {static_cast<T*>(nullptr), [&v](auto) { return scalars_of(v); }, false, true, N};
+}
+inline Value value_of(Pair& v) {
+  const auto scalars = [&v](auto) { return std::vector<Scalar>{&v.h, &v.w}; };
+  return {static_cast<int64_t*>(nullptr), scalars, true, true, 2};
+}
+inline Value value_of(Padding& v) {
+  Value out = value_of(v.size);
+  out.is_same = &v.is_same;
+  return out;
+}
+template <class T> Value value_of(std::optional<T>& v) {
+  T like{};
+  Value out = value_of(like);
+  out.scalars = [&v](std::optional<std::size_t> room) {
+    return value_of(room ? v.emplace() : v.value()).scalars(room);
+  };
+  out.is_given = [&v] { return v.has_value(); };
+  return out;
+}
+
+// A map with keys of its own. Where `is_given` is set it need not be there; `open` makes it.
+struct Section {
+  std::function<Schema()> open;
+  std::function<bool()> is_given{};
+};
+template <class T> Section optional_section(std::optional<T>& c, Schema (*describe)(T&)) {
+  return {.open = [&c, describe] { return describe(c ? *c : c.emplace()); },
+          .is_given = [&c] { return c.has_value(); }};
+}
+
+// Which of a kind: a map whose `type` decides which other keys it has, `{type: sgd, lr: 0.1}`,
+// beside those that all types have. As the entry of a list the type is the only key, its value the
+// map, and shorter forms are taken too: `linear: 512` gives the first field, `relu` gives none.
+struct Union {
+  const Kind* kind;
+  Component* chosen;
+  std::function<Schema()> common{};
+
+  Schema schema() const;  // of the type that is chosen now
+  std::vector<Alternative> alternatives() const;
+};
+
+// A list of them, of one entry to kMaxEntries.
+struct UnionList {
+  const Kind* kind;
+  std::vector<Component>* list;
+
+  Union item(std::size_t i) const;
+};
+inline constexpr std::size_t kMaxEntries = 1000;
 
 // Whatever else a member may be: `read` takes it from the text and gives what is wrong.
 struct Custom {
@@ -108,15 +135,7 @@ struct Custom {
   std::function<std::vector<Problem>(const Node&)> read;
 };
 
-// The members that a field can be bound to. A span is a list of exactly that many numbers, a pair
-// one or two, a list of texts may be one text without brackets. Optionals and lists of texts that
-// are empty are not written.
-using Target =
-    std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, Pair*, std::optional<int64_t>*,
-                 std::optional<double>*, std::optional<std::string>*, std::optional<Pair>*,
-                 std::vector<int64_t>*, std::vector<std::string>*, std::span<int64_t>,
-                 std::span<double>, Padding, Choice, Schema, OptionalSection, Union, UnionList,
-                 Custom>;
+using Target = std::variant<Value, Section, Union, UnionList, Custom>;
 
 struct Field {
   std::string name;
@@ -142,70 +161,94 @@ struct Field {
   }
 };
 
-// Here, where Field is complete.
-inline Schema Union::chosen() const { return live ? live() : alternatives[tag.get()]; }
-
-template <class T> Field& Schema::field(std::string name, T target, const char* doc, Range range) {
-  fields.push_back(Field{std::move(name), Target(std::move(target)), doc, range});
-  return fields.back();
-}
-
-struct Component;
-class Kind;
+// A cross-field rule, asked once all fields are read without problems. The message is placed at the
+// key named ("a.b" where it lies deeper), or at what was written of its path.
+struct Rule {
+  std::string key;
+  std::string requirement;  // "needs a momentum above 0"
+  std::function<bool()> holds;
+};
 
 inline constexpr const char* kPathWords = "a path that is not empty";
+template <class Options> Schema schema_of(Options& options);
 
-// What describe() of a struct is called with: makes its fields, each of which it gives back.
-class FieldMaker {
- public:
-  explicit FieldMaker(Schema& schema) : schema_(schema) {}
+// The keys of one map. It is called by describe() and rules() of a struct for each field, which it
+// gives back, and for each rule.
+struct Schema {
+  std::vector<Field> fields{};
+  std::vector<Rule> rules{};
+
+  // The reference holds until the next call. `target` is one of Target's alternatives, or a pointer
+  // to a value or a schema of its own.
+  template <class T> Field& field(std::string name, T target, const char* doc, Range range = {}) {
+    if constexpr (std::is_pointer_v<T>) {
+      fields.push_back({std::move(name), value_of(*target), doc, range});
+    } else if constexpr (std::is_same_v<T, Schema>) {
+      fields.push_back({std::move(name), Section{[target] { return target; }}, doc});
+    } else {
+      fields.push_back({std::move(name), std::move(target), doc, range});
+    }
+    return fields.back();
+  }
 
   template <class T>
   Field& operator()(const char* name, T& value, const Range& range, const char* doc) {
-    return schema_.field(name, target_of(value), doc, range);
+    return field(name, &value, doc, range);
   }
+  // A value, or a struct that describes itself or may do so.
   template <class T> Field& operator()(const char* name, T& value, const char* doc) {
-    return (*this)(name, value, kAny, doc);
+    if constexpr (requires { value.describe(*this); }) {
+      return field(name, Section{[&value] { return schema_of(value); }}, doc);
+    } else if constexpr (requires { value->describe(*this); }) {
+      return field(name, optional_section(value, schema_of), doc);
+    } else {
+      return field(name, &value, doc);
+    }
   }
   template <class T> Field& operator()(const char* name, T& value, PathForm, const char* doc) {
-    return (*this)(name, value, doc).of_form(kPathWords, [](const std::string& path) {
+    return field(name, &value, doc).of_form(kPathWords, [](const std::string& path) {
       return !path.empty();
     });
   }
-  // An enum or bool whose values have these names in turn, or a text that is one of them.
+  // An enum or bool whose values have these names in turn, or texts that are among them.
   template <class T>
   Field& operator()(const char* name, T& value, const std::vector<std::string>& names,
                     const char* doc) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      return (*this)(name, value, doc).one_of(names);
+    if constexpr (std::is_enum_v<T> || std::is_same_v<T, bool>) {
+      return field(name, choice(value, names), doc);
     } else {
-      return schema_.field(name, choice(value, names), doc);
+      return field(name, &value, doc).one_of(names);
     }
   }
-  Field& operator()(const char* name, Padding padding, const Range& range, const char* doc) {
-    return schema_.field(name, padding, doc, range);
+  // Which of that kind. What `chosen` describes of itself are keys that all types have.
+  template <class Chosen>
+  Field& operator()(const char* name, Chosen& chosen, const Kind& kind, const char* doc) {
+    Union tagged{&kind, &chosen};
+    if constexpr (requires { chosen.describe(*this); }) {
+      tagged.common = [&chosen] { return schema_of(chosen); };
+    }
+    return field(name, tagged, doc);
   }
-  // The list's entries are of that kind.
   Field& operator()(const char* name, std::vector<Component>& list, const Kind& kind,
-                    const char* doc);
-
- private:
-  template <class T> static T* target_of(T& value) { return &value; }
-  template <class T, std::size_t N> static std::span<T> target_of(std::array<T, N>& values) {
-    return values;
+                    const char* doc) {
+    return field(name, UnionList{&kind, &list}, doc);
   }
 
-  Schema& schema_;
+  void operator()(const char* key, const char* requirement, std::function<bool()> holds) {
+    rules.push_back({key, requirement, std::move(holds)});
+  }
+};
+
+// A type of a union, bound to its defaults.
+struct Alternative : Schema {
+  std::string type;
+  std::shared_ptr<Component> defaults;
 };
 
 template <class Options> Schema schema_of(Options& options) {
   Schema schema;
-  FieldMaker fields(schema);
-  options.describe(fields);
-  const auto rule = [&schema](const char* key, const char* requirement, auto holds) {
-    schema.rules.push_back({key, requirement, holds});
-  };
-  if constexpr (requires { options.rules(rule); }) options.rules(rule);
+  options.describe(schema);
+  if constexpr (requires { options.rules(schema); }) options.rules(schema);
   return schema;
 }
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/config/schema.h"
+#include "apps/runner/config/table.h"
 #include "framework/error.h"
 
 namespace taper::runner {
@@ -27,57 +27,50 @@ Json list_of(Json items, std::size_t least, std::size_t most) {
   return list;
 }
 
-Json section_json(const Schema& schema);
+Json section_json(const Schema& schema, Json first = Json::object());
 Json union_json(const Union& tagged);
 Json entry_json(const Union& entry);
 
-// What a member of that type takes, as JSON Schema; the pointer tells the type alone.
-Json json_of(const Field&, const bool*) { return {{"type", "boolean"}}; }
-Json json_of(const Field& f, const int64_t*) { return in_range({{"type", "integer"}}, f.range); }
-Json json_of(const Field&, const uint64_t*) {
+// What a scalar of that type takes; the pointer tells the type alone.
+Json scalar_json(const Field&, const bool*) { return {{"type", "boolean"}}; }
+Json scalar_json(const Field& f, const int64_t*) {
+  return in_range({{"type", "integer"}}, f.range);
+}
+Json scalar_json(const Field&, const uint64_t*) {
   return {{"type", "integer"}, {"minimum", 0}, {"maximum", std::numeric_limits<uint64_t>::max()}};
 }
-Json json_of(const Field& f, const double*) { return in_range({{"type", "number"}}, f.range); }
-Json json_of(const Field& f, const std::string*) {  // `label: -1` is a text too
+Json scalar_json(const Field& f, const double*) { return in_range({{"type", "number"}}, f.range); }
+Json scalar_json(const Field& f, const std::string*) {  // `label: -1` is a text too
   return f.names.empty() ? Json{{"type", {"string", "number", "boolean"}}}
                          : Json{{"enum", f.names}};
 }
-Json json_of(const Field& f, const Pair*) {
-  const Json one = json_of(f, static_cast<int64_t*>(nullptr));
-  return either(one, list_of(one, 2, 2));
+Json scalar_json(const Field&, const Choice& choice) { return {{"enum", choice.names}}; }
+
+// What a field takes, as JSON Schema.
+Json json_of(const Field& f, const Value& v) {
+  const Json one = std::visit([&](const auto& like) { return scalar_json(f, like); }, v.like);
+  const Json list = list_of(one, v.size, v.size);
+  Json json = !v.takes_list ? one : v.takes_one ? either(one, list) : list;
+  if (v.is_same) json = either(json, {{"const", "same"}});
+  return v.is_given ? either(json, {{"type", "null"}}) : json;
 }
-template <class T> Json json_of(const Field& f, const std::optional<T>*) {
-  return either(json_of(f, static_cast<T*>(nullptr)), {{"type", "null"}});
-}
-Json json_of(const Field& f, const std::vector<int64_t>*) {
-  return list_of(json_of(f, static_cast<int64_t*>(nullptr)), 0, 0);
-}
-Json json_of(const Field& f, const std::vector<std::string>*) {
-  const Json one = json_of(f, static_cast<std::string*>(nullptr));
-  return either(one, list_of(one, 0, 0));
-}
-template <class T> Json json_of(const Field& f, std::span<T> list) {
-  return list_of(json_of(f, list.data()), list.size(), list.size());
-}
-Json json_of(const Field& f, const Padding& padding) {
-  return either(json_of(f, padding.size), {{"const", "same"}});
-}
-Json json_of(const Field&, const Choice& choice) { return {{"enum", choice.names}}; }
-Json json_of(const Field&, const Schema& schema) { return section_json(schema); }
-Json json_of(const Field&, const OptionalSection& section) {
-  return either(section_json(section.open()), {{"type", "null"}});
+Json json_of(const Field&, const Section& section) {
+  const Json json = section_json(section.open());
+  return section.is_given ? either(json, {{"type", "null"}}) : json;
 }
 Json json_of(const Field&, const Union& tagged) { return union_json(tagged); }
 Json json_of(const Field&, const UnionList& list) {
-  list.resize(1);
-  return list_of(entry_json(list.item(0)), 1, kMaxEntries);
+  return list_of(entry_json(Union{list.kind, nullptr}), 1, kMaxEntries);
 }
 Json json_of(const Field&, const Custom&) { return Json::object(); }
 
 // Nothing where a value has no default that can be written.
 Json default_of(const Field& field) {
-  if (const auto* text = std::get_if<std::string*>(&field.target)) return **text;
-  if (const auto* choice = std::get_if<Choice>(&field.target)) return choice->name();
+  const auto* v = std::get_if<Value>(&field.target);
+  const bool is_one = v && !v->takes_list && !v->is_given;
+  const Scalar scalar = is_one ? v->scalars({})[0] : Scalar();
+  if (const auto* text = std::get_if<std::string*>(&scalar)) return **text;
+  if (const auto* choice = std::get_if<Choice>(&scalar)) return choice->names[choice->get()];
   return Json::parse(value_text(field), nullptr, false);
 }
 
@@ -102,13 +95,11 @@ Json section_json(const Schema& schema, Json first) {
           {"required", std::move(required)},
           {"additionalProperties", false}};
 }
-Json section_json(const Schema& schema) { return section_json(schema, Json::object()); }
 
 Json union_json(const Union& tagged) {
   Json all = Json::array();
-  for (std::size_t i = 0; i < tagged.alternatives.size(); ++i) {
-    const Json type = {{"type", {{"const", tagged.tag.names[i]}}}};
-    all.push_back(section_json(tagged.alternatives[i], type));
+  for (const Alternative& a : tagged.alternatives()) {
+    all.push_back(section_json(a, {{"type", {{"const", a.type}}}}));
   }
   return {{"type", "object"}, {"required", {"type"}}, {"oneOf", std::move(all)}};
 }
@@ -116,23 +107,20 @@ Json union_json(const Union& tagged) {
 // "relu", {linear: 512} or {linear: {out_features: 512}}.
 Json entry_json(const Union& entry) {
   Json alone = Json::array(), all = Json::array({Json::object()});
-  for (std::size_t i = 0; i < entry.alternatives.size(); ++i) {
-    const Schema& schema = entry.alternatives[i];
-    const Json arguments = section_json(schema);
+  for (const Alternative& a : entry.alternatives()) {
+    const Json arguments = section_json(a);
     Json forms = Json::array({arguments});
     if (arguments["required"].empty()) {
-      alone.push_back(entry.tag.names[i]);
+      alone.push_back(a.type);
       forms.push_back({{"type", "null"}});
     }
     const auto is_required = [](const Field& f) { return f.is_required; };
-    if (!schema.fields.empty() &&
-        std::ranges::none_of(schema.fields | std::views::drop(1), is_required)) {
-      forms.push_back(field_json(schema.fields[0]));
+    if (!a.fields.empty() && std::ranges::none_of(a.fields | std::views::drop(1), is_required)) {
+      forms.push_back(field_json(a.fields[0]));
     }
-    const std::string& name = entry.tag.names[i];
     all.push_back({{"type", "object"},
-                   {"properties", {{name, {{"anyOf", std::move(forms)}}}}},
-                   {"required", {name}},
+                   {"properties", {{a.type, {{"anyOf", std::move(forms)}}}}},
+                   {"required", {a.type}},
                    {"additionalProperties", false}});
   }
   all[0]["enum"] = std::move(alone);
@@ -161,9 +149,8 @@ std::string rows_of(const Schema& schema, const std::string& head, const std::st
     if (!field.is_required && !value.empty() && value != "\"\"") by_default = cat("`", value, "`");
     rows += cat(head, "| `", name, "` | ", expected(field), " | ", by_default, " | ", field.doc,
                 " |\n");
-    const auto* optional = std::get_if<OptionalSection>(&field.target);
-    const auto* inner = std::get_if<Schema>(&field.target);
-    if (inner || optional) rows += rows_of(inner ? *inner : optional->open(), head, name + ".");
+    const auto* inner = std::get_if<Section>(&field.target);
+    if (inner) rows += rows_of(inner->open(), head, name + ".");
   }
   return rows;
 }
@@ -176,18 +163,19 @@ std::string table_of(const Schema& schema) {
 std::string table_of(const Union& tagged, const char* title) {
   std::string rows;
   Schema common;
-  for (std::size_t i = 0; i < tagged.alternatives.size(); ++i) {
+  const std::vector<Alternative> all = tagged.alternatives();
+  for (const Alternative& a : all) {
     Schema own;
-    for (const Field& field : tagged.alternatives[i].fields) {
+    for (const Field& field : a.fields) {
       const auto has_it = [&](const Schema& s) {
         const auto same = std::ranges::find(s.fields, field.doc, &Field::doc);
         return same != s.fields.end() && value_text(*same) == value_text(field);
       };
-      const bool is_common = std::ranges::all_of(tagged.alternatives, has_it);
+      const bool is_common = std::ranges::all_of(all, has_it);
       if (!is_common) own.fields.push_back(field);
-      if (is_common && i == 0) common.fields.push_back(field);
+      if (is_common && &a == all.data()) common.fields.push_back(field);
     }
-    const std::string head = cat("| `", tagged.tag.names[i], "` ");
+    const std::string head = cat("| `", a.type, "` ");
     rows += own.fields.empty() ? cat(head, "| | | | |\n") : rows_of(own, head);
   }
   return cat("\n| ", title, " | key | takes | default | meaning |\n|---|---|---|---|---|\n", rows,
@@ -196,14 +184,13 @@ std::string table_of(const Union& tagged, const char* title) {
 
 std::string part_of(const Union& tagged, const std::string& path) {
   std::string out = table_of(tagged, "type");
-  for (const Schema& schema : tagged.alternatives) {
-    for (const Field& field : schema.fields) {
+  for (const Alternative& a : tagged.alternatives()) {
+    for (const Field& field : a.fields) {
       const auto* list = std::get_if<UnionList>(&field.target);
       if (list == nullptr) continue;
-      list->resize(1);
       out += cat("\nEntries of `", path, ".", field.name, "`, as `- relu`, `- linear: 512` (its ",
                  "first key) or `- linear: {out_features: 512, bias: false}`:\n",
-                 table_of(list->item(0), "entry"));
+                 table_of(Union{list->kind, nullptr}, "entry"));
     }
   }
   return out;
@@ -225,14 +212,14 @@ std::string reference(const Schema& schema) {
   Schema leaves;
   std::string parts;
   for (const Field& field : schema.fields) {
-    const auto* section = std::get_if<Schema>(&field.target);
+    const auto* section = std::get_if<Section>(&field.target);
     const auto* tagged = std::get_if<Union>(&field.target);
     if (!section && !tagged) leaves.fields.push_back(field);
     if (!section && !tagged) continue;
     parts +=
         cat("\n## ", field.name, "\n\nSays ", field.doc, field.is_required ? " (required)" : "",
-            tagged && !field.is_required ? cat("; without it ", tagged->tag.name()) : "", ".\n",
-            section ? table_of(*section) : part_of(*tagged, field.name));
+            tagged && !field.is_required ? cat("; without it ", tagged->chosen->type) : "", ".\n",
+            section ? table_of(section->open()) : part_of(*tagged, field.name));
   }
   return cat(table_of(leaves), parts);
 }

@@ -23,60 +23,44 @@
 
 namespace taper::runner {
 
-class Kind;
-
-// A struct of any type that describes itself, as a value.
-class Described {
- public:
-  Described() = default;
-  template <class Options> static Described of(Options options) {
-    Described out;
-    out.value_ = std::move(options);
-    out.describe_ = [](std::any& value) { return schema_of(*std::any_cast<Options>(&value)); };
-    return out;
-  }
-
-  template <class Options> const Options& as() const {
-    return std::any_cast<const Options&>(value_);
-  }
-  template <class Options> const Options* get_if() const { return std::any_cast<Options>(&value_); }
-  // Bound to this object.
-  Schema schema() { return describe_ ? describe_(value_) : Schema(); }
-
- private:
-  std::any value_;
-  Schema (*describe_)(std::any&) = nullptr;
-};
-
 // What a config says where one of a kind is asked for.
 struct Component {
   std::string type;
-  Described options{};
+  std::any options{};  // a struct that describes itself
+  Schema (*bind)(std::any& options) = nullptr;
   Place place{};  // where it is written; what does not fit may show only when the thing is made
+
+  template <class Options> const Options& as() const {
+    return std::any_cast<const Options&>(options);
+  }
+  template <class Options> const Options* get_if() const {
+    return std::any_cast<Options>(&options);
+  }
+  // Bound to this object.
+  Schema schema() { return bind(options); }
 };
 
 // The rows of a table but for what they make.
 class Kind {
  public:
   struct Row {
-    std::string name;
-    Described options{};  // with their defaults
+    Component component{};  // with default options
     std::any make{};
   };
 
   const std::vector<Row>& rows() const { return rows_; }
   std::vector<std::string> names() const;
-  // With default options. ValueError for a name that there is not.
-  Component component(const std::string& name) const;
-  Component first() const { return component(rows_.at(0).name); }
+  // ValueError for a name that there is not.
+  const Row& row(const std::string& name) const;
+  Component component(const std::string& name) const { return row(name).component; }
+  Component first() const { return rows_.at(0).component; }
   // Whether the user's program has added it.
   bool is_added(const std::string& name) const;
 
  protected:
   explicit Kind(const char* what) : what_(what) {}
-  const Row& row(const std::string& name) const;
   // ValueError for a name that is taken, or that is not a plain word.
-  void add_row(Row row);
+  void add_row(const std::string& name, Row row);
 
   std::size_t built_in_ = 0;
 
@@ -84,10 +68,6 @@ class Kind {
   const char* what_;  // "layer"
   std::vector<Row> rows_;
 };
-
-// Which of a kind: a map with the key `type`, or an entry of a list. `common` are further keys,
-// which all have.
-Union union_of(const Kind& kind, Component& chosen, const Schema& common = {});
 
 template <class Signature> class Table;
 template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
@@ -99,11 +79,7 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
 
   Table(const char* what, std::initializer_list<std::span<const Entry>> lists) : Kind(what) {
     for (const std::span<const Entry> list : lists) {
-      for (const Entry& entry : list) {
-        Row row = entry.row();
-        row.name = entry.name;
-        add_row(std::move(row));
-      }
+      for (const Entry& entry : list) add_row(entry.name, entry.row());
     }
     built_in_ = rows().size();
   }
@@ -118,23 +94,22 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
 
   // make(options, args...) gives the thing.
   template <class Options, class Make> void add(const std::string& name, Make maker) {
-    Row row = row_of<Options>(std::move(maker));
-    row.name = name;
-    add_row(std::move(row));
+    add_row(name, row_of<Options>(std::move(maker)));
   }
 
   Made make(const Component& c, Args... args) const {
-    return std::any_cast<const Maker&>(row(c.type).make)(c.options, args...);
+    return std::any_cast<const Maker&>(row(c.type).make)(c, args...);
   }
 
  private:
-  using Maker = std::function<Made(const Described&, Args...)>;
+  using Maker = std::function<Made(const Component&, Args...)>;
 
   template <class Options, class Make> static Row row_of(Make maker) {
-    const auto typed = [maker](const Described& options, Args... args) -> Made {
-      return maker(options.as<Options>(), args...);
+    const auto typed = [maker](const Component& c, Args... args) -> Made {
+      return maker(c.as<Options>(), args...);
     };
-    return {.name = "", .options = Described::of(Options{}), .make = Maker(typed)};
+    const auto bind = [](std::any& o) { return schema_of(*std::any_cast<Options>(&o)); };
+    return {.component = {.type = "", .options = Options{}, .bind = bind}, .make = Maker(typed)};
   }
 };
 

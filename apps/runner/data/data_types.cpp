@@ -18,6 +18,7 @@ constexpr DataTypes::Entry kDataTypes[] = {
     {"csv", row<data::Csv>},       {"text", row<data::Text>},   {"npy", row<data::Npy>}};
 
 void find_below(const fs::path& base, std::string& path) {
+  if (path.empty()) return;
   // Of a pattern only the folder before its first wildcard can be asked for.
   const size_t wild = path.find_first_of("*?[{");
   const fs::path there = base / path, folder = base / path.substr(0, wild);
@@ -37,13 +38,12 @@ DataTypes& data_types() {
 
 std::unique_ptr<data::Source> source_of(const DataConfig& config) {
   Component chosen = config;
-  for (const Field& field : chosen.options.schema().fields) {
+  for (const Field& field : chosen.schema().fields) {
     if (config.base.empty() || field.form != kPathWords) continue;
-    if (auto* path = std::get_if<std::string*>(&field.target); path && !(*path)->empty()) {
-      find_below(config.base, **path);
-    }
-    const auto* given = std::get_if<std::optional<std::string>*>(&field.target);
-    if (given && **given) find_below(config.base, ***given);
+    const Value& value = std::get<Value>(field.target);
+    if (value.is_given && !value.is_given()) continue;
+    for (const Scalar& path : value.scalars({}))
+      find_below(config.base, *std::get<std::string*>(path));
   }
   return data_types().make(chosen);
 }

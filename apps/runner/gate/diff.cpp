@@ -230,7 +230,7 @@ Verdict diff(const fs::path& a, const fs::path& b) {
 Command diff_command() {
   struct Diff {
     std::string run, other;
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       v("run", run, "the run's directory").required();
       v("other", other, "another run's directory").required();
     }

@@ -139,7 +139,7 @@ namespace {
 // What record and check are told of tolerances.
 struct ToleranceWords {
   std::vector<std::string> words{};
-  void describe(FieldMaker& v) {
+  void describe(Schema& v) {
     v("--tolerance,--rtol", words,
       "how far off numbers may be, as a part of them: all metrics (1e-5) or one (loss=1e-4); may "
       "be repeated; 0 without it: the same bits");
@@ -152,7 +152,7 @@ Command record_command() {
   struct Record : RecordOptions {
     std::string run, to;
     ToleranceWords rtol;
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       v("run", run, "the run's directory").required();
       v("--to", to, "the recording, a JSON file").required();
       v("--steps", steps, Range{1}, "the first steps alone, not all");
@@ -171,7 +171,7 @@ Command check_command() {
   struct Check {
     std::string run, golden;
     ToleranceWords rtol;
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       v("run", run, "the run's directory, or another recording of it").required();
       v("--against", golden, "the recording").required();
       rtol.describe(v);
@@ -185,7 +185,7 @@ Command check_command() {
 Command reproduce_command() {
   struct Reproduce {
     std::string run;
-    void describe(FieldMaker& v) { v("run", run, "the run's directory").required(); }
+    void describe(Schema& v) { v("run", run, "the run's directory").required(); }
     int operator()() const { return print(reproduce(run)); }
   };
   return command_of<Reproduce>("reproduce",

@@ -254,7 +254,7 @@ Command report_command() {
   struct Report {
     std::vector<std::string> runs;
     std::string page = "report.html";
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       v("runs", runs, "directories of runs").required();
       v("-o,--to", page, "the HTML file (report.html)");
     }

@@ -63,15 +63,13 @@ template <class M> struct ConvSpec {
   int64_t out_channels = 1;
   Pair kernel_size = 1;
   std::optional<Pair> stride{};
-  Pair padding = 0;
-  bool same_padding = false;
+  Padding padding = 0;
   ConvOptions options{};
   template <class V> void describe(V& v) {
     v("out_channels", out_channels, kWidth, "channels of the output").required();
     describe_window(v, kernel_size);
     v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
-    v("padding", Padding{&padding, &same_padding}, kWidthOrNone,
-      "zeros around the input; same: as many as keep its size");
+    v("padding", padding, kWidthOrNone, "zeros around the input; same: as many as keep its size");
     v("dilation", options.dilation, kWidth, "distance of the window's elements");
     v("groups", options.groups, kWidth, "parts of the channels that do not mix");
     v("bias", options.bias, "whether a bias is added");
@@ -79,7 +77,7 @@ template <class M> struct ConvSpec {
   ModulePtr make(const LayerSite& at) const {
     ConvOptions o = options;
     o.stride = stride.value_or(1);
-    o.padding = same_padding ? ConvPadding("same") : ConvPadding(padding);
+    o.padding = padding.is_same ? ConvPadding("same") : ConvPadding(padding.size);
     o.device = at.device;
     return std::make_unique<M>(at.in[0], out_channels, kernel_size, o);
   }

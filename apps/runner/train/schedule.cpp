@@ -186,12 +186,12 @@ optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t 
 }
 
 std::optional<std::string> metric_of(const Component& schedule) {
-  const auto* plateau = schedule.options.get_if<PlateauSpec>();
+  const auto* plateau = schedule.get_if<PlateauSpec>();
   return plateau ? std::optional(plateau->metric) : std::nullopt;
 }
 
 std::optional<optim::PlateauOptions> plateau_of(const ScheduleConfig& config) {
-  const auto* plateau = config.options.get_if<PlateauSpec>();
+  const auto* plateau = config.get_if<PlateauSpec>();
   if (plateau == nullptr) return std::nullopt;
   optim::PlateauOptions o = plateau->options;
   o.min_lr = {plateau->min_lr};

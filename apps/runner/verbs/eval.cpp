@@ -41,7 +41,7 @@ std::string evaluate_run(const SavedRun& run, const std::filesystem::path& file)
 Command eval_command() {
   struct Eval : RunArguments {
     std::string data;
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       describe_run(v);
       describe_overrides(v);
       v("--data", data, "a CSV file with labels, in place of the run's test data");

@@ -60,7 +60,7 @@ std::string generate(const SavedRun& run, const GenerateOptions& o) {
 
 Command generate_command() {
   struct Generate : RunArguments, GenerateOptions {
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       describe_run(v);
       describe_overrides(v);
       v("--prompt", prompt, "what the text begins with");

@@ -58,7 +58,7 @@ Command info_command() {
 Command schema_command() {
   struct Schemas {
     bool markdown = false;
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       v("--markdown", markdown, "the reference page of the documentation");
     }
     int operator()() const { return print(markdown ? config_reference() : json_schema()); }
@@ -70,7 +70,7 @@ Command schema_command() {
 Command verify_command() {
   struct Verify {
     std::string path;
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       v("run", path, "the run's directory, or a checkpoint's").required();
     }
     int operator()() const { return print(verify(path)); }

@@ -48,7 +48,7 @@ std::string predict(const SavedRun& run, const std::filesystem::path& file) {
 Command predict_command() {
   struct Predict : RunArguments {
     std::string file;
-    void describe(FieldMaker& v) {
+    void describe(Schema& v) {
       describe_run(v);
       v("file", file, "a CSV file of rows, or an IDX file of images").required();
       describe_overrides(v);

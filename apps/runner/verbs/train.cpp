@@ -37,7 +37,7 @@ struct Train : TrainOptions {
   std::vector<std::string> overrides;
   bool prints_config = false, validates = false, is_dry = false;
 
-  void describe(FieldMaker& v) {
+  void describe(Schema& v) {
     v("config", file, "the YAML file, as configs/digits.yaml").required();
     v("overrides", overrides, "settings over the file's, as train.epochs=3");
     v("--out", out, "directory of the run (default: runs/NAME/DATE-ID)");

@@ -60,8 +60,8 @@ void write_report(const std::vector<std::filesystem::path>& runs, const std::fil
 struct RunArguments {
   std::string run;
   std::vector<std::string> overrides{};
-  void describe_run(FieldMaker& v) { v("run", run, "the run's directory").required(); }
-  void describe_overrides(FieldMaker& v) {
+  void describe_run(Schema& v) { v("run", run, "the run's directory").required(); }
+  void describe_overrides(Schema& v) {
     v("overrides", overrides, "settings over the run's, as device=cpu");
   }
   SavedRun open() const { return open_run(run, overrides); }
