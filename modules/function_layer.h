@@ -20,19 +20,26 @@ template <size_t N> struct LayerName {
 inline constexpr Range kAnyDim{-kMaxDims, kMaxDims - 1};
 
 // One option: its name, its type, what it must lie in, what it is, and its default where it has
-// one: a value, or the numerator and the denominator of one (clang 14 takes no double here).
+// one: a value, or the numerator and the denominator of one (clang 14 takes no double here). A
+// std::optional is none by default.
 template <LayerName kName, class T, const Range& kRange, LayerName kText, auto... kDefault>
 struct Option {
   using Type = T;
   static constexpr const char* name = kName.text;
-  static constexpr bool required = sizeof...(kDefault) == 0;
+  static constexpr bool required = sizeof...(kDefault) == 0 && !requires(T t) { t.has_value(); };
   static T initial() {
     if constexpr (sizeof...(kDefault) == 2)
       return (T(kDefault) / ...);
     else
       return T(kDefault...);
   }
-  template <class V> void describe(V& v) { v(name, value, kRange, kText.text); }
+  template <class V> void describe(V& v) {
+    if constexpr (required) {
+      v(name, value, kRange, kText.text).required();
+    } else {
+      v(name, value, kRange, kText.text);
+    }
+  }
   T value = initial();
 };
 template <class... Each> struct OptionList {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "apps/runner/config/tables.h"
+#include "apps/runner/train/made.h"
 #include "autograd/ops/shape.h"
 #include "modules/conv.h"
 #include "modules/linear.h"
@@ -23,238 +24,153 @@ template <class M> struct Plain : M::Options {
     return std::make_unique<M>(static_cast<const typename M::Options&>(*this));
   }
 };
-struct IdentitySpec {
-  template <class V> void describe(V&) {}
-  ModulePtr make(const LayerSite&) const { return std::make_unique<Identity>(); }
-};
-
-template <class M> struct SoftmaxSpec {
-  int64_t dim = -1;
-  template <class V> void describe(V& v) {
-    v("dim", dim, kAnyDim, "dimension whose values sum to 1");
-  }
-  ModulePtr make(const LayerSite&) const { return std::make_unique<M>(dim); }
-};
-
-struct LinearSpec {
-  int64_t out_features = 1;
-  LinearOptions options{};
-  template <class V> void describe(V& v) {
-    v("out_features", out_features, kWidth, "width of the output").required();
-    options.describe(v);
-  }
-  ModulePtr make(const LayerSite& at) const {
-    return std::make_unique<Linear>(at.in.back(), out_features,
-                                    LinearOptions{options.bias, at.device});
-  }
-};
-
-// Layers of windows, of one dimension: the width alone.
-template <class V> void describe_window(V& v, Pair& kernel_size) {
-  v("kernel_size", kernel_size, kWidth, "height and width of the window").required();
+template <class Options> Options on(Device device, Options o) {
+  o.device = device;
+  return o;
 }
+
+ModulePtr identity(const LayerSite&) { return std::make_unique<Identity>(); }
+
+template <class M> ModulePtr over_dim(const LayerSite&, int64_t dim) {
+  return std::make_unique<M>(dim);
+}
+using Dim = Option<"dim", int64_t, kAnyDim, "dimension whose values sum to 1", -1>;
+
+ModulePtr linear(const LayerSite& at, int64_t out_features, const LinearOptions& o) {
+  return std::make_unique<Linear>(at.in.back(), out_features, on(at.device, o));
+}
+
+using KernelSize = Option<"kernel_size", Pair, kWidth, "height and width of the window">;
+using Bias = Option<"bias", bool, kAny, "whether a bias is added", true>;
+
+template <class M>
+ModulePtr conv(const LayerSite& at, int64_t out_channels, Pair kernel_size,
+               std::optional<Pair> stride, const Padding& padding, Pair dilation, int64_t groups,
+               bool bias) {
+  const ConvOptions o{.stride = stride.value_or(1),
+                      .padding = padding.is_same ? ConvPadding("same") : ConvPadding(padding.size),
+                      .dilation = dilation,
+                      .groups = groups,
+                      .bias = bias,
+                      .device = at.device};
+  return std::make_unique<M>(at.in[0], out_channels, kernel_size, o);
+}
+template <class M>
+using Conv =
+    Made<conv<M>, Option<"out_channels", int64_t, kWidth, "channels of the output">, KernelSize,
+         Option<"stride", std::optional<Pair>, kWidth,
+                "step of the window; without it 1, or a pool's window">,
+         Option<"padding", Padding, kWidthOrNone,
+                "zeros around the input; same: as many as keep its size", 0>,
+         Option<"dilation", Pair, kWidth, "distance of the window's elements", 1>,
+         Option<"groups", int64_t, kWidth, "parts of the channels that do not mix", 1>, Bias>;
+
+// Of layers of one dimension, the width alone.
 struct Size {
   Pair both;
   operator Pair() const { return both; }
   operator int64_t() const { return both.w; }
 };
+template <class M, class Options>
+ModulePtr pool(const LayerSite&, Pair kernel_size, const Options& options) {
+  return std::make_unique<M>(Size{kernel_size}, options);
+}
+template <class M, class Options> using Pool = Made<pool<M, Options>, KernelSize, All<Options>>;
 
-template <class M> struct ConvSpec {
-  int64_t out_channels = 1;
-  Pair kernel_size = 1;
-  std::optional<Pair> stride{};
-  Padding padding = 0;
-  ConvOptions options{};
-  template <class V> void describe(V& v) {
-    v("out_channels", out_channels, kWidth, "channels of the output").required();
-    describe_window(v, kernel_size);
-    v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
-    v("padding", padding, kWidthOrNone, "zeros around the input; same: as many as keep its size");
-    v("dilation", options.dilation, kWidth, "distance of the window's elements");
-    v("groups", options.groups, kWidth, "parts of the channels that do not mix");
-    v("bias", options.bias, "whether a bias is added");
-  }
-  ModulePtr make(const LayerSite& at) const {
-    ConvOptions o = options;
-    o.stride = stride.value_or(1);
-    o.padding = padding.is_same ? ConvPadding("same") : ConvPadding(padding.size);
-    o.device = at.device;
-    return std::make_unique<M>(at.in[0], out_channels, kernel_size, o);
-  }
-};
+template <class M> ModulePtr adaptive_pool(const LayerSite&, Pair output_size) {
+  return std::make_unique<M>(Size{output_size});
+}
+using OutputSize = Option<"output_size", Pair, kWidth, "height and width of the output">;
 
-template <class M, class Options> struct PoolSpec {
-  Pair kernel_size = 1;
-  Options options{};
-  template <class V> void describe(V& v) {
-    describe_window(v, kernel_size);
-    options.describe(v);
-  }
-  ModulePtr make(const LayerSite&) const { return std::make_unique<M>(Size{kernel_size}, options); }
-};
+using Eps = Option<"eps", std::optional<double>, kPositive,
+                   "keeps the division finite; without it 1e-5, or the dtype's for rms_norm">;
+using Affine = Option<"affine", bool, kAny, "whether a weight and a bias follow", true>;
+using NormalizedShape = Option<"normalized_shape", std::vector<int64_t>, kWidth,
+                               "the last sizes of the input; []: the last one", 0>;
 
-template <class M> struct AdaptivePoolSpec {
-  Pair output_size = 1;
-  template <class V> void describe(V& v) {
-    v("output_size", output_size, kWidth, "height and width of the output").required();
-  }
-  ModulePtr make(const LayerSite&) const { return std::make_unique<M>(Size{output_size}); }
-};
-
-template <class V> void describe_eps(V& v, std::optional<double>& eps) {
-  v("eps", eps, kPositive,
-    "keeps the division finite; without it 1e-5, or the dtype's for rms_norm");
+template <class Options> Options with(std::optional<double> eps, Options o) {
+  o.eps = eps.value_or(o.eps);
+  return o;
+}
+Shape normalized(const LayerSite& at, const std::vector<int64_t>& sizes) {
+  return sizes.empty() ? Shape{at.in.back()} : Shape(sizes);
 }
 
-template <class M> struct BatchNormSpec {
-  std::optional<double> eps{};
-  double momentum = 0.1;
-  BatchNormOptions options{};
-  template <class V> void describe(V& v) {
-    describe_eps(v, eps);
-    v("momentum", momentum, kUnit, "share of the new batch in the running statistics");
-    v("affine", options.affine, "whether a weight and a bias follow");
-    v("track_running_stats", options.track_running_stats, "evaluate with running statistics");
-  }
-  ModulePtr make(const LayerSite& at) const {
-    BatchNormOptions o = options;
-    o.eps = eps.value_or(o.eps);
-    o.momentum = momentum;
-    o.device = at.device;
-    return std::make_unique<M>(at.in[0], o);
-  }
-};
+template <class M>
+ModulePtr batch_norm(const LayerSite& at, std::optional<double> eps, double momentum, bool affine,
+                     bool track_running_stats) {
+  const BatchNormOptions o{.momentum = momentum,
+                           .affine = affine,
+                           .track_running_stats = track_running_stats,
+                           .device = at.device};
+  return std::make_unique<M>(at.in[0], with(eps, o));
+}
+template <class M>
+using BatchNormOf = Made<
+    batch_norm<M>, Eps,
+    Option<"momentum", double, kUnit, "share of the new batch in the running statistics", 1, 10>,
+    Affine, Option<"track_running_stats", bool, kAny, "evaluate with running statistics", true>>;
 
-struct GroupNormSpec {
-  int64_t num_groups = 1;
-  std::optional<double> eps{};
-  GroupNormOptions options{};
-  template <class V> void describe(V& v) {
-    v("num_groups", num_groups, kWidth, "groups of channels").required();
-    describe_eps(v, eps);
-    v("affine", options.affine, "whether a weight and a bias follow");
-  }
-  ModulePtr make(const LayerSite& at) const {
-    return std::make_unique<GroupNorm>(
-        num_groups, at.in[0],
-        GroupNormOptions{eps.value_or(options.eps), options.affine, at.device});
-  }
-};
+ModulePtr group_norm(const LayerSite& at, int64_t num_groups, std::optional<double> eps,
+                     bool affine) {
+  const GroupNormOptions o{.affine = affine, .device = at.device};
+  return std::make_unique<GroupNorm>(num_groups, at.in[0], with(eps, o));
+}
 
-// What layer_norm and rms_norm work on.
-struct NormalizedShape {
-  std::vector<int64_t> sizes{};
-  template <class V> void describe(V& v) {
-    v("normalized_shape", sizes, kWidth, "the last sizes of the input; []: the last one");
-  }
-  Shape at(const LayerSite& site) const {
-    return sizes.empty() ? Shape{site.in.back()} : Shape(sizes);
-  }
-};
+ModulePtr layer_norm(const LayerSite& at, const std::vector<int64_t>& sizes,
+                     std::optional<double> eps, bool elementwise_affine, bool bias) {
+  const LayerNormOptions o{
+      .elementwise_affine = elementwise_affine, .bias = bias, .device = at.device};
+  return std::make_unique<LayerNorm>(normalized(at, sizes), with(eps, o));
+}
 
-struct LayerNormSpec {
-  NormalizedShape shape{};
-  std::optional<double> eps{};
-  LayerNormOptions options{};
-  template <class V> void describe(V& v) {
-    shape.describe(v);
-    describe_eps(v, eps);
-    v("elementwise_affine", options.elementwise_affine, "whether a weight follows");
-    v("bias", options.bias, "whether a bias is added");
-  }
-  ModulePtr make(const LayerSite& at) const {
-    LayerNormOptions o = options;
-    o.eps = eps.value_or(o.eps);
-    o.device = at.device;
-    return std::make_unique<LayerNorm>(shape.at(at), o);
-  }
-};
+ModulePtr rms_norm(const LayerSite& at, const std::vector<int64_t>& sizes,
+                   const RMSNormOptions& o) {
+  return std::make_unique<RMSNorm>(normalized(at, sizes), on(at.device, o));
+}
 
-struct RmsNormSpec {
-  NormalizedShape shape{};
-  RMSNormOptions options{};
-  template <class V> void describe(V& v) {
-    shape.describe(v);
-    options.describe(v);
-  }
-  ModulePtr make(const LayerSite& at) const {
-    return std::make_unique<RMSNorm>(
-        shape.at(at), RMSNormOptions{options.eps, options.elementwise_affine, at.device});
-  }
-};
+ModulePtr unflatten_to(const LayerSite&, const std::vector<int64_t>& sizes, int64_t dim) {
+  return std::make_unique<Unflatten>(dim, Shape(sizes));
+}
 
-struct UnflattenSpec {
-  std::vector<int64_t> unflattened_size{};
-  int64_t dim = 1;
-  template <class V> void describe(V& v) {
-    v("unflattened_size", unflattened_size, kSizeOrRest, "sizes; one may be -1").required();
-    v("dim", dim, kAnyDim, "dimension to divide; 0 is the batch");
-  }
-  ModulePtr make(const LayerSite&) const {
-    return std::make_unique<Unflatten>(dim, Shape(unflattened_size));
-  }
-};
-
-struct EmbeddingSpec {
-  int64_t embedding_dim = 1;
-  std::optional<int64_t> num_embeddings{}, padding_idx{};
-  template <class V> void describe(V& v) {
-    v("embedding_dim", embedding_dim, kWidth, "width of a vector").required();
-    v("num_embeddings", num_embeddings, kWidth,
-      "number of vectors; without it the data's vocabulary");
-    v("padding_idx", padding_idx, kWidthOrNone, "index of the vector that stays 0");
-  }
-  ModulePtr make(const LayerSite& at) const {
-    return std::make_unique<Embedding>(num_embeddings.value_or(at.vocab_size), embedding_dim,
-                                       EmbeddingOptions{padding_idx, at.device});
-  }
-};
+ModulePtr embedding(const LayerSite& at, int64_t embedding_dim,
+                    std::optional<int64_t> num_embeddings, std::optional<int64_t> padding_idx) {
+  return std::make_unique<Embedding>(num_embeddings.value_or(at.vocab_size), embedding_dim,
+                                     EmbeddingOptions{padding_idx, at.device});
+}
 
 // PyTorch's gives all steps; `last_step: true` the last one alone.
 template <class M> struct LastStep : M {
   using M::M;
   Tensor forward(const Tensor& x) override { return M::forward(x).select(1, -1); }
 };
-template <class M> struct RecurrentSpec {
-  int64_t hidden_size = 1;
-  RnnOptions options{};
-  bool last_step = false;
-  template <class V> void describe(V& v) {
-    v("hidden_size", hidden_size, kWidth, "width of the state").required();
-    options.describe(v);
-    v("last_step", last_step, "give the output of the last step alone");
-  }
-  ModulePtr make(const LayerSite& at) const {
-    RnnOptions o = options;
-    o.batch_first = true;
-    o.device = at.device;
-    if (last_step) return std::make_unique<LastStep<M>>(at.in.back(), hidden_size, o);
-    return std::make_unique<M>(at.in.back(), hidden_size, o);
-  }
-};
+template <class M>
+ModulePtr recurrent(const LayerSite& at, int64_t hidden_size, RnnOptions o, bool last_step) {
+  o.batch_first = true;
+  o.device = at.device;
+  if (last_step) return std::make_unique<LastStep<M>>(at.in.back(), hidden_size, o);
+  return std::make_unique<M>(at.in.back(), hidden_size, o);
+}
+template <class M>
+using Recurrent =
+    Made<recurrent<M>, Option<"hidden_size", int64_t, kWidth, "width of the state">,
+         All<RnnOptions>,
+         Option<"last_step", bool, kAny, "give the output of the last step alone", false>>;
 
-struct EncoderLayerSpec {
-  int64_t nhead = 1;
-  std::optional<double> eps{};
-  TransformerEncoderLayerOptions options{.dropout = 0};
-  template <class V> void describe(V& v) {
-    v("nhead", nhead, kWidth, "attention heads").required();
-    v("dim_feedforward", options.dim_feedforward, kWidth, "width of the inner layer");
-    v("dropout", options.dropout, kBelowOne, "chance of a zero between layers");
-    describe_eps(v, eps);
-    v("norm_first", options.norm_first, "normalise before instead of after");
-    v("bias", options.bias, "whether a bias is added");
-  }
-  ModulePtr make(const LayerSite& at) const {
-    TransformerEncoderLayerOptions o = options;
-    o.layer_norm_eps = eps.value_or(o.layer_norm_eps);
-    o.batch_first = true;
-    o.device = at.device;
-    return std::make_unique<TransformerEncoderLayer>(at.in.back(), nhead, o);
-  }
-};
+ModulePtr encoder_layer(const LayerSite& at, int64_t nhead, int64_t dim_feedforward, double dropout,
+                        std::optional<double> eps, bool norm_first, bool bias) {
+  TransformerEncoderLayerOptions o{.dim_feedforward = dim_feedforward,
+                                   .dropout = dropout,
+                                   .batch_first = true,
+                                   .norm_first = norm_first,
+                                   .bias = bias,
+                                   .device = at.device};
+  o.layer_norm_eps = eps.value_or(o.layer_norm_eps);
+  return std::make_unique<TransformerEncoderLayer>(at.in.back(), nhead, o);
+}
 
 template <class Spec> constexpr auto layer = Layers::of<Spec>;
+template <auto kMake, class... Each> constexpr auto made = layer<Made<kMake, Each...>>;
 
 constexpr Layers::Entry kActivations[] = {
     {"relu", layer<Plain<ReLU>>},         {"gelu", layer<Plain<GELU>>},
@@ -265,32 +181,47 @@ constexpr Layers::Entry kActivations[] = {
     {"mish", layer<Plain<Mish>>},
 };
 constexpr Layers::Entry kLayers[] = {
-    {"softmax", layer<SoftmaxSpec<Softmax>>},
-    {"log_softmax", layer<SoftmaxSpec<LogSoftmax>>},
-    {"identity", layer<IdentitySpec>},
-    {"linear", layer<LinearSpec>},
-    {"conv1d", layer<ConvSpec<Conv1d>>},
-    {"conv2d", layer<ConvSpec<Conv2d>>},
-    {"max_pool1d", layer<PoolSpec<MaxPool1d, MaxPoolOptions>>},
-    {"max_pool2d", layer<PoolSpec<MaxPool2d, MaxPoolOptions>>},
-    {"avg_pool1d", layer<PoolSpec<AvgPool1d, AvgPoolOptions>>},
-    {"avg_pool2d", layer<PoolSpec<AvgPool2d, AvgPoolOptions>>},
-    {"adaptive_avg_pool1d", layer<AdaptivePoolSpec<AdaptiveAvgPool1d>>},
-    {"adaptive_avg_pool2d", layer<AdaptivePoolSpec<AdaptiveAvgPool2d>>},
-    {"batch_norm1d", layer<BatchNormSpec<BatchNorm1d>>},
-    {"batch_norm2d", layer<BatchNormSpec<BatchNorm2d>>},
-    {"group_norm", layer<GroupNormSpec>},
-    {"layer_norm", layer<LayerNormSpec>},
-    {"rms_norm", layer<RmsNormSpec>},
+    {"softmax", made<over_dim<Softmax>, Dim>},
+    {"log_softmax", made<over_dim<LogSoftmax>, Dim>},
+    {"identity", made<identity>},
+    {"linear", made<linear, Option<"out_features", int64_t, kWidth, "width of the output">,
+                    All<LinearOptions>>},
+    {"conv1d", layer<Conv<Conv1d>>},
+    {"conv2d", layer<Conv<Conv2d>>},
+    {"max_pool1d", layer<Pool<MaxPool1d, MaxPoolOptions>>},
+    {"max_pool2d", layer<Pool<MaxPool2d, MaxPoolOptions>>},
+    {"avg_pool1d", layer<Pool<AvgPool1d, AvgPoolOptions>>},
+    {"avg_pool2d", layer<Pool<AvgPool2d, AvgPoolOptions>>},
+    {"adaptive_avg_pool1d", made<adaptive_pool<AdaptiveAvgPool1d>, OutputSize>},
+    {"adaptive_avg_pool2d", made<adaptive_pool<AdaptiveAvgPool2d>, OutputSize>},
+    {"batch_norm1d", layer<BatchNormOf<BatchNorm1d>>},
+    {"batch_norm2d", layer<BatchNormOf<BatchNorm2d>>},
+    {"group_norm",
+     made<group_norm, Option<"num_groups", int64_t, kWidth, "groups of channels">, Eps, Affine>},
+    {"layer_norm",
+     made<layer_norm, NormalizedShape, Eps,
+          Option<"elementwise_affine", bool, kAny, "whether a weight follows", true>, Bias>},
+    {"rms_norm", made<rms_norm, NormalizedShape, All<RMSNormOptions>>},
     {"dropout", layer<Plain<Dropout>>},
     {"dropout2d", layer<Plain<Dropout2d>>},
     {"flatten", layer<Plain<Flatten>>},
-    {"unflatten", layer<UnflattenSpec>},
+    {"unflatten",
+     made<unflatten_to,
+          Option<"unflattened_size", std::vector<int64_t>, kSizeOrRest, "sizes; one may be -1">,
+          Option<"dim", int64_t, kAnyDim, "dimension to divide; 0 is the batch", 1>>},
     {"upsample", layer<Plain<Upsample>>},
-    {"embedding", layer<EmbeddingSpec>},
-    {"lstm", layer<RecurrentSpec<LSTM>>},
-    {"gru", layer<RecurrentSpec<GRU>>},
-    {"transformer_encoder_layer", layer<EncoderLayerSpec>},
+    {"embedding", made<embedding, Option<"embedding_dim", int64_t, kWidth, "width of a vector">,
+                       Option<"num_embeddings", std::optional<int64_t>, kWidth,
+                              "number of vectors; without it the data's vocabulary">,
+                       Option<"padding_idx", std::optional<int64_t>, kWidthOrNone,
+                              "index of the vector that stays 0">>},
+    {"lstm", layer<Recurrent<LSTM>>},
+    {"gru", layer<Recurrent<GRU>>},
+    {"transformer_encoder_layer",
+     made<encoder_layer, Option<"nhead", int64_t, kWidth, "attention heads">,
+          Option<"dim_feedforward", int64_t, kWidth, "width of the inner layer", 2048>,
+          Option<"dropout", double, kBelowOne, "chance of a zero between layers", 0>, Eps,
+          Option<"norm_first", bool, kAny, "normalise before instead of after", false>, Bias>},
 };
 
 }  // namespace

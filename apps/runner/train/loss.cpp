@@ -1,5 +1,6 @@
 #include "apps/runner/train/loss.h"
 
+#include "apps/runner/train/made.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
@@ -10,73 +11,54 @@
 namespace taper::runner {
 namespace {
 
-struct CrossEntropySpec {
-  double label_smoothing = 0;
-  template <class V> void describe(V& v) {
-    v("label_smoothing", label_smoothing, kUnit, "share that all classes get");
-  }
-  Loss make(const LossSite& at) const {
-    if (at.task == Task::kRegression) return {};
-    const double smoothing = at.is_evaluation ? 0 : label_smoothing;
-    return {
-        [smoothing](const Tensor& x, const Tensor& y, Reduction r) {
-          return cross_entropy(
-              x.reshape({-1, x.size(-1)}), y.reshape({-1}),
-              {.ignore_index = data::kIgnoredTarget, .reduction = r, .label_smoothing = smoothing});
-        },
-        [](const Tensor& x) { return softmax(x, -1); }};
-  }
-};
+Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
+  if (at.task == Task::kRegression) return {};
+  const double smoothing = at.is_evaluation ? 0 : label_smoothing;
+  return {
+      [smoothing](const Tensor& x, const Tensor& y, Reduction r) {
+        return cross_entropy(
+            x.reshape({-1, x.size(-1)}), y.reshape({-1}),
+            {.ignore_index = data::kIgnoredTarget, .reduction = r, .label_smoothing = smoothing});
+      },
+      [](const Tensor& x) { return softmax(x, -1); }};
+}
 
 // Each class for itself.
-struct BceSpec {
-  template <class V> void describe(V&) {}
-  Loss make(const LossSite& at) const {
-    if (at.task != Task::kClassification) return {};
-    return {[](const Tensor& x, const Tensor& y, Reduction r) {
-              const Tensor wanted = one_hot(y, x.size(-1)).to(x.dtype());
-              return binary_cross_entropy_with_logits(x, wanted, {.reduction = r});
-            },
-            [](const Tensor& x) { return sigmoid(x); }};
-  }
-};
-
-// `loss` gets the values of [N, 1] as [N].
-template <class F> Loss of_values(const LossSite& at, F loss) {
-  if (at.task != Task::kRegression) return {};
-  return {
-      [loss](const Tensor& x, const Tensor& y, Reduction r) { return loss(x.squeeze(-1), y, r); },
-      [](const Tensor& x) { return x; }};
+Loss bce_loss(const LossSite& at) {
+  if (at.task != Task::kClassification) return {};
+  return {[](const Tensor& x, const Tensor& y, Reduction r) {
+            const Tensor wanted = one_hot(y, x.size(-1)).to(x.dtype());
+            return binary_cross_entropy_with_logits(x, wanted, {.reduction = r});
+          },
+          [](const Tensor& x) { return sigmoid(x); }};
 }
-template <auto kLoss> struct ValueSpec {
-  template <class V> void describe(V&) {}
-  Loss make(const LossSite& at) const { return of_values(at, kLoss); }
-};
-struct HuberSpec {
-  double delta = 1;
-  template <class V> void describe(V& v) {
-    v("delta", delta, kPositive, "where the square becomes a line");
-  }
-  Loss make(const LossSite& at) const {
-    return of_values(at, [delta = delta](const Tensor& x, const Tensor& y, Reduction r) {
-      return huber_loss(x, y, r, delta);
-    });
-  }
-};
+
+// kLoss gets the values of [N, 1] as [N].
+template <auto kLoss> Loss of_values(const LossSite& at, auto... options) {
+  if (at.task != Task::kRegression) return {};
+  return {[=](const Tensor& x, const Tensor& y, Reduction r) {
+            return kLoss(x.squeeze(-1), y, r, options...);
+          },
+          [](const Tensor& x) { return x; }};
+}
 
 // What is usual for the task.
-struct AutoSpec {
-  template <class V> void describe(V&) {}
-  Loss make(const LossSite& at) const {
-    return at.task == Task::kRegression ? ValueSpec<mse_loss>().make(at)
-                                        : CrossEntropySpec().make(at);
-  }
-};
+Loss auto_loss(const LossSite& at) {
+  return at.task == Task::kRegression ? of_values<mse_loss>(at) : cross_entropy_loss(at, 0);
+}
+
+template <auto kMake, class... Each> constexpr auto made = Losses::of<Made<kMake, Each...>>;
 
 constexpr Losses::Entry kLosses[] = {
-    {"auto", Losses::of<AutoSpec>},           {"cross_entropy", Losses::of<CrossEntropySpec>},
-    {"mse", Losses::of<ValueSpec<mse_loss>>}, {"l1", Losses::of<ValueSpec<l1_loss>>},
-    {"huber", Losses::of<HuberSpec>},         {"bce_with_logits", Losses::of<BceSpec>},
+    {"auto", made<auto_loss>},
+    {"cross_entropy",
+     made<cross_entropy_loss,
+          Option<"label_smoothing", double, kUnit, "share that all classes get", 0>>},
+    {"mse", made<of_values<mse_loss>>},
+    {"l1", made<of_values<l1_loss>>},
+    {"huber", made<of_values<huber_loss, double>,
+                   Option<"delta", double, kPositive, "where the square becomes a line", 1>>},
+    {"bce_with_logits", made<bce_loss>},
 };
 
 }  // namespace

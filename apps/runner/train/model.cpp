@@ -4,22 +4,14 @@
 #include "autograd/node.h"
 #include "framework/factories.h"
 #include "modules/containers.h"
-#include "modules/conv.h"
-#include "modules/linear.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
 #include "modules/models/text_classifiers.h"
-#include "modules/stateless.h"
 
 namespace taper::runner {
 namespace {
 
 using ModulePtr = std::unique_ptr<Module>;
-
-struct Layer {
-  std::function<ModulePtr(const LayerSite&)> make;
-  Place place{};
-};
 
 Shape without_batch(const Tensor& x) {
   Shape shape = x.shape();
@@ -29,18 +21,18 @@ Shape without_batch(const Tensor& x) {
 
 // The layers one after the other. Each is called once, on zeros, so that the next one knows its
 // input: there is no second account of what layers do to shapes.
-ModulePtr build_sequential(const std::vector<Layer>& layers, const ModelSite& site) {
+ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSite& site) {
   const auto& [data, device, model_place] = site;
   const NoGradGuard no_grad;
   auto model = std::make_unique<Sequential>();
   Place place = model_place;
   Tensor x = sample_batch(data, 1, device);
-  for (const Layer& layer : layers) {
-    if (layer.place.source) place = layer.place;
+  for (const Component& entry : entries) {
+    if (entry.place.source) place = entry.place;
     const Shape in = without_batch(x);
     try {
       if (in.empty()) throw ValueError("there is no dimension left");
-      ModulePtr made = layer.make({in, data.vocab_size(), device});
+      ModulePtr made = layers().make(entry, {in, data.vocab_size(), device});
       x = made->eval()(x);
       made->train();
       model->add(std::move(made));
@@ -63,18 +55,6 @@ ModulePtr build_sequential(const std::vector<Layer>& layers, const ModelSite& si
                                                    : "")));
 }
 
-Layer linear(int64_t width) {
-  return {[=](const LayerSite& at) {
-    return std::make_unique<Linear>(at.in.back(), width, LinearOptions{.device = at.device});
-  }};
-}
-template <class M> Layer plain(auto... options) {
-  return {[=](const LayerSite&) { return std::make_unique<M>(options...); }};
-}
-void add_dropout(std::vector<Layer>& layers, double p) {
-  if (p > 0) layers.push_back(plain<Dropout>(p));
-}
-
 // What a ready-made model takes.
 void require(bool fits, const ModelSite& at, const char* takes) {
   if (fits) return;
@@ -85,6 +65,28 @@ void require(bool fits, const ModelSite& at, const char* takes) {
 }
 bool are_tokens(const DataInfo& data) {
   return data.vocab_size() > 0 && data.input_shape.size() == 1;
+}
+
+struct SequentialSpec {
+  std::vector<Component> entries{};
+  template <class V> void describe(V& v) {
+    v("layers", entries, layers(), "the layers in order; input sizes are inferred").required();
+  }
+  ModulePtr make(const ModelSite& at) const { return build_sequential(entries, at); }
+};
+
+// The layer of that name, its first options given.
+Component layer(const std::string& name, const auto&... values) {
+  Component out = layers().component(name);
+  std::size_t i = 0;
+  for (const std::string& word : std::initializer_list<std::string>{cat(values)...}) {
+    const std::string wrong = read_word(out.schema().fields.at(i++), word);
+    if (!wrong.empty()) throw ConfigError(wrong);
+  }
+  return out;
+}
+void add_dropout(std::vector<Component>& all, double p) {
+  if (p > 0) all.push_back(layer("dropout", p));
 }
 
 struct MlpSpec {
@@ -98,31 +100,14 @@ struct MlpSpec {
   }
   ModulePtr make(const ModelSite& at) const {
     require(at.data.vocab_size() == 0, at, "numbers");
-    std::vector<Layer> all;
-    if (at.data.input_shape.size() > 1) all.push_back(plain<Flatten>());
+    std::vector<Component> all;
+    if (at.data.input_shape.size() > 1) all.push_back(layer("flatten"));
     for (const int64_t width : hidden) {
-      all.push_back(linear(width));
-      all.push_back({[this](const LayerSite& site) {
-        return layers().make(layers().component(activation), site);
-      }});
+      all.push_back(layer("linear", width));
+      all.push_back(layer(activation));
       add_dropout(all, dropout);
     }
-    all.push_back(linear(at.data.outputs));
-    return build_sequential(all, at);
-  }
-};
-
-struct SequentialSpec {
-  std::vector<Component> entries{};
-  template <class V> void describe(V& v) {
-    v("layers", entries, layers(), "the layers in order; input sizes are inferred").required();
-  }
-  ModulePtr make(const ModelSite& at) const {
-    std::vector<Layer> all;
-    for (const Component& entry : entries) {
-      all.push_back(
-          {[&entry](const LayerSite& site) { return layers().make(entry, site); }, entry.place});
-    }
+    all.push_back(layer("linear", at.data.outputs));
     return build_sequential(all, at);
   }
 };
@@ -140,65 +125,57 @@ struct CnnSpec {
   }
   ModulePtr make(const ModelSite& at) const {
     require(at.data.input_shape.size() == 3, at, "images");
-    std::vector<Layer> all;
+    std::vector<Component> all;
     for (const int64_t out : channels) {
-      all.push_back({[out](const LayerSite& site) {
-        return std::make_unique<Conv2d>(site.in[0], out, 3, ConvOptions{.device = site.device});
-      }});
-      all.push_back(plain<ReLU>());
+      all.push_back(layer("conv2d", out, 3));
+      all.push_back(layer("relu"));
     }
-    all.push_back(plain<MaxPool2d>(2));
+    all.push_back(layer("max_pool2d", 2));
     add_dropout(all, dropout[0]);
-    all.push_back(plain<Flatten>());
-    all.push_back(linear(hidden));
-    all.push_back(plain<ReLU>());
+    all.push_back(layer("flatten"));
+    all.push_back(layer("linear", hidden));
+    all.push_back(layer("relu"));
     add_dropout(all, dropout[1]);
-    all.push_back(linear(at.data.outputs));
+    all.push_back(layer("linear", at.data.outputs));
     return build_sequential(all, at);
   }
 };
 
-struct ResNet18Spec : ResNetOptions {
-  ModulePtr make(const ModelSite& at) const {
-    const Shape in = at.data.input_shape, out = at.data.output_shape();
-    require(in.size() == 3 && out.size() == 1, at, "images");
-    ResNetOptions o = *this;
-    o.num_classes = out[0];
-    o.in_channels = in[0];
-    o.device = at.device;
-    return std::make_unique<ResNet>(resnet18(o));
-  }
-};
+ModulePtr resnet18_of(ResNetOptions o, const ModelSite& at) {
+  const Shape in = at.data.input_shape, out = at.data.output_shape();
+  require(in.size() == 3 && out.size() == 1, at, "images");
+  o.num_classes = out[0];
+  o.in_channels = in[0];
+  o.device = at.device;
+  return std::make_unique<ResNet>(resnet18(o));
+}
 
-struct GptSpec : GPTOptions {
-  ModulePtr make(const ModelSite& at) const {
-    const DataInfo& data = at.data;
-    const Shape in = data.input_shape;
-    require(are_tokens(data) && data.output_shape() == Shape{in[0], data.vocab_size()}, at, "text");
-    GPTOptions o = *this;
-    o.vocab_size = data.vocab_size();
-    o.block_size = in[0];
-    o.device = at.device;
-    return std::make_unique<GPT>(o);
-  }
-};
+ModulePtr gpt(GPTOptions o, const ModelSite& at) {
+  const DataInfo& data = at.data;
+  const Shape in = data.input_shape;
+  require(are_tokens(data) && data.output_shape() == Shape{in[0], data.vocab_size()}, at, "text");
+  o.vocab_size = data.vocab_size();
+  o.block_size = in[0];
+  o.device = at.device;
+  return std::make_unique<GPT>(o);
+}
 
-struct LstmClassifierSpec : LSTMClassifierOptions {
-  ModulePtr make(const ModelSite& at) const {
-    const Shape out = at.data.output_shape();
-    require(are_tokens(at.data) && out.size() == 1, at, "tokens with a class for each text");
-    LSTMClassifierOptions o = *this;
-    o.vocab_size = at.data.vocab_size();
-    o.num_classes = out[0];
-    o.device = at.device;
-    return std::make_unique<LSTMClassifier>(o);
-  }
-};
+ModulePtr lstm_classifier(LSTMClassifierOptions o, const ModelSite& at) {
+  const Shape out = at.data.output_shape();
+  require(are_tokens(at.data) && out.size() == 1, at, "tokens with a class for each text");
+  o.vocab_size = at.data.vocab_size();
+  o.num_classes = out[0];
+  o.device = at.device;
+  return std::make_unique<LSTMClassifier>(o);
+}
 
 constexpr Models::Entry kModels[] = {
-    {"mlp", Models::of<MlpSpec>}, {"sequential", Models::of<SequentialSpec>},
-    {"cnn", Models::of<CnnSpec>}, {"resnet18", Models::of<ResNet18Spec>},
-    {"gpt", Models::of<GptSpec>}, {"lstm_classifier", Models::of<LstmClassifierSpec>},
+    {"mlp", Models::of<MlpSpec>},
+    {"sequential", Models::of<SequentialSpec>},
+    {"cnn", Models::of<CnnSpec>},
+    {"resnet18", Models::of<ResNetOptions, resnet18_of>},
+    {"gpt", Models::of<GPTOptions, gpt>},
+    {"lstm_classifier", Models::of<LSTMClassifierOptions, lstm_classifier>},
 };
 
 }  // namespace

@@ -27,10 +27,7 @@ std::vector<std::string> hidden_weights(Module& model) {
   return names;
 }
 
-struct MuonSpec : optim::MuonOptions {
-  std::unique_ptr<optim::Optimizer> make(const OptimizerSite& at) const;
-};
-std::unique_ptr<optim::Optimizer> MuonSpec::make(const OptimizerSite& at) const {
+std::unique_ptr<optim::Optimizer> muon(const optim::MuonOptions& o, const OptimizerSite& at) {
   const std::vector<std::string> names = hidden_weights(at.model);
   std::vector<NamedTensor> hidden, rest;
   for (const NamedTensor& p : at.model.named_parameters()) {
@@ -41,29 +38,25 @@ std::unique_ptr<optim::Optimizer> MuonSpec::make(const OptimizerSite& at) const 
         "optimizer 'muon' is for the weights of linear layers but the last, of which "
         "this model has none: take adamw");
   }
-  auto muon = std::make_unique<optim::Muon>(hidden, *this);
+  auto made = std::make_unique<optim::Muon>(hidden, o);
   const optim::AdamWOptions adamw{
-      .lr = lr, .weight_decay = weight_decay, .master_weights = master_weights};
-  if (!rest.empty()) muon->add_param_group(rest, adamw, rules_for(at.no_decay, rest));
-  return muon;
+      .lr = o.lr, .weight_decay = o.weight_decay, .master_weights = o.master_weights};
+  if (!rest.empty()) made->add_param_group(rest, adamw, rules_for(at.no_decay, rest));
+  return made;
 }
 
-template <class Options> struct Plain : Options {
-  std::unique_ptr<optim::Optimizer> make(const OptimizerSite& at) const {
-    return plain_optimizer<Options>(*this, at);
-  }
-};
+template <class Options> constexpr auto row = Optimizers::of<Options, plain_optimizer<Options>>;
 
 constexpr Optimizers::Entry kOptimizers[] = {
-    {"sgd", Optimizers::of<Plain<optim::SGDOptions>>},
-    {"adam", Optimizers::of<Plain<optim::AdamOptions>>},
-    {"adamw", Optimizers::of<Plain<optim::AdamWOptions>>},
-    {"adamax", Optimizers::of<Plain<optim::AdamaxOptions>>},
-    {"adagrad", Optimizers::of<Plain<optim::AdagradOptions>>},
-    {"adadelta", Optimizers::of<Plain<optim::AdadeltaOptions>>},
-    {"rmsprop", Optimizers::of<Plain<optim::RMSpropOptions>>},
-    {"lion", Optimizers::of<Plain<optim::LionOptions>>},
-    {"muon", Optimizers::of<MuonSpec>},
+    {"sgd", row<optim::SGDOptions>},
+    {"adam", row<optim::AdamOptions>},
+    {"adamw", row<optim::AdamWOptions>},
+    {"adamax", row<optim::AdamaxOptions>},
+    {"adagrad", row<optim::AdagradOptions>},
+    {"adadelta", row<optim::AdadeltaOptions>},
+    {"rmsprop", row<optim::RMSpropOptions>},
+    {"lion", row<optim::LionOptions>},
+    {"muon", Optimizers::of<optim::MuonOptions, muon>},
 };
 
 }  // namespace

@@ -4,165 +4,113 @@
 
 #include <spdlog/spdlog.h>
 
+#include "apps/runner/train/made.h"
+
 namespace taper::runner {
 namespace {
 
 namespace schedule = optim::schedule;
 using optim::Schedule;
 
-// A schedule whose numbers count steps or epochs.
-struct Counting {
+// What kMake gives for a site, whose steps are then the schedule's length. All of its numbers count
+// steps or epochs. One that has an end ends with the run where nothing else is said.
+template <bool kHasEnd, auto kMake, class... Each> struct Counting : Made<kMake, Each...> {
+  std::optional<int64_t> total_iters{};
   enum class Per { kStep, kEpoch } per = Per::kStep;
+
   template <class V> void describe(V& v) {
+    Made<kMake, Each...>::describe(v);
+    if (kHasEnd) {
+      v("total_iters", total_iters, kCount, "its length; without it, the rest of the run");
+    }
     v("per", per, {"step", "epoch"}, "what its numbers count");
   }
-  int64_t length(int64_t rest) const { return rest; }
-};
-// Of a length. Without one it takes what the warm-up leaves of the run.
-struct Bounded : Counting {
-  std::optional<int64_t> total_iters{};
-  template <class V> void describe(V& v) {
-    v("total_iters", total_iters, kCount, "its length; without it, the rest of the run");
-    Counting::describe(v);
+  Schedule make(const ScheduleSite& at) const {
+    const int64_t unit = per == Per::kEpoch ? std::max<int64_t>(at.steps_per_epoch, 1) : 1;
+    ScheduleSite site = at;
+    site.steps = total_iters.value_or((at.steps + unit - 1) / unit);
+    const Schedule inner = Made<kMake, Each...>::make(site);
+    return {[=](int64_t t, double base) { return inner.lr(t / unit, base); }, inner.base_lrs};
   }
-  int64_t length(int64_t rest) const { return total_iters.value_or(rest); }
 };
+template <auto kMake, class... Each>
+constexpr auto bounded = Schedules::of<Counting<true, kMake, Each...>>;
+template <auto kMake, class... Each>
+constexpr auto endless = Schedules::of<Counting<false, kMake, Each...>>;
 
-struct LinearSpec : Bounded {
-  double start_factor = 1, end_factor = 0;
-  template <class V> void describe(V& v) {
-    v("start_factor", start_factor, kNonNegative, "of lr at the beginning");
-    v("end_factor", end_factor, kNonNegative, "of lr at the end");
-    Bounded::describe(v);
-  }
-  Schedule over(int64_t total, double) const {
-    return {[total, from = start_factor, to = end_factor](int64_t t, double base) {
-      return base * (from + (to - from) * double(std::min(t, total)) / double(total));
-    }};
-  }
-};
-
-struct Cuts : Counting {
-  double gamma = 0.1;
-  template <class V> void describe(V& v) {
-    v("gamma", gamma, kPositive, "factor of a cut");
-    Counting::describe(v);
-  }
-};
-struct StepSpec : Cuts {
-  int64_t step_size = 1;
-  template <class V> void describe(V& v) {
-    v("step_size", step_size, kCount, "from one cut to the next").required();
-    Cuts::describe(v);
-  }
-  Schedule over(int64_t, double) const { return schedule::step(step_size, gamma); }
-};
-struct MultiStepSpec : Cuts {
-  std::vector<int64_t> milestones{};
-  template <class V> void describe(V& v) {
-    v("milestones", milestones, kCount, "when to cut").required();
-    Cuts::describe(v);
-  }
-  Schedule over(int64_t, double) const { return schedule::multi_step(milestones, gamma); }
-};
-struct ExponentialSpec : Cuts {
-  Schedule over(int64_t, double) const { return schedule::exponential(gamma); }
-};
-
-template <class V> void describe_min_lr(V& v, double& min_lr) {
-  v("min_lr", min_lr, kNonNegative, "the lowest rate");
+Schedule linear(const ScheduleSite& at, double start_factor, double end_factor) {
+  return {[=, total = at.steps](int64_t t, double base) {
+    return base * (start_factor +
+                   (end_factor - start_factor) * double(std::min(t, total)) / double(total));
+  }};
 }
+Schedule step(const ScheduleSite&, int64_t step_size, double gamma) {
+  return schedule::step(step_size, gamma);
+}
+Schedule multi_step(const ScheduleSite&, const std::vector<int64_t>& milestones, double gamma) {
+  return schedule::multi_step(milestones, gamma);
+}
+Schedule exponential(const ScheduleSite&, double gamma) { return schedule::exponential(gamma); }
+// Stays at the end, where PyTorch's would rise again.
+Schedule cosine(const ScheduleSite& at, double min_lr) {
+  const Schedule inner = schedule::cosine_annealing(at.steps, min_lr);
+  return {
+      [=, total = at.steps](int64_t t, double base) { return inner.lr(std::min(t, total), base); }};
+}
+Schedule cosine_restarts(const ScheduleSite&, int64_t t_0, int64_t t_mult, double min_lr) {
+  return schedule::cosine_annealing_warm_restarts(t_0, t_mult, min_lr);
+}
+Schedule one_cycle(const ScheduleSite& at, std::optional<double> max_lr,
+                   schedule::OneCycleOptions o) {
+  o.max_lr = {max_lr.value_or(at.lr)};
+  o.total_steps = at.steps;
+  const Schedule inner = schedule::one_cycle(o);
+  return {[=, last = at.steps - 1](int64_t t, double base) {
+            return inner.lr(std::min(t, last), base);
+          },
+          inner.base_lrs};
+}
+Schedule polynomial(const ScheduleSite& at, double power) {
+  return schedule::polynomial(at.steps, power);
+}
+Schedule constant(const ScheduleSite&) { return schedule::constant(1); }
 
-struct CosineSpec : Bounded {
-  double min_lr = 0;
-  template <class V> void describe(V& v) {
-    describe_min_lr(v, min_lr);
-    Bounded::describe(v);
-  }
-  // Stays at the end, where PyTorch's would rise again.
-  Schedule over(int64_t total, double) const {
-    const Schedule cosine = schedule::cosine_annealing(total, min_lr);
-    return {[=](int64_t t, double base) { return cosine.lr(std::min(t, total), base); }};
-  }
-};
-
-struct CosineRestartsSpec : Counting {
-  int64_t t_0 = 1, t_mult = 1;
-  double min_lr = 0;
-  template <class V> void describe(V& v) {
-    v("T_0", t_0, kCount, "length of the first period").required();
-    v("T_mult", t_mult, {1, 1000}, "factor of the periods' lengths");
-    describe_min_lr(v, min_lr);
-    Counting::describe(v);
-  }
-  Schedule over(int64_t, double) const {
-    return schedule::cosine_annealing_warm_restarts(t_0, t_mult, min_lr);
-  }
-};
-
-struct OneCycleSpec : Bounded {
-  std::optional<double> max_lr{};
-  schedule::OneCycleOptions options{};
-  template <class V> void describe(V& v) {
-    v("max_lr", max_lr, kPositive, "the peak; without it lr");
-    options.describe(v);
-    Bounded::describe(v);
-  }
-  Schedule over(int64_t total, double lr) const {
-    schedule::OneCycleOptions o = options;
-    o.max_lr = {max_lr.value_or(lr)};
-    o.total_steps = total;
-    const Schedule cycle = schedule::one_cycle(o);
-    return {[=](int64_t t, double base) { return cycle.lr(std::min(t, total - 1), base); },
-            cycle.base_lrs};
-  }
-};
-
-struct PolynomialSpec : Bounded {
-  double power = 1;
-  template <class V> void describe(V& v) {
-    v("power", power, kPositive, "of the part that remains");
-    Bounded::describe(v);
-  }
-  Schedule over(int64_t total, double) const { return schedule::polynomial(total, power); }
-};
-
-struct ConstantSpec {
-  template <class V> void describe(V&) {}
-  Schedule make(const ScheduleSite&) const { return schedule::constant(1); }
-};
-
-struct PlateauSpec : ConstantSpec {
-  std::string metric = "loss";  // of evaluations
+struct PlateauSpec {
+  std::string metric = "loss";
   optim::PlateauOptions options{};
   double min_lr = 0;
   template <class V> void describe(V& v) {
     v("metric", metric, goals(), "of the evaluations: loss or one of metrics");
     options.describe(v);
-    describe_min_lr(v, min_lr);
+    v("min_lr", min_lr, kNonNegative, "the lowest rate");
   }
+  Schedule make(const ScheduleSite& at) const { return constant(at); }
 };
 
-// What Spec says in its own units, in steps.
-template <class Spec> struct InSteps : Spec {
-  Schedule make(const ScheduleSite& at) const {
-    const bool in_epochs = this->per == Counting::Per::kEpoch;
-    const int64_t unit = in_epochs ? std::max<int64_t>(at.steps_per_epoch, 1) : 1;
-    const Schedule inner = this->over(this->length((at.steps + unit - 1) / unit), at.lr);
-    return {[=](int64_t t, double base) { return inner.lr(t / unit, base); }, inner.base_lrs};
-  }
-};
+using Gamma = Option<"gamma", double, kPositive, "factor of a cut", 1, 10>;
+using MinLr = Option<"min_lr", double, kNonNegative, "the lowest rate", 0>;
+constexpr Range kPeriods{1, 1000};
 
 constexpr Schedules::Entry kSchedules[] = {
-    {"constant", Schedules::of<ConstantSpec>},
-    {"linear", Schedules::of<InSteps<LinearSpec>>},
-    {"step", Schedules::of<InSteps<StepSpec>>},
-    {"multi_step", Schedules::of<InSteps<MultiStepSpec>>},
-    {"exponential", Schedules::of<InSteps<ExponentialSpec>>},
-    {"cosine", Schedules::of<InSteps<CosineSpec>>},
-    {"cosine_restarts", Schedules::of<InSteps<CosineRestartsSpec>>},
-    {"one_cycle", Schedules::of<InSteps<OneCycleSpec>>},
-    {"polynomial", Schedules::of<InSteps<PolynomialSpec>>},
+    {"constant", Schedules::of<Made<constant>>},
+    {"linear",
+     bounded<linear, Option<"start_factor", double, kNonNegative, "of lr at the beginning", 1>,
+             Option<"end_factor", double, kNonNegative, "of lr at the end", 0>>},
+    {"step",
+     endless<step, Option<"step_size", int64_t, kCount, "from one cut to the next">, Gamma>},
+    {"multi_step",
+     endless<multi_step, Option<"milestones", std::vector<int64_t>, kCount, "when to cut">, Gamma>},
+    {"exponential", endless<exponential, Gamma>},
+    {"cosine", bounded<cosine, MinLr>},
+    {"cosine_restarts",
+     endless<cosine_restarts, Option<"T_0", int64_t, kCount, "length of the first period">,
+             Option<"T_mult", int64_t, kPeriods, "factor of the periods' lengths", 1>, MinLr>},
+    {"one_cycle",
+     bounded<one_cycle,
+             Option<"max_lr", std::optional<double>, kPositive, "the peak; without it lr">,
+             All<schedule::OneCycleOptions>>},
+    {"polynomial",
+     bounded<polynomial, Option<"power", double, kPositive, "of the part that remains", 1>>},
     {"plateau", Schedules::of<PlateauSpec>},
 };
 
