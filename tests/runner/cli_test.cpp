@@ -682,7 +682,7 @@ TEST_F(CliRun, AProgramWithItsOwnModelIsTheWholeProgram) {
   EXPECT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(taper({"eval", "own"}, kCustomProgram).code, 0);
   expect_refusal(taper({"eval", "own"}), 2,
-                 {"own/config.yaml:", "model.type: expected one of mlp", "'mixer'"});
+                 {"own/config.yaml:", "model.type: expected one of mlp", "'mixer'", "registers it"});
 }
 
 }  // namespace

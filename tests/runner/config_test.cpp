@@ -252,6 +252,29 @@ TEST_F(ConfigTest, WrongInputPointsAtItsPlace) {
   }
 }
 
+TEST_F(ConfigTest, ATypeThatIsNotThereMayBeOfAnotherProgram) {
+  const std::string own = "; a type of a program's own needs the program that registers it";
+  for (const char* text : {"data: {type: moons}", "model: {type: mixer}", "loss: {type: focal}",
+                           "optimizer: {type: sophia}", "schedule: {type: zigzag}",
+                           "model: {type: sequential, layers: [swish]}"}) {
+    std::string config = with_line(0, "");
+    const std::string key = std::string(text).substr(0, std::string(text).find(':') + 1);
+    if (const auto old = config.find(key); old != std::string::npos) {
+      config.erase(old, config.find('\n', old) + 1 - old);
+    }
+    const std::string error = error_of(config + text + "\n");
+    EXPECT_NE(error.find(own + "\n"), std::string::npos) << error;
+  }
+  EXPECT_NE(error_of(with_line(2, "model: {type: mpl}")).find("; did you mean 'mlp'?" + own),
+            std::string::npos);
+  // Where nobody can register a name.
+  for (const char* model : {"{type: [mlp]}", "{type: mlp, activation: swish}"}) {
+    const std::string error = error_of(with_line(2, cat("model: ", model)));
+    EXPECT_NE(error, "");
+    EXPECT_EQ(error.find("registers"), std::string::npos) << error;
+  }
+}
+
 TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
   EXPECT_EQ(
       error_of("sed: 3\n"

@@ -266,14 +266,16 @@ class Reader {
     return std::visit(Overloaded{read_one, [](const Choice&) { return true; }}, out);
   }
 
-  // The number of the name that stands there; without one, a problem.
+  // The number of the name that stands there; else there is a problem, with `more` for who wrote
+  // another one.
   std::optional<std::size_t> read_name(const std::vector<std::string>& names, const Node& node,
-                                       const std::string& path) {
+                                       const std::string& path, const std::string& more = "") {
     const bool is_text = node.kind == Node::Kind::kScalar;
     const auto found = std::ranges::find(names, node.text);
     if (is_text && found != names.end()) return std::size_t(found - names.begin());
-    mismatch(node, path, cat("one of ", joined(names)),
-             did_you_mean(is_text ? nearest(node.text, names) : ""));
+    std::string advice = is_text ? did_you_mean(nearest(node.text, names)) : "";
+    if (is_text) advice += advice.empty() ? more : also(more);
+    mismatch(node, path, cat("one of ", joined(names)), advice);
     return std::nullopt;
   }
 
@@ -289,7 +291,8 @@ class Reader {
 
   // Whether the text names a type; with its defaults it is then the chosen one.
   bool choose(const Union& out, const Node& tag, const std::string& path) {
-    if (!read_name(out.kind->names(), tag, path)) return false;
+    constexpr const char* kOwn = "a type of a program's own needs the program that registers it";
+    if (!read_name(out.kind->names(), tag, path, kOwn)) return false;
     const Place place = out.chosen->place;
     *out.chosen = out.kind->component(tag.text);
     out.chosen->place = place;
