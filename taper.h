@@ -25,6 +25,7 @@
 #include "autograd/print.h"
 #include "autograd/step_graph.h"
 #include "framework/cuda.h"
+#include "framework/distributed/communicator.h"
 #include "framework/factories.h"
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"

@@ -155,6 +155,11 @@ bool in_cpu_kernels(const std::string& file) {
   return ends_with(file, "_cpu.cpp") || ends_with(file, "_cpu.h");
 }
 
+bool in_nccl(const std::string& file) { return file == "framework/distributed/nccl.cpp"; }
+bool in_mpi_plugin(const std::string& file) {
+  return file == "framework/distributed/mpi_plugin.cpp";
+}
+
 const Home kHomes[] = {
     {"yaml-cpp", {"yaml-cpp/"}, in_apps},
     {"CLI11", {"CLI/"}, in_apps},
@@ -164,6 +169,8 @@ const Home kHomes[] = {
     {"CUDA", {"cuda", "cublas", "curand", "cub/", "thrust/", "nvtx3/"}, in_cuda},
     {"cuDNN", {"cudnn"}, in_cuda},
     {"oneDNN", {"oneapi/", "dnnl"}, in_cpu_kernels},
+    {"NCCL", {"nccl"}, in_nccl},
+    {"MPI", {"mpi"}, in_mpi_plugin},
 };
 
 TEST(Layers, ThirdPartyHeadersStayAtHome) {

@@ -1,0 +1,63 @@
+// What MPI and NCCL each do for a Communicator, which has checked the arguments.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/distributed/communicator.h"
+
+namespace taper::distributed {
+
+enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast };
+
+// In place where `in` is `out`.
+struct Part {
+  Tensor out, in;
+  int root = 0;
+};
+
+struct Collective {
+  Kind kind;
+  ReduceOp op;
+  std::vector<Part> parts;  // one; of a broadcast any number
+  std::string text;         // "all_reduce(sum) of float32 [3, 4] at net.cpp:12 on rank 0 (node-7)"
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::unique_ptr<Work::Pending> start(Collective call) = 0;
+  // `mine` of every rank, in order; all of one length. Waits; `text` is for errors.
+  virtual std::vector<std::string> exchange(const std::string& mine, const std::string& text) = 0;
+  virtual std::shared_ptr<Backend> split(int color, int key) = 0;
+
+  int rank = 0, size = 1;
+  Device device;
+  CommunicatorOptions options;
+  bool checked = false;
+  std::vector<std::string> hosts = {};  // by rank
+
+  std::string name_of(int r) const;
+  // Asks every rank for its host.
+  void meet();
+  int local_rank() const;
+};
+
+// Loads the plugin of MPI, once. Throws Error saying what is missing.
+std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options);
+std::string mpi_unavailable_reason();
+// Ends all processes of the job, where MPI has begun.
+void abort_mpi(int exit_code);
+
+#ifdef TAPER_WITH_NCCL
+inline constexpr bool kHasNccl = true;
+#else
+inline constexpr bool kHasNccl = false;
+#endif
+// A job's ranks as NCCL gets them: through MPI, or from the environment where `mpi` is null.
+std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
+                                    const std::shared_ptr<Backend>& mpi);
+std::string nccl_unavailable_reason();
+
+}  // namespace taper::distributed

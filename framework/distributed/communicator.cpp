@@ -1,0 +1,255 @@
+#include "framework/distributed/communicator.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "framework/cuda.h"
+#include "framework/distributed/backend.h"
+
+namespace taper::distributed {
+namespace {
+
+constexpr const char* kKindNames[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                      "broadcast"};
+constexpr const char* kOpNames[] = {"sum", "max", "min", "avg"};
+
+bool is_reduction(Kind kind) { return kind <= Kind::reduce_scatter; }
+
+// "all_reduce(sum) of float32 [3, 4]": equal on all ranks.
+std::string describe(const Collective& call) {
+  std::string text = kKindNames[size_t(call.kind)];
+  if (is_reduction(call.kind)) text += cat("(", kOpNames[size_t(call.op)], ")");
+  if (call.kind == Kind::broadcast) text += cat(" from rank ", call.parts[0].root);
+  const Tensor& first = call.parts[0].in;
+  text += cat(" of ", first.dtype(), " ", first.shape());
+  if (call.parts.size() == 1) return text;
+  uint64_t all = 0;
+  for (const Part& p : call.parts) {
+    all = all * 1000003 + std::hash<std::string>()(cat(p.root, p.in.dtype(), p.in.shape()));
+  }
+  return text + cat(" and ", call.parts.size() - 1, " more (", all, ")");
+}
+
+std::string describe(const std::source_location& site) {
+  return cat(site.file_name(), ":", site.line());
+}
+
+const char* environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : nullptr;
+}
+
+bool by_mpi() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "PMI_RANK"}) {
+    if (environment(name)) return true;
+  }
+  return false;
+}
+
+std::string why_no_nccl() {
+  if constexpr (kHasNccl) return nccl_unavailable_reason();
+  return cat("NCCL, for CUDA tensors: this build was made without ",
+             kHasCuda ? "nccl.h: install NVIDIA's package libnccl-dev and build again" : "CUDA");
+}
+
+// What a rank calls and where, of a fixed length. Of a long path the end is kept.
+constexpr size_t kWhat = 160, kWhere = 96;
+std::string header(std::string what, std::string where) {
+  what.resize(kWhat - 1);
+  if (where.size() >= kWhere) where.erase(0, where.size() - kWhere + 1);
+  where.resize(kWhere);
+  return what + '\0' + where;
+}
+
+// Every rank tells what it calls, and where.
+void compare(Backend& ranks, const std::string& what, const std::string& where,
+             const std::string& text) {
+  const auto all = ranks.exchange(header(what, where), text);
+  std::string others;
+  for (int r = 0; r < ranks.size; ++r) {
+    const std::string& call = all[size_t(r)];
+    if (call.substr(0, kWhat) == all[size_t(ranks.rank)].substr(0, kWhat)) continue;
+    others += cat(others.empty() ? "" : "; ", ranks.name_of(r), " calls ", call.c_str(), " at ",
+                  call.c_str() + kWhat);
+  }
+  if (!others.empty()) throw Error(cat(text, ": ", others));
+}
+
+void check_tensor(const Backend& ranks, const Tensor& x, const std::string& text) {
+  if (x.device() != ranks.device) {
+    const char* hint = x.is_cpu() ? "; NCCL is for CUDA tensors, MPI for those of the CPU"
+                                  : "; MPI is for CPU tensors, NCCL for CUDA's";
+    throw Error(cat(text, ": the tensor is on ", x.device(), ", the communicator on ", ranks.device,
+                    ranks.device.type() == x.device().type() ? "" : hint));
+  }
+  if (!x.is_contiguous()) throw Error(cat(text, ": the tensor is not contiguous"));
+}
+
+// Throws Error, or ValueError, for what can be seen on this rank.
+void check_arguments(const Backend& ranks, const Collective& call) {
+  const bool grows = call.kind == Kind::reduce_scatter || call.kind == Kind::all_gather;
+  for (const auto& [out, in, root] : call.parts) {
+    check_tensor(ranks, in, call.text);
+    check_tensor(ranks, out, call.text);
+    if (out.dtype() != in.dtype()) {
+      throw Error(cat(call.text, ": the result has dtype ", out.dtype()));
+    }
+    const auto [small, large] = std::minmax({in.numel(), out.numel()});
+    const bool fits = call.kind != Kind::all_to_all || small % ranks.size == 0;
+    if (large != small * (grows ? ranks.size : 1) || !fits) {
+      throw Error(cat(call.text, ": with a result of shape ", out.shape(), ", which does not fit ",
+                      ranks.size, " ranks"));
+    }
+    if (root < 0 || root >= ranks.size) {
+      throw ValueError(cat(call.text, ": there is no rank ", root));
+    }
+    if (call.op == ReduceOp::avg && !in.is_floating_point()) {
+      throw Error(cat(call.text, ": averages are for floating tensors"));
+    }
+  }
+}
+
+Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts,
+           const std::source_location& site) {
+  if (parts.empty()) return {};
+  Collective call{kind, op, std::move(parts), ""};
+  const std::string what = describe(call), where = describe(site);
+  call.text = cat(what, " at ", where, " on ", ranks.name_of(ranks.rank));
+  try {
+    check_arguments(ranks, call);
+  } catch (const Error&) {
+    // The others wait for a call.
+    if (ranks.checked) ranks.exchange(header("a call that it refuses", where), call.text);
+    throw;
+  }
+  if (ranks.checked) compare(ranks, what, where, call.text);
+  for (const Part& part : call.parts) part.out.storage()->version.fetch_add(1);
+  return Work(ranks.start(std::move(call)));
+}
+
+}  // namespace
+
+Work::~Work() {
+  try {
+    wait();
+  } catch (const Error&) {
+    // The communicator says it again at its next call.
+  }
+}
+
+void Work::wait() {
+  const std::unique_ptr<Pending> pending = std::move(pending_);
+  if (pending) pending->wait();
+}
+
+std::string Backend::name_of(int r) const {
+  return size_t(r) < hosts.size() ? cat("rank ", r, " (", hosts[size_t(r)], ")") : cat("rank ", r);
+}
+
+void Backend::meet() {
+  std::string host(64, '\0');
+  gethostname(host.data(), host.size() - 1);
+  for (const std::string& name : exchange(host, cat("the start of rank ", rank))) {
+    hosts.push_back(name.c_str());
+  }
+}
+
+int Backend::local_rank() const {
+  return int(std::count(hosts.begin(), hosts.begin() + rank, hosts[size_t(rank)]));
+}
+
+bool Communicator::is_launched() { return by_mpi() || environment("WORLD_SIZE"); }
+
+std::string Communicator::unavailable_reason(Device device) {
+  std::string reason = device.is_cuda() ? why_no_nccl() : "";
+  if (device.is_cuda() && !cuda::is_available()) {
+    reason += cat(reason.empty() ? "" : "; ", cuda::unavailable_reason());
+  }
+  if (device.is_cpu() || by_mpi() || !environment("RANK")) {
+    const std::string mpi = mpi_unavailable_reason();
+    if (!mpi.empty()) reason += cat(reason.empty() ? "" : "; ", mpi);
+  }
+  return reason.empty() ? "" : cat("several ranks on ", device, " need what is not here: ", reason);
+}
+
+Communicator Communicator::world(Device device, const CommunicatorOptions& options) {
+  if (const std::string reason = unavailable_reason(device); !reason.empty()) throw Error(reason);
+  if constexpr (kHasNccl) {
+    if (device.is_cuda()) {
+      const bool by_environment = !by_mpi() && environment("RANK");
+      return Communicator(
+          nccl_world(device, options, by_environment ? nullptr : mpi_world(options)));
+    }
+  }
+  if (!by_mpi() && environment("WORLD_SIZE")) {
+    throw Error("WORLD_SIZE is set, but no MPI started this process: CPU tensors need mpirun");
+  }
+  return Communicator(mpi_world(options));
+}
+
+void Communicator::abort(int exit_code) {
+  abort_mpi(exit_code);
+  std::_Exit(exit_code);
+}
+
+int Communicator::rank() const { return backend_->rank; }
+int Communicator::size() const { return backend_->size; }
+int Communicator::local_rank() const { return backend_->local_rank(); }
+Device Communicator::device() const { return backend_->device; }
+std::string Communicator::name_of(int rank) const { return backend_->name_of(rank); }
+
+Communicator Communicator::split(int color, int key) const {
+  if (color < 0) throw ValueError(cat("split: the colour must not be negative, got ", color));
+  return Communicator(backend_->split(color, key));
+}
+
+Work Communicator::all_reduce(const Tensor& x, ReduceOp op, Site site) const {
+  return begin(*backend_, Kind::all_reduce, op, {{x, x}}, site);
+}
+Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op,
+                                  Site site) const {
+  return begin(*backend_, Kind::reduce_scatter, op, {{out, in}}, site);
+}
+Work Communicator::all_gather(const Tensor& out, const Tensor& in, Site site) const {
+  return begin(*backend_, Kind::all_gather, ReduceOp::sum, {{out, in}}, site);
+}
+Work Communicator::all_to_all(const Tensor& out, const Tensor& in, Site site) const {
+  return begin(*backend_, Kind::all_to_all, ReduceOp::sum, {{out, in}}, site);
+}
+Work Communicator::broadcast(const Tensor& x, int root, Site site) const {
+  return begin(*backend_, Kind::broadcast, ReduceOp::sum, {{x, x, root}}, site);
+}
+Work Communicator::broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
+                             Site site) const {
+  if (xs.size() != roots.size()) {
+    throw ValueError(cat("broadcast: ", xs.size(), " tensors and ", roots.size(), " roots"));
+  }
+  std::vector<Part> parts;
+  for (size_t i = 0; i < xs.size(); ++i) parts.push_back({xs[i], xs[i], roots[i]});
+  return begin(*backend_, Kind::broadcast, ReduceOp::sum, std::move(parts), site);
+}
+
+void Communicator::barrier(Site site) const {
+  const std::string where = describe(site);
+  compare(*backend_, "barrier", where, cat("barrier at ", where, " on ", name_of(rank())));
+}
+
+std::vector<std::string> Communicator::all_gather_text(const std::string& text, Site site) const {
+  const std::string where = describe(site);
+  const std::string place = cat("all_gather_text at ", where, " on ", name_of(rank()));
+  compare(*backend_, "all_gather_text", where, place);
+  std::string length = cat(text.size());
+  length.resize(20);
+  std::vector<size_t> lengths;
+  for (const std::string& l : backend_->exchange(length, place)) lengths.push_back(std::stoull(l));
+  std::string padded = text;
+  padded.resize(*std::max_element(lengths.begin(), lengths.end()));
+  std::vector<std::string> all = backend_->exchange(padded, place);
+  for (size_t r = 0; r < all.size(); ++r) all[r].resize(lengths[r]);
+  return all;
+}
+
+}  // namespace taper::distributed

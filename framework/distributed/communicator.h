@@ -1,0 +1,118 @@
+// Ranks, one process each, that work together (https://pytorch.org/docs/stable/distributed.html):
+// collectives on CPU tensors by MPI, on CUDA tensors by NCCL. Both are loaded at first use.
+//
+//   const auto world = distributed::Communicator::world("cpu");   // under mpirun -n 4
+//   world.all_reduce(grad, distributed::ReduceOp::avg).wait();
+//
+// All ranks of a communicator call the same collectives in the same order, with tensors of the same
+// shapes and dtypes. Where that is checked, another call is an Error on every rank, which names
+// both calls, and nothing has happened; a rank that does not come within the timeout is named, too,
+// and the communicator is of no use afterwards.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper::distributed {
+
+// Of bools: sum and max are "or", min is "and". avg is for floating tensors.
+enum class ReduceOp : uint8_t { sum, max, min, avg };
+
+// A collective that goes on in the background. It keeps its tensors, which nobody may write to
+// before wait(), nor read where they are results. One that goes is waited for.
+class Work {
+ public:
+  struct Pending {
+    virtual ~Pending() = default;
+    virtual bool done() = 0;
+    virtual void wait() = 0;
+  };
+
+  Work() = default;  // nothing to wait for
+  explicit Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
+  ~Work();
+  Work(Work&&) = default;
+  Work& operator=(Work&& other) noexcept {
+    std::swap(pending_, other.pending_);
+    return *this;
+  }
+  // MPI: until the results are there. NCCL: makes the current stream wait; the host goes on.
+  // Throws Error for a collective that failed.
+  void wait();
+  bool done() { return !pending_ || pending_->done(); }
+
+ private:
+  std::unique_ptr<Pending> pending_;
+};
+
+struct CommunicatorOptions {
+  double timeout = 600;  // seconds until a collective that does not end is an error; 0: never
+  // Whether ranks compare their calls first. None: MPI does; NCCL, where it costs much, with
+  // TAPER_CHECK_COLLECTIVES=1 in the environment.
+  std::optional<bool> checked = std::nullopt;
+};
+
+class Backend;
+
+// A handle; copies are the same communicator. One thread at a time calls it.
+class Communicator {
+ public:
+  // All ranks of the job. On the CPU: MPI's, as mpirun or srun started them. On "cuda": NCCL, each
+  // rank on the GPU of its number on its host; ranks are MPI's or, for other launchers, those of
+  // RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in the environment. Throws Error,
+  // naming all that is missing and what to install.
+  static Communicator world(Device device = DeviceType::cpu,
+                            const CommunicatorOptions& options = {});
+  // Why world(device) would throw before any rank is asked; empty when it would not.
+  static std::string unavailable_reason(Device device = DeviceType::cpu);
+  // Whether a launcher started this process as one of several.
+  static bool is_launched();
+
+  // Ends all ranks of the job at once, this one with that code: for a rank that cannot go on.
+  [[noreturn]] static void abort(int exit_code);
+
+  int rank() const;
+  int size() const;
+  int local_rank() const;  // among the ranks of this host
+  Device device() const;   // where its tensors are
+  // "rank 1 (node-7)": for messages.
+  std::string name_of(int rank) const;
+  // The ranks that give the same colour, ordered by key, then by rank here. All ranks call it.
+  Communicator split(int color, int key = 0) const;
+
+  // In all of these tensors are contiguous and on device().
+  using Site = std::source_location;
+  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum,
+                                Site site = Site::current()) const;
+  // `out` is part rank() of `in`, of size() equal parts, reduced.
+  [[nodiscard]] Work reduce_scatter(const Tensor& out, const Tensor& in,
+                                    ReduceOp op = ReduceOp::sum, Site site = Site::current()) const;
+  // `out` is `in` of all ranks, in order.
+  [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in,
+                                Site site = Site::current()) const;
+  // Part r of `out` is part rank() of rank r's `in`, of size() equal parts.
+  [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in,
+                                Site site = Site::current()) const;
+  // x becomes the root's.
+  [[nodiscard]] Work broadcast(const Tensor& x, int root = 0, Site site = Site::current()) const;
+  // The same of many tensors, each from its own root.
+  [[nodiscard]] Work broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
+                               Site site = Site::current()) const;
+  // Returns when all ranks have called it (and their GPUs have come to it).
+  void barrier(Site site = Site::current()) const;
+  // A text of any length from every rank, in order.
+  std::vector<std::string> all_gather_text(const std::string& text,
+                                           Site site = Site::current()) const;
+
+ private:
+  explicit Communicator(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+  std::shared_ptr<Backend> backend_;
+};
+
+}  // namespace taper::distributed

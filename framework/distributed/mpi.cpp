@@ -1,0 +1,236 @@
+// Collectives of CPU tensors by MPI, whose plugin is loaded at first use.
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include <dlfcn.h>
+#include <sched.h>
+
+#include "framework/distributed/backend.h"
+#include "framework/distributed/mpi_plugin.h"
+#include "framework/factories.h"
+#include "framework/kernels/elementwise/binary.h"
+
+namespace taper::distributed {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// --- the plugin ---
+
+struct Loaded {
+  const MpiPlugin* mpi = nullptr;
+  std::string problem;
+};
+
+// Named by the environment, else beside the program or library, or where either's libraries are.
+std::vector<fs::path> places() {
+  if (const char* named = std::getenv("TAPER_MPI_PLUGIN")) return {named};
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  std::vector<fs::path> starts{fs::read_symlink("/proc/self/exe", ignored)};
+  Dl_info self;
+  static const int here = 0;
+  if (dladdr(&here, &self)) starts.push_back(fs::absolute(self.dli_fname, ignored));
+  for (const fs::path& start : starts) {
+    for (const char* folder : {".", "..", "../lib", "../" TAPER_LIBDIR}) {
+      found.push_back((start.parent_path() / folder / "taper_mpi.so").lexically_normal());
+    }
+  }
+  return found;
+}
+
+Loaded load() {
+  std::string looked;
+  void* library = nullptr;
+  for (const fs::path& place : places()) {
+    if (!fs::exists(place)) {
+      if (looked.find(place.string()) == std::string::npos) looked += " " + place.string();
+      continue;
+    }
+    // Global, for MPIs load parts of their own that ask for it.
+    library = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (!library) return {nullptr, cat("cannot load ", place.string(), ": ", dlerror())};
+    break;
+  }
+  if (!library) {
+    return {nullptr, cat("there is no taper_mpi.so (looked for", looked,
+                         "); it is built where CMake finds an MPI: scripts/install.sh distributed, "
+                         "then build again, or name one in TAPER_MPI_PLUGIN")};
+  }
+  const auto get = reinterpret_cast<const MpiPlugin* (*)()>(dlsym(library, MpiPlugin::kSymbol));
+  if (!get || get()->version != MpiPlugin::kVersion) {
+    return {nullptr, "taper_mpi.so is of another version of Taper: build it anew"};
+  }
+  return {get(), ""};
+}
+
+const Loaded& loaded() {
+  static const Loaded plugin = load();
+  return plugin;
+}
+
+std::atomic<bool> has_begun{false};
+// Ranks that never come would be waited for at the end.
+std::atomic<bool> lost_a_rank{false};
+
+// Calls `done` until it says so; false after so many seconds (0: never).
+template <class F> bool wait_for(const F& done, double seconds) {
+  const auto start = Clock::now();
+  while (!done()) {
+    // On a machine with more ranks than processors the others must come on.
+    sched_yield();
+    const std::chrono::duration<double> waited = Clock::now() - start;
+    if (seconds > 0 && waited.count() > seconds) return false;
+  }
+  return true;
+}
+
+MpiRanks& mpi_comm_world();
+
+// All ranks end together; where one was lost it is not waited for long, and the launcher sees a
+// rank that left without a word.
+void end() {
+  int ranks = 1;
+  MpiRanks& all = mpi_comm_world();
+  auto* const request = all.start(Kind::all_reduce, ReduceOp::sum, kInt32, &ranks, &ranks, 1, 0);
+  if (wait_for([&] { return all.test(request); }, lost_a_rank ? 5 : 0)) loaded().mpi->end();
+}
+
+MpiRanks& mpi_comm_world() {
+  static MpiRanks& world = []() -> MpiRanks& {
+    if (!loaded().mpi) throw Error(mpi_unavailable_reason());
+    MpiRanks& ranks = *loaded().mpi->begin();
+    has_begun = true;
+    std::atexit(end);
+    return ranks;
+  }();
+  return world;
+}
+
+// --- the backend ---
+
+class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBackend> {
+ public:
+  MpiBackend(std::unique_ptr<MpiRanks> ranks, const CommunicatorOptions& given)
+      : ranks_(std::move(ranks)) {
+    options = given;
+    checked = given.checked.value_or(true);
+    rank = ranks_->rank();
+    size = ranks_->size();
+    meet();
+  }
+  ~MpiBackend() override {
+    // Others may still be in it.
+    if (!failure_.empty()) (void)ranks_.release();
+  }
+
+  std::unique_ptr<Work::Pending> start(Collective collective) override;
+
+  std::vector<std::string> exchange(const std::string& mine, const std::string& text) override {
+    refuse_failed();
+    std::vector<std::string> all(size_t(size), mine);
+    std::vector<MpiRanks::Request*> sends(all.size()), receives(all.size());
+    for (int r = 0; r < size; ++r) {
+      if (r == rank) continue;
+      receives[size_t(r)] = ranks_->receive(all[size_t(r)], r);
+      sends[size_t(r)] = ranks_->send(mine, r);
+    }
+    if (wait_for([&] { return test(receives) && test(sends); }, options.timeout)) return all;
+    std::string missing;
+    for (int r = 0; r < size; ++r) {
+      if (!receives[size_t(r)]) continue;
+      ranks_->cancel(receives[size_t(r)]);
+      missing += cat(missing.empty() ? "" : ", ", name_of(r));
+    }
+    fail(cat(text, ": no call of ", missing, " within ", options.timeout, " s"));
+  }
+
+  std::shared_ptr<Backend> split(int color, int key) override {
+    refuse_failed();
+    return std::make_shared<MpiBackend>(ranks_->split(color, key), options);
+  }
+
+  MpiRanks& ranks() { return *ranks_; }
+  // Whether all are done; those that are become null.
+  bool test(std::vector<MpiRanks::Request*>& requests) {
+    bool all = true;
+    for (auto*& request : requests) {
+      if (request && ranks_->test(request)) request = nullptr;
+      all = all && !request;
+    }
+    return all;
+  }
+
+  [[noreturn]] void fail(const std::string& message) {
+    lost_a_rank = true;
+    failure_ = message;
+    throw Error(message);
+  }
+
+ private:
+  void refuse_failed() const {
+    if (!failure_.empty()) throw Error(cat("this communicator has failed: ", failure_));
+  }
+
+  std::unique_ptr<MpiRanks> ranks_;
+  std::string failure_;
+};
+
+class MpiPending : public Work::Pending {
+ public:
+  MpiPending(std::shared_ptr<MpiBackend> backend, Collective collective)
+      : backend_(std::move(backend)), collective_(std::move(collective)) {
+    const auto [kind, op, parts, text] = collective_;
+    for (const auto& [out, in, root] : parts) {
+      const int64_t each = kind == Kind::all_to_all ? backend_->size : 1;
+      const int64_t count = std::min(out.numel(), in.numel()) / each;
+      requests_.push_back(backend_->ranks().start(kind, op, out.dtype(), in.data_ptr(),
+                                                  out.data_ptr(), size_t(count), root));
+    }
+  }
+  bool done() override {
+    if (!backend_->test(requests_)) return false;
+    if (collective_.op == ReduceOp::avg) divide();
+    return true;
+  }
+  void wait() override {
+    const double timeout = backend_->options.timeout;
+    if (wait_for([this] { return done(); }, timeout)) return;
+    backend_->fail(cat(collective_.text, ": not at its end within ", timeout, " s"));
+  }
+
+ private:
+  void divide() {
+    const Tensor& out = collective_.parts[0].out;
+    kernels::binary_into(kernels::BinaryOp::mul, out, out, wrap_scalar(1.0 / backend_->size));
+    collective_.op = ReduceOp::sum;
+  }
+
+  std::shared_ptr<MpiBackend> backend_;
+  Collective collective_;
+  std::vector<MpiRanks::Request*> requests_;
+};
+
+std::unique_ptr<Work::Pending> MpiBackend::start(Collective collective) {
+  refuse_failed();
+  return std::make_unique<MpiPending>(shared_from_this(), std::move(collective));
+}
+
+}  // namespace
+
+std::string mpi_unavailable_reason() {
+  const std::string& problem = loaded().problem;
+  return problem.empty() ? "" : cat("MPI, for CPU tensors and mpirun: ", problem);
+}
+
+void abort_mpi(int exit_code) {
+  if (has_begun) loaded().mpi->abort(exit_code);
+}
+
+std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options) {
+  return std::make_shared<MpiBackend>(mpi_comm_world().split(0, 0), options);
+}
+
+}  // namespace taper::distributed

@@ -1,0 +1,363 @@
+// Collectives of CUDA tensors by NCCL (https://docs.nvidia.com/deeplearning/nccl/user-guide/),
+// which is loaded at first use.
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include <dlfcn.h>
+#include <nccl.h>
+
+#include "framework/cuda.h"
+#include "framework/cuda/runtime.h"
+#include "framework/distributed/backend.h"
+#include "framework/factories.h"
+#include "framework/kernels/elementwise/copy.h"
+
+namespace taper::distributed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// --- the library ---
+
+// By the loader's paths, else where the build found it; null where it is not.
+void* library() {
+  static void* const loaded = [] {
+    void* const found = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    return found ? found : dlopen(TAPER_NCCL, RTLD_NOW | RTLD_LOCAL);
+  }();
+  return loaded;
+}
+
+struct Symbol {
+  void* address;
+  template <class F> operator F*() const { return reinterpret_cast<F*>(address); }
+};
+Symbol symbol(const char* name) {
+  if (void* const address = dlsym(library(), name)) return {address};
+  throw AcceleratorError(cat("NCCL: libnccl.so.2 has no ", name, ": install a newer one"));
+}
+
+// Its functions without "nccl" in their names.
+struct Nccl {
+  decltype(&ncclGetUniqueId) GetUniqueId = symbol("ncclGetUniqueId");
+  decltype(&ncclCommInitRank) CommInitRank = symbol("ncclCommInitRank");
+  decltype(&ncclCommSplit) CommSplit = symbol("ncclCommSplit");
+  decltype(&ncclCommCount) CommCount = symbol("ncclCommCount");
+  decltype(&ncclCommUserRank) CommUserRank = symbol("ncclCommUserRank");
+  decltype(&ncclCommDestroy) CommDestroy = symbol("ncclCommDestroy");
+  decltype(&ncclCommAbort) CommAbort = symbol("ncclCommAbort");
+  decltype(&ncclCommGetAsyncError) CommGetAsyncError = symbol("ncclCommGetAsyncError");
+  decltype(&ncclGetErrorString) GetErrorString = symbol("ncclGetErrorString");
+  decltype(&ncclGetLastError) GetLastError = symbol("ncclGetLastError");
+  decltype(&ncclGroupStart) GroupStart = symbol("ncclGroupStart");
+  decltype(&ncclGroupEnd) GroupEnd = symbol("ncclGroupEnd");
+  decltype(&ncclAllReduce) AllReduce = symbol("ncclAllReduce");
+  decltype(&ncclReduceScatter) ReduceScatter = symbol("ncclReduceScatter");
+  decltype(&ncclAllGather) AllGather = symbol("ncclAllGather");
+  decltype(&ncclBroadcast) Broadcast = symbol("ncclBroadcast");
+  decltype(&ncclSend) Send = symbol("ncclSend");
+  decltype(&ncclRecv) Recv = symbol("ncclRecv");
+};
+const Nccl& nccl() {
+  static const Nccl functions;
+  return functions;
+}
+
+void check(ncclResult_t status, const std::string& text) {
+  if (status == ncclSuccess) return;
+  throw AcceleratorError(cat(text, ": NCCL says: ", nccl().GetErrorString(status), " (",
+                             nccl().GetLastError(nullptr), ")"));
+}
+
+// int16, which NCCL does not have, is moved as bytes, and reduced as int32.
+ncclDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return ncclFloat32;
+    case DType::float64: return ncclFloat64;
+    case DType::float16: return ncclFloat16;
+    case DType::bfloat16: return ncclBfloat16;
+    case DType::int64: return ncclInt64;
+    case DType::int32: return ncclInt32;
+    case DType::int8: return ncclInt8;
+    default: return ncclUint8;
+  }
+}
+
+ncclRedOp_t op_of(DType dtype, ReduceOp op) {
+  if (op == ReduceOp::sum) return dtype == kBool ? ncclMax : ncclSum;
+  if (op == ReduceOp::avg) return ncclAvg;
+  return op == ReduceOp::max ? ncclMax : ncclMin;
+}
+
+bool is_capturing(const cuda::Stream& stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  TAPER_CUDA_CHECK(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle()), &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+// --- the watchdog ---
+
+// A collective that was begun.
+struct Begun {
+  std::string text;
+  Clock::time_point since = Clock::now();
+  cuda::Event end{};
+  std::atomic<bool> recorded{false};  // `end`, after which it is only read
+};
+
+// A thread, from the first collective on, that aborts a communicator with a collective that does
+// not end or that NCCL finds broken: the GPU is free then, and the host goes on to an error.
+class Watchdog {
+ public:
+  Watchdog(ncclComm_t comm, double timeout) : comm_(comm), timeout_(timeout) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      stops_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void watch(std::shared_ptr<Begun> begun) {
+    if (timeout_ <= 0) return;
+    const std::lock_guard lock(mutex_);
+    if (begun_.empty()) changed_.notify_all();
+    begun_.push_back(std::move(begun));
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
+  // Why the communicator was aborted; empty while it is not.
+  std::string failure() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!stops_ && failure_.empty()) {
+      if (begun_.empty()) {
+        changed_.wait(lock);
+        continue;
+      }
+      try {
+        begun_.remove_if([](const auto& b) { return b->recorded && b->end.query(); });
+        if (!begun_.empty()) look_at(*begun_.front());
+      } catch (const Error& error) {
+        failure_ = error.what();
+      }
+      if (failure_.empty()) changed_.wait_for(lock, std::chrono::milliseconds(100));
+    }
+    if (failure_.empty()) return;
+    lock.unlock();
+    nccl().CommAbort(comm_);
+  }
+  void look_at(const Begun& oldest) {
+    const std::chrono::duration<double> age = Clock::now() - oldest.since;
+    ncclResult_t status = ncclSuccess;
+    nccl().CommGetAsyncError(comm_, &status);
+    if (status != ncclSuccess && status != ncclInProgress) {
+      failure_ = cat(oldest.text, ": NCCL says: ", nccl().GetErrorString(status));
+    } else if (age.count() > timeout_) {
+      failure_ = cat(oldest.text, ": not at its end within ", timeout_,
+                     " s; some rank has not called it, hangs or is gone");
+    }
+  }
+
+  ncclComm_t comm_;
+  double timeout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<std::shared_ptr<Begun>> begun_;
+  std::string failure_;
+  bool stops_ = false;
+  std::thread thread_;
+};
+
+// --- the backend ---
+
+class NcclPending : public Work::Pending {
+ public:
+  NcclPending(std::shared_ptr<Begun> begun, Collective call, std::vector<Part> widened)
+      : begun_(std::move(begun)), call_(std::move(call)), widened_(std::move(widened)) {}
+  bool done() override { return begun_->end.query(); }
+  void wait() override {
+    begun_->end.wait(cuda::Stream::current(call_.parts[0].out.device().index()));
+    for (size_t i = 0; i < widened_.size(); ++i) {
+      kernels::copy_into(call_.parts[i].out, widened_[i].out);
+    }
+  }
+
+ private:
+  std::shared_ptr<Begun> begun_;
+  Collective call_;
+  std::vector<Part> widened_;  // int16 as int32
+};
+
+class NcclBackend : public Backend {
+ public:
+  NcclBackend(ncclComm_t comm, Device own_device, const CommunicatorOptions& given)
+      : comm_(comm),
+        stream_(cuda::Stream::create(own_device.index())),
+        watchdog_(std::make_unique<Watchdog>(comm, given.timeout)) {
+    check(nccl().CommUserRank(comm, &rank), "the rank");
+    check(nccl().CommCount(comm, &size), "the number of ranks");
+    device = own_device;
+    options = given;
+    const char* asked = std::getenv("TAPER_CHECK_COLLECTIVES");
+    checked = given.checked.value_or(asked && std::string_view(asked) == "1");
+    meet();
+  }
+  ~NcclBackend() override {
+    const bool aborted = !watchdog_->failure().empty();
+    watchdog_.reset();
+    if (!aborted) nccl().CommDestroy(comm_);
+  }
+
+  std::unique_ptr<Work::Pending> start(Collective call) override {
+    refuse_failed();
+    const cuda::DeviceGuard guard(device);
+    std::vector<Part> widened;
+    if (call.kind <= Kind::reduce_scatter && call.parts[0].in.dtype() == kInt16) {
+      const Part& part = call.parts[0];
+      const Tensor wide = kernels::packed(part.in, kInt32);
+      const bool in_place = call.kind == Kind::all_reduce;
+      widened = {{in_place ? wide : Tensor::make(part.out.shape(), kInt32, device), wide}};
+    }
+    const auto begun = std::make_shared<Begun>();
+    begun->text = call.text;
+    const cuda::Stream current = cuda::Stream::current(device.index());
+    cuda::Event before;
+    before.record(current);
+    before.wait(stream_);
+    if (!is_capturing(current)) watchdog_->watch(begun);
+    check_call(nccl().GroupStart(), call.text);
+    for (const Part& part : widened.empty() ? call.parts : widened) {
+      check_call(enqueue(call, part), call.text);
+    }
+    check_call(nccl().GroupEnd(), call.text);
+    begun->end.record(stream_);
+    begun->recorded = true;
+    return std::make_unique<NcclPending>(begun, std::move(call), std::move(widened));
+  }
+
+  std::vector<std::string> exchange(const std::string& mine, const std::string& text) override {
+    const int64_t n = int64_t(mine.size());
+    const Tensor here = tensor_of(reinterpret_cast<const uint8_t*>(mine.data()), {n});
+    const Tensor all = Tensor::make({size * n}, kUInt8, device);
+    const Tensor own = Tensor::make({n}, kUInt8, device);
+    kernels::copy_into(own, here);
+    start({Kind::all_gather, ReduceOp::sum, {{all, own}}, text})->wait();
+    const Tensor back = Tensor::make({size * n}, kUInt8, Device());
+    kernels::copy_into(back, all);
+    refuse_failed();
+    const char* bytes = static_cast<const char*>(back.data_ptr());
+    std::vector<std::string> texts;
+    for (int r = 0; r < size; ++r) texts.emplace_back(bytes + r * n, size_t(n));
+    return texts;
+  }
+
+  std::shared_ptr<Backend> split(int color, int key) override {
+    refuse_failed();
+    ncclComm_t part = nullptr;
+    check_call(nccl().CommSplit(comm_, color, key, &part, nullptr), "split");
+    return std::make_shared<NcclBackend>(part, device, options);
+  }
+
+ private:
+  ncclResult_t enqueue(const Collective& call, const Part& part) const {
+    const auto& [out, in, root] = part;
+    const void* from = in.data_ptr();
+    void* to = out.data_ptr();
+    // int16 goes as twice as many bytes.
+    const size_t count = size_t(std::min(in.numel(), out.numel())) * (in.dtype() == kInt16 ? 2 : 1);
+    const ncclDataType_t type = type_of(in.dtype());
+    const ncclRedOp_t op = op_of(in.dtype(), call.op);
+    const auto stream = static_cast<cudaStream_t>(stream_.handle());
+    switch (call.kind) {
+      case Kind::all_reduce: return nccl().AllReduce(from, to, count, type, op, comm_, stream);
+      case Kind::reduce_scatter:
+        return nccl().ReduceScatter(from, to, count, type, op, comm_, stream);
+      case Kind::all_gather: return nccl().AllGather(from, to, count, type, comm_, stream);
+      case Kind::broadcast: return nccl().Broadcast(from, to, count, type, root, comm_, stream);
+      default: break;
+    }
+    const size_t each = count / size_t(size), bytes = in.nbytes() / size_t(size);
+    ncclResult_t status = ncclSuccess;
+    for (int r = 0; r < size && status == ncclSuccess; ++r) {
+      const size_t at = size_t(r) * bytes;
+      status = nccl().Send(static_cast<const char*>(from) + at, each, type, r, comm_, stream);
+      if (status != ncclSuccess) break;
+      status = nccl().Recv(static_cast<char*>(to) + at, each, type, r, comm_, stream);
+    }
+    return status;
+  }
+  // The watchdog knows why a call was broken off.
+  void check_call(ncclResult_t status, const std::string& text) {
+    if (status != ncclSuccess) refuse_failed();
+    check(status, text);
+  }
+  void refuse_failed() {
+    const std::string failure = watchdog_->failure();
+    if (!failure.empty()) throw AcceleratorError(failure);
+  }
+
+  ncclComm_t comm_;
+  cuda::Stream stream_;
+  std::unique_ptr<Watchdog> watchdog_;
+};
+
+int number(const char* name) {
+  const char* text = std::getenv(name);
+  if (!text || !*text) throw Error(cat("RANK is set, but ", name, " is not: NCCL needs both"));
+  return std::atoi(text);
+}
+
+// The agent of torchrun listens on MASTER_PORT itself.
+std::string address_of_rank_0() {
+  if (const char* given = std::getenv("NCCL_COMM_ID")) return given;
+  const bool taken = std::getenv("TORCHELASTIC_RUN_ID") != nullptr;
+  const int port = number("MASTER_PORT") + (taken ? 1 : 0);
+  const char* host = std::getenv("MASTER_ADDR");
+  if (!host) throw Error("RANK is set, but MASTER_ADDR is not: NCCL needs both");
+  return cat(host, ":", port);
+}
+
+}  // namespace
+
+std::string nccl_unavailable_reason() {
+  if (library()) return "";
+  return "NCCL, for CUDA tensors: there is no libnccl.so.2: install NVIDIA's libnccl2, or name its "
+         "folder in LD_LIBRARY_PATH";
+}
+
+std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
+                                    const std::shared_ptr<Backend>& mpi) {
+  // Multicast over NVLink can put the GPUs of a host out of service.
+  setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
+  const int rank = mpi ? mpi->rank : number("RANK"), size = mpi ? mpi->size : number("WORLD_SIZE");
+  const int local = mpi ? mpi->local_rank() : number("LOCAL_RANK"), gpus = cuda::device_count();
+  if (!device.has_index()) device = Device(DeviceType::cuda, gpus == 1 ? 0 : local);
+  if (device.index() >= gpus) {
+    throw Error(cat("rank ", rank, " is number ", local, " on its host, which has ", gpus,
+                    " GPUs: start no more ranks than there are GPUs"));
+  }
+  const cuda::DeviceGuard guard(device);
+  if (!mpi) setenv("NCCL_COMM_ID", address_of_rank_0().c_str(), 1);
+  ncclUniqueId id{};
+  const std::string text = cat("the start of NCCL on rank ", rank);
+  if (!mpi || rank == 0) check(nccl().GetUniqueId(&id), text);
+  if (mpi) {
+    const std::string ids = mpi->exchange({id.internal, sizeof id.internal}, text)[0];
+    ids.copy(id.internal, sizeof id.internal);
+  }
+  ncclComm_t comm = nullptr;
+  check(nccl().CommInitRank(&comm, size, id, rank), text);
+  return std::make_shared<NcclBackend>(comm, device, options);
+}
+
+}  // namespace taper::distributed

@@ -1,0 +1,289 @@
+// Every collective, by dtype and size, on every rank.
+#include <cmath>
+#include <thread>
+
+#include "autograd/ops/binary.h"
+#include "framework/factories.h"
+#include "tests/distributed/ranks.h"
+#include "tests/testing.h"
+
+namespace taper::distributed {
+namespace {
+
+using test::refuses;
+using test::test_device;
+using test::world;
+
+const std::vector<int64_t> kSizes = {0, 1, 7, 1000, 100003};
+
+// Small whole numbers, exact in every dtype, that differ by rank and place.
+Tensor numbers(int64_t n, DType dtype, int rank) {
+  const Tensor at = arange(n, {.dtype = kInt64});
+  const Tensor values = (at * 3 + rank * 5) - floor_divide(at * 3 + rank * 5, wrap_scalar(7)) * 7;
+  if (dtype == kBool) return (values > 3).to(test_device());
+  return values.to(dtype).to(test_device());
+}
+
+bool equal(const Tensor& got, const Tensor& want) {
+  return got.shape() == want.shape() && got.dtype() == want.dtype() &&
+         got.to_vector<double>() == want.to_vector<double>();
+}
+
+Tensor reduced(int64_t n, DType dtype, ReduceOp op) {
+  Tensor all = numbers(n, dtype, 0).to(kFloat64);
+  for (int r = 1; r < world().size(); ++r) {
+    const Tensor next = numbers(n, dtype, r).to(kFloat64);
+    if (op == ReduceOp::max) all = maximum(all, next);
+    if (op == ReduceOp::min) all = minimum(all, next);
+    if (op == ReduceOp::sum || op == ReduceOp::avg) all = all + next;
+  }
+  return op == ReduceOp::avg ? all / world().size() : all;
+}
+
+class Collectives : public testing::TestWithParam<DType> {};
+
+TEST_P(Collectives, AllReduceIsEveryRanksSum) {
+  const DType dtype = GetParam();
+  for (const int64_t n : kSizes) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::avg}) {
+      if (op == ReduceOp::avg && !is_floating_point(dtype)) continue;
+      const Tensor x = numbers(n, dtype, world().rank());
+      world().all_reduce(x, op).wait();
+      EXPECT_TRUE(equal(x, reduced(n, dtype, op).to(dtype))) << n << " op " << int(op);
+    }
+  }
+}
+
+TEST_P(Collectives, ReduceScatterGivesEachRankItsPart) {
+  const DType dtype = GetParam();
+  for (const int64_t n : kSizes) {
+    const Tensor in = numbers(n * world().size(), dtype, world().rank());
+    const Tensor out = numbers(n, dtype, 6);
+    world().reduce_scatter(out, in).wait();
+    const Tensor all = reduced(n * world().size(), dtype, ReduceOp::sum).to(dtype);
+    EXPECT_TRUE(equal(out, all.narrow(0, world().rank() * n, n))) << n;
+  }
+}
+
+TEST_P(Collectives, AllGatherIsInTheOrderOfRanks) {
+  const DType dtype = GetParam();
+  for (const int64_t n : kSizes) {
+    const Tensor out = numbers(n * world().size(), dtype, 6);
+    world().all_gather(out, numbers(n, dtype, world().rank())).wait();
+    for (int r = 0; r < world().size(); ++r) {
+      EXPECT_TRUE(equal(out.narrow(0, r * n, n), numbers(n, dtype, r))) << n << " of " << r;
+    }
+  }
+}
+
+TEST_P(Collectives, AllToAllTransposesParts) {
+  const DType dtype = GetParam();
+  for (const int64_t n : kSizes) {
+    const int64_t all = n * world().size();
+    const Tensor out = numbers(all, dtype, 6);
+    world().all_to_all(out, numbers(all, dtype, world().rank())).wait();
+    for (int r = 0; r < world().size(); ++r) {
+      const Tensor theirs = numbers(all, dtype, r).narrow(0, world().rank() * n, n);
+      EXPECT_TRUE(equal(out.narrow(0, r * n, n), theirs)) << n << " of " << r;
+    }
+  }
+}
+
+TEST_P(Collectives, BroadcastIsTheRoots) {
+  const DType dtype = GetParam();
+  for (const int64_t n : kSizes) {
+    for (int root = 0; root < world().size(); ++root) {
+      const Tensor x = numbers(n, dtype, world().rank());
+      world().broadcast(x, root).wait();
+      EXPECT_TRUE(equal(x, numbers(n, dtype, root))) << n << " from " << root;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, Collectives, testing::ValuesIn(kAllDTypes),
+                         [](const auto& tested) { return to_string(tested.param); });
+
+TEST(Communicators, ManyTensorsAreBroadcastFromTheirRoots) {
+  std::vector<Tensor> xs;
+  std::vector<int> roots;
+  for (int i = 0; i < 10; ++i) {
+    xs.push_back(numbers(10 + i, kAllDTypes[i], world().rank()));
+    roots.push_back(i % world().size());
+  }
+  world().broadcast(xs, roots).wait();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(equal(xs[size_t(i)], numbers(10 + i, kAllDTypes[i], i % world().size()))) << i;
+  }
+}
+
+TEST(Communicators, CollectivesGoOnInTheBackgroundInTheirOrder) {
+  std::vector<Tensor> xs;
+  std::vector<Work> works;
+  for (int i = 0; i < 20; ++i) {
+    xs.push_back(
+        full({1000 + i}, i + world().rank(), {.dtype = kFloat32, .device = test_device()}));
+    works.push_back(world().all_reduce(xs.back()));
+  }
+  while (!works.empty()) {
+    works.back().wait();
+    works.pop_back();
+  }
+  const int n = world().size();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(xs[size_t(i)].to_floats()[999], float(i * n + n * (n - 1) / 2)) << i;
+  }
+}
+
+TEST(Communicators, HalfSumsAreTheSameBitsOnAllRanksAndAgain) {
+  for (const DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    std::vector<float> first;
+    for (int run = 0; run < 3; ++run) {
+      Generator generator(uint64_t(world().rank() + 1));
+      const Tensor x = normal(0, 1, {50000}, {.dtype = dtype, .device = test_device()}, &generator);
+      world().all_reduce(x).wait();
+      const std::vector<float> got = x.cpu().to_floats();
+      if (run == 0) first = got;
+      EXPECT_EQ(got, first) << name_of(dtype);
+      const Tensor of_rank_0 = x.clone();
+      world().broadcast(of_rank_0).wait();
+      EXPECT_EQ(of_rank_0.to_floats(), got) << name_of(dtype);
+    }
+  }
+}
+
+TEST(Communicators, ResultsCountAsWrittenTo) {
+  const Tensor x = zeros({3}, {.device = test_device()});
+  const uint32_t before = x.version();
+  world().all_reduce(x).wait();
+  EXPECT_GT(x.version(), before);
+}
+
+TEST(Communicators, GroupsHaveRanksOfTheirOwn) {
+  const int color = world().rank() % 2;
+  const Communicator half = world().split(color, -world().rank());
+  const int members = (world().size() + 1 - color) / 2;
+  EXPECT_EQ(half.size(), members);
+  EXPECT_EQ(half.rank(), members - 1 - world().rank() / 2);  // by falling rank
+  const Tensor x = full({4}, world().rank(), {.dtype = kInt64, .device = test_device()});
+  half.all_reduce(x).wait();
+  int64_t sum = 0;
+  for (int r = color; r < world().size(); r += 2) sum += r;
+  EXPECT_EQ(x.to_vector<int64_t>(), std::vector<int64_t>(4, sum));
+}
+
+TEST(Communicators, TextsOfAnyLengthAreGathered) {
+  const auto text = [](int r) { return std::string(size_t(r * 1000), char('a' + r)); };
+  const std::vector<std::string> all = world().all_gather_text(text(world().rank()));
+  ASSERT_EQ(all.size(), size_t(world().size()));
+  for (int r = 0; r < world().size(); ++r) EXPECT_EQ(all[size_t(r)], text(r));
+}
+
+TEST(Communicators, RanksKnowTheirHosts) {
+  EXPECT_EQ(world().local_rank(), world().rank());
+  EXPECT_NE(world().name_of(0).find("rank 0 ("), std::string::npos);
+  world().barrier();
+}
+
+// --- bad use ends in an error on every rank, and the next call works ---
+
+// What f throws.
+template <class F> std::string message_of(const F& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+void expect_parts(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\nis not in: " << message;
+  }
+  const Tensor x = ones({2}, {.device = test_device()});
+  world().all_reduce(x).wait();
+  EXPECT_EQ(x.to_floats()[1], float(world().size()));
+}
+std::string other() { return world().name_of(world().rank() == 0 ? 1 : 0); }
+Tensor some(const Shape& shape, DType dtype = kFloat32) {
+  return zeros(shape, {.dtype = dtype, .device = test_device()});
+}
+
+TEST(BadUse, ShapesThatDifferAreNamed) {
+  const bool first = world().rank() == 0;
+  const std::string message = message_of([&] { world().all_reduce(some({first ? 3 : 4})).wait(); });
+  expect_parts(message,
+               {cat("all_reduce(sum) of float32 [", first ? 3 : 4, "] at "),
+                "collectives_test.cpp:", cat("on ", world().name_of(world().rank())),
+                cat(other(), " calls all_reduce(sum) of float32 [", first ? 4 : 3, "] at ")});
+}
+
+TEST(BadUse, DTypesThatDifferAreNamed) {
+  const bool first = world().rank() == 0;
+  const std::string message =
+      message_of([&] { world().all_reduce(some({3}, first ? kInt64 : kFloat32)).wait(); });
+  expect_parts(message, {cat(other(), " calls all_reduce(sum) of ", first ? "float32" : "int64")});
+}
+
+TEST(BadUse, AnotherCollectiveIsNamed) {
+  const bool first = world().rank() == 0;
+  const std::string message = message_of([&] {
+    if (first) world().all_reduce(some({3}), ReduceOp::max).wait();
+    if (!first) world().barrier();
+  });
+  expect_parts(message, {first ? "all_reduce(max)" : "barrier at ",
+                         cat(other(), " calls ", first ? "barrier at " : "all_reduce(max)")});
+}
+
+TEST(BadUse, ARankThatRefusesItsOwnCallTellsTheOthers) {
+  const bool first = world().rank() == 0;
+  const Tensor matrix = some({4, 4});
+  const std::string message =
+      message_of([&] { world().all_reduce(first ? matrix.t() : matrix).wait(); });
+  expect_parts(message, {first ? "the tensor is not contiguous" : "calls a call that it refuses"});
+}
+
+TEST(BadUse, TensorsOfAnotherDeviceAreRefused) {
+  if (test_device().is_cpu() && test::skip_without_cuda()) return;
+  const Device elsewhere = test_device().is_cpu() ? Device("cuda:0") : Device();
+  const Tensor x = zeros({3}, {.device = elsewhere});
+  expect_parts(message_of([&] { world().all_reduce(x).wait(); }),
+               {"all_reduce(sum) of float32 [3] at ", cat("the tensor is on ", elsewhere),
+                test_device().is_cpu() ? "MPI is for CPU tensors" : "NCCL is for CUDA tensors"});
+}
+
+TEST(BadUse, SizesAndOpsThatDoNotFitAreRefused) {
+  const int n = world().size();
+  expect_parts(message_of([&] { world().all_gather(some({3}), some({3})).wait(); }),
+               {"all_gather of float32 [3]", "does not fit"});
+  expect_parts(message_of([&] { world().all_to_all(some({n + 1}), some({n + 1})).wait(); }),
+               {"all_to_all of float32", "does not fit"});
+  expect_parts(message_of([&] { world().all_reduce(some({3}, kInt32), ReduceOp::avg).wait(); }),
+               {"averages are for floating tensors"});
+  expect_parts(message_of([&] { world().broadcast(some({3}), n).wait(); }), {"there is no rank"});
+  expect_parts(message_of([&] { world().reduce_scatter(some({3}, kInt32), some({3 * n})).wait(); }),
+               {"the result has dtype int32"});
+}
+
+TEST(BadUse, ARankThatDoesNotComeIsNamed) {
+  const Communicator pair =
+      Communicator::world(test_device(), {.timeout = 1, .checked = true}).split(0);
+  const int last = world().size() - 1;
+  if (world().rank() == last) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  } else {
+    const auto call = [&] {
+      pair.all_reduce(some({3})).wait();
+      pair.barrier();
+    };
+    const std::string message = message_of(call);
+    EXPECT_NE(message.find("within 1 s"), std::string::npos) << message;
+    if (test_device().is_cpu()) {
+      EXPECT_NE(message.find(world().name_of(last)), std::string::npos) << message;
+    }
+    EXPECT_TRUE(refuses<Error>(call, test_device().is_cpu() ? "this communicator has failed" : ""));
+  }
+  expect_parts("", {});
+}
+
+}  // namespace
+}  // namespace taper::distributed

@@ -1,0 +1,39 @@
+// Every rank runs every test; the first prints, the others say what failed.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "tests/distributed/ranks.h"
+
+namespace taper::test {
+namespace {
+
+std::optional<distributed::Communicator> the_world;
+
+}  // namespace
+
+Device test_device() {
+  const char* named = std::getenv("TAPER_TEST_DEVICE");
+  return named ? Device(named) : Device();
+}
+
+const distributed::Communicator& world() {
+  if (!the_world) {
+    the_world = distributed::Communicator::world(test_device(), {.timeout = 60, .checked = true});
+  }
+  return *the_world;
+}
+
+void forget_world() { the_world.reset(); }
+
+}  // namespace taper::test
+
+int main(int count, char** arguments) {
+  testing::InitGoogleTest(&count, arguments);
+  if (taper::distributed::Communicator::is_launched() && taper::test::world().rank() > 0) {
+    GTEST_FLAG_SET(brief, true);
+  }
+  const int status = RUN_ALL_TESTS();
+  taper::test::forget_world();
+  return status;
+}
