@@ -72,7 +72,6 @@ TensorImpl* leaf_at(const Node& accumulator) {
 Node* make_accumulator(TensorImpl* leaf) {
   Node* node = new_node("AccumulateGrad", sizeof(Accumulate), {}, 1);
   node->refs = 0;
-  node->sequence = 0;
   node->accumulates = true;
   node->origin.reset();
   detail::fill_node(node, Accumulate(leaf));
@@ -90,10 +89,20 @@ Node* make_accumulator(TensorImpl* leaf) {
 Edge accumulator_of(TensorImpl* leaf) {
   Node* node = leaf->accumulator.load(std::memory_order_acquire);
   if (!node) node = make_accumulator(leaf);
-  if (node->refs.fetch_add(1, std::memory_order_relaxed) == 0) {
+  NodePtr held = NodePtr::try_share(node);
+  for (; !held; held = NodePtr::try_share(node)) {
+    constexpr int kPlacing = -1;
+    int nobody = 0;
+    if (!node->refs.compare_exchange_strong(nobody, kPlacing, std::memory_order_acquire)) continue;
     (void)IntrusivePtr<TensorImpl>::share(leaf).release();
+    // Below the first op of these graphs that takes the leaf: so its gradient is whole, and its
+    // hooks run, as soon as that op has run backward.
+    node->sequence = next_sequence++;
+    node->refs.store(1, std::memory_order_release);
+    held = NodePtr::adopt(node);
+    break;
   }
-  return {NodePtr::adopt(node), 0};
+  return {std::move(held), 0};
 }
 
 void let_go(Node* node) {

@@ -32,8 +32,10 @@ Listing list_nodes(const Node* from) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (uint32_t j = 0; j < nodes[i]->num_inputs; ++j) add(nodes[i]->edges[j].node.get());
   }
+  // Leaves last, as they were met.
+  const auto place = [](const Node* node) { return node->accumulates ? 0 : node->sequence; };
   std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
+                   [&](const Node* a, const Node* b) { return place(a) > place(b); });
   for (size_t i = 0; i < nodes.size(); ++i) numbers[nodes[i]] = i;
   return listing;
 }

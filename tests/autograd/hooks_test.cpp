@@ -48,6 +48,30 @@ TEST_P(HooksOn, ALeafRunInOrderBeforeAccumulation) {
   EXPECT_TRUE(close(grad({(a * 3).sum()}, {a})[0], {2}, {30, 30}, 0));
 }
 
+// Gradients of the last layers can be used while those of the first are not yet known.
+TEST_P(HooksOn, ALeafRunAsSoonAsItsGradientIsWhole) {
+  const Tensor first = leaf({1, 2}), last = leaf({3, 4}), both = leaf({5, 6});
+  std::vector<std::string> order;
+  const auto note = [&](const char* name) {
+    return [&order, name](const Tensor&) { order.push_back(name); };
+  };
+  for (int pass = 0; pass < 2; ++pass) {
+    order.clear();
+    const Tensor a = first * both, b = a * a;
+    const Tensor y = (b * last * both).sum();
+    b.register_hook(note("b"));
+    a.register_hook(note("a"));
+    if (pass == 0) {
+      first.register_post_accumulate_grad_hook(note("first"));
+      last.register_post_accumulate_grad_hook(note("last"));
+      both.register_post_accumulate_grad_hook(note("both"));
+    }
+    y.backward();
+    EXPECT_EQ(order, (std::vector<std::string>{"last", "b", "a", "both", "first"}));
+  }
+  EXPECT_TRUE(close(first.grad(), {2}, {2 * 2 * 3 * 125., 2 * 2 * 2 * 4 * 216.}, 0));
+}
+
 TEST_P(HooksOn, ALeafAreSeenByGraphsMadeBefore) {
   const Tensor a = leaf({1, 2});
   const Tensor y = (a * 3).sum();
