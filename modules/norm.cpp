@@ -3,6 +3,7 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/sync_batch_norm.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/repr.h"
@@ -55,17 +56,25 @@ template <int kDims> Tensor BatchNorm<kDims>::forward(const Tensor& x) {
   }
   const bool tracks = is_training() && options.track_running_stats;
   if (tracks && !options.momentum) return with_cumulative_average(x);
-  const Tensor y = batch_norm(x, running_mean, running_var, weight, bias,
-                              is_training() || !options.track_running_stats,
-                              options.momentum.value_or(0), options.eps);
+  const Tensor y = normalised(x, running_mean, running_var, options.momentum.value_or(0));
   if (tracks) num_batches_tracked->add_(1);
   return y;
+}
+
+template <int kDims>
+Tensor BatchNorm<kDims>::normalised(const Tensor& x, const Tensor& mean, const Tensor& var,
+                                    double momentum) const {
+  if (ranks_ && is_training()) {
+    return sync_batch_norm(x, mean, var, weight, bias, *ranks_, momentum, options.eps);
+  }
+  const bool by_batch = is_training() || !options.track_running_stats;
+  return batch_norm(x, mean, var, weight, bias, by_batch, momentum, options.eps);
 }
 
 // The share of a batch is 1 / the number of batches, which stays on the device.
 template <int kDims> Tensor BatchNorm<kDims>::with_cumulative_average(const Tensor& x) {
   const Tensor mean = zeros_like(running_mean), var = zeros_like(running_var);
-  const Tensor y = batch_norm(x, mean, var, weight, bias, true, 1, options.eps);
+  const Tensor y = normalised(x, mean, var, 1);
   const NoGradGuard no_grad;
   num_batches_tracked->add_(1);
   const Tensor share = reciprocal(num_batches_tracked->to(mean.dtype()));
@@ -82,6 +91,13 @@ template <int kDims> std::string BatchNorm<kDims>::extra_repr() const {
 
 template class BatchNorm<1>;
 template class BatchNorm<2>;
+
+void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
+  module.apply([&](Module& m) {
+    if (auto* norm1 = dynamic_cast<BatchNorm1d*>(&m)) norm1->set_ranks(ranks);
+    if (auto* norm2 = dynamic_cast<BatchNorm2d*>(&m)) norm2->set_ranks(ranks);
+  });
+}
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions o)
     : num_groups(checked_groups(groups, channels)),

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "framework/describe.h"
+#include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
 namespace taper {
@@ -26,6 +27,8 @@ template <int kDims> class BatchNorm : public Module {
   Tensor forward(const Tensor& x) override;
   std::string type_name() const override { return cat("BatchNorm", kDims, "d"); }
   std::string extra_repr() const override;
+  // From now on a batch, while training, is that of all ranks together; none: this process's own.
+  void set_ranks(std::optional<distributed::Communicator> ranks) { ranks_ = std::move(ranks); }
 
   const int64_t num_features;
   const BatchNormOptions options;
@@ -34,9 +37,15 @@ template <int kDims> class BatchNorm : public Module {
 
  private:
   Tensor with_cumulative_average(const Tensor& x);
+  Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double momentum) const;
+
+  std::optional<distributed::Communicator> ranks_;
 };
 using BatchNorm1d = BatchNorm<1>;
 using BatchNorm2d = BatchNorm<2>;
+
+// Every BatchNorm in the module over all ranks (PyTorch: SyncBatchNorm.convert_sync_batchnorm).
+void sync_batch_norms(Module& module, const distributed::Communicator& ranks);
 
 struct GroupNormOptions {
   double eps = 1e-5;

@@ -89,8 +89,19 @@ Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mea
   return y.dtype() == result ? y : packed(y, result);
 }
 
+void batch_statistics(Norm& norm, const Tensor& x) {
+  const DType wide = wide_type(x.dtype());
+  norm.mean = Tensor::make({norm.sizes.channels}, wide, x.device());
+  norm.rstd = Tensor::make({norm.sizes.channels}, wide, x.device());
+  Norm here = norm;
+  const bool channels_last = has_channels_last(x);
+  if (channels_last) set_channels_last(here.sizes);
+  compute_statistics(here, laid_out(x, channels_last ? x : Tensor()), {}, {}, 0);
+}
+
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
-                            bool needs_sums) {
+                            bool needs_sums,
+                            const std::function<Tensor(const Tensor& sums)>& joined) {
   const bool batch = norm.sizes.groups == 0, channels_last = batch && has_channels_last(x);
   const bool means_move = batch && !norm.given;  // with x
   if (channels_last) set_channels_last(norm.sizes);
@@ -110,7 +121,8 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool n
   if (needs_sums || means_move) out.sums = channel_sums(norm, d, z);
   if (!needs_dx) return out;
   out.dx = empty_like_layout(z, x.dtype());
-  run(norm, out.dx, d, z, means_move ? out.sums : Tensor());
+  const Tensor sums = means_move && joined ? joined(out.sums) : out.sums;
+  run(norm, out.dx, d, z, means_move ? sums : Tensor());
   return out;
 }
 

@@ -2,6 +2,8 @@
 // eps).
 #pragma once
 
+#include <functional>
+
 #include "framework/host_device.h"
 #include "framework/kernels/dispatch.h"
 
@@ -41,9 +43,13 @@ constexpr DType wide_type(DType t) { return t == kFloat64 ? kFloat64 : kFloat32;
 // not `given`, by momentum; other results are row-major.
 Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean = {},
             const Tensor& running_var = {}, double momentum = 0);
-// What is not needed may stay undefined.
+// Batch norm's mean and rstd alone.
+void batch_statistics(Norm& norm, const Tensor& x);
+// What is not needed may stay undefined. Batch norm's dx is made with joined(sums) where that is
+// given: of a batch that lies on several ranks.
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
-                            bool needs_sums);
+                            bool needs_sums,
+                            const std::function<Tensor(const Tensor& sums)>& joined = {});
 
 // Batch norm's mean and rstd [channels], from sums [2, channels] around each channel's pivot.
 template <class Backend> struct BatchNormKernels {

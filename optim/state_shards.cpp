@@ -1,0 +1,126 @@
+#include "optim/state_shards.h"
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+
+#include "framework/factories.h"
+#include "framework/kernels/elementwise/copy.h"
+
+namespace taper::optim {
+namespace {
+
+// "state.12.exp_avg" is of parameter 12; -1 for what is of none.
+int64_t number_in(const std::string& name) {
+  return name.starts_with("state.") ? std::atoll(name.c_str() + 6) : -1;
+}
+
+}  // namespace
+
+StateShards::StateShards(Optimizer& optimizer, distributed::Communicator ranks)
+    : optimizer_(optimizer), ranks_(std::move(ranks)), params_(optimizer.parameters()) {
+  for (const NamedTensor& entry : optimizer.state_dict()) {
+    if (number_in(entry.name) < 0) continue;
+    throw ValueError(cat("StateShards: the optimizer has state already (", entry.name,
+                         "): shard it before its first step; Adagrad's begins at once"));
+  }
+  std::vector<size_t> order(params_.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return params_[a].numel() > params_[b].numel(); });
+  std::vector<int64_t> load(size_t(ranks_.size()));
+  owners_.resize(params_.size());
+  for (const size_t i : order) {
+    const auto least = std::min_element(load.begin(), load.end());
+    owners_[i] = int(least - load.begin());
+    *least += params_[i].numel();
+  }
+}
+
+void StateShards::step() {
+  step([this] { optimizer_.step(); });
+}
+
+void StateShards::step(const std::function<void()>& step) {
+  // An optimizer passes over what has no gradient.
+  struct Hidden {
+    std::vector<std::pair<Tensor, Tensor>> grads;
+    ~Hidden() {
+      for (const auto& [param, grad] : grads) param.set_grad(grad);
+    }
+  };
+  {
+    Hidden hidden;
+    for (size_t i = 0; i < params_.size(); ++i) {
+      if (owners_[i] == ranks_.rank()) continue;
+      hidden.grads.emplace_back(params_[i], params_[i].grad());
+      params_[i].set_grad({});
+    }
+    step();
+  }
+  // Contiguous ones as they are.
+  std::vector<Tensor> dense;
+  for (const Tensor& p : params_) dense.push_back(kernels::dense(p));
+  ranks_.broadcast(dense, owners_).wait();
+  for (size_t i = 0; i < params_.size(); ++i) {
+    if (dense[i].data_ptr() == params_[i].data_ptr() || owners_[i] == ranks_.rank()) continue;
+    kernels::copy_into(params_[i], dense[i]);
+    params_[i].storage()->version.fetch_add(1);
+  }
+}
+
+int64_t StateShards::num_owned() const {
+  int64_t sum = 0;
+  for (size_t i = 0; i < params_.size(); ++i) {
+    if (owners_[i] == ranks_.rank()) sum += params_[i].numel();
+  }
+  return sum;
+}
+
+std::vector<NamedTensor> StateShards::state_dict() const {
+  std::vector<NamedTensor> own = optimizer_.state_dict();
+  const auto settings = std::stable_partition(
+      own.begin(), own.end(), [](const NamedTensor& t) { return number_in(t.name) >= 0; });
+  std::string listing;
+  for (auto entry = own.begin(); entry != settings; ++entry) {
+    listing += cat(entry->name, " ", entry->tensor.dtype());
+    for (const int64_t n : entry->tensor.shape()) listing += cat(" ", n);
+    listing += "\n";
+  }
+  std::vector<NamedTensor> all;
+  const std::vector<std::string> listings = ranks_.all_gather_text(listing);
+  for (int r = 0; r < ranks_.size(); ++r) {
+    std::istringstream lines(listings[size_t(r)]);
+    size_t i = 0;
+    for (std::string line; std::getline(lines, line); ++i) {
+      std::istringstream words(line);
+      std::string name, dtype;
+      words >> name >> dtype;
+      Shape shape;
+      for (int64_t n = 0; words >> n;) shape.push_back(n);
+      const Tensor x = r == ranks_.rank()
+                           ? kernels::dense(own[i].tensor).to(ranks_.device())
+                           : empty(shape, {.dtype = parse_dtype(dtype), .device = ranks_.device()});
+      ranks_.broadcast(x, r).wait();
+      all.push_back({name, x.cpu()});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return number_in(a.name) < number_in(b.name);
+  });
+  all.insert(all.end(), settings, own.end());
+  return all;
+}
+
+void StateShards::load_state_dict(const std::vector<NamedTensor>& state) {
+  std::vector<NamedTensor> own;
+  for (const NamedTensor& entry : state) {
+    const int64_t i = number_in(entry.name);
+    const bool is_foreign =
+        i >= 0 && i < std::ssize(owners_) && owners_[size_t(i)] != ranks_.rank();
+    if (!is_foreign) own.push_back(entry);
+  }
+  optimizer_.load_state_dict(own);
+}
+
+}  // namespace taper::optim

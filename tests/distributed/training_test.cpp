@@ -1,0 +1,368 @@
+// Training on several ranks is training on one: within rounding, and with equal bits on all ranks
+// and from run to run.
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/unary.h"
+#include "data/distributed_sampler.h"
+#include "framework/factories.h"
+#include "modules/containers.h"
+#include "modules/data_parallel.h"
+#include "modules/linear.h"
+#include "modules/norm.h"
+#include "optim/clip.h"
+#include "optim/ema.h"
+#include "optim/grad_scaler.h"
+#include "optim/optimizers.h"
+#include "optim/state_shards.h"
+#include "tests/distributed/ranks.h"
+#include "tests/testing.h"
+
+namespace taper {
+namespace {
+
+using test::close;
+using test::refuses;
+using test::test_device;
+using test::world;
+
+constexpr int64_t kBatch = 24, kInputs = 10;
+
+// Tied weights, and a bias of no use where `unused`.
+struct Net : Module {
+  Child<Linear> in{*this, "in", kInputs, 16};
+  Child<BatchNorm1d> norm{*this, "norm", 16};
+  Child<Linear> middle{*this, "middle", 16, 16};
+  Child<Linear> tied{*this, "tied", 16, 16};
+  Child<Linear> unused{*this, "unused", 3, 3};
+  bool uses_all = true, normalises = false;
+
+  explicit Net(uint64_t seed, bool with_unused = false) {
+    Generator generator(seed);
+    const DrawScope scope(generator);
+    for (const NamedTensor& p : named_parameters()) {
+      const NoGradGuard no_grad;
+      p.tensor.normal_(0, 0.3);
+    }
+    tied->weight.share(middle->weight);
+    if (!with_unused) unused->requires_grad_(false);
+    norm->requires_grad_(false);
+    to(test_device());
+  }
+  std::string type_name() const override { return "Net"; }
+  Tensor forward(const Tensor& x) override {
+    Tensor h = in(x);
+    if (normalises) h = norm(h);
+    return tied(relu(middle(tanh(h))));
+  }
+};
+
+// The same on every rank: the whole batch of a step.
+Tensor whole_batch(int step) {
+  Generator generator(uint64_t(1000 + step));
+  return normal(0, 1, {kBatch, kInputs}, {.device = test_device()}, &generator);
+}
+Tensor part_of(const Tensor& batch) {
+  const int64_t n = batch.size(0) / world().size();
+  return batch.narrow(0, world().rank() * n, n);
+}
+Tensor loss_of(Net& net, const Tensor& x) { return square(net(x)).mean(); }
+
+struct Recipe {
+  DataParallelOptions options = {};
+  int micro_batches = 1;
+  double clip = 0;
+};
+
+// Weights after five steps of AdamW, in parts on all ranks or whole on this one.
+std::vector<Tensor> trained(bool parallel, const Recipe& recipe = {}) {
+  Net net(parallel ? uint64_t(world().rank() + 1) : 1);  // rank 0's weights are taken
+  std::optional<DataParallel> ranks;
+  if (parallel) ranks.emplace(net, world(), recipe.options);
+  optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-2});
+  for (int step = 0; step < 5; ++step) {
+    const Tensor batch = whole_batch(step), own = parallel ? part_of(batch) : batch;
+    optimizer.zero_grad();
+    const int64_t n = own.size(0) / recipe.micro_batches;
+    const auto run = [&](int64_t micro) {
+      (loss_of(net, own.narrow(0, micro * n, n)) / recipe.micro_batches).backward();
+    };
+    for (int micro = 0; micro + 1 < recipe.micro_batches; ++micro) {
+      std::optional<DataParallel::NoSync> own_gradients;
+      if (ranks) own_gradients.emplace(*ranks);
+      run(micro);
+    }
+    run(recipe.micro_batches - 1);
+    if (recipe.clip > 0) optim::clip_grad_norm_(net.parameters(), recipe.clip);
+    optimizer.step();
+  }
+  return net.parameters();
+}
+
+void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
+                  double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(close(got[i], want[i], tolerance)) << i;
+}
+
+std::string bytes_of(const std::vector<Tensor>& tensors) {
+  std::string bytes;
+  for (const Tensor& t : tensors) {
+    const Tensor here = t.detach().cpu().contiguous();
+    bytes.append(static_cast<const char*>(here.data_ptr()), here.nbytes());
+  }
+  return bytes;
+}
+void expect_equal_on_all_ranks(const std::vector<Tensor>& tensors) {
+  const std::vector<std::string> all = world().all_gather_text(bytes_of(tensors));
+  for (size_t r = 1; r < all.size(); ++r) EXPECT_TRUE(all[r] == all[0]) << "rank " << r;
+}
+
+TEST(DataParallelTraining, IsTrainingOnOneRank) {
+  const std::vector<Tensor> got = trained(true);
+  expect_close(got, trained(false), 2e-5);
+  expect_equal_on_all_ranks(got);
+}
+
+TEST(DataParallelTraining, HasTheSameBitsAgain) {
+  EXPECT_TRUE(bytes_of(trained(true)) == bytes_of(trained(true)));
+}
+
+TEST(DataParallelTraining, BucketsMayBeSmallOrBfloat16) {
+  expect_close(trained(true, {{.bucket_bytes = 1}}), trained(false), 2e-5);
+  const std::vector<Tensor> rounded = trained(true, {{.reduce_dtype = kBFloat16}});
+  expect_close(rounded, trained(false), 0.05);
+  expect_equal_on_all_ranks(rounded);
+}
+
+TEST(DataParallelTraining, AccumulatesWithoutTheOthers) {
+  expect_close(trained(true, {.micro_batches = 3}), trained(false, {.micro_batches = 3}), 2e-5);
+}
+
+TEST(DataParallelTraining, ClipsByTheNormOfAllRanks) {
+  const std::vector<Tensor> got = trained(true, {.clip = 0.05});
+  expect_close(got, trained(false, {.clip = 0.05}), 2e-5);
+  expect_equal_on_all_ranks(got);
+}
+
+TEST(DataParallelTraining, GradientsAreViewsOfTheirBuckets) {
+  Net net(1);
+  DataParallel parallel(net, world());
+  loss_of(net, part_of(whole_batch(0))).backward();
+  std::set<const Storage*> storages;
+  for (const Tensor& p : net.parameters()) {
+    if (p.requires_grad()) storages.insert(p.grad().storage().get());
+  }
+  EXPECT_EQ(storages.size(), 1u);
+}
+
+TEST(DataParallelTraining, NamesParametersWithoutAGradient) {
+  Net net(1, true);
+  DataParallel parallel(net, world());
+  const Tensor x = part_of(whole_batch(0));
+  loss_of(net, x).backward();
+  EXPECT_TRUE(refuses<Error>([&] { parallel.finish(); },
+                             "DataParallel: no gradient came to unused.weight, unused.bias;"));
+  EXPECT_TRUE(refuses<Error>([&] { net(x); },
+                             "DataParallel: the backward pass before gave no gradient to "
+                             "unused.weight, unused.bias;"));
+}
+
+TEST(DataParallelTraining, CountsUnusedParametersAsZeroWhereThatIsMeant) {
+  Net net(1, true), alone(1, true);
+  DataParallel parallel(net, world(), {.allow_unused = true});
+  for (int step = 0; step < 2; ++step) {
+    net.zero_grad();
+    loss_of(net, part_of(whole_batch(step))).backward();
+    parallel.finish();
+    alone.zero_grad();
+    loss_of(alone, whole_batch(step)).backward();
+    EXPECT_TRUE(close(net.in->weight->grad(), alone.in->weight->grad(), 1e-5));
+    EXPECT_EQ(net.unused->weight->grad().to_floats(), std::vector<float>(9, 0));
+  }
+}
+
+TEST(DataParallelTraining, RefusesModulesThatDiffer) {
+  Sequential net(Linear(4, world().rank() == 0 ? 5 : 6));
+  net.to(test_device());
+  EXPECT_TRUE(refuses<Error>([&] { DataParallel(net, world()); },
+                             cat("DataParallel: the module of ", world().name_of(1),
+                                 " differs from rank 0's: 0.weight float32 [6, 4], and not "
+                                 "0.weight float32 [5, 4]")));
+}
+
+TEST(DataParallelTraining, AnInfinityOnOneRankSkipsTheStepOnAll) {
+  Net net(1);
+  DataParallel parallel(net, world());
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  optim::GradScaler scaler({.init_scale = 1024});
+  optim::EMA average(net.named_parameters(), {.decay = 0.5});
+  const std::string before = bytes_of(net.parameters());
+  for (int step = 0; step < 3; ++step) {
+    Tensor x = part_of(whole_batch(step)).clone();
+    if (step == 0 && world().rank() == world().size() - 1) {
+      x.fill_(std::numeric_limits<float>::infinity());
+    }
+    optimizer.zero_grad();
+    scaler.scale(loss_of(net, x)).backward();
+    scaler.step(optimizer);
+    scaler.update();
+    average.update();
+    EXPECT_EQ(bytes_of(net.parameters()) == before, step == 0);
+    EXPECT_EQ(scaler.get_scale(), 512);
+  }
+  expect_equal_on_all_ranks(net.parameters());
+  expect_equal_on_all_ranks(average.averages());
+}
+
+TEST(SyncBatchNorm, IsBatchNormOfTheWholeBatch) {
+  Net net(1), alone(1);
+  net.normalises = alone.normalises = true;
+  for (Net* n : {&net, &alone}) n->norm->requires_grad_(true);
+  sync_batch_norms(net, world());
+  DataParallel parallel(net, world());
+  for (int step = 0; step < 3; ++step) {
+    net.zero_grad();
+    alone.zero_grad();
+    const Tensor x = part_of(whole_batch(step)).clone().requires_grad_();
+    const Tensor all = whole_batch(step).requires_grad_();
+    loss_of(net, x).backward();
+    loss_of(alone, all).backward();
+    EXPECT_TRUE(close(x.grad() / world().size(), part_of(all.grad()), 1e-5));
+    for (size_t i = 0; i < net.parameters().size(); ++i) {
+      const Tensor got = net.parameters()[i].grad(), want = alone.parameters()[i].grad();
+      if (!want.defined()) continue;
+      EXPECT_TRUE(close(got, want, 1e-5)) << i;
+    }
+  }
+  EXPECT_TRUE(close(net.norm->running_mean, alone.norm->running_mean, 1e-6));
+  EXPECT_TRUE(close(net.norm->running_var, alone.norm->running_var, 1e-6));
+  net.eval();
+  alone.eval();
+  EXPECT_TRUE(close(net(whole_batch(9)), alone(whole_batch(9)), 1e-5));
+}
+
+TEST(SyncBatchNorm, BatchesMayDifferInSizeAndLayout) {
+  Generator generator(5);
+  const int64_t rows = world().size() * (world().size() + 1) / 2;
+  const Tensor all = normal(1, 2, {rows, 3, 4, 5}, {.device = test_device()}, &generator);
+  const int64_t n = world().rank() + 1, first = n * (n - 1) / 2;
+  for (const bool channels_last : {false, true}) {
+    Tensor x = all.narrow(0, first, n).clone();
+    if (channels_last) x = x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
+    BatchNorm2d one(3), several(3);
+    one.to(test_device());
+    several.to(test_device());
+    sync_batch_norms(several, world());
+    x.requires_grad_();
+    const Tensor whole = all.clone().requires_grad_();
+    const Tensor y = several(x), want = one(whole);
+    EXPECT_TRUE(close(y, want.narrow(0, first, n), 1e-5));
+    const Tensor weights = all * all;  // some dy
+    y.backward(weights.narrow(0, first, n));
+    want.backward(weights);
+    EXPECT_TRUE(close(x.grad(), whole.grad().narrow(0, first, n), 1e-4));
+  }
+}
+
+// --- the optimizer's state in shards ---
+
+template <class Make> void expect_shards_change_nothing(const Make& make, DType dtype = kFloat32) {
+  Net net(1), alone(1);
+  net.to(dtype);
+  alone.to(dtype);
+  const auto sharded = make(net), whole = make(alone);
+  optim::StateShards shards(*sharded, world());
+  const auto step = [&](int number) {
+    for (Net* n : {&net, &alone}) {
+      n->zero_grad();
+      loss_of(*n, whole_batch(number).to(dtype)).backward();
+    }
+    shards.step();
+    whole->step();
+  };
+  for (int i = 0; i < 3; ++i) step(i);
+  EXPECT_TRUE(bytes_of(net.parameters()) == bytes_of(alone.parameters()));
+  // A saved run goes on, with its state in shards or whole.
+  const std::vector<NamedTensor> got = shards.state_dict(), want = whole->state_dict();
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].name, want[i].name);
+    EXPECT_TRUE(bytes_of({got[i].tensor}) == bytes_of({want[i].tensor})) << got[i].name;
+  }
+  shards.load_state_dict(got);
+  whole->load_state_dict(got);
+  step(3);
+  EXPECT_TRUE(bytes_of(net.parameters()) == bytes_of(alone.parameters()));
+}
+
+TEST(StateShards, ChangeNothing) {
+  expect_shards_change_nothing([](Net& net) {
+    return std::make_unique<optim::AdamW>(net.named_parameters(), optim::AdamWOptions{.lr = 1e-2},
+                                          std::vector{optim::no_decay()});
+  });
+  expect_shards_change_nothing([](Net& net) {
+    return std::make_unique<optim::SGD>(net.parameters(),
+                                        optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
+  });
+  expect_shards_change_nothing(
+      [](Net& net) {
+        return std::make_unique<optim::AdamW>(
+            net.parameters(), optim::AdamWOptions{.lr = 1e-2, .master_weights = true});
+      },
+      kBFloat16);
+}
+
+TEST(StateShards, EachRankKeepsItsOwnPart) {
+  Net net(1);
+  optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-2});
+  optim::StateShards shards(optimizer, world());
+  loss_of(net, whole_batch(0)).backward();
+  shards.step();
+  int64_t kept = 0, all = 0;
+  for (const NamedTensor& entry : optimizer.state_dict()) {
+    if (entry.name.ends_with(".exp_avg")) kept += entry.tensor.numel();
+  }
+  for (const Tensor& p : net.parameters()) all += p.grad().defined() ? p.numel() : 0;
+  EXPECT_LE(kept, shards.num_owned());
+  const Tensor sum = tensor(kept, {.device = test_device()});
+  world().all_reduce(sum).wait();
+  EXPECT_EQ(sum.item<int64_t>(), all);
+  EXPECT_TRUE(refuses<ValueError>([&] { optim::StateShards(optimizer, world()); },
+                                  "StateShards: the optimizer has state already"));
+}
+
+// --- samples ---
+
+TEST(DistributedSampler, GivesEverySampleOnceAndEachBatchItsRows) {
+  const int ranks = world().size();
+  for (const int64_t rows : {0, 3, 40, 41, 47}) {
+    const auto all = std::make_shared<data::RandomSampler>(rows, 7);
+    std::vector<int64_t> joined;
+    std::multiset<int64_t> first_batch;
+    for (int r = 0; r < ranks; ++r) {
+      const data::DistributedSampler own(all, 8, r, ranks);
+      const std::vector<int64_t> order = own.order(3, Device()).to_vector<int64_t>();
+      EXPECT_EQ(std::ssize(order), own.size());
+      joined.insert(joined.end(), order.begin(), order.end());
+      if (rows >= 8) first_batch.insert(order.begin(), order.begin() + 8 / ranks);
+    }
+    std::vector<int64_t> want = all->order(3, Device()).to_vector<int64_t>();
+    if (rows >= 8) {
+      EXPECT_EQ(first_batch, std::multiset<int64_t>(want.begin(), want.begin() + 8)) << rows;
+    }
+    std::sort(joined.begin(), joined.end());
+    std::sort(want.begin(), want.end());
+    EXPECT_EQ(joined, want) << rows;
+  }
+  EXPECT_TRUE(refuses<ValueError>(
+      [] { data::DistributedSampler(std::make_shared<data::SequentialSampler>(9), 9, 0, 2); },
+      "DistributedSampler: a batch of 9 samples is not cut into equal parts for 2 ranks"));
+}
+
+}  // namespace
+}  // namespace taper
