@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -59,13 +60,9 @@ struct Axis {
 
 // 1.2345 as "1.234", 20000 as "20k": short enough for the margins.
 std::string number(double v) {
-  struct Unit {
-    double size;
-    const char* name;
-  };
-  for (const Unit unit : {Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}}) {
-    const bool is_large = std::abs(v) >= std::max(unit.size, 1e4) && std::abs(v) < 1e12;
-    if (is_large) return fmt::format("{:.4g}{}", v / unit.size, unit.name);
+  for (const auto& [size, unit] : {std::pair(1e9, 'G'), {1e6, 'M'}, {1e3, 'k'}}) {
+    const bool is_large = std::abs(v) >= std::max(size, 1e4) && std::abs(v) < 1e12;
+    if (is_large) return fmt::format("{:.4g}{}", v / size, unit);
   }
   return fmt::format("{:.4g}", v);
 }

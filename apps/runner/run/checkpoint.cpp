@@ -4,6 +4,7 @@
 #include <functional>
 #include <system_error>
 
+#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/run/errors.h"
@@ -20,10 +21,7 @@ constexpr const char* kPrefix = "step-";
 
 fs::path directory_of(const fs::path& run) { return run / "checkpoints"; }
 
-std::string name_of(int64_t step) {
-  const std::string digits = std::to_string(step);
-  return kPrefix + std::string(8 - std::min<size_t>(8, digits.size()), '0') + digits;
-}
+std::string name_of(int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
 
 // Of every file but the list itself.
 std::string sums_of_all(const fs::path& checkpoint) {
@@ -101,7 +99,7 @@ std::string damage_of(const fs::path& checkpoint) try {
   return error.what();
 }
 
-static std::vector<NamedTensor> tensors_of(const fs::path& file) try {
+std::vector<NamedTensor> tensors_of(const fs::path& file) try {
   return load_safetensors(file).tensors;
 } catch (const OutOfMemoryError&) {
   throw;

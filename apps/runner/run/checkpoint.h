@@ -33,6 +33,8 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run, int64_t 
 // What is wrong with a checkpoint, naming the file; empty when it is whole.
 std::string damage_of(const std::filesystem::path& checkpoint);
 
+// Reads a safetensors file; InputError naming it.
+std::vector<NamedTensor> tensors_of(const std::filesystem::path& file);
 // Reads a whole checkpoint; InputError naming the damage of another.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint);
 

@@ -16,13 +16,6 @@
 namespace taper::runner {
 namespace {
 
-void apply_visible_devices(const std::string& devices) try {
-  cuda::set_visible_devices(devices);
-} catch (const Error& error) {
-  throw DeviceUnavailable(
-      cat("visible_devices: '", devices, "' cannot be applied: ", error.what()));
-}
-
 // "auto" takes the current GPU, or the CPU where no GPU can be used, and logs which and why;
 // anything else is taken as named.
 Device choose_device(const std::string& name) {
@@ -69,7 +62,13 @@ void stop_if_asked() {
 Device set_up(const RunConfig& config) {
   set_float32_matmul_precision(config.train.precision == Precision::kTf32 ? "high" : "highest");
   if (config.threads > 0) set_num_threads(int(config.threads));
-  if (config.visible_devices) apply_visible_devices(*config.visible_devices);
+  const auto& visible = config.visible_devices;
+  try {
+    if (visible) cuda::set_visible_devices(*visible);
+  } catch (const Error& error) {
+    throw DeviceUnavailable(
+        cat("visible_devices: '", *visible, "' cannot be applied: ", error.what()));
+  }
   return choose_device(config.device);
 }
 

@@ -22,13 +22,9 @@ namespace {
 
 constexpr int64_t kMaxConfusion = 1000;  // classes
 
-// A row's options, of which there are none, and what it makes.
-template <Metric (*kMake)(const DataInfo&, Device)> struct Row : NoOptions {
-  Metric make(const DataInfo& data, Device device) const { return kMake(data, device); }
-};
-
 // The samples for which `is_hit` gives true, as a share of all.
-template <Tensor (*kIsHit)(const MetricBatch&)> Metric share_of_hits(const DataInfo&, Device) {
+template <Tensor (*kIsHit)(const MetricBatch&)>
+Metric share_of_hits(const NoOptions&, const DataInfo&, Device) {
   return {.tasks = {Task::kClassification, Task::kLanguage},
           .sums = [](const MetricBatch& b) { return b.total(kIsHit(b)); },
           .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
@@ -42,50 +38,50 @@ Tensor is_among_five(const MetricBatch& b) {
   return lt(rank, full_like(rank, 5));
 }
 
-Metric confusion(const DataInfo& data, Device) {
+Metric confusion(const NoOptions&, const DataInfo& data, Device) {
   const int64_t C = data.outputs;
   if (C > kMaxConfusion) {
     throw ConfigError(cat("metrics: a confusion matrix of ", C,
                           " classes is too large; the most is ", kMaxConfusion));
   }
-  return {.tasks = {Task::kClassification}, .sums = [C](const MetricBatch& b) {
-            const Tensor rows = one_hot(b.targets, C).to(kFloat32),
-                         counted = rows * b.counts.to(kFloat32).unsqueeze(1);
-            return matmul(counted.transpose(0, 1), one_hot(argmax(b.outputs, 1), C).to(kFloat32));
-          }};
+  Metric m{.tasks = {Task::kClassification}};
+  m.sums = [C](const MetricBatch& b) {
+    const Tensor rows = one_hot(b.targets, C).to(kFloat32) * b.counts.to(kFloat32).unsqueeze(1);
+    return matmul(rows.transpose(0, 1), one_hot(argmax(b.outputs, 1), C).to(kFloat32));
+  };
+  return m;
 }
 
 Tensor error_of(const MetricBatch& b) { return b.outputs.to(kFloat64) - b.targets.to(kFloat64); }
-Metric mae(const DataInfo& data, Device) {
-  return {.tasks = {Task::kRegression},
-          .sums = [](const MetricBatch& b) { return sum(abs(error_of(b))); },
-          .value = [unit = data.target_std](
-                       const MetricSums& all) { return all.sums[0] / all.count * unit; }};
+Metric mae(const NoOptions&, const DataInfo& data, Device) {
+  Metric m{.tasks = {Task::kRegression}};
+  m.sums = [](const MetricBatch& b) { return sum(abs(error_of(b))); };
+  m.value = [unit = data.target_std](const MetricSums& s) { return s.sums[0] / s.count * unit; };
+  return m;
 }
-Metric rmse(const DataInfo& data, Device) {
-  return {
-      .tasks = {Task::kRegression},
-      .sums = [](const MetricBatch& b) { return sum(square(error_of(b))); },
-      .value = [unit = data.target_std](
-                   const MetricSums& all) { return std::sqrt(all.sums[0] / all.count) * unit; }};
+Metric rmse(const NoOptions&, const DataInfo& data, Device) {
+  Metric m{.tasks = {Task::kRegression}};
+  m.sums = [](const MetricBatch& b) { return sum(square(error_of(b))); };
+  m.value = [unit = data.target_std](const MetricSums& s) {
+    return std::sqrt(s.sums[0] / s.count) * unit;
+  };
+  return m;
 }
 // Of values that are all the same there is none, and 0 is given.
-Metric r2(const DataInfo&, Device) {
-  return {.tasks = {Task::kRegression},
-          .sums =
-              [](const MetricBatch& b) {
-                const Tensor y = b.targets.to(kFloat64);
-                return stack({sum(square(error_of(b))), sum(y), sum(square(y))});
-              },
-          .value =
-              [](const MetricSums& all) {
-                const double spread = all.sums[2] - all.sums[1] * all.sums[1] / all.count;
-                return spread > 0 ? 1 - all.sums[0] / spread : 0;
-              },
-          .grows = true};
+Metric r2(const NoOptions&, const DataInfo&, Device) {
+  Metric m{.tasks = {Task::kRegression}, .grows = true};
+  m.sums = [](const MetricBatch& b) {
+    const Tensor y = b.targets.to(kFloat64);
+    return stack({sum(square(error_of(b))), sum(y), sum(square(y))});
+  };
+  m.value = [](const MetricSums& s) {
+    const double spread = s.sums[2] - s.sums[1] * s.sums[1] / s.count;
+    return spread > 0 ? 1 - s.sums[0] / spread : 0;
+  };
+  return m;
 }
 
-Metric perplexity(const DataInfo&, Device) {
+Metric perplexity(const NoOptions&, const DataInfo&, Device) {
   return {.tasks = {Task::kLanguage},
           .value = [](const MetricSums& all) { return std::exp(all.loss / all.count); }};
 }
@@ -100,25 +96,24 @@ Tensor characters_of_tokens(const data::Tokenizer& tokenizer, Device device) {
   return tensor_of(counts.data(), {std::ssize(counts)}, {.device = device});
 }
 // Bits per character.
-Metric bpc(const DataInfo& data, Device device) {
-  const Tensor characters =
-      data.tokenizer ? characters_of_tokens(*data.tokenizer, device) : Tensor();
-  return {
-      .tasks = {Task::kLanguage},
-      .sums =
-          [characters](const MetricBatch& b) { return b.total(embedding(characters, b.targets)); },
-      .value = [](const MetricSums& all) { return all.loss / std::numbers::ln2 / all.sums[0]; }};
+Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
+  Metric m{.tasks = {Task::kLanguage}};
+  const data::Tokenizer* tokenizer = data.tokenizer.get();
+  const Tensor lengths = tokenizer ? characters_of_tokens(*tokenizer, device) : Tensor();
+  m.sums = [lengths](const MetricBatch& b) { return b.total(embedding(lengths, b.targets)); };
+  m.value = [](const MetricSums& s) { return s.loss / std::numbers::ln2 / s.sums[0]; };
+  return m;
 }
 
 constexpr MetricTypes::Entry kMetrics[] = {
-    {"accuracy", MetricTypes::of<Row<share_of_hits<is_right>>>},
-    {"top5", MetricTypes::of<Row<share_of_hits<is_among_five>>>},
-    {"confusion", MetricTypes::of<Row<confusion>>},
-    {"mae", MetricTypes::of<Row<mae>>},
-    {"rmse", MetricTypes::of<Row<rmse>>},
-    {"r2", MetricTypes::of<Row<r2>>},
-    {"perplexity", MetricTypes::of<Row<perplexity>>},
-    {"bpc", MetricTypes::of<Row<bpc>>},
+    {"accuracy", MetricTypes::of<NoOptions, share_of_hits<is_right>>},
+    {"top5", MetricTypes::of<NoOptions, share_of_hits<is_among_five>>},
+    {"confusion", MetricTypes::of<NoOptions, confusion>},
+    {"mae", MetricTypes::of<NoOptions, mae>},
+    {"rmse", MetricTypes::of<NoOptions, rmse>},
+    {"r2", MetricTypes::of<NoOptions, r2>},
+    {"perplexity", MetricTypes::of<NoOptions, perplexity>},
+    {"bpc", MetricTypes::of<NoOptions, bpc>},
 };
 
 }  // namespace
@@ -215,8 +210,8 @@ std::string to_text(const Metrics& metrics, const DataInfo& info) {
   std::string out;
   for (const auto& [name, value] : metrics.values) {
     const bool is_share = name != "loss" && metric(name).is_share;
-    out += is_share ? fmt::format("{:<17}{:.2f} %\n", cat("test ", name, ":"), 100 * value)
-                    : fmt::format("{:<17}{:.4f}\n", cat("test ", name, ":"), value);
+    out += is_share ? fmt::format("{:<16} {:.2f} %\n", cat("test ", name, ":"), 100 * value)
+                    : fmt::format("{:<16} {:.4f}\n", cat("test ", name, ":"), value);
   }
   if (metrics.confusion.empty() || info.class_names.empty()) return out;
   out += "\ntrue class (row), predicted (column)\n";

@@ -9,24 +9,12 @@
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/model.h"
 #include "apps/runner/verbs/verbs.h"
-#include "framework/io/safetensors.h"
 #include "framework/kernels/random/random.h"
 
 namespace taper::runner {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What f gives; whatever it finds wrong with the file is an InputError that names it.
-template <class F> auto of_file(const fs::path& file, F f) try {
-  return f();
-} catch (const RunError&) {
-  throw;
-} catch (const OutOfMemoryError&) {
-  throw;
-} catch (const Error& error) {
-  throw InputError(cat(file.string(), ": ", error.what()));
-}
 
 fs::path weights_of(const fs::path& dir) {
   if (fs::exists(dir / "model.safetensors")) return dir / "model.safetensors";
@@ -67,13 +55,19 @@ SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides
   run.device = set_up(run.config);
   const fs::path weights = weights_of(dir);
   run.step = weights.parent_path() == dir ? step_of_model(dir) : step_of(weights.parent_path());
-  const auto state = of_file(weights, [&] { return load_safetensors(weights).tensors; });
+  const std::vector<NamedTensor> state = tensors_of(weights);
   require_room_for(run.info, state, data);
   {
     const kernels::SkipDraws uninitialised;  // the weights come from the file
     run.model = build_model(run.config.model, run.info, run.device);
   }
-  of_file(weights, [&] { return run.model->load_state_dict(state); });
+  try {
+    run.model->load_state_dict(state);
+  } catch (const OutOfMemoryError&) {
+    throw;
+  } catch (const Error& error) {
+    throw InputError(cat(weights.string(), ": ", error.what()));
+  }
   run.model->eval();
   return run;
 }
