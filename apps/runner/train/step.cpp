@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ranges>
 
 #include <spdlog/spdlog.h>
 
@@ -79,7 +78,8 @@ std::string search(Module& model, const std::function<Tensor()>& step) {
   if (!watch.found.empty()) return watch.found;
   if (is_bad(loss)) return "the loss";
   // The backward pass comes from the end. Gradients may be finite, yet too large for their norm.
-  for (const auto& [name, p] : params | std::views::reverse) {
+  for (auto at = params.rbegin(); at != params.rend(); ++at) {
+    const auto& [name, p] = *at;
     const double norm = p.grad().defined() ? optim::get_total_norm({p.grad()}).item<double>() : 0;
     if (!std::isfinite(norm)) return cat("the gradient of '", name, "'");
   }
