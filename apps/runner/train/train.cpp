@@ -80,8 +80,7 @@ class Trainer {
         step_(config, data, device, loader_, learner_, observer != nullptr),
         log_(config, dir_),
         window_(zeros({kWindow, 2}, {.device = device})) {
-    const Evaluator measurable(config, data,
-                               device);  // refuses here what cannot be measured
+    const Evaluator measurable(config, data, device);  // refuses here what cannot be measured
   }
 
   int64_t step() const { return state_.step; }
