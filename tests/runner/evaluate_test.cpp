@@ -200,7 +200,7 @@ TEST_F(OwnMetric, IsNamedInConfigsAndAimedAt) {
   ASSERT_EQ(result.metrics.values.size(), 3u);
   EXPECT_EQ(result.metrics.values[2].first, "within_unit_test");
   EXPECT_EQ(result.best, 1) << "a line is learned";
-  EXPECT_NE(to_text(result.metrics, {}).find("test within_unit_test:100.00 %\n"),
+  EXPECT_NE(to_text(result.metrics, {}).find("test within_unit_test: 100.00 %\n"),
             std::string::npos);
   EXPECT_NE(read_file(directory_ / "run/metrics.jsonl", "").find("\"within_unit_test\":1"),
             std::string::npos);
