@@ -170,30 +170,30 @@ std::string changed_data(const fs::path& run, const RunConfig& config) try {
 
 // --- what differs ---
 
-using Values = std::map<std::string, std::string>;  // by path: "train.epochs"
+struct Sides {
+  std::string a = "(none)", b = "(none)";
+};
+using Values = std::map<std::string, Sides>;  // by path: "train.epochs"
 
-static void flatten(const Node& node, const std::string& path, Values& out) {
-  if (node.kind == Node::Kind::kScalar) out[path] = node.text;
+static void flatten(const Node& node, const std::string& path, std::string Sides::*side,
+                    Values& out) {
+  if (node.kind == Node::Kind::kScalar) out[path].*side = node.text;
   for (size_t i = 0; i < node.children.size(); ++i) {
     const Node& child = node.children[i];
     const std::string key = node.kind == Node::Kind::kMap ? child.key : cat(i);
-    flatten(child, path.empty() ? key : cat(path, ".", key), out);
+    flatten(child, path.empty() ? key : cat(path, ".", key), side, out);
   }
 }
 
 // Of YAML, which JSON is too.
 std::string config_differences(const std::string& a, const std::string& b) {
-  Values left, right;
-  if (const Document doc = parse_yaml(a, {}); doc.root) flatten(*doc.root, "", left);
-  if (const Document doc = parse_yaml(b, {}); doc.root) flatten(*doc.root, "", right);
-  Values all = left;
-  all.insert(right.begin(), right.end());
+  Values all;
+  if (const Document doc = parse_yaml(a, {}); doc.root) flatten(*doc.root, "", &Sides::a, all);
+  if (const Document doc = parse_yaml(b, {}); doc.root) flatten(*doc.root, "", &Sides::b, all);
   std::string out;
-  for (const auto& [key, value] : all) {
-    const std::string x = left.contains(key) ? left[key] : "(none)";
-    const std::string y = right.contains(key) ? right[key] : "(none)";
-    if (x != y && !key.starts_with("command.") && key != "started_in")
-      out += cat("  ", key, ": ", x, " | ", y, "\n");
+  for (const auto& [key, x] : all) {
+    const bool counts = !key.starts_with("command.") && key != "started_in";
+    if (x.a != x.b && counts) out += cat("  ", key, ": ", x.a, " | ", x.b, "\n");
   }
   return out;
 }
