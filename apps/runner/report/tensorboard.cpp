@@ -1,6 +1,5 @@
 #include "apps/runner/report/tensorboard.h"
 
-#include <array>
 #include <bit>
 #include <chrono>
 
@@ -15,16 +14,11 @@ double now() {
 
 // CRC-32C (Castagnoli), reflected; zlib's is another polynomial.
 uint32_t crc32c(std::string_view bytes) {
-  static const auto table = [] {
-    std::array<uint32_t, 256> t{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      t[i] = i;
-      for (int bit = 0; bit < 8; ++bit) t[i] = (t[i] >> 1) ^ (t[i] & 1 ? 0x82F63B78u : 0);
-    }
-    return t;
-  }();
   uint32_t crc = ~0u;
-  for (const char c : bytes) crc = (crc >> 8) ^ table[(crc ^ uint8_t(c)) & 255];
+  for (const char c : bytes) {
+    crc ^= uint8_t(c);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0x82F63B78u : 0);
+  }
   return ~crc;
 }
 

@@ -62,6 +62,7 @@ struct Spent {
   double training() const { return seconds_since(start) - evaluating - saving; }
 };
 
+// The files and the lines. The bar gives way to what is logged.
 class Log {
  public:
   // Files of `dir`; the config is to outlive it.
@@ -72,7 +73,7 @@ class Log {
 
   void step(int64_t step, int64_t epoch, float loss, float norm, double lr);
   void evaluation(const RunState& state, double lr);
-  // An epoch of training, from its sample of that number on; the bar begins with it.
+  // An epoch of training, from its sample of that number on.
   void begin_epoch(int64_t first_sample);
   void end_epoch(const RunState& state, int64_t samples, double data_seconds);
   void memory(int64_t step, int64_t peak, int64_t foretold);

@@ -26,6 +26,7 @@ struct RunLength {
 };
 RunLength length_of(const TrainConfig& config, int64_t batches_per_epoch);
 
+// What a run trains, and what moves its weights.
 struct Learner {
   // Draws the weights from the config's seed. `lr_scale` is a factor of the schedule's rates, which
   // may change meanwhile.

@@ -41,21 +41,19 @@ struct Amount {
   int64_t rows, tokens;
 };
 
-class Probe {
- public:
-  Probe(const RunConfig& config, const DataInfo& info, Module& model)
-      : config_(config),
-        info_(info),
-        model_(model),
-        loss_(losses().make(config.loss, {info.task})) {}
+struct Probe {
+  const Precision precision;
+  const DataInfo& info;
+  Module& model;
+  const Loss loss_of;
 
   // Bytes after each op of a batch, above those before it.
   std::vector<int64_t> run(Amount n, bool trains) {
-    model_.train(trains);
-    DataInfo part = info_;
+    model.train(trains);
+    DataInfo part = info;
     if (n.tokens > 0) part.input_shape = {n.tokens};
     const Tensor x = sample_batch(part, n.rows, DeviceType::cpu);
-    const bool classes = info_.task != Task::kRegression;
+    const bool classes = info.task != Task::kRegression;
     const Shape shape = n.tokens > 0 ? Shape{n.rows, n.tokens} : Shape{n.rows};
     const Tensor y = zeros(shape, {.dtype = classes ? kInt64 : kFloat32});
     const int64_t before = in_use() - int64_t(x.nbytes() + y.nbytes());
@@ -63,24 +61,25 @@ class Probe {
     Profiler profiler;
     Tensor loss;
     {
-      const Autocast half = autocast_of(config_.train.precision, DeviceType::cpu);
-      loss = loss_(model_(x), y, Reduction::mean);
+      const Autocast half = autocast_of(precision, DeviceType::cpu);
+      loss = loss_of(model(x), y, Reduction::mean);
     }
     if (trains) loss.backward();
     std::vector<int64_t> bytes = profiler.allocated_bytes();
     for (int64_t& b : bytes) b -= before;
-    model_.zero_grad();
+    model.zero_grad();
     return bytes;
   }
 
   // The most for `rows` samples, along the line through two small amounts.
   int64_t most(int64_t rows, bool trains, bool on_gpu) {
+    constexpr int64_t kTokens = 8, kCheap = 200'000'000;
     Amount few{2, 0}, more{4, 0};
     int64_t tokens = 1, shown = 1;  // of a sample, and of one that is run
-    if (info_.vocab_size() > 0) {
-      const int64_t block = info_.input_shape[0];
+    if (info.vocab_size() > 0) {
+      const int64_t block = info.input_shape[0];
       // On the GPU no square of the block is kept, and short texts have little of it.
-      const bool whole = !on_gpu && block * model_.num_parameters() < kCheap;
+      const bool whole = !on_gpu && block * model.num_parameters() < kCheap;
       tokens = block;
       shown = whole ? block : std::min(kTokens, block);
       few.tokens = more.tokens = shown;
@@ -101,14 +100,6 @@ class Probe {
     }
     return int64_t(most);
   }
-
- private:
-  static constexpr int64_t kTokens = 8, kCheap = 200'000'000;
-
-  const RunConfig& config_;
-  const DataInfo& info_;
-  Module& model_;
-  Loss loss_;
 };
 
 // What the optimizer keeps, by one parameter of each rank: a group's are all treated alike.
@@ -144,7 +135,7 @@ MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data
   out.parameters = bytes_of(model.named_parameters()) + bytes_of(model.named_buffers());
   out.gradients = bytes_of(model.named_parameters());
   out.averages = c.ema ? out.gradients : 0;
-  Probe probe(config, data, model);
+  Probe probe{c.precision, data, model, losses().make(config.loss, {data.task})};
   const int64_t rows = std::min(c.batch_size, data.train->size());
   const int64_t shown = std::min(c.eval_batch_size, data.test->size());
   int64_t step = probe.most(rows, true, on_gpu);
