@@ -99,12 +99,8 @@ std::string damage_of(const fs::path& checkpoint) try {
   return error.what();
 }
 
-std::vector<NamedTensor> tensors_of(const fs::path& file) try {
-  return load_safetensors(file).tensors;
-} catch (const OutOfMemoryError&) {
-  throw;
-} catch (const Error& error) {
-  throw InputError(error.what());
+std::vector<NamedTensor> tensors_of(const fs::path& file) {
+  return failing_as<InputError>("", [&] { return load_safetensors(file).tensors; });
 }
 
 Checkpoint load_checkpoint(const fs::path& dir) {

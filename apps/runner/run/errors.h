@@ -35,6 +35,16 @@ using Diverged = RunErrorOf<kExitData>;             // a loss or gradient is no 
 using DiskError = RunErrorOf<kExitDisk>;            // what the run writes cannot be written
 using Interrupted = RunErrorOf<kExitInterrupted>;   // by a signal, and saved
 
+// What f gives. An error of it becomes an E that says `place` first; memory that is too small stays
+// so.
+template <class E, class F> auto failing_as(const std::string& place, F f) try {
+  return f();
+} catch (const OutOfMemoryError&) {
+  throw;
+} catch (const Error& error) {
+  throw E(place + error.what());
+}
+
 // How a program ends that an exception reaches; what is none of Taper's is a bug.
 inline ExitCode exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const RunError*>(&error)) return known->code;

@@ -32,10 +32,8 @@ void sync(const fs::path& directory) {
   throw DiskError(cat("cannot write '", directory.string(), "': ", std::strerror(errno)));
 }
 
-void write_file(const fs::path& file, const std::string& text) try {
-  write_atomically(file, text);
-} catch (const Error& error) {
-  throw DiskError(error.what());
+void write_file(const fs::path& file, const std::string& text) {
+  failing_as<DiskError>("", [&] { write_atomically(file, text); });
 }
 
 // To go on behind what it holds; a link is not followed, for it may lead out of the run.

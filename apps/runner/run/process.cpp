@@ -62,12 +62,9 @@ void stop_if_asked() {
 Device set_up(const RunConfig& config) {
   set_float32_matmul_precision(config.train.precision == Precision::kTf32 ? "high" : "highest");
   if (config.threads > 0) set_num_threads(int(config.threads));
-  const auto& visible = config.visible_devices;
-  try {
-    if (visible) cuda::set_visible_devices(*visible);
-  } catch (const Error& error) {
-    throw DeviceUnavailable(
-        cat("visible_devices: '", *visible, "' cannot be applied: ", error.what()));
+  if (const auto& visible = config.visible_devices) {
+    failing_as<DeviceUnavailable>(cat("visible_devices: '", *visible, "' cannot be applied: "),
+                                  [&] { cuda::set_visible_devices(*visible); });
   }
   return choose_device(config.device);
 }

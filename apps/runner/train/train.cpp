@@ -311,14 +311,12 @@ class Trainer {
                    best = best_checkpoint(dir_) / file.filename();
     std::optional<optim::EMA::Scope> averaged;
     if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
-    try {
-      const bool use_best = config_.train.early_stopping && fs::exists(best);
+    const bool use_best = config_.train.early_stopping && fs::exists(best);
+    failing_as<DiskError>("cannot save the model: ", [&] {
       save_safetensors(file,
                        use_best ? load_safetensors(best).tensors : learner_.model->state_dict());
-      return use_best ? step_of(best.parent_path()) : state_.step;
-    } catch (const Error& error) {
-      throw DiskError(cat("cannot save the model: ", error.what()));
-    }
+    });
+    return use_best ? step_of(best.parent_path()) : state_.step;
   }
 
   // --- numbers that are none ---
@@ -355,11 +353,7 @@ class Trainer {
 
   void end_trace() {
     const std::string file = dir_ / "trace.json";
-    try {
-      profiler_->export_chrome_trace(file);
-    } catch (const Error& error) {
-      throw DiskError(error.what());
-    }
+    failing_as<DiskError>("", [&] { profiler_->export_chrome_trace(file); });
     profiler_.reset();
     spdlog::info("traced steps to {}{}: {}", state_.step,
                  step_.is_graph() ? ", which ran without a graph" : "", file);

@@ -30,10 +30,8 @@ int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const 
   return multinomial(softmax(logits, -1), 1, false, &generator).item<int64_t>();
 }
 
-std::vector<int64_t> encode(const data::Tokenizer& tokenizer, const std::string& prompt) try {
-  return tokenizer.encode(prompt);
-} catch (const ValueError& error) {
-  throw ConfigError(cat("the prompt: ", error.what()));
+std::vector<int64_t> encode(const data::Tokenizer& tokenizer, const std::string& prompt) {
+  return failing_as<ConfigError>("the prompt: ", [&] { return tokenizer.encode(prompt); });
 }
 
 }  // namespace

@@ -61,13 +61,7 @@ SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides
     const kernels::SkipDraws uninitialised;  // the weights come from the file
     run.model = build_model(run.config.model, run.info, run.device);
   }
-  try {
-    run.model->load_state_dict(state);
-  } catch (const OutOfMemoryError&) {
-    throw;
-  } catch (const Error& error) {
-    throw InputError(cat(weights.string(), ": ", error.what()));
-  }
+  failing_as<InputError>(cat(weights.string(), ": "), [&] { run.model->load_state_dict(state); });
   run.model->eval();
   return run;
 }
