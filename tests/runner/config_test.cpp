@@ -265,8 +265,9 @@ TEST_F(ConfigTest, ATypeThatIsNotThereMayBeOfAnotherProgram) {
     const std::string error = error_of(config + text + "\n");
     EXPECT_NE(error.find(own + "\n"), std::string::npos) << error;
   }
-  EXPECT_NE(error_of(with_line(2, "model: {type: mpl}")).find("; did you mean 'mlp'?" + own),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(with_line(2, "model: {type: sequental}")).find("; did you mean 'sequential'?" + own),
+      std::string::npos);
   // Where nobody can register a name.
   for (const char* model : {"{type: [mlp]}", "{type: mlp, activation: swish}"}) {
     const std::string error = error_of(with_line(2, cat("model: ", model)));
