@@ -21,7 +21,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/rnn.h"
 #include "autograd/ops/shape.h"
-#include "autograd/ops/sync_batch_norm.h"
+#include "autograd/sync_batch_norm.h"
 #include "autograd/ops/unary.h"
 #include "autograd/print.h"
 #include "autograd/step_graph.h"

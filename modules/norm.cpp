@@ -3,7 +3,7 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/norm.h"
-#include "autograd/ops/sync_batch_norm.h"
+#include "autograd/sync_batch_norm.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/repr.h"

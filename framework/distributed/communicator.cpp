@@ -33,9 +33,7 @@ std::string describe(const Collective& call) {
   return text + cat(" and ", call.parts.size() - 1, " more (", all, ")");
 }
 
-std::string describe(const std::source_location& site) {
-  return cat(site.file_name(), ":", site.line());
-}
+std::string describe(const Site& site) { return cat(site.file, ":", site.line); }
 
 const char* environment(const char* name) {
   const char* value = std::getenv(name);
@@ -112,8 +110,7 @@ void check_arguments(const Backend& ranks, const Collective& call) {
   }
 }
 
-Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts,
-           const std::source_location& site) {
+Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, const Site& site) {
   if (parts.empty()) return {};
   Collective call{kind, op, std::move(parts), ""};
   const std::string what = describe(call), where = describe(site);

@@ -12,7 +12,6 @@
 
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,15 @@ namespace taper::distributed {
 
 // Of bools: sum and max are "or", min is "and". avg is for floating tensors.
 enum class ReduceOp : uint8_t { sum, max, min, avg };
+
+// Where a call stands, as std::source_location, which clang 14 does not have.
+struct Site {
+  const char* file;
+  int line;
+  static constexpr Site current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 // A collective that goes on in the background. It keeps its tensors, which nobody may write to
 // before wait(), nor read where they are results. One that goes is waited for.
@@ -86,7 +94,6 @@ class Communicator {
   Communicator split(int color, int key = 0) const;
 
   // In all of these tensors are contiguous and on device().
-  using Site = std::source_location;
   [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum,
                                 Site site = Site::current()) const;
   // `out` is part rank() of `in`, of size() equal parts, reduced.

@@ -1,4 +1,4 @@
-#include "autograd/ops/sync_batch_norm.h"
+#include "autograd/sync_batch_norm.h"
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
