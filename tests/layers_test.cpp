@@ -206,7 +206,7 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 21'497, 22'485},
+    {"framework", {"framework/"}, 21'501, 22'489},
     {"autograd", {"autograd/"}, 6'017, 6'327},
     {"modules", {"modules/"}, 3'536, 3'890},
     {"optim", {"optim/"}, 1'869, 2'358},
