@@ -22,9 +22,8 @@ std::string difference(const std::string& a, const std::string& b) {
   std::istringstream ours(a), theirs(b);
   std::string own, other;
   do {
-    own = other = "nothing more";
-    std::getline(ours, own);
-    std::getline(theirs, other);
+    if (!std::getline(ours, own)) own = "nothing more";
+    if (!std::getline(theirs, other)) other = "nothing more";
   } while (own == other);
   return cat(other, ", and not ", own);
 }

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr int kMostLines = 600;
 
-// framework <- autograd <- modules <- apps, framework <- optim <- apps; the program prints the rows of
-// testing/conformance, too.
+// framework <- autograd <- modules <- apps, framework <- optim <- apps; the program prints the rows
+// of testing/conformance, too.
 const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"framework", {"framework"}},
     {"autograd", {"framework", "autograd"}},
@@ -206,7 +206,7 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 21'501, 22'489},
+    {"framework", {"framework/"}, 21'318, 22'492},
     {"autograd", {"autograd/"}, 6'017, 6'327},
     {"modules", {"modules/"}, 3'536, 3'890},
     {"optim", {"optim/"}, 1'869, 2'358},

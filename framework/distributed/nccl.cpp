@@ -15,6 +15,7 @@
 #include "framework/distributed/backend.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/text.h"
 
 namespace taper::distributed {
 namespace {
@@ -314,7 +315,9 @@ class NcclBackend : public Backend {
 int number(const char* name) {
   const char* text = std::getenv(name);
   if (!text || !*text) throw Error(cat("RANK is set, but ", name, " is not: NCCL needs both"));
-  return std::atoi(text);
+  int value = -1;
+  if (detail::parse_number(text, value) == std::errc() && value >= 0) return value;
+  throw Error(cat(name, " is '", text, "': expected a whole number, 0 or more"));
 }
 
 // The agent of torchrun listens on MASTER_PORT itself.

@@ -193,6 +193,13 @@ TEST(DataParallelTraining, RefusesModulesThatDiffer) {
                              cat("DataParallel: the module of ", world().name_of(1),
                                  " differs from rank 0's: 0.weight float32 [6, 4], and not "
                                  "0.weight float32 [5, 4]")));
+  Sequential fewer =
+      world().rank() == 0 ? Sequential(Linear(4, 5), Linear(5, 2)) : Sequential(Linear(4, 5));
+  fewer.to(test_device());
+  EXPECT_TRUE(
+      refuses<Error>([&] { DataParallel(fewer, world()); },
+                     cat("DataParallel: the module of ", world().name_of(1),
+                         " differs from rank 0's: nothing more, and not 1.weight float32 [2, 5]")));
 }
 
 TEST(DataParallelTraining, AnInfinityOnOneRankSkipsTheStepOnAll) {
