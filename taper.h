@@ -29,6 +29,7 @@
 #include "framework/distributed/communicator.h"
 #include "framework/factories.h"
 #include "framework/io/npy.h"
+#include "framework/io/pt.h"
 #include "framework/io/safetensors.h"
 #include "framework/precision.h"
 #include "framework/profiler.h"

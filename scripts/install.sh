@@ -9,7 +9,7 @@ set -euo pipefail
 
 # Debian's oneDNN names OpenCL in its CMake files, though Taper does not use it.
 packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
-  nlohmann-json3-dev zlib1g-dev libutf8proc-dev)
+  nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev)
 if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev); fi
 
 if [[ ${1:-} == tests || ${1:-} == distributed ]]; then packages+=(libopenmpi-dev openmpi-bin); fi

@@ -160,6 +160,8 @@ bool in_mpi_plugin(const std::string& file) {
   return file == "framework/distributed/mpi_plugin.cpp";
 }
 
+bool in_archive(const std::string& file) { return file == "framework/io/archive.cpp"; }
+
 const Home kHomes[] = {
     {"yaml-cpp", {"yaml-cpp/"}, in_apps},
     {"CLI11", {"CLI/"}, in_apps},
@@ -171,6 +173,7 @@ const Home kHomes[] = {
     {"oneDNN", {"oneapi/", "dnnl"}, in_cpu_kernels},
     {"NCCL", {"nccl"}, in_nccl},
     {"MPI", {"mpi"}, in_mpi_plugin},
+    {"libzip", {"zip.h"}, in_archive},
 };
 
 TEST(Layers, ThirdPartyHeadersStayAtHome) {
@@ -206,7 +209,7 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 21'318, 22'492},
+    {"framework", {"framework/"}, 21'718, 23'450},
     {"autograd", {"autograd/"}, 6'017, 6'327},
     {"modules", {"modules/"}, 3'536, 3'890},
     {"optim", {"optim/"}, 1'869, 2'358},

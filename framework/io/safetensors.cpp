@@ -18,7 +18,7 @@
 #include "framework/io/atomic_file.h"
 #include "framework/io/input_file.h"
 #include "framework/io/json.h"
-#include "framework/kernels/elementwise/copy.h"
+#include "framework/io/saving.h"
 
 namespace taper {
 namespace {
@@ -57,17 +57,6 @@ std::string shown(const Json& value) { return cut(value.dump()); }
 
 // --- writing ---
 
-void check_names(const std::string& path, const std::vector<NamedTensor>& tensors) {
-  std::set<std::string> seen;
-  for (const NamedTensor& t : tensors) {
-    const char* wrong = !t.tensor.defined()           ? "is undefined"
-                        : t.name == kMetadataKey      ? "has a reserved name"
-                        : !seen.insert(t.name).second ? "is given twice"
-                                                      : nullptr;
-    if (wrong) throw ValueError(cat(path, ": cannot save: tensor ", in_quotes(t.name), " ", wrong));
-  }
-}
-
 std::vector<NamedTensor> in_file_order(std::vector<NamedTensor> tensors) {
   std::ranges::sort(tensors, {}, [](const NamedTensor& t) {
     return std::pair(rank_of(t.tensor.dtype()), std::string_view(t.name));
@@ -97,13 +86,6 @@ std::string header_text(const std::string& path, const std::vector<NamedTensor>&
   return text;
 } catch (const Json::exception& e) {
   throw ValueError(cat(path, ": cannot save: a name or metadata is not UTF-8: ", e.what()));
-}
-
-Tensor on_host(const Tensor& x) {
-  if (x.is_cpu()) return kernels::dense(x);
-  Tensor host = Tensor::make(x.shape(), x.dtype(), Device());
-  kernels::copy_into(host, x);
-  return host;
 }
 
 // --- reading the header ---
@@ -322,7 +304,7 @@ Tensor mapped_tensor(StoragePtr mapping, char* data, size_t nbytes, const Shape&
 
 void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                       const Metadata& metadata) {
-  check_names(path, tensors);
+  detail::check_savable(path, tensors, kMetadataKey);
   const std::vector<NamedTensor> sorted = in_file_order(tensors);
   const std::string header = header_text(path, sorted, metadata);
   const uint64_t length = header.size();
@@ -331,7 +313,7 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
   AtomicFile file(path, total);
   file.write(&length, sizeof length);
   file.write(header.data(), length);
-  for (const NamedTensor& t : sorted) file.write(on_host(t.tensor).data_ptr(), t.tensor.nbytes());
+  for (const NamedTensor& t : sorted) file.write(detail::on_host(t.tensor).data_ptr(), t.tensor.nbytes());
   file.finish();
 }
 

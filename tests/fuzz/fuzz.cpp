@@ -22,9 +22,12 @@
 #include "data/images.h"
 #include "data/tokenizer.h"
 #include "framework/device.h"
+#include "framework/io/input_file.h"
 #include "framework/io/json.h"
 #include "framework/io/npy.h"
+#include "framework/io/pt.h"
 #include "framework/io/safetensors.h"
+#include "framework/io/archive.h"
 
 namespace taper::runner {
 namespace {
@@ -107,6 +110,24 @@ void safetensors(std::string_view bytes) {
   for (const NamedTensor& t : load_safetensors(file_of(bytes)).tensors) (void)touched(t.tensor);
 }
 
+// The last element is the one that a stride leads astray.
+void pt(std::string_view bytes) {
+  for (const auto& [name, x] : load_pt(file_of(bytes))) {
+    if (x.numel() == 0) continue;
+    const char* at = static_cast<const char*>(x.data_ptr());
+    for (int d = 0; d < x.dim(); ++d) at += (x.size(d) - 1) * x.strides()[d] * x.element_size();
+    if (at[x.element_size() - 1] == 1 && name == "?") std::abort();
+  }
+}
+
+// In an archive made by us, since a fuzzer makes no checksums.
+void pickle(std::string_view bytes) {
+  static const std::string storage(64, '\1');
+  const std::string file = (scratch() / "archive").string();
+  write_zip(file, {{"a/data.pkl", bytes}, {"a/data/0", storage}, {"a/data/1", storage}});
+  pt(read_file(file, ""));
+}
+
 // data.json, and a CSV file of further rows behind a zero byte.
 void data(std::string_view bytes) {
   const auto [text, rows] = halves_of(bytes);
@@ -176,6 +197,8 @@ constexpr FuzzTarget kTargets[] = {
     {"idx_gz", idx_gz},
     {"npy", npy},
     {"safetensors", safetensors},
+    {"pt", pt},
+    {"pickle", pickle},
     {"data", data},
     {"report", report},
     {"tokenizer", tokenizer},

@@ -1,0 +1,156 @@
+#include "framework/io/archive.h"
+
+#include "framework/error.h"
+#include "framework/io/atomic_file.h"
+#include "framework/io/input_file.h"
+
+#ifdef TAPER_WITH_ZIP
+#include <unistd.h>
+#include <zip.h>
+
+namespace taper {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw InputError(cat(path, ": not a valid zip archive: ", what));
+}
+
+std::string text_of(zip_error_t* error) {
+  std::string text = zip_error_strerror(error);
+  zip_error_fini(error);
+  return text;
+}
+
+}  // namespace
+
+bool has_zip() { return true; }
+
+struct ZipReader::Archive {
+  zip_t* zip = nullptr;
+  ~Archive() {
+    if (zip) zip_discard(zip);
+  }
+};
+
+ZipReader::ZipReader(const std::string& path) : path_(path), archive_(std::make_unique<Archive>()) {
+  const InputFile file(path, "");
+  const int copy = ::dup(file.descriptor());  // libzip closes its own
+  int code = 0;
+  archive_->zip = copy < 0 ? nullptr : zip_fdopen(copy, 0, &code);
+  if (!archive_->zip) {
+    if (copy >= 0) ::close(copy);
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    refuse(path, text_of(&error) + " (is the file truncated?)");
+  }
+  uint64_t total = 0;
+  const zip_int64_t count = zip_get_num_entries(archive_->zip, 0);
+  for (zip_int64_t i = 0; i < count; ++i) {
+    zip_stat_t stat;
+    if (zip_stat_index(archive_->zip, zip_uint64_t(i), 0, &stat) != 0 || !stat.name) {
+      refuse(path, cat("its entry ", i, " cannot be read"));
+    }
+    if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE) {
+      refuse(path,
+             cat("'", stat.name, "' is packed or encrypted; files of torch.save are neither"));
+    }
+    if (stat.size > file.size() - total) {
+      refuse(path, cat("'", stat.name, "' has ", stat.size, " bytes, more than the file has"));
+    }
+    total += stat.size;
+    entries_.push_back({stat.name, stat.size});
+  }
+}
+
+ZipReader::~ZipReader() = default;
+
+StoragePtr ZipReader::read(size_t index) {
+  const Entry& entry = entries_.at(index);
+  const auto close = [](zip_file_t* file) { zip_fclose(file); };
+  const std::unique_ptr<zip_file_t, decltype(close)> file(zip_fopen_index(archive_->zip, index, 0),
+                                                          close);
+  if (!file) refuse(path_, cat("'", entry.name, "': ", zip_strerror(archive_->zip)));
+  StoragePtr storage = allocate(entry.nbytes, Device());
+  char* to = static_cast<char*>(storage->data);
+  uint64_t done = 0;
+  // The checksum is compared by the read that finds the end.
+  while (true) {
+    char beyond;
+    char* at = done < entry.nbytes ? to + done : &beyond;
+    const zip_int64_t n = zip_fread(file.get(), at, done < entry.nbytes ? entry.nbytes - done : 1);
+    if (n < 0) refuse(path_, cat("'", entry.name, "': ", zip_file_strerror(file.get())));
+    if (n == 0) break;
+    done += uint64_t(n);
+  }
+  if (done != entry.nbytes) {
+    refuse(path_, cat("'", entry.name, "': expected ", entry.nbytes, " bytes, got ", done));
+  }
+  return storage;
+}
+
+void write_zip(const std::string& path, const std::vector<ZipContent>& contents) {
+  zip_error_t error;
+  zip_error_init(&error);
+  const auto fail = [&] {
+    throw Error(cat(path, ": cannot make a zip archive: ", text_of(&error)));
+  };
+  const auto free = [](zip_source_t* s) { zip_source_free(s); };
+  const std::unique_ptr<zip_source_t, decltype(free)> memory(
+      zip_source_buffer_create(nullptr, 0, 0, &error), free);
+  if (!memory) fail();
+  zip_source_keep(memory.get());  // closing the archive gives one back
+  zip_t* zip = zip_open_from_source(memory.get(), ZIP_CREATE | ZIP_TRUNCATE, &error);
+  if (!zip) {
+    zip_source_free(memory.get());
+    fail();
+  }
+  bool made = true;
+  for (const ZipContent& c : contents) {
+    zip_source_t* source = zip_source_buffer(zip, c.bytes.data(), c.bytes.size(), 0);
+    const zip_int64_t index = zip_file_add(zip, c.name.c_str(), source, ZIP_FL_ENC_UTF_8);
+    if (index < 0) zip_source_free(source);
+    made = made && index >= 0 &&
+           zip_set_file_compression(zip, zip_uint64_t(index), ZIP_CM_STORE, 0) == 0;
+  }
+  if (!made || zip_close(zip) != 0) {
+    zip_error_fini(&error);
+    zip_error_init_with_code(&error, zip_error_code_zip(zip_get_error(zip)));
+    zip_discard(zip);
+    fail();
+  }
+  zip_stat_t stat;
+  if (zip_source_stat(memory.get(), &stat) != 0 || zip_source_open(memory.get()) != 0) fail();
+  AtomicFile file(path, stat.size);
+  std::vector<char> part(1 << 20);
+  zip_int64_t n;
+  while ((n = zip_source_read(memory.get(), part.data(), part.size())) > 0) {
+    file.write(part.data(), uint64_t(n));
+  }
+  zip_source_close(memory.get());
+  if (n < 0) fail();
+  file.finish();
+}
+
+}  // namespace taper
+#else
+namespace taper {
+namespace {
+
+constexpr const char* kWithout =
+    ": Taper was built without libzip, which files of torch.save need; install libzip-dev and "
+    "build "
+    "again with TAPER_ZIP=ON, or save as safetensors";
+
+}  // namespace
+
+bool has_zip() { return false; }
+struct ZipReader::Archive {};
+ZipReader::ZipReader(const std::string& path) : path_(path) { throw Error(path_ + kWithout); }
+ZipReader::~ZipReader() = default;
+StoragePtr ZipReader::read(size_t) { throw Error(path_ + kWithout); }
+void write_zip(const std::string& path, const std::vector<ZipContent>&) {
+  throw Error(path + kWithout);
+}
+
+}  // namespace taper
+#endif

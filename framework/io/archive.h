@@ -1,0 +1,49 @@
+// Archives of files that are stored as they are, not packed, through libzip (https://libzip.org).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/storage.h"
+
+namespace taper {
+
+// Whether Taper was built with libzip.
+bool has_zip();
+
+// A zip archive that is read. Everything throws InputError with the path: for what is no archive,
+// is damaged (checksums are compared) or holds what is packed; and Error in a build without libzip.
+class ZipReader {
+ public:
+  explicit ZipReader(const std::string& path);
+  ~ZipReader();
+  ZipReader(const ZipReader&) = delete;
+  ZipReader& operator=(const ZipReader&) = delete;
+
+  struct Entry {
+    std::string name;
+    uint64_t nbytes;
+  };
+  // In the archive's order; their bytes are no more than the file has.
+  const std::vector<Entry>& entries() const { return entries_; }
+  // The bytes of entries()[index], on the CPU.
+  StoragePtr read(size_t index);
+
+ private:
+  struct Archive;
+  const std::string path_;
+  std::vector<Entry> entries_;
+  std::unique_ptr<Archive> archive_;
+};
+
+struct ZipContent {
+  std::string name;
+  std::string_view bytes;
+};
+// PATH is the old file or the whole new one (atomic_file.h). The archive is made in memory first.
+void write_zip(const std::string& path, const std::vector<ZipContent>& contents);
+
+}  // namespace taper

@@ -1,0 +1,264 @@
+#include "framework/io/pickle.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "framework/error.h"
+#include "framework/text.h"
+
+namespace taper {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr std::string_view kOrderedDict = "collections.OrderedDict";
+constexpr std::string_view kSets[] = {"__builtin__.set", "builtins.set"};
+
+bool is_set(std::string_view global) { return std::ranges::count(kSets, global) > 0; }
+
+}  // namespace
+
+Pickle::Pickle(std::string_view bytes, std::string name, std::span<const std::string_view> allowed)
+    : bytes_(bytes), name_(std::move(name)), allowed_(allowed) {
+  run();
+}
+
+void Pickle::refuse(size_t at, const std::string& what) const {
+  throw InputError(cat(name_, ": at byte ", at, ": ", what));
+}
+
+// --- bytes ---
+
+std::string_view Pickle::take(uint64_t nbytes) {
+  if (nbytes > bytes_.size() - next_) {
+    refuse(at_, cat("expected ", nbytes, " bytes more, got ", bytes_.size() - next_,
+                    " (is the file truncated?)"));
+  }
+  const std::string_view out = bytes_.substr(next_, nbytes);
+  next_ += nbytes;
+  return out;
+}
+
+std::string_view Pickle::take_line() {
+  const size_t end = bytes_.find('\n', next_);
+  if (end == bytes_.npos) refuse(at_, "a name has no end (is the file truncated?)");
+  const std::string_view line = take(end - next_);
+  ++next_;
+  return line;
+}
+
+uint64_t Pickle::take_number(size_t nbytes) {
+  uint64_t value = 0;
+  std::memcpy(&value, take(nbytes).data(), nbytes);
+  return value;
+}
+
+// Two's complement, little-endian; more bytes than an int64_t has may only repeat the sign.
+int64_t Pickle::take_long(uint64_t nbytes) {
+  const std::string_view bytes = take(nbytes);
+  uint64_t value = !bytes.empty() && bytes.back() < 0 ? ~uint64_t(0) : 0;
+  const char fill = char(value);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (i >= sizeof value && bytes[i] != fill) refuse(at_, "an integer of more than 64 bits");
+  }
+  std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof value));
+  return int64_t(value);
+}
+
+// --- the stack ---
+
+PickleValue* Pickle::make(Kind kind, size_t at) {
+  return &values_.emplace_back(PickleValue{.kind = kind, .at = at});
+}
+
+void Pickle::push_integer(int64_t value, Kind kind) {
+  push(kind);
+  stack_.back()->integer = value;
+}
+
+void Pickle::push_text(std::string_view text, Kind kind) {
+  push(kind);
+  stack_.back()->text = text;
+}
+
+void Pickle::push_tuple(size_t items) {
+  PickleValue* tuple = make(Kind::tuple, at_);
+  for (size_t i = 0; i < items; ++i) tuple->items.insert(tuple->items.begin(), pop());
+  stack_.push_back(tuple);
+}
+
+void Pickle::push_global(std::string_view module, std::string_view name) {
+  const std::string& global = names_.emplace_back(cat(module, ".", name));
+  const bool known =
+      global == kOrderedDict || is_set(global) || std::ranges::count(allowed_, global) > 0;
+  if (!known) {
+    refuse(at_, cat("it wants Python's ", detail::in_quotes(global),
+                    ", which is no part of a file of tensors and containers; in Python, save the "
+                    "state dict alone: torch.save(model.state_dict(), path)"));
+  }
+  push_text(global, Kind::global);
+}
+
+PickleValue* Pickle::pop() {
+  if (stack_.empty() || stack_.back()->is(Kind::mark)) refuse(at_, "it takes what is not there");
+  PickleValue* top = stack_.back();
+  stack_.pop_back();
+  return top;
+}
+
+PickleValue* Pickle::pop(Kind kind, const char* expected) {
+  PickleValue* top = pop();
+  if (!top->is(kind)) refuse(at_, cat("expected ", expected, ", got another value"));
+  return top;
+}
+
+std::vector<PickleValue*> Pickle::pop_to_mark() {
+  auto first = stack_.end();
+  while (first != stack_.begin() && !first[-1]->is(Kind::mark)) --first;
+  if (first == stack_.begin()) refuse(at_, "it takes what is above a mark that is not there");
+  std::vector<PickleValue*> items(first, stack_.end());
+  stack_.erase(first - 1, stack_.end());
+  return items;
+}
+
+void Pickle::add_items(Kind kind, const std::vector<PickleValue*>& items) {
+  PickleValue* to = pop(kind, kind == Kind::dict ? "a dict" : "a list");
+  if (kind == Kind::dict && items.size() % 2 != 0) refuse(at_, "a key without a value");
+  to->items.insert(to->items.end(), items.begin(), items.end());
+  stack_.push_back(to);
+}
+
+void Pickle::recall(uint64_t key) {
+  const auto found = memo_.find(key);
+  if (found == memo_.end()) refuse(at_, cat("it names value ", key, ", which it has not kept"));
+  stack_.push_back(found->second);
+}
+
+void Pickle::memoize(uint64_t key) {
+  PickleValue* top = pop();
+  stack_.push_back(top);
+  memo_[key] = top;
+}
+
+// --- opcodes ---
+
+// The call of a global: a container of Python's own, or a value that says so.
+void Pickle::reduce() {
+  PickleValue* arguments = pop(Kind::tuple, "a tuple of arguments");
+  PickleValue* global = pop(Kind::global, "a callable by its name");
+  const auto& items = arguments->items;
+  if (global->text == kOrderedDict && items.empty()) return push(Kind::dict);
+  if (is_set(global->text) && items.size() == 1 && items[0]->is(Kind::list)) {
+    return stack_.push_back(items[0]);
+  }
+  push(Kind::call);
+  stack_.back()->items = {global, arguments};
+}
+
+// Attributes of a container or of what a call gives: nothing that a tensor needs.
+void Pickle::build() {
+  (void)pop();
+  PickleValue* object = pop();
+  if (!object->is(Kind::dict) && !object->is(Kind::call)) {
+    refuse(at_, "it gives attributes to a value that has none");
+  }
+  stack_.push_back(object);
+}
+
+void Pickle::step(uint8_t opcode) {
+  switch (opcode) {
+    case 0x80: {  // PROTO
+      const uint64_t protocol = take_number(1);
+      if (protocol < 2 || protocol > 5) refuse(at_, cat("protocol ", protocol, ", not 2 to 5"));
+      return;
+    }
+    case 0x95: return (void)take_number(8);  // FRAME
+    case 'N': return push(Kind::none);
+    case 0x88: return push_integer(1, Kind::boolean);
+    case 0x89: return push_integer(0, Kind::boolean);
+    case 'J': return push_integer(int32_t(take_number(4)));
+    case 'K': return push_integer(int64_t(take_number(1)));
+    case 'M': return push_integer(int64_t(take_number(2)));
+    case 0x8a: return push_integer(take_long(take_number(1)));
+    case 0x8b: return push_integer(take_long(take_number(4)));
+    case 'G':  // big-endian
+      push(Kind::real);
+      stack_.back()->real = std::bit_cast<double>(__builtin_bswap64(take_number(8)));
+      return;
+    case 0x8c:
+    case 'U':
+    case 'C': return push_text(take(take_number(1)));
+    case 'X':
+    case 'T':
+    case 'B': return push_text(take(take_number(4)));
+    case 0x8d:
+    case 0x8e: return push_text(take(take_number(8)));
+    case '(': return push(Kind::mark);
+    case ')': return push(Kind::tuple);
+    case 't': {
+      const std::vector<PickleValue*> items = pop_to_mark();
+      push(Kind::tuple);
+      stack_.back()->items = items;
+      return;
+    }
+    case 0x85: return push_tuple(1);
+    case 0x86: return push_tuple(2);
+    case 0x87: return push_tuple(3);
+    case ']':
+    case 0x8f: return push(Kind::list);
+    case 'a': {
+      PickleValue* item = pop();
+      return add_items(Kind::list, {item});
+    }
+    case 'e':
+    case 0x90: return add_items(Kind::list, pop_to_mark());
+    case '}': return push(Kind::dict);
+    case 's': {
+      PickleValue* value = pop();
+      PickleValue* key = pop();
+      return add_items(Kind::dict, {key, value});
+    }
+    case 'u': return add_items(Kind::dict, pop_to_mark());
+    case 'q': return memoize(take_number(1));
+    case 'r': return memoize(take_number(4));
+    case 0x94: return memoize(memo_.size());
+    case 'h': return recall(take_number(1));
+    case 'j': return recall(take_number(4));
+    case 'c': {
+      const std::string_view module = take_line();
+      return push_global(module, take_line());
+    }
+    case 0x93: {
+      const PickleValue* name = pop(Kind::text, "a name");
+      const PickleValue* module = pop(Kind::text, "a module's name");
+      return push_global(module->text, name->text);
+    }
+    case 'R': return reduce();
+    case 'b': return build();
+    case 'Q': {
+      PickleValue* id = pop();
+      push(Kind::persistent);
+      stack_.back()->items = {id};
+      return;
+    }
+    case '0': return (void)pop();
+  }
+  refuse(at_, cat("opcode ", int(opcode), " is no part of a file of tensors and containers"));
+}
+
+void Pickle::run() {
+  while (true) {
+    at_ = next_;
+    const uint8_t opcode = uint8_t(take(1)[0]);
+    if (opcode != '.') {
+      step(opcode);
+      continue;
+    }
+    root_ = pop();
+    if (next_ != bytes_.size()) refuse(next_, "bytes follow the end");
+    return;
+  }
+}
+
+}  // namespace taper

@@ -1,0 +1,89 @@
+// Python's pickles, read without running anything
+// (https://docs.python.org/3/library/pickletools.html): values and containers alone. What a pickle
+// would have Python call becomes a value that says so, and only for callables that are listed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace taper {
+
+struct PickleValue {
+  enum class Kind : uint8_t {
+    none,
+    boolean,
+    integer,
+    real,
+    text,  // str or bytes
+    tuple,
+    list,        // or set
+    dict,        // or OrderedDict; items: key, value, key, ...
+    global,      // text: "module.name"
+    call,        // items: the global, the tuple of its arguments
+    persistent,  // items: the id, which is for the file around the pickle to explain
+    mark         // never seen outside
+  };
+  Kind kind = Kind::none;
+  size_t at = 0;        // of the opcode that made it
+  int64_t integer = 0;  // of a boolean, too
+  double real = 0;
+  std::string_view text = {};
+  std::vector<PickleValue*> items = {};
+
+  bool is(Kind k) const { return kind == k; }
+  // Whether it is a call of that global.
+  bool calls(std::string_view global) const { return is(Kind::call) && items[0]->text == global; }
+};
+
+// The value of a whole pickle, protocols 2 to 5. It holds views of `bytes`. Containers may hold
+// themselves. `name` is for messages; `allowed` are the globals that may be named, besides
+// collections.OrderedDict and the sets. Throws InputError, with the byte, for any other opcode or
+// global and for what is cut off or makes no sense.
+class Pickle {
+ public:
+  Pickle(std::string_view bytes, std::string name, std::span<const std::string_view> allowed);
+  const PickleValue& root() const { return *root_; }
+  // Refuses the pickle because of what the opcode at that byte made.
+  [[noreturn]] void refuse(size_t at, const std::string& what) const;
+
+ private:
+  using Kind = PickleValue::Kind;
+  void run();
+  void step(uint8_t opcode);
+  PickleValue* make(Kind kind, size_t at);
+  void push(Kind kind) { stack_.push_back(make(kind, at_)); }
+  void push_integer(int64_t value, Kind kind = Kind::integer);
+  void push_text(std::string_view text, Kind kind = Kind::text);
+  void push_tuple(size_t items);
+  void push_global(std::string_view module, std::string_view name);
+  PickleValue* pop();
+  PickleValue* pop(Kind kind, const char* expected);
+  // Those above the last mark, which goes, too.
+  std::vector<PickleValue*> pop_to_mark();
+  void add_items(Kind kind, const std::vector<PickleValue*>& items);
+  void reduce();
+  void build();
+  std::string_view take(uint64_t nbytes);
+  std::string_view take_line();
+  uint64_t take_number(size_t nbytes);
+  int64_t take_long(uint64_t nbytes);
+  void recall(uint64_t key);
+  void memoize(uint64_t key);
+
+  const std::string_view bytes_;
+  const std::string name_;
+  const std::span<const std::string_view> allowed_;
+  size_t next_ = 0, at_ = 0;  // the next byte, and the opcode that is carried out
+  std::deque<PickleValue> values_;
+  std::deque<std::string> names_;
+  std::vector<PickleValue*> stack_;
+  std::unordered_map<uint64_t, PickleValue*> memo_;
+  const PickleValue* root_ = nullptr;
+};
+
+}  // namespace taper

@@ -1,0 +1,340 @@
+#include "framework/io/pt.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "framework/io/archive.h"
+#include "framework/io/input_file.h"
+#include "framework/io/pickle.h"
+#include "framework/io/safetensors.h"
+#include "framework/io/saving.h"
+#include "framework/text.h"
+
+namespace taper {
+namespace {
+
+using Kind = PickleValue::Kind;
+using detail::in_quotes;
+
+static_assert(std::endian::native == std::endian::little, "files say that they are little-endian");
+
+constexpr uint64_t kMaxPickle = 100'000'000;
+constexpr int kMaxDepth = 64;
+constexpr int kMaxValues = 1 << 22;
+constexpr std::string_view kZipMagic = "PK\x03\x04";
+constexpr std::string_view kLegacyMagic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+
+struct StorageName {
+  DType dtype;
+  std::string_view name;
+};
+constexpr StorageName kStorageNames[] = {
+    {kFloat32, "torch.FloatStorage"}, {kFloat64, "torch.DoubleStorage"},
+    {kFloat16, "torch.HalfStorage"},  {kBFloat16, "torch.BFloat16Storage"},
+    {kInt64, "torch.LongStorage"},    {kInt32, "torch.IntStorage"},
+    {kInt16, "torch.ShortStorage"},   {kInt8, "torch.CharStorage"},
+    {kUInt8, "torch.ByteStorage"},    {kBool, "torch.BoolStorage"},
+};
+
+constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
+
+// Besides the storages: what a pickle may call, and the values that checkpoints hold beside
+// tensors.
+std::vector<std::string_view> allowed_globals() {
+  std::vector<std::string_view> names = {kRebuildTensor, kRebuildParameter, "torch.Size",
+                                         "torch.device", "_codecs.encode"};
+  for (const StorageName& s : kStorageNames) names.push_back(s.name);
+  for (const char* dtype :
+       {"torch.float32", "torch.float64", "torch.float16", "torch.bfloat16", "torch.int64",
+        "torch.int32", "torch.int16", "torch.int8", "torch.uint8", "torch.bool"}) {
+    names.push_back(dtype);
+  }
+  return names;
+}
+
+class PtReader {
+ public:
+  explicit PtReader(const std::string& path)
+      : path_(path), zip_(path), pickle_bytes_(zip_.read(find_pickle())), pickle_(read_pickle()) {}
+
+  std::vector<NamedTensor> tensors(const std::string& entry) {
+    entry_ = entry;
+    collect("", pickle_.root(), 0);
+    if (!out_.empty() || entry.empty()) return std::move(out_);
+    std::string keys;
+    const PickleValue& root = pickle_.root();
+    for (size_t i = 0; root.is(Kind::dict) && i < std::min<size_t>(40, root.items.size()); i += 2) {
+      keys += cat(keys.empty() ? "" : ", ", key_of(*root.items[i]));
+    }
+    throw InputError(cat(path_, ": has no tensors below ", in_quotes(entry),
+                         "; its entries: ", detail::shown(keys, 500)));
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw InputError(cat(path_, ": not a valid file of torch.save: ", what));
+  }
+
+  std::optional<size_t> find(const std::string& name) const {
+    const auto found = places_.find(name);
+    return found == places_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  // "FOLDER/data.pkl": the folder has any name, and the file's other entries lie in it.
+  size_t find_pickle() {
+    constexpr std::string_view kName = "/data.pkl";
+    const auto& entries = zip_.entries();
+    for (size_t i = 0; i < entries.size(); ++i) places_.emplace(entries[i].name, i);
+    for (const auto& [name, place] : places_) {
+      if (!name.ends_with(kName) || name.find('/') != name.size() - kName.size()) continue;
+      folder_ = name.substr(0, name.size() - kName.size() + 1);
+      const uint64_t nbytes = entries[place].nbytes;
+      if (nbytes > kMaxPickle) {
+        refuse(cat(name, " has ", nbytes, " bytes, more than ", kMaxPickle));
+      }
+      return place;
+    }
+    refuse("the archive has no data.pkl");
+  }
+
+  Pickle read_pickle() {
+    if (const auto order = find(folder_ + "byteorder")) {
+      const StoragePtr text = zip_.read(*order);
+      if (std::string_view(static_cast<const char*>(text->data), text->nbytes) != "little") {
+        refuse("its bytes are not little-endian");
+      }
+    }
+    static const std::vector<std::string_view> allowed = allowed_globals();
+    return Pickle({static_cast<const char*>(pickle_bytes_->data), pickle_bytes_->nbytes},
+                  cat(path_, ": ", folder_, "data.pkl"), allowed);
+  }
+
+  static std::string key_of(const PickleValue& key) {
+    const bool is_number = key.is(Kind::integer) || key.is(Kind::boolean);
+    return is_number ? cat(key.integer) : std::string(key.text);
+  }
+
+  // Whether the caller wants it; then `name` is what is left of it.
+  static bool is_below(const std::string& entry, std::string& name) {
+    if (entry.empty() || name == entry) {
+      if (!entry.empty()) name.clear();
+      return true;
+    }
+    if (!name.starts_with(entry) || name[entry.size()] != '.') return false;
+    name.erase(0, entry.size() + 1);
+    return true;
+  }
+
+  void collect(const std::string& name, const PickleValue& value, int depth) {
+    if (depth > kMaxDepth || ++values_ > kMaxValues) {
+      pickle_.refuse(value.at, "containers within one another without an end");
+    }
+    const auto below = [&](const std::string& key) {
+      return name.empty() ? key : cat(name, ".", key);
+    };
+    if (value.calls(kRebuildTensor) || value.calls(kRebuildParameter)) {
+      std::string left = name;
+      if (is_below(entry_, left)) out_.push_back({left, tensor_of(value)});
+    } else if (value.is(Kind::dict)) {
+      for (size_t i = 0; i < value.items.size(); i += 2) {
+        collect(below(key_of(*value.items[i])), *value.items[i + 1], depth + 1);
+      }
+    } else if (value.is(Kind::list) || value.is(Kind::tuple)) {
+      for (size_t i = 0; i < value.items.size(); ++i) {
+        collect(below(cat(i)), *value.items[i], depth + 1);
+      }
+    }
+  }
+
+  // --- tensors ---
+
+  const PickleValue& argument(const PickleValue& of, size_t i, Kind kind, const char* what) const {
+    const auto& items = of.is(Kind::call) ? of.items[1]->items : of.items;
+    if (i >= items.size() || !items[i]->is(kind)) {
+      pickle_.refuse(of.at, cat("expected ", what, " as value ", i, " of a tensor"));
+    }
+    return *items[i];
+  }
+
+  Shape numbers(const PickleValue& call, size_t i, const char* what) const {
+    Shape out;
+    for (const PickleValue* n : argument(call, i, Kind::tuple, what).items) {
+      if (!n->is(Kind::integer) || n->integer < 0 || out.size() == kMaxDims) {
+        pickle_.refuse(call.at, cat("expected at most ", kMaxDims, " ", what, " of 0 or more"));
+      }
+      out.push_back(n->integer);
+    }
+    return out;
+  }
+
+  struct Bytes {
+    DType dtype;
+    StoragePtr storage;
+  };
+
+  // ("storage", type, key, device, elements): the bytes of "FOLDER/data/KEY".
+  const Bytes& storage_of(const PickleValue& persistent) {
+    const PickleValue& id = argument(persistent, 0, Kind::tuple, "a storage's id");
+    const std::string_view type = argument(id, 1, Kind::global, "a storage's type").text;
+    const std::string key(argument(id, 2, Kind::text, "a storage's key").text);
+    const int64_t elements = argument(id, 4, Kind::integer, "a storage's size").integer;
+    const auto known = std::ranges::find(kStorageNames, type, &StorageName::name);
+    if (known == std::end(kStorageNames)) {
+      pickle_.refuse(persistent.at, cat(in_quotes(type), " is no type of a storage"));
+    }
+    const auto [found, is_new] = storages_.try_emplace(key, known->dtype);
+    if (!is_new) {
+      if (found->second.dtype == known->dtype) return found->second;
+      pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " has two types"));
+    }
+    const std::optional<size_t> index = find(cat(folder_, "data/", key));
+    if (!index) pickle_.refuse(persistent.at, cat("the archive has no data/", key));
+    const uint64_t nbytes = zip_.entries()[*index].nbytes;
+    if (elements < 0 || uint64_t(elements) != nbytes / size_of(known->dtype) ||
+        nbytes % size_of(known->dtype) != 0) {
+      pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " of ", elements, " x ",
+                                        known->dtype, " has ", nbytes, " bytes"));
+    }
+    found->second.storage = zip_.read(*index);
+    // Any byte but 0 counts as true; C++ knows only 1.
+    auto* bytes = static_cast<uint8_t*>(found->second.storage->data);
+    for (uint8_t& byte : std::span(bytes, known->dtype == kBool ? nbytes : 0)) byte = byte != 0;
+    return found->second;
+  }
+
+  // _rebuild_tensor_v2(storage, offset, size, stride, ...), _rebuild_parameter(tensor, ...).
+  Tensor tensor_of(const PickleValue& call) {
+    if (call.calls(kRebuildParameter)) {
+      const PickleValue& data = argument(call, 0, Kind::call, "a tensor");
+      if (!data.calls(kRebuildTensor)) pickle_.refuse(call.at, "a parameter of no tensor");
+      return tensor_of(data);
+    }
+    const auto& arguments = call.items[1]->items;
+    if (arguments.size() > 6 && !arguments[6]->items.empty()) {
+      pickle_.refuse(call.at, "a tensor that is conjugated or negated lazily; save its clone()");
+    }
+    const Bytes& bytes = storage_of(argument(call, 0, Kind::persistent, "a storage"));
+    const int64_t offset = argument(call, 1, Kind::integer, "an offset").integer;
+    const Shape shape = numbers(call, 2, "sizes"), strides = numbers(call, 3, "strides");
+    // The last element's place; sizes of 0 count as 1, because strides are products of the others.
+    int64_t last = offset, count = int64_t(size_of(bytes.dtype));
+    bool fits = offset >= 0 && shape.size() == strides.size();
+    for (int d = 0; fits && d < shape.size(); ++d) {
+      int64_t step;
+      fits = !__builtin_mul_overflow(std::max<int64_t>(shape[d], 1) - 1, strides[d], &step) &&
+             !__builtin_add_overflow(last, step, &last) &&
+             !__builtin_mul_overflow(count, std::max<int64_t>(shape[d], 1), &count);
+    }
+    const auto elements = int64_t(bytes.storage->nbytes / size_of(bytes.dtype));
+    fits = fits && (shape.numel() == 0 ? offset <= elements : last < elements);
+    if (!fits) {
+      pickle_.refuse(call.at, cat("shape ", shape, " with strides ", strides, " from ", offset,
+                                  " does not lie in a storage of ", elements));
+    }
+    return Tensor::make(bytes.storage, shape, strides, offset, bytes.dtype);
+  }
+
+  const std::string path_;
+  ZipReader zip_;
+  std::map<std::string, size_t> places_;  // of the archive's entries
+  std::string folder_;
+  StoragePtr pickle_bytes_;
+  Pickle pickle_;
+  std::string entry_;
+  int values_ = 0;
+  std::map<std::string, Bytes> storages_;
+  std::vector<NamedTensor> out_;
+};
+
+// --- writing ---
+
+// Opcodes of protocol 2, without a memo: names are short beside the tensors.
+class PickleWriter {
+ public:
+  PickleWriter& op(std::string_view opcodes) {
+    text_ += opcodes;
+    return *this;
+  }
+  PickleWriter& text(std::string_view value) {
+    return op("X").raw(uint32_t(value.size())).op(value);
+  }
+  PickleWriter& integer(int64_t value) { return op("\x8a").raw(uint8_t(sizeof value)).raw(value); }
+  PickleWriter& global(std::string_view module, std::string_view name) {
+    return op("c").op(module).op("\n").op(name).op("\n");
+  }
+  PickleWriter& tuple(const Shape& values) {
+    op("(");
+    for (const int64_t n : values) integer(n);
+    return op("t");
+  }
+  const std::string& bytes() const { return text_; }
+
+ private:
+  template <class T> PickleWriter& raw(T value) {
+    text_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  std::string text_ = std::string("\x80\x02}(", 4);
+};
+
+}  // namespace
+
+std::vector<NamedTensor> load_pt(const std::string& path, const std::string& entry) {
+  const std::string start = read_file(path, "", kLegacyMagic.size());
+  if (start == kLegacyMagic) {
+    throw InputError(cat(path,
+                         ": was saved by PyTorch before 1.6, or in its old format; in Python, ",
+                         "torch.save(torch.load(path), path) makes a new one of it"));
+  }
+  return PtReader(path).tensors(entry);
+}
+
+void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
+  detail::check_savable(path, tensors);
+  PickleWriter pickle;
+  std::vector<Tensor> storages;
+  std::vector<ZipContent> contents(1);
+  std::map<std::pair<const void*, DType>, std::vector<std::pair<Tensor, size_t>>> known;
+  for (const auto& [name, x] : tensors) {
+    auto& here = known[{x.numel() > 0 ? x.data_ptr() : nullptr, x.dtype()}];
+    auto same = std::ranges::find_if(here, [&](const auto& k) {
+      return x.numel() > 0 && k.first.shape() == x.shape() && k.first.strides() == x.strides();
+    });
+    if (same == here.end()) {
+      same = here.insert(here.end(), {x, storages.size()});
+      storages.push_back(detail::on_host(x));
+    }
+    const auto type = std::ranges::find(kStorageNames, x.dtype(), &StorageName::dtype)->name;
+    pickle.text(name).global("torch._utils", "_rebuild_tensor_v2").op("((").text("storage");
+    pickle.global("torch", type.substr(type.find('.') + 1)).text(cat(same->second)).text("cpu");
+    pickle.integer(x.numel()).op("tQ").integer(0).tuple(x.shape());
+    pickle.tuple(contiguous_strides(x.shape())).op("\x89");
+    pickle.global("collections", "OrderedDict").op(")RtR");
+  }
+  pickle.op("u.");
+  // Where PyTorch's reader looks for them, in its order.
+  contents[0] = {"archive/data.pkl", pickle.bytes()};
+  contents.push_back({"archive/byteorder", "little"});
+  for (size_t i = 0; i < storages.size(); ++i) {
+    contents.push_back({cat("archive/data/", i),
+                        {static_cast<const char*>(storages[i].data_ptr()), storages[i].nbytes()}});
+  }
+  contents.push_back({"archive/version", "3\n"});
+  write_zip(path, contents);
+}
+
+std::vector<NamedTensor> load_weights(const std::string& path, const std::string& entry) {
+  const std::string start = read_file(path, "", kLegacyMagic.size());
+  if (start.starts_with(kZipMagic) || start == kLegacyMagic) return load_pt(path, entry);
+  if (!entry.empty()) {
+    throw ValueError(cat(path, ": no file of torch.save, so it has no entry ", in_quotes(entry)));
+  }
+  return load_safetensors(path).tensors;
+}
+
+}  // namespace taper

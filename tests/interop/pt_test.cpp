@@ -1,0 +1,239 @@
+// Files of torch.save: those that pt.py stored, what is made of damaged ones, and whether PyTorch
+// reads ours.
+#include "framework/io/pt.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "framework/io/archive.h"
+#include "framework/io/pickle.h"
+#include "framework/io/safetensors.h"
+#include "framework/text.h"
+#include "modules/containers.h"
+#include "modules/linear.h"
+#include "modules/norm.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path stored(const char* name) { return fs::path(TAPER_INTEROP_DIR) / "pt" / name; }
+
+class PtTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_zip()) GTEST_SKIP() << "built without libzip (TAPER_ZIP)";
+    directory_ = fs::temp_directory_path() / cat("taper_pt_", ::getpid());
+    fs::create_directories(directory_);
+    path_ = directory_ / "x.pt";
+  }
+  void TearDown() override {
+    if (!directory_.empty()) fs::remove_all(directory_);
+  }
+  void write(const std::string& bytes) const {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  // What is said of a file with this pickle, behind its path.
+  std::string refusal(const std::string& pickle) const {
+    write_zip(path_, {{"x/data.pkl", pickle}, {"x/data/0", "12345678"}});
+    return said();
+  }
+  std::string said() const {
+    try {
+      (void)load_pt(path_);
+    } catch (const InputError& e) {
+      const std::string text = e.what();
+      return text.substr(std::min(text.size(), path_.size() + 2));
+    }
+    return "accepted";
+  }
+
+  fs::path directory_;
+  std::string path_;
+};
+
+std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& tensors) {
+  std::map<std::string, Tensor> out;
+  for (const auto& [name, x] : tensors) EXPECT_TRUE(out.emplace(name, x).second) << name;
+  return out;
+}
+
+std::string bytes_of(const fs::path& file) {
+  std::ostringstream out;
+  out << std::ifstream(file, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+TEST_F(PtTest, EveryDtypeLayoutAndSharingIsReadAsPyTorchWroteIt) {
+  const auto got = by_name(load_pt(stored("kinds.pt")));
+  const Tensor six = arange(6).reshape({2, 3}), x = arange(24).to(kFloat32);
+  for (const DType dtype :
+       {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32, kInt16, kInt8, kUInt8}) {
+    const Tensor& y = got.at(to_string(dtype));
+    EXPECT_TRUE(y.dtype() == dtype) << to_string(dtype);
+    EXPECT_TRUE(close(y.to(kFloat64), six.to(kFloat64), 0)) << to_string(dtype);
+  }
+  EXPECT_TRUE(got.at("bool").dtype() == kBool);
+  EXPECT_TRUE(close(got.at("bool").to(kFloat32), {3}, {1, 0, 1}, 0));
+  EXPECT_TRUE(close(got.at("scalar"), {}, {2.5}, 0));
+  EXPECT_EQ(got.at("empty").shape(), Shape({0, 3}));
+  EXPECT_TRUE(close(got.at("transposed"), six.to(kFloat32).t().contiguous(), 0));
+  EXPECT_TRUE(close(got.at("sliced"), {2, 3}, {6, 8, 10, 12, 14, 16}, 0));
+  EXPECT_EQ(got.at("sliced").strides(), Shape({6, 2}));
+  EXPECT_EQ(got.at("sliced").storage(), got.at("shared").storage());
+  EXPECT_TRUE(close(got.at("shared"), {4}, {20, 21, 22, 23}, 0));
+  EXPECT_TRUE(close(got.at("expanded"), {2, 3}, {1, 1, 1, 1, 1, 1}, 0));
+  EXPECT_TRUE(close(got.at("channels_last"), x.reshape({1, 2, 3, 4}), 0));
+  EXPECT_TRUE(got.at("channels_last").strides() == Shape({24, 1, 8, 2}));
+  EXPECT_EQ(got.at("tied").data_ptr(), got.at("tied_again").data_ptr());
+  EXPECT_TRUE(close(got.at("nested.list.0"), {1}, {1}, 0));
+  EXPECT_TRUE(close(got.at("nested.list.1.0"), {1}, {0}, 0));
+  EXPECT_EQ(got.at("nested.3").item<int64_t>(), 3);
+  EXPECT_EQ(got.size(), 22u);
+}
+
+TEST_F(PtTest, AModelsEntryOfACheckpointComputesWhatPyTorchComputed) {
+  const auto all = by_name(load_pt(stored("checkpoint.pt")));
+  EXPECT_TRUE(all.contains("optimizer.state.0.exp_avg"));
+  for (const char* file : {"checkpoint.pt", "protocol4.pt"}) {
+    Sequential net(Linear(4, 8), BatchNorm1d(8));
+    net.load_state_dict(load_weights(stored(file), file[0] == 'c' ? "model" : ""));
+    EXPECT_TRUE(close(net.eval()(all.at("x")), all.at("y"), 1e-6)) << file;
+  }
+  EXPECT_EQ(load_pt(stored("checkpoint.pt"), "model.0").size(), 2u);
+  EXPECT_EQ(load_pt(stored("checkpoint.pt"), "model.0.weight").at(0).name, "");
+  EXPECT_TRUE(refuses<InputError>(
+      [] { return load_pt(stored("checkpoint.pt"), "ema"); },
+      stored("checkpoint.pt").string() +
+          ": has no tensors below 'ema'; its entries: epoch, model, optimizer, x, y"));
+}
+
+TEST_F(PtTest, WhatIsSavedIsReadBackAndTiedTensorsStayTied) {
+  Tensor x = arange(24).to(kFloat32).reshape({4, 6});
+  const Tensor part = x.narrow(1, 1, 2);
+  save_pt(path_, {{"a.b", x}, {"part", part}, {"again", x}, {"none", zeros({0, 2})}});
+  const auto got = by_name(load_weights(path_));
+  ASSERT_EQ(got.size(), 4u);
+  EXPECT_TRUE(close(got.at("a.b"), x, 0));
+  EXPECT_TRUE(close(got.at("part"), part.contiguous(), 0));
+  EXPECT_EQ(got.at("a.b").storage(), got.at("again").storage());
+  EXPECT_TRUE(refuses<ValueError>(
+      [&] {
+        save_pt(path_, {{"a", x}, {"a", x}});
+        return 0;
+      },
+      path_ + ": cannot save: tensor 'a' is given twice"));
+  EXPECT_EQ(load_weights(path_).size(), 4u);
+}
+
+TEST_F(PtTest, WhatIsNoTensorAndNoContainerIsRefusedByNameAndNothingRuns) {
+  const auto start = [](const char* file) { return stored(file).string() + ": "; };
+  EXPECT_TRUE(refuses<InputError>([] { return load_pt(stored("call.pt")); },
+                                  start("call.pt") + "call/data.pkl: at byte 177: it wants "
+                                                     "Python's 'posix.system'"));
+  EXPECT_TRUE(refuses<InputError>([] { return load_pt(stored("module.pt")); },
+                                  start("module.pt") +
+                                      "module/data.pkl: at byte 2: it wants "
+                                      "Python's 'torch.nn.modules.container.Sequential'"));
+  EXPECT_TRUE(refuses<InputError>([] { return load_pt(stored("old.pt")); },
+                                  start("old.pt") + "was saved by PyTorch before 1.6"));
+  EXPECT_TRUE(refuses<InputError>([&] { return load_pt(path_); }, path_ + ": cannot read"));
+  write("no archive");
+  EXPECT_TRUE(
+      refuses<InputError>([&] { return load_pt(path_); }, path_ + ": not a valid zip archive: "));
+}
+
+TEST_F(PtTest, APickleThatMakesNoSenseIsRefusedAtItsByte) {
+  const std::string at = "x/data.pkl: at byte ";
+  const auto storage = [](const std::string& type, const std::string& size, const char* key = "0") {
+    return "((U\007storagectorch\n" + type + "\nU\001" + key + "U\003cpu" + size + "tQ";
+  };
+  const auto tensor = [&](const std::string& of, const std::string& rest) {
+    return "ctorch._utils\n_rebuild_tensor_v2\n" + of + rest + "tR.";
+  };
+  const std::string two = storage("FloatStorage", "K\002"), plain = "K\001\x85K\001\x85";
+  EXPECT_EQ(refusal(tensor(two, std::string("K\000", 2) + plain)), "accepted");
+  const struct {
+    std::string pickle, said;
+  } cases[] = {
+      {"N", "1: expected 1 bytes more, got 0 (is the file truncated?)"},
+      {"X\377\377\377\377", "0: expected 4294967295 bytes more, got 0 (is the file truncated?)"},
+      {"\x80\x09", "0: protocol 9, not 2 to 5"},
+      {"i", "0: opcode 105 is no part of a file of tensors and containers"},
+      {"R", "0: it takes what is not there"},
+      {"t", "0: it takes what is above a mark that is not there"},
+      {"h\005", "0: it names value 5, which it has not kept"},
+      {"}(K\001u.", "4: a key without a value"},
+      {"NN.", "accepted"},
+      {"N.N", "2: bytes follow the end"},
+      {"\x8a\011\377\377\377\377\377\377\377\377\001.", "0: an integer of more than 64 bits"},
+      {"]q\000h\000a.", ""},
+      {tensor(two, "K\002" + plain),
+       "85: shape [1] with strides [1] from 2 does not lie in a storage of 2"},
+      {tensor(two, "K\001K\002\x85K\001\x85"), "85: shape [2] with strides [1] from 1 does not"},
+      {tensor(two, "K\001K\001\x85)"), "83: shape [1] with strides [] from 1 does not"},
+      {tensor(storage("FloatStorage", "K\003"), "K\001" + plain),
+       "storage '0' of 3 x float32 has 8 bytes"},
+      {tensor(storage("FloatStorage", "K\002", "1"), "K\001" + plain), "the archive has no data/1"},
+      {tensor(storage("ComplexFloatStorage", "K\001"), "K\001" + plain),
+       "it wants Python's 'torch.ComplexFloatStorage'"},
+      {tensor("(N", "K\001" + plain), "expected a storage as value 0 of a tensor"},
+  };
+  for (const auto& [pickle, expected] : cases) {
+    const std::string got = refusal(pickle);
+    EXPECT_NE(got.find(expected), got.npos) << detail::shown(pickle, 200) << "\n " << got;
+  }
+  // A list that holds itself.
+  const std::string loop = refusal(std::string("]q\000h\000a.", 7));
+  EXPECT_EQ(loop, at + "0: containers within one another without an end");
+}
+
+TEST_F(PtTest, ADamagedFileIsReadOrRefusedWithOneMessage) {
+  const std::string good = bytes_of(stored("protocol4.pt"));
+  ASSERT_GT(good.size(), 1000u);
+  int refused = 0;
+  for (size_t n = 0; n < good.size(); n += 7) {
+    write(good.substr(0, n));
+    EXPECT_NE(said(), "accepted") << n;
+  }
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = char(bad[i] ^ 0x41);
+    write(bad);
+    refused += said() != "accepted";
+  }
+  // All but what no reader looks at.
+  EXPECT_GT(refused, int(good.size()) / 3);
+}
+
+// Where a Python with PyTorch is: TAPER_PYTHON, or python3.
+TEST_F(PtTest, PyTorchReadsWhatIsSavedHere) {
+  const char* given = std::getenv("TAPER_PYTHON");
+  const std::string python = given ? given : "python3";
+  if (std::system((python + " -c 'import torch' 2>/dev/null").c_str()) != 0) {
+    GTEST_SKIP() << python << " has no PyTorch; TAPER_PYTHON names another one";
+  }
+  const auto kinds = by_name(load_pt(stored("kinds.pt")));
+  std::vector<NamedTensor> tensors;
+  for (const char* name :
+       {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
+        "bool", "scalar", "empty", "transposed", "tied", "tied_again"}) {
+    tensors.push_back({name, kinds.at(name)});
+  }
+  save_pt(path_, tensors);
+  const fs::path script = fs::path(TAPER_INTEROP_DIR) / "pt.py";
+  EXPECT_EQ(std::system(cat(python, " '", script.string(), "' check '", path_, "'").c_str()), 0);
+}
+
+}  // namespace
+}  // namespace taper::test
