@@ -119,10 +119,10 @@ Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, cons
     check_arguments(ranks, call);
   } catch (const Error&) {
     // The others wait for a call.
-    if (ranks.checked) ranks.exchange(header("a call that it refuses", where), call.text);
+    if (ranks.compares()) ranks.exchange(header("a call that it refuses", where), call.text);
     throw;
   }
-  if (ranks.checked) compare(ranks, what, where, call.text);
+  if (ranks.compares()) compare(ranks, what, where, call.text);
   for (const Part& part : call.parts) part.out.storage()->version.fetch_add(1);
   return Work(ranks.start(std::move(call)));
 }

@@ -115,7 +115,9 @@ struct Begun {
 class Watchdog {
  public:
   Watchdog(ncclComm_t comm, double timeout) : comm_(comm), timeout_(timeout) {}
-  ~Watchdog() {
+  ~Watchdog() { stop(); }
+  // Afterwards the communicator is aborted or will not be.
+  void stop() {
     {
       const std::lock_guard lock(mutex_);
       stops_ = true;
@@ -139,6 +141,8 @@ class Watchdog {
 
  private:
   void run() {
+    // Its calls are no part of what another thread captures.
+    const cuda::RelaxedCapture relaxed;
     std::unique_lock lock(mutex_);
     while (!stops_ && failure_.empty()) {
       if (begun_.empty()) {
@@ -214,9 +218,8 @@ class NcclBackend : public Backend {
     meet();
   }
   ~NcclBackend() override {
-    const bool aborted = !watchdog_->failure().empty();
-    watchdog_.reset();
-    if (!aborted) nccl().CommDestroy(comm_);
+    watchdog_->stop();
+    if (watchdog_->failure().empty()) nccl().CommDestroy(comm_);
   }
 
   std::unique_ptr<Work::Pending> start(Collective call) override {
@@ -236,17 +239,27 @@ class NcclBackend : public Backend {
     before.record(current);
     before.wait(stream_);
     if (!is_capturing(current)) watchdog_->watch(begun);
-    check_call(nccl().GroupStart(), call.text);
+    ncclResult_t status = nccl().GroupStart();
     for (const Part& part : widened.empty() ? call.parts : widened) {
-      check_call(enqueue(call, part), call.text);
+      if (status == ncclSuccess && part.in.numel() > 0) status = enqueue(call, part);
     }
-    check_call(nccl().GroupEnd(), call.text);
-    begun->end.record(stream_);
+    const ncclResult_t ended = nccl().GroupEnd();
+    if (status == ncclSuccess) status = ended;
+    if (status == ncclSuccess) begun->end.record(stream_);
     begun->recorded = true;
+    check_call(status, call.text);
     return std::make_unique<NcclPending>(begun, std::move(call), std::move(widened));
   }
 
+  // What a graph holds was compared when it was called before.
+  bool compares() const override {
+    return checked && !is_capturing(cuda::Stream::current(device.index()));
+  }
+
   std::vector<std::string> exchange(const std::string& mine, const std::string& text) override {
+    if (is_capturing(cuda::Stream::current(device.index()))) {
+      throw Error(cat(text, ": waits for the GPU, which a CUDA graph cannot hold"));
+    }
     const int64_t n = int64_t(mine.size());
     const Tensor here = tensor_of(reinterpret_cast<const uint8_t*>(mine.data()), {n});
     const Tensor all = Tensor::make({size * n}, kUInt8, device);
@@ -262,12 +275,15 @@ class NcclBackend : public Backend {
     return texts;
   }
 
-  std::shared_ptr<Backend> split(int color, int key) override {
+  std::shared_ptr<Backend> split(int color, int key) override { return split(color, key, options); }
+  std::shared_ptr<Backend> split(int color, int key, const CommunicatorOptions& given) {
     refuse_failed();
+    const cuda::DeviceGuard guard(device);
     ncclComm_t part = nullptr;
     check_call(nccl().CommSplit(comm_, color, key, &part, nullptr), "split");
-    return std::make_shared<NcclBackend>(part, device, options);
+    return std::make_shared<NcclBackend>(part, device, given);
   }
+  bool has_failed() { return !watchdog_->failure().empty(); }
 
  private:
   ncclResult_t enqueue(const Collective& call, const Part& part) const {
@@ -342,6 +358,14 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
                                     const std::shared_ptr<Backend>& mpi) {
   // Multicast over NVLink can put the GPUs of a host out of service.
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
+  // One address brings ranks together once at a time.
+  static std::weak_ptr<NcclBackend> known;
+  if (const auto world = mpi ? nullptr : known.lock(); world && !world->has_failed()) {
+    if (device.has_index() && device != world->device) {
+      throw Error(cat("rank ", world->rank, " is on ", world->device, ", not on ", device));
+    }
+    return world->split(0, world->rank, options);
+  }
   const int rank = mpi ? mpi->rank : number("RANK"), size = mpi ? mpi->size : number("WORLD_SIZE");
   const int local = mpi ? mpi->local_rank() : number("LOCAL_RANK"), gpus = cuda::device_count();
   if (!device.has_index()) device = Device(DeviceType::cuda, gpus == 1 ? 0 : local);
@@ -360,7 +384,9 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
   }
   ncclComm_t comm = nullptr;
   check(nccl().CommInitRank(&comm, size, id, rank), text);
-  return std::make_shared<NcclBackend>(comm, device, options);
+  const auto world = std::make_shared<NcclBackend>(comm, device, options);
+  if (!mpi) known = world;
+  return world;
 }
 
 }  // namespace taper::distributed

@@ -12,14 +12,11 @@ std::optional<distributed::Communicator> the_world;
 
 }  // namespace
 
-Device test_device() {
-  const char* named = std::getenv("TAPER_TEST_DEVICE");
-  return named ? Device(named) : Device();
-}
-
 const distributed::Communicator& world() {
   if (!the_world) {
-    the_world = distributed::Communicator::world(test_device(), {.timeout = 60, .checked = true});
+    const char* named = std::getenv("TAPER_TEST_DEVICE");
+    the_world = distributed::Communicator::world(Device(named ? named : "cpu"),
+                                                 {.timeout = 60, .checked = true});
   }
   return *the_world;
 }

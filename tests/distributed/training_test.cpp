@@ -4,73 +4,35 @@
 #include <limits>
 #include <set>
 
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
-#include "autograd/ops/unary.h"
+#include "autograd/autocast.h"
+#include "autograd/step_graph.h"
 #include "data/distributed_sampler.h"
-#include "framework/factories.h"
 #include "modules/containers.h"
 #include "modules/data_parallel.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
 #include "optim/clip.h"
 #include "optim/ema.h"
 #include "optim/grad_scaler.h"
 #include "optim/optimizers.h"
 #include "optim/state_shards.h"
-#include "tests/distributed/ranks.h"
+#include "tests/distributed/net.h"
 #include "tests/testing.h"
 
 namespace taper {
 namespace {
 
+using test::bytes_of;
 using test::close;
+using test::expect_equal_on_all_ranks;
+using test::loss_of;
+using test::Net;
+using test::part_of;
 using test::refuses;
 using test::test_device;
+using test::whole_batch;
 using test::world;
 
-constexpr int64_t kBatch = 24, kInputs = 10;
-
-// Tied weights, and a bias of no use where `unused`.
-struct Net : Module {
-  Child<Linear> in{*this, "in", kInputs, 16};
-  Child<BatchNorm1d> norm{*this, "norm", 16};
-  Child<Linear> middle{*this, "middle", 16, 16};
-  Child<Linear> tied{*this, "tied", 16, 16};
-  Child<Linear> unused{*this, "unused", 3, 3};
-  bool uses_all = true, normalises = false;
-
-  explicit Net(uint64_t seed, bool with_unused = false) {
-    Generator generator(seed);
-    const DrawScope scope(generator);
-    for (const NamedTensor& p : named_parameters()) {
-      const NoGradGuard no_grad;
-      p.tensor.normal_(0, 0.3);
-    }
-    tied->weight.share(middle->weight);
-    if (!with_unused) unused->requires_grad_(false);
-    norm->requires_grad_(false);
-    to(test_device());
-  }
-  std::string type_name() const override { return "Net"; }
-  Tensor forward(const Tensor& x) override {
-    Tensor h = in(x);
-    if (normalises) h = norm(h);
-    return tied(relu(middle(tanh(h))));
-  }
-};
-
-// The same on every rank: the whole batch of a step.
-Tensor whole_batch(int step) {
-  Generator generator(uint64_t(1000 + step));
-  return normal(0, 1, {kBatch, kInputs}, {.device = test_device()}, &generator);
-}
-Tensor part_of(const Tensor& batch) {
-  const int64_t n = batch.size(0) / world().size();
-  return batch.narrow(0, world().rank() * n, n);
-}
-Tensor loss_of(Net& net, const Tensor& x) { return square(net(x)).mean(); }
+// AdamW divides small gradients by their own size: sums in another order show.
+constexpr double kClose = 1e-4;
 
 struct Recipe {
   DataParallelOptions options = {};
@@ -109,22 +71,9 @@ void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& wan
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(close(got[i], want[i], tolerance)) << i;
 }
 
-std::string bytes_of(const std::vector<Tensor>& tensors) {
-  std::string bytes;
-  for (const Tensor& t : tensors) {
-    const Tensor here = t.detach().cpu().contiguous();
-    bytes.append(static_cast<const char*>(here.data_ptr()), here.nbytes());
-  }
-  return bytes;
-}
-void expect_equal_on_all_ranks(const std::vector<Tensor>& tensors) {
-  const std::vector<std::string> all = world().all_gather_text(bytes_of(tensors));
-  for (size_t r = 1; r < all.size(); ++r) EXPECT_TRUE(all[r] == all[0]) << "rank " << r;
-}
-
 TEST(DataParallelTraining, IsTrainingOnOneRank) {
   const std::vector<Tensor> got = trained(true);
-  expect_close(got, trained(false), 2e-5);
+  expect_close(got, trained(false), kClose);
   expect_equal_on_all_ranks(got);
 }
 
@@ -133,19 +82,19 @@ TEST(DataParallelTraining, HasTheSameBitsAgain) {
 }
 
 TEST(DataParallelTraining, BucketsMayBeSmallOrBfloat16) {
-  expect_close(trained(true, {{.bucket_bytes = 1}}), trained(false), 2e-5);
+  expect_close(trained(true, {{.bucket_bytes = 1}}), trained(false), kClose);
   const std::vector<Tensor> rounded = trained(true, {{.reduce_dtype = kBFloat16}});
   expect_close(rounded, trained(false), 0.05);
   expect_equal_on_all_ranks(rounded);
 }
 
 TEST(DataParallelTraining, AccumulatesWithoutTheOthers) {
-  expect_close(trained(true, {.micro_batches = 3}), trained(false, {.micro_batches = 3}), 2e-5);
+  expect_close(trained(true, {.micro_batches = 3}), trained(false, {.micro_batches = 3}), kClose);
 }
 
 TEST(DataParallelTraining, ClipsByTheNormOfAllRanks) {
   const std::vector<Tensor> got = trained(true, {.clip = 0.05});
-  expect_close(got, trained(false, {.clip = 0.05}), 2e-5);
+  expect_close(got, trained(false, {.clip = 0.05}), kClose);
   expect_equal_on_all_ranks(got);
 }
 
@@ -182,7 +131,7 @@ TEST(DataParallelTraining, CountsUnusedParametersAsZeroWhereThatIsMeant) {
     alone.zero_grad();
     loss_of(alone, whole_batch(step)).backward();
     EXPECT_TRUE(close(net.in->weight->grad(), alone.in->weight->grad(), 1e-5));
-    EXPECT_EQ(net.unused->weight->grad().to_floats(), std::vector<float>(9, 0));
+    EXPECT_EQ(net.unused->weight->grad().cpu().to_floats(), std::vector<float>(9, 0));
   }
 }
 
@@ -341,6 +290,46 @@ TEST(StateShards, EachRankKeepsItsOwnPart) {
   EXPECT_EQ(sum.item<int64_t>(), all);
   EXPECT_TRUE(refuses<ValueError>([&] { optim::StateShards(optimizer, world()); },
                                   "StateShards: the optimizer has state already"));
+}
+
+// --- the whole step as one CUDA graph ---
+
+// The losses and weights of ten steps, as bytes.
+std::string stepped(bool in_graph, const DataParallelOptions& options, bool half) {
+  Net net(1);
+  DataParallel parallel(net, world(), options);
+  optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-2});
+  optim::StateShards shards(optimizer, world());
+  StepGraph step(
+      [&](const std::vector<Tensor>& in) {
+        optimizer.zero_grad();
+        Tensor loss;
+        {
+          std::optional<Autocast> autocast;
+          if (half) autocast.emplace(DeviceType::cuda, kBFloat16);
+          loss = loss_of(net, in[0]);
+        }
+        loss.backward();
+        const Tensor norm = optim::clip_grad_norm_(net.parameters(), 0.05);
+        shards.step();
+        return std::vector<Tensor>{loss, norm};
+      },
+      in_graph ? 2 : 100);
+  std::string bytes;
+  for (int i = 0; i < 10; ++i) bytes += bytes_of(step({part_of(whole_batch(i)).clone()}));
+  EXPECT_EQ(step.num_graphs(), in_graph ? 1u : 0u) << step.reason();
+  expect_equal_on_all_ranks(net.parameters());
+  return bytes + bytes_of(net.parameters());
+}
+
+TEST(StepGraphs, HoldStepsOfSeveralRanksWithTheSameBits) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "CUDA graphs are of GPUs";
+  const auto same = [](const DataParallelOptions& options, bool half) {
+    return stepped(true, options, half) == stepped(false, options, half);
+  };
+  EXPECT_TRUE(same({}, false));
+  EXPECT_TRUE(same({.bucket_bytes = 1000}, true));
+  EXPECT_TRUE(same({.reduce_dtype = kBFloat16}, true));
 }
 
 // --- samples ---

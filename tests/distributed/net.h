@@ -1,0 +1,74 @@
+// The module that tests of training on several ranks train, and its data.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "modules/linear.h"
+#include "modules/norm.h"
+#include "tests/distributed/ranks.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+
+constexpr int64_t kBatch = 24, kInputs = 10;
+
+// Tied weights, and a bias of no use where `unused`.
+struct Net : Module {
+  Child<Linear> in{*this, "in", kInputs, 16};
+  Child<BatchNorm1d> norm{*this, "norm", 16};
+  Child<Linear> middle{*this, "middle", 16, 16};
+  Child<Linear> tied{*this, "tied", 16, 16};
+  Child<Linear> unused{*this, "unused", 3, 3};
+  bool uses_all = true, normalises = false;
+
+  explicit Net(uint64_t seed, bool with_unused = false) {
+    Generator generator(seed);
+    const DrawScope scope(generator);
+    for (const NamedTensor& p : named_parameters()) {
+      const NoGradGuard no_grad;
+      p.tensor.normal_(0, 0.3);
+    }
+    tied->weight.share(middle->weight);
+    if (!with_unused) unused->requires_grad_(false);
+    norm->requires_grad_(false);
+    to(test_device());
+  }
+  std::string type_name() const override { return "Net"; }
+  Tensor forward(const Tensor& x) override {
+    Tensor h = in(x);
+    if (normalises) h = norm(h);
+    return tied(relu(middle(tanh(h))));
+  }
+};
+
+// The same on every rank: the whole batch of a step.
+inline Tensor whole_batch(int step) {
+  Generator generator(uint64_t(1000 + step));
+  return normal(0, 1, {kBatch, kInputs}, {.device = test_device()}, &generator);
+}
+inline Tensor part_of(const Tensor& batch) {
+  const int64_t n = batch.size(0) / world().size();
+  return batch.narrow(0, world().rank() * n, n);
+}
+inline Tensor loss_of(Net& net, const Tensor& x) { return square(net(x)).mean(); }
+
+inline std::string bytes_of(const std::vector<Tensor>& tensors) {
+  std::string bytes;
+  for (const Tensor& t : tensors) {
+    const Tensor here = t.detach().cpu().contiguous();
+    bytes.append(static_cast<const char*>(here.data_ptr()), here.nbytes());
+  }
+  return bytes;
+}
+inline void expect_equal_on_all_ranks(const std::vector<Tensor>& tensors) {
+  const std::vector<std::string> all = world().all_gather_text(bytes_of(tensors));
+  for (size_t r = 1; r < all.size(); ++r) EXPECT_TRUE(all[r] == all[0]) << "rank " << r;
+}
+
+}  // namespace taper::test
