@@ -1,0 +1,129 @@
+#include "modules/models/names.h"
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "framework/text.h"
+
+namespace taper {
+namespace {
+
+constexpr NameRule kGpt2Rules[] = {
+    {"transformer.wte.weight", "transformer.wte.weight"},
+    {"transformer.wpe.weight", "transformer.wpe.weight"},
+    {"transformer.h.*.ln_*.*", "transformer.h.*.ln_*.*"},
+    // Its Conv1D is a Linear with the weight turned.
+    {"transformer.h.*.attn.c_*.weight", "transformer.h.*.attn.c_*.weight", true},
+    {"transformer.h.*.attn.c_*.bias", "transformer.h.*.attn.c_*.bias"},
+    {"transformer.h.*.mlp.c_*.weight", "transformer.h.*.mlp.c_*.weight", true},
+    {"transformer.h.*.mlp.c_*.bias", "transformer.h.*.mlp.c_*.bias"},
+    // Causal masks, in files of earlier versions.
+    {"transformer.h.*.attn.bias", nullptr},
+    {"transformer.h.*.attn.masked_bias", nullptr},
+    {"transformer.ln_f.*", "transformer.ln_f.*"},
+    {"lm_head.weight", "lm_head.weight"},
+};
+
+constexpr NameRule kResNetRules[] = {
+    {"conv1.weight", "conv1.weight"},
+    {"bn1.*", "bn1.*"},
+    {"layer*.*.conv*.weight", "layer*.*.conv*.weight"},
+    {"layer*.*.bn*.*", "layer*.*.bn*.*"},
+    {"layer*.*.downsample.0.weight", "layer*.*.downsample.0.weight"},
+    {"layer*.*.downsample.1.*", "layer*.*.downsample.1.*"},
+    {"fc.*", "fc.*"},
+};
+
+// What the stars of a pattern stand for in a name that it fits.
+std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view name) {
+  std::vector<std::string> stars;
+  while (!pattern.empty()) {
+    if (pattern[0] != '*') {
+      if (name.empty() || name[0] != pattern[0]) return std::nullopt;
+      pattern.remove_prefix(1);
+      name.remove_prefix(1);
+      continue;
+    }
+    // Behind a star stands a dot, the end, or text that the star itself cannot hold.
+    const char next = pattern.size() > 1 ? pattern[1] : '\0';
+    size_t length = 0;
+    while (length < name.size() && name[length] != '.' && name[length] != next) ++length;
+    if (length == 0) return std::nullopt;
+    stars.emplace_back(name.substr(0, length));
+    pattern.remove_prefix(1);
+    name.remove_prefix(length);
+  }
+  return name.empty() ? std::optional(stars) : std::nullopt;
+}
+
+std::string filled(const char* pattern, const std::vector<std::string>& stars) {
+  std::string out;
+  auto star = stars.begin();
+  for (const char* c = pattern; *c != '\0'; ++c) out += *c == '*' ? *star++ : std::string(1, *c);
+  return out;
+}
+
+Tensor laid_out(const NameRule& rule, const NamedTensor& t) {
+  if (!rule.transposed) return t.tensor;
+  if (t.tensor.dim() == 2) return transpose(t.tensor, 0, 1);
+  throw ValueError(cat("tensor ", detail::in_quotes(t.name), ": expected a matrix, got shape ",
+                       t.tensor.shape()));
+}
+
+// The counters of batch norms that have none.
+void add_counters(std::vector<NamedTensor>& state) {
+  constexpr std::string_view kMean = "running_mean", kCounter = "num_batches_tracked";
+  std::set<std::string> names;
+  for (const NamedTensor& t : state) names.insert(t.name);
+  for (std::string name : names) {
+    if (!name.ends_with(kMean)) continue;
+    name.replace(name.size() - kMean.size(), kMean.size(), kCounter);
+    if (!names.contains(name)) state.push_back({name, zeros({}, {.dtype = kInt64})});
+  }
+}
+
+}  // namespace
+
+constinit const WeightNames kHuggingFaceGpt2{"GPT-2 of Hugging Face's transformers", "transformer.",
+                                             kGpt2Rules};
+constinit const WeightNames kTorchvisionResNet{"torchvision's ResNet", "", kResNetRules};
+
+std::vector<NamedTensor> WeightNames::to_taper(const std::vector<NamedTensor>& state) const {
+  std::vector<NamedTensor> out;
+  for (const NamedTensor& t : state) {
+    const NameRule* fits = nullptr;
+    std::optional<std::vector<std::string>> stars;
+    for (const std::string& name : {t.name, may_lack + t.name}) {
+      for (const NameRule& rule : rules) {
+        if (fits || !(stars = match(rule.theirs, name))) continue;
+        fits = &rule;
+        if (rule.ours) out.push_back({filled(rule.ours, *stars), laid_out(rule, t)});
+      }
+    }
+    if (!fits) throw ValueError(cat("tensor ", detail::in_quotes(t.name), " is none of ", of));
+  }
+  add_counters(out);
+  return out;
+}
+
+std::vector<NamedTensor> WeightNames::from_taper(const std::vector<NamedTensor>& state) const {
+  std::vector<NamedTensor> out;
+  for (const NamedTensor& t : state) {
+    const size_t before = out.size();
+    for (const NameRule& rule : rules) {
+      const auto stars = rule.ours ? match(rule.ours, t.name) : std::nullopt;
+      if (!stars) continue;
+      out.push_back({filled(rule.theirs, *stars), laid_out(rule, t)});
+      break;
+    }
+    if (out.size() == before) {
+      throw ValueError(cat("tensor ", detail::in_quotes(t.name), " has no name in ", of));
+    }
+  }
+  return out;
+}
+
+}  // namespace taper

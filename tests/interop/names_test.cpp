@@ -1,0 +1,126 @@
+// Weights under other libraries' names: names.py stored what transformers and torchvision give.
+#include "modules/models/names.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "autograd/node.h"
+#include "framework/factories.h"
+#include "framework/io/archive.h"
+#include "framework/io/pt.h"
+#include "modules/models/gpt.h"
+#include "modules/models/resnet.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string stored(const char* name) {
+  return (fs::path(TAPER_INTEROP_DIR) / "names" / name).string();
+}
+
+GPT small_gpt() {
+  return GPT({.vocab_size = 31,
+              .block_size = 12,
+              .n_layer = 2,
+              .n_head = 2,
+              .n_embd = 16,
+              .gelu = "tanh"});
+}
+
+std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& tensors) {
+  std::map<std::string, Tensor> out;
+  for (const auto& [name, x] : tensors) EXPECT_TRUE(out.emplace(name, x).second) << name;
+  return out;
+}
+
+// The same names with the same values, in any order.
+void expect_equal(const std::vector<NamedTensor>& got, const std::vector<NamedTensor>& want) {
+  const auto a = by_name(got), b = by_name(want);
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, x] : b) {
+    ASSERT_TRUE(a.contains(name)) << name;
+    EXPECT_TRUE(close(a.at(name), x, 0)) << name;
+  }
+}
+
+TEST(Names, Gpt2OfHuggingFaceComputesHereWhatItComputesThere) {
+  if (!has_zip()) GTEST_SKIP() << "built without libzip (TAPER_ZIP)";
+  const std::vector<NamedTensor> theirs = load_weights(stored("gpt2.pt"));
+  GPT net = small_gpt();
+  net.load_state_dict(kHuggingFaceGpt2.to_taper(theirs));
+  const auto run = by_name(load_weights(stored("gpt2_run.pt")));
+  const NoGradGuard no_grad;
+  EXPECT_TRUE(close(net.eval()(run.at("tokens")), run.at("logits"), 1e-5));
+  expect_equal(kHuggingFaceGpt2.from_taper(net.state_dict()), theirs);
+  // names.py check reads it; TAPER_INTEROP_OUT as model_test.cpp.
+  if (const char* out = std::getenv("TAPER_INTEROP_OUT")) {
+    save_pt(cat(out, "/gpt2.pt"), kHuggingFaceGpt2.from_taper(net.state_dict()));
+  }
+}
+
+TEST(Names, Gpt2sTransformerAloneAndOldMasksAreRead) {
+  const GPT net = small_gpt();
+  std::vector<NamedTensor> bare;
+  for (const auto& [name, x] : kHuggingFaceGpt2.from_taper(net.state_dict())) {
+    constexpr std::string_view kPrefix = "transformer.";
+    if (name.starts_with(kPrefix)) bare.push_back({name.substr(kPrefix.size()), x});
+  }
+  bare.push_back({"h.0.attn.bias", ones({1, 1, 12, 12})});
+  bare.push_back({"h.1.attn.masked_bias", zeros({})});
+  GPT other = small_gpt();
+  other.load_state_dict(kHuggingFaceGpt2.to_taper(bare));
+  expect_equal(other.state_dict(), net.state_dict());
+}
+
+TEST(Names, TorchvisionsResNetHasTheNamesAndShapesOfTapers) {
+  std::vector<NamedTensor> theirs;
+  std::ifstream lines(stored("resnet18.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    NamedTensor t;
+    words >> t.name;
+    Shape shape;
+    for (int64_t n; words >> n;) shape.push_back(n);
+    const bool counts = t.name.ends_with("num_batches_tracked");
+    t.tensor = full(shape, double(theirs.size()), {.dtype = counts ? kInt64 : kFloat32});
+    theirs.push_back(t);
+  }
+  ASSERT_EQ(theirs.size(), 122u);
+  ResNet net = resnet18();
+  net.load_state_dict(kTorchvisionResNet.to_taper(theirs));
+  expect_equal(kTorchvisionResNet.from_taper(net.state_dict()), theirs);
+
+  std::erase_if(theirs, [](auto& t) { return t.name.ends_with("num_batches_tracked"); });
+  net.load_state_dict(kTorchvisionResNet.to_taper(theirs));
+  EXPECT_EQ(net.bn1->num_batches_tracked->item<int64_t>(), 0);
+}
+
+TEST(Names, WhatNoRuleFitsIsRefusedByName) {
+  const Tensor x = zeros({2});
+  EXPECT_TRUE(refuses<ValueError>(
+      [&] {
+        return kTorchvisionResNet.to_taper({{"layer1.0.conv1", x}});
+      },
+      "tensor 'layer1.0.conv1' is none of torchvision's ResNet"));
+  EXPECT_TRUE(refuses<ValueError>(
+      [&] {
+        return kTorchvisionResNet.from_taper({{"head.weight", x}});
+      },
+      "tensor 'head.weight' has no name in torchvision's ResNet"));
+  EXPECT_TRUE(refuses<ValueError>(
+      [&] {
+        return kHuggingFaceGpt2.to_taper({{"h.0.mlp.c_fc.weight", x}});
+      },
+      "tensor 'h.0.mlp.c_fc.weight': expected a matrix, got shape [2]"));
+}
+
+}  // namespace
+}  // namespace taper::test
