@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds with CUDA on a machine with a GPU and checks everything there. Installs nothing.
-#   scripts/gpu.sh [test] [sanitize] [train] [bench] [compare] [ops]   default: test sanitize
+#   scripts/gpu.sh [test] [sanitize] [train] [bench] [compare] [distributed] [ops]
+#                                                           default: test sanitize
 # test      the whole suite
 # sanitize  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over the test programs,
 #           whose bodies run on every device; the runner's tests work on the CPU and are left out
@@ -8,6 +9,8 @@
 #           MNIST when TAPER_MNIST names its directory, else the embedded digits
 # bench     training steps, operators and host time: taper_bench
 # compare   the same beside PyTorch (tests/bench/compare.py; PYTHON names a Python with PyTorch)
+# distributed   data parallel training on 1, 2, 4 and 8 GPUs beside PyTorch's, collectives beside
+#           NCCL's own, start-up (tests/bench/distributed.py, which DISTRIBUTED gives arguments)
 # ops       microseconds and GB/s or GFLOP/s of every operator of the op table
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
 # -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), CTEST_PARALLEL_LEVEL (tests at a
@@ -30,8 +33,8 @@ read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck initcheck synccheck}"
 wanted=("$@")
 if (($# == 0)); then wanted=(test sanitize); fi
 for name in "${wanted[@]}"; do
-  [[ $name =~ ^(test|sanitize|train|bench|compare|ops)$ ]] && continue
-  echo "unknown step '$name': expected test, sanitize, train, bench, compare or ops" >&2
+  [[ $name =~ ^(test|sanitize|train|bench|compare|distributed|ops)$ ]] && continue
+  echo "unknown step '$name': expected test, sanitize, train, bench, compare, distributed or ops" >&2
   exit 2
 done
 missing=()
@@ -41,6 +44,9 @@ if ((${#missing[@]} > 0)); then
   exit 1
 fi
 mkdir -p "$logs"
+# Benchmarks alone need no tests.
+targets=()
+if [[ ! ${wanted[*]} =~ test|sanitize|ops ]]; then targets=(taper_bench taper_program); fi
 
 table=()
 failed=0
@@ -61,7 +67,8 @@ step() {
 
 build() {
   cmake -S "$root" -B "$BUILD_DIR" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPER_CUDA=ON \
-    -DTAPER_TESTS=ON "${cmake_args[@]}" && ninja -k 0 -C "$BUILD_DIR" --quiet && echo "$BUILD_DIR"
+    -DTAPER_TESTS=ON "${cmake_args[@]}" && ninja -k 0 -C "$BUILD_DIR" --quiet "${targets[@]}" &&
+    echo "$BUILD_DIR"
 }
 
 # Fails when the program that was built does not see a GPU.
@@ -209,6 +216,14 @@ compare_step() {
   cat "$logs/compare.log"
 }
 
+distributed_step() {
+  local words
+  read -ra words <<<"${DISTRIBUTED:-}"
+  step distributed "${PYTHON:-python3}" "$root/tests/bench/distributed.py" \
+    --bench "$BUILD_DIR/tests/taper_bench" --json "$logs/distributed.json" "${words[@]}" || :
+  cat "$logs/distributed.log"
+}
+
 if step build build; then
   step gpu gpu_is_seen || :
   for name in "${wanted[@]}"; do
@@ -220,6 +235,7 @@ if step build build; then
       train) train_step ;;
       bench) bench_step ;;
       compare) compare_step ;;
+      distributed) distributed_step ;;
       ops) step ops "$BUILD_DIR/tests/test_ops" --bench || : ;;
     esac
   done

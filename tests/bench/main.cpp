@@ -17,7 +17,13 @@ int main(int argc, char** argv) try {
   app.add_option("--inputs", options.inputs,
                  "a safetensors file to start from; losses are then reported");
   app.add_flag("--paced", options.paced, "wait for a line 'go' on stdin before each repeat");
+  app.add_flag("--ranks", options.ranks, "as one of several ranks: see tests/bench/distributed.py");
+  app.add_flag("--sharded", options.sharded, "optimizer state in shards, one a rank");
+  std::string reduce;
+  app.add_option("--reduce", reduce, "the dtype in which gradients travel: float32 or bfloat16");
+  app.add_flag("--first-step", options.first_step, "end after the first step");
   CLI11_PARSE(app, argc, argv);
+  if (!reduce.empty()) options.reduce_dtype = taper::parse_dtype(reduce);
   taper::bench::run_bench(options);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "taper_bench: %s\n", error.what());

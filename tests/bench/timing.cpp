@@ -16,6 +16,8 @@ namespace {
 constexpr int kRepeats = 7;
 constexpr double kSeconds = 1;  // of all repeats together
 
+}  // namespace
+
 double seconds_of(int64_t calls, const Device& device, const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
@@ -24,7 +26,6 @@ double seconds_of(int64_t calls, const Device& device, const std::function<void(
   return std::chrono::duration<double>(Clock::now() - start).count() / double(calls);
 }
 
-// The model's parameters and the batch from a file, in place of random ones.
 void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch) try {
   std::vector<NamedTensor> state;
   for (const auto& [name, tensor] : load_safetensors(path).tensors) {
@@ -42,7 +43,19 @@ void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch
   throw InputError(cat("--inputs ", path, ": ", error.what()));
 }
 
-}  // namespace
+Bench::Bench(const BenchOptions& options) : options_(options) {
+  if (options.ranks) ranks_.emplace(options);
+}
+
+Device Bench::device() const {
+  if (ranks_) return ranks_->device();
+  return cuda::is_available() ? "cuda:0" : "cpu";
+}
+
+void Bench::collectives(int64_t most_bytes) const {
+  if (!ranks_) throw runner::ConfigError("collectives are of several ranks: --ranks");
+  ranks_->collectives(most_bytes);
+}
 
 void Bench::measure(const Item& item, const std::function<void()>& call) const {
   const double share = kSeconds / kRepeats;
@@ -103,12 +116,13 @@ void Bench::training(const std::string& name, Module& net, optim::Optimizer& opt
                      std::optional<DType> half, double items, std::vector<Tensor> batch,
                      const Loss& loss_of) const {
   const Device device = batch[0].device();
+  const Loss forward = [&](const std::vector<Tensor>& in) {
+    const Autocast casts(device.type(), half, half.has_value());
+    return loss_of(in);
+  };
+  if (ranks_) return ranks_->training(name, net, optimizer, items, std::move(batch), forward);
   const StepGraph::Step step = [&](const std::vector<Tensor>& in) {
-    Tensor loss;
-    {
-      const Autocast casts(device.type(), half, half.has_value());
-      loss = loss_of(in);
-    }
+    const Tensor loss = forward(in);
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();

@@ -6,11 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "tests/bench/bench.h"
 #include "modules/module.h"
 #include "optim/optimizer.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/distributed.h"
 
 namespace taper::bench {
+
+// Of one call, on average.
+double seconds_of(int64_t calls, const Device& device, const std::function<void()>& call);
+// The model's parameters and the batch from a file, in place of random ones.
+void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch);
 
 // Of one call, where it says something.
 struct Work {
@@ -19,7 +25,10 @@ struct Work {
 
 class Bench {
  public:
-  explicit Bench(const BenchOptions& options) : options_(options) {}
+  explicit Bench(const BenchOptions& options);
+
+  // A GPU where there is one; of several ranks each has its own.
+  Device device() const;
 
   // Times a call. `calls` of its inner repetitions count as one each.
   void op(const std::string& name, Device device, Work work, const std::function<void()>& call,
@@ -30,6 +39,7 @@ class Bench {
   void training(const std::string& name, Module& net, optim::Optimizer& optimizer,
                 std::optional<DType> half, double items, std::vector<Tensor> batch,
                 const Loss& loss_of) const;
+  void collectives(int64_t most_bytes) const;
 
  private:
   struct Item {
@@ -44,6 +54,7 @@ class Bench {
   bool wants(const char* mode) const { return options_.mode.empty() || options_.mode == mode; }
 
   BenchOptions options_;
+  std::optional<Ranks> ranks_;
 };
 
 // Each way in which a GPU computes attention, by itself (attention.cpp).

@@ -127,7 +127,7 @@ def sgd(parameters, mode):
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4, fused=True)
 
 
-CHAR = (65, 64, 4, 4, 128, 0.0)
+CHAR, TINY = (65, 64, 4, 4, 128, 0.0), (65, 16, 2, 2, 32, 0.0)
 # name: model, batch, optimizer, bfloat16
 TRAININGS = {
     "mlp": ("mlp_b128_fp32", mlp, lambda: images(128, 784), adamw, False),
@@ -137,6 +137,8 @@ TRAININGS = {
                 lambda: tokens(65, 64, 256), adamw, True),
     "gpt2": ("gpt2_124m_b16_bf16", lambda: GPT(50304, 1024, 12, 12, 768, 0.0),
              lambda: tokens(50257, 16, 1024), adamw, True),
+    "tiny_resnet": ("tiny_resnet18_b2_fp32", resnet, lambda: images(2, 3, 32, 32), sgd, False),
+    "tiny_gpt": ("tiny_gpt_b4_fp32", lambda: GPT(*TINY), lambda: tokens(65, 4, 16), adamw, False),
     "cpu_mlp": ("cpu_mlp_b128_fp32", mlp, lambda: images(128, 784), adamw, False),
     "cpu_cnn": ("cpu_cnn_b128_fp32", cnn, lambda: images(128, 1, 28, 28), adamw, False),
     "cpu_gpt": ("cpu_gptchar_l4c128_b12_t64_fp32", lambda: GPT(*CHAR), lambda: tokens(65, 12, 64),
@@ -178,11 +180,11 @@ def loss_of(net, x, y=None):
         logits.view(-1, logits.shape[-1]), x.view(-1))
 
 
-def graphed(step):
+def graphed(step, warm_up=5):
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(5):
+        for _ in range(warm_up):
             step()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
@@ -191,12 +193,17 @@ def graphed(step):
     return graph.replay
 
 
-def training(name, mode, directory):
+def prepared(name, mode, directory, wrap=lambda net: net, shift=0):
+    """Its label, a step of a training from its file and the losses of the first three steps.
+
+    wrap: what is put around the model; shift: of the batch, along its last dimension.
+    """
     from safetensors.torch import load_file
     item, model, _, make_optimizer, half = TRAININGS[name]
     device = "cpu" if name.startswith("cpu_") else DEVICE
     state = load_file(f"{directory}/{name}.safetensors")
     batch = [state.pop(k).to(device) for k in "xy" if k in state]
+    batch[0] = batch[0].roll(shift, -1)
     net = model()
     net.load_state_dict(state, strict=False)
     net.to(device)
@@ -205,7 +212,7 @@ def training(name, mode, directory):
         net.to(memory_format=torch.channels_last)
         batch[0] = batch[0].to(memory_format=torch.channels_last)
     optimizer = make_optimizer(net.parameters(), mode)
-    called = net
+    called = wrap(net)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -222,7 +229,13 @@ def training(name, mode, directory):
     torch.backends.cudnn.allow_tf32 = True
     net.train()
     if mode.startswith("compile"):
-        called = torch.compile(net, mode="reduce-overhead" if mode == "compile-ro" else "default")
+        called = torch.compile(called, mode="reduce-overhead" if mode == "compile-ro" else "default")
+    return item, step, losses
+
+
+def training(name, mode, directory):
+    item, step, losses = prepared(name, mode, directory)
+    device = "cpu" if name.startswith("cpu_") else DEVICE
     measure(item, graphed(step) if mode == "graph" else step, device, losses=losses)
 
 

@@ -1,17 +1,14 @@
-#include "tests/bench/bench.h"
-
 #include <algorithm>
 
 #include "apps/runner/run/errors.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
 #include "taper.h"
+#include "tests/bench/bench.h"
 #include "tests/bench/timing.h"
 
 namespace taper::bench {
 namespace {
-
-Device accelerator() { return cuda::is_available() ? Device("cuda:0") : Device("cpu"); }
 
 Tensor classes(int64_t most, const Shape& shape, Device device) {
   return randint(0, most, shape, {.device = device});
@@ -44,9 +41,9 @@ void cnn(const Bench& bench, Device device, const std::string& name) {
 }
 
 // ResNet-18 with the stem for small pictures.
-void resnet(const Bench& bench, Device device, const std::string& name) {
+void resnet(const Bench& bench, Device device, const std::string& name, int64_t batch,
+            std::optional<DType> half) {
   manual_seed(0);
-  const int64_t batch = 512;
   Sequential net(Conv2d(3, 64, 3, {.padding = 1, .bias = false}), BatchNorm2d(64), ReLU());
   int64_t width = 64;
   for (const int64_t out : {64, 64, 128, 128, 256, 256, 512, 512}) {
@@ -58,7 +55,7 @@ void resnet(const Bench& bench, Device device, const std::string& name) {
   net.add<Linear>(512, 10);
   net.to(device);
   optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4});
-  bench.training(name, net, optimizer, kBFloat16, double(batch),
+  bench.training(name, net, optimizer, half, double(batch),
                  {randn({batch, 3, 32, 32}, {.device = device}), classes(10, {batch}, device)},
                  [&](const auto& in) { return classified(net, in); });
 }
@@ -167,10 +164,10 @@ void overhead(const Bench& bench, Device device) {
 }
 
 // What a program does first: a step of a small model.
-void first_step() {
-  Linear layer(8, 8, {.device = accelerator()});
+void first_step(Device device) {
+  Linear layer(8, 8, {.device = device});
   optim::SGD optimizer(layer.parameters(), {.lr = 0.1});
-  sum(layer(ones({2, 8}, {.device = accelerator()}))).backward();
+  sum(layer(ones({2, 8}, {.device = device}))).backward();
   optimizer.step();
   (void)sum(layer.weight).item<double>();
 }
@@ -184,14 +181,15 @@ const Workload kWorkloads[] = {
     {"overhead", false, true,
      [](const Bench& b) {
        overhead(b, "cpu");
-       if (cuda::is_available()) overhead(b, accelerator());
+       if (cuda::is_available()) overhead(b, b.device());
      }},
-    {"mlp", false, true, [](const Bench& b) { mlp(b, accelerator(), "mlp_b128_fp32"); }},
-    {"cnn", false, true, [](const Bench& b) { cnn(b, accelerator(), "cnn_b128_fp32"); }},
-    {"resnet", true, true, [](const Bench& b) { resnet(b, accelerator(), "resnet18_b512_bf16"); }},
+    {"mlp", false, true, [](const Bench& b) { mlp(b, b.device(), "mlp_b128_fp32"); }},
+    {"cnn", false, true, [](const Bench& b) { cnn(b, b.device(), "cnn_b128_fp32"); }},
+    {"resnet", true, true,
+     [](const Bench& b) { resnet(b, b.device(), "resnet18_b512_bf16", 512, kBFloat16); }},
     {"gptchar", true, true,
      [](const Bench& b) {
-       gpt(b, accelerator(), "gptchar_b64_bf16",
+       gpt(b, b.device(), "gptchar_b64_bf16",
            {.vocab_size = 65,
             .block_size = 256,
             .n_layer = 6,
@@ -203,9 +201,9 @@ const Workload kWorkloads[] = {
      }},
     {"gpt2", true, true,
      [](const Bench& b) {
-       gpt(b, accelerator(), "gpt2_124m_b16_bf16", {.gelu = "tanh"}, 16, kBFloat16);
+       gpt(b, b.device(), "gpt2_124m_b16_bf16", {.gelu = "tanh"}, 16, kBFloat16);
      }},
-    {"ops", false, true, [](const Bench& b) { ops(b, accelerator()); }},
+    {"ops", false, true, [](const Bench& b) { ops(b, b.device()); }},
     {"attention", true, false, attention},
     {"cpu_mlp", false, true, [](const Bench& b) { mlp(b, "cpu", "cpu_mlp_b128_fp32"); }},
     {"cpu_cnn", false, true, [](const Bench& b) { cnn(b, "cpu", "cpu_cnn_b128_fp32"); }},
@@ -220,7 +218,23 @@ const Workload kWorkloads[] = {
             .gelu = "tanh"},
            12, {});
      }},
-    {"first_step", false, false, [](const Bench&) { first_step(); }},
+    // Small enough to try several ranks on a CPU.
+    {"tiny_gpt", false, false,
+     [](const Bench& b) {
+       gpt(b, b.device(), "tiny_gpt_b4_fp32",
+           {.vocab_size = 65,
+            .block_size = 16,
+            .n_layer = 2,
+            .n_head = 2,
+            .n_embd = 32,
+            .gelu = "tanh"},
+           4, {});
+     }},
+    {"tiny_resnet", false, false,
+     [](const Bench& b) { resnet(b, b.device(), "tiny_resnet18_b2_fp32", 2, {}); }},
+    {"collectives", true, false, [](const Bench& b) { b.collectives(int64_t(1) << 30); }},
+    {"tiny_collectives", false, false, [](const Bench& b) { b.collectives(1 << 20); }},
+    {"first_step", false, false, [](const Bench& b) { first_step(b.device()); }},
 };
 
 }  // namespace

@@ -1,0 +1,212 @@
+#include "tests/bench/distributed.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "framework/memory/cpu_allocator.h"
+#include "framework/storage.h"
+#include "taper.h"
+#include "tests/bench/nccl.h"
+#include "tests/bench/timing.h"
+
+namespace taper::bench {
+namespace {
+
+using distributed::Communicator;
+
+// A text within a JSON string.
+std::string quotable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '"' || c == '\\' || c < ' '; }, '\'');
+  return text;
+}
+
+// "3,1.5"
+template <class T> std::string list_of(const std::vector<T>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
+// Bytes of the buckets that gradients are views of, in the order in which they are reduced; none
+// where they travel in another dtype.
+std::vector<int64_t> buckets_of(const std::vector<Tensor>& params) {
+  std::vector<int64_t> bytes;
+  const void* last = nullptr;
+  for (size_t i = params.size(); i-- > 0;) {
+    const Tensor grad = params[i].grad();
+    if (grad.storage()->data == last) continue;
+    last = grad.storage()->data;
+    bytes.push_back(int64_t(grad.storage()->nbytes));
+  }
+  return bytes;
+}
+
+// Each rank's data are others: the batch, shifted along its last dimension.
+Tensor shifted(const Tensor& x, int64_t by) {
+  const int64_t n = x.size(-1), k = by % n;
+  return k == 0 ? x : cat({x.narrow(-1, n - k, k), x.narrow(-1, 0, n - k)}, -1).contiguous();
+}
+
+size_t peak_bytes(const Device& device) {
+  return device.is_cuda() ? cuda::max_memory_allocated(device.index()) : cpu::memory_stats().peak;
+}
+
+}  // namespace
+
+Ranks::Ranks(const BenchOptions& options)
+    : options_(options), device_(cuda::is_available() ? "cuda:0" : "cpu") {
+  if (!Communicator::is_launched()) return;
+  world_ = Communicator::world(device_.type());
+  device_ = world_->device();
+  if (device_.is_cuda()) cuda::set_device(device_.index());
+  if (!std::getenv("RANK")) words_ = Communicator::world("cpu", {.timeout = 0});
+  (void)largest(0);
+  say(R"({"at":"communicator"})");
+}
+
+void Ranks::say(const std::string& line) const {
+  if (rank() > 0) return;
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+std::string Ranks::word() const {
+  std::string line;
+  if (!words_ || rank() == 0) std::getline(std::cin, line);
+  return words_ ? words_->all_gather_text(line)[0] : line;
+}
+
+double Ranks::largest(double x) const {
+  if (!world_) return x;
+  const Tensor all = full({1}, x, {.dtype = kFloat64, .device = device_});
+  world_->all_reduce(all, distributed::ReduceOp::max).wait();
+  return all.item<double>();
+}
+
+double Ranks::mean(double x) const {
+  if (!world_) return x;
+  const Tensor all = full({1}, x, {.dtype = kFloat64, .device = device_});
+  world_->all_reduce(all, distributed::ReduceOp::avg).wait();
+  return all.item<double>();
+}
+
+void Ranks::measure(const std::string& ready, std::vector<Variant> variants) const {
+  for (Variant& v : variants) (void)seconds_of(5, device_, v.call);
+  (void)largest(0);
+  if (options_.first_step) return say(R"({"at":"step"})");
+  say(ready);
+  while (word() == "go") {
+    std::string line;
+    for (Variant& v : variants) {
+      (void)largest(0);
+      const double seconds = std::max(largest(seconds_of(v.calls, device_, v.call)), 1e-7);
+      v.calls = std::clamp<int64_t>(int64_t(v.seconds / seconds), 3, 10000);
+      line += fmt::format("{}\"{}\":{:.6g}", line.empty() ? "" : ",", v.name, seconds * 1e6);
+    }
+    say(fmt::format("{{\"us\":{{{}}}}}", line));
+  }
+}
+
+std::vector<double> Ranks::losses_of(Module& net, std::vector<Tensor>& batch,
+                                     const std::function<Tensor()>& step) const {
+  if (options_.inputs.empty()) return {};
+  start_from(options_.inputs, net, batch);
+  batch[0] = shifted(batch[0], rank());
+  net.eval();
+  std::vector<double> losses;
+  for (int i = 0; i < 3; ++i) losses.push_back(mean(step().item<double>()));
+  net.train();
+  return losses;
+}
+
+void Ranks::training(const std::string& name, Module& net, optim::Optimizer& optimizer,
+                     double items, std::vector<Tensor> batch, const Loss& loss_of) const {
+  std::optional<DataParallel> parallel;
+  std::optional<optim::StateShards> shards;
+  if (size() > 1) {
+    parallel.emplace(net, *world_, DataParallelOptions{.reduce_dtype = options_.reduce_dtype});
+    if (options_.sharded) shards.emplace(optimizer, *world_);
+  }
+  const StepGraph::Step step = [&](const std::vector<Tensor>& in) {
+    const Tensor loss = loss_of(in);
+    optimizer.zero_grad();
+    loss.backward();
+    if (shards) {
+      shards->step();
+    } else {
+      optimizer.step();
+    }
+    return std::vector<Tensor>{loss};
+  };
+  const std::vector<double> losses = losses_of(net, batch, [&] { return step(batch)[0]; });
+  if (options_.first_step) return measure("", {{"step", [&] { (void)step(batch); }}});
+
+  StepGraph graph(step);
+  std::vector<Variant> variants{{"step", [&] { (void)graph(batch); }}};
+  (void)seconds_of(5, device_, variants[0].call);
+  const double peak = largest(double(peak_bytes(device_)));
+  const std::vector<Tensor> params = optimizer.parameters();
+  std::vector<int64_t> buckets;
+  if (size() > 1 && !options_.reduce_dtype) buckets = buckets_of(params);
+
+  StepGraph alone([&](const std::vector<Tensor>& in) {
+    const DataParallel::NoSync guard = parallel->no_sync();
+    return step(in);
+  });
+  StepGraph update([&](const std::vector<Tensor>&) {
+    optimizer.step();
+    return std::vector<Tensor>();
+  });
+  std::vector<Tensor> flats;
+  for (const int64_t n : buckets) flats.push_back(zeros({n / 4}, {.device = device_}));
+  StepGraph reduce([&](const std::vector<Tensor>&) {
+    std::vector<distributed::Work> works;
+    for (const Tensor& flat : flats) works.push_back(world_->all_reduce(flat));
+    for (distributed::Work& work : works) work.wait();
+    return std::vector<Tensor>();
+  });
+  if (!options_.sharded) {
+    if (parallel) variants.push_back({"no_sync", [&] { (void)alone(batch); }});
+    variants.push_back({"optimizer", [&] {
+                          // Gradients in memory of a graph are another's numbers by then.
+                          if (update.num_graphs() == 0) {
+                            for (const Tensor& p : params) p.set_grad(zeros_like(p));
+                          }
+                          (void)update(batch);
+                        }});
+    if (!buckets.empty()) variants.push_back({"reduce", [&] { (void)reduce(batch); }});
+  }
+  measure(fmt::format("{{\"ready\":\"{}\",\"ranks\":{},\"items\":{},\"peak_bytes\":{:.0f},"
+                      "\"losses\":[{}],\"buckets\":[{}],\"no_graph\":\"{}\"}}",
+                      name, size(), items, peak, list_of(losses), list_of(buckets),
+                      device_.is_cuda() ? quotable(graph.reason()) : ""),
+          std::move(variants));
+}
+
+void Ranks::collectives(int64_t most_bytes) const {
+  if (!world_) throw Error("collectives are of several ranks: start them with mpirun, or set RANK");
+  const int64_t n = size();
+  const std::unique_ptr<Nccl> nccl = device_.is_cuda() ? direct_nccl(*world_) : nullptr;
+  const Tensor whole = zeros({most_bytes / 4 / n * n}, {.device = device_});
+  const Tensor part = zeros({most_bytes / 4 / n}, {.device = device_});
+  std::vector<Variant> variants;
+  for (int64_t bytes = 1024; bytes <= most_bytes; bytes *= 4) {
+    const int64_t numel = bytes / 4 / n;
+    const Tensor all = whole.narrow(0, 0, numel * n), own = part.narrow(0, 0, numel);
+    const auto add = [&](const char* op, const std::function<void()>& call) {
+      variants.push_back({cat(op, " ", bytes), call, 0.02});
+    };
+    add("all_reduce", [this, all] { world_->all_reduce(all).wait(); });
+    add("reduce_scatter", [this, all, own] { world_->reduce_scatter(own, all).wait(); });
+    add("all_gather", [this, all, own] { world_->all_gather(all, own).wait(); });
+    if (!nccl) continue;
+    add("nccl all_reduce", [&nccl, all] { nccl->all_reduce(all); });
+    add("nccl reduce_scatter", [&nccl, all, own] { nccl->reduce_scatter(own, all); });
+    add("nccl all_gather", [&nccl, all, own] { nccl->all_gather(all, own); });
+  }
+  measure(fmt::format("{{\"ready\":\"collectives\",\"ranks\":{}}}", n), std::move(variants));
+}
+
+}  // namespace taper::bench

@@ -1,0 +1,459 @@
+"""Data parallel training on several GPUs beside PyTorch's DistributedDataParallel: the same work, in
+turn, on this machine, in this run.
+
+    python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1 2 4 8]
+        [--rounds 5] [--modes best|all] [--reduce bfloat16] [--tiny] [--python python3] [--json FILE]
+        [NAME ...]
+
+Names: start gpt2 resnet gptchar collectives; all when none is named. --tiny: tiny models, through MPI
+on a machine without GPUs, which tries everything but says nothing about speed. --ranks: by default
+1, 2, 4, 8, as far as there are GPUs (with --tiny 1 and 2). --reduce: Taper's gradients travel so.
+
+Each side's ranks are processes with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
+their environment (Taper's on the CPU are started by mpirun). All sides of one number of ranks are
+warmed up before anything is timed; then each round takes one repeat of each, one after the other, and
+with them one GPU alone. Printed are medians: milliseconds of a step on the slowest rank, tokens or
+pictures a second, the share of linear (that rate over as many times one GPU's of the same side), GiB
+on the GPU that takes most, also with optimizer state in shards; where a step's time goes; collectives
+beside NCCL called directly and PyTorch's; seconds from the processes' start. PyTorch's mode is its
+best of eager, compile, compile-ro (reduce-overhead) and graph (of the whole step), with gradients as
+views of buckets; --modes all takes copies, too. Losses of three steps, each rank on other data, must
+agree, or the exit code is 1; a side that fails is named and left out, Taper's makes the exit code 1.
+tests/bench/scaling.py makes a model of the step from the JSON.
+"""
+import argparse
+import collections
+import datetime
+import json
+import math
+import os
+import queue
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODES = {"gpt2": ["compile"], "resnet": ["eager", "compile", "graph"],
+         "gptchar": ["compile", "compile-ro", "graph"], "tiny_gpt": ["eager"], "tiny_resnet": ["eager"]}
+ALL_MODES = ["eager", "eager-copies", "compile", "compile-copies", "compile-ro", "graph"]
+FIRST, READY, REPEAT, END = 60, 240, 60, 20  # seconds to wait for a side
+problems = []  # sides that failed, and losses that differ
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Failed(Exception):
+    pass
+
+
+class Side:
+    """All ranks of one program; rank 0's lines of JSON come with the time at which they came."""
+
+    def __init__(self, label, command, ranks, env, by_mpi=False):
+        self.label, self.start, self.ready = label, time.perf_counter(), None
+        self.log = tempfile.TemporaryFile("w+")
+        self.lines = queue.Queue()
+        shared = {**env, "NCCL_NVLS_ENABLE": "0"}
+        environments = [shared]
+        if by_mpi and ranks > 1:
+            command = ["mpirun", "--oversubscribe", "-n", str(ranks), *command]
+        elif ranks > 1:
+            port = str(free_port())
+            environments = [{**shared, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": str(ranks),
+                             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} for r in range(ranks)]
+        self.processes = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stderr=self.log, text=True, env=e,
+                             stdout=subprocess.DEVNULL if i else subprocess.PIPE)
+            for i, e in enumerate(environments)]
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        for line in self.processes[0].stdout:
+            if line.startswith("{"):
+                self.lines.put((json.loads(line), time.perf_counter() - self.start))
+        self.lines.put((None, 0))
+
+    def read(self, key, seconds):
+        """The next line with that key, and when it came. Throws Failed, with the end of the log."""
+        end = time.perf_counter() + seconds
+        while True:
+            try:
+                said, at = self.lines.get(timeout=max(end - time.perf_counter(), 0.01))
+            except queue.Empty:
+                raise Failed(self.fail(f"no {key!r} within {seconds} s"))
+            if said is None:
+                raise Failed(self.fail("ended"))
+            if key in said:
+                return said, at
+
+    def fail(self, why):
+        self.kill()
+        self.log.seek(0)
+        tail = [line for line in self.log.read().splitlines() if line.strip()][-6:]
+        return "\n    ".join([f"{self.label}: {why}", *tail])
+
+    def tell(self, word):
+        for process in self.processes:
+            try:
+                process.stdin.write(word + "\n")
+                process.stdin.flush()
+            except BrokenPipeError:
+                pass  # read() says so
+
+    def repeat(self):
+        self.tell("go")
+        return self.read("us", REPEAT)[0]["us"]
+
+    def finish(self):
+        self.tell("end")
+        for process in self.processes:
+            try:
+                process.stdin.close()
+                process.wait(END)
+            except (BrokenPipeError, subprocess.TimeoutExpired):
+                pass
+        self.kill()
+
+    def kill(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+        for process in self.processes:
+            process.wait()
+
+
+def summary(times):
+    times = sorted(times)
+    return {"median": statistics.median(times), "low": times[0], "high": times[-1]}
+
+
+class Sides:
+    """Of one item: started together, ready together, timed in turn."""
+
+    def __init__(self):
+        self.all = []
+
+    def add(self, *args, **kwargs):
+        self.all.append(Side(*args, **kwargs))
+
+    def drop_failed(self, call):
+        """Calls it for each side; those that fail are named and left out."""
+        alive = []
+        for side in self.all:
+            try:
+                call(side)
+                alive.append(side)
+            except Failed as failure:
+                problems.append(str(failure))
+        self.all = alive
+
+    def warm_up(self):
+        def ready(side):
+            side.ready, _ = side.read("ready", READY)
+        self.drop_failed(ready)
+
+    def run(self, rounds):
+        """By label: what it said when ready, and a summary of each variant's microseconds."""
+        times = {side.label: collections.defaultdict(list) for side in self.all}
+        for i in range(rounds + 1):  # the first sets the number of calls
+            def repeat(side):
+                for variant, us in side.repeat().items():
+                    if i:
+                        times[side.label][variant].append(us)
+            self.drop_failed(repeat)
+        for side in self.all:
+            side.finish()
+        return {side.label: {**side.ready, "us": {k: summary(v) for k, v in times[side.label].items()}}
+                for side in self.all}
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.rounds = args, args.rounds
+        self.by_mpi = args.tiny
+        self.env = {"TORCHINDUCTOR_COMPILE_THREADS": "4", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                    "OMPI_MCA_btl_vader_single_copy_mechanism": "none", **os.environ}
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NCCL_COMM_ID"):
+            self.env.pop(name, None)
+        if args.tiny:
+            self.env |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+    def taper(self, sides, label, ranks, *words):
+        sides.add(label, [self.args.bench, "--ranks", *words], ranks, self.env, by_mpi=self.by_mpi)
+
+    def torch(self, sides, label, ranks, *words):
+        command = [self.args.python, os.path.join(HERE, "torch_ranks.py"), *words]
+        sides.add(label, command, ranks, self.env)
+
+    def starts(self, ranks, model, directory):
+        """Seconds from the start of the processes until all ranks have met, and to the first step."""
+        found = {"ranks": ranks}
+        for label in ["taper"] * 3 + ["torch"]:
+            sides = Sides()
+            if label == "taper":
+                self.taper(sides, f"{label} start on {ranks}", ranks, "--first-step", model)
+            else:
+                self.torch(sides, f"{label} start on {ranks}", ranks, model, "eager", directory,
+                           "--first-step")
+
+            def events(side):
+                met = side.read("at", FIRST)[1] if ranks > 1 else None
+                step = side.read("at", FIRST)[1]
+                best = found.get(label)
+                if best is None or step < best["step"]:
+                    found[label] = {"communicator": met, "step": step}
+            sides.drop_failed(events)
+            for side in sides.all:
+                side.finish()
+        return found
+
+    def start_group(self, names, counts, reference, directory):
+        """Sides of all names for these numbers of ranks, and of `reference`, Taper's one GPU."""
+        group = {}
+        for name in names:
+            group[name] = sides = Sides()
+            file = ["--inputs", f"{directory}/{name}.safetensors"]
+            for n in counts:
+                reduce = ["--reduce", self.args.reduce] if self.args.reduce and n > 1 else []
+                self.taper(sides, f"{n} taper", n, *reduce, *file, name)
+                if n > 1:
+                    self.taper(sides, f"{n} sharded", n, "--sharded", *reduce, *file, name)
+                for mode in MODES[name] if self.args.modes == "best" else ALL_MODES:
+                    if n > 1 or not mode.endswith("-copies"):
+                        self.torch(sides, f"{n} torch {mode}", n, name, mode, directory)
+            if reference:
+                self.taper(sides, "1 taper", 1, *file, name)
+        return group
+
+    def collectives(self, ranks):
+        sides = Sides()
+        name = "tiny_collectives" if self.args.tiny else "collectives"
+        self.taper(sides, f"{ranks} taper", ranks, name)
+        self.torch(sides, f"{ranks} torch", ranks, "collectives", str(2**20 if self.args.tiny else 2**30))
+        return sides
+
+
+def check_losses(name, found):
+    """Those of one number of ranks agree, for they saw the same data."""
+    tolerance = 2e-2 if "bf16" in name else 1e-4
+    by_ranks = collections.defaultdict(dict)
+    for label, said in found.items():
+        by_ranks[said["ranks"]][label] = said["losses"]
+    for losses in by_ranks.values():
+        first = next(iter(losses.values()))
+        if not all(len(other) == len(first) == 3 and
+                   all(math.isclose(a, b, rel_tol=tolerance) for a, b in zip(first, other))
+                   for other in losses.values()):
+            problems.append(f"{name}: losses differ: {losses}")
+
+
+def training_of(ranks, found, one_torch):
+    """A training's figures on so many ranks; None where Taper's side failed."""
+    taper, one = found.get(f"{ranks} taper"), found.get("1 taper")
+    if not taper or not one:
+        return None
+    modes = {label.split(" ", 2)[2]: said for label, said in found.items()
+             if label.startswith(f"{ranks} torch")}
+    items = taper["items"]
+
+    def rate(said, n=ranks):
+        return items * n / said["us"]["step"]["median"] * 1e6
+
+    def side(said, one_rate):
+        return {"us": said["us"], "rate": rate(said), "of_linear": rate(said) / ranks / one_rate,
+                "peak_bytes": said["peak_bytes"]}
+    result = {"name": taper["ready"], "ranks": ranks, "items": items, "buckets": taper["buckets"],
+              "no_graph": taper["no_graph"], "taper": side(taper, rate(one, 1)), "torch": {}}
+    if sharded := found.get(f"{ranks} sharded"):
+        result["sharded"] = side(sharded, rate(one, 1))
+    if modes:
+        best = {m: rate(said) for m, said in modes.items()}
+        one_torch.setdefault(taper["ready"], max(best.values()))  # the first is of one GPU
+        result["torch"] = {m: side(said, one_torch[taper["ready"]]) for m, said in modes.items()}
+    return result
+
+
+def gib(said):
+    return f"{said['peak_bytes'] / 2**30:.2f}" if said and said["peak_bytes"] else "-"
+
+
+def print_trainings(trainings):
+    print("\n| work | ranks | Taper ms | a second | of linear | GiB | in shards: ms | GiB | PyTorch ms | mode "
+          "| of linear | GiB | ratio |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    for t in trainings:
+        ours, sharded = t["taper"], t.get("sharded")
+        us = ours["us"]["step"]
+        line = (f"| {t['name']} | {t['ranks']} | {us['median'] / 1e3:.3f} ({us['low'] / 1e3:.3f}-"
+                f"{us['high'] / 1e3:.3f}) | {ours['rate']:,.0f} | {ours['of_linear']:.3f} | {gib(ours)} | ")
+        line += f"{sharded['us']['step']['median'] / 1e3:.3f} | {gib(sharded)} | " if sharded else "- | - | "
+        if t["torch"]:
+            mode, best = max(t["torch"].items(), key=lambda m: m[1]["rate"])
+            line += (f"{best['us']['step']['median'] / 1e3:.3f} | {mode} | {best['of_linear']:.3f} | "
+                     f"{gib(best)} | **{ours['rate'] / best['rate']:.2f}** |")
+        else:
+            line += "- | - | - | - | - |"
+        print(line)
+        if t["no_graph"]:
+            print(f"| | | no graph: {t['no_graph']} |")
+
+
+def breakdown(t):
+    """Milliseconds of a step's parts, from runs with and without communication."""
+    us = {k: v["median"] / 1e3 for k, v in t["taper"]["us"].items()}
+    without = us.get("no_sync", us["step"])
+    return {"step": us["step"], "compute": without - us["optimizer"], "optimizer": us["optimizer"],
+            "exposed": us["step"] - without, "reduce": us.get("reduce")}
+
+
+def print_breakdown(trainings):
+    print("\nWhere the time of a step goes, ms. Exposed: what communication adds to a step. Collectives: "
+          "the same ones alone.\n\n| work | ranks | step | forward and backward | optimizer | exposed | "
+          "collectives | hidden |\n|---|---|---|---|---|---|---|---|")
+    for t in trainings:
+        b = breakdown(t)
+        hidden = f"{1 - max(b['exposed'], 0) / b['reduce']:.0%}" if b["reduce"] else "-"
+        reduce = f"{b['reduce']:.3f}" if b["reduce"] else "-"
+        print(f"| {t['name']} | {t['ranks']} | {b['step']:.3f} | {b['compute']:.3f} | {b['optimizer']:.3f} | "
+              f"{b['exposed']:.3f} | {reduce} | {hidden} |")
+
+
+def print_collectives(ranks, found):
+    """Bytes are of all parts together; the bus's GB/s are those of NCCL's tests."""
+    print(f"\nCollectives of float32 on {ranks} ranks, us\n\n| op | bytes | Taper | GB/s of the bus | NCCL | "
+          "ratio | PyTorch | ratio |\n|---|---|---|---|---|---|---|---|")
+    ours = found["taper"]["us"]
+    for name, t in sorted(((k, v["median"]) for k, v in ours.items() if not k.startswith("nccl")),
+                          key=lambda x: (x[0].split()[0], int(x[0].split()[1]))):
+        op, size = name.split()
+        bus = int(size) / t / 1e3 * (ranks - 1) / ranks * (2 if op == "all_reduce" else 1)
+        others = [ours.get(f"nccl {name}"), found.get("torch", {}).get("us", {}).get(name)]
+        cells = " | ".join(f"{o['median']:.1f} | {o['median'] / t:.2f}" if o else "- | -" for o in others)
+        print(f"| {op} | {int(size):,} | {t:.1f} | {bus:.3g} | {cells} |")
+
+
+def print_starts(starts):
+    print("\nSeconds from the processes' start until all ranks have met, and until the first step has been"
+          "\n\n| ranks | Taper met | Taper step | PyTorch met | PyTorch step |\n|---|---|---|---|---|")
+    for s in starts:
+        cells = [f"{s[side][k]:.2f}" if side in s and s[side][k] is not None else "-"
+                 for side in ("taper", "torch") for k in ("communicator", "step")]
+        print(f"| {s['ranks']} | {' | '.join(cells)} |")
+
+
+def output_of(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return ""
+
+
+def machine(python):
+    gpus = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
+    torch = output_of(python, "-c", "import torch; print(torch.__version__, "
+                      "'.'.join(map(str, torch.cuda.nccl.version())) if torch.cuda.is_available() else '')")
+    return {"gpus": gpus, "cores": os.cpu_count(), "torch": torch,
+            "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat()}
+
+
+def parsed():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--bench", default="build/tests/taper_bench")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ranks", type=int, nargs="+")
+    parser.add_argument("--modes", choices=["best", "all"], default="best")
+    parser.add_argument("--reduce", choices=["float32", "bfloat16"])
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--json", help="a file for all figures")
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    models = ["tiny_gpt", "tiny_resnet"] if args.tiny else ["gpt2", "resnet", "gptchar"]
+    args.names = args.names or ["start", *models, "collectives"]
+    if unknown := set(args.names) - {"start", *models, "collectives"}:
+        sys.exit(f"unknown here: {', '.join(sorted(unknown))}; known: start, {', '.join(models)}, collectives")
+    gpus = len(output_of("nvidia-smi", "-L").splitlines())
+    if not args.tiny and gpus == 0:
+        sys.exit("no GPU is here; --tiny tries it on the CPU")
+    args.ranks = sorted(set(args.ranks or ([1, 2] if args.tiny else [n for n in (1, 2, 4, 8) if n <= gpus])))
+    if args.ranks[0] < 1 or args.rounds < 1:
+        sys.exit("--ranks and --rounds count from 1")
+    if not args.tiny and args.ranks[-1] > gpus:
+        sys.exit(f"{args.ranks[-1]} ranks need as many GPUs; here are {gpus}")
+    if not os.access(args.bench, os.X_OK):
+        sys.exit(f"no program at {args.bench}: build it, or say where it is with --bench")
+    if subprocess.run([args.python, "-c", "import torch, safetensors"], stderr=subprocess.DEVNULL).returncode:
+        sys.exit(f"{args.python} has no torch or no safetensors: name another with --python")
+    if args.tiny and not shutil.which("mpirun"):
+        sys.exit("--tiny starts ranks by mpirun, which is not here: scripts/install.sh distributed")
+    return args, [m for m in models if m in args.names]
+
+
+def main():
+    args, models = parsed()
+    bench = Bench(args)
+    begun = time.perf_counter()
+
+    def note(what):
+        print(f"{time.perf_counter() - begun:5.0f} s  {what}", file=sys.stderr, flush=True)
+    result = {"machine": machine(args.python), "reduce": args.reduce or "float32",
+              "starts": [], "trainings": [], "collectives": {}}
+    start_model = "tiny_gpt" if args.tiny else "gpt2"
+    with tempfile.TemporaryDirectory() as directory:
+        needed = sorted({*models, *([start_model] if "start" in args.names else [])})
+        if needed:
+            note("parameters and batches")
+            subprocess.run([args.python, os.path.join(HERE, "torch_side.py"), "prepare", directory,
+                            *needed], check=True, env=bench.env)
+        if "start" in args.names:
+            for n in args.ranks:
+                note(f"start on {n}")
+                result["starts"].append(bench.starts(n, start_model, directory))
+        one_torch = {}
+        # One GPU and two are warmed up together, to save time; more would not fit on the first GPU.
+        counts = [args.ranks[:2]] if args.ranks[:2] == [1, 2] else [args.ranks[:1], args.ranks[1:2]]
+        for group_ranks in [g for g in [*counts, *([n] for n in args.ranks[2:])] if g]:
+            note(f"warming up {group_ranks} ranks")
+            group = bench.start_group(models, group_ranks, 1 not in group_ranks, directory)
+            collective = [(n, bench.collectives(n)) for n in group_ranks
+                          if n > 1 and "collectives" in args.names]
+            for sides in [*group.values(), *(s for _, s in collective)]:
+                sides.warm_up()
+            for name, sides in group.items():
+                note(f"{name} on {group_ranks}")
+                found = sides.run(args.rounds)
+                check_losses(name, found)
+                result["trainings"] += [t for n in group_ranks if (t := training_of(n, found, one_torch))]
+            for n, sides in collective:
+                note(f"collectives on {n}")
+                result["collectives"][n] = {k.split()[1]: v for k, v in sides.run(args.rounds).items()}
+    note("done")
+    order = [t["name"] for t in result["trainings"]]
+    result["trainings"].sort(key=lambda t: (order.index(t["name"]), t["ranks"]))
+    print(json.dumps(result["machine"]))
+    if result["trainings"]:
+        print_trainings(result["trainings"])
+        print_breakdown(result["trainings"])
+    for n, found in result["collectives"].items():
+        if "taper" in found:
+            print_collectives(n, found)
+    if result["starts"]:
+        print_starts(result["starts"])
+    if args.json:
+        with open(args.json, "w") as out:
+            json.dump(result, out, indent=1)
+    print(*problems, sep="\n", end="\n" if problems else "")
+    return 1 if any("losses differ" in p or "torch" not in p.splitlines()[0] for p in problems) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

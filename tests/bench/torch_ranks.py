@@ -1,0 +1,134 @@
+"""PyTorch's side of distributed.py: workloads of torch_side.py under DistributedDataParallel, by the
+protocol of tests/bench/distributed.h. Each rank is a process with RANK and its like in the
+environment; without them the model is trained alone, with nothing around it.
+
+    python3 torch_ranks.py NAME MODE DIRECTORY [--first-step]
+    python3 torch_ranks.py collectives MOST_BYTES
+
+MODE: eager, compile, compile-ro or graph; with "-copies" after it gradients are copied to buckets and
+back (gradient_as_bucket_view=False), else they are views of them.
+"""
+import json
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+from torch_side import DEVICE, graphed, prepared
+
+RANK, RANKS = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+LOCAL = int(os.environ.get("LOCAL_RANK", 0))
+
+
+def say(**words):
+    if RANK == 0:
+        print(json.dumps(words), flush=True)
+
+
+def synchronize():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def reduced(x, op=dist.ReduceOp.MAX):
+    """The largest, or the sum, of all ranks' numbers; they leave together."""
+    if RANKS == 1:
+        return x
+    x = torch.tensor([x], dtype=torch.float64, device=DEVICE)
+    dist.all_reduce(x, op)
+    return x.item()
+
+
+def seconds_of(calls, call):
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    synchronize()
+    return (time.perf_counter() - start) / calls
+
+
+def measure(ready, variants, seconds):
+    """variants: a call by name; seconds: of a repeat of each. As Ranks::measure."""
+    for call in variants.values():
+        seconds_of(5, call)
+    reduced(0)
+    if "--first-step" in sys.argv:
+        return say(at="step")
+    say(**ready)
+    calls = dict.fromkeys(variants, 3)
+    for line in sys.stdin:
+        if line.strip() != "go":
+            break
+        us = {}
+        for name, call in variants.items():
+            reduced(0)
+            took = max(reduced(seconds_of(calls[name], call)), 1e-7)
+            calls[name] = max(3, min(10000, int(seconds / took)))
+            us[name] = took * 1e6
+        say(us=us)
+
+
+def training(name, mode, directory):
+    mode, copies, _ = mode.partition("-copies")
+
+    def wrap(net):
+        if RANKS == 1:
+            return net
+        # Running statistics stay each rank's own, as they do with Taper's.
+        options = {"gradient_as_bucket_view": not copies, "broadcast_buffers": False}
+        if DEVICE == "cpu":
+            return torch.nn.parallel.DistributedDataParallel(net, **options)
+        # A graph wants it made on a stream of its own:
+        # https://pytorch.org/docs/stable/notes/cuda.html#usage-with-distributeddataparallel
+        with torch.cuda.stream(torch.cuda.Stream()):
+            ddp = torch.nn.parallel.DistributedDataParallel(net, device_ids=[LOCAL], **options)
+        torch.cuda.synchronize()
+        return ddp
+
+    item, step, losses = prepared(name, mode, directory, wrap, RANK)
+    if "--first-step" in sys.argv:
+        return measure({}, {"step": step}, 0)
+    losses = [reduced(loss, dist.ReduceOp.SUM) / RANKS for loss in losses]
+    if DEVICE == "cuda":
+        torch.cuda.reset_peak_memory_stats()  # those steps were eager ones
+    step = graphed(step, 12) if mode == "graph" else step
+    seconds_of(5, step)
+    peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
+    measure({"ready": item, "ranks": RANKS, "losses": losses, "peak_bytes": reduced(peak)},
+            {"step": step}, 0.15)
+
+
+def collectives(most_bytes):
+    whole = torch.zeros(most_bytes // 4 // RANKS * RANKS, device=DEVICE)
+    part = torch.zeros(most_bytes // 4 // RANKS, device=DEVICE)
+    variants = {}
+    size = 1024
+    while size <= most_bytes:
+        numel = size // 4 // RANKS
+        every, own = whole[:numel * RANKS], part[:numel]
+        variants[f"all_reduce {size}"] = lambda x=every: dist.all_reduce(x)
+        variants[f"reduce_scatter {size}"] = lambda x=every, y=own: dist.reduce_scatter_tensor(y, x)
+        variants[f"all_gather {size}"] = lambda x=every, y=own: dist.all_gather_into_tensor(x, y)
+        size *= 4
+    measure({"ready": "collectives", "ranks": RANKS}, variants, 0.02)
+
+
+if __name__ == "__main__":
+    if DEVICE == "cuda":
+        torch.cuda.set_device(LOCAL)
+    elif "OMP_NUM_THREADS" in os.environ:
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    if "RANK" in os.environ:
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # as graphs want it
+        device = {"device_id": torch.device("cuda", LOCAL)} if DEVICE == "cuda" else {}
+        dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo", **device)
+        reduced(0)
+        say(at="communicator")
+    if sys.argv[1] == "collectives":
+        collectives(int(sys.argv[2]))
+    else:
+        training(*sys.argv[1:4])
+    if dist.is_initialized():
+        dist.destroy_process_group()
