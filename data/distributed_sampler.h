@@ -27,4 +27,19 @@ class DistributedSampler : public Sampler {
   int64_t batch_size_, rank_, ranks_, batches_, rest_;
 };
 
+// For evaluations: whole batches of `all`, those of numbers rank, rank + ranks, ... The last one
+// may be smaller, and some ranks may get one batch fewer. All ranks' batches together are those of
+// a loader of `all` with batch_size.
+class DistributedBatchSampler : public Sampler {
+ public:
+  DistributedBatchSampler(std::shared_ptr<const Sampler> all, int64_t batch_size, int rank,
+                          int ranks);
+  int64_t size() const override;
+  Tensor order(int64_t epoch, Device device) const override;
+
+ private:
+  std::shared_ptr<const Sampler> all_;
+  int64_t batch_size_, rank_, ranks_;
+};
+
 }  // namespace taper::data

@@ -5,7 +5,7 @@
 
 #include "framework/factories.h"
 #include "framework/kernels/dispatch.h"
-#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/optim/foreach.h"
 
 namespace taper {
@@ -28,6 +28,18 @@ std::string difference(const std::string& a, const std::string& b) {
   return cat(other, ", and not ", own);
 }
 
+int leaves_a_rank(const DataParallelOptions& options, int ranks) {
+  if (options.order == ReduceOrder::fastest) return 1;
+  const int shards = options.shards ? options.shards : ranks;
+  if (shards > 0 && (shards & (shards - 1)) == 0 && shards % ranks == 0) return shards / ranks;
+  throw ValueError(cat("DataParallel: shards must be a power of two and a multiple of the ", ranks,
+                       " ranks, got ", shards));
+}
+
+void add(const Tensor& out, const Tensor& a, const Tensor& b) {
+  kernels::binary_into(kernels::BinaryOp::add, out, a, b);
+}
+
 }  // namespace
 
 DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
@@ -35,10 +47,11 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
     : module_(module),
       ranks_(std::move(ranks)),
       options_(options),
-      zero_(zeros({}, {.dtype = kInt64, .device = ranks_.device()})) {
+      zero_(zeros({}, {.dtype = kInt64, .device = ranks_.device()})),
+      leaves_(leaves_a_rank(options, ranks_.size())) {
   std::vector<NamedTensor> all = module.named_parameters();
   for (const NamedTensor& p : all) {
-    if (p.tensor.requires_grad()) slots_.push_back({p, 0, {}});
+    if (p.tensor.requires_grad()) slots_.push_back({p, 0, 0, {}});
   }
   const std::vector<NamedTensor> buffers = module.named_buffers();
   all.insert(all.end(), buffers.begin(), buffers.end());
@@ -71,14 +84,7 @@ DataParallel::~DataParallel() {
 }
 
 void DataParallel::broadcast(const std::vector<Tensor>& tensors) {
-  std::vector<Tensor> dense;
-  for (const Tensor& t : tensors) dense.push_back(kernels::dense(t));
-  ranks_.broadcast(dense, std::vector<int>(dense.size(), 0)).wait();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (dense[i].data_ptr() == tensors[i].data_ptr()) continue;
-    kernels::copy_into(tensors[i], dense[i]);
-    tensors[i].storage()->version.fetch_add(1);
-  }
+  ranks_.broadcast_strided(tensors, std::vector<int>(tensors.size(), 0));
 }
 
 void DataParallel::broadcast_buffers() {
@@ -111,11 +117,15 @@ void DataParallel::make_buckets() {
 void DataParallel::add_bucket(const std::vector<size_t>& slots, int64_t numel) {
   const DType own = slots_[slots[0]].param.tensor.dtype();
   const DType dtype = own == kFloat64 ? own : options_.reduce_dtype.value_or(own);
-  Bucket bucket{zeros({numel}, {.dtype = dtype, .device = ranks_.device()}), slots, 0, {}};
+  const int64_t ranks = ranks_.size(), part = (numel + ranks - 1) / ranks;
+  const Tensor padded = zeros({part * ranks}, {.dtype = dtype, .device = ranks_.device()});
+  Bucket bucket{padded.narrow(0, 0, numel), padded, slots};
+  if (in_tree() && ranks > 2) bucket.parts = zeros_like(padded).view({ranks, part});
   int64_t offset = 0;
   for (const size_t i : slots) {
     const Tensor& p = slots_[i].param.tensor;
     slots_[i].bucket = buckets_.size();
+    slots_[i].offset = offset;
     slots_[i].view = view_as(bucket.flat, p.shape(), p.strides(), offset);
     offset += p.numel();
   }
@@ -123,7 +133,11 @@ void DataParallel::add_bucket(const std::vector<size_t>& slots, int64_t numel) {
 }
 
 void DataParallel::on_gradient(size_t slot) {
-  if (!syncs_) return;
+  if (!syncs_ && !in_tree()) return;
+  if (in_tree() && syncs_ != is_last_leaf()) {
+    throw Error(cat("DataParallel: leaf ", leaf_ + 1, " of the ", leaves_, " of this rank runs ",
+                    syncs_ ? "outside of" : "in", " a no_sync() scope; all but the last do so"));
+  }
   Slot& s = slots_[slot];
   if (s.ready) {
     throw Error(cat("DataParallel: ", s.param.name,
@@ -142,21 +156,60 @@ void DataParallel::copy(const std::vector<Tensor>& to, const std::vector<Tensor>
   kernels::run_list("DataParallel", first, to, from);
 }
 
-void DataParallel::reduce(Bucket& bucket) {
+// Of a leaf that is not the last the parameters keep no gradient: the next one has its own.
+void DataParallel::reduce(size_t number) {
+  Bucket& bucket = buckets_[number];
+  const Tensor leaf = is_last_leaf()
+                          ? bucket.flat
+                          : Tensor::make(bucket.flat.shape(), bucket.flat.dtype(), ranks_.device());
   std::vector<Tensor> views, grads;
   for (const size_t i : bucket.slots) {
     const Slot& s = slots_[i];
-    const Tensor grad = s.param.tensor.grad();
-    if (grad.data_ptr() == s.view.data_ptr()) continue;
-    views.push_back(s.view);
+    const Tensor& p = s.param.tensor;
+    const Tensor grad = p.grad();
+    const Tensor view = is_last_leaf() ? s.view : view_as(leaf, p.shape(), p.strides(), s.offset);
+    if (grad.data_ptr() == view.data_ptr()) continue;
+    views.push_back(view);
     grads.push_back(grad);
   }
   copy(views, grads);
   for (const size_t i : bucket.slots) {
     const Slot& s = slots_[i];
-    if (s.param.tensor.dtype() == s.view.dtype()) s.param.tensor.set_grad(s.view);
+    if (!is_last_leaf()) s.param.tensor.set_grad({});
+    if (is_last_leaf() && s.param.tensor.dtype() == s.view.dtype()) s.param.tensor.set_grad(s.view);
   }
-  bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::avg);
+  // As the carries of a binary counter; to the left are the leaves before.
+  for (int n = leaf_; n % 2 == 1; n /= 2) {
+    add(leaf, bucket.sums.back(), leaf);
+    bucket.sums.pop_back();
+  }
+  if (is_last_leaf()) join_ranks(number);
+  if (!is_last_leaf()) bucket.sums.push_back(leaf);
+}
+
+// Two ranks have one sum only, whoever adds. More: each adds a part of all ranks' in the order of
+// the tree; while it comes, the bucket before is added.
+void DataParallel::join_ranks(size_t number) {
+  Bucket& bucket = buckets_[number];
+  if (!in_tree()) {
+    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::avg);
+  } else if (bucket.parts.defined()) {
+    bucket.work = ranks_.all_to_all(bucket.parts.view({-1}), bucket.padded);
+    if (number > 0) join_parts(buckets_[number - 1]);
+  } else {
+    bucket.work = ranks_.all_reduce(bucket.flat);
+  }
+}
+
+void DataParallel::join_parts(Bucket& bucket) {
+  bucket.work.wait();
+  const int64_t ranks = bucket.parts.size(0), part = bucket.parts.size(1);
+  for (int64_t width = 1; width < ranks; width *= 2) {
+    const Shape pairs{ranks / (2 * width), part}, strides{2 * width * part, 1};
+    const Tensor left = view_as(bucket.parts, pairs, strides, 0);
+    add(left, left, view_as(bucket.parts, pairs, strides, width * part));
+  }
+  bucket.work = ranks_.all_gather(bucket.padded, bucket.parts.select(0, 0));
 }
 
 // In one order on all ranks, whatever the order in which gradients come.
@@ -164,7 +217,11 @@ void DataParallel::reduce_ready() {
   for (; next_ < buckets_.size(); ++next_) {
     Bucket& bucket = buckets_[next_];
     if (bucket.ready < bucket.slots.size()) return;
-    reduce(bucket);
+    reduce(next_);
+  }
+  const bool joins_ranks = is_last_leaf();
+  if (joins_ranks && !buckets_.empty() && buckets_.back().parts.defined()) {
+    join_parts(buckets_.back());
   }
   std::vector<Tensor> views, grads;
   for (Bucket& bucket : buckets_) {
@@ -173,12 +230,13 @@ void DataParallel::reduce_ready() {
     for (const size_t i : bucket.slots) {
       Slot& s = slots_[i];
       s.ready = false;
-      if (s.param.tensor.dtype() == s.view.dtype()) continue;
+      if (!joins_ranks || s.param.tensor.dtype() == s.view.dtype()) continue;
       views.push_back(s.view);
       grads.push_back(s.param.tensor.grad());
     }
   }
   next_ = 0;
+  leaf_ = joins_ranks ? 0 : leaf_ + 1;
   copy(grads, views);
 }
 
@@ -203,6 +261,15 @@ void DataParallel::finish() {
     ++buckets_[s.bucket].ready;
   }
   reduce_ready();
+}
+
+void DataParallel::skip_leaf() {
+  if (!syncs_ && !in_tree()) return;
+  for (const Slot& s : slots_) {
+    const Tensor& p = s.param.tensor;
+    if (in_tree() || !p.grad().defined()) p.set_grad(zeros_like(p));
+  }
+  for (size_t i = slots_.size(); i-- > 0;) on_gradient(i);
 }
 
 }  // namespace taper

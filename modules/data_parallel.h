@@ -1,6 +1,6 @@
 // Data parallel training of any module (PyTorch: DistributedDataParallel,
 // https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html). Each
-// rank runs forward and backward with its own part of the batch; gradients are averaged over all
+// rank runs forward and backward with its own part of the batch; gradients are joined over all
 // ranks while the backward pass goes on.
 //
 //   DataParallel parallel(net, world);  // rank 0's weights and buffers on all ranks
@@ -14,6 +14,7 @@
 // averages of weights equal on all ranks by themselves.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,18 +25,28 @@
 
 namespace taper {
 
+// fastest: averages of all ranks' gradients, in the order that is fastest for so many ranks.
+// tree: sums, for a caller that weights its losses, with the same bits for any number of ranks. A
+// step's batch is cut into parts, `shards` of them; a rank's are the leaves rank * shards / size()
+// and so on, each with a backward pass of its own, all but the last in a no_sync() scope. Leaves 2i
+// and 2i + 1 are added, then these sums two by two, and so on. Gradients are dropped before a step.
+enum class ReduceOrder : uint8_t { fastest, tree };
+
 struct DataParallelOptions {
   int64_t bucket_bytes = 25 << 20;  // gradients that are reduced together; the first has a 25th
   // float32 or bfloat16, in which gradients travel; none, and for float64: their own dtype.
   std::optional<DType> reduce_dtype = std::nullopt;
   // A parameter may go without a gradient, which then counts as 0; finish() follows each backward.
   bool allow_unused = false;
+  ReduceOrder order = ReduceOrder::fastest;
+  int shards = 0;  // of a tree: a power of two and a multiple of the ranks; 0: one a rank
 };
 
 class DataParallel {
  public:
   // The parameters that require grad now are reduced; they are on the ranks' device. Throws Error
-  // on all ranks where parameters or buffers differ in name, shape or dtype, saying which.
+  // on all ranks where parameters or buffers differ in name, shape or dtype, saying which;
+  // ValueError for shards that are not as said above.
   DataParallel(Module& module, distributed::Communicator ranks, DataParallelOptions options = {});
   // The hooks go.
   ~DataParallel();
@@ -43,7 +54,7 @@ class DataParallel {
   DataParallel& operator=(const DataParallel&) = delete;
 
   // Until the end of the scope gradients stay this rank's own and add up; the next backward pass
-  // after it averages the sums.
+  // after it averages the sums. In a tree: this leaf is not the rank's last.
   class NoSync {
    public:
     explicit NoSync(DataParallel& parallel) : parallel_(parallel) { parallel.syncs_ = false; }
@@ -60,6 +71,8 @@ class DataParallel {
   // to do. Throws Error naming those without a gradient, unless allow_unused. The next forward
   // does so, too.
   void finish();
+  // In place of a backward pass, for a rank whose part of the batch is empty: zeros are its part.
+  void skip_leaf();
   // Rank 0's buffers (running statistics) on all ranks: before a checkpoint or an evaluation.
   void broadcast_buffers();
 
@@ -67,23 +80,31 @@ class DataParallel {
   struct Slot {
     NamedTensor param;
     size_t bucket;
+    int64_t offset;
     Tensor view;  // of the bucket, in the parameter's shape and memory order
     bool ready = false;
   };
   // Parameters in the order in which their gradients come.
   struct Bucket {
-    Tensor flat;
+    Tensor flat;    // [numel]
+    Tensor padded;  // flat and what makes it equal parts for all ranks
     std::vector<size_t> slots;
     size_t ready = 0;
-    distributed::Work work;
+    distributed::Work work = {};
+    std::vector<Tensor> sums = {};  // of a tree, of this rank's leaves so far: 4, 2 and 1, say
+    Tensor parts = {};              // of a tree: [ranks, part], one of every rank
   };
 
+  bool in_tree() const { return options_.order == ReduceOrder::tree; }
+  bool is_last_leaf() const { return leaf_ + 1 == leaves_; }
   void broadcast(const std::vector<Tensor>& tensors);
   void make_buckets();
   void add_bucket(const std::vector<size_t>& slots, int64_t numel);
   void on_gradient(size_t slot);
   void copy(const std::vector<Tensor>& to, const std::vector<Tensor>& from) const;
-  void reduce(Bucket& bucket);
+  void reduce(size_t number);
+  void join_ranks(size_t number);
+  void join_parts(Bucket& bucket);
   void reduce_ready();
   std::string unused() const;
 
@@ -94,6 +115,7 @@ class DataParallel {
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
   size_t next_ = 0;  // the first bucket that is not on its way
+  int leaf_ = 0, leaves_ = 1;
   bool syncs_ = true;
   std::vector<HookHandle> hooks_;
   ModuleHookHandle forward_hook_;

@@ -58,15 +58,7 @@ void StateShards::step(const std::function<void()>& step) {
     }
     step();
   }
-  // Contiguous ones as they are.
-  std::vector<Tensor> dense;
-  for (const Tensor& p : params_) dense.push_back(kernels::dense(p));
-  ranks_.broadcast(dense, owners_).wait();
-  for (size_t i = 0; i < params_.size(); ++i) {
-    if (dense[i].data_ptr() == params_[i].data_ptr() || owners_[i] == ranks_.rank()) continue;
-    kernels::copy_into(params_[i], dense[i]);
-    params_[i].storage()->version.fetch_add(1);
-  }
+  ranks_.broadcast_strided(params_, owners_);
 }
 
 int64_t StateShards::num_owned() const {

@@ -8,6 +8,7 @@
 
 #include "framework/cuda.h"
 #include "framework/distributed/backend.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper::distributed {
 namespace {
@@ -127,6 +128,26 @@ Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, cons
   return Work(ranks.start(std::move(call)));
 }
 
+class AloneBackend : public Backend {
+ public:
+  explicit AloneBackend(Device own_device) {
+    device = own_device;
+    meet();
+  }
+  std::unique_ptr<Work::Pending> start(Collective call) override {
+    for (const Part& part : call.parts) {
+      if (!part.out.is_same(part.in)) kernels::copy_into(part.out, part.in);
+    }
+    return nullptr;
+  }
+  std::vector<std::string> exchange(const std::string& mine, const std::string&) override {
+    return {mine};
+  }
+  std::shared_ptr<Backend> split(int, int) override {
+    return std::make_shared<AloneBackend>(device);
+  }
+};
+
 }  // namespace
 
 Work::~Work() {
@@ -187,6 +208,10 @@ Communicator Communicator::world(Device device, const CommunicatorOptions& optio
   return Communicator(mpi_world(options));
 }
 
+Communicator Communicator::alone(Device device) {
+  return Communicator(std::make_shared<AloneBackend>(cuda::resolve(device)));
+}
+
 void Communicator::abort(int exit_code) {
   abort_mpi(exit_code);
   std::_Exit(exit_code);
@@ -228,6 +253,20 @@ Work Communicator::broadcast(const std::vector<Tensor>& xs, const std::vector<in
   for (size_t i = 0; i < xs.size(); ++i) parts.push_back({xs[i], xs[i], roots[i]});
   return begin(*backend_, Kind::broadcast, ReduceOp::sum, std::move(parts), site);
 }
+
+void Communicator::broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
+                                     Site site) const {
+  std::vector<Tensor> dense;
+  for (const Tensor& x : xs) dense.push_back(kernels::dense(x));
+  broadcast(dense, roots, site).wait();
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (dense[i].data_ptr() == xs[i].data_ptr() || roots[i] == rank()) continue;
+    kernels::copy_into(xs[i], dense[i]);
+    xs[i].storage()->version.fetch_add(1);
+  }
+}
+
+void Communicator::check() const { backend_->check(); }
 
 void Communicator::barrier(Site site) const {
   const std::string where = describe(site);

@@ -6,8 +6,8 @@
 //
 // All ranks of a communicator call the same collectives in the same order, with tensors of the same
 // shapes and dtypes. Where that is checked, another call is an Error on every rank, which names
-// both calls, and nothing has happened; a rank that does not come within the timeout is named, too,
-// and the communicator is of no use afterwards.
+// both calls, and nothing has happened. A rank that does not come within the timeout is named in a
+// RankError, and the communicator is of no use afterwards.
 #pragma once
 
 #include <memory>
@@ -31,6 +31,12 @@ struct Site {
   }
 };
 
+// A rank has ended, hangs or cannot be reached; or something between the ranks is broken.
+struct RankError : Error {
+  explicit RankError(const std::string& message, int lost = -1) : Error(message), rank(lost) {}
+  int rank;  // of the communicator; -1: more than one, or nobody knows
+};
+
 // A collective that goes on in the background. It keeps its tensors, which nobody may write to
 // before wait(), nor read where they are results. One that goes is waited for.
 class Work {
@@ -50,7 +56,7 @@ class Work {
     return *this;
   }
   // MPI: until the results are there. NCCL: makes the current stream wait; the host goes on.
-  // Throws Error for a collective that failed.
+  // Throws RankError for a collective that failed.
   void wait();
   bool done() { return !pending_ || pending_->done(); }
 
@@ -76,6 +82,8 @@ class Communicator {
   // naming all that is missing and what to install.
   static Communicator world(Device device = DeviceType::cpu,
                             const CommunicatorOptions& options = {});
+  // One rank by itself, which needs neither MPI nor NCCL: collectives are copies.
+  static Communicator alone(Device device = DeviceType::cpu);
   // Why world(device) would throw before any rank is asked; empty when it would not.
   static std::string unavailable_reason(Device device = DeviceType::cpu);
   // Whether a launcher started this process as one of several.
@@ -110,11 +118,17 @@ class Communicator {
   // The same of many tensors, each from its own root.
   [[nodiscard]] Work broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                                Site site = Site::current()) const;
+  // The same in any order of memory; waits.
+  void broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
+                         Site site = Site::current()) const;
   // Returns when all ranks have called it (and their GPUs have come to it).
   void barrier(Site site = Site::current()) const;
   // A text of any length from every rank, in order.
   std::vector<std::string> all_gather_text(const std::string& text,
                                            Site site = Site::current()) const;
+  // Throws RankError where a collective has failed since: one of NCCL's whose result nobody waited
+  // for on the host, or one that a CUDA graph's replay made. Does not wait.
+  void check() const;
 
  private:
   explicit Communicator(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}

@@ -166,12 +166,12 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
   [[noreturn]] void fail(const std::string& message) {
     lost_a_rank = true;
     failure_ = message;
-    throw Error(message);
+    throw RankError(message);
   }
 
  private:
   void refuse_failed() const {
-    if (!failure_.empty()) throw Error(cat("this communicator has failed: ", failure_));
+    if (!failure_.empty()) throw RankError(cat("this communicator has failed: ", failure_));
   }
 
   std::unique_ptr<MpiRanks> ranks_;

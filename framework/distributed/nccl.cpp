@@ -68,10 +68,10 @@ const Nccl& nccl() {
   return functions;
 }
 
-void check(ncclResult_t status, const std::string& text) {
+void demand(ncclResult_t status, const std::string& text) {
   if (status == ncclSuccess) return;
-  throw AcceleratorError(cat(text, ": NCCL says: ", nccl().GetErrorString(status), " (",
-                             nccl().GetLastError(nullptr), ")"));
+  throw RankError(cat(text, ": NCCL says: ", nccl().GetErrorString(status), " (",
+                      nccl().GetLastError(nullptr), ")"));
 }
 
 // int16, which NCCL does not have, is moved as bytes, and reduced as int32.
@@ -209,8 +209,8 @@ class NcclBackend : public Backend {
       : comm_(comm),
         stream_(cuda::Stream::create(own_device.index())),
         watchdog_(std::make_unique<Watchdog>(comm, given.timeout)) {
-    check(nccl().CommUserRank(comm, &rank), "the rank");
-    check(nccl().CommCount(comm, &size), "the number of ranks");
+    demand(nccl().CommUserRank(comm, &rank), "the rank");
+    demand(nccl().CommCount(comm, &size), "the number of ranks");
     device = own_device;
     options = given;
     const char* asked = std::getenv("TAPER_CHECK_COLLECTIVES");
@@ -283,6 +283,7 @@ class NcclBackend : public Backend {
     check_call(nccl().CommSplit(comm_, color, key, &part, nullptr), "split");
     return std::make_shared<NcclBackend>(part, device, given);
   }
+  void check() override { refuse_failed(); }
   bool has_failed() { return !watchdog_->failure().empty(); }
 
  private:
@@ -316,11 +317,11 @@ class NcclBackend : public Backend {
   // The watchdog knows why a call was broken off.
   void check_call(ncclResult_t status, const std::string& text) {
     if (status != ncclSuccess) refuse_failed();
-    check(status, text);
+    demand(status, text);
   }
   void refuse_failed() {
     const std::string failure = watchdog_->failure();
-    if (!failure.empty()) throw AcceleratorError(failure);
+    if (!failure.empty()) throw RankError(failure);
   }
 
   ncclComm_t comm_;
@@ -377,13 +378,13 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
   if (!mpi) setenv("NCCL_COMM_ID", address_of_rank_0().c_str(), 1);
   ncclUniqueId id{};
   const std::string text = cat("the start of NCCL on rank ", rank);
-  if (!mpi || rank == 0) check(nccl().GetUniqueId(&id), text);
+  if (!mpi || rank == 0) demand(nccl().GetUniqueId(&id), text);
   if (mpi) {
     const std::string ids = mpi->exchange({id.internal, sizeof id.internal}, text)[0];
     ids.copy(id.internal, sizeof id.internal);
   }
   ncclComm_t comm = nullptr;
-  check(nccl().CommInitRank(&comm, size, id, rank), text);
+  demand(nccl().CommInitRank(&comm, size, id, rank), text);
   const auto world = std::make_shared<NcclBackend>(comm, device, options);
   if (!mpi) known = world;
   return world;

@@ -183,6 +183,36 @@ TEST(Communicators, RanksKnowTheirHosts) {
   world().barrier();
 }
 
+TEST(Communicators, OneRankAloneCopies) {
+  const Communicator alone = Communicator::alone(test_device());
+  EXPECT_EQ(alone.rank() + alone.local_rank(), 0);
+  EXPECT_EQ(alone.size(), 1);
+  EXPECT_EQ(alone.device(), test_device());
+  EXPECT_EQ(alone.split(3).size(), 1);
+  const Tensor x = numbers(7, kFloat32, 1), y = numbers(7, kFloat32, 2);
+  alone.all_reduce(x, ReduceOp::avg).wait();
+  EXPECT_TRUE(equal(x, numbers(7, kFloat32, 1)));
+  alone.broadcast(x).wait();
+  alone.all_to_all(y, x).wait();
+  EXPECT_TRUE(equal(y, x));
+  Work work = alone.reduce_scatter(y, numbers(7, kFloat32, 2));
+  EXPECT_TRUE(work.done());
+  work.wait();
+  EXPECT_TRUE(equal(y, numbers(7, kFloat32, 2)));
+  EXPECT_EQ(alone.all_gather_text("own"), std::vector<std::string>{"own"});
+  alone.barrier();
+  alone.check();
+}
+
+TEST(Communicators, TensorsInAnyOrderOfMemoryAreBroadcast) {
+  const Tensor x = numbers(12, kFloat32, world().rank()).view({3, 4});
+  const Tensor every_second = numbers(12, kInt64, world().rank()).view({6, 2}).select(1, 0);
+  world().broadcast_strided({x.t(), every_second}, {0, world().size() - 1});
+  EXPECT_TRUE(equal(x, numbers(12, kFloat32, 0).view({3, 4})));
+  const Tensor want = numbers(12, kInt64, world().size() - 1).view({6, 2}).select(1, 0);
+  EXPECT_TRUE(equal(every_second, want));
+}
+
 // --- bad use ends in an error on every rank, and the next call works ---
 
 // What f throws.

@@ -330,6 +330,7 @@ TEST(StepGraphs, HoldStepsOfSeveralRanksWithTheSameBits) {
   EXPECT_TRUE(same({}, false));
   EXPECT_TRUE(same({.bucket_bytes = 1000}, true));
   EXPECT_TRUE(same({.reduce_dtype = kBFloat16}, true));
+  EXPECT_TRUE(same({.bucket_bytes = 1000, .order = ReduceOrder::tree}, true));
 }
 
 // --- samples ---
@@ -358,6 +359,27 @@ TEST(DistributedSampler, GivesEverySampleOnceAndEachBatchItsRows) {
   EXPECT_TRUE(refuses<ValueError>(
       [] { data::DistributedSampler(std::make_shared<data::SequentialSampler>(9), 9, 0, 2); },
       "DistributedSampler: a batch of 9 samples is not cut into equal parts for 2 ranks"));
+}
+
+TEST(DistributedBatchSampler, GivesEveryBatchToOneRank) {
+  for (const int64_t rows : {0, 3, 8, 40, 41, 47}) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      const auto all = std::make_shared<data::RandomSampler>(rows, 7);
+      const std::vector<int64_t> order = all->order(3, Device()).to_vector<int64_t>();
+      for (int r = 0; r < ranks; ++r) {
+        std::vector<int64_t> want;
+        for (int64_t i = 0; i < rows; ++i) {
+          if (i / 4 % ranks == r) want.push_back(order[size_t(i)]);
+        }
+        const data::DistributedBatchSampler own(all, 4, r, ranks);
+        EXPECT_EQ(own.order(3, Device()).to_vector<int64_t>(), want) << rows << " " << r;
+        EXPECT_EQ(own.size(), std::ssize(want)) << rows << " " << r;
+      }
+    }
+  }
+  EXPECT_TRUE(refuses<ValueError>(
+      [] { data::DistributedBatchSampler(std::make_shared<data::SequentialSampler>(9), 3, 2, 2); },
+      "DistributedBatchSampler: no batches of 3 for rank 2 of 2"));
 }
 
 }  // namespace
