@@ -209,11 +209,11 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 21'718, 23'450},
+    {"framework", {"framework/"}, 22'118, 23'850},
     {"autograd", {"autograd/"}, 6'017, 6'327},
-    {"modules", {"modules/"}, 3'636, 4'060},
+    {"modules", {"modules/"}, 3'726, 4'150},
     {"optim", {"optim/"}, 1'869, 2'358},
-    {"data", {"data/"}, 2'160, 2'854},
+    {"data", {"data/"}, 2'206, 2'900},
     {"apps", {"apps/"}, 5'600, 9'237},
     {"testing", {"testing/taper_testing", "testing/example_test"}, 600, 600},
     {"conformance rows", {"testing/conformance/"}, 1'150, 1'150},
