@@ -1,0 +1,171 @@
+// Definitions: TAPER_SOURCE_DIR, TAPER_BINARY_DIR, TAPER_PROGRAM, TAPER_CXX (the compiler).
+#include "tests/guide/page.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace taper::guide {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Ended {
+  int code;
+  std::string out;
+};
+Ended run_shell(const std::string& commands) {
+  std::string out;
+  FILE* pipe = popen(commands.c_str(), "r");
+  if (!pipe) return {-1, "could not be started"};
+  char part[4096];
+  for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) out.append(part, n);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out};
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool line_matches(std::string_view line, std::string_view expected) {
+  const size_t gap = expected.find("...");
+  if (gap == std::string_view::npos) return line == expected;
+  if (!line.starts_with(expected.substr(0, gap))) return false;
+  for (size_t from = gap; from <= line.size(); ++from) {
+    if (line_matches(line.substr(from), expected.substr(gap + 3))) return true;
+  }
+  return false;
+}
+
+bool lines_match(const std::vector<std::string>& lines, size_t i,
+                 const std::vector<std::string>& expected, size_t j) {
+  if (j == expected.size()) return i == lines.size();
+  if (expected[j] == "...") {
+    for (size_t from = i; from <= lines.size(); ++from) {
+      if (lines_match(lines, from, expected, j + 1)) return true;
+    }
+    return false;
+  }
+  return i < lines.size() && line_matches(lines[i], expected[j]) &&
+         lines_match(lines, i + 1, expected, j + 1);
+}
+
+// Taper, installed from this build, once for all pages.
+const fs::path& package() {
+  static const fs::path prefix = [] {
+    const fs::path at = fs::temp_directory_path() / cat("taper_package_", getpid());
+    const Ended install = run_shell(
+        cat("cmake --install '", TAPER_BINARY_DIR, "' --prefix '", at.string(), "' 2>&1"));
+    if (install.code != 0) throw Error(cat("cmake --install: ", install.out));
+    std::atexit([] { fs::remove_all(package()); });
+    return at;
+  }();
+  return prefix;
+}
+
+}  // namespace
+
+bool matches(const std::string& printed, const std::string& expected) {
+  return lines_match(lines_of(printed), 0, lines_of(expected), 0);
+}
+
+Page::Page(const char* path) : path_(path), before_(fs::current_path()) {
+  static int count = 0;
+  folder_ = fs::temp_directory_path() / cat("taper_guide_", getpid(), "_", count++);
+  fs::create_directories(folder_);
+  if (path_ == "README.md") {  // its commands are for the folder that it is in
+    fs::create_directory_symlink(fs::path(TAPER_SOURCE_DIR) / "configs", folder_ / "configs");
+  }
+  fs::current_path(folder_);
+  const fs::path program = fs::path(TAPER_PROGRAM).parent_path();
+  const std::string path_before = std::getenv("PATH");
+  if (!path_before.starts_with(program.string())) {
+    ::setenv("PATH", cat(program.string(), ":", path_before).c_str(), 1);
+  }
+}
+
+Page::~Page() {
+  if (cout_) std::cout.rdbuf(cout_);
+  fs::current_path(before_);
+  fs::remove_all(folder_);
+}
+
+bool Page::run(void (*section)(Page&)) {
+  manual_seed(0);
+  try {
+    section(*this);
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  return !failed_;
+}
+
+void Page::fail(const std::string& what) {
+  failed_ = true;
+  if (cout_) std::cout.rdbuf(std::exchange(cout_, nullptr));
+  ADD_FAILURE_AT(cat(TAPER_SOURCE_DIR "/", path_).c_str(), line_) << what;
+}
+
+void Page::begin(int line) {
+  line_ = line;
+  out_.str("");
+  cout_ = std::cout.rdbuf(out_.rdbuf());
+}
+void Page::end() {
+  std::cout.rdbuf(std::exchange(cout_, nullptr));
+  printed_ = out_.str();
+}
+
+void Page::file(const std::string& name, const std::string& text) {
+  const fs::path to = folder_ / name;
+  fs::create_directories(to.parent_path());
+  std::ofstream(to, std::ios::binary) << text;
+}
+
+void Page::shell(int line, const std::string& commands, int status) {
+  line_ = line;
+  file(".commands.sh", commands);
+  const Ended end = run_shell("sh -e .commands.sh 2>&1 </dev/null");
+  fs::remove(folder_ / ".commands.sh");
+  printed_ = end.out;
+  if (end.code != status) {
+    throw Error(cat("exit status ", end.code, ", not ", status, ":\n", commands, printed_));
+  }
+}
+
+void Page::config(int line, const std::string& yaml) {
+  file("fragment.yaml", cat("include: ", TAPER_SOURCE_DIR, "/configs/digits.yaml\n", yaml));
+  shell(line, "taper train fragment.yaml --validate", 0);
+}
+
+void Page::printed(int line, const std::string& expected) {
+  line_ = line;
+  if (!matches(printed_, expected)) {
+    fail(cat("the page shows\n", expected, "but printed is\n", printed_));
+  }
+}
+
+bool Page::has(int line, const std::string& what) {
+  bool is_here = false;
+#ifndef TAPER_SANITIZED
+  if (what == "package") {
+    ::setenv("CMAKE_PREFIX_PATH", package().c_str(), 1);
+    ::setenv("CXX", TAPER_CXX, 1);
+    is_here = true;
+  }
+#endif
+  if (what != "package") is_here = run_shell(cat("command -v ", what)).code == 0;
+  if (!is_here) std::cout << path_ << ":" << line << " is passed over: no " << what << "\n";
+  return is_here;
+}
+
+}  // namespace taper::guide

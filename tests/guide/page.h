@@ -1,0 +1,55 @@
+// A page of the guide while its test runs (program.awk makes the tests).
+#pragma once
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "apps/runner/program.h"
+#include "apps/runner/train/evaluate.h"
+#include "apps/runner/train/optimizer.h"
+#include "taper.h"
+
+namespace taper::guide {
+
+// What `expected` shows: "..." stands for any part of a line or, as a line, for any lines.
+bool matches(const std::string& printed, const std::string& expected);
+
+class Page {
+ public:
+  // Makes a folder, in which the blocks run; relative paths begin there.
+  explicit Page(const char* path);
+  ~Page();
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+
+  // False after the first failure, which is reported at the block's file and line.
+  bool run(void (*section)(Page&));
+
+  // --- blocks; `line` is where the fence stands ---
+  void begin(int line);  // of C++, whose std::cout is kept until end()
+  void end();
+  void file(const std::string& name, const std::string& text);
+  void shell(int line, const std::string& commands, int status);
+  void config(int line, const std::string& yaml);
+  // Of the block before.
+  void printed(int line, const std::string& expected);
+
+  // "package": Taper can be installed from this build, and built against. Else a program on PATH.
+  // Says so where it is missing.
+  bool has(int line, const std::string& what);
+
+ private:
+  void fail(const std::string& what);
+
+  std::string path_, printed_;
+  int line_ = 0;
+  std::filesystem::path folder_, before_;
+  std::ostringstream out_;
+  std::streambuf* cout_ = nullptr;  // while a block's output is kept
+  bool failed_ = false;
+};
+
+}  // namespace taper::guide
