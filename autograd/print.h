@@ -1,6 +1,7 @@
 // Tensors, with what the tape knows of them, and the tape as text.
 #pragma once
 
+#include <concepts>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@ namespace taper {
 // "Parameter containing:" on a line before it. Waits for the GPU when the tensor is there.
 std::string to_string(const Tensor& x);
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
+// "[2, 3]", "float32", "cuda:1". No conversion leads here.
+template <class T>
+requires std::same_as<T, Shape> || std::same_as<T, DType> || std::same_as<T, Device>
+std::ostream& operator<<(std::ostream& out, const T& x) { return out << to_string(x); }
 
 // A line for each node that y depends on, from y to the leaves, with the nodes that it reads from:
 //   #0 MeanBackward0 [] <- #1

@@ -32,7 +32,10 @@ Ended run_shell(const std::string& commands) {
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  for (std::string line; std::getline(in, line);) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(line);
+  }
   return lines;
 }
 

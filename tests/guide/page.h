@@ -11,6 +11,7 @@
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/optimizer.h"
 #include "taper.h"
+#include "testing/taper_testing.h"
 
 namespace taper::guide {
 

@@ -70,6 +70,7 @@ function add_cpp(start,  i, depth, in_declaration, line, at, call) {
     line = lines[i]
     at = "#line " (start + i) " \"" path "\"\n"
     if (line ~ /^#include/) {
+      gsub(/<taper\/|>$/, "\"", line)  # as it is installed, and as it lies here
       includes = includes line "\n"
       continue
     }
