@@ -2,6 +2,7 @@
 # Installs from apt what a build needs and is not here yet; does nothing when all is here.
 #   scripts/install.sh          what the program needs
 #   scripts/install.sh tests    what the tests need, too
+#   scripts/install.sh docs     what scripts/docs.sh needs, too
 #   scripts/install.sh fuzz     what scripts/fuzz.sh needs, too
 #   scripts/install.sh distributed   MPI, for runs on several ranks, too. Debian has no NCCL, which GPUs
 #                               need: libnccl2 and libnccl-dev are in NVIDIA's repository of CUDA.
@@ -13,6 +14,8 @@ packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libspdlog-dev libcli11-
 if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev); fi
 
 if [[ ${1:-} == tests || ${1:-} == distributed ]]; then packages+=(libopenmpi-dev openmpi-bin); fi
+
+if [[ ${1:-} == docs ]]; then packages+=(doxygen); fi
 
 if [[ ${1:-} == fuzz ]] && ! command -v clang++-19 >/dev/null; then
   packages+=(clang-19 libclang-rt-19-dev libomp-19-dev)

@@ -109,7 +109,7 @@ bool Page::run(void (*section)(Page&)) {
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  return !failed_;
+  return !failed_ && !over_;
 }
 
 void Page::fail(const std::string& what) {
@@ -158,14 +158,16 @@ void Page::printed(int line, const std::string& expected) {
 }
 
 bool Page::has(int line, const std::string& what) {
+  line_ = line;
   bool is_here = false;
 #ifndef TAPER_SANITIZED
   if (what == "package") {
     ::setenv("CMAKE_PREFIX_PATH", package().c_str(), 1);
     ::setenv("CXX", TAPER_CXX, 1);
-    is_here = true;
+    is_here = fs::exists(package() / "lib/cmake/taper/taperConfig.cmake");
   }
 #endif
+  over_ = what == "package" && !is_here;
   if (what != "package") is_here = run_shell(cat("command -v ", what)).code == 0;
   if (!is_here) std::cout << path_ << ":" << line << " is passed over: no " << what << "\n";
   return is_here;

@@ -26,7 +26,7 @@ class Page {
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
 
-  // False after the first failure, which is reported at the block's file and line.
+  // False after a failure, which is reported at the block's file and line, or without a package.
   bool run(void (*section)(Page&));
 
   // --- blocks; `line` is where the fence stands ---
@@ -50,7 +50,7 @@ class Page {
   std::filesystem::path folder_, before_;
   std::ostringstream out_;
   std::streambuf* cout_ = nullptr;  // while a block's output is kept
-  bool failed_ = false;
+  bool failed_ = false, over_ = false;  // over: what follows needs what is not there
 };
 
 }  // namespace taper::guide

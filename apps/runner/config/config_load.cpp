@@ -6,6 +6,7 @@
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
+#include "apps/runner/train/evaluate.h"
 
 namespace taper::runner {
 namespace {
@@ -209,7 +210,20 @@ std::string json_schema() {
 
 std::string config_reference() {
   RunConfig defaults;
-  return cat(kReferenceHead, reference(describe(defaults)));
+  std::string page = cat(kReferenceHead, reference(describe(defaults)),
+                         "\n## metrics\n\nSay what evaluations measure; without them the usual for the "
+                         "task.\n\n| metric | of | better |\n|---|---|---|\n");
+  for (const std::string& name : metric_types().names()) {
+    const Metric row = metric(name);
+    std::string tasks;
+    for (const Task task : row.tasks) {
+      constexpr const char* kTasks[] = {"classes", "values", "text"};
+      tasks += cat(tasks.empty() ? "" : ", ", kTasks[std::size_t(task)]);
+    }
+    page += cat("| `", name, "` | ", tasks, " | ", !row.value ? "" : row.grows ? "more" : "less",
+                " |\n");
+  }
+  return page;
 }
 
 }  // namespace taper::runner
