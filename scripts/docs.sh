@@ -21,17 +21,19 @@ done
 pages+=(README.md CHANGELOG.md CONTRIBUTING.md)
 
 doxygen_with() {
-  { cat docs/site/Doxyfile && printf '%s\n' "PROJECT_NUMBER = $version" "INPUT += ${pages[*]}" "$@"; } | doxygen - 2>&1
+  { cat docs/site/Doxyfile; printf '%s\n' "PROJECT_NUMBER = $version" "INPUT += ${pages[*]}" "$@"; } |
+    doxygen - 2>&1
 }
 doxygen_with "OUTPUT_DIRECTORY = $site" "HTML_OUTPUT = ." >"$site/doxygen.log"
 warnings=$(grep -v 'is not documented' "$site/doxygen.log" | grep 'warning:' |
   grep -v 'scope for class std::hash' || :)
 # Another pass: a page shows every declaration, whether it has a contract or not.
 doxygen_with "EXTRACT_ALL = NO" "WARN_IF_UNDOCUMENTED = YES" "GENERATE_HTML = NO" |
-  sed -n "s|^$root/||; s|: warning: \(.*\) is not documented.*|: \1|p" | sort -u >"$site/undocumented.txt"
+  sed -n "s|^$root/||; s|: warning: \(.*\) is not documented.*|: \1|p" |
+  sort -u >"$site/undocumented.txt"
 if [[ -n $warnings ]]; then
   printf '%s\n' "$warnings" >&2
   exit 1
 fi
 echo "$site/index.html"
-echo "declarations without a contract of their own: $(wc -l <"$site/undocumented.txt") ($site/undocumented.txt)"
+echo "$site/undocumented.txt: $(wc -l <"$site/undocumented.txt") declarations without words of their own"
