@@ -27,7 +27,9 @@ struct BenchOptions {
   // training, or `collectives`.
   bool ranks = false;
   bool sharded = false;                 // with optim::StateShards
+  int shards = 0;                       // gradients are added in a tree of so many parts of a batch
   std::optional<DType> reduce_dtype{};  // of DataParallel's buckets
+  bool direct = false;                  // collectives by NCCL itself
   bool first_step = false;              // ends after the first step, and says so
 };
 

@@ -53,6 +53,55 @@ size_t peak_bytes(const Device& device) {
   return device.is_cuda() ? cuda::max_memory_allocated(device.index()) : cpu::memory_stats().peak;
 }
 
+// A training step on several ranks, or on one without anything around it.
+class RanksStep {
+ public:
+  RanksStep(Module& net, optim::Optimizer& optimizer, const std::optional<Communicator>& world,
+            const BenchOptions& options, Ranks::Loss loss_of)
+      : optimizer_(optimizer), loss_of_(std::move(loss_of)) {
+    if (!world || world->size() == 1) return;
+    DataParallelOptions given{.reduce_dtype = options.reduce_dtype};
+    if (options.shards > 0) {
+      given.order = ReduceOrder::tree;
+      given.shards = options.shards;
+      leaves_ = options.shards / world->size();
+      weight_ = 1.0 / options.shards;
+    }
+    parallel_.emplace(net, *world, given);
+    if (options.sharded) shards_.emplace(optimizer, *world);
+  }
+
+  // The mean loss of this rank's part of the batch. Without `syncs` nothing is communicated.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& in, bool syncs) {
+    optimizer_.zero_grad();
+    const int64_t rows = in[0].size(0) / leaves_;
+    Tensor sum;
+    for (int64_t i = 0; i < leaves_; ++i) {
+      std::optional<DataParallel::NoSync> alone;
+      if (i + 1 < leaves_ || (parallel_ && !syncs)) alone.emplace(*parallel_);
+      std::vector<Tensor> leaf;
+      for (const Tensor& x : in) leaf.push_back(leaves_ == 1 ? x : x.narrow(0, i * rows, rows));
+      const Tensor loss = loss_of_(leaf);
+      (weight_ == 1 ? loss : loss * weight_).backward();
+      sum = sum.defined() ? sum + loss.detach() : loss.detach();
+    }
+    if (shards_) {
+      shards_->step();
+    } else {
+      optimizer_.step();
+    }
+    return {leaves_ == 1 ? sum : sum / double(leaves_)};
+  }
+
+ private:
+  optim::Optimizer& optimizer_;
+  Ranks::Loss loss_of_;
+  std::optional<DataParallel> parallel_;
+  std::optional<optim::StateShards> shards_;
+  int64_t leaves_ = 1;
+  double weight_ = 1;  // of a leaf's loss
+};
+
 }  // namespace
 
 Ranks::Ranks(const BenchOptions& options)
@@ -123,27 +172,12 @@ std::vector<double> Ranks::losses_of(Module& net, std::vector<Tensor>& batch,
 
 void Ranks::training(const std::string& name, Module& net, optim::Optimizer& optimizer,
                      double items, std::vector<Tensor> batch, const Loss& loss_of) const {
-  std::optional<DataParallel> parallel;
-  std::optional<optim::StateShards> shards;
-  if (size() > 1) {
-    parallel.emplace(net, *world_, DataParallelOptions{.reduce_dtype = options_.reduce_dtype});
-    if (options_.sharded) shards.emplace(optimizer, *world_);
-  }
-  const StepGraph::Step step = [&](const std::vector<Tensor>& in) {
-    const Tensor loss = loss_of(in);
-    optimizer.zero_grad();
-    loss.backward();
-    if (shards) {
-      shards->step();
-    } else {
-      optimizer.step();
-    }
-    return std::vector<Tensor>{loss};
-  };
-  const std::vector<double> losses = losses_of(net, batch, [&] { return step(batch)[0]; });
-  if (options_.first_step) return measure("", {{"step", [&] { (void)step(batch); }}});
+  RanksStep step(net, optimizer, world_, options_, loss_of);
+  const StepGraph::Step whole = [&](const std::vector<Tensor>& in) { return step(in, true); };
+  const std::vector<double> losses = losses_of(net, batch, [&] { return whole(batch)[0]; });
+  if (options_.first_step) return measure("", {{"step", [&] { (void)whole(batch); }}});
 
-  StepGraph graph(step);
+  StepGraph graph(whole);
   std::vector<Variant> variants{{"step", [&] { (void)graph(batch); }}};
   (void)seconds_of(5, device_, variants[0].call);
   const double peak = largest(double(peak_bytes(device_)));
@@ -151,24 +185,21 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
   std::vector<int64_t> buckets;
   if (size() > 1 && !options_.reduce_dtype) buckets = buckets_of(params);
 
-  StepGraph alone([&](const std::vector<Tensor>& in) {
-    const DataParallel::NoSync guard = parallel->no_sync();
-    return step(in);
-  });
+  StepGraph alone([&](const std::vector<Tensor>& in) { return step(in, false); });
   StepGraph update([&](const std::vector<Tensor>&) {
     optimizer.step();
     return std::vector<Tensor>();
   });
   std::vector<Tensor> flats;
-  for (const int64_t n : buckets) flats.push_back(zeros({n / 4}, {.device = device_}));
   StepGraph reduce([&](const std::vector<Tensor>&) {
     std::vector<distributed::Work> works;
     for (const Tensor& flat : flats) works.push_back(world_->all_reduce(flat));
     for (distributed::Work& work : works) work.wait();
     return std::vector<Tensor>();
   });
-  if (!options_.sharded) {
-    if (parallel) variants.push_back({"no_sync", [&] { (void)alone(batch); }});
+  if (!options_.sharded && options_.shards == 0) {
+    for (const int64_t n : buckets) flats.push_back(zeros({n / 4}, {.device = device_}));
+    if (size() > 1) variants.push_back({"no_sync", [&] { (void)alone(batch); }});
     variants.push_back({"optimizer", [&] {
                           // Gradients in memory of a graph are another's numbers by then.
                           if (update.num_graphs() == 0) {
@@ -176,7 +207,7 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
                           }
                           (void)update(batch);
                         }});
-    if (!buckets.empty()) variants.push_back({"reduce", [&] { (void)reduce(batch); }});
+    if (!flats.empty()) variants.push_back({"reduce", [&] { (void)reduce(batch); }});
   }
   measure(fmt::format("{{\"ready\":\"{}\",\"ranks\":{},\"items\":{},\"peak_bytes\":{:.0f},"
                       "\"losses\":[{}],\"buckets\":[{}],\"no_graph\":\"{}\"}}",
@@ -188,23 +219,26 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
 void Ranks::collectives(int64_t most_bytes) const {
   if (!world_) throw Error("collectives are of several ranks: start them with mpirun, or set RANK");
   const int64_t n = size();
-  const std::unique_ptr<Nccl> nccl = device_.is_cuda() ? direct_nccl(*world_) : nullptr;
+  const std::unique_ptr<Nccl> nccl = options_.direct ? direct_nccl(*world_) : nullptr;
   const Tensor whole = zeros({most_bytes / 4 / n * n}, {.device = device_});
   const Tensor part = zeros({most_bytes / 4 / n}, {.device = device_});
   std::vector<Variant> variants;
   for (int64_t bytes = 1024; bytes <= most_bytes; bytes *= 4) {
     const int64_t numel = bytes / 4 / n;
     const Tensor all = whole.narrow(0, 0, numel * n), own = part.narrow(0, 0, numel);
-    const auto add = [&](const char* op, const std::function<void()>& call) {
-      variants.push_back({cat(op, " ", bytes), call, 0.02});
+    const auto add = [&](const char* op, const std::function<void()>& taper,
+                         const std::function<void()>& direct) {
+      variants.push_back({cat(op, " ", bytes), nccl ? direct : taper, 0.02});
     };
-    add("all_reduce", [this, all] { world_->all_reduce(all).wait(); });
-    add("reduce_scatter", [this, all, own] { world_->reduce_scatter(own, all).wait(); });
-    add("all_gather", [this, all, own] { world_->all_gather(all, own).wait(); });
-    if (!nccl) continue;
-    add("nccl all_reduce", [&nccl, all] { nccl->all_reduce(all); });
-    add("nccl reduce_scatter", [&nccl, all, own] { nccl->reduce_scatter(own, all); });
-    add("nccl all_gather", [&nccl, all, own] { nccl->all_gather(all, own); });
+    add(
+        "all_reduce", [this, all] { world_->all_reduce(all).wait(); },
+        [&nccl, all] { nccl->all_reduce(all); });
+    add(
+        "reduce_scatter", [this, all, own] { world_->reduce_scatter(own, all).wait(); },
+        [&nccl, all, own] { nccl->reduce_scatter(own, all); });
+    add(
+        "all_gather", [this, all, own] { world_->all_gather(all, own).wait(); },
+        [&nccl, all, own] { nccl->all_gather(all, own); });
   }
   measure(fmt::format("{{\"ready\":\"collectives\",\"ranks\":{}}}", n), std::move(variants));
 }

@@ -32,13 +32,13 @@ class Ranks {
 
   using Loss = std::function<Tensor(const std::vector<Tensor>& batch)>;
   // Variants, each a CUDA graph on a GPU: "step"; on several ranks "no_sync", the step without
-  // communication; "optimizer" alone; "reduce", the step's collectives alone. Of options.sharded
-  // the step only.
+  // communication; "optimizer" alone; "reduce", the step's collectives alone. With
+  // options.sharded or options.shards the step only.
   void training(const std::string& name, Module& net, optim::Optimizer& optimizer, double items,
                 std::vector<Tensor> batch, const Loss& loss_of) const;
 
   // Variants "all_reduce 1024" and so on, of float32, up to so many bytes, which are those of all
-  // ranks' parts together; and "nccl all_reduce 1024", NCCL called directly, where NCCL is.
+  // ranks' parts together. With options.direct NCCL is called directly.
   void collectives(int64_t most_bytes) const;
 
  private:

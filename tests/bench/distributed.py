@@ -2,23 +2,26 @@
 turn, on this machine, in this run.
 
     python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1 2 4 8]
-        [--rounds 5] [--modes best|all] [--reduce bfloat16] [--tiny] [--python python3] [--json FILE]
-        [NAME ...]
+        [--rounds 5] [--modes best|all] [--reduce bfloat16] [--shards 8] [--tiny] [--python python3]
+        [--json FILE] [NAME ...]
 
 Names: start gpt2 resnet gptchar collectives; all when none is named. --tiny: tiny models, through MPI
 on a machine without GPUs, which tries everything but says nothing about speed. --ranks: by default
 1, 2, 4, 8, as far as there are GPUs (with --tiny 1 and 2). --reduce: Taper's gradients travel so.
+--shards: gradients in a fixed tree of so many parts (0: not timed).
 
 Each side's ranks are processes with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
 their environment (Taper's on the CPU are started by mpirun). All sides of one number of ranks are
 warmed up before anything is timed; then each round takes one repeat of each, one after the other, and
 with them one GPU alone. Printed are medians: milliseconds of a step on the slowest rank, tokens or
 pictures a second, the share of linear (that rate over as many times one GPU's of the same side), GiB
-on the GPU that takes most, also with optimizer state in shards; where a step's time goes; collectives
-beside NCCL called directly and PyTorch's; seconds from the processes' start. PyTorch's mode is its
-best of eager, compile, compile-ro (reduce-overhead) and graph (of the whole step), with gradients as
-views of buckets; --modes all takes copies, too. Losses of three steps, each rank on other data, must
-agree, or the exit code is 1; a side that fails is named and left out, Taper's makes the exit code 1.
+on the GPU that takes most, also with optimizer state in shards, and with gradients in a fixed tree;
+where a step's time goes; collectives beside NCCL called directly and PyTorch's; seconds from the
+processes' start. PyTorch's mode is the best of eager, compile, compile-ro (reduce-overhead) and graph
+(of the whole step), with gradients as views of buckets; by default of those that were good before,
+with --modes all of all, copies of gradients, too (name one training then: all are in memory at
+once). Losses of three steps, each rank on other data, must agree, or the exit code is 1; a side that
+fails is named and left out; Taper's makes the exit code 1.
 tests/bench/scaling.py makes a model of the step from the JSON.
 """
 import argparse
@@ -38,10 +41,10 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODES = {"gpt2": ["compile"], "resnet": ["eager", "compile", "graph"],
-         "gptchar": ["compile", "compile-ro", "graph"], "tiny_gpt": ["eager"], "tiny_resnet": ["eager"]}
+MODES = {"gpt2": ["compile"], "resnet": ["eager", "graph"], "gptchar": ["compile-ro", "graph"],
+         "tiny_gpt": ["eager"], "tiny_resnet": ["eager"]}
 ALL_MODES = ["eager", "eager-copies", "compile", "compile-copies", "compile-ro", "graph"]
-FIRST, READY, REPEAT, END = 60, 240, 60, 20  # seconds to wait for a side
+FIRST, READY, REPEAT, END = 60, 150, 60, 20  # seconds to wait for a side
 problems = []  # sides that failed, and losses that differ
 
 
@@ -60,9 +63,10 @@ class Side:
 
     def __init__(self, label, command, ranks, env, by_mpi=False):
         self.label, self.start, self.ready = label, time.perf_counter(), None
-        self.log = tempfile.TemporaryFile("w+")
+        self.log, self.scratch = tempfile.TemporaryFile("w+"), tempfile.TemporaryDirectory()
         self.lines = queue.Queue()
-        shared = {**env, "NCCL_NVLS_ENABLE": "0"}
+        # OpenMPI's launchers of one user trip over each other's folder.
+        shared = {**env, "NCCL_NVLS_ENABLE": "0", "OMPI_MCA_orte_tmpdir_base": self.scratch.name}
         environments = [shared]
         if by_mpi and ranks > 1:
             command = ["mpirun", "--oversubscribe", "-n", str(ranks), *command]
@@ -129,6 +133,7 @@ class Side:
                 process.kill()
         for process in self.processes:
             process.wait()
+        self.scratch.cleanup()
 
 
 def summary(times):
@@ -228,6 +233,8 @@ class Bench:
                 self.taper(sides, f"{n} taper", n, *reduce, *file, name)
                 if n > 1:
                     self.taper(sides, f"{n} sharded", n, "--sharded", *reduce, *file, name)
+                if n > 1 and self.args.shards:
+                    self.taper(sides, f"{n} tree", n, "--shards", str(self.args.shards), *reduce, *file, name)
                 for mode in MODES[name] if self.args.modes == "best" else ALL_MODES:
                     if n > 1 or not mode.endswith("-copies"):
                         self.torch(sides, f"{n} torch {mode}", n, name, mode, directory)
@@ -239,6 +246,8 @@ class Bench:
         sides = Sides()
         name = "tiny_collectives" if self.args.tiny else "collectives"
         self.taper(sides, f"{ranks} taper", ranks, name)
+        if not self.args.tiny:
+            self.taper(sides, f"{ranks} nccl", ranks, "--direct", name)
         self.torch(sides, f"{ranks} torch", ranks, "collectives", str(2**20 if self.args.tiny else 2**30))
         return sides
 
@@ -270,17 +279,22 @@ def training_of(ranks, found, one_torch):
         return items * n / said["us"]["step"]["median"] * 1e6
 
     def side(said, one_rate):
-        return {"us": said["us"], "rate": rate(said), "of_linear": rate(said) / ranks / one_rate,
-                "peak_bytes": said["peak_bytes"]}
+        return {"us": said["us"], "rate": rate(said), "peak_bytes": said["peak_bytes"],
+                "of_linear": rate(said) / ranks / one_rate if one_rate else None}
     result = {"name": taper["ready"], "ranks": ranks, "items": items, "buckets": taper["buckets"],
               "no_graph": taper["no_graph"], "taper": side(taper, rate(one, 1)), "torch": {}}
-    if sharded := found.get(f"{ranks} sharded"):
-        result["sharded"] = side(sharded, rate(one, 1))
+    for label in ("sharded", "tree"):
+        if said := found.get(f"{ranks} {label}"):
+            result[label] = side(said, rate(one, 1))
     if modes:
-        best = {m: rate(said) for m, said in modes.items()}
-        one_torch.setdefault(taper["ready"], max(best.values()))  # the first is of one GPU
-        result["torch"] = {m: side(said, one_torch[taper["ready"]]) for m, said in modes.items()}
+        if ranks == 1:
+            one_torch[taper["ready"]] = max(map(rate, modes.values()))
+        result["torch"] = {m: side(said, one_torch.get(taper["ready"])) for m, said in modes.items()}
     return result
+
+
+def share(said):
+    return f"{said['of_linear']:.3f}" if said["of_linear"] else "-"
 
 
 def gib(said):
@@ -288,17 +302,18 @@ def gib(said):
 
 
 def print_trainings(trainings):
-    print("\n| work | ranks | Taper ms | a second | of linear | GiB | in shards: ms | GiB | PyTorch ms | mode "
-          "| of linear | GiB | ratio |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("\n| work | ranks | Taper ms | a second | of linear | GiB | in shards: ms | GiB | in a tree: ms "
+          "| PyTorch ms | mode | of linear | GiB | ratio |\n" + "|---" * 14 + "|")
     for t in trainings:
-        ours, sharded = t["taper"], t.get("sharded")
+        ours, sharded, tree = t["taper"], t.get("sharded"), t.get("tree")
         us = ours["us"]["step"]
         line = (f"| {t['name']} | {t['ranks']} | {us['median'] / 1e3:.3f} ({us['low'] / 1e3:.3f}-"
-                f"{us['high'] / 1e3:.3f}) | {ours['rate']:,.0f} | {ours['of_linear']:.3f} | {gib(ours)} | ")
+                f"{us['high'] / 1e3:.3f}) | {ours['rate']:,.0f} | {share(ours)} | {gib(ours)} | ")
         line += f"{sharded['us']['step']['median'] / 1e3:.3f} | {gib(sharded)} | " if sharded else "- | - | "
+        line += f"{tree['us']['step']['median'] / 1e3:.3f} | " if tree else "- | "
         if t["torch"]:
             mode, best = max(t["torch"].items(), key=lambda m: m[1]["rate"])
-            line += (f"{best['us']['step']['median'] / 1e3:.3f} | {mode} | {best['of_linear']:.3f} | "
+            line += (f"{best['us']['step']['median'] / 1e3:.3f} | {mode} | {share(best)} | "
                      f"{gib(best)} | **{ours['rate'] / best['rate']:.2f}** |")
         else:
             line += "- | - | - | - | - |"
@@ -332,11 +347,11 @@ def print_collectives(ranks, found):
     print(f"\nCollectives of float32 on {ranks} ranks, us\n\n| op | bytes | Taper | GB/s of the bus | NCCL | "
           "ratio | PyTorch | ratio |\n|---|---|---|---|---|---|---|---|")
     ours = found["taper"]["us"]
-    for name, t in sorted(((k, v["median"]) for k, v in ours.items() if not k.startswith("nccl")),
+    for name, t in sorted(((k, v["median"]) for k, v in ours.items()),
                           key=lambda x: (x[0].split()[0], int(x[0].split()[1]))):
         op, size = name.split()
         bus = int(size) / t / 1e3 * (ranks - 1) / ranks * (2 if op == "all_reduce" else 1)
-        others = [ours.get(f"nccl {name}"), found.get("torch", {}).get("us", {}).get(name)]
+        others = [found.get(side, {}).get("us", {}).get(name) for side in ("nccl", "torch")]
         cells = " | ".join(f"{o['median']:.1f} | {o['median'] / t:.2f}" if o else "- | -" for o in others)
         print(f"| {op} | {int(size):,} | {t:.1f} | {bus:.3g} | {cells} |")
 
@@ -373,6 +388,7 @@ def parsed():
     parser.add_argument("--ranks", type=int, nargs="+")
     parser.add_argument("--modes", choices=["best", "all"], default="best")
     parser.add_argument("--reduce", choices=["float32", "bfloat16"])
+    parser.add_argument("--shards", type=int)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--json", help="a file for all figures")
     parser.add_argument("names", nargs="*")
@@ -385,6 +401,10 @@ def parsed():
     if not args.tiny and gpus == 0:
         sys.exit("no GPU is here; --tiny tries it on the CPU")
     args.ranks = sorted(set(args.ranks or ([1, 2] if args.tiny else [n for n in (1, 2, 4, 8) if n <= gpus])))
+    if args.shards is None:
+        args.shards = 4 if args.tiny else 8
+    if args.shards and any(args.shards % n for n in args.ranks):
+        sys.exit(f"--shards {args.shards} is no multiple of {args.ranks}")
     if args.ranks[0] < 1 or args.rounds < 1:
         sys.exit("--ranks and --rounds count from 1")
     if not args.tiny and args.ranks[-1] > gpus:

@@ -19,6 +19,9 @@ int main(int argc, char** argv) try {
   app.add_flag("--paced", options.paced, "wait for a line 'go' on stdin before each repeat");
   app.add_flag("--ranks", options.ranks, "as one of several ranks: see tests/bench/distributed.py");
   app.add_flag("--sharded", options.sharded, "optimizer state in shards, one a rank");
+  app.add_option("--shards", options.shards,
+                 "add gradients in a fixed tree, of so many parts of the batch of all ranks");
+  app.add_flag("--direct", options.direct, "collectives: NCCL with nothing of Taper in between");
   std::string reduce;
   app.add_option("--reduce", reduce, "the dtype in which gradients travel: float32 or bfloat16");
   app.add_flag("--first-step", options.first_step, "end after the first step");

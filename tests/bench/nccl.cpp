@@ -74,7 +74,9 @@ std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator& world) {
 
 namespace taper::bench {
 
-std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator&) { return nullptr; }
+std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator&) {
+  throw Error("this build was made without NCCL");
+}
 
 }  // namespace taper::bench
 

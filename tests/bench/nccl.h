@@ -16,7 +16,7 @@ class Nccl {
   virtual void all_gather(const Tensor& out, const Tensor& in) = 0;
 };
 
-// A communicator of its own over the same ranks; null in a build without NCCL.
+// A communicator of its own over the same ranks. Throws Error in a build without NCCL.
 std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator& world);
 
 }  // namespace taper::bench
