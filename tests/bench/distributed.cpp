@@ -144,7 +144,6 @@ double Ranks::mean(double x) const {
 void Ranks::measure(const std::string& ready, std::vector<Variant> variants) const {
   for (Variant& v : variants) (void)seconds_of(5, device_, v.call);
   (void)largest(0);
-  if (options_.first_step) return say(R"({"at":"step"})");
   say(ready);
   while (word() == "go") {
     std::string line;
@@ -158,24 +157,20 @@ void Ranks::measure(const std::string& ready, std::vector<Variant> variants) con
   }
 }
 
-std::vector<double> Ranks::losses_of(Module& net, std::vector<Tensor>& batch,
-                                     const std::function<Tensor()>& step) const {
-  if (options_.inputs.empty()) return {};
-  start_from(options_.inputs, net, batch);
-  batch[0] = shifted(batch[0], rank());
-  net.eval();
-  std::vector<double> losses;
-  for (int i = 0; i < 3; ++i) losses.push_back(mean(step().item<double>()));
-  net.train();
-  return losses;
-}
-
 void Ranks::training(const std::string& name, Module& net, optim::Optimizer& optimizer,
                      double items, std::vector<Tensor> batch, const Loss& loss_of) const {
   RanksStep step(net, optimizer, world_, options_, loss_of);
   const StepGraph::Step whole = [&](const std::vector<Tensor>& in) { return step(in, true); };
-  const std::vector<double> losses = losses_of(net, batch, [&] { return whole(batch)[0]; });
-  if (options_.first_step) return measure("", {{"step", [&] { (void)whole(batch); }}});
+  if (!options_.inputs.empty()) start_from(options_.inputs, net, batch);
+  batch[0] = shifted(batch[0], rank());
+  if (options_.first_step) {
+    (void)largest(whole(batch)[0].item<double>());
+    return say(R"({"at":"step"})");
+  }
+  std::vector<double> losses;
+  net.eval();
+  for (int i = 0; i < 3; ++i) losses.push_back(mean(whole(batch)[0].item<double>()));
+  net.train();
 
   StepGraph graph(whole);
   std::vector<Variant> variants{{"step", [&] { (void)graph(batch); }}};

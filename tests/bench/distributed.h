@@ -55,8 +55,6 @@ class Ranks {
   // The largest of all ranks'; they leave together.
   double largest(double x) const;
   double mean(double x) const;
-  std::vector<double> losses_of(Module& net, std::vector<Tensor>& batch,
-                                const std::function<Tensor()>& step) const;
   void measure(const std::string& ready, std::vector<Variant> variants) const;
 
   BenchOptions options_;

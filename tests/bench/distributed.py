@@ -1,7 +1,7 @@
 """Data parallel training on several GPUs beside PyTorch's DistributedDataParallel: the same work, in
 turn, on this machine, in this run.
 
-    python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1 2 4 8]
+    python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1,2,4,8]
         [--rounds 5] [--modes best|all] [--reduce bfloat16] [--shards 8] [--tiny] [--python python3]
         [--json FILE] [NAME ...]
 
@@ -201,12 +201,16 @@ class Bench:
         sides.add(label, command, ranks, self.env)
 
     def starts(self, ranks, model, directory):
-        """Seconds from the start of the processes until all ranks have met, and to the first step."""
+        """Seconds from the start of the processes until all ranks have met, and to the first step.
+
+        Taper's best of three starts; PyTorch's of one, for it takes long.
+        """
         found = {"ranks": ranks}
         for label in ["taper"] * 3 + ["torch"]:
             sides = Sides()
             if label == "taper":
-                self.taper(sides, f"{label} start on {ranks}", ranks, "--first-step", model)
+                self.taper(sides, f"{label} start on {ranks}", ranks, "--first-step",
+                           "--inputs", f"{directory}/{model}.safetensors", model)
             else:
                 self.torch(sides, f"{label} start on {ranks}", ranks, model, "eager", directory,
                            "--first-step")
@@ -380,12 +384,16 @@ def machine(python):
             "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat()}
 
 
+def numbers(text):
+    return [int(n) for n in text.split(",")]
+
+
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--bench", default="build/tests/taper_bench")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--ranks", type=int, nargs="+")
+    parser.add_argument("--ranks", type=numbers)
     parser.add_argument("--modes", choices=["best", "all"], default="best")
     parser.add_argument("--reduce", choices=["float32", "bfloat16"])
     parser.add_argument("--shards", type=int)

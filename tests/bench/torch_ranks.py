@@ -54,8 +54,6 @@ def measure(ready, variants, seconds):
     for call in variants.values():
         seconds_of(5, call)
     reduced(0)
-    if "--first-step" in sys.argv:
-        return say(at="step")
     say(**ready)
     calls = dict.fromkeys(variants, 3)
     for line in sys.stdin:
@@ -87,9 +85,11 @@ def training(name, mode, directory):
         torch.cuda.synchronize()
         return ddp
 
-    item, step, losses = prepared(name, mode, directory, wrap, RANK)
-    if "--first-step" in sys.argv:
-        return measure({}, {"step": step}, 0)
+    is_first = "--first-step" in sys.argv
+    item, step, losses = prepared(name, mode, directory, wrap, RANK, 1 if is_first else 3)
+    if is_first:
+        reduced(0)
+        return say(at="step")
     losses = [reduced(loss, dist.ReduceOp.SUM) / RANKS for loss in losses]
     if DEVICE == "cuda":
         torch.cuda.reset_peak_memory_stats()  # those steps were eager ones

@@ -193,8 +193,8 @@ def graphed(step, warm_up=5):
     return graph.replay
 
 
-def prepared(name, mode, directory, wrap=lambda net: net, shift=0):
-    """Its label, a step of a training from its file and the losses of the first three steps.
+def prepared(name, mode, directory, wrap=lambda net: net, shift=0, steps=3):
+    """Its label, a step of a training from its file and the losses of the first steps.
 
     wrap: what is put around the model; shift: of the batch, along its last dimension.
     """
@@ -225,7 +225,7 @@ def prepared(name, mode, directory, wrap=lambda net: net, shift=0):
     # By default PyTorch's convolutions take TF32 in place of float32: timed so, but losses compared
     # in float32.
     torch.backends.cudnn.allow_tf32 = False
-    losses = [step().item() for _ in range(3)]
+    losses = [step().item() for _ in range(steps)]
     torch.backends.cudnn.allow_tf32 = True
     net.train()
     if mode.startswith("compile"):

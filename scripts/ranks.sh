@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# Trainings on several ranks held to each other.
+#   scripts/ranks.sh [same] [kill] [setting=value ...]      default: same kill
+# same   for each number of ranks, with batches in as many parts as the most ranks: metrics.jsonl and
+#        the weights must be those of the first, byte for byte
+# kill   one of the most ranks is killed in the middle: within 30 s all others must have ended and said
+#        which; then half as many ranks go on from the newest checkpoint, to the bytes of a run that
+#        was left alone
+# On the CPU, through MPI; with device=cuda on as many GPUs. Settings are of `taper train`; without GPUs
+# a small config takes a minute.
+# Environment: TAPER (build/apps/taper), CONFIG (configs/digits.yaml), RANKS ("1 2 4 8"), OUT (an empty
+# folder of the runs; by default one that is removed when all was well).
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+taper=${TAPER:-$root/build/apps/taper}
+config=${CONFIG:-$root/configs/digits.yaml}
+read -ra ranks <<<"${RANKS:-1 2 4 8}"
+most=${ranks[-1]}
+lines_before_kill=40
+
+wanted=()
+settings=(data.train_size=2048 data.test_size=512 train.epochs=20 train.log_every=1
+  train.eval_every=16 checkpoint.every=16 "train.shards=$most")
+for word in "$@"; do
+  case $word in
+    same | kill) wanted+=("$word") ;;
+    *=*) settings+=("$word") ;;
+    *)
+      echo "unknown step '$word': expected same, kill or a setting" >&2
+      exit 2
+      ;;
+  esac
+done
+if ((${#wanted[@]} == 0)); then wanted=(same kill); fi
+if [[ ! -x $taper ]]; then
+  echo "no program at $taper: build it, or name it in TAPER" >&2
+  exit 1
+fi
+out=${OUT:-$(mktemp -d)}
+mkdir -p "$out"
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+
+table=()
+failed=0
+
+# row NAME RESULT SECONDS NOTE
+row() {
+  table+=("$(printf '%-12s %-7s %7d  %s' "$@")")
+  if [[ $2 != ok ]]; then failed=1; fi
+}
+
+# train N NAME WORD...: into $out/NAME, by N ranks.
+train() {
+  local n=$1 name=$2 launch=()
+  shift 2
+  if ((n > 1)); then launch=(--ranks "$n"); fi
+  "$taper" train "$config" "${settings[@]}" --out "$out/$name" "${launch[@]}" "$@" \
+    >>"$out/$name.log" 2>&1
+}
+
+checksums() {
+  (cd "$out/$1" && sha256sum metrics.jsonl model.safetensors)
+}
+
+# same_as NAME REFERENCE: says whether the two runs are the same bytes.
+same_as() {
+  local lines
+  lines=$(wc -l <"$out/$1/metrics.jsonl")
+  if cmp -s <(checksums "$1") <(checksums "$2"); then
+    echo "$lines lines of metrics and the weights are those of $2"
+    return 0
+  fi
+  echo "differs from $2: $(cmp "$out/$1/metrics.jsonl" "$out/$2/metrics.jsonl" 2>&1 | cut -c 1-200)"
+  return 1
+}
+
+step_same() {
+  local n first=ranks-${ranks[0]} start result note
+  for n in "${ranks[@]}"; do
+    start=$SECONDS result=ok
+    rm -rf "$out/ranks-$n"
+    if ! train "$n" "ranks-$n"; then
+      result=FAILED note=$(tail -n 1 "$out/ranks-$n.log")
+    else
+      note=$(same_as "ranks-$n" "$first") || result=FAILED
+    fi
+    row "$n ranks" "$result" $((SECONDS - start)) "$note"
+  done
+}
+
+descendants() {
+  local child
+  for child in $(ps -o pid= --ppid "$1"); do
+    echo "$child"
+    descendants "$child"
+  done
+}
+
+# pid_of LAUNCHER RANK: of the process that is this rank, of those that the launcher started.
+pid_of() {
+  local pid
+  for pid in $(descendants "$1"); do
+    if [[ $(readlink "/proc/$pid/exe") == "$(readlink -f "$taper")" ]] &&
+      tr '\0' '\n' <"/proc/$pid/environ" | grep -qxE "(OMPI_COMM_WORLD_RANK|PMI_RANK)=$2"; then
+      echo "$pid"
+      return 0
+    fi
+  done
+  return 1
+}
+
+step_kill() {
+  local victim=$((most - 1)) start=$SECONDS launcher pid status=0 result=ok note killed
+  rm -rf "$out/killed" "$out/killed.log"
+  train "$most" killed &
+  launcher=$!
+  until [[ -f $out/killed/metrics.jsonl ]] &&
+    (($(wc -l <"$out/killed/metrics.jsonl") >= lines_before_kill)); do
+    if ! kill -0 "$launcher" 2>/dev/null || ((SECONDS - start > 120)); then
+      row kill FAILED $((SECONDS - start)) "no $lines_before_kill lines of metrics came"
+      return
+    fi
+    sleep 0.05
+  done
+  if ! pid=$(pid_of "$launcher" "$victim"); then
+    wait "$launcher" || :
+    row kill FAILED $((SECONDS - start)) "rank $victim was over before it could be killed"
+    return
+  fi
+  kill -KILL "$pid"
+  killed=$SECONDS
+  wait "$launcher" || status=$?
+  # mpirun's own words are not enough.
+  note=$(grep -m 1 "step [0-9].*rank $victim (" "$out/killed.log" || echo "no rank said which one")
+  if ((status == 0 || SECONDS - killed > 30)) || [[ $note == no\ * ]]; then result=FAILED; fi
+  note="code $status after $((SECONDS - killed)) s: $note"
+  row kill "$result" $((SECONDS - start)) "$note"
+
+  start=$SECONDS result=ok
+  local half=$((most / 2))
+  if ! train "$half" killed --resume auto; then
+    row resume FAILED $((SECONDS - start)) "$(tail -n 1 "$out/killed.log")"
+    return
+  fi
+  if [[ ! -f $out/alone/model.safetensors ]]; then train 1 alone || :; fi
+  note=$(same_as killed alone) || result=FAILED
+  row resume "$result" $((SECONDS - start)) "$half ranks: $note"
+}
+
+for name in "${wanted[@]}"; do
+  case $name in
+    same) step_same ;;
+    kill) step_kill ;;
+  esac
+done
+
+printf '%-12s %-7s %7s\n' step result seconds
+printf '%s\n' "${table[@]}"
+if ((failed == 0)) && [[ -z ${OUT:-} ]]; then
+  rm -rf "$out"
+else
+  echo "runs and logs: $out"
+fi
+exit "$failed"
