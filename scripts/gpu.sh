@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds with CUDA on a machine with a GPU and checks everything there. Installs nothing.
-#   scripts/gpu.sh [test] [sanitize] [train] [bench] [compare] [distributed] [ops]
+#   scripts/gpu.sh [test] [sanitize] [train] [bench] [compare] [distributed] [ranks] [ops]
 #                                                           default: test sanitize
 # test      the whole suite
 # sanitize  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over the test programs,
@@ -11,6 +11,8 @@
 # compare   the same beside PyTorch (tests/bench/compare.py; PYTHON names a Python with PyTorch)
 # distributed   data parallel training on 1, 2, 4 and 8 GPUs beside PyTorch's, collectives beside
 #           NCCL's own, start-up (tests/bench/distributed.py, which DISTRIBUTED gives arguments)
+# ranks     runs on 1, 2, 4 and 8 GPUs write the same bytes, also after a rank was killed
+#           (scripts/ranks.sh)
 # ops       microseconds and GB/s or GFLOP/s of every operator of the op table
 # Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
 # -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), CTEST_PARALLEL_LEVEL (tests at a
@@ -33,8 +35,8 @@ read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck initcheck synccheck}"
 wanted=("$@")
 if (($# == 0)); then wanted=(test sanitize); fi
 for name in "${wanted[@]}"; do
-  [[ $name =~ ^(test|sanitize|train|bench|compare|distributed|ops)$ ]] && continue
-  echo "unknown step '$name': expected test, sanitize, train, bench, compare, distributed or ops" >&2
+  [[ $name =~ ^(test|sanitize|train|bench|compare|distributed|ranks|ops)$ ]] && continue
+  echo "unknown step '$name': expected test, sanitize, train, bench, compare, distributed, ranks or ops" >&2
   exit 2
 done
 missing=()
@@ -224,6 +226,15 @@ distributed_step() {
   cat "$logs/distributed.log"
 }
 
+ranks_step() {
+  local counts=() n gpus
+  gpus=$(nvidia-smi -L | grep -c '^GPU')
+  for n in 1 2 4 8; do ((n > gpus)) || counts+=("$n"); done
+  TAPER=$BUILD_DIR/apps/taper RANKS="${counts[*]}" OUT=$logs/ranks \
+    step ranks "$root/scripts/ranks.sh" device=cuda train.epochs=100 || :
+  cat "$logs/ranks.log"
+}
+
 if step build build; then
   step gpu gpu_is_seen || :
   for name in "${wanted[@]}"; do
@@ -236,6 +247,7 @@ if step build build; then
       bench) bench_step ;;
       compare) compare_step ;;
       distributed) distributed_step ;;
+      ranks) ranks_step ;;
       ops) step ops "$BUILD_DIR/tests/test_ops" --bench || : ;;
     esac
   done

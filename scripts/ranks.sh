@@ -111,24 +111,22 @@ pid_of() {
 }
 
 step_kill() {
-  local victim=$((most - 1)) start=$SECONDS launcher pid status=0 result=ok note killed
+  local victim=$((most - 1)) start=$SECONDS launcher pid='' status=0 result=ok note killed
   rm -rf "$out/killed" "$out/killed.log"
   train "$most" killed &
   launcher=$!
+  until [[ -n $pid || $SECONDS -gt $((start + 60)) ]]; do pid=$(pid_of "$launcher" "$victim" || :); done
   until [[ -f $out/killed/metrics.jsonl ]] &&
     (($(wc -l <"$out/killed/metrics.jsonl") >= lines_before_kill)); do
-    if ! kill -0 "$launcher" 2>/dev/null || ((SECONDS - start > 120)); then
-      row kill FAILED $((SECONDS - start)) "no $lines_before_kill lines of metrics came"
-      return
-    fi
-    sleep 0.05
+    if ! kill -0 "$launcher" 2>/dev/null || ((SECONDS - start > 120)); then break; fi
+    sleep 0.01
   done
-  if ! pid=$(pid_of "$launcher" "$victim"); then
-    wait "$launcher" || :
-    row kill FAILED $((SECONDS - start)) "rank $victim was over before it could be killed"
+  if [[ -z $pid ]] || ! kill -KILL "$pid" 2>/dev/null; then
+    # shellcheck disable=SC2046  # a list
+    kill $(descendants "$launcher") "$launcher" 2>/dev/null || :
+    row kill FAILED $((SECONDS - start)) "the run was over before rank $victim could be killed"
     return
   fi
-  kill -KILL "$pid"
   killed=$SECONDS
   wait "$launcher" || status=$?
   # mpirun's own words are not enough.

@@ -30,155 +30,19 @@ import datetime
 import json
 import math
 import os
-import queue
 import shutil
-import socket
-import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+
+from sides import READY, Sides, problems
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODES = {"gpt2": ["compile"], "resnet": ["eager", "graph"], "gptchar": ["compile-ro", "graph"],
          "tiny_gpt": ["eager"], "tiny_resnet": ["eager"]}
 ALL_MODES = ["eager", "eager-copies", "compile", "compile-copies", "compile-ro", "graph"]
-FIRST, READY, REPEAT, END = 60, 150, 60, 20  # seconds to wait for a side
-problems = []  # sides that failed, and losses that differ
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Failed(Exception):
-    pass
-
-
-class Side:
-    """All ranks of one program; rank 0's lines of JSON come with the time at which they came."""
-
-    def __init__(self, label, command, ranks, env, by_mpi=False):
-        self.label, self.start, self.ready = label, time.perf_counter(), None
-        self.log, self.scratch = tempfile.TemporaryFile("w+"), tempfile.TemporaryDirectory()
-        self.lines = queue.Queue()
-        # OpenMPI's launchers of one user trip over each other's folder.
-        shared = {**env, "NCCL_NVLS_ENABLE": "0", "OMPI_MCA_orte_tmpdir_base": self.scratch.name}
-        environments = [shared]
-        if by_mpi and ranks > 1:
-            command = ["mpirun", "--oversubscribe", "-n", str(ranks), *command]
-        elif ranks > 1:
-            port = str(free_port())
-            environments = [{**shared, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": str(ranks),
-                             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} for r in range(ranks)]
-        self.processes = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stderr=self.log, text=True, env=e,
-                             stdout=subprocess.DEVNULL if i else subprocess.PIPE)
-            for i, e in enumerate(environments)]
-        threading.Thread(target=self.listen, daemon=True).start()
-
-    def listen(self):
-        for line in self.processes[0].stdout:
-            if line.startswith("{"):
-                self.lines.put((json.loads(line), time.perf_counter() - self.start))
-        self.lines.put((None, 0))
-
-    def read(self, key, seconds):
-        """The next line with that key, and when it came. Throws Failed, with the end of the log."""
-        end = time.perf_counter() + seconds
-        while True:
-            try:
-                said, at = self.lines.get(timeout=max(end - time.perf_counter(), 0.01))
-            except queue.Empty:
-                raise Failed(self.fail(f"no {key!r} within {seconds} s"))
-            if said is None:
-                raise Failed(self.fail("ended"))
-            if key in said:
-                return said, at
-
-    def fail(self, why):
-        self.kill()
-        self.log.seek(0)
-        tail = [line for line in self.log.read().splitlines() if line.strip()][-6:]
-        return "\n    ".join([f"{self.label}: {why}", *tail])
-
-    def tell(self, word):
-        for process in self.processes:
-            try:
-                process.stdin.write(word + "\n")
-                process.stdin.flush()
-            except BrokenPipeError:
-                pass  # read() says so
-
-    def repeat(self):
-        self.tell("go")
-        return self.read("us", REPEAT)[0]["us"]
-
-    def finish(self):
-        self.tell("end")
-        for process in self.processes:
-            try:
-                process.stdin.close()
-                process.wait(END)
-            except (BrokenPipeError, subprocess.TimeoutExpired):
-                pass
-        self.kill()
-
-    def kill(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-        for process in self.processes:
-            process.wait()
-        self.scratch.cleanup()
-
-
-def summary(times):
-    times = sorted(times)
-    return {"median": statistics.median(times), "low": times[0], "high": times[-1]}
-
-
-class Sides:
-    """Of one item: started together, ready together, timed in turn."""
-
-    def __init__(self):
-        self.all = []
-
-    def add(self, *args, **kwargs):
-        self.all.append(Side(*args, **kwargs))
-
-    def drop_failed(self, call):
-        """Calls it for each side; those that fail are named and left out."""
-        alive = []
-        for side in self.all:
-            try:
-                call(side)
-                alive.append(side)
-            except Failed as failure:
-                problems.append(str(failure))
-        self.all = alive
-
-    def warm_up(self):
-        def ready(side):
-            side.ready, _ = side.read("ready", READY)
-        self.drop_failed(ready)
-
-    def run(self, rounds):
-        """By label: what it said when ready, and a summary of each variant's microseconds."""
-        times = {side.label: collections.defaultdict(list) for side in self.all}
-        for i in range(rounds + 1):  # the first sets the number of calls
-            def repeat(side):
-                for variant, us in side.repeat().items():
-                    if i:
-                        times[side.label][variant].append(us)
-            self.drop_failed(repeat)
-        for side in self.all:
-            side.finish()
-        return {side.label: {**side.ready, "us": {k: summary(v) for k, v in times[side.label].items()}}
-                for side in self.all}
+START = 60  # seconds to wait for a first step
 
 
 class Bench:
@@ -216,14 +80,13 @@ class Bench:
                            "--first-step")
 
             def events(side):
-                met = side.read("at", FIRST)[1] if ranks > 1 else None
-                step = side.read("at", FIRST)[1]
+                met = side.read("at", START)[1] if ranks > 1 else None
+                step = side.read("at", START)[1]
                 best = found.get(label)
                 if best is None or step < best["step"]:
                     found[label] = {"communicator": met, "step": step}
             sides.drop_failed(events)
-            for side in sides.all:
-                side.finish()
+            sides.finish()
         return found
 
     def start_group(self, names, counts, reference, directory):
@@ -454,8 +317,9 @@ def main():
             group = bench.start_group(models, group_ranks, 1 not in group_ranks, directory)
             collective = [(n, bench.collectives(n)) for n in group_ranks
                           if n > 1 and "collectives" in args.names]
+            end = time.perf_counter() + READY
             for sides in [*group.values(), *(s for _, s in collective)]:
-                sides.warm_up()
+                sides.warm_up(end)
             for name, sides in group.items():
                 note(f"{name} on {group_ranks}")
                 found = sides.run(args.rounds)

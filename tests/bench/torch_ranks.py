@@ -80,6 +80,7 @@ def training(name, mode, directory):
             return torch.nn.parallel.DistributedDataParallel(net, **options)
         # A graph wants it made on a stream of its own:
         # https://pytorch.org/docs/stable/notes/cuda.html#usage-with-distributeddataparallel
+        torch.cuda.synchronize()
         with torch.cuda.stream(torch.cuda.Stream()):
             ddp = torch.nn.parallel.DistributedDataParallel(net, device_ids=[LOCAL], **options)
         torch.cuda.synchronize()
