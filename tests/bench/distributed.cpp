@@ -1,11 +1,13 @@
 #include "tests/bench/distributed.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 
 #include <spdlog/fmt/fmt.h>
 
+#include "apps/runner/run/errors.h"
 #include "framework/memory/cpu_allocator.h"
 #include "framework/storage.h"
 #include "taper.h"
@@ -24,9 +26,14 @@ std::string quotable(std::string text) {
   return text;
 }
 
-// "3,1.5"
+// "3,1.5"; JSON has no nan.
 template <class T> std::string list_of(const std::vector<T>& numbers) {
-  return fmt::format("{}", fmt::join(numbers, ","));
+  std::string list;
+  for (const T x : numbers) {
+    list += list.empty() ? "" : ",";
+    list += std::isfinite(double(x)) ? fmt::format("{}", x) : "null";
+  }
+  return list;
 }
 
 // Bytes of the buckets that gradients are views of, in the order in which they are reduced; none
@@ -75,6 +82,10 @@ class RanksStep {
   std::vector<Tensor> operator()(const std::vector<Tensor>& in, bool syncs) {
     optimizer_.zero_grad();
     const int64_t rows = in[0].size(0) / leaves_;
+    if (rows * leaves_ != in[0].size(0)) {
+      throw runner::ConfigError(cat("--shards: a rank's batch of ", in[0].size(0),
+                                    " does not fall into ", leaves_, " parts"));
+    }
     Tensor sum;
     for (int64_t i = 0; i < leaves_; ++i) {
       std::optional<DataParallel::NoSync> alone;

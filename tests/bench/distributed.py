@@ -11,8 +11,8 @@ on a machine without GPUs, which tries everything but says nothing about speed. 
 --shards: gradients in a fixed tree of so many parts (0: not timed).
 
 Each side's ranks are processes with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
-their environment (Taper's on the CPU are started by mpirun). All sides of one number of ranks are
-warmed up before anything is timed; then each round takes one repeat of each, one after the other, and
+their environment (Taper's on the CPU are started by mpirun). All sides of some numbers of ranks are
+warmed up before any of them is timed; then each round takes one repeat of each, one after the other, and
 with them one GPU alone. Printed are medians: milliseconds of a step on the slowest rank, tokens or
 pictures a second, the share of linear (that rate over as many times one GPU's of the same side), GiB
 on the GPU that takes most, also with optimizer state in shards, and with gradients in a fixed tree;
@@ -49,7 +49,7 @@ class Bench:
     def __init__(self, args):
         self.args, self.rounds = args, args.rounds
         self.by_mpi = args.tiny
-        self.env = {"TORCHINDUCTOR_COMPILE_THREADS": "4", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        self.env = {"TORCHINDUCTOR_COMPILE_THREADS": "4", "OMP_NUM_THREADS": "8", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                     "OMPI_MCA_btl_vader_single_copy_mechanism": "none", **os.environ}
         for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NCCL_COMM_ID"):
@@ -64,13 +64,13 @@ class Bench:
         command = [self.args.python, os.path.join(HERE, "torch_ranks.py"), *words]
         sides.add(label, command, ranks, self.env)
 
-    def starts(self, ranks, model, directory):
+    def starts(self, ranks, model, directory, torch_too):
         """Seconds from the start of the processes until all ranks have met, and to the first step.
 
-        Taper's best of three starts; PyTorch's of one, for it takes long.
+        Taper's best of three starts; PyTorch's one, for it takes long.
         """
         found = {"ranks": ranks}
-        for label in ["taper"] * 3 + ["torch"]:
+        for label in ["taper"] * 3 + ["torch"] * torch_too:
             sides = Sides()
             if label == "taper":
                 self.taper(sides, f"{label} start on {ranks}", ranks, "--first-step",
@@ -128,7 +128,8 @@ def check_losses(name, found):
     for losses in by_ranks.values():
         first = next(iter(losses.values()))
         if not all(len(other) == len(first) == 3 and
-                   all(math.isclose(a, b, rel_tol=tolerance) for a, b in zip(first, other))
+                   all(math.isclose(a or math.nan, b or math.nan, rel_tol=tolerance)
+                       for a, b in zip(first, other))
                    for other in losses.values()):
             problems.append(f"{name}: losses differ: {losses}")
 
@@ -289,8 +290,20 @@ def parsed():
     return args, [m for m in models if m in args.names]
 
 
+def batches(ranks, names):
+    """Numbers of ranks, and names, whose sides are warmed up together.
+
+    To save time one GPU comes with the first larger number: the largest model alone then, for all of
+    both would not fit into the first GPU's memory.
+    """
+    first = ranks[:2] if ranks[0] == 1 else ranks[:1]
+    parts = [names[:1], names[1:]] if len(first) == 2 else [names]
+    return [(first, part) for part in parts if part] + [([n], names) for n in ranks[len(first):]]
+
+
 def main():
     args, models = parsed()
+    collectives = ["collectives"] if "collectives" in args.names else []
     bench = Bench(args)
     begun = time.perf_counter()
 
@@ -308,26 +321,27 @@ def main():
         if "start" in args.names:
             for n in args.ranks:
                 note(f"start on {n}")
-                result["starts"].append(bench.starts(n, start_model, directory))
+                result["starts"].append(bench.starts(n, start_model, directory, n == args.ranks[-1]))
         one_torch = {}
-        # One GPU and two are warmed up together, to save time; more would not fit on the first GPU.
-        counts = [args.ranks[:2]] if args.ranks[:2] == [1, 2] else [args.ranks[:1], args.ranks[1:2]]
-        for group_ranks in [g for g in [*counts, *([n] for n in args.ranks[2:])] if g]:
-            note(f"warming up {group_ranks} ranks")
-            group = bench.start_group(models, group_ranks, 1 not in group_ranks, directory)
-            collective = [(n, bench.collectives(n)) for n in group_ranks
-                          if n > 1 and "collectives" in args.names]
+        for counts, names in batches(args.ranks, [*models, *collectives]):
+            note(f"warming up {', '.join(names)} on {counts}")
+            here = [m for m in models if m in names]
+            group = bench.start_group(here, counts, 1 not in counts, directory)
+            several = [(n, bench.collectives(n)) for n in counts if n > 1 and "collectives" in names]
             end = time.perf_counter() + READY
-            for sides in [*group.values(), *(s for _, s in collective)]:
+            for sides in [*group.values(), *(sides for _, sides in several)]:
                 sides.warm_up(end)
             for name, sides in group.items():
-                note(f"{name} on {group_ranks}")
+                note(f"{name} on {counts}")
                 found = sides.run(args.rounds)
                 check_losses(name, found)
-                result["trainings"] += [t for n in group_ranks if (t := training_of(n, found, one_torch))]
-            for n, sides in collective:
+                result["trainings"] += [t for n in counts if (t := training_of(n, found, one_torch))]
+            for n, sides in several:
                 note(f"collectives on {n}")
                 result["collectives"][n] = {k.split()[1]: v for k, v in sides.run(args.rounds).items()}
+            if args.json:
+                with open(args.json, "w") as out:
+                    json.dump(result, out, indent=1)
     note("done")
     order = [t["name"] for t in result["trainings"]]
     result["trainings"].sort(key=lambda t: (order.index(t["name"]), t["ranks"]))
@@ -340,9 +354,6 @@ def main():
             print_collectives(n, found)
     if result["starts"]:
         print_starts(result["starts"])
-    if args.json:
-        with open(args.json, "w") as out:
-            json.dump(result, out, indent=1)
     print(*problems, sep="\n", end="\n" if problems else "")
     return 1 if any("losses differ" in p or "torch" not in p.splitlines()[0] for p in problems) else 0
 

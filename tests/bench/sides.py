@@ -47,8 +47,12 @@ class Side:
 
     def listen(self):
         for line in self.processes[0].stdout:
-            if line.startswith("{"):
-                self.lines.put((json.loads(line), time.perf_counter() - self.start))
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # not of the protocol
+            if isinstance(said, dict):
+                self.lines.put((said, time.perf_counter() - self.start))
         self.lines.put((None, 0))
 
     def read(self, key, seconds):
