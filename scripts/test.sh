@@ -42,6 +42,7 @@ echo "== testing"
 # One thread a test: two tests run side by side, and threads that wait for each other spin.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$root/tests/lsan_suppressions.txt:print_suppressions=0}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$root/tests/tsan_suppressions.txt:allocator_may_return_null=1:ignore_noninstrumented_modules=1}
 report=$build/tests.xml
 rm -f "$report"

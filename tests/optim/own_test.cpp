@@ -1,10 +1,12 @@
 // Optimizers of one's own: what it takes to write one, and that all that works with Taper's works
 // with it.
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <map>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "autograd/step_graph.h"
 #include "framework/io/safetensors.h"
@@ -159,10 +161,11 @@ template <class O, class Options> void expect_same_after_a_break(const Options& 
   for (const Device device : all_devices()) {
     Training<O> whole(device, options), resumed(device, options);
     for (int t = 0; t < 3; ++t) (void)whole.step(t);
-    const std::string path = cat(testing::TempDir(), "/own_optimizer.safetensors");
+    const std::string path = cat(testing::TempDir(), "/own_optimizer_", getpid(), ".safetensors");
     save_safetensors(path, whole.state());
     (void)resumed.step(9);  // goes another way first
     resumed.load(load_safetensors(path).tensors);
+    std::remove(path.c_str());
     for (int t = 3; t < 7; ++t) {
       (void)whole.step(t);
       (void)resumed.step(t);
