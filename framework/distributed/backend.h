@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/distributed/communicator.h"
+#include "framework/distributed/peers.h"
 
 namespace taper::distributed {
 
@@ -26,7 +27,7 @@ struct Collective {
 
 class Backend {
  public:
-  virtual ~Backend() = default;
+  virtual ~Backend() { peers->leave(); }
   virtual std::unique_ptr<Work::Pending> start(Collective call) = 0;
   // `mine` of every rank, in order; all of one length. Waits; `text` is for errors.
   virtual std::vector<std::string> exchange(const std::string& mine, const std::string& text) = 0;
@@ -40,10 +41,10 @@ class Backend {
   Device device;
   CommunicatorOptions options;
   bool checked = false;
-  std::vector<std::string> hosts = {};  // by rank
+  std::shared_ptr<Peers> peers = std::make_shared<Peers>();
 
-  std::string name_of(int r) const;
-  // Asks every rank for its host.
+  std::string name_of(int r) const { return peers->name_of(r); }
+  // Asks every rank for its host and process.
   void meet();
   int local_rank() const;
 };

@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <unistd.h>
-
 #include "framework/cuda.h"
 #include "framework/distributed/backend.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -163,19 +161,12 @@ void Work::wait() {
   if (pending) pending->wait();
 }
 
-std::string Backend::name_of(int r) const {
-  return size_t(r) < hosts.size() ? cat("rank ", r, " (", hosts[size_t(r)], ")") : cat("rank ", r);
-}
-
 void Backend::meet() {
-  std::string host(64, '\0');
-  gethostname(host.data(), host.size() - 1);
-  for (const std::string& name : exchange(host, cat("the start of rank ", rank))) {
-    hosts.push_back(name.c_str());
-  }
+  peers->meet(exchange(peers->card(), cat("the start of rank ", rank)), rank);
 }
 
 int Backend::local_rank() const {
+  const std::vector<std::string>& hosts = peers->hosts();
   return int(std::count(hosts.begin(), hosts.begin() + rank, hosts[size_t(rank)]));
 }
 
@@ -223,8 +214,10 @@ int Communicator::local_rank() const { return backend_->local_rank(); }
 Device Communicator::device() const { return backend_->device; }
 std::string Communicator::name_of(int rank) const { return backend_->name_of(rank); }
 
-Communicator Communicator::split(int color, int key) const {
+Communicator Communicator::split(int color, int key, Site site) const {
   if (color < 0) throw ValueError(cat("split: the colour must not be negative, got ", color));
+  const std::string where = describe(site);
+  compare(*backend_, "split", where, cat("split at ", where, " on ", name_of(rank())));
   return Communicator(backend_->split(color, key));
 }
 

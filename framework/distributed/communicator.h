@@ -99,7 +99,7 @@ class Communicator {
   // "rank 1 (node-7)": for messages.
   std::string name_of(int rank) const;
   // The ranks that give the same colour, ordered by key, then by rank here. All ranks call it.
-  Communicator split(int color, int key = 0) const;
+  Communicator split(int color, int key = 0, Site site = Site::current()) const;
 
   // In all of these tensors are contiguous and on device().
   [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum,

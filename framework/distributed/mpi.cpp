@@ -74,28 +74,48 @@ const Loaded& loaded() {
 std::atomic<bool> has_begun{false};
 // Ranks that never come would be waited for at the end.
 std::atomic<bool> lost_a_rank{false};
+// Those of the first communicator: all.
+std::shared_ptr<const Peers> all_peers;
 
-// Calls `done` until it says so; false after so many seconds (0: never).
-template <class F> bool wait_for(const F& done, double seconds) {
+// What MPI may write to or read after a failure stays for good.
+void keep(std::shared_ptr<void> object) {
+  static auto& kept = *std::make_unique<std::vector<std::shared_ptr<void>>>().release();
+  kept.push_back(std::move(object));
+}
+
+enum class Waited { done, timed_out, rank_lost };
+
+// Calls `done` until it says so; not longer than so many seconds (0: any time), nor for a rank
+// that is lost: seen twice, for what it had sent may still come.
+template <class F>
+Waited wait_for(const F& done, double seconds, const Peers* peers, uint64_t call = 0) {
   const auto start = Clock::now();
+  auto look = start + std::chrono::milliseconds(100);
+  bool one_is_lost = false;
   while (!done()) {
     // On a machine with more ranks than processors the others must come on.
     sched_yield();
-    const std::chrono::duration<double> waited = Clock::now() - start;
-    if (seconds > 0 && waited.count() > seconds) return false;
+    const auto now = Clock::now();
+    const std::chrono::duration<double> waited = now - start;
+    if (seconds > 0 && waited.count() > seconds) return Waited::timed_out;
+    if (!peers || now < look) continue;
+    look = now + std::chrono::milliseconds(100);
+    if (one_is_lost) return Waited::rank_lost;
+    one_is_lost = !peers->lost(call).text.empty();
   }
-  return true;
+  return Waited::done;
 }
 
 MpiRanks& mpi_comm_world();
 
 // All ranks end together; where one was lost it is not waited for long, and the launcher sees a
-// rank that left without a word.
+// rank that left without a word. MPI itself would wait for any time.
 void end() {
   int ranks = 1;
   MpiRanks& all = mpi_comm_world();
   auto* const request = all.start(Kind::all_reduce, ReduceOp::sum, kInt32, &ranks, &ranks, 1, 0);
-  if (wait_for([&] { return all.test(request); }, lost_a_rank ? 5 : 0)) loaded().mpi->end();
+  const auto done = [&] { return all.test(request); };
+  if (wait_for(done, lost_a_rank ? 5 : 0, all_peers.get()) == Waited::done) loaded().mpi->end();
 }
 
 MpiRanks& mpi_comm_world() {
@@ -123,28 +143,37 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
   }
   ~MpiBackend() override {
     // Others may still be in it.
-    if (!failure_.empty()) (void)ranks_.release();
+    if (!failure_.empty()) keep(std::move(ranks_));
   }
 
   std::unique_ptr<Work::Pending> start(Collective collective) override;
 
   std::vector<std::string> exchange(const std::string& mine, const std::string& text) override {
     refuse_failed();
-    std::vector<std::string> all(size_t(size), mine);
-    std::vector<MpiRanks::Request*> sends(all.size()), receives(all.size());
+    const uint64_t call = peers->count_call();
+    struct Letters {
+      std::string own;
+      std::vector<std::string> all;
+      std::vector<MpiRanks::Request*> sends, receives;
+    };
+    const size_t n = size_t(size);
+    const auto letters = std::make_shared<Letters>(Letters{mine, std::vector<std::string>(n, mine),
+                                                           std::vector<MpiRanks::Request*>(n),
+                                                           std::vector<MpiRanks::Request*>(n)});
     for (int r = 0; r < size; ++r) {
       if (r == rank) continue;
-      receives[size_t(r)] = ranks_->receive(all[size_t(r)], r);
-      sends[size_t(r)] = ranks_->send(mine, r);
+      letters->receives[size_t(r)] = ranks_->receive(letters->all[size_t(r)], r);
+      letters->sends[size_t(r)] = ranks_->send(letters->own, r);
     }
-    if (wait_for([&] { return test(receives) && test(sends); }, options.timeout)) return all;
-    std::string missing;
+    const auto done = [&] { return test(letters->receives) && test(letters->sends); };
+    const Waited waited = wait_for(done, options.timeout, peers.get(), call);
+    if (waited == Waited::done) return letters->all;
+    keep(letters);
+    std::vector<int> missing;
     for (int r = 0; r < size; ++r) {
-      if (!receives[size_t(r)]) continue;
-      ranks_->cancel(receives[size_t(r)]);
-      missing += cat(missing.empty() ? "" : ", ", name_of(r));
+      if (letters->receives[size_t(r)]) missing.push_back(r);
     }
-    fail(cat(text, ": no call of ", missing, " within ", options.timeout, " s"));
+    fail(text, waited, call, missing);
   }
 
   std::shared_ptr<Backend> split(int color, int key) override {
@@ -163,25 +192,38 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
     return all;
   }
 
-  [[noreturn]] void fail(const std::string& message) {
+  // `missing` are known not to have made that call.
+  [[noreturn]] void fail(const std::string& text, Waited why, uint64_t call,
+                         const std::vector<int>& missing = {}) {
     lost_a_rank = true;
-    failure_ = message;
-    throw RankError(message);
+    Peers::Late late;
+    if (why == Waited::rank_lost) late = peers->lost(call);
+    const bool is_lost = !late.text.empty();
+    if (!is_lost) late = peers->late_for(call, missing);
+    const std::string after = cat("not at its end within ", options.timeout, " s; ");
+    failure_ = cat(text, ": ", is_lost ? "" : after, late.text);
+    peers->fail(late.rank);
+    lost_ = late.rank;
+    throw RankError(failure_, lost_);
   }
 
  private:
   void refuse_failed() const {
-    if (!failure_.empty()) throw RankError(cat("this communicator has failed: ", failure_));
+    if (failure_.empty()) return;
+    throw RankError(cat("this communicator has failed: ", failure_), lost_);
   }
 
   std::unique_ptr<MpiRanks> ranks_;
   std::string failure_;
+  int lost_ = -1;
 };
 
 class MpiPending : public Work::Pending {
  public:
   MpiPending(std::shared_ptr<MpiBackend> backend, Collective collective)
-      : backend_(std::move(backend)), collective_(std::move(collective)) {
+      : backend_(std::move(backend)),
+        call_(backend_->peers->count_call()),
+        collective_(std::move(collective)) {
     const auto [kind, op, parts, text] = collective_;
     for (const auto& [out, in, root] : parts) {
       const int64_t each = kind == Kind::all_to_all ? backend_->size : 1;
@@ -196,9 +238,14 @@ class MpiPending : public Work::Pending {
     return true;
   }
   void wait() override {
-    const double timeout = backend_->options.timeout;
-    if (wait_for([this] { return done(); }, timeout)) return;
-    backend_->fail(cat(collective_.text, ": not at its end within ", timeout, " s"));
+    const auto is_done = [this] { return done(); };
+    const Waited waited =
+        wait_for(is_done, backend_->options.timeout, backend_->peers.get(), call_);
+    if (waited == Waited::done) return;
+    const std::string text = collective_.text;
+    keep(std::make_shared<std::pair<Collective, std::vector<MpiRanks::Request*>>>(
+        std::move(collective_), std::move(requests_)));
+    backend_->fail(text, waited, call_);
   }
 
  private:
@@ -209,6 +256,7 @@ class MpiPending : public Work::Pending {
   }
 
   std::shared_ptr<MpiBackend> backend_;
+  uint64_t call_;
   Collective collective_;
   std::vector<MpiRanks::Request*> requests_;
 };
@@ -230,7 +278,9 @@ void abort_mpi(int exit_code) {
 }
 
 std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options) {
-  return std::make_shared<MpiBackend>(mpi_comm_world().split(0, 0), options);
+  const auto world = std::make_shared<MpiBackend>(mpi_comm_world().split(0, 0), options);
+  if (!all_peers) all_peers = world->peers;
+  return world;
 }
 
 }  // namespace taper::distributed

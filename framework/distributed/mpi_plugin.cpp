@@ -143,12 +143,6 @@ class Ranks : public MpiRanks {
     check(status, "MPI_Test");
     return done != 0;
   }
-  void cancel(Request* request) override {
-    const std::lock_guard lock(mpi_mutex);
-    const std::unique_ptr<Request> gone(request);
-    MPI_Cancel(&gone->handle);
-    MPI_Request_free(&gone->handle);
-  }
 
  private:
   static constexpr int kTag = 1;

@@ -25,12 +25,10 @@ class MpiRanks {
   virtual Request* send(const std::string& bytes, int to) = 0;
   virtual Request* receive(std::string& bytes, int from) = 0;
   virtual bool test(Request* request) = 0;
-  // Gives up a request of receive().
-  virtual void cancel(Request* request) = 0;
 };
 
 struct MpiPlugin {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   static constexpr const char* kSymbol = "taper_mpi_plugin";
 
   int version;

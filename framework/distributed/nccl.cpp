@@ -3,9 +3,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
+#include <future>
 #include <list>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <dlfcn.h>
 #include <nccl.h>
@@ -105,16 +108,20 @@ bool is_capturing(const cuda::Stream& stream) {
 // A collective that was begun.
 struct Begun {
   std::string text;
+  uint64_t call;  // its number
   Clock::time_point since = Clock::now();
   cuda::Event end{};
   std::atomic<bool> recorded{false};  // `end`, after which it is only read
 };
 
 // A thread, from the first collective on, that aborts a communicator with a collective that does
-// not end or that NCCL finds broken: the GPU is free then, and the host goes on to an error.
+// not end, that waits for a rank that has ended, or that NCCL finds broken: the GPU is free then,
+// and the host goes on to an error. What a graph holds may run at any time: once there is one,
+// ranks must not end before they leave.
 class Watchdog {
  public:
-  Watchdog(ncclComm_t comm, double timeout) : comm_(comm), timeout_(timeout) {}
+  Watchdog(ncclComm_t comm, double timeout, Peers& peers)
+      : comm_(comm), timeout_(timeout), peers_(peers) {}
   ~Watchdog() { stop(); }
   // Afterwards the communicator is aborted or will not be.
   void stop() {
@@ -127,14 +134,17 @@ class Watchdog {
   }
 
   void watch(std::shared_ptr<Begun> begun) {
-    if (timeout_ <= 0) return;
     const std::lock_guard lock(mutex_);
-    if (begun_.empty()) changed_.notify_all();
     begun_.push_back(std::move(begun));
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    go_on();
   }
-  // Why the communicator was aborted; empty while it is not.
-  std::string failure() {
+  void watch_graphs() {
+    const std::lock_guard lock(mutex_);
+    has_graphs_ = true;
+    go_on();
+  }
+  // Why the communicator was aborted, and the rank; empty while it is not.
+  Peers::Late failure() {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
@@ -144,46 +154,98 @@ class Watchdog {
     // Its calls are no part of what another thread captures.
     const cuda::RelaxedCapture relaxed;
     std::unique_lock lock(mutex_);
-    while (!stops_ && failure_.empty()) {
-      if (begun_.empty()) {
+    while (!stops_ && failure_.text.empty()) {
+      if (begun_.empty() && !has_graphs_) {
         changed_.wait(lock);
         continue;
       }
       try {
         begun_.remove_if([](const auto& b) { return b->recorded && b->end.query(); });
-        if (!begun_.empty()) look_at(*begun_.front());
+        look(begun_.empty() ? nullptr : begun_.front().get());
       } catch (const Error& error) {
-        failure_ = error.what();
+        failure_ = {error.what(), -1};
       }
-      if (failure_.empty()) changed_.wait_for(lock, std::chrono::milliseconds(100));
+      if (failure_.text.empty()) changed_.wait_for(lock, std::chrono::milliseconds(100));
     }
-    if (failure_.empty()) return;
+    if (failure_.text.empty()) return;
+    peers_.fail(failure_.rank);
     lock.unlock();
     nccl().CommAbort(comm_);
   }
-  void look_at(const Begun& oldest) {
-    const std::chrono::duration<double> age = Clock::now() - oldest.since;
+  void look(const Begun* oldest) {
+    const std::string text = oldest ? oldest->text : "a collective of a CUDA graph";
     ncclResult_t status = ncclSuccess;
     nccl().CommGetAsyncError(comm_, &status);
     if (status != ncclSuccess && status != ncclInProgress) {
-      failure_ = cat(oldest.text, ": NCCL says: ", nccl().GetErrorString(status));
-    } else if (age.count() > timeout_) {
-      failure_ = cat(oldest.text, ": not at its end within ", timeout_,
-                     " s; some rank has not called it, hangs or is gone");
+      failure_ = {cat(text, ": NCCL says: ", nccl().GetErrorString(status)), -1};
+      return;
     }
+    // Seen twice, for what it had sent may still come.
+    const Peers::Late lost = peers_.lost(oldest ? oldest->call : 0, /*unless_left=*/!oldest);
+    if (std::exchange(one_is_lost_, !lost.text.empty()) && one_is_lost_) {
+      failure_ = {cat(text, ": ", lost.text), lost.rank};
+      return;
+    }
+    if (!oldest || timeout_ <= 0) return;
+    const std::chrono::duration<double> age = Clock::now() - oldest->since;
+    if (age.count() <= timeout_) return;
+    const Peers::Late late = peers_.late_for(oldest->call);
+    failure_ = {cat(text, ": not at its end within ", timeout_, " s; ", late.text), late.rank};
+  }
+  void go_on() {
+    changed_.notify_all();
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
 
   ncclComm_t comm_;
   double timeout_;
+  Peers& peers_;
+  bool one_is_lost_ = false;  // when last looked
+  bool has_graphs_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<std::shared_ptr<Begun>> begun_;
-  std::string failure_;
+  Peers::Late failure_;
   bool stops_ = false;
   std::thread thread_;
 };
 
 // --- the backend ---
+
+// A communicator that `call` makes, in a thread of its own, for NCCL waits for ever for ranks that
+// do not come; after a failure the thread stays where it is.
+template <class F>
+ncclComm_t made(Device device, double timeout, const std::string& text, const std::string& hint,
+                const Peers* peers, F call) {
+  struct Start {
+    std::promise<ncclResult_t> status;
+    ncclComm_t comm = nullptr;
+  };
+  const auto start = std::make_shared<Start>();
+  std::future<ncclResult_t> status = start->status.get_future();
+  std::thread([=] {
+    try {
+      const cuda::DeviceGuard guard(device);
+      start->status.set_value(call(&start->comm));
+    } catch (const Error&) {
+      start->status.set_exception(std::current_exception());
+    }
+  }).detach();
+  const auto since = Clock::now();
+  bool one_is_lost = false;
+  while (status.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    const Peers::Late lost = peers ? peers->lost(0) : Peers::Late();
+    if (std::exchange(one_is_lost, !lost.text.empty()) && one_is_lost) {
+      throw RankError(cat(text, ": ", lost.text), lost.rank);
+    }
+    const std::chrono::duration<double> age = Clock::now() - since;
+    if (timeout > 0 && age.count() > timeout) {
+      throw RankError(cat(text, ": not at its end within ", timeout, " s; ", hint));
+    }
+  }
+  demand(status.get(), text);
+  return start->comm;
+}
 
 class NcclPending : public Work::Pending {
  public:
@@ -208,7 +270,7 @@ class NcclBackend : public Backend {
   NcclBackend(ncclComm_t comm, Device own_device, const CommunicatorOptions& given)
       : comm_(comm),
         stream_(cuda::Stream::create(own_device.index())),
-        watchdog_(std::make_unique<Watchdog>(comm, given.timeout)) {
+        watchdog_(std::make_unique<Watchdog>(comm, given.timeout, *peers)) {
     demand(nccl().CommUserRank(comm, &rank), "the rank");
     demand(nccl().CommCount(comm, &size), "the number of ranks");
     device = own_device;
@@ -219,7 +281,7 @@ class NcclBackend : public Backend {
   }
   ~NcclBackend() override {
     watchdog_->stop();
-    if (watchdog_->failure().empty()) nccl().CommDestroy(comm_);
+    if (!has_failed()) nccl().CommDestroy(comm_);
   }
 
   std::unique_ptr<Work::Pending> start(Collective call) override {
@@ -234,11 +296,12 @@ class NcclBackend : public Backend {
     }
     const auto begun = std::make_shared<Begun>();
     begun->text = call.text;
+    begun->call = peers->count_call();
     const cuda::Stream current = cuda::Stream::current(device.index());
     cuda::Event before;
     before.record(current);
     before.wait(stream_);
-    if (!is_capturing(current)) watchdog_->watch(begun);
+    is_capturing(current) ? watchdog_->watch_graphs() : watchdog_->watch(begun);
     ncclResult_t status = nccl().GroupStart();
     for (const Part& part : widened.empty() ? call.parts : widened) {
       if (status == ncclSuccess && part.in.numel() > 0) status = enqueue(call, part);
@@ -278,13 +341,15 @@ class NcclBackend : public Backend {
   std::shared_ptr<Backend> split(int color, int key) override { return split(color, key, options); }
   std::shared_ptr<Backend> split(int color, int key, const CommunicatorOptions& given) {
     refuse_failed();
-    const cuda::DeviceGuard guard(device);
-    ncclComm_t part = nullptr;
-    check_call(nccl().CommSplit(comm_, color, key, &part, nullptr), "split");
+    const auto split_comm = [comm = comm_, color, key](ncclComm_t* part) {
+      return nccl().CommSplit(comm, color, key, part, nullptr);
+    };
+    const ncclComm_t part = made(device, given.timeout, cat("split on ", name_of(rank)),
+                                 "all ranks have called it", peers.get(), split_comm);
     return std::make_shared<NcclBackend>(part, device, given);
   }
   void check() override { refuse_failed(); }
-  bool has_failed() { return !watchdog_->failure().empty(); }
+  bool has_failed() { return !watchdog_->failure().text.empty(); }
 
  private:
   ncclResult_t enqueue(const Collective& call, const Part& part) const {
@@ -320,8 +385,8 @@ class NcclBackend : public Backend {
     demand(status, text);
   }
   void refuse_failed() {
-    const std::string failure = watchdog_->failure();
-    if (!failure.empty()) throw RankError(failure);
+    const auto [text, rank_lost] = watchdog_->failure();
+    if (!text.empty()) throw RankError(text, rank_lost);
   }
 
   ncclComm_t comm_;
@@ -374,7 +439,6 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
     throw Error(cat("rank ", rank, " is number ", local, " on its host, which has ", gpus,
                     " GPUs: start no more ranks than there are GPUs"));
   }
-  const cuda::DeviceGuard guard(device);
   if (!mpi) setenv("NCCL_COMM_ID", address_of_rank_0().c_str(), 1);
   ncclUniqueId id{};
   const std::string text = cat("the start of NCCL on rank ", rank);
@@ -383,8 +447,14 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
     const std::string ids = mpi->exchange({id.internal, sizeof id.internal}, text)[0];
     ids.copy(id.internal, sizeof id.internal);
   }
-  ncclComm_t comm = nullptr;
-  demand(nccl().CommInitRank(&comm, size, id, rank), text);
+  const std::string hint =
+      mpi ? "all ranks have come to MPI; NCCL_DEBUG=INFO says more"
+          : cat("NCCL does not say which ranks have come to ", std::getenv("NCCL_COMM_ID"));
+  const auto join = [=](ncclComm_t* made_comm) {
+    return nccl().CommInitRank(made_comm, size, id, rank);
+  };
+  const ncclComm_t comm =
+      made(device, options.timeout, text, hint, mpi ? mpi->peers.get() : nullptr, join);
   const auto world = std::make_shared<NcclBackend>(comm, device, options);
   if (!mpi) known = world;
   return world;

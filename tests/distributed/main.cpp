@@ -1,5 +1,7 @@
 // Every rank runs every test; the first prints, the others say what failed.
 #include <cstdlib>
+#include <optional>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -26,6 +28,9 @@ void forget_world() { the_world.reset(); }
 }  // namespace taper::test
 
 int main(int count, char** arguments) {
+  if (count == 4 && std::string(arguments[1]) == "endless") {
+    return taper::test::endless(arguments[2], std::string(arguments[3]) == "checked");
+  }
   testing::InitGoogleTest(&count, arguments);
   if (taper::distributed::Communicator::is_launched() && taper::test::world().rank() > 0) {
     GTEST_FLAG_SET(brief, true);

@@ -22,6 +22,7 @@ TEST(Missing, MpiIsNamedWithWhatToInstall) {
   if (!kHasCuda) {
     EXPECT_NE(both.find("NCCL, for CUDA tensors"), std::string::npos) << both;
   }
+  unsetenv("TAPER_MPI_PLUGIN");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // of its own where TAPER_TEST_DEVICE is "cuda".
 #pragma once
 
-#include <optional>
+#include <string>
 
 #include "framework/distributed/communicator.h"
 
@@ -12,6 +12,9 @@ namespace taper::test {
 const distributed::Communicator& world();
 // This rank's: that of world(), which need not be the current one.
 inline Device test_device() { return world().device(); }
+// The program of tests that start ranks of their own: all_reduces until a rank is lost. Each rank
+// writes DIRECTORY/pidN when it is at work, and DIRECTORY/endN: "lost RANK: MESSAGE".
+int endless(const std::string& directory, bool checked);
 // Called by main() at the end of the tests, while MPI and CUDA are still there.
 void forget_world();
 

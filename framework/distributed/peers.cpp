@@ -1,0 +1,184 @@
+#include "framework/distributed/peers.h"
+
+#include <algorithm>
+#include <fstream>
+#include <new>
+#include <sstream>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "framework/error.h"
+
+namespace taper::distributed {
+namespace {
+
+std::string line_of(const std::string& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+// "pid:[4026531836]": pids are of this namespace.
+std::string pid_namespace() {
+  std::string name(64, '\0');
+  const ssize_t n = readlink("/proc/self/ns/pid", name.data(), name.size());
+  name.resize(n > 0 ? size_t(n) : 0);
+  return name;
+}
+
+// (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)
+struct Stat {
+  char state = '\0';   // none: there is no such process
+  uint64_t start = 0;  // in ticks after the boot
+};
+Stat stat_of(int64_t pid) {
+  const std::string line = line_of(cat("/proc/", pid, "/stat"));
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(line.substr(name_end + 1));
+  Stat stat;
+  fields >> stat.state;
+  std::string passed_over;
+  for (int field = 4; field < 22; ++field) fields >> passed_over;
+  fields >> stat.start;
+  return stat;
+}
+
+constexpr size_t kCard = 320;
+
+}  // namespace
+
+Peers::Peers() {
+  file_ = memfd_create("taper_ranks", MFD_CLOEXEC);
+  void* memory = MAP_FAILED;
+  if (file_ >= 0 && ftruncate(file_, sizeof(Progress)) == 0) {
+    memory = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  }
+  if (memory == MAP_FAILED) {
+    own_ = std::make_shared<Progress>();
+  } else {
+    own_ = {::new (memory) Progress, [](Progress* p) { munmap(p, sizeof(Progress)); }};
+  }
+}
+
+Peers::~Peers() {
+  if (file_ >= 0) close(file_);
+}
+
+std::string Peers::card() const {
+  char host[65] = "";
+  gethostname(host, sizeof host - 1);
+  // Without a boot id, a namespace or a start nobody is taken for a neighbour.
+  std::string text = cat(host, "\n", line_of("/proc/sys/kernel/random/boot_id"), " ",
+                         pid_namespace(), "\n", getpid(), " ", stat_of(getpid()).start, " ", file_);
+  text.resize(kCard);
+  return text;
+}
+
+void Peers::meet(const std::vector<std::string>& cards, int rank) {
+  rank_ = rank;
+  std::string own_place;
+  std::istringstream own(cards[size_t(rank)]);
+  std::getline(std::getline(own, own_place), own_place);
+  for (const std::string& card : cards) {
+    std::istringstream lines(card.c_str());
+    std::string host, place;
+    Peer peer;
+    int file = -1;
+    std::getline(std::getline(lines, host), place);
+    lines >> peer.pid >> peer.start >> file;
+    peer.is_here = place == own_place && place.find("pid:") != std::string::npos && peer.start > 0;
+    hosts_.push_back(host);
+    // What a kernel that forbids this keeps from us is how far the rank is.
+    const int opened =
+        peer.is_here && file >= 0
+            ? open(cat("/proc/", peer.pid, "/fd/", file).c_str(), O_RDONLY | O_CLOEXEC)
+            : -1;
+    if (opened >= 0) {
+      void* memory = mmap(nullptr, sizeof(Progress), PROT_READ, MAP_SHARED, opened, 0);
+      close(opened);
+      if (memory != MAP_FAILED) {
+        peer.progress = {static_cast<const Progress*>(memory), [](const Progress* p) {
+                           munmap(const_cast<Progress*>(p), sizeof(Progress));
+                         }};
+      }
+    }
+    peers_.push_back(std::move(peer));
+  }
+  met_ = true;
+}
+
+std::string Peers::name_of(int rank) const {
+  if (!met_ || size_t(rank) >= hosts_.size()) return cat("rank ", rank);
+  return cat("rank ", rank, " (", hosts_[size_t(rank)], ")");
+}
+
+void Peers::fail(int lost) {
+  own_->lost = lost;
+  own_->has_failed = true;
+}
+
+bool Peers::has_ended(const Peer& peer) {
+  if (!peer.is_here) return false;
+  const Stat now = stat_of(peer.pid);
+  return !now.state || now.start != peer.start || now.state == 'Z' || now.state == 'X';
+}
+
+std::string Peers::state_of(const Peer& peer, uint64_t call) {
+  if (has_ended(peer)) return " has ended";
+  const char state = peer.is_here ? stat_of(peer.pid).state : '\0';
+  if (state == 'T' || state == 't') return " is stopped";
+  return peer.progress && peer.progress->calls < call ? " has not called it" : "";
+}
+
+Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
+  if (!met_) return {};
+  int witness = -1;
+  for (int r = 0; r < int(peers_.size()); ++r) {
+    const Peer& peer = peers_[size_t(r)];
+    if (r == rank_) continue;
+    if (has_failed(peer)) {
+      witness = r;
+      continue;
+    }
+    // One that cannot be read may have left.
+    if (unless_left && (!peer.progress || peer.progress->has_left)) continue;
+    if (has_ended(peer)) return {cat(name_of(r), " has ended"), r};
+  }
+  if (witness < 0) return {};
+  const int gone = peers_[size_t(witness)].progress->lost;
+  if (gone < 0) return {cat(name_of(witness), " has given up"), -1};
+  if (gone == rank_) return {cat(name_of(witness), " has given up waiting for this rank"), gone};
+  const std::string state = state_of(peers_[size_t(gone)], call);
+  const std::string found = cat(" is lost, as ", name_of(witness), " found");
+  return {cat(name_of(gone), state.empty() ? found : state), gone};
+}
+
+Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) const {
+  if (!met_) return {"not all ranks have come"};
+  Late late;
+  int found = 0, unseen = 0;
+  for (int r = 0; r < int(peers_.size()); ++r) {
+    const Peer& peer = peers_[size_t(r)];
+    if (r == rank_ || has_failed(peer)) continue;
+    std::string state = state_of(peer, call);
+    const bool is_missing = std::find(missing.begin(), missing.end(), r) != missing.end();
+    if (state.empty() && is_missing) state = " has not called it";
+    if (state.empty()) {
+      unseen += !peer.progress;
+      continue;
+    }
+    late.text += cat(late.text.empty() ? "" : "; ", name_of(r), state);
+    late.rank = found++ == 0 ? r : -1;
+  }
+  if (found == 0) {
+    late.text = unseen ? "a rank that cannot be seen from here has not called it, hangs or is gone"
+                       : "all ranks have called it";
+  }
+  return late;
+}
+
+}  // namespace taper::distributed
