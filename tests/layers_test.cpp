@@ -209,7 +209,7 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'118, 23'850},
+    {"framework", {"framework/"}, 22'268, 24'000},
     {"autograd", {"autograd/"}, 6'017, 6'332},
     {"modules", {"modules/"}, 3'726, 4'150},
     {"optim", {"optim/"}, 1'869, 2'358},
