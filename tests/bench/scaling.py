@@ -18,8 +18,8 @@ A step is forward, backward, optimizer, of measured lengths, of which the backwa
 thirds of both. A bucket of gradients is ready when the backward pass has come past its parameters,
 taken to be when it has made as large a share of all gradients; the last one, with the tied embedding of
 a GPT, at its end. Buckets are reduced one after the other. What is not done when the backward pass
-ends is exposed; what is hidden slows the kernels beside it, by a share of its time that is fitted to
-the measured step on the fewest GPUs above one.
+ends is exposed; what is hidden slows the kernels beside it (and is copied into buckets first), by a
+share of its time that is fitted to the measured step on the fewest GPUs above one.
 """
 import json
 import math
@@ -194,6 +194,10 @@ def tables(constants):
                 took = model.step(name, n)
                 rows.append([name, n, f"{m['step'] / 1e3:.2f}", f"{took / 1e3:.2f}",
                              f"{took / m['step'] - 1:+.1%}", f"{work['measured'][1]['step'] / m['step']:.3f}"])
+                if "reduce" in m:
+                    took = sum(model.collective("all_reduce", size, n) for size in work["buckets"])
+                    rows.append([f"{name}, collectives alone", n, f"{m['reduce'] / 1e3:.2f}",
+                                 f"{took / 1e3:.2f}", f"{took / m['reduce'] - 1:+.1%}", "-"])
                 if "sharded" in m:
                     took = model.step(name, n, sharded=True)
                     rows.append([f"{name}, state in shards", n, f"{m['sharded'] / 1e3:.2f}",
@@ -213,9 +217,12 @@ def tables(constants):
     for name, work in model.works.items():
         if not work["buckets"]:
             continue
-        rows = [[text_of, *(f"{model.of_linear(name, n, **how):.3f}" for n in sizes),
-                 f"{model.communication(name, sizes[-1], how.get('links', HOST), how.get('half', False), how.get('early', False))[1] / 1e3:.2f}"]
-                for text_of, how in ways]
+        rows = []
+        for way, how in ways:
+            messages = {k: v for k, v in how.items() if k in ("links", "half", "early")}
+            exposed = model.communication(name, sizes[-1], **messages)[1]
+            rows.append([way, *(f"{model.of_linear(name, n, **how):.3f}" for n in sizes),
+                         f"{exposed / 1e3:.2f}"])
         text += [f"{name}, share of linear, predicted:",
                  table(["400 Gb/s links", *(f"{n} GPUs" for n in sizes), f"exposed on {sizes[-1]}, ms"], rows)]
     return "\n\n".join(text) + "\n"
