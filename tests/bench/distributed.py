@@ -240,12 +240,19 @@ def output_of(*command):
         return ""
 
 
-def machine(python):
+def machine():
     gpus = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
-    torch = output_of(python, "-c", "import torch; print(torch.__version__, "
-                      "'.'.join(map(str, torch.cuda.nccl.version())) if torch.cuda.is_available() else '')")
-    return {"gpus": gpus, "cores": os.cpu_count(), "torch": torch,
+    return {"gpus": gpus, "cores": os.cpu_count(),
             "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat()}
+
+
+def prepare(args, directory, models, env):
+    """Files to start from; PyTorch's versions."""
+    command = [args.python, os.path.join(HERE, "torch_ranks.py"), "prepare", directory, *models]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    if done.returncode:
+        sys.exit(f"PyTorch's side cannot begin ({args.python}; another is named by --python):\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def numbers(text):
@@ -283,8 +290,6 @@ def parsed():
         sys.exit(f"{args.ranks[-1]} ranks need as many GPUs; here are {gpus}")
     if not os.access(args.bench, os.X_OK):
         sys.exit(f"no program at {args.bench}: build it, or say where it is with --bench")
-    if subprocess.run([args.python, "-c", "import torch, safetensors"], stderr=subprocess.DEVNULL).returncode:
-        sys.exit(f"{args.python} has no torch or no safetensors: name another with --python")
     if args.tiny and not shutil.which("mpirun"):
         sys.exit("--tiny starts ranks by mpirun, which is not here: scripts/install.sh distributed")
     return args, [m for m in models if m in args.names]
@@ -309,15 +314,13 @@ def main():
 
     def note(what):
         print(f"{time.perf_counter() - begun:5.0f} s  {what}", file=sys.stderr, flush=True)
-    result = {"machine": machine(args.python), "reduce": args.reduce or "float32",
+    result = {"machine": machine(), "reduce": args.reduce or "float32",
               "starts": [], "trainings": [], "collectives": {}}
     start_model = "tiny_gpt" if args.tiny else "gpt2"
     with tempfile.TemporaryDirectory() as directory:
+        note("parameters and batches")
         needed = sorted({*models, *([start_model] if "start" in args.names else [])})
-        if needed:
-            note("parameters and batches")
-            subprocess.run([args.python, os.path.join(HERE, "torch_side.py"), "prepare", directory,
-                            *needed], check=True, env=bench.env)
+        result["machine"] |= prepare(args, directory, needed, bench.env)
         if "start" in args.names:
             for n in args.ranks:
                 note(f"start on {n}")

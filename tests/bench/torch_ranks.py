@@ -2,6 +2,7 @@
 protocol of tests/bench/distributed.h. Each rank is a process with RANK and its like in the
 environment; without them the model is trained alone, with nothing around it.
 
+    python3 torch_ranks.py prepare DIRECTORY NAME...      as torch_side.py's; says the versions
     python3 torch_ranks.py NAME MODE DIRECTORY [--first-step]
     python3 torch_ranks.py collectives MOST_BYTES
 
@@ -16,7 +17,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from torch_side import DEVICE, graphed, prepared
+from torch_side import DEVICE, graphed, prepare, prepared
 
 RANK, RANKS = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 LOCAL = int(os.environ.get("LOCAL_RANK", 0))
@@ -127,7 +128,11 @@ if __name__ == "__main__":
         dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo", **device)
         reduced(0)
         say(at="communicator")
-    if sys.argv[1] == "collectives":
+    if sys.argv[1] == "prepare":
+        prepare(sys.argv[2], sys.argv[3:])
+        nccl = ".".join(map(str, torch.cuda.nccl.version())) if DEVICE == "cuda" else None
+        say(torch=torch.__version__, nccl=nccl)
+    elif sys.argv[1] == "collectives":
         collectives(int(sys.argv[2]))
     else:
         training(*sys.argv[1:4])
