@@ -4,6 +4,7 @@
                                                             distributed.py --json wrote
     python3 tests/bench/scaling.py [FILE]                    prints the tables of docs/distributed.md
     python3 tests/bench/scaling.py write                     puts them there
+    python3 tests/bench/scaling.py check                     whether they stand there
 
 FILE: scaling.json beside this program when none is named.
 
@@ -245,13 +246,17 @@ def main():
         with open(words[2] if len(words) == 3 else CONSTANTS, "w") as out:
             json.dump(constants, out, indent=1)
             out.write("\n")
-    elif words == ["write"]:
+    elif words in (["write"], ["check"]):
         with open(PAGE) as file:
             page = file.read()
         before, rest = page.split(BEGIN, 1)
         after = rest.split(END, 1)[1]
-        with open(PAGE, "w") as file:
-            file.write(f"{before}{BEGIN}\n\n{tables(load(CONSTANTS))}\n{END}{after}")
+        new = f"{before}{BEGIN}\n\n{tables(load(CONSTANTS))}\n{END}{after}"
+        if words == ["write"]:
+            with open(PAGE, "w") as file:
+                file.write(new)
+        elif new != page:
+            sys.exit("docs/distributed.md has other tables than tests/bench/scaling.json gives: write them")
     elif len(words) < 2:
         print(tables(load(words[0] if words else CONSTANTS)), end="")
     else:
