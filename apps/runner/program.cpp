@@ -126,6 +126,7 @@ int run_program(int argc, char** argv, const std::vector<Command>& more) try {
   return chosen->run();
 } catch (const std::exception& error) {
   const ExitCode code = exit_code_of(error);
+  if (*error.what() == '\0') return code;  // another rank says it
   std::fprintf(stderr, "taper: %s%s\n", code == kExitBug ? "a bug of the program: " : "",
                error.what());
   return code;

@@ -183,12 +183,13 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
       {"generate", "--top-k", true, 0, 1e99},    {"generate", "--seed", true, 0, 1e99},
       {"record", "--steps", true, 1, 1e99},      {"record", "--state-every", true, 1, 1e99},
       {"record", "--tolerance", false, 0, 1e99}, {"check", "--tolerance", false, 0, 1e99},
+      {"train", "--ranks", true, 0, 4096},
   };
   // Every option that a help calls a number stands in the table.
   int numbers = 0;
   for (const std::string& command : kCommands)
     numbers += count(taper({command, "--help"}).out, " NUMBER");
-  EXPECT_EQ(numbers, 6);
+  EXPECT_EQ(numbers, 7);
   for (const Option& o : options) {
     const auto refusal = [&](const std::string& word) {
       SCOPED_TRACE(cat(o.verb, " ", o.name, " ", word));
@@ -206,7 +207,8 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
       expect_refusal(refusal(word), 2, {o.name + 2, "expected ", cat("got '", word, "'")});
     }
     // What is right goes on to the run, which is not there.
-    for (const char* word : {"1", "2"}) EXPECT_EQ(refusal(word).code, 66) << o.name;
+    const int missing = o.verb == std::string("train") ? 2 : 66;
+    for (const char* word : {"1", "2"}) EXPECT_EQ(refusal(word).code, missing) << o.name;
   }
   expect_refusal(taper({"check", "r", "--against", "g", "--tolerance", "bogus=1"}), 2,
                  {"no metric 'bogus'", "loss, grad_norm, state, test.accuracy"});
@@ -564,7 +566,9 @@ TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
       {0, {images("labels")}, {"labels: labels go to 3", "1 of them never come (the first is 0)"}},
       {65, {table("one.csv")}, {"one.csv: column 'y' has the one value 'a'", "nothing to learn"}},
       {65, {table("flat.csv", ", task: regression")}, {"'y' has the one value 2"}},
-      {0, {table("empty.csv", ", missing: mean")}, {"1 feature column(s) are empty", "tell nothing: 'e'"}},
+      {0,
+       {table("empty.csv", ", missing: mean")},
+       {"1 feature column(s) are empty", "tell nothing: 'e'"}},
       {0, {"schedule={type: cosine, warmup: 100}"}, {"warmup has 100 steps and the run 8"}},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -681,8 +685,9 @@ TEST_F(CliRun, AProgramWithItsOwnModelIsTheWholeProgram) {
   const Outcome trained = taper({"train", "own.yaml", "--out", "own"}, kCustomProgram);
   EXPECT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(taper({"eval", "own"}, kCustomProgram).code, 0);
-  expect_refusal(taper({"eval", "own"}), 2,
-                 {"own/config.yaml:", "model.type: expected one of mlp", "'mixer'", "registers it"});
+  expect_refusal(
+      taper({"eval", "own"}), 2,
+      {"own/config.yaml:", "model.type: expected one of mlp", "'mixer'", "registers it"});
 }
 
 }  // namespace

@@ -286,7 +286,7 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "run.yaml:1:1: unknown key 'sed'; did you mean 'seed'?; known keys: name, seed, device, "
       "visible_devices, threads, include, data, model, loss, optimizer, schedule, train, "
       "checkpoint, "
-      "metrics\n"
+      "distributed, metrics\n"
       "  1 | sed: 3\n"
       "    | ^\n"
       "run.yaml:2:22: unknown key '\xc3\xa9' in 'data'; known keys: type, train_size, "
@@ -299,7 +299,8 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "command line: train.epochs=no: train.epochs: expected an integer, at least 1 and at "
       "most 1000000000, got 'no'\n"
       "command line: train.batch=3: unknown key 'batch' in 'train'; did you mean "
-      "'batch_size'?; known keys: epochs, steps, batch_size, shuffle, accumulate, clip_norm, "
+      "'batch_size'?; known keys: epochs, steps, batch_size, shuffle, accumulate, shards, "
+      "clip_norm, "
       "clip_value, precision, ema, log_every, eval_every, eval_batches, eval_batch_size, "
       "early_stopping, best, time_limit, on_nan, graph, profile, tensorboard");
 }
@@ -632,7 +633,9 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "  eval_batches: 0\n  eval_batch_size: 1024\n"
             "  best:\n    metric: loss\n    mode: auto\n  on_nan: stop\n  graph: auto\n  "
             "tensorboard: false\n"
-            "checkpoint:\n  interval: \"10m\"\n  keep: 2\n");
+            "checkpoint:\n  interval: \"10m\"\n  keep: 2\n"
+            "distributed:\n  timeout: 600\n  bucket_mb: 25\n  reduce: fp32\n"
+            "  shard_optimizer: false\n");
   const std::string origins = to_yaml_with_origins(c);
   EXPECT_NE(origins.find("epochs: 2  # command line: train.epochs=2\n"), std::string::npos);
   EXPECT_NE(origins.find("seed: 0  # default\n"), std::string::npos);

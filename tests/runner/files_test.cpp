@@ -1,4 +1,6 @@
 // Files that lie, and files that are none.
+#include "apps/runner/run/files.h"
+
 #include <functional>
 
 #include <nlohmann/json.hpp>
@@ -8,11 +10,10 @@
 #include "apps/runner/config/config.h"
 #include "apps/runner/data/data_info.h"
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/verbs/verbs.h"
-#include "apps/runner/run/files.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/train.h"
+#include "apps/runner/verbs/verbs.h"
 #include "data/csv.h"
 #include "data/images.h"
 #include "data/text.h"

@@ -12,13 +12,13 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/verbs/verbs.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/files.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
+#include "apps/runner/run/files.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/train.h"
+#include "apps/runner/verbs/verbs.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::runner {

@@ -1,7 +1,7 @@
 // The bar says what matters most in the room that there is.
-#include "apps/runner/train/log.h"
-
 #include <gtest/gtest.h>
+
+#include "apps/runner/train/log.h"
 
 namespace taper::runner {
 namespace {

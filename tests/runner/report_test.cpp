@@ -1,6 +1,4 @@
 // The report of written runs: one well-formed page with everything in it.
-#include "apps/runner/verbs/verbs.h"
-
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +12,7 @@
 
 #include "apps/runner/report/svg.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/verbs/verbs.h"
 #include "tests/testing.h"
 
 namespace taper::runner {

@@ -208,7 +208,7 @@ TEST(Schema, EveryLayerHasTheFormsThatTheReaderTakes) {
 }
 
 TEST(Schema, TheReferencePageIsInStep) {
-  EXPECT_TRUE(text_of(kSource / "docs/configuration.md") == config_reference())
+  EXPECT_EQ(text_of(kSource / "docs/configuration.md"), config_reference())
       << "run: taper schema --markdown > docs/configuration.md";
 }
 

@@ -81,6 +81,7 @@ Schema describe(RunConfig& c) {
   v("schedule", c.schedule, schedules(), "the learning rate over the run");
   v("train", c.train, "how long it learns, and how").required();
   v("checkpoint", c.checkpoint, "what is saved meanwhile");
+  v("distributed", c.distributed, "of runs on several ranks");
   v("metrics", c.metrics, metric_types().names(),
     "what evaluations measure; without it, the usual for the task");
   const auto is_measured = [&c](const std::string& metric) {

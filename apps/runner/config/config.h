@@ -61,6 +61,7 @@ struct ScheduleConfig : Component {
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
 enum class OnNan { kStop, kSkip, kRollback };
 enum class Graph { kAuto, kOn, kOff };
+enum class Reduce { kFp32, kBf16 };
 enum class Mode { kAuto, kMin, kMax };  // kAuto: by the metric
 
 // A metric of evaluations, or "loss", and which way it is better.
@@ -109,6 +110,7 @@ struct TrainConfig {
   int64_t batch_size = 128;
   bool shuffle = true;
   int64_t accumulate = 1;
+  std::optional<int64_t> shards;
   std::optional<double> clip_norm, clip_value;
   Precision precision = Precision::kFp32;
   std::optional<EmaConfig> ema;
@@ -131,6 +133,9 @@ struct TrainConfig {
     v("batch_size", batch_size, kSamples, "samples a batch");
     v("shuffle", shuffle, "a new order of the samples in every epoch");
     v("accumulate", accumulate, {1, 1 << 20}, "batches a step");
+    v("shards", shards, {1, 1 << 16},
+      "parts of a batch that are computed by themselves, a power of two: the same numbers for any "
+      "number of ranks up to it");
     v("clip_norm", clip_norm, kPositive, "largest norm of all gradients together");
     v("clip_value", clip_value, kPositive, "largest size of each gradient's elements");
     v("precision", precision, {"fp32", "tf32", "bf16", "fp16"},
@@ -159,8 +164,28 @@ struct TrainConfig {
       [this] { return !(epochs && steps); });
     v("epochs", "give the run's length: 'epochs: 5' or 'steps: 1000'",
       [this] { return epochs || steps; });
+    v("shards", "give a power of two, of which batch_size is a multiple",
+      [this] { return !shards || ((*shards & (*shards - 1)) == 0 && batch_size % *shards == 0); });
+    v("accumulate", "shards are computed one after another themselves: leave accumulate at 1",
+      [this] { return !shards || accumulate == 1; });
     v("clip_value", "clip either clip_norm or clip_value, not both",
       [this] { return !(clip_norm && clip_value); });
+  }
+};
+
+// Of runs on several ranks (docs/distributed.md).
+struct DistributedConfig {
+  double timeout = 600;
+  int64_t bucket_mb = 25;
+  Reduce reduce = Reduce::kFp32;
+  bool shard_optimizer = false;
+
+  template <class V> void describe(V& v) {
+    v("timeout", timeout, {1, 1e6}, "seconds after which a rank that does not come ends the run");
+    v("bucket_mb", bucket_mb, {1, 1 << 16}, "MiB of gradients that travel together");
+    v("reduce", reduce, {"fp32", "bf16"}, "in what gradients travel");
+    v("shard_optimizer", shard_optimizer,
+      "each rank keeps the optimizer's state of its part of the weights alone (ZeRO 1)");
   }
 };
 
@@ -194,6 +219,7 @@ struct RunConfig {
   ScheduleConfig schedule{schedules().first()};
   TrainConfig train;
   CheckpointConfig checkpoint;
+  DistributedConfig distributed;
   std::vector<std::string> metrics;  // empty: those usual for the task
 
   // Where each value that is not a default was written, by path ("train.epochs").

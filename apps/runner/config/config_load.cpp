@@ -210,9 +210,10 @@ std::string json_schema() {
 
 std::string config_reference() {
   RunConfig defaults;
-  std::string page = cat(kReferenceHead, reference(describe(defaults)),
-                         "\n## metrics\n\nSay what evaluations measure; without them the usual for the "
-                         "task.\n\n| metric | of | better |\n|---|---|---|\n");
+  std::string page =
+      cat(kReferenceHead, reference(describe(defaults)),
+          "\n## metrics\n\nSay what evaluations measure; without them the usual for the "
+          "task.\n\n| metric | of | better |\n|---|---|---|\n");
   for (const std::string& name : metric_types().names()) {
     const Metric row = metric(name);
     std::string tasks;
@@ -220,7 +221,10 @@ std::string config_reference() {
       constexpr const char* kTasks[] = {"classes", "values", "text"};
       tasks += cat(tasks.empty() ? "" : ", ", kTasks[std::size_t(task)]);
     }
-    page += cat("| `", name, "` | ", tasks, " | ", !row.value ? "" : row.grows ? "more" : "less",
+    page += cat("| `", name, "` | ", tasks, " | ",
+                !row.value  ? ""
+                : row.grows ? "more"
+                            : "less",
                 " |\n");
   }
   return page;

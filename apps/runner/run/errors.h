@@ -19,6 +19,7 @@ enum ExitCode : int {
   kExitMemory = 71,
   kExitDisk = 74,
   kExitInterrupted = 75,
+  kExitRanks = 76,
 };
 
 struct RunError : Error {

@@ -128,6 +128,13 @@ static Json command_line() {
   return out;
 }
 
+std::string facts_of_rank(const RunConfig& config) {
+  const BuildFacts b = build_facts();
+  const Json program = {{"taper", b.version}, {"commit", b.commit}, {"compiler", b.compiler}};
+  return cat(to_yaml(config), "\nprogram: ", program.dump(),
+             "\ndata_files: ", data_facts(config.data).dump(), "\n");
+}
+
 void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   const BuildFacts build = build_facts();
   Json env = {{"taper", build.version},     {"commit", build.commit},

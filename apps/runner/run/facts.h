@@ -42,6 +42,9 @@ BuildFacts build_facts();
 // "AMD EPYC 9654 96-Core Processor".
 std::string cpu_name();
 
+// YAML of what the ranks of a run must have in common: program, config, data files.
+std::string facts_of_rank(const RunConfig& config);
+
 // Writes DIR/env.json: versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN, driver), CPU,
 // threads, device, the data files with their sizes and CRC-32, seed, where it was started, and
 // command line. Nothing of its own names the machine or its user.

@@ -89,13 +89,16 @@ RunLock::~RunLock() {
 
 // --- the directory ---
 
-std::optional<RunLock> lock_earlier_run(const fs::path& dir) {
-  if (!fs::exists(dir)) return std::nullopt;
+void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
+  if (!fs::exists(dir)) return;
   if (!fs::is_directory(dir)) {
     throw InputError(cat("cannot write the run to '", dir.string(), "': it is a file"));
   }
-  if (fs::is_empty(dir)) return std::nullopt;
-  if (is_run(dir)) return std::optional<RunLock>(std::in_place, dir);
+  if (fs::is_empty(dir)) return;
+  if (is_run(dir)) {
+    lock.emplace(dir);
+    return;
+  }
   throw InputError(cat("cannot write the run to '", dir.string(),
                        "': it holds files that no run made; name a new or an empty directory with "
                        "--out"));

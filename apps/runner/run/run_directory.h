@@ -29,7 +29,7 @@ class RunLock {
 
 // Whether a run can be made there: nothing is there, an empty directory, or that of an earlier run,
 // which is then locked. InputError: anything else.
-std::optional<RunLock> lock_earlier_run(const std::filesystem::path& dir);
+void lock_earlier_run(const std::filesystem::path& dir, std::optional<RunLock>& lock);
 // Makes the directory, locked and else empty. An earlier run is kept: renamed to DIR.1, DIR.2, ...
 // first. Throws DiskError when it cannot be made.
 void make_run_directory(const std::filesystem::path& dir, std::optional<RunLock>& lock);

@@ -140,8 +140,7 @@ double Metrics::operator[](const std::string& name) const {
 
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
     : is_regression_(info.task == Task::kRegression),
-      loss_(losses().make(config.loss, {info.task, true})),
-      totals_(zeros({2}, {.dtype = kFloat64, .device = device})) {
+      loss_(losses().make(config.loss, {info.task, true})) {
   for (const std::string& name : metrics_of(config)) {
     const Component row = metric_types().component(name);
     measured_.push_back({name, metric_types().make(row, info, device)});
@@ -157,33 +156,44 @@ MetricBatch Evaluator::batch_of(const Tensor& x, const Tensor& y) const {
           ge(targets, zeros_like(targets)).to(kFloat64)};
 }
 
-void Evaluator::add(const Tensor& outputs, const Tensor& targets) {
+Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets) {
   const NoGradGuard no_grad;
   const Tensor x = outputs.to(kFloat32);
   const MetricBatch batch = batch_of(x, targets);
   const Tensor count = sum(batch.counts);
-  totals_.add_(stack({count, loss_(x, targets, Reduction::mean).to(kFloat64) * count}));
-  for (auto& [name, metric, sums] : measured_) {
-    if (!metric.sums) continue;
-    const Tensor more = metric.sums(batch).to(kFloat64);
-    sums = sums.defined() ? sums.add_(more) : more;
+  std::vector<Tensor> all = {
+      stack({count, loss_(x, targets, Reduction::mean).to(kFloat64) * count})};
+  for (Measured& m : measured_) {
+    if (!m.metric.sums) continue;
+    const Tensor sums = m.metric.sums(batch).to(kFloat64);
+    m.shape = sums.shape();
+    all.push_back(sums.flatten());
   }
+  return all.size() == 1 ? all[0] : cat(all);
+}
+
+void Evaluator::add(const Tensor& sums) {
+  const NoGradGuard no_grad;
+  totals_ = totals_.defined() ? totals_.add_(sums) : sums;
 }
 
 Metrics Evaluator::read() const {
-  const Tensor totals = totals_.cpu();
-  MetricSums all{totals.data<double>()[0], totals.data<double>()[1]};
+  const Tensor host = totals_.cpu();
+  const std::span<const double> totals = host.span<double>();
+  MetricSums all{totals[0], totals[1]};
   Metrics out;
   out.values.emplace_back("loss", all.loss / all.count);
-  for (const auto& [name, metric, sums] : measured_) {
-    const Tensor host = sums.defined() ? sums.cpu().contiguous() : Tensor();
-    if (host.defined()) all.sums = host.span<double>();
+  size_t from = 2;
+  for (const auto& [name, metric, shape] : measured_) {
+    const size_t n = metric.sums ? size_t(shape.numel()) : 0;
+    all.sums = totals.subspan(from, n);
+    from += n;
     if (metric.value) {
       out.values.emplace_back(name, metric.value(all));
       continue;
     }
-    const size_t C = size_t(host.size(1));
-    for (size_t first = 0; first < all.sums.size(); first += C) {
+    const size_t C = size_t(shape[1]);
+    for (size_t first = 0; first < n; first += C) {
       const auto row = all.sums.subspan(first, C);
       out.confusion.emplace_back(row.begin(), row.end());
     }
@@ -191,19 +201,68 @@ Metrics Evaluator::read() const {
   return out;
 }
 
+std::vector<std::string> Evaluator::names() const {
+  std::vector<std::string> names{"loss"};
+  for (const Measured& m : measured_) {
+    if (m.metric.value) names.push_back(m.name);
+  }
+  return names;
+}
+
+// --- on several ranks ---
+
+// Adds the sums of so many batches, one of each rank where it has one, on the first in their order.
+static void add_in_turn(Evaluator& evaluator, const Tensor& own, const Communicator& ranks) {
+  const TensorOptions doubles{.dtype = kFloat64, .device = ranks.device()};
+  // The first has a batch whenever another has one.
+  const Tensor n =
+      full({}, own.defined() ? own.numel() : 0, {.dtype = kInt64, .device = ranks.device()});
+  ranks.broadcast(n).wait();
+  const int64_t row = n.item<int64_t>() + 1;
+  const Tensor mine = zeros({row}, doubles);
+  if (own.defined()) mine.copy_(cat({ones({1}, doubles), own}));
+  const Tensor all = zeros({ranks.size() * row}, doubles);
+  ranks.all_gather(all, mine).wait();
+  if (ranks.rank() > 0) return;
+  const Tensor there = all.cpu();
+  for (int64_t at = 0; at < all.numel() && there.data<double>()[at] > 0; at += row) {
+    evaluator.add(all.narrow(0, at + 1, row - 1).clone());
+  }
+}
+
+// What the first measured.
+static Metrics of_first(const Evaluator& evaluator, const Communicator& ranks) {
+  Metrics out = ranks.rank() == 0 ? evaluator.read() : Metrics{};
+  const std::vector<std::string> names = evaluator.names();
+  const Tensor values = zeros({std::ssize(names)}, {.dtype = kFloat64});
+  for (size_t i = 0; i < out.values.size(); ++i) values.data<double>()[i] = out.values[i].second;
+  const Tensor sent = values.to(ranks.device());
+  ranks.broadcast(sent).wait();
+  const std::vector<double> all = sent.cpu().to_vector<double>();
+  for (size_t i = out.values.size(); i < names.size(); ++i)
+    out.values.emplace_back(names[i], all[i]);
+  return out;
+}
+
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
-                 const DataInfo& info, Device device) {
+                 const DataInfo& info, const Communicator& ranks) {
   const NoGradGuard no_grad;
+  const Device device = ranks.device();
   const Autocast half = autocast_of(config.train.precision, device.type());
   const bool was_training = model.is_training();
   model.eval();
   Evaluator evaluator(config, info, device);
   batches.start(epoch);
-  while (const std::optional<Batch> batch = batches.next()) {
-    evaluator.add(model(batch->inputs), batch->targets);
+  Tensor rounds = full({}, batches.steps_per_epoch(), {.dtype = kInt64, .device = device});
+  ranks.broadcast(rounds).wait();
+  for (int64_t i = rounds.item<int64_t>(); i > 0; --i) {
+    const std::optional<Batch> batch = batches.next();
+    const Tensor own = batch ? evaluator.sums_of(model(batch->inputs), batch->targets) : Tensor();
+    if (ranks.size() == 1) evaluator.add(own);
+    if (ranks.size() > 1) add_in_turn(evaluator, own, ranks);
   }
   model.train(was_training);
-  return evaluator.read();
+  return of_first(evaluator, ranks);
 }
 
 std::string to_text(const Metrics& metrics, const DataInfo& info) {

@@ -18,10 +18,13 @@
 #include "apps/runner/config/tables.h"
 #include "apps/runner/data/data_info.h"
 #include "apps/runner/train/loss.h"
+#include "framework/distributed/communicator.h"
 #include "framework/tensor.h"
 #include "modules/module.h"
 
 namespace taper::runner {
+
+using distributed::Communicator;
 
 // What the model gave for a batch, and what was wanted, on the model's device. Of text each token
 // is a sample.
@@ -84,10 +87,15 @@ class Evaluator {
   Evaluator(const RunConfig& config, const DataInfo& info, Device device);
 
   // Keeps no gradients and does not wait for the device.
-  void add(const Tensor& outputs, const Tensor& targets);
+  void add(const Tensor& outputs, const Tensor& targets) { add(sums_of(outputs, targets)); }
+  // What a batch adds, [n] float64, for another rank's evaluator.
+  Tensor sums_of(const Tensor& outputs, const Tensor& targets);
+  void add(const Tensor& sums);
   // Waits for the device. The loss is the mean over samples (of text: tokens), without label
   // smoothing; errors of values are in the file's own unit.
   Metrics read() const;
+  // Of what read() gives as numbers.
+  std::vector<std::string> names() const;
 
  private:
   MetricBatch batch_of(const Tensor& x, const Tensor& y) const;
@@ -95,17 +103,18 @@ class Evaluator {
   struct Measured {
     std::string name;
     Metric metric;
-    Tensor sums{};
+    Shape shape{};  // of its sums
   };
   bool is_regression_;
   Loss loss_;
-  Tensor totals_;  // [2] float64: samples, and their losses
+  Tensor totals_;  // float64: samples, their losses, and the metrics' sums
   std::vector<Measured> measured_;
 };
 
 // Of all batches that the loader gives in `epoch`, with the model in evaluation mode and in the
-// config's precision; then the model trains again where it did before.
+// config's precision; then the model trains again where it did before. Of several ranks each has
+// every so many'th batch; all get the numbers that one alone would get.
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
-                 const DataInfo& info, Device device);
+                 const DataInfo& info, const Communicator& ranks);
 
 }  // namespace taper::runner

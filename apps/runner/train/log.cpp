@@ -127,10 +127,11 @@ void Progress::clear() {
 
 // --- the log ---
 
-Log::Log(const RunConfig& config, std::filesystem::path dir)
-    : config_(config), dir_(std::move(dir)) {}
+Log::Log(const RunConfig& config, std::filesystem::path dir, bool is_mute)
+    : config_(config), dir_(std::move(dir)), is_mute_(is_mute) {}
 
 void Log::open(const RunState& state) {
+  if (is_mute_) return;
   go_back(state);
   std::error_code none;
   const auto timed = std::filesystem::file_size(dir_ / "timing.jsonl", none);
@@ -140,10 +141,12 @@ void Log::open(const RunState& state) {
 }
 
 void Log::go_back(const RunState& state) {
+  if (is_mute_) return;
   metrics_.open(dir_ / "metrics.jsonl", state.metrics_bytes, state.metrics_crc);
 }
 
 void Log::step(int64_t step, int64_t epoch, float loss, float norm, double lr) {
+  if (is_mute_) return;
   last_loss_ = loss;
   loss_sum_ += loss;
   ++loss_count_;
@@ -158,6 +161,7 @@ void Log::step(int64_t step, int64_t epoch, float loss, float norm, double lr) {
 }
 
 void Log::evaluation(const RunState& state, double lr) {
+  if (is_mute_) return;
   const auto& [step, at, metrics] = std::tie(state.step, state.at, state.metrics);
   std::string fields =
       json_fields("kind", "eval", "step", step, "epoch", at.epoch, "split", "test");
@@ -184,6 +188,7 @@ void Log::begin_epoch(int64_t first_sample) {
 }
 
 void Log::end_epoch(const RunState& state, int64_t samples, double data_seconds) {
+  if (is_mute_) return;
   const double seconds = spent.training() - epoch_start_;
   timing_.write(json_fields("kind", "epoch", "epoch", state.at.epoch, "step", state.step, "seconds",
                             seconds, "data_seconds", data_seconds, "samples_per_second",
@@ -200,7 +205,7 @@ void Log::memory(int64_t step, int64_t peak, int64_t foretold) {
 
 // The time that is left foresees each evaluation, and checkpoints as often as they came so far.
 void Log::show(const RunState& state, int64_t total, int64_t evaluations, double lr) {
-  if (!progress_.is_due()) return;
+  if (is_mute_ || !progress_.is_due()) return;
   const double training = spent.training();
   const double left =
       (training + spent.saving) / double(spent.steps) * double(total - state.step) +
@@ -210,6 +215,7 @@ void Log::show(const RunState& state, int64_t total, int64_t evaluations, double
 }
 
 void Log::sync(RunState& state) const {
+  if (is_mute_) return;
   state.metrics_bytes = metrics_.sync();
   state.metrics_crc = metrics_.crc();
 }

@@ -65,8 +65,8 @@ struct Spent {
 // The files and the lines. The bar gives way to what is logged.
 class Log {
  public:
-  // Files of `dir`; the config is to outlive it.
-  Log(const RunConfig& config, std::filesystem::path dir);
+  // Files of `dir`, unless it is mute; the config is to outlive it.
+  Log(const RunConfig& config, std::filesystem::path dir, bool is_mute = false);
   // Goes on behind what the state has.
   void open(const RunState& state);
   void go_back(const RunState& state);  // to an earlier one
@@ -89,6 +89,7 @@ class Log {
  private:
   const RunConfig& config_;
   const std::filesystem::path dir_;
+  const bool is_mute_;
   JsonLines metrics_, timing_;
   std::unique_ptr<EventWriter> events_;
   Progress progress_;

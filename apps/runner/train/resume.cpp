@@ -20,12 +20,25 @@ struct MayDiffer {
   const char* key;
   bool counts = false;
 };
-constexpr MayDiffer kMayDiffer[] = {
-    {"train.epochs", true},     {"train.steps", true},   {"train.time_limit"},
-    {"train.tensorboard"},      {"train.graph"},         {"train.profile.steps"},
-    {"checkpoint.every", true}, {"checkpoint.interval"}, {"checkpoint.keep"},
-    {"device", true},           {"visible_devices"},     {"threads"},
-    {"data.workers"},           {"data.on_device"},      {"name"}};
+constexpr MayDiffer kMayDiffer[] = {{"train.epochs", true},
+                                    {"train.steps", true},
+                                    {"train.time_limit"},
+                                    {"train.tensorboard"},
+                                    {"train.graph"},
+                                    {"train.profile.steps"},
+                                    {"checkpoint.every", true},
+                                    {"checkpoint.interval"},
+                                    {"checkpoint.keep"},
+                                    {"device", true},
+                                    {"visible_devices"},
+                                    {"threads"},
+                                    {"data.workers"},
+                                    {"data.on_device"},
+                                    {"name"},
+                                    {"distributed.timeout"},
+                                    {"distributed.bucket_mb"},
+                                    {"distributed.reduce", true},
+                                    {"distributed.shard_optimizer"}};
 
 std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path& dir) {
   if (resume == "no") return std::nullopt;

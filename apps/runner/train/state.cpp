@@ -32,7 +32,8 @@ Tensors part_of(const Tensors& all, const std::string& prefix) {
 
 // What has a state of its own, with its prefix in the file.
 template <class F> void each_part(Learner& l, F f) {
-  f("optimizer.", *l.optimizer);
+  if (l.shards) f("optimizer.", *l.shards);
+  if (!l.shards) f("optimizer.", *l.optimizer);
   f("schedule.", *l.schedule);
   if (l.plateau) f("plateau.", *l.plateau);
   if (l.scaler) f("scaler.", *l.scaler);
@@ -69,11 +70,12 @@ RunLength length_of(const TrainConfig& c, int64_t batches_per_epoch) {
 }
 
 Learner::Learner(const RunConfig& config, const DataInfo& data, Device device, RunLength length,
-                 const double& lr_scale) {
+                 const distributed::Communicator& ranks, const double& lr_scale) {
   manual_seed(config.seed);
   model = build_model(config.model, data, device);
   params = model->parameters();
   optimizer = build_optimizer(config.optimizer, *model);
+  if (config.distributed.shard_optimizer && ranks.size() > 1) shards.emplace(*optimizer, ranks);
   const optim::Schedule given =
       build_schedule(config.schedule, optimizer->lr(), length.steps, length.per_epoch);
   const auto scaled = [&lr_scale, given](int64_t t, double base) {

@@ -17,6 +17,7 @@
 #include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "optim/state_shards.h"
 
 namespace taper::runner {
 
@@ -31,11 +32,12 @@ struct Learner {
   // Draws the weights from the config's seed. `lr_scale` is a factor of the schedule's rates, which
   // may change meanwhile.
   Learner(const RunConfig& config, const DataInfo& data, Device device, RunLength length,
-          const double& lr_scale);
+          const distributed::Communicator& ranks, const double& lr_scale);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
 
-  // has_begun: a step was taken, so that there are averages.
+  // has_begun: a step was taken, so that there are averages. Where the state is in shards all ranks
+  // call it.
   void save(Checkpoint& out, bool has_begun);
   // `lr_factor` is one of the rates that a plateau has reached.
   void load(const Checkpoint& checkpoint, bool has_begun, double lr_factor);
@@ -43,6 +45,7 @@ struct Learner {
   std::unique_ptr<Module> model;
   std::vector<Tensor> params;
   std::unique_ptr<optim::Optimizer> optimizer;
+  std::optional<optim::StateShards> shards;
   std::optional<optim::LRScheduler> schedule;
   std::optional<optim::ReduceLROnPlateau> plateau;
   std::optional<optim::GradScaler> scaler;

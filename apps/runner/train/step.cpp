@@ -6,7 +6,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include "apps/runner/run/errors.h"
 #include "apps/runner/train/model.h"
+#include "apps/runner/train/parts.h"
 #include "autograd/engine.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
@@ -88,23 +90,47 @@ std::string search(Module& model, const std::function<Tensor()>& step) {
 
 }  // namespace
 
-Step::Step(const RunConfig& config, const data::Splits& data, Device device, DataLoader& loader,
-           Learner& learner, bool is_watched)
+Step::Step(const RunConfig& config, const data::Splits& data, Device device, Batches& loader,
+           Learner& learner, const Communicator& ranks, bool is_watched)
     : config_(config),
       device_(device),
       has_lines_(data.lines),
       is_watched_(is_watched),
       loader_(loader),
       learner_(learner),
+      ranks_(ranks),
+      all_parts_(config.train.shards.value_or(ranks.size())),
+      parts_(all_parts_ / ranks.size()),
+      first_part_(parts_ * ranks.rank()),
       loss_(losses().make(config.loss, {data.task})),
       row_(zeros({2}, {.device = device})),
       one_(ones({}, {.device = device})),
       bad_(zeros({}, {.device = device})) {
+  if (all_parts_ % ranks.size() != 0) {
+    throw ConfigError(cat("train.shards: ", all_parts_, " parts are no multiple of the ",
+                          ranks.size(), " ranks that were started"));
+  }
   reset();
   const Graph wanted = config_.train.graph;
   if (!graph_ && (wanted == Graph::kOn || (wanted == Graph::kAuto && device_.is_cuda()))) {
     spdlog::info("steps run without a CUDA graph: {}", why_eager());
   }
+}
+
+void Step::begin() {
+  if (all_parts_ == 1) return;
+  const DistributedConfig& c = config_.distributed;
+  DataParallelOptions options{.bucket_bytes = c.bucket_mb << 20};
+  if (c.reduce == Reduce::kBf16) options.reduce_dtype = kBFloat16;
+  if (config_.train.shards) {
+    options.order = ReduceOrder::tree;
+    options.shards = int(all_parts_);
+  }
+  parallel_.emplace(*learner_.model, ranks_, options);
+}
+
+void Step::share_buffers() {
+  if (parallel_ && !config_.train.shards) parallel_->broadcast_buffers();
 }
 
 // --- batches ---
@@ -128,7 +154,7 @@ bool Step::go_to(Position at) {
 Batch Step::next_batch() {
   const RecordFunction range("enumerate(DataLoader)#Loader.next");
   const auto before = std::chrono::steady_clock::now();
-  Batch b = loader_.next().value();
+  Batch b = loader_.next();
   data_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
   return b;
 }
@@ -136,7 +162,8 @@ Batch Step::next_batch() {
 // --- as it stands ---
 
 void Step::run() {
-  if (graph_) {
+  // A graph has numbers of samples in it, of which an epoch's last batch has others.
+  if (graph_ && !(parallel_ && is_uneven())) {
     replay();
   } else {
     compute([this] { return next_batch(); });
@@ -158,7 +185,9 @@ void Step::compute(const NextBatch& next) {
   row_.select(0, 0).copy_(loss);
   row_.select(0, 1).copy_(norm);
   const Tensor found = found_inf();
-  l.optimizer->step_unless(found);
+  const auto update = [&] { l.optimizer->step_unless(found); };
+  if (l.shards) l.shards->step(update);
+  if (!l.shards) update();
   if (l.scaler) l.scaler->update();
   for (size_t i = 0; i < buffers.size(); ++i) {
     const NoGradGuard no_grad;
@@ -168,19 +197,55 @@ void Step::compute(const NextBatch& next) {
   if (l.ema) l.ema->update();
 }
 
-// The mean loss of the step's batches; their gradients are in the parameters.
-Tensor Step::forward_and_backward(const NextBatch& next) {
-  const int64_t batches = batches_from(at_->batch), samples = samples_from(at_->batch);
-  // Lines of a text count by their tokens, which must be known of all.
-  std::vector<Batch> lines;
-  Tensor tokens, total;
-  while (has_lines_ && batches > 1 && std::ssize(lines) < batches) {
-    lines.push_back(next());
-    const Tensor n = tokens_of(lines.back());
-    tokens = tokens.defined() ? tokens + n : n;
+// Whether the step's batches are smaller than others, the last of an epoch.
+bool Step::is_uneven() const {
+  return samples_from(at_->batch) != batches_from(at_->batch) * config_.train.batch_size;
+}
+
+// Where a part of this rank begins in its part of the step's batch `index`.
+int64_t Step::begin_of(int64_t part, int64_t index) const {
+  const int64_t size = config_.train.batch_size, first = (at_->batch + index) * size,
+                samples = std::min(size, loader_.samples_per_epoch() - first);
+  return begin_of_part(samples, first_part_ + part, all_parts_) -
+         begin_of_part(samples, first_part_, all_parts_);
+}
+
+Batch Step::part_of(const Batch& batch, int64_t index, int64_t part) const {
+  if (parts_ == 1) return batch;
+  const int64_t from = begin_of(part, index), n = begin_of(part + 1, index) - from;
+  // Where memory begins may have a say in how a product is computed.
+  const auto rows = [&](const Tensor& x) { return x.narrow(0, from, n).clone(); };
+  return {rows(batch.inputs), rows(batch.targets)};
+}
+
+// A part's share of the step's samples.
+double Step::share_of(int64_t part) const {
+  int64_t samples = 0;
+  for (int64_t i = 0; i < batches_from(at_->batch); ++i) {
+    samples += begin_of(part + 1, i) - begin_of(part, i);
   }
+  return double(samples) / double(samples_from(at_->batch));
+}
+
+// The loss of a part of the step's batches, as a share of the step's mean; its gradients are added
+// up.
+Tensor Step::run_part(int64_t part, const std::vector<Batch>& loaded, const NextBatch& next,
+                      const Tensor& tokens) {
+  const int64_t batches = batches_from(at_->batch), samples = samples_from(at_->batch);
+  // Gradients are averaged over ranks, but summed over shards.
+  const double scale = config_.train.shards ? 1 : double(ranks_.size());
+  Tensor total;
   for (int64_t i = 0; i < batches; ++i) {
-    const Batch b = lines.empty() ? next() : lines[size_t(i)];
+    const Batch b = loaded.empty() ? next() : part_of(loaded[size_t(i)], i, part);
+    const int64_t n = b.inputs.size(0);
+    // Gradients travel with the last backward pass of this rank.
+    std::optional<DataParallel::NoSync> alone;
+    const bool is_last = part + 1 == parts_ && i + 1 == batches;
+    if (parallel_ && !is_last) alone.emplace(*parallel_);
+    if (n == 0) {
+      parallel_->skip_leaf();
+      continue;
+    }
     Tensor loss;
     {
       const RecordFunction range("forward");
@@ -188,18 +253,53 @@ Tensor Step::forward_and_backward(const NextBatch& next) {
       loss = loss_((*learner_.model)(b.inputs), b.targets, Reduction::mean);
     }
     // The mean over all samples of the step, as one big batch would give it.
-    if (!lines.empty()) {
-      loss = loss * (tokens_of(b) / tokens);
-    } else if (batches > 1) {
-      loss = loss * (double(b.inputs.size(0)) / double(samples));
+    if (tokens.defined()) {
+      loss = loss * (tokens_of(b) / tokens * scale);
+    } else if (double(n) * scale != double(samples)) {
+      loss = loss * (double(n) * scale / double(samples));
     }
     if (!is_checked_) check_all_registered(*learner_.model, loss);
+    is_checked_ = true;
     const RecordFunction range("backward");
     (learner_.scaler ? learner_.scaler->scale(loss) : loss).backward();
     total = total.defined() ? total + loss.detach() : loss.detach();
   }
-  is_checked_ = true;
-  return total;
+  return total.defined() ? total : zeros({}, {.device = device_});
+}
+
+// The mean loss of the step's batches; their gradients are in the parameters.
+Tensor Step::forward_and_backward(const NextBatch& next) {
+  const int64_t batches = batches_from(at_->batch);
+  // Lines of a text count by their tokens, which must be known of all.
+  const bool by_tokens = has_lines_ && (batches > 1 || all_parts_ > 1);
+  std::vector<Batch> loaded;
+  Tensor tokens;
+  while ((by_tokens || parts_ > 1) && std::ssize(loaded) < batches) {
+    loaded.push_back(next());
+    if (!by_tokens) continue;
+    const Tensor n = tokens_of(loaded.back());
+    tokens = tokens.defined() ? tokens + n : n;
+  }
+  if (!parallel_) return run_part(0, loaded, next, tokens);
+  if (by_tokens) ranks_.all_reduce(tokens).wait();
+  // Each part draws numbers of its own, whichever rank it is on, and changes running statistics
+  // from where the step found them.
+  Generator& generator = default_generator();
+  const PhiloxKey start = generator.state();
+  RunningStatistics statistics(*learner_.model, config_.train.shards ? all_parts_ : 0, parts_);
+  const Tensor own_losses = zeros({parts_}, {.device = device_}),
+               losses = zeros({all_parts_}, {.device = device_});
+  for (int64_t p = 0; p < parts_; ++p) {
+    Generator own;
+    own.set_state({seed_of_part(start.seed, first_part_ + p), start.stream, start.base});
+    const DrawScope draws(own);
+    own_losses.select(0, p).copy_(run_part(p, loaded, next, tokens));
+    if (config_.train.shards) statistics.end_part(p, share_of(p));
+  }
+  generator.set_state({start.seed, start.stream + kDrawsOfAStep, start.base});
+  statistics.join(ranks_);
+  ranks_.all_gather(losses, own_losses).wait();
+  return config_.train.shards ? sum(losses) : mean(losses);
 }
 
 Tensor Step::clip_gradients() {
@@ -274,12 +374,16 @@ std::string Step::first_bad(Position at, PhiloxKey random) {
   learner_.model->train();
   at_.reset();
   go_to(at);
-  std::string found = first_bad_tensor(*learner_.model, [this] {
-    return forward_and_backward([this] { return loader_.next().value(); });
-  });
+  std::string found = first_bad_tensor(
+      *learner_.model, [this] { return forward_and_backward([this] { return loader_.next(); }); });
   at_.reset();
   default_generator().set_state(now);
-  return found;
+  if (ranks_.size() == 1) return found;
+  const std::vector<std::string> all = ranks_.all_gather_text(found);
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (!all[r].empty()) return cat(all[r], " on ", ranks_.name_of(int(r)));
+  }
+  return "";
 }
 
 std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step) {

@@ -7,19 +7,25 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/train/batches.h"
 #include "apps/runner/train/loss.h"
 #include "apps/runner/train/state.h"
 #include "autograd/step_graph.h"
+#include "modules/data_parallel.h"
 #include "modules/module.h"
 
 namespace taper::runner {
+
+using distributed::Communicator;
 
 class Step {
  public:
   // On a GPU it is captured once and replayed, unless the config or the model forbids it, or
   // somebody looks on. All are to outlive it.
-  Step(const RunConfig& config, const data::Splits& data, Device device, DataLoader& loader,
-       Learner& learner, bool is_watched);
+  Step(const RunConfig& config, const data::Splits& data, Device device, Batches& loader,
+       Learner& learner, const Communicator& ranks, bool is_watched);
+  // Before the first step; rank 0's weights go to all. All ranks call it.
+  void begin();
 
   // Goes to those batches. False: the loader was there.
   bool go_to(Position at);
@@ -28,7 +34,7 @@ class Step {
   void run();
   const Tensor& row() const { return row_; }
   bool is_graph() const { return graph_ != nullptr; }
-  // How many batches and samples a step from that batch on has.
+  // How many batches and samples a step from that batch on has, on all ranks together.
   int64_t batches_from(int64_t batch) const;
   int64_t samples_from(int64_t batch) const;
   // Unless bad steps are skipped, one voids those after it until this is called, so that the
@@ -36,6 +42,9 @@ class Step {
   void forgive() { bad_.zero_(); }
   // The weights have changed otherwise.
   void reset();
+  // The running statistics of all ranks, before an evaluation or a checkpoint: the first's, unless
+  // they are the same by themselves. All ranks call it.
+  void share_buffers();
   // Runs a step again and names its first tensor that is not finite; empty: none is this time.
   std::string first_bad(Position at, PhiloxKey random);
 
@@ -48,14 +57,25 @@ class Step {
   void replay();
   std::string why_eager() const;
   Tensor forward_and_backward(const NextBatch& next);
+  Tensor run_part(int64_t part, const std::vector<Batch>& loaded, const NextBatch& next,
+                  const Tensor& tokens);
+  int64_t begin_of(int64_t part, int64_t index) const;
+  Batch part_of(const Batch& batch, int64_t index, int64_t part) const;
+  double share_of(int64_t part) const;
+  bool is_uneven() const;
   Tensor clip_gradients();
   Tensor found_inf() const;
 
   const RunConfig& config_;
   const Device device_;
   const bool has_lines_, is_watched_;
-  DataLoader& loader_;
+  Batches& loader_;
   Learner& learner_;
+  const Communicator& ranks_;
+  // A batch is cut into parts, of which this rank has so many, from that one on. One rank alone has
+  // one, unless the config has shards.
+  const int64_t all_parts_, parts_, first_part_;
+  std::optional<DataParallel> parallel_;  // none where there is one part
   Loss loss_;
   std::optional<Position> at_;        // where the loader is
   Tensor row_;                        // loss and gradient norm

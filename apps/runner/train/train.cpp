@@ -13,6 +13,7 @@
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/process.h"
+#include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/log.h"
@@ -20,6 +21,7 @@
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/step.h"
 #include "apps/runner/train/validate.h"
+#include "data/distributed_sampler.h"
 #include "framework/factories.h"
 #include "framework/hooks.h"
 #include "framework/io/safetensors.h"
@@ -33,18 +35,23 @@ namespace fs = std::filesystem;
 
 // Losses stay on the device; so many at a time are read together.
 constexpr int64_t kWindow = 64;
+constexpr double kFlushSeconds = 0.5;
 constexpr int64_t kMaxRollbacks = 5;
 constexpr const char* kAdvice =
     ": lower optimizer.lr, set train.clip_norm, or "
     "check the data for extreme values; with "
     "train.on_nan=skip or rollback the run goes on";
 
-data::DataLoaderOptions training(const RunConfig& c) {
-  return {c.train.batch_size, c.train.shuffle, 0, c.data.workers, c.data.on_device};
-}
-data::DataLoaderOptions testing(const RunConfig& c) {
+// Whole batches, of several ranks every so many'th.
+DataLoader testing(const RunConfig& c, const data::Splits& data, const Communicator& ranks) {
   const int64_t batches = c.train.eval_batches;
-  return {c.train.eval_batch_size, batches > 0, batches, c.data.workers, c.data.on_device};
+  data::DataLoaderOptions options{c.train.eval_batch_size, batches > 0, batches, c.data.workers,
+                                  c.data.on_device};
+  if (const int n = ranks.size(); n > 1) {
+    options.sampler = std::make_shared<data::DistributedBatchSampler>(
+        data.test->sampler(options, c.seed), options.batch_size, ranks.rank(), n);
+  }
+  return {data.test, options, ranks.device(), c.seed};
 }
 
 // Whether it is the best value so far.
@@ -66,21 +73,23 @@ struct Pending {
 class Trainer {
  public:
   // The files are those of `dir`; config and data are to outlive it.
-  Trainer(const RunConfig& config, const data::Splits& data, Device device, fs::path dir,
-          Observer* observer = nullptr)
+  Trainer(const RunConfig& config, const data::Splits& data, const Communicator& ranks,
+          fs::path dir, Observer* observer = nullptr)
       : config_(config),
         data_(data),
-        device_(device),
+        device_(ranks.device()),
+        ranks_(ranks),
+        is_first_(ranks_.rank() == 0),
         dir_(std::move(dir)),
         observer_(observer),
-        loader_(data.train, training(config), device, config.seed),
-        test_loader_(data.test, testing(config), device, config.seed),
+        loader_(config, data, device_, ranks_),
+        test_loader_(testing(config, data, ranks)),
         length_(length_of(config.train, loader_.steps_per_epoch())),
-        learner_(config, data, device, length_, state_.lr_scale),
-        step_(config, data, device, loader_, learner_, observer != nullptr),
-        log_(config, dir_),
-        window_(zeros({kWindow, 2}, {.device = device})) {
-    const Evaluator measurable(config, data, device);  // refuses here what cannot be measured
+        learner_(config, data, device_, length_, ranks_, state_.lr_scale),
+        step_(config, data, device_, loader_, learner_, ranks_, observer != nullptr),
+        log_(config, dir_, !is_first_),
+        window_(zeros({kWindow, 2}, {.device = device_})) {
+    const Evaluator measurable(config, data, device_);  // refuses here what cannot be measured
   }
 
   int64_t step() const { return state_.step; }
@@ -89,11 +98,14 @@ class Trainer {
   // Until the end, an early stop, the time limit, `stop_at`, or a signal, which throws Interrupted.
   TrainResult run(int64_t stop_at) {
     open_files();
+    step_.begin();
     spdlog::info("model: {} parameters", learner_.model->num_parameters());
     spdlog::info("data: {} training and {} test samples", data_.train->size(), data_.test->size());
     if (observer_) observer_->on_start(*learner_.model);
     // A process that was killed may have saved it without saying so.
-    if (state_.best.step > 0) mark_best(dir_, state_.best.step);
+    on_first([&] {
+      if (state_.best.step > 0) mark_best(dir_, state_.best.step);
+    });
     // What the first steps may have to go back to.
     if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save();
     reset_peak_memory(device_);
@@ -109,15 +121,19 @@ class Trainer {
     log_.end_bar();
     if (profiler_) end_trace();
     check_learned();
-    const int64_t saved = save_model();
-    log_memory();
+    int64_t saved = 0;
+    step_.share_buffers();
+    on_first([&] { saved = save_model(); });
+    if (is_first_) log_memory();
     return {state_.step, state_.reason,    state_.metrics,
             saved,       state_.best.step, state_.best.value.value_or(NAN)};
   }
 
   // --- a step ---
 
-  void open_files() { log_.open(state_); }
+  void open_files() {
+    on_first([&] { log_.open(state_); });
+  }
 
   void train_step() {
     const auto& traced = config_.train.profile;
@@ -152,6 +168,7 @@ class Trainer {
     const std::vector<Pending> done = std::exchange(pending_, {});
     if (done.empty()) return true;
     const std::vector<float> read = window_.cpu().to_floats();
+    ranks_.check();  // before numbers of a step that was broken off are believed
     step_.forgive();
     int64_t step = state_.step - std::ssize(done);
     for (size_t i = 0; i < done.size(); ++i) {
@@ -179,13 +196,15 @@ class Trainer {
     if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
     // Random batches are others at every step.
     const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
-    return runner::evaluate(*learner_.model, test_loader_, draw, config_, data_, device_);
+    step_.share_buffers();
+    return runner::evaluate(*learner_.model, test_loader_, draw, config_, data_, ranks_);
   }
 
   // --- checkpoints ---
 
   Checkpoint checkpoint() {
     Checkpoint out;
+    step_.share_buffers();
     learner_.save(out, state_.step > 0);
     log_.sync(state_);
     state_.random = default_generator().state();
@@ -217,19 +236,61 @@ class Trainer {
   }
 
  private:
+  // Files are the first's; what it meets ends all.
+  void on_first(const std::function<void()>& f) {
+    together(ranks_, [&] {
+      if (is_first_) f();
+    });
+  }
+
+  // What clocks and signals say. Of several ranks all do the same at the same step: they meet every
+  // half a second, in steps, and where all of them stop anyway.
+  struct Orders {
+    std::string signal{};
+    bool is_late = false, saves = false, reads = false;
+  };
+  Orders orders() {
+    const auto& limit = config_.train.time_limit;
+    const double waited = seconds_since(flushed_);
+    Orders own{SignalScope::received(),
+               limit && seconds_since(log_.spent.start) > seconds_of(*limit).value_or(INFINITY),
+               interval_is_over(), waited > kFlushSeconds};
+    if (ranks_.size() == 1) return own;
+    const double steps = double(std::ssize(pending_)) * kFlushSeconds / std::max(waited, 1e-6);
+    const auto next = int64_t(std::clamp(steps, 1.0, double(kWindow)));
+    const auto said = ranks_.all_gather_text(
+        cat(int(own.is_late), " ", int(own.saves), " ", state_.step + next, " ", own.signal));
+    for (size_t r = 0; r < said.size(); ++r) {
+      std::istringstream words(said[r]);
+      bool is_late = false, saves = false;
+      int64_t meeting = 0;
+      std::string signal;
+      words >> is_late >> saves >> meeting >> signal;
+      if (r == 0) {
+        own = {"", is_late, saves, true};
+        meeting_ = meeting;
+      }
+      if (own.signal.empty() && !signal.empty()) {
+        own.signal = cat(signal, " on ", ranks_.name_of(int(r)));
+      }
+    }
+    return own;
+  }
+
   void after_step(bool stops) {
     const bool epoch_ends = state_.at.batch >= loader_.steps_per_epoch(),
                run_ends = state_.step >= length_.steps;
     const TrainConfig& c = config_.train;
-    const std::string signal = SignalScope::received();
-    const bool late = c.time_limit && seconds_since(log_.spent.start) >
-                                          seconds_of(*c.time_limit).value_or(INFINITY);
     const bool evaluates =
         run_ends || (c.eval_every > 0 ? state_.step % c.eval_every == 0 : epoch_ends);
-    const bool regular = save_is_due(epoch_ends) || run_ends;
+    const bool saves_here = save_is_due(epoch_ends) || run_ends;
+    const bool is_planned = observer_ || epoch_ends || evaluates || saves_here || stops ||
+                            std::ssize(pending_) == kWindow;
+    if (ranks_.size() > 1 && !is_planned && state_.step < meeting_) return;
+    const auto [signal, late, is_due, reads] = orders();
+    const bool regular = saves_here || is_due;
     const bool saves = regular || !signal.empty() || late || stops;
-    const bool reads = std::ssize(pending_) == kWindow || seconds_since(flushed_) > 0.5;
-    if (!observer_ && !epoch_ends && !evaluates && !saves && !reads) return;
+    if (!is_planned && !saves && !reads) return;
     if (!flush() || !state_.reason.empty()) return;
     if (epoch_ends) log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
     const bool is_best = evaluates && evaluate_and_log();
@@ -269,7 +330,11 @@ class Trainer {
   bool save_is_due(bool epoch_ends) const {
     const CheckpointConfig& c = config_.checkpoint;
     if (c.every && *c.every > 0) return state_.step % *c.every == 0;
-    if (c.every || config_.train.on_nan == OnNan::kRollback) return epoch_ends;
+    return (c.every || config_.train.on_nan == OnNan::kRollback) && epoch_ends;
+  }
+  bool interval_is_over() const {
+    const CheckpointConfig& c = config_.checkpoint;
+    if (c.every || config_.train.on_nan == OnNan::kRollback) return false;
     return seconds_since(saved_) > seconds_of(c.interval).value_or(INFINITY);
   }
 
@@ -279,14 +344,17 @@ class Trainer {
     const Clock::time_point start = Clock::now();
     state_.is_extra = is_extra;
     if (saved_step_ != state_.step || is_best) {
-      save_checkpoint(dir_, state_.step, checkpoint(), config_.checkpoint.keep + is_extra, is_best);
+      const Checkpoint whole = checkpoint();
+      on_first([&] {
+        save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
+      });
     }
     saved_step_ = state_.step;
     saved_ = Clock::now();
     log_.spent.saving += seconds_since(start);
   }
 
-  void roll_back() {
+  Checkpoint target_of_rollback() const {
     std::optional<Checkpoint> target;
     for (const fs::path& path : list_checkpoints(dir_)) {
       if (!damage_of(path).empty()) continue;
@@ -295,9 +363,14 @@ class Trainer {
       if (!target || !is_extra) target = std::move(found);
       if (!is_extra) break;
     }
-    if (!target) {
-      throw InputError(cat("no checkpoint is left in '", dir_.string(), "' to go back to"));
-    }
+    if (target) return *target;
+    throw InputError(cat("no checkpoint is left in '", dir_.string(), "' to go back to"));
+  }
+
+  void roll_back() {
+    std::optional<Checkpoint> target;
+    on_first([&] { target = target_of_rollback(); });
+    target = from_first(ranks_, std::move(target));
     const int64_t rollbacks = state_.rollbacks + 1;
     load(*target, state_.lr_scale / 2);
     state_.rollbacks = rollbacks;
@@ -367,7 +440,7 @@ class Trainer {
     const std::unique_ptr<Module> model = build_model(config_.model, data_, DeviceType::cpu);
     const bool holds_data = device_.is_cpu() || loader_.is_resident();
     const MemoryForecast foretold =
-        foretell_memory(config_, data_, *model, holds_data, device_.is_cuda());
+        foretell_memory(config_, data_, *model, holds_data, device_.is_cuda(), ranks_.size());
     default_generator().set_state(random);
     log_.memory(state_.step, peak, foretold.total());
   } catch (const std::exception& error) {
@@ -378,9 +451,12 @@ class Trainer {
   const RunConfig& config_;
   const data::Splits& data_;
   const Device device_;
+  const Communicator ranks_;
+  const bool is_first_;
   const fs::path dir_;
   Observer* const observer_;
-  DataLoader loader_, test_loader_;
+  Batches loader_;
+  DataLoader test_loader_;
   const RunLength length_;
   RunState state_;
   Learner learner_;
@@ -388,7 +464,7 @@ class Trainer {
   Log log_;
   Tensor window_;  // [kWindow, 2]: losses and norms that are not read yet
   std::vector<Pending> pending_;
-  int64_t saved_step_ = -1;
+  int64_t saved_step_ = -1, meeting_ = 0;
   Clock::time_point flushed_{}, saved_{};
   std::optional<Profiler> profiler_;
 };
@@ -399,59 +475,91 @@ void write_exit(const fs::path& dir, const Json& json) {
   write_file(dir / "exit.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
+void note_end(const fs::path& dir, const std::exception& error, int64_t step) try {
+  write_exit(dir, {{"code", exit_code_of(error)}, {"reason", error.what()}, {"step", step}});
+} catch (const DiskError&) {
+  std::error_code ignored;  // the first error says more
+  fs::remove(dir / "exit.json", ignored);
+}
+
 }  // namespace
 
-TrainResult train(const RunConfig& config, const fs::path& dir, const TrainOptions& options) {
+TrainResult train(const RunConfig& config, const fs::path& given, const TrainOptions& options) {
   const SignalScope signals;
   // Nsight Systems and its like say so to the programs that they start.
   if (std::getenv("NVTX_INJECTION64_PATH") != nullptr) emit_nvtx();
-  std::optional<RunLock> lock = lock_earlier_run(dir);
-  const Device device = set_up(config);
-  std::optional<Resumed> from = find_resumed(config, dir, options);
-  const data::Splits data = source_of(config.data)->load(config.seed);
-  check_stop();
-  Trainer trainer(config, data, device, dir, options.observer);
-  if (from) trainer.load(from->checkpoint);
-  // Only now: a run that cannot start leaves the directory of an earlier one alone.
-  if (from) prepare_to_resume(dir, *from, trainer.step(), lock);
-  if (!from) make_run_directory(dir, lock);
-  const LogFile log(dir);
-  if (from) say_resumed(*from, trainer.step(), trainer.lr());
-  const std::string yaml = to_yaml(config) + "\n";
-  const bool has_changed = from && !from->changes.empty();
-  const std::string before = has_changed ? from->checkpoint.texts.at("config.yaml") : yaml;
-  from.reset();
+  const Communicator ranks = set_up_ranks(config);
+  const bool is_first = ranks.rank() == 0;
+  const QuietScope quiet(!is_first);
+  int64_t step = 0;
   try {
-    note_phase(dir, trainer.step(), before, yaml);
-    write_file(dir / "config.yaml", yaml);
-    write_file(dir / "data.json", to_json(data));
-    write_env(dir, config, device);
-    write_run_checksums(dir, false);
-    const TrainResult result = trainer.run(options.stop_at);
-    write_exit(dir, {{"code", kExitOk},
-                     {"reason", result.reason.empty() ? "finished" : result.reason},
-                     {"step", result.steps},
-                     {"model_step", result.saved_step},
-                     {"best_step", result.best_step}});
-    write_run_checksums(dir, true);
-    return result;
-  } catch (const std::exception& error) {
+    require_equal_ranks(config, ranks);
+    const fs::path dir = from_first(ranks, given.string());
+    std::optional<RunLock> lock;
+    std::optional<Resumed> from;
+    std::optional<data::Splits> data;
+    std::optional<Trainer> trainer;
+    std::optional<LogFile> log;
+    together(ranks, [&] {
+      if (is_first) lock_earlier_run(dir, lock);
+      if (is_first) from = find_resumed(config, dir, options);
+      data = source_of(config.data)->load(config.seed);
+      check_stop();
+      trainer.emplace(config, *data, ranks, dir, options.observer);
+    });
+    const std::optional<Checkpoint> checkpoint =
+        from_first(ranks, from ? std::optional(from->checkpoint) : std::nullopt);
+    together(ranks, [&] {
+      if (checkpoint) trainer->load(*checkpoint);
+      if (!is_first) return;
+      // Only now: a run that cannot start leaves the directory of an earlier one alone.
+      if (from) prepare_to_resume(dir, *from, trainer->step(), lock);
+      if (!from) make_run_directory(dir, lock);
+      log.emplace(dir);
+      if (from) say_resumed(*from, trainer->step(), trainer->lr());
+    });
     try {
-      write_exit(
-          dir, {{"code", exit_code_of(error)}, {"reason", error.what()}, {"step", trainer.step()}});
-    } catch (const DiskError&) {
-      std::error_code ignored;  // the first error says more
-      fs::remove(dir / "exit.json", ignored);
+      together(ranks, [&] {
+        if (!is_first) return;
+        const std::string yaml = to_yaml(config) + "\n";
+        const bool has_changed = from && !from->changes.empty();
+        note_phase(dir, trainer->step(),
+                   has_changed ? from->checkpoint.texts.at("config.yaml") : yaml, yaml);
+        write_file(dir / "config.yaml", yaml);
+        write_file(dir / "data.json", to_json(*data));
+        write_env(dir, config, ranks.device());
+        write_run_checksums(dir, false);
+      });
+      from.reset();
+      TrainResult result = trainer->run(options.stop_at);
+      result.is_first_rank = is_first;
+      together(ranks, [&] {
+        if (!is_first) return;
+        write_exit(dir, {{"code", kExitOk},
+                         {"reason", result.reason.empty() ? "finished" : result.reason},
+                         {"step", result.steps},
+                         {"model_step", result.saved_step},
+                         {"best_step", result.best_step}});
+        write_run_checksums(dir, true);
+      });
+      return result;
+    } catch (const std::exception& error) {
+      step = trainer->step();
+      if (is_first) note_end(dir, error, step);
+      throw;
     }
-    throw;
+  } catch (const std::exception& error) {
+    if (ranks.size() == 1) throw;
+    leave(ranks, error, step);
   }
 }
 
 std::string dry_run(const RunConfig& config) {
   const Device device = set_up(config);
+  const Communicator ranks = Communicator::alone(device);
   const data::Splits data = source_of(config.data)->load(config.seed);
   const TemporaryDirectory dir;
-  Trainer trainer(config, data, device, dir.path());
+  Trainer trainer(config, data, ranks, dir.path());
   trainer.open_files();
   trainer.train_step();
   trainer.train_step();
@@ -462,7 +570,7 @@ std::string dry_run(const RunConfig& config) {
   for (const auto& [name, x] : metrics.values) out += cat(" ", name, "=", float(x));
   const fs::path saved = save_checkpoint(dir.path() / "a", trainer.step(), trainer.checkpoint(), 1);
   out += "\nOK  checkpoint saved\n";
-  Trainer again(config, data, device, dir.path());
+  Trainer again(config, data, ranks, dir.path());
   again.load(load_checkpoint(saved));
   again.open_files();
   const fs::path other = save_checkpoint(dir.path() / "b", again.step(), again.checkpoint(), 1);

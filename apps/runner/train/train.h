@@ -37,11 +37,12 @@ struct TrainOptions {
 
 struct TrainResult {
   int64_t steps = 0;
-  std::string reason{};    // of an end before the last step: "early stopping", "time limit"
-  Metrics metrics{};       // of the last evaluation
-  int64_t saved_step = 0;  // whose weights model.safetensors has
-  int64_t best_step = 0;   // the best evaluation's, by train.best; 0: there was none
-  double best = 0;         // its value
+  std::string reason{};       // of an end before the last step: "early stopping", "time limit"
+  Metrics metrics{};          // of the last evaluation
+  int64_t saved_step = 0;     // whose weights model.safetensors has
+  int64_t best_step = 0;      // the best evaluation's, by train.best; 0: there was none
+  double best = 0;            // its value
+  bool is_first_rank = true;  // which alone has to say so
 };
 
 // Trains in the directory of a run, which then holds config.yaml, env.json, data.json,

@@ -128,21 +128,29 @@ int64_t state_bytes(const OptimizerConfig& config, Module& model) {
 }  // namespace
 
 MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data, Module& model,
-                               bool holds_data, bool on_gpu) {
+                               bool holds_data, bool on_gpu, int64_t ranks) {
   const TrainConfig& c = config.train;
+  const int64_t parts = c.shards.value_or(ranks);
   MemoryForecast out;
   if (holds_data) out.data = int64_t(data.train->nbytes() + data.test->nbytes());
   out.parameters = bytes_of(model.named_parameters()) + bytes_of(model.named_buffers());
   out.gradients = bytes_of(model.named_parameters());
   out.averages = c.ema ? out.gradients : 0;
+  if (parts > 1) out.buckets = out.gradients;
+  // A sum of each size waits for its fellow; of more than two ranks all send a part of theirs.
+  if (c.shards) {
+    for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) out.buckets += out.gradients;
+    if (ranks > 2) out.buckets += out.gradients;
+  }
   Probe probe{c.precision, data, model, losses().make(config.loss, {data.task})};
-  const int64_t rows = std::min(c.batch_size, data.train->size());
+  const int64_t rows = (std::min(c.batch_size, data.train->size()) + parts - 1) / parts;
   const int64_t shown = std::min(c.eval_batch_size, data.test->size());
   int64_t step = probe.most(rows, true, on_gpu);
   if (c.accumulate == 1) step -= out.gradients;
   // Without a tape no more is needed than with one.
   const int64_t evaluation = shown > rows ? probe.most(shown, false, on_gpu) : 0;
   out.state = state_bytes(config.optimizer, model);  // after the probes: it moves weights
+  if (config.distributed.shard_optimizer) out.state /= ranks;
   // Averages change places with weights, and a checkpoint holds copies of both.
   const int64_t saved = 3 * out.averages;
   out.activations = std::max({step, evaluation + out.averages, saved, int64_t(0)});
@@ -158,7 +166,7 @@ void reset_peak_memory(Device device) {
   if (device.is_cpu()) cpu::reset_peak();
 }
 
-std::string validate(const RunConfig& config) {
+std::string validate(const RunConfig& config, int64_t ranks) {
   // Samples that are shown; of a text, tokens of each.
   constexpr int64_t kProbeBatch = 2, kProbeTokens = 8;
   const data::Outline data = source_of(config.data)->outline(config.seed);
@@ -182,7 +190,7 @@ std::string validate(const RunConfig& config) {
   const bool has_gpu = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
   const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
   const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
-  const MemoryForecast memory = foretell_memory(config, data, *model, holds_data, on_gpu);
+  const MemoryForecast memory = foretell_memory(config, data, *model, holds_data, on_gpu, ranks);
   const auto line = [&](const char* name, int64_t amount, const std::string& note = "") {
     out += fmt::format("{:<18}{:>12.2f} MiB{}\n", name, double(amount) / (1 << 20), note);
   };
@@ -190,11 +198,14 @@ std::string validate(const RunConfig& config) {
   line("gradients", memory.gradients);
   line("optimizer state", memory.state);
   if (c.ema) line("averages", memory.averages);
+  if (memory.buckets > 0) line("buckets", memory.buckets, "  of gradients that travel");
+  const int64_t rows = c.batch_size / c.shards.value_or(ranks);
   line("activations", memory.activations,
-       cat("  of ", c.batch_size, " samples, or ", c.eval_batch_size, " in evaluation"));
+       cat("  of ", rows, " samples, or ", c.eval_batch_size, " in evaluation"));
   line("data", memory.data,
        cat("  of ", data.train->size(), " training and ", data.test->size(), " test samples"));
-  line("together", memory.total(), on_gpu ? "  on the GPU" : "");
+  line("together", memory.total(),
+       cat(on_gpu ? "  on the GPU" : "", ranks > 1 ? cat("  of each of ", ranks, " ranks") : ""));
   const auto [steps, per_epoch] = length_of(c, loader.steps_per_epoch());
   const double lr = build_optimizer(config.optimizer, *model)->lr();
   (void)build_schedule(config.schedule, lr, steps, per_epoch);  // says what is odd about it

@@ -35,7 +35,9 @@ std::string evaluate_run(const SavedRun& run, const std::filesystem::path& file)
                      run.device, run.config.seed);
   const std::string weights = run.step < 0 ? "" : cat("weights:         of step ", run.step, "\n");
   return cat(weights, "samples:         ", rows->size(), "\n",
-             to_text(evaluate(*run.model, batches, 0, run.config, run.info, run.device), run.info));
+             to_text(evaluate(*run.model, batches, 0, run.config, run.info,
+                              distributed::Communicator::alone(run.device)),
+                     run.info));
 }
 
 Command eval_command() {

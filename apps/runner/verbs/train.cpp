@@ -10,6 +10,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
+#include "apps/runner/run/ranks.h"
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
 
@@ -35,6 +36,7 @@ void write_samples(const std::filesystem::path& dir) try {
 struct Train : TrainOptions {
   std::string file, out;
   std::vector<std::string> overrides;
+  int64_t ranks = 0;
   bool prints_config = false, validates = false, is_dry = false;
 
   void describe(Schema& v) {
@@ -45,21 +47,29 @@ struct Train : TrainOptions {
       "go on in --out: auto (where it can), last, best, a checkpoint's path; or no");
     v("--allow-changed-data", allow_changed_data,
       "with --resume: go on though the data files are not those of the run");
+    v("--ranks", ranks, {0, 4096},
+      "start so many processes on this host, each with a part of every batch");
     v("--print-config", prints_config, "print every setting and where it comes from");
     v("--validate", validates, "print shapes, parameters, memory and steps; needs no GPU");
     v("--dry-run", is_dry, "two steps, an evaluation, a save, a reload, a comparison");
   }
 
   int operator()() const {
-    const RunConfig config = load_run_config(file, overrides);
+    const bool is_alone = prints_config || validates || is_dry;
+    if (is_alone && is_later_rank()) return kExitOk;
+    const QuietScope quiet(is_later_rank());
+    RunConfig config;
+    together([&] { config = load_run_config(file, overrides); });
+    if (ranks > 0 && !is_alone) launch(ranks);  // once it is known that the config is right
     if (prints_config) return print(to_yaml_with_origins(config));
-    if (validates) return print(validate(config));
+    if (validates) return print(validate(config, std::max<int64_t>(ranks, 1)));
     if (is_dry) return print(dry_run(config));
     if (resume != "no" && out.empty()) {
       throw ConfigError("--resume goes on in a run's directory: name it with --out");
     }
     const std::string dir = out.empty() ? default_directory(config.name) : out;
     const TrainResult result = train(config, dir, *this);
+    if (!result.is_first_rank) return kExitOk;
     if (task_of(config.data) == Task::kLanguage) write_samples(dir);
     const bool has_last = result.saved_step == result.steps;
     std::string text = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");

@@ -1,0 +1,226 @@
+#include "apps/runner/run/ranks.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "apps/runner/run/facts.h"
+#include "apps/runner/run/process.h"
+#include "apps/runner/run/text.h"
+#include "framework/cuda.h"
+#include "framework/factories.h"
+#include "framework/threads.h"
+
+namespace taper::runner {
+namespace {
+
+constexpr const char* kRankNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK"};
+constexpr const char* kLocalSizes[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                       "LOCAL_WORLD_SIZE"};
+
+template <size_t N> int number_of(const char* const (&names)[N], int otherwise) {
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name)) return std::atoi(value);
+  }
+  return otherwise;
+}
+
+// All ranks throw it, and the first says it.
+struct SharedError : RunError {
+  using RunError::RunError;
+};
+
+// Ranks of a host share its cores.
+void share_threads(const Communicator& ranks) {
+  const int here = number_of(kLocalSizes, ranks.size());
+  set_num_threads(std::max(1, get_num_threads() / std::max(here, 1)));
+}
+
+// "model.safetensors weight float32 3 4": a line each.
+std::string listing_of(const Checkpoint& checkpoint) {
+  std::string lines;
+  for (const auto& [file, tensors] : checkpoint.tensors) {
+    for (const auto& [name, x] : tensors) {
+      lines += cat(file, " ", name, " ", x.dtype());
+      for (const int64_t n : x.shape()) lines += cat(" ", n);
+      lines += "\n";
+    }
+    if (tensors.empty()) lines += cat(file, "\n");
+  }
+  return lines;
+}
+
+}  // namespace
+
+bool is_later_rank() { return Communicator::is_launched() && number_of(kRankNames, 0) > 0; }
+
+Communicator set_up_ranks(const RunConfig& config) {
+  if (!Communicator::is_launched()) return Communicator::alone(set_up(config));
+  const bool on_gpu = config.device == "auto" ? cuda::is_available() : config.device != "cpu";
+  const Device kind = on_gpu ? DeviceType::cuda : DeviceType::cpu;
+  together([&] {
+    RunConfig on_cpu = config;
+    on_cpu.device = "cpu";  // all but the device, of which each rank takes another
+    set_up(on_cpu);
+    if (config.device.starts_with("cuda:")) {
+      throw ConfigError(cat("device: ", config.device, " is one GPU, but several ranks were ",
+                            "started: with 'cuda' each takes the GPU of its number on its host"));
+    }
+    if (const std::string why = Communicator::unavailable_reason(kind); !why.empty()) {
+      throw DeviceUnavailable(why);
+    }
+  });
+  Communicator ranks = Communicator::world(kind, {.timeout = config.distributed.timeout});
+  if (config.threads == 0) share_threads(ranks);
+  return ranks;
+}
+
+QuietScope::QuietScope(bool is_quiet) : before_(int(spdlog::get_level())) {
+  if (is_quiet) spdlog::set_level(spdlog::level::off);
+}
+QuietScope::~QuietScope() { spdlog::set_level(spdlog::level::level_enum(before_)); }
+
+void require_equal_ranks(const RunConfig& config, const Communicator& ranks) {
+  if (ranks.size() == 1) return;
+  std::string own;
+  together(ranks, [&] { own = facts_of_rank(config); });
+  const std::vector<std::string> all = ranks.all_gather_text(own);
+  for (int r = 1; r < ranks.size(); ++r) {
+    const std::string differences = config_differences(all[0], all[size_t(r)]);
+    if (differences.empty()) continue;
+    std::istringstream lines(differences);
+    bool data_alone = true;
+    for (std::string line; std::getline(lines, line);)
+      data_alone &= line.starts_with("  data_files");
+    throw SharedError(data_alone ? kExitInput : kExitConfig,
+                      cat("ranks of one run must have the same program, config and data (",
+                          ranks.name_of(0), " | ", ranks.name_of(r), "):\n", differences));
+  }
+}
+
+void together(const Communicator& ranks, const std::function<void()>& f) {
+  if (ranks.size() == 1) return f();
+  int code = kExitOk;
+  std::string what;
+  try {
+    f();
+  } catch (const std::exception& error) {
+    code = exit_code_of(error);
+    what = error.what();
+  }
+  const std::vector<std::string> all = ranks.all_gather_text(code ? cat(code, " ", what) : "");
+  const auto first = std::ranges::find_if(all, [](const std::string& s) { return !s.empty(); });
+  if (first == all.end()) return;
+  const ExitCode first_code = ExitCode(std::stoi(*first));
+  const auto said = [](const std::string& text) { return text.substr(text.find(' ') + 1); };
+  if (std::ranges::count(all, *first) == ranks.size()) throw SharedError(first_code, said(*first));
+  std::string text;
+  for (int r = 0; r < ranks.size(); ++r) {
+    const std::string& theirs = all[size_t(r)];
+    if (!theirs.empty())
+      text += cat(text.empty() ? "" : "\n", ranks.name_of(r), ": ", said(theirs));
+  }
+  throw SharedError(first_code, text);
+}
+
+void together(const std::function<void()>& f) {
+  const bool has_mpi = Communicator::is_launched() && !std::getenv("WORLD_SIZE") &&
+                       Communicator::unavailable_reason().empty();
+  if (!has_mpi) return f();
+  const Communicator ranks = Communicator::world();
+  try {
+    together(ranks, f);
+  } catch (const std::exception& error) {
+    leave(ranks, error, 0);
+  }
+}
+
+std::string from_first(const Communicator& ranks, const std::string& text) {
+  if (ranks.size() == 1) return text;
+  return ranks.all_gather_text(ranks.rank() == 0 ? text : "")[0];
+}
+
+std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Checkpoint> given) {
+  if (ranks.size() == 1 || from_first(ranks, given ? "there" : "").empty()) return given;
+  const bool is_first = ranks.rank() == 0;
+  Checkpoint out = is_first ? std::move(*given) : Checkpoint{};
+  out.path = from_first(ranks, out.path.string());
+  std::istringstream names(from_first(ranks, [&] {
+    std::string lines;
+    for (const auto& [name, text] : out.texts) lines += name + "\n";
+    return lines;
+  }()));
+  for (std::string name; std::getline(names, name);) {
+    out.texts[name] = from_first(ranks, is_first ? out.texts[name] : "");
+  }
+  std::istringstream lines(from_first(ranks, listing_of(out)));
+  std::map<std::string, size_t> next;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string file, name, dtype;
+    words >> file >> name >> dtype;
+    std::vector<NamedTensor>& tensors = out.tensors[file];
+    if (dtype.empty()) continue;
+    Shape shape;
+    for (int64_t n = 0; words >> n;) shape.push_back(n);
+    if (!is_first) tensors.push_back({name, empty(shape, {.dtype = parse_dtype(dtype)})});
+    const Tensor& x = tensors[next[file]++].tensor;
+    const Tensor sent = x.to(ranks.device()).contiguous();
+    ranks.broadcast(sent).wait();
+    if (!is_first) x.copy_(sent);
+  }
+  return out;
+}
+
+void leave(const Communicator& ranks, const std::exception& error, int64_t step) {
+  const auto* run_error = dynamic_cast<const RunError*>(&error);
+  const bool is_shared = dynamic_cast<const SharedError*>(&error) != nullptr ||
+                         dynamic_cast<const Interrupted*>(&error) != nullptr ||
+                         dynamic_cast<const Diverged*>(&error) != nullptr;
+  const std::string here = ranks.name_of(ranks.rank());
+  if (is_shared) throw RunError(run_error->code, ranks.rank() == 0 ? error.what() : "");
+  if (dynamic_cast<const distributed::RankError*>(&error) != nullptr) {
+    throw RunError(kExitRanks, cat(here, ", after step ", step, ": ", error.what()));
+  }
+  std::fprintf(stderr, "taper: %s, after step %lld: %s\n", here.c_str(), (long long)step,
+               error.what());
+  Communicator::abort(exit_code_of(error));
+}
+
+void launch(int64_t ranks) {
+  if (const std::string why = Communicator::unavailable_reason(); !why.empty()) {
+    throw ConfigError(cat("--ranks: ", why));
+  }
+  std::istringstream in(read_file("/proc/self/cmdline", "command line"));
+  std::vector<std::string> words = {"mpirun", "-n", cat(ranks),
+                                    std::filesystem::read_symlink("/proc/self/exe").string()};
+  std::string word;
+  std::getline(in, word, '\0');  // the program's name
+  while (std::getline(in, word, '\0')) {
+    if (word == "--ranks")
+      std::getline(in, word, '\0');
+    else if (!word.starts_with("--ranks="))
+      words.push_back(word);
+  }
+  // What the user set stays. Ranks of one host share it, each with threads on all of its cores; and
+  // when one is lost the others have time to say so, or to save.
+  setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+  setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+  setenv("OMPI_MCA_orte_execute_quiet", "1", 0);  // the ranks themselves say what is wrong
+  setenv("OMPI_MCA_odls_base_sigkill_timeout", "5", 0);
+  if (::geteuid() == 0) {  // as in a container
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+  }
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  throw ConfigError("--ranks: there is no mpirun on PATH: scripts/install.sh distributed");
+}
+
+}  // namespace taper::runner

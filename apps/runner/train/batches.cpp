@@ -1,0 +1,59 @@
+#include "apps/runner/train/batches.h"
+
+#include <memory>
+#include <utility>
+
+#include "apps/runner/run/errors.h"
+#include "data/distributed_sampler.h"
+#include "framework/factories.h"
+
+namespace taper::runner {
+namespace {
+
+data::DataLoaderOptions whole_batches(const RunConfig& c) {
+  return {c.train.batch_size, c.train.shuffle, 0, c.data.workers, c.data.on_device};
+}
+
+}  // namespace
+
+// Of all ranks, and this rank's part of it.
+struct Batches::Order {
+  Order(const RunConfig& c, const data::Splits& data, const distributed::Communicator& ranks)
+      : options(whole_batches(c)) {
+    const int n = ranks.size();
+    if (options.batch_size % n != 0) {
+      throw ConfigError(cat("train.batch_size: ", options.batch_size,
+                            " is the batch of all ranks together, and no multiple of the ", n,
+                            " that were started"));
+    }
+    std::shared_ptr<const data::Sampler> all = data.train->sampler(options, c.seed);
+    samples = all->size();
+    if (n == 1) return;
+    options.sampler = std::make_shared<data::DistributedSampler>(std::move(all), options.batch_size,
+                                                                 ranks.rank(), n);
+    options.batch_size /= n;
+  }
+
+  data::DataLoaderOptions options;
+  int64_t samples;
+};
+
+Batches::Batches(const RunConfig& config, const data::Splits& data, Device device,
+                 const distributed::Communicator& ranks)
+    : Batches(config, data, device, ranks, Order(config, data, ranks)) {}
+
+Batches::Batches(const RunConfig& config, const data::Splits& data, Device device,
+                 const distributed::Communicator& ranks, const Order& order)
+    : batch_size_(config.train.batch_size),
+      samples_(order.samples),
+      loader_(data.train, order.options, device, config.seed) {
+  if (ranks.size() == 1) return;
+  const Batch first = data.train->get(zeros({1}, {.dtype = kInt64}));
+  none_ = {first.inputs.narrow(0, 0, 0).to(device), first.targets.narrow(0, 0, 0).to(device)};
+}
+
+void Batches::start(int64_t epoch, int64_t first_batch) { loader_.start(epoch, first_batch); }
+
+Batch Batches::next() { return loader_.next().value_or(none_); }
+
+}  // namespace taper::runner

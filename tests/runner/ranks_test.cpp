@@ -1,0 +1,211 @@
+// Runs on several ranks: the same bytes for any number of them where the config has shards, and a
+// word from every rank when one is lost. Ranks are processes under mpirun.
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "apps/runner/run/errors.h"
+#include "framework/distributed/communicator.h"
+#include "tests/runner/run_process.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+// Dropout, batch norm, averages, a loss scale, clipping, a last batch of 20.
+constexpr const char* kDigits =
+    "device: cpu\n"
+    "threads: 1\n"
+    "data: {type: digits, train_size: 500, test_size: 50}\n"
+    "model: {type: sequential, layers: [conv2d: {out_channels: 4, kernel_size: 3}, batch_norm2d,\n"
+    "        relu, flatten, dropout: 0.2, linear: 10]}\n"
+    "optimizer: {type: adamw, lr: 0.003}\n"
+    "schedule: {type: cosine, warmup: 5}\n"
+    "train: {epochs: 3, batch_size: 32, clip_norm: 1, precision: fp16, ema: {decay: 0.9},\n"
+    "        eval_every: 7, eval_batch_size: 8}\n"
+    "checkpoint: {every: 3, keep: 2}\n"
+    "metrics: [accuracy, confusion]\n";
+constexpr const char* kLong = "train.epochs=6";
+// Lines count by their tokens.
+constexpr const char* kNames =
+    "device: cpu\n"
+    "threads: 1\n"
+    "data: {type: text, path: names.txt, lines: true, block_size: 8}\n"
+    "model: {type: gpt, n_layer: 1, n_head: 2, n_embd: 16, dropout: 0.1}\n"
+    "optimizer: {type: sgd, lr: 0.1, momentum: 0.9}\n"
+    "train: {epochs: 2, batch_size: 8, eval_batch_size: 4}\n";
+
+#define SKIP_WITHOUT_MPI()                                                                        \
+  if (!Communicator::unavailable_reason().empty() || std::system("command -v mpirun >/dev/null")) \
+  GTEST_SKIP() << "needs MPI: " << Communicator::unavailable_reason()
+
+using distributed::Communicator;
+
+class Ranks : public testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT_MPI();
+    setenv("OMPI_MCA_odls_base_sigkill_timeout", "1", 1);  // waited for at every bad end
+    write_bytes(dir_ / "digits.yaml", kDigits);
+    write_bytes(dir_ / "names.yaml", kNames);
+    std::string names;
+    for (int i = 0; i < 37; ++i) names += std::string(size_t(1 + i % 6), char('a' + i % 7)) + "\n";
+    write_bytes(dir_ / "names.txt", names);
+  }
+
+  // Bytes of what must be equal: metrics and weights.
+  std::string bytes_of(const std::string& run) const {
+    return read_bytes(dir_ / run / "metrics.jsonl") + read_bytes(dir_ / run / "model.safetensors");
+  }
+  RunDirectory::Outcome train(Words words) const {
+    words.insert(words.begin(), "train");
+    return dir_.taper(words);
+  }
+  // Processes of the program in the run's job, once there are so many.
+  std::vector<pid_t> wait_for_ranks(size_t count) const {
+    std::vector<pid_t> found;
+    for (int i = 0; i < 600 && found.size() < count; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      found.clear();
+      for (const auto& entry : fs::directory_iterator("/proc")) {
+        const std::string name = entry.path().filename();
+        if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+        const std::string environment = read_bytes(entry.path() / "environ");
+        std::error_code gone;
+        if (environment.find("OMPI_COMM_WORLD_RANK=") == std::string::npos) continue;
+        if (fs::read_symlink(entry.path() / "cwd", gone) != fs::canonical(dir_ / ".")) continue;
+        found.push_back(std::stoi(name));
+      }
+    }
+    return found;
+  }
+  void wait_for_line(const std::string& run, const std::string& part) const {
+    for (int i = 0; i < 600; ++i) {
+      if (read_bytes(dir_ / run / "metrics.jsonl").find(part) != std::string::npos) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    ADD_FAILURE() << "no " << part << " in " << run;
+  }
+
+  RunDirectory dir_;
+};
+
+TEST_F(Ranks, AnyNumberWritesTheSameBytesWithShards) {
+  for (const char* config : {"digits", "names"}) {
+    const auto run = [&](const std::string& ranks) {
+      const std::string name = std::string(config) + ranks;
+      const auto done = train({cat(config, ".yaml"), "train.shards=4", "--ranks", ranks,
+                               "distributed.bucket_mb=1", "--out", name});
+      EXPECT_EQ(done.code, 0) << done.err;
+      return bytes_of(name);
+    };
+    const auto alone = train({cat(config, ".yaml"), "train.shards=4", "--out", "alone"});
+    ASSERT_EQ(alone.code, 0) << alone.err;
+    const std::string one = bytes_of("alone");
+    EXPECT_TRUE(run("2") == one) << config;
+    EXPECT_TRUE(run("4") == one) << config;
+    fs::remove_all(dir_ / "alone");
+  }
+}
+
+TEST_F(Ranks, ShardedStateChangesNothingButMemory) {
+  ASSERT_EQ(train({"digits.yaml", "--ranks", "2", "--out", "whole"}).code, 0);
+  const auto done = train(
+      {"digits.yaml", "--ranks", "2", "distributed.shard_optimizer=true", "--out", "sharded"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_TRUE(bytes_of("whole") == bytes_of("sharded"));
+  // One log, one summary.
+  EXPECT_EQ(done.out.find("run:"), done.out.rfind("run:"));
+  EXPECT_EQ(done.err.find("model:"), done.err.rfind("model:"));
+}
+
+// TAPER_RANK_FAULTS=100 for the long proof.
+TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
+  const char* asked = std::getenv("TAPER_RANK_FAULTS");
+  const int faults = asked ? std::atoi(asked) : 3;
+  const Words words = {"train", "digits.yaml", "train.shards=4", kLong, "distributed.timeout=5"};
+  const auto with = [&](Words all, const Words& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  ASSERT_EQ(dir_.taper(with(words, {"--out", "whole"})).code, 0);
+  const std::string whole = bytes_of("whole");
+  std::mt19937 random(7);
+  for (int i = 0; i < faults; ++i) {
+    const std::string run = cat("run", i);
+    const int signal = std::array{SIGKILL, SIGSTOP, SIGTERM}[size_t(i) % 3];
+    const size_t victim = random() % 4;
+    const pid_t job = dir_.start(with(words, {"--ranks", "4", "--out", run}));
+    const std::vector<pid_t> ranks = wait_for_ranks(4);
+    if (ranks.size() == 4) {
+      if (i < 3) wait_for_line(run, "\"step\":7");
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 3000));
+      ::kill(ranks[victim], signal);
+    }
+    const auto ended = dir_.wait(job);
+    SCOPED_TRACE(cat("fault ", i, ", signal ", signal, ", code ", ended.code, "\n", ended.err));
+    if (i < 3) {
+      EXPECT_EQ(ended.code, signal == SIGKILL   ? 128 + SIGKILL
+                            : signal == SIGSTOP ? int(kExitRanks)
+                                                : int(kExitInterrupted));
+      const char* said = signal == SIGKILL   ? "has ended"
+                         : signal == SIGSTOP ? "within 5 s"
+                                             : "ended by SIGTERM on rank ";
+      EXPECT_NE(ended.err.find(said), std::string::npos);
+    }
+    const Words again = random() % 3 == 0 ? Words{} : Words{"--ranks", random() % 2 ? "2" : "4"};
+    const auto resumed = dir_.taper(with(with(words, {"--out", run, "--resume", "auto"}), again));
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    ASSERT_TRUE(bytes_of(run) == whole);
+    fs::remove_all(dir_ / run);
+  }
+}
+
+TEST_F(Ranks, WhatIsWrongIsSaidOnce) {
+  const auto says_once = [&](const Words& words, int code, const std::string& part) {
+    const auto done = train(words);
+    EXPECT_EQ(done.code, code) << done.err;
+    const size_t first = done.err.find(part);
+    EXPECT_NE(first, std::string::npos) << part << "\nis not in: " << done.err;
+    EXPECT_EQ(first, done.err.rfind(part)) << done.err;
+  };
+  says_once({"digits.yaml", "train.batch_size=33", "--ranks", "2", "--out", "a"}, kExitConfig,
+            "no multiple of the 2");
+  says_once({"digits.yaml", "train.lr=3", "--ranks", "2", "--out", "a"}, kExitConfig, "train.lr");
+  says_once({"digits.yaml", "train.shards=2", "--ranks", "4", "--out", "a"}, kExitConfig,
+            "train.shards: 2 parts");
+  says_once({"digits.yaml", "device=cuda:1", "--ranks", "2", "--out", "a"}, kExitConfig,
+            "is one GPU");
+  says_once({"names.yaml", "data.path=nowhere.txt", "--ranks", "2", "--out", "a"}, kExitInput,
+            "nowhere.txt");
+  says_once({"digits.yaml", "optimizer.lr=1e30", "train.precision=fp32", "train.clip_norm=null",
+             "train.ema=null", "--ranks", "2", "--out", "b"},
+            kExitData, "became");
+  EXPECT_FALSE(fs::exists(dir_ / "a"));
+}
+
+TEST_F(Ranks, ThatDifferAreRefusedByName) {
+  write_bytes(dir_ / "other.yaml", std::string(kDigits) + "seed: 3\n");
+  const std::string program =
+      std::getenv("TAPER_PROGRAM") ? std::getenv("TAPER_PROGRAM") : TAPER_PROGRAM;
+  const std::string script =
+      cat("cd '", (dir_ / ".").string(), "' && export OMPI_ALLOW_RUN_AS_ROOT=1 ",
+          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1; mpirun -n 1 '",
+          program, "' train digits.yaml name=a --out r : -n 1 '", program,
+          "' train other.yaml name=a --out r > said 2>&1; echo $? >> said");
+  ASSERT_EQ(std::system(script.c_str()), 0);
+  const std::string said = read_bytes(dir_ / "said");
+  EXPECT_NE(said.find("  seed: 0 | 3"), std::string::npos) << said;
+  EXPECT_NE(said.find("rank 1 ("), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("\n2\n")) << said;
+  EXPECT_FALSE(fs::exists(dir_ / "r"));
+}
+
+}  // namespace
+}  // namespace taper::runner
