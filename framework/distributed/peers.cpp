@@ -160,7 +160,8 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
 Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) const {
   if (!met_) return {"not all ranks have come"};
   Late late;
-  int found = 0, unseen = 0;
+  int found = 0;
+  std::vector<int> unseen;
   for (int r = 0; r < int(peers_.size()); ++r) {
     const Peer& peer = peers_[size_t(r)];
     if (r == rank_ || has_failed(peer)) continue;
@@ -168,17 +169,22 @@ Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) cons
     const bool is_missing = std::find(missing.begin(), missing.end(), r) != missing.end();
     if (state.empty() && is_missing) state = " has not called it";
     if (state.empty()) {
-      unseen += !peer.progress;
+      if (!peer.progress) unseen.push_back(r);
       continue;
     }
     late.text += cat(late.text.empty() ? "" : "; ", name_of(r), state);
     late.rank = found++ == 0 ? r : -1;
   }
-  if (found == 0) {
-    late.text = unseen ? "a rank that cannot be seen from here has not called it, hangs or is gone"
-                       : "all ranks have called it";
+  if (found > 0) return late;
+  if (unseen.empty()) return {"all ranks have called it"};
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(unseen.size(), 4); ++i) {
+    names += cat(i == 0 ? "" : ", ", name_of(unseen[i]));
   }
-  return late;
+  if (unseen.size() > 4) names += cat(" and ", unseen.size() - 4, " more");
+  return {cat("of those that cannot be seen from here (", names,
+              ") one has not called it, hangs or is gone"),
+          unseen.size() == 1 ? unseen[0] : -1};
 }
 
 }  // namespace taper::distributed

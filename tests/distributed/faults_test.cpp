@@ -76,7 +76,8 @@ class Ranks {
       int so = 0;
       for (int r = 0; r < kRanks; ++r) so += r == but || holds(r);
       if (so == kRanks) return true;
-      if (!has_ended_) has_ended_ = waitpid(mpirun_, nullptr, WNOHANG) == mpirun_;
+      if (has_ended_) return false;
+      has_ended_ = waitpid(mpirun_, nullptr, WNOHANG) == mpirun_;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     return false;
