@@ -7,6 +7,9 @@
 
 #include "tests/distributed/ranks.h"
 
+// Of a leak sanitizer, where there is one.
+extern "C" __attribute__((weak)) void __lsan_do_leak_check();
+
 namespace taper::test {
 namespace {
 
@@ -37,5 +40,7 @@ int main(int count, char** arguments) {
   }
   const int status = RUN_ALL_TESTS();
   taper::test::forget_world();
+  // While MPI's parts still have names, by which what they lose is left out.
+  if (__lsan_do_leak_check) __lsan_do_leak_check();
   return status;
 }
