@@ -136,12 +136,11 @@ class Watchdog {
   void watch(std::shared_ptr<Begun> begun) {
     const std::lock_guard lock(mutex_);
     begun_.push_back(std::move(begun));
-    go_on();
+    if (begun_.size() == 1) start();
   }
   void watch_graphs() {
     const std::lock_guard lock(mutex_);
-    has_graphs_ = true;
-    go_on();
+    if (!has_graphs_.exchange(true)) start();
   }
   // Why the communicator was aborted, and the rank; empty while it is not.
   Peers::Late failure() {
@@ -154,45 +153,48 @@ class Watchdog {
     // Its calls are no part of what another thread captures.
     const cuda::RelaxedCapture relaxed;
     std::unique_lock lock(mutex_);
-    while (!stops_ && failure_.text.empty()) {
-      if (begun_.empty() && !has_graphs_) {
-        changed_.wait(lock);
-        continue;
-      }
+    const auto stops = [this] { return stops_; };
+    const auto has_work = [this] { return stops_ || has_graphs_ || !begun_.empty(); };
+    while (failure_.text.empty()) {
+      changed_.wait(lock, has_work);
+      if (changed_.wait_for(lock, std::chrono::milliseconds(100), stops)) return;
+      Peers::Late found;
       try {
         begun_.remove_if([](const auto& b) { return b->recorded && b->end.query(); });
-        look(begun_.empty() ? nullptr : begun_.front().get());
+        const std::shared_ptr<Begun> oldest = begun_.empty() ? nullptr : begun_.front();
+        lock.unlock();
+        found = look(oldest.get());
       } catch (const Error& error) {
-        failure_ = {error.what(), -1};
+        found = {error.what(), -1};
       }
-      if (failure_.text.empty()) changed_.wait_for(lock, std::chrono::milliseconds(100));
+      if (!lock.owns_lock()) lock.lock();
+      failure_ = found;
     }
-    if (failure_.text.empty()) return;
     peers_.fail(failure_.rank);
     lock.unlock();
     nccl().CommAbort(comm_);
   }
-  void look(const Begun* oldest) {
+  // Why to abort; else no text.
+  Peers::Late look(const Begun* oldest) {
+    if (!oldest && !has_graphs_) return {};
     const std::string text = oldest ? oldest->text : "a collective of a CUDA graph";
     ncclResult_t status = ncclSuccess;
     nccl().CommGetAsyncError(comm_, &status);
     if (status != ncclSuccess && status != ncclInProgress) {
-      failure_ = {cat(text, ": NCCL says: ", nccl().GetErrorString(status)), -1};
-      return;
+      return {cat(text, ": NCCL says: ", nccl().GetErrorString(status)), -1};
     }
     // Seen twice, for what it had sent may still come.
     const Peers::Late lost = peers_.lost(oldest ? oldest->call : 0, /*unless_left=*/!oldest);
     if (std::exchange(one_is_lost_, !lost.text.empty()) && one_is_lost_) {
-      failure_ = {cat(text, ": ", lost.text), lost.rank};
-      return;
+      return {cat(text, ": ", lost.text), lost.rank};
     }
-    if (!oldest || timeout_ <= 0) return;
+    if (!oldest || timeout_ <= 0) return {};
     const std::chrono::duration<double> age = Clock::now() - oldest->since;
-    if (age.count() <= timeout_) return;
+    if (age.count() <= timeout_) return {};
     const Peers::Late late = peers_.late_for(oldest->call);
-    failure_ = {cat(text, ": not at its end within ", timeout_, " s; ", late.text), late.rank};
+    return {cat(text, ": not at its end within ", timeout_, " s; ", late.text), late.rank};
   }
-  void go_on() {
+  void start() {
     changed_.notify_all();
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
@@ -201,7 +203,7 @@ class Watchdog {
   double timeout_;
   Peers& peers_;
   bool one_is_lost_ = false;  // when last looked
-  bool has_graphs_ = false;
+  std::atomic<bool> has_graphs_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<std::shared_ptr<Begun>> begun_;
