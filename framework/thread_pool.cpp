@@ -2,10 +2,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include <pthread.h>
 #include <sched.h>
 
 #include "framework/error.h"
@@ -51,13 +53,19 @@ void wait_while(const std::atomic<uint32_t>& word, uint32_t old) {
 
 class ThreadPool {
  public:
-  ~ThreadPool() {
+  ~ThreadPool() { end_threads(); }
+
+  // They begin again when there is work.
+  void end_threads() {
+    const std::lock_guard in_use(callers_);
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
     }
     announce();
     for (std::thread& t : threads_) t.join();
+    threads_.clear();
+    stop_ = false;
   }
 
   // False when another thread has the pool.
@@ -131,9 +139,26 @@ class ThreadPool {
   std::vector<std::thread> threads_;
 };
 
+std::unique_ptr<ThreadPool>& instance() {
+  static std::unique_ptr<ThreadPool> one;
+  return one;
+}
+
+// A process that was forked has none of the threads, and gets a pool of its own; what was the pool
+// before lies there as it was.
+void begin_anew() {
+  [[maybe_unused]] static ThreadPool* before = nullptr;
+  before = instance().release();
+  instance() = std::make_unique<ThreadPool>();
+}
+
 ThreadPool& pool() {
-  static ThreadPool instance;
-  return instance;
+  static const bool made = [] {
+    instance() = std::make_unique<ThreadPool>();
+    return pthread_atfork(nullptr, nullptr, begin_anew) == 0;
+  }();
+  (void)made;
+  return *instance();
 }
 
 int available_threads() {
@@ -160,7 +185,7 @@ void set_num_threads(int n) {
   if (n > kMaxThreads) {
     throw ValueError(cat("set_num_threads expects at most ", kMaxThreads, ", got ", n));
   }
-  thread_limit() = n;
+  if (thread_limit().exchange(n) > n) pool().end_threads();
 }
 
 bool detail::in_task() { return inside; }

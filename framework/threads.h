@@ -1,6 +1,6 @@
-// The threads that CPU kernels share work with. None is started before there is work for it, and
-// small work wakes none. Where the system gives fewer than are asked for, those do the work, and
-// the next large piece of work asks again.
+// The threads that CPU kernels share work with. None is started before there is work for it, small
+// work wakes none, and a process that was forked starts its own. Where the system gives fewer than
+// are asked for, those do the work, and the next large piece of work asks again.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace taper {
 // on (OMP_NUM_THREADS lowers it). Results do not depend on it.
 int get_num_threads();
 inline constexpr int kMaxThreads = 1024;
-// From 1 to kMaxThreads, else ValueError. Not to be called while another thread computes.
+// From 1 to kMaxThreads, else ValueError; not while another thread computes. After 1 none is left.
 void set_num_threads(int n);
 
 // Calls f(begin, end) on disjoint slices that cover [0, n), each of at least `grain`. Results must

@@ -3,15 +3,17 @@
 #   scripts/install.sh          what the program needs
 #   scripts/install.sh tests    what the tests need, too
 #   scripts/install.sh docs     what scripts/docs.sh needs, too
+#   scripts/install.sh package  what scripts/package.sh needs, too
 #   scripts/install.sh fuzz     what scripts/fuzz.sh needs, too
 #   scripts/install.sh distributed   MPI, for runs on several ranks, too. Debian has no NCCL, which GPUs
 #                               need: libnccl2 and libnccl-dev are in NVIDIA's repository of CUDA.
 set -euo pipefail
 
 # Debian's oneDNN names OpenCL in its CMake files, though Taper does not use it.
-packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libspdlog-dev libcli11-dev
+packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev)
-if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev); fi
+if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev pkgconf make); fi
+if [[ ${1:-} == package ]]; then packages+=(dpkg-dev file gzip); fi
 
 if [[ ${1:-} == tests || ${1:-} == distributed ]]; then packages+=(libopenmpi-dev openmpi-bin); fi
 

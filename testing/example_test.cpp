@@ -1,12 +1,7 @@
 // How a model of one's own is tested: forward, gradients, and that training still gives what it
 // gave. Link taper::testing and GTest::gtest_main.
-#include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "modules/linear.h"
-#include "optim/sgd.h"
-#include "testing/taper_testing.h"
+#include <taper/taper.h>
+#include <taper/testing.h>
 
 namespace {
 

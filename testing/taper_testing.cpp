@@ -1,5 +1,3 @@
-#include "testing/taper_testing.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -9,14 +7,12 @@
 #include "autograd/engine.h"
 #include "framework/io/safetensors.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "testing/verdict.h"
 
 namespace taper::test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AssertionFailure;
-using testing::AssertionResult;
-using testing::AssertionSuccess;
 
 // How far off the value is beyond what is allowed: at most 0 where it is close.
 double excess(double got, double want, double rtol, double atol) {
@@ -45,21 +41,21 @@ bool updates_golden() {
   return on != nullptr && std::string(on) == "1";
 }
 
-AssertionResult compare(const Tensor& got, const Tensor& want, double rtol, double atol) {
+Verdict compare(const Tensor& got, const Tensor& want, double rtol, double atol) {
   if (rtol == 0 && atol == 0) return same_bits(got, want);
   if (got.dtype() == want.dtype()) return tensor_close(got, want, rtol, atol);
-  return AssertionFailure() << name_of(got.dtype()) << ", expected " << name_of(want.dtype());
+  return {cat(name_of(got.dtype()), ", expected ", name_of(want.dtype()))};
 }
 
 }  // namespace
 
 std::vector<double> values_of(const Tensor& x) { return on_host(x).to_vector<double>(); }
 
-AssertionResult tensor_close(const Tensor& got, const Tensor& want, double rtol, double atol) {
-  if (!got.defined()) return AssertionFailure() << "the tensor is undefined";
-  if (!want.defined()) return AssertionFailure() << "the expected tensor is undefined";
+Verdict tensor_close(const Tensor& got, const Tensor& want, double rtol, double atol) {
+  if (!got.defined()) return {"the tensor is undefined"};
+  if (!want.defined()) return {"the expected tensor is undefined"};
   if (got.shape() != want.shape()) {
-    return AssertionFailure() << cat("shape ", got.shape(), ", expected ", want.shape());
+    return {cat("shape ", got.shape(), ", expected ", want.shape())};
   }
   const std::vector<double> a = values_of(got), b = values_of(want);
   size_t bad = 0, first = 0, worst = 0;
@@ -69,20 +65,19 @@ AssertionResult tensor_close(const Tensor& got, const Tensor& want, double rtol,
     if (bad++ == 0) first = worst = i;
     if (beyond > excess(a[worst], b[worst], rtol, atol)) worst = i;
   }
-  if (bad == 0) return AssertionSuccess();
+  if (bad == 0) return {};
   const auto show = [&](size_t i) {
     return cat(place(got.shape(), i), ": ", a[i], ", expected ", b[i]);
   };
   const std::string far = worst == first ? "" : "; furthest off at " + show(worst);
-  return AssertionFailure() << cat(bad, " of ", a.size(), " elements differ; at ", show(first), far,
-                                   " (rtol ", rtol, ", atol ", atol, ", ", name_of(got.dtype()),
-                                   " on ", got.device(), ")");
+  return {cat(bad, " of ", a.size(), " elements differ; at ", show(first), far, " (rtol ", rtol,
+              ", atol ", atol, ", ", name_of(got.dtype()), " on ", got.device(), ")")};
 }
 
-AssertionResult same_bits(const Tensor& a, const Tensor& b) {
+Verdict same_bits(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
-    return AssertionFailure() << cat(name_of(a.dtype()), " ", a.shape(), " against ",
-                                     name_of(b.dtype()), " ", b.shape());
+    return {
+        cat(name_of(a.dtype()), " ", a.shape(), " against ", name_of(b.dtype()), " ", b.shape())};
   }
   const Tensor left = on_host(a), right = on_host(b);
   const char* x = static_cast<const char*>(left.data_ptr());
@@ -90,54 +85,54 @@ AssertionResult same_bits(const Tensor& a, const Tensor& b) {
   for (size_t i = 0; i < left.nbytes(); ++i) {
     if (x[i] == y[i]) continue;
     const size_t element = i / a.element_size();
-    return AssertionFailure() << cat("other bits at ", place(a.shape(), element), ": ",
-                                     values_of(a)[element], " against ", values_of(b)[element]);
+    return {cat("other bits at ", place(a.shape(), element), ": ", values_of(a)[element],
+                " against ", values_of(b)[element])};
   }
-  return AssertionSuccess();
+  return {};
 }
 
-AssertionResult passes_gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
-                                 const std::vector<Tensor>& inputs) {
+Verdict passes_gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                         const std::vector<Tensor>& inputs) {
   try {
     gradcheck(f, inputs);
-    return AssertionSuccess();
+    return {};
   } catch (const Error& error) {
-    return AssertionFailure() << error.what();
+    return {error.what()};
   }
 }
 
-AssertionResult matches_golden(const std::vector<NamedTensor>& got, const fs::path& file,
-                               double rtol, double atol) {
+Verdict matches_golden(const std::vector<NamedTensor>& got, const fs::path& file, double rtol,
+                       double atol) {
   if (updates_golden()) save_safetensors(file.string(), got);
   if (!fs::exists(file)) {
-    return AssertionFailure() << "there is no " << file.string()
-                              << ": run with TAPER_UPDATE_GOLDEN=1 to write it, and look at it";
+    return {cat("there is no ", file.string(),
+                ": run with TAPER_UPDATE_GOLDEN=1 to write it, and look at it")};
   }
   const std::vector<NamedTensor> golden = load_safetensors(file.string()).tensors;
   const auto names = [](const std::vector<NamedTensor>& tensors) {
-    std::set<std::string> out;
-    for (const NamedTensor& x : tensors) out.insert(x.name);
-    return testing::PrintToString(out);
+    std::set<std::string> sorted;
+    for (const NamedTensor& x : tensors) sorted.insert(x.name);
+    std::string out;
+    for (const std::string& name : sorted) out += cat(out.empty() ? "" : ", ", "\"", name, "\"");
+    return cat("{ ", out, " }");
   };
   if (names(got) != names(golden)) {
-    return AssertionFailure() << names(got) << ", " << file.string() << " has " << names(golden);
+    return {cat(names(got), ", ", file.string(), " has ", names(golden))};
   }
   for (const NamedTensor& mine : got) {
     const auto same = [&](const NamedTensor& x) { return x.name == mine.name; };
-    const auto result =
+    const Verdict result =
         compare(mine.tensor, std::ranges::find_if(golden, same)->tensor, rtol, atol);
-    if (!result)
-      return AssertionFailure() << file.string() << ", " << mine.name << ": " << result.message();
+    if (!result) return {cat(file.string(), ", ", mine.name, ": ", result.failure)};
   }
-  return AssertionSuccess();
+  return {};
 }
 
-AssertionResult matches_golden(const Tensor& got, const fs::path& file, double rtol, double atol) {
+Verdict matches_golden(const Tensor& got, const fs::path& file, double rtol, double atol) {
   return matches_golden(std::vector<NamedTensor>{{"tensor", got}}, file, rtol, atol);
 }
 
-AssertionResult matches_golden(const fs::path& run, const fs::path& file, double rtol,
-                               double atol) {
+Verdict matches_golden(const fs::path& run, const fs::path& file, double rtol, double atol) {
   const SafeTensors model = load_safetensors((run / "model.safetensors").string());
   return matches_golden(model.tensors, file, rtol, atol);
 }

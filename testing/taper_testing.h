@@ -7,14 +7,9 @@
 // TAPER_UPDATE_GOLDEN=1 in the environment writes the golden files instead of comparing with them.
 #pragma once
 
-#include <filesystem>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include <gtest/gtest.h>
 
-#include "framework/tensor.h"
+#include "testing/verdict.h"
 
 // Shapes equal and every |got - want| <= atol + rtol * |want|
 // (https://pytorch.org/docs/stable/testing.html); nan equals nan, and infinities equal themselves.
@@ -28,31 +23,6 @@
 #define EXPECT_MATCHES_GOLDEN(value, ...) \
   EXPECT_TRUE(::taper::test::matches_golden(value, __VA_ARGS__))
 
-namespace taper::test {
-
-// A failure names the first element and the worst, and counts them.
-testing::AssertionResult tensor_close(const Tensor& got, const Tensor& want, double rtol,
-                                      double atol);
-// Shape, dtype and every bit pattern equal, whatever the devices and layouts.
-testing::AssertionResult same_bits(const Tensor& a, const Tensor& b);
-
-testing::AssertionResult passes_gradcheck(
-    const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Tensor>& inputs);
-
-// Against a safetensors file: dtypes too, and every bit unless a tolerance is given.
-testing::AssertionResult matches_golden(const Tensor& got, const std::filesystem::path& file,
-                                        double rtol = 0, double atol = 0);
-// The same for several by name, as model.state_dict().
-testing::AssertionResult matches_golden(const std::vector<NamedTensor>& got,
-                                        const std::filesystem::path& file, double rtol = 0,
-                                        double atol = 0);
-// The weights that a run ended with: model.safetensors in its directory. (Every step: `taper
-// check`.)
-testing::AssertionResult matches_golden(const std::filesystem::path& run,
-                                        const std::filesystem::path& file, double rtol = 0,
-                                        double atol = 0);
-
-// All elements on the host, whatever the device, dtype and layout.
-std::vector<double> values_of(const Tensor& x);
-
-}  // namespace taper::test
+inline taper::test::Verdict::operator ::testing::AssertionResult() const {
+  return failure.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << failure;
+}

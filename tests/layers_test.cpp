@@ -165,7 +165,7 @@ bool in_archive(const std::string& file) { return file == "framework/io/archive.
 const Home kHomes[] = {
     {"yaml-cpp", {"yaml-cpp/"}, in_apps},
     {"CLI11", {"CLI/"}, in_apps},
-    {"spdlog", {"spdlog/", "fmt/"}, in_apps},
+    {"fmt", {"fmt/"}, in_apps},
     {"zlib", {"zlib.h"}, in_apps_or_data},
     {"nlohmann-json", {"nlohmann/"}, in_apps_or_io},
     {"CUDA", {"cuda", "cublas", "curand", "cub/", "thrust/", "nvtx3/"}, in_cuda},
@@ -209,13 +209,13 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'268, 24'000},
+    {"framework", {"framework/"}, 22'468, 24'200},
     {"autograd", {"autograd/"}, 6'017, 6'332},
     {"modules", {"modules/"}, 3'726, 4'150},
     {"optim", {"optim/"}, 1'869, 2'358},
     {"data", {"data/"}, 2'206, 2'900},
-    {"apps", {"apps/"}, 5'600, 10'132},
-    {"testing", {"testing/taper_testing", "testing/example_test"}, 600, 600},
+    {"apps", {"apps/"}, 5'720, 10'260},
+    {"testing", {"testing/taper_testing", "testing/verdict", "testing/example_test"}, 600, 600},
     {"conformance rows", {"testing/conformance/"}, 1'150, 1'150},
 };
 

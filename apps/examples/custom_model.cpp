@@ -1,9 +1,8 @@
 // The program `taper` with a model of one's own, which configs name:
 //
 //   model: {type: mixer, width: 64, activation: tanh}
-#include "apps/runner/program.h"
-#include "apps/runner/train/model.h"
-#include "taper.h"
+#include <taper/runner.h>
+#include <taper/taper.h>
 
 using namespace taper;
 
@@ -43,5 +42,5 @@ int main(int argc, char** argv) {
       "mixer", [](const MixerOptions& o, const runner::ModelSite& at) {
         return std::make_unique<Mixer>(at.data.input_shape.numel(), at.data.outputs, o, at.device);
       });
-  return runner::run_program(argc, argv);
+  return runner::main(argc, argv);
 }

@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "taper.h"
+#include <taper/taper.h>
 
 using namespace taper;
 

@@ -6,12 +6,11 @@
 #include <iterator>
 
 #include <CLI/CLI.hpp>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/verbs/verbs.h"
 #include "framework/hooks.h"
@@ -23,9 +22,10 @@ using Words = std::vector<std::string>;
 
 // As `taper --help` lists them.
 std::vector<Command> own_commands() {
-  return {train_command(),    eval_command(),   verify_command(),    predict_command(),
-          generate_command(), info_command(),   record_command(),    check_command(),
-          diff_command(),     report_command(), reproduce_command(), schema_command()};
+  return {train_command(),      eval_command(),   verify_command(),    predict_command(),
+          generate_command(),   info_command(),   record_command(),    check_command(),
+          diff_command(),       report_command(), reproduce_command(), schema_command(),
+          conformance_command()};
 }
 
 // A number is read as one of a config: strictly, finite, within its range.
@@ -87,10 +87,11 @@ int print(const std::string& text, bool passed) {
   return passed ? kExitOk : kExitGate;
 }
 
-int run_program(int argc, char** argv, const std::vector<Command>& more) try {
-  if (!spdlog::get("taper")) spdlog::set_default_logger(spdlog::stderr_color_mt("taper"));
-  spdlog::set_pattern("%v");
-  set_warning_handler([](const std::string& message) { spdlog::warn(message); });
+int main(int argc, char** argv, const std::vector<Command>& more) try {
+  const Logger own = set_logger(
+      [](LogLevel, const std::string& message) { std::fputs((message + "\n").c_str(), stderr); });
+  if (own) set_logger(own);
+  own_process();
   CLI::App app{"Taper trains models from YAML files.",
                std::filesystem::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);

@@ -29,8 +29,9 @@ template <class Told> Command command_of(const char* name, const char* doc, cons
 // Writes to stdout. Returns the exit code of what passed, or did not; throws DiskError.
 int print(const std::string& text, bool passed = true);
 
-// Runs a command line, with Taper's own commands and those given. What a command throws ends as
-// one message on stderr. Returns the exit code (docs/exit_codes.md).
-int run_program(int argc, char** argv, const std::vector<Command>& more = {});
+// The program: runs a command line, with Taper's own commands and those given. What a command
+// throws ends as one message on stderr, and so does what is logged, unless a logger was set before
+// (framework/hooks.h). Returns the exit code (docs/exit_codes.md).
+int main(int argc, char** argv, const std::vector<Command>& more = {});
 
 }  // namespace taper::runner

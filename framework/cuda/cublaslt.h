@@ -4,42 +4,40 @@
 
 #include <cublasLt.h>
 
+#include "framework/shared_library.h"
+
 namespace taper::cuda {
 
-// A function of it, by name. Throws AcceleratorError when the library is not there or lacks it.
-struct CublasLtSymbol {
-  const char* name;
-  template <class F> operator F*() const { return reinterpret_cast<F*>(address()); }
-  void* address() const;
-};
+const SharedLibrary& cublaslt_library();
 
 // Its functions without "cublasLt" in their names.
 struct CublasLt {
-  decltype(&cublasLtCreate) Create = CublasLtSymbol{"cublasLtCreate"};
-  decltype(&cublasLtDestroy) Destroy = CublasLtSymbol{"cublasLtDestroy"};
-  decltype(&cublasLtGetStatusName) GetStatusName = CublasLtSymbol{"cublasLtGetStatusName"};
-  decltype(&cublasLtMatmul) Matmul = CublasLtSymbol{"cublasLtMatmul"};
+  decltype(&cublasLtCreate) Create = cublaslt_library()("cublasLtCreate");
+  decltype(&cublasLtDestroy) Destroy = cublaslt_library()("cublasLtDestroy");
+  decltype(&cublasLtGetStatusName) GetStatusName = cublaslt_library()("cublasLtGetStatusName");
+  decltype(&cublasLtMatmul) Matmul = cublaslt_library()("cublasLtMatmul");
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute =
-      CublasLtSymbol{"cublasLtMatmulAlgoConfigGetAttribute"};
+      cublaslt_library()("cublasLtMatmulAlgoConfigGetAttribute");
   decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic =
-      CublasLtSymbol{"cublasLtMatmulAlgoGetHeuristic"};
-  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate = CublasLtSymbol{"cublasLtMatmulDescCreate"};
+      cublaslt_library()("cublasLtMatmulAlgoGetHeuristic");
+  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate =
+      cublaslt_library()("cublasLtMatmulDescCreate");
   decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy =
-      CublasLtSymbol{"cublasLtMatmulDescDestroy"};
+      cublaslt_library()("cublasLtMatmulDescDestroy");
   decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute =
-      CublasLtSymbol{"cublasLtMatmulDescSetAttribute"};
+      cublaslt_library()("cublasLtMatmulDescSetAttribute");
   decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate =
-      CublasLtSymbol{"cublasLtMatmulPreferenceCreate"};
+      cublaslt_library()("cublasLtMatmulPreferenceCreate");
   decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy =
-      CublasLtSymbol{"cublasLtMatmulPreferenceDestroy"};
+      cublaslt_library()("cublasLtMatmulPreferenceDestroy");
   decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute =
-      CublasLtSymbol{"cublasLtMatmulPreferenceSetAttribute"};
+      cublaslt_library()("cublasLtMatmulPreferenceSetAttribute");
   decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate =
-      CublasLtSymbol{"cublasLtMatrixLayoutCreate"};
+      cublaslt_library()("cublasLtMatrixLayoutCreate");
   decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy =
-      CublasLtSymbol{"cublasLtMatrixLayoutDestroy"};
+      cublaslt_library()("cublasLtMatrixLayoutDestroy");
   decltype(&cublasLtMatrixLayoutSetAttribute) MatrixLayoutSetAttribute =
-      CublasLtSymbol{"cublasLtMatrixLayoutSetAttribute"};
+      cublaslt_library()("cublasLtMatrixLayoutSetAttribute");
 };
 const CublasLt& cublaslt();
 

@@ -7,22 +7,34 @@
 
 namespace taper::cuda {
 
+const SharedLibrary& cudnn_library() {
+  static const SharedLibrary library(
+      "convolutions and attention on a GPU", {cat("libcudnn.so.", CUDNN_MAJOR), TAPER_CUDNN_PATH},
+      cat("install cuDNN ", CUDNN_MAJOR, ", or name its folder in LD_LIBRARY_PATH"));
+  return library;
+}
+
+const Cudnn& cudnn() {
+  static const Cudnn functions;
+  return functions;
+}
+
 void check_cudnn(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
-  throw AcceleratorError(cat("cuDNN error: ", cudnnGetErrorString(status), " (", call, ")"));
+  throw AcceleratorError(cat("cuDNN error: ", cudnn().GetErrorString(status), " (", call, ")"));
 }
 
 cudnnHandle_t cudnn_handle(int device) {
   // Kept per thread, so that a lookup needs no lock; destroyed while the CUDA runtime still stands.
-  thread_local std::unordered_map<int, CudnnOwner<cudnnHandle_t, cudnnDestroy>> handles;
+  thread_local std::unordered_map<int, CudnnOwner<cudnnHandle_t, &Cudnn::Destroy>> handles;
   auto& handle = handles[device];
   if (!handle) {
     const RelaxedCapture relaxed;  // cudnnCreate allocates
     cudnnHandle_t raw = nullptr;
-    check_cudnn(cudnnCreate(&raw), "cudnnCreate");
+    check_cudnn(cudnn().Create(&raw), "cudnnCreate");
     handle.reset(raw);
   }
-  check_cudnn(cudnnSetStream(handle.get(), current_stream(device)), "cudnnSetStream");
+  check_cudnn(cudnn().SetStream(handle.get(), current_stream(device)), "cudnnSetStream");
   return handle.get();
 }
 

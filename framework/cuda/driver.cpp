@@ -5,7 +5,7 @@
 
 #include <nvtx3/nvToolsExt.h>
 #ifdef TAPER_WITH_CUDNN
-#include <cudnn.h>
+#include "framework/cuda/cudnn_handle.h"
 #endif
 
 #include "framework/cuda/idle_handles.h"
@@ -52,7 +52,7 @@ namespace driver {
 
 size_t cudnn_version() noexcept {
 #ifdef TAPER_WITH_CUDNN
-  return cudnnGetVersion();
+  return cudnn_library().problem().empty() ? cudnn().GetVersion() : 0;
 #else
   return 0;
 #endif

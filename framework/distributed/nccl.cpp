@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include <dlfcn.h>
 #include <nccl.h>
 
 #include "framework/cuda.h"
@@ -18,6 +17,7 @@
 #include "framework/distributed/backend.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/shared_library.h"
 #include "framework/text.h"
 
 namespace taper::distributed {
@@ -27,44 +27,33 @@ using Clock = std::chrono::steady_clock;
 
 // --- the library ---
 
-// By the loader's paths, else where the build found it; null where it is not.
-void* library() {
-  static void* const loaded = [] {
-    void* const found = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    return found ? found : dlopen(TAPER_NCCL, RTLD_NOW | RTLD_LOCAL);
-  }();
+const SharedLibrary& library() {
+  static const SharedLibrary loaded("NCCL, for CUDA tensors", {"libnccl.so.2", TAPER_NCCL},
+                                    "install NVIDIA's libnccl2, or name its folder in "
+                                    "LD_LIBRARY_PATH");
   return loaded;
-}
-
-struct Symbol {
-  void* address;
-  template <class F> operator F*() const { return reinterpret_cast<F*>(address); }
-};
-Symbol symbol(const char* name) {
-  if (void* const address = dlsym(library(), name)) return {address};
-  throw AcceleratorError(cat("NCCL: libnccl.so.2 has no ", name, ": install a newer one"));
 }
 
 // Its functions without "nccl" in their names.
 struct Nccl {
-  decltype(&ncclGetUniqueId) GetUniqueId = symbol("ncclGetUniqueId");
-  decltype(&ncclCommInitRank) CommInitRank = symbol("ncclCommInitRank");
-  decltype(&ncclCommSplit) CommSplit = symbol("ncclCommSplit");
-  decltype(&ncclCommCount) CommCount = symbol("ncclCommCount");
-  decltype(&ncclCommUserRank) CommUserRank = symbol("ncclCommUserRank");
-  decltype(&ncclCommDestroy) CommDestroy = symbol("ncclCommDestroy");
-  decltype(&ncclCommAbort) CommAbort = symbol("ncclCommAbort");
-  decltype(&ncclCommGetAsyncError) CommGetAsyncError = symbol("ncclCommGetAsyncError");
-  decltype(&ncclGetErrorString) GetErrorString = symbol("ncclGetErrorString");
-  decltype(&ncclGetLastError) GetLastError = symbol("ncclGetLastError");
-  decltype(&ncclGroupStart) GroupStart = symbol("ncclGroupStart");
-  decltype(&ncclGroupEnd) GroupEnd = symbol("ncclGroupEnd");
-  decltype(&ncclAllReduce) AllReduce = symbol("ncclAllReduce");
-  decltype(&ncclReduceScatter) ReduceScatter = symbol("ncclReduceScatter");
-  decltype(&ncclAllGather) AllGather = symbol("ncclAllGather");
-  decltype(&ncclBroadcast) Broadcast = symbol("ncclBroadcast");
-  decltype(&ncclSend) Send = symbol("ncclSend");
-  decltype(&ncclRecv) Recv = symbol("ncclRecv");
+  decltype(&ncclGetUniqueId) GetUniqueId = library()("ncclGetUniqueId");
+  decltype(&ncclCommInitRank) CommInitRank = library()("ncclCommInitRank");
+  decltype(&ncclCommSplit) CommSplit = library()("ncclCommSplit");
+  decltype(&ncclCommCount) CommCount = library()("ncclCommCount");
+  decltype(&ncclCommUserRank) CommUserRank = library()("ncclCommUserRank");
+  decltype(&ncclCommDestroy) CommDestroy = library()("ncclCommDestroy");
+  decltype(&ncclCommAbort) CommAbort = library()("ncclCommAbort");
+  decltype(&ncclCommGetAsyncError) CommGetAsyncError = library()("ncclCommGetAsyncError");
+  decltype(&ncclGetErrorString) GetErrorString = library()("ncclGetErrorString");
+  decltype(&ncclGetLastError) GetLastError = library()("ncclGetLastError");
+  decltype(&ncclGroupStart) GroupStart = library()("ncclGroupStart");
+  decltype(&ncclGroupEnd) GroupEnd = library()("ncclGroupEnd");
+  decltype(&ncclAllReduce) AllReduce = library()("ncclAllReduce");
+  decltype(&ncclReduceScatter) ReduceScatter = library()("ncclReduceScatter");
+  decltype(&ncclAllGather) AllGather = library()("ncclAllGather");
+  decltype(&ncclBroadcast) Broadcast = library()("ncclBroadcast");
+  decltype(&ncclSend) Send = library()("ncclSend");
+  decltype(&ncclRecv) Recv = library()("ncclRecv");
 };
 const Nccl& nccl() {
   static const Nccl functions;
@@ -416,11 +405,7 @@ std::string address_of_rank_0() {
 
 }  // namespace
 
-std::string nccl_unavailable_reason() {
-  if (library()) return "";
-  return "NCCL, for CUDA tensors: there is no libnccl.so.2: install NVIDIA's libnccl2, or name its "
-         "folder in LD_LIBRARY_PATH";
-}
+std::string nccl_unavailable_reason() { return library().problem(); }
 
 std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
                                     const std::shared_ptr<Backend>& mpi) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/error.h"
+#include "framework/hooks.h"
 #include "framework/memory/small_blocks.h"
 
 namespace taper::cpu {
@@ -38,6 +39,13 @@ Cache& cache() {
 }
 
 std::atomic<size_t> allocated{0}, peak{0};
+
+CpuAllocator source = {
+    [](size_t nbytes, size_t align) noexcept {
+      return ::operator new(nbytes, std::align_val_t(align), std::nothrow);
+    },
+    [](void* block, size_t align) noexcept { ::operator delete(block, std::align_val_t(align)); }};
+std::atomic<bool> has_begun{false};
 
 // Given up where memory ends, so that there is some for making room and for the error's text.
 constexpr size_t kReserve = size_t(1) << 16;
@@ -79,16 +87,19 @@ bool put_cached(void* block, size_t c) noexcept try {
 }  // namespace
 
 void* from_system(size_t nbytes) {
+  has_begun.store(true, std::memory_order_relaxed);
   if (!reserve.load(std::memory_order_relaxed)) keep_reserve();
-  void* block = ::operator new(nbytes, kAlign, std::nothrow);
+  void* block = source.allocate(nbytes, size_t(kAlign));
   if (block) return block;
   ::operator delete(reserve.exchange(nullptr));
   empty_cache();
-  block = ::operator new(nbytes, kAlign, std::nothrow);
+  block = source.allocate(nbytes, size_t(kAlign));
   if (block) return block;
   throw OutOfMemoryError(cat("CPU out of memory. Tried to allocate ", nbytes,
                              " bytes; tensors hold ", allocated.load(), " bytes"));
 }
+
+void to_system(void* block) noexcept { source.free(block, size_t(kAlign)); }
 
 void* allocate(size_t nbytes) {
   void* block;
@@ -110,7 +121,7 @@ void* allocate(size_t nbytes) {
 void free(void* block, size_t nbytes) noexcept {
   allocated.fetch_sub(nbytes, std::memory_order_relaxed);
   if (nbytes <= kSmall) return free_block(block, nbytes);
-  if (allocates_plainly() || !put_cached(block, class_of(nbytes))) ::operator delete(block, kAlign);
+  if (allocates_plainly() || !put_cached(block, class_of(nbytes))) to_system(block);
 }
 
 MemoryStats memory_stats() {
@@ -123,10 +134,22 @@ void reset_peak() { peak = allocated.load(); }
 void empty_cache() {
   std::lock_guard lock(cache().mutex);
   for (auto& list : cache().blocks) {
-    for (void* block : list) ::operator delete(block, kAlign);
+    for (void* block : list) to_system(block);
     list.clear();
   }
   cache().cached = 0;
 }
 
 }  // namespace taper::cpu
+
+namespace taper {
+
+void set_cpu_allocator(const CpuAllocator& allocator) {
+  if (cpu::has_begun) {
+    throw Error(
+        "set_cpu_allocator: memory of tensors was taken already; call it before there are any");
+  }
+  cpu::source = allocator;
+}
+
+}  // namespace taper

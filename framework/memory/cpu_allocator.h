@@ -11,9 +11,9 @@ void* allocate(size_t nbytes);
 // `nbytes` as it was asked for.
 void free(void* block, size_t nbytes) noexcept;
 
-// The same past the caches, uncounted, after the cached blocks made room; to be given back by
-// operator delete.
+// The same past the caches, uncounted, after the cached blocks made room.
 void* from_system(size_t nbytes);
+void to_system(void* block) noexcept;
 
 struct MemoryStats {
   size_t allocated;  // bytes in tensors now

@@ -14,7 +14,6 @@ namespace {
 constexpr size_t kStep = 64, kLargest = 2048, kClasses = kLargest / kStep;
 // Blocks one list may hold; what comes back beyond goes to the system.
 constexpr int kMost = 4096;
-constexpr std::align_val_t kAlign{kStep};
 
 #if defined(__has_feature)
 #define TAPER_HAS(what) __has_feature(what)
@@ -48,7 +47,7 @@ struct Lists {
     for (FreeList& list : of) {
       while (FreeBlock* block = list.head) {
         list.head = block->next;
-        ::operator delete(block, kAlign);
+        cpu::to_system(block);
       }
     }
   }
@@ -87,7 +86,7 @@ void* allocate_block(size_t bytes) {
 
 void free_block(void* block, size_t bytes) noexcept {
   FreeList* list = list_for(bytes);
-  if (!list || list->count >= kMost) return ::operator delete(block, kAlign);
+  if (!list || list->count >= kMost) return cpu::to_system(block);
   list->head = new (block) FreeBlock{list->head};
   ++list->count;
 }

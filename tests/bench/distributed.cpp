@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include "apps/runner/run/errors.h"
 #include "framework/memory/cpu_allocator.h"

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <iostream>
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include "apps/runner/run/errors.h"
 #include "framework/io/safetensors.h"

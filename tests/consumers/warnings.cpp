@@ -1,6 +1,6 @@
 // A program of somebody else's, compiled with warnings and optimisation of its own: what taper.h
 // brings along must give none.
-#include "taper.h"
+#include <taper/taper.h>
 
 namespace {
 

@@ -1,5 +1,7 @@
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <set>
@@ -7,6 +9,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/error.h"
@@ -71,6 +74,45 @@ TEST(ThreadPool, TheNumberOfThreadsHasABound) {
   set_num_threads(kMaxThreads);
   EXPECT_TRUE(refuses<ValueError>([] { return set_num_threads(kMaxThreads + 1), 0; },
                                   "set_num_threads expects at most 1024, got 1025"));
+  set_num_threads(before);
+}
+
+// --- a guest's manners ---
+
+long threads_of_the_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+// The child has none of the parent's threads and starts its own, which end with it.
+TEST(ThreadPool, AForkGoesOnInBothProcesses) {
+  set_num_threads(3);
+  const Seen before;
+  detail::run_tasks(30, 3, note, &before);
+  const pid_t child = fork();
+  if (child == 0) {
+    const Seen seen;
+    detail::run_tasks(30, 3, note, &seen);
+    const bool is_whole = seen.tasks == 30 && seen.threads.size() > 1;
+    std::exit(is_whole && threads_of_the_process() == 3 ? 7 : 1);
+  }
+  const Seen seen;
+  detail::run_tasks(30, 3, note, &seen);
+  EXPECT_EQ(seen.tasks, 30);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
+TEST(ThreadPool, WithOneThreadNoOtherIsLeft) {
+  const int before = get_num_threads();
+  set_num_threads(1);
+  const long alone = threads_of_the_process();
+  set_num_threads(3);
+  const Seen seen;
+  detail::run_tasks(30, 3, note, &seen);
+  EXPECT_EQ(threads_of_the_process(), alone + 2);
+  set_num_threads(1);
+  EXPECT_EQ(threads_of_the_process(), alone);
   set_num_threads(before);
 }
 

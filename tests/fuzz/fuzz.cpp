@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -223,7 +222,6 @@ const FuzzTarget& chosen() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   static const taper::runner::FuzzTarget& target = []() -> const taper::runner::FuzzTarget& {
-    spdlog::set_level(spdlog::level::off);
     (void)taper::runner::scratch();  // lives until after the handler below
     std::atexit([] { std::filesystem::remove_all(taper::runner::scratch()); });
     return taper::runner::chosen();

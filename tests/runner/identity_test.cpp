@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/checkpoint.h"
@@ -142,7 +141,6 @@ TEST_F(Identity, OnlyWhatARunMadeIsMovedAside) {
 class Bits : public ::testing::Test {
  protected:
   Bits() {
-    spdlog::set_level(spdlog::level::err);
     fs::create_directories(at_ / "data");
     std::string yaml = kRows;
     yaml.replace(yaml.find("data/rows.csv"), 13, (at_ / "data/rows.csv").string());
@@ -152,7 +150,6 @@ class Bits : public ::testing::Test {
     train(load_config(at_ / "rows.yaml", {}), at_ / "other");
     record(at_ / "r", at_ / "golden.json");
   }
-  ~Bits() override { spdlog::set_level(spdlog::level::info); }
 
   RunDirectory at_;
 };

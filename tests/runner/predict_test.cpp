@@ -1,8 +1,6 @@
 // What is done with a trained run: eval, predict, generate and validate, from its directory alone.
 #include <sstream>
 
-#include <spdlog/spdlog.h>
-
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
@@ -16,9 +14,6 @@ namespace fs = std::filesystem;
 
 class RunTest : public DataFiles {
  protected:
-  RunTest() { spdlog::set_level(spdlog::level::warn); }
-  ~RunTest() override { spdlog::set_level(spdlog::level::info); }
-
   // Trains what `text` says, and gives the run's directory.
   fs::path trained(const std::string& text) const {
     const fs::path dir = directory_ / "run";

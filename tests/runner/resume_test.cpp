@@ -187,7 +187,7 @@ TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
 
 TEST_F(Resume, AnOptimizerOfAProgramsOwnGoesOnWithTheSameBytes) {
   EXPECT_EQ(train("own", "unknown").code, 2);
-  at_.program = TAPER_OWN_OPTIMIZER;
+  at_.program = TAPER_OWN_PARTS;
   const auto start = std::chrono::steady_clock::now();
   const RunDirectory::Outcome whole = train("own", "whole");
   const double seconds = Seconds(std::chrono::steady_clock::now() - start).count();

@@ -13,7 +13,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <pty.h>
-#include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 
 #include "apps/runner/run/checkpoint.h"
@@ -491,7 +490,6 @@ struct Watcher : Observer {
 };
 
 TEST_F(Train, AnObserverSeesEveryStepAndChangesNothing) {
-  spdlog::set_level(spdlog::level::warn);
   const RunConfig config = load_config(at_ / "digits.yaml", {});
   Watcher all, some;
   const TrainResult result = runner::train(config, at_ / "seen", {.observer = &all});
@@ -511,7 +509,6 @@ TEST_F(Train, RatesAreThoseOfTrainingAlone) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
     }
   } slow;
-  spdlog::set_level(spdlog::level::warn);
   const RunConfig config =
       load_config(at_ / "digits.yaml", {"train.epochs=1", "train.eval_every=1"});
   runner::train(config, at_ / "r", {.observer = &slow});

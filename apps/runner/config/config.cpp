@@ -84,6 +84,7 @@ Schema describe(RunConfig& c) {
   v("distributed", c.distributed, "of runs on several ranks");
   v("metrics", c.metrics, metric_types().names(),
     "what evaluations measure; without it, the usual for the task");
+  if (!callbacks().rows().empty()) v("callbacks", c.callbacks, callbacks(), "who looks on");
   const auto is_measured = [&c](const std::string& metric) {
     return metric == "loss" || std::ranges::count(metrics_of(c), metric) > 0;
   };

@@ -221,6 +221,7 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   DistributedConfig distributed;
   std::vector<std::string> metrics;  // empty: those usual for the task
+  std::vector<Component> callbacks;  // of a program that registers some
 
   // Where each value that is not a default was written, by path ("train.epochs").
   std::map<std::string, Place> places;

@@ -372,6 +372,7 @@ bool is_written(const Field& field) {
   if (field.is_idle && field.is_idle()) return false;
   const auto* section = std::get_if<Section>(&field.target);
   if (section) return !section->is_given || section->is_given();
+  if (const auto* list = std::get_if<UnionList>(&field.target)) return !list->list->empty();
   const auto* v = std::get_if<Value>(&field.target);
   if (v && v->is_given) return v->is_given();
   const bool is_texts = v && v->takes_one && v->takes_list && v->size == 0;

@@ -171,7 +171,7 @@ std::string table_of(const Union& tagged, const char* title) {
         const auto same = std::ranges::find(s.fields, field.doc, &Field::doc);
         return same != s.fields.end() && value_text(*same) == value_text(field);
       };
-      const bool is_common = std::ranges::all_of(all, has_it);
+      const bool is_common = all.size() > 1 && std::ranges::all_of(all, has_it);
       if (!is_common) own.fields.push_back(field);
       if (is_common && &a == all.data()) common.fields.push_back(field);
     }
@@ -182,15 +182,17 @@ std::string table_of(const Union& tagged, const char* title) {
              rows_of(common, "| any "));
 }
 
+std::string entries_of(const UnionList& list, const std::string& path) {
+  return cat("\nEntries of `", path, "`, as `- name`, `- name: 512` (its first key) or ",
+             "`- name: {key: 512, other: false}`:\n", table_of(Union{list.kind, nullptr}, "entry"));
+}
+
 std::string part_of(const Union& tagged, const std::string& path) {
   std::string out = table_of(tagged, "type");
   for (const Alternative& a : tagged.alternatives()) {
     for (const Field& field : a.fields) {
       const auto* list = std::get_if<UnionList>(&field.target);
-      if (list == nullptr) continue;
-      out += cat("\nEntries of `", path, ".", field.name, "`, as `- relu`, `- linear: 512` (its ",
-                 "first key) or `- linear: {out_features: 512, bias: false}`:\n",
-                 table_of(Union{list->kind, nullptr}, "entry"));
+      if (list != nullptr) out += entries_of(*list, cat(path, ".", field.name));
     }
   }
   return out;
@@ -214,7 +216,9 @@ std::string reference(const Schema& schema) {
   for (const Field& field : schema.fields) {
     const auto* section = std::get_if<Section>(&field.target);
     const auto* tagged = std::get_if<Union>(&field.target);
+    const auto* list = std::get_if<UnionList>(&field.target);
     if (!section && !tagged) leaves.fields.push_back(field);
+    if (list) parts += entries_of(*list, field.name);
     if (!section && !tagged) continue;
     parts +=
         cat("\n## ", field.name, "\n\nSays ", field.doc, field.is_required ? " (required)" : "",

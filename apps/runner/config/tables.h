@@ -1,5 +1,5 @@
 // The kinds of components that a config names, and what one of each is made for. A program adds its
-// own before it calls run_program (apps/runner/program.h); from then on they are known by name in
+// own before it calls main (apps/runner/program.h); from then on they are known by name in
 // YAML, JSON Schema and the reference page as the built-in ones:
 //
 //   register_layer<ScaleOptions>("scale", [](const ScaleOptions& o, const LayerSite& at) {
@@ -7,6 +7,7 @@
 //   });
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,6 +87,16 @@ template <class Options> std::unique_ptr<data::Source> make_source(const Options
   return std::make_unique<data::SourceOf<Options>>(options);
 }
 
+// Who looks on at a run, by the config's word (apps/runner/train/train.h).
+struct CallbackSite {
+  const std::filesystem::path& dir;  // the run's
+  const DataInfo& data;
+  bool is_first = true;  // of several ranks, which have one each that sees and does the same
+};
+struct Observer;
+using Callbacks = Table<std::unique_ptr<Observer>(const CallbackSite&)>;
+Callbacks& callbacks();
+
 // `make` gets the options, which describe themselves (framework/describe.h), and the site. Throws
 // ValueError for a name that is taken.
 template <class Options, class Make> void register_layer(const std::string& name, Make make) {
@@ -93,6 +104,9 @@ template <class Options, class Make> void register_layer(const std::string& name
 }
 template <class Options, class Make> void register_model(const std::string& name, Make make) {
   models().add<Options>(name, std::move(make));
+}
+template <class Options, class Make> void register_callback(const std::string& name, Make make) {
+  callbacks().add<Options>(name, std::move(make));
 }
 // Options that load what they name (data/source.h).
 template <class Options> void register_data(const std::string& name) {

@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/fmt/fmt.h>
 
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/errors.h"

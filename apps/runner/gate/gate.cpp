@@ -1,10 +1,9 @@
 #include "apps/runner/gate/gate.h"
 
-#include <spdlog/spdlog.h>
-
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/train/train.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 
@@ -13,11 +12,10 @@ namespace fs = std::filesystem;
 // --- runs made again ---
 
 void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer) {
-  struct Quiet {
-    const spdlog::level::level_enum before = spdlog::get_level();
-    ~Quiet() { spdlog::set_level(before); }
-  } quiet;
-  spdlog::set_level(spdlog::level::warn);
+  bool is_first = true;
+  const LogScope quiet([&](LogLevel level, const std::string&) {
+    return is_first && level == LogLevel::warning;  // that it goes on later is no news
+  });
   for (const Phase& phase : phases) {
     const bool is_last = phase.until == 0;
     const TrainResult result = train(phase.config, dir,
@@ -25,7 +23,7 @@ void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* 
                                       .stop_at = is_last ? -1 : phase.until,
                                       .observer = observer});
     if (is_last || result.steps < phase.until) break;
-    spdlog::set_level(spdlog::level::err);  // that it goes on is no news
+    is_first = false;
   }
 }
 

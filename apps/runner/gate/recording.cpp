@@ -2,8 +2,8 @@
 #include <charconv>
 #include <cmath>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/fmt/fmt.h>
 #include <zlib.h>
 
 #include "apps/runner/config/config.h"

@@ -2,8 +2,8 @@
 #include <functional>
 #include <numeric>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/fmt/fmt.h>
 
 #include "apps/runner/report/svg.h"
 #include "apps/runner/run/errors.h"

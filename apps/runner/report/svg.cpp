@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 namespace taper::runner {
 namespace {

@@ -4,12 +4,12 @@
 #include <functional>
 #include <system_error>
 
-#include <spdlog/fmt/fmt.h>
-#include <spdlog/spdlog.h>
+#include <fmt/format.h>
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/text.h"
+#include "framework/hooks.h"
 #include "framework/io/safetensors.h"
 
 namespace taper::runner {
@@ -134,7 +134,7 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run) {
   for (const fs::path& checkpoint : list_checkpoints(run)) {
     const std::string damage = damage_of(checkpoint);
     if (damage.empty()) return checkpoint;
-    spdlog::warn("the checkpoint '{}' is passed over: {}", checkpoint.string(), damage);
+    warn(cat("the checkpoint '", checkpoint.string(), "' is passed over: ", damage));
   }
   return std::nullopt;
 }

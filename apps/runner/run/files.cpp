@@ -4,14 +4,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <sstream>
 #include <string_view>
 
 #include <fcntl.h>
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/spdlog.h>
+#include <fmt/chrono.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -83,19 +83,17 @@ TemporaryDirectory::~TemporaryDirectory() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-LogFile::LogFile(const fs::path& dir) try {
-  const fs::path file = dir / "log.txt";
-  ::close(open_to_append(file));
-  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
-  sink->set_pattern("%Y-%m-%d %H:%M:%S %l: %v");
-  spdlog::default_logger()->sinks().push_back(std::move(sink));
-} catch (const spdlog::spdlog_ex& error) {
-  throw DiskError(error.what());
-}
-LogFile::~LogFile() {
-  spdlog::default_logger()->flush();
-  spdlog::default_logger()->sinks().pop_back();
-}
+LogFile::LogFile(const fs::path& dir)
+    : file_(open_to_append(dir / "log.txt")),
+      scope_([this](LogLevel level, const std::string& text) {
+        const std::time_t now = std::time(nullptr);
+        const char* name = level == LogLevel::info ? "info" : "warning";
+        const std::string line =
+            fmt::format("{:%Y-%m-%d %H:%M:%S} {}: {}\n", fmt::localtime(now), name, text);
+        (void)!::write(file_, line.data(), line.size());  // the run does not fail with it
+        return true;
+      }) {}
+LogFile::~LogFile() { ::close(file_); }
 
 JsonLines::~JsonLines() {
   if (file_ >= 0) ::close(file_);

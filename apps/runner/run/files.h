@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/error.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 
@@ -39,6 +40,10 @@ class LogFile {
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
+
+ private:
+  int file_;
+  LogScope scope_;
 };
 
 // The inside of a JSON object: `"kind":"train","step":3` of ("kind", "train", "step", 3). Values

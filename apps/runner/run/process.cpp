@@ -4,7 +4,6 @@
 #include <cstring>
 #include <iterator>
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include "apps/runner/run/errors.h"
@@ -21,11 +20,12 @@ namespace {
 Device choose_device(const std::string& name) {
   if (name == "auto") {
     if (!cuda::is_available()) {
-      spdlog::info("device: cpu (auto: {})", cuda::unavailable_reason());
+      inform(cat("device: cpu (auto: ", cuda::unavailable_reason(), ")"));
       return Device();
     }
     const Device device = cuda::resolve(DeviceType::cuda);
-    spdlog::info("device: {} (auto: {})", to_string(device), cuda::get_device_name(device.index()));
+    inform(
+        cat("device: ", to_string(device), " (auto: ", cuda::get_device_name(device.index()), ")"));
     return device;
   }
   const Device device(name);
@@ -44,6 +44,7 @@ Device choose_device(const std::string& name) {
 // The last one is ignored: a file over the limit of `ulimit -f` is a failed write with a message.
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXFSZ};
 
+bool owned = false;
 volatile std::sig_atomic_t last_signal = 0;
 struct sigaction previous[std::size(kSignals)];
 
@@ -68,6 +69,9 @@ Device set_up(const RunConfig& config) {
   }
   return choose_device(config.device);
 }
+
+bool owns_process() { return owned; }
+void own_process() { owned = true; }
 
 SignalScope::SignalScope() {
   last_signal = 0;

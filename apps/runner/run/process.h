@@ -13,6 +13,11 @@ namespace taper::runner {
 // GPU that cannot be used; also where it is too late for `visible_devices`, which is applied first.
 Device set_up(const RunConfig& config);
 
+// Whether signals and the terminal are the run's to use: main() says so of its process. A program
+// that calls train() keeps both to itself.
+bool owns_process();
+void own_process();
+
 // Listens until the end of the scope, then gives the signals back to whom they were. A second
 // SIGINT ends the process at once. check_stop() (framework/hooks.h) throws Interrupted meanwhile
 // where a signal came: loops before a run begins end then.

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <sstream>
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include "apps/runner/run/facts.h"
@@ -78,11 +77,6 @@ Communicator set_up_ranks(const RunConfig& config) {
   if (config.threads == 0) share_threads(ranks);
   return ranks;
 }
-
-QuietScope::QuietScope(bool is_quiet) : before_(int(spdlog::get_level())) {
-  if (is_quiet) spdlog::set_level(spdlog::level::off);
-}
-QuietScope::~QuietScope() { spdlog::set_level(spdlog::level::level_enum(before_)); }
 
 void require_equal_ranks(const RunConfig& config, const Communicator& ranks) {
   if (ranks.size() == 1) return;

@@ -11,6 +11,7 @@
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
 #include "framework/distributed/communicator.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 
@@ -25,15 +26,9 @@ bool is_later_rank();
 Communicator set_up_ranks(const RunConfig& config);
 
 // Nothing is logged until the end of the scope, on later ranks.
-class QuietScope {
- public:
-  explicit QuietScope(bool is_quiet);
-  ~QuietScope();
-  QuietScope(const QuietScope&) = delete;
-  QuietScope& operator=(const QuietScope&) = delete;
-
- private:
-  int before_;
+struct QuietScope : LogScope {
+  explicit QuietScope(bool is_quiet)
+      : LogScope([is_quiet](LogLevel, const std::string&) { return !is_quiet; }) {}
 };
 
 // Throws on all ranks, saying how, when they differ in program, config (ConfigError) or data files

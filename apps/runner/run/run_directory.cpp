@@ -6,8 +6,7 @@
 #include <ctime>
 
 #include <fcntl.h>
-#include <spdlog/fmt/chrono.h>
-#include <spdlog/spdlog.h>
+#include <fmt/chrono.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 namespace {
@@ -74,7 +74,7 @@ RunLock::RunLock(const fs::path& dir) {
       throw InputError(cat("'", dir.string(), "' is in use by ", read_file(path, "lock"),
                            ": wait for its end, or name another directory with --out"));
     }
-    if (!is_locked) spdlog::warn("cannot lock '{}': {}", path.string(), std::strerror(errno));
+    if (!is_locked) warn(cat("cannot lock '", path.string(), "': ", std::strerror(errno)));
   } while (!is_same_file(file_, path));
   const std::string who = this_process();
   const bool is_written = ::ftruncate(file_, 0) == 0 &&
@@ -154,8 +154,8 @@ void verify_run(const fs::path& dir) {
     throw InputError(cat("'", dir.string(), "' is no run's directory: it has no config.yaml"));
   }
   if (!fs::exists(dir / kChecksums)) {
-    spdlog::warn("'{}' has no checksums, as runs of older versions: it is taken as it is",
-                 dir.string());
+    warn(cat("'", dir.string(),
+             "' has no checksums, as runs of older versions: it is taken as it is"));
   }
   const std::string damage = damage_of_run(dir);
   if (damage.empty()) return;

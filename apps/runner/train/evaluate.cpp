@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"

@@ -6,15 +6,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/sinks/base_sink.h>
-#include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "apps/runner/run/process.h"
 
 namespace taper::runner {
 namespace {
@@ -26,17 +26,6 @@ size_t columns_now() {
   winsize size{};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
-
-// Stands before the others, so that no message is written behind the bar.
-class BarRemover : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  explicit BarRemover(Progress& progress) : progress_(progress) {}
-
- private:
-  void sink_it_(const spdlog::details::log_msg&) override { progress_.clear(); }
-  void flush_() override {}
-  Progress& progress_;
-};
 
 }  // namespace
 
@@ -87,19 +76,15 @@ std::string bar_of(const Standing& at, size_t columns, bool has_colors) {
   return line;
 }
 
-Progress::Progress() {
+// No message is written behind the bar.
+Progress::Progress() : scope_([this](LogLevel, const std::string&) { return clear(), true; }) {
   const char *term = std::getenv("TERM"), *plain = std::getenv("NO_COLOR");
-  terminal_ = isatty(STDERR_FILENO) != 0 && (!term || std::strcmp(term, "dumb") != 0);
+  terminal_ =
+      owns_process() && isatty(STDERR_FILENO) != 0 && (!term || std::strcmp(term, "dumb") != 0);
   colors_ = !plain || !*plain;
-  auto& sinks = spdlog::default_logger()->sinks();
-  sinks.insert(sinks.begin(), std::make_shared<BarRemover>(*this));
 }
 
-Progress::~Progress() {
-  auto& sinks = spdlog::default_logger()->sinks();
-  sinks.erase(sinks.begin());
-  clear();
-}
+Progress::~Progress() { clear(); }
 
 bool Progress::is_due() const {
   return Clock::now() - last_ >= std::chrono::milliseconds(terminal_ ? 100 : 10'000);
@@ -114,9 +99,9 @@ void Progress::show(const Standing& at) {
     shown_ = true;
     return;
   }
-  spdlog::info("step={} epoch={}{} lr={:.6g} samples_per_second={:.0f} seconds_left={}", at.step,
-               at.epoch, at.loss ? fmt::format(" loss={:.6g}", *at.loss) : "", at.lr,
-               at.samples_per_second, at.seconds_left);
+  inform(fmt::format("step={} epoch={}{} lr={:.6g} samples_per_second={:.0f} seconds_left={}",
+                     at.step, at.epoch, at.loss ? fmt::format(" loss={:.6g}", *at.loss) : "", at.lr,
+                     at.samples_per_second, at.seconds_left));
 }
 
 void Progress::clear() {
@@ -179,7 +164,7 @@ void Log::evaluation(const RunState& state, double lr) {
   }
   metrics_.write(fields);
   if (events_) events_->flush();
-  spdlog::info("{} lr={} seconds={:.2f}", line, lr, seconds_since(spent.start));
+  inform(fmt::format("{} lr={} seconds={:.2f}", line, lr, seconds_since(spent.start)));
 }
 
 void Log::begin_epoch(int64_t first_sample) {
@@ -199,8 +184,8 @@ void Log::memory(int64_t step, int64_t peak, int64_t foretold) {
   const double ratio = double(peak) / double(foretold);
   timing_.write(json_fields("kind", "memory", "step", step, "peak_bytes", peak, "foretold_bytes",
                             foretold, "ratio", ratio));
-  spdlog::info("memory: {:.1f} MiB at the most, {:.2f} of what --validate foretells",
-               double(peak) / (1 << 20), ratio);
+  inform(fmt::format("memory: {:.1f} MiB at the most, {:.2f} of what --validate foretells",
+                     double(peak) / (1 << 20), ratio));
 }
 
 // The time that is left foresees each evaluation, and checkpoints as often as they came so far.

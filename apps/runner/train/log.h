@@ -14,6 +14,7 @@
 #include "apps/runner/report/tensorboard.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/train/state.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 
@@ -51,6 +52,7 @@ class Progress {
   bool terminal_, colors_;
   std::atomic<bool> shown_ = false;
   Clock::time_point last_ = Clock::now();
+  LogScope scope_;
 };
 
 // What a run has spent, all in seconds and of this process.

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <sstream>
 
-#include <spdlog/spdlog.h>
+#include <fmt/format.h>
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 namespace {
@@ -84,7 +85,7 @@ void check_same_data(const fs::path& run, const RunConfig& config, bool is_allow
   if (!is_allowed) {
     throw InputError(cat(what, "Bring them back, or go on with others: --allow-changed-data"));
   }
-  spdlog::warn("{}the run goes on with them; `reproduce` cannot give its numbers again", what);
+  warn(cat(what, "the run goes on with them; `reproduce` cannot give its numbers again"));
 }
 
 }  // namespace
@@ -100,20 +101,20 @@ std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir
 }
 
 void say_resumed(const Resumed& from, int64_t step, double lr) {
-  spdlog::info("resumed from {}", from.checkpoint.path.string());
+  inform(cat("resumed from ", from.checkpoint.path.string()));
   if (from.changes.empty()) return;
-  spdlog::warn("from step {} on with another config (before | now):{}", step, from.changes);
+  warn(cat("from step ", step, " on with another config (before | now):", from.changes));
   const auto& rest = from.checkpoint.tensors.at("optimizer.safetensors");
   const auto last = std::ranges::find(rest, "schedule._last_lr", &NamedTensor::name);
   if (last == rest.end() || last->tensor.numel() == 0) return;
   const double before = last->tensor.to(kFloat64).data<double>()[0];
   if (before == lr) return;
-  spdlog::warn(
-      "the schedule depends on it: step {} had the learning rate "
-      "{:.4g} and would have {:.4g} now, "
-      "from where it goes on; a run that is planned so from its start "
-      "has other numbers",
-      step, before, lr);
+  warn(
+      fmt::format("the schedule depends on it: step {} had the learning rate "
+                  "{:.4g} and would have {:.4g} now, "
+                  "from where it goes on; a run that is planned so from its start "
+                  "has other numbers",
+                  step, before, lr));
 }
 
 void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,

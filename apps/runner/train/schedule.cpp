@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <spdlog/spdlog.h>
-
 #include "apps/runner/train/made.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 namespace {
@@ -124,8 +123,8 @@ Schedules& schedules() {
 optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t total_steps,
                                int64_t steps_per_epoch) {
   if (config.warmup >= total_steps && config.warmup > 0) {
-    spdlog::warn("schedule.warmup has {} steps and the run {}: the learning rate never reaches {}",
-                 config.warmup, total_steps, lr);
+    warn(cat("schedule.warmup has ", config.warmup, " steps and the run ", total_steps,
+             ": the learning rate never reaches ", lr));
   }
   const int64_t rest = std::max<int64_t>(total_steps - config.warmup, 1);
   const Schedule then = schedules().make(config, {lr, rest, steps_per_epoch});

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include <spdlog/spdlog.h>
-
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/model.h"
 #include "apps/runner/train/parts.h"
@@ -16,6 +14,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "framework/hooks.h"
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/optim/foreach.h"
 #include "framework/profiler.h"
@@ -113,7 +112,7 @@ Step::Step(const RunConfig& config, const data::Splits& data, Device device, Bat
   reset();
   const Graph wanted = config_.train.graph;
   if (!graph_ && (wanted == Graph::kOn || (wanted == Graph::kAuto && device_.is_cuda()))) {
-    spdlog::info("steps run without a CUDA graph: {}", why_eager());
+    inform(cat("steps run without a CUDA graph: ", why_eager()));
   }
 }
 
@@ -357,12 +356,12 @@ void Step::replay() {
   }
   (void)(*graph_)(in);
   if (!graph_->reason().empty()) {
-    spdlog::warn("steps do not run as a CUDA graph: {}", graph_->reason());
+    warn(cat("steps do not run as a CUDA graph: ", graph_->reason()));
     graph_.reset();
   } else if (graph_->num_graphs() > graphs_logged_) {
     graphs_logged_ = graph_->num_graphs();
-    spdlog::info("steps run as a CUDA graph for batches {}{}", to_string(in[0].shape()),
-                 in.size() > 2 ? cat(" and ", in.size() / 2 - 1, " more") : "");
+    inform(cat("steps run as a CUDA graph for batches ", to_string(in[0].shape()),
+               in.size() > 2 ? cat(" and ", in.size() / 2 - 1, " more") : ""));
   }
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "apps/runner/data/data_info.h"
 #include "apps/runner/run/errors.h"
@@ -18,6 +17,7 @@
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/log.h"
 #include "apps/runner/train/model.h"
+#include "apps/runner/train/observers.h"
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/step.h"
 #include "apps/runner/train/validate.h"
@@ -96,11 +96,13 @@ class Trainer {
   double lr() const { return learner_.optimizer->lr(); }
 
   // Until the end, an early stop, the time limit, `stop_at`, or a signal, which throws Interrupted.
-  TrainResult run(int64_t stop_at) {
+  TrainResult run(int64_t stop_at, std::stop_token stop) {
+    stop_ = std::move(stop);
     open_files();
     step_.begin();
-    spdlog::info("model: {} parameters", learner_.model->num_parameters());
-    spdlog::info("data: {} training and {} test samples", data_.train->size(), data_.test->size());
+    inform(cat("model: ", learner_.model->num_parameters(), " parameters"));
+    inform(
+        cat("data: ", data_.train->size(), " training and ", data_.test->size(), " test samples"));
     if (observer_) observer_->on_start(*learner_.model);
     // A process that was killed may have saved it without saying so.
     on_first([&] {
@@ -252,7 +254,7 @@ class Trainer {
   Orders orders() {
     const auto& limit = config_.train.time_limit;
     const double waited = seconds_since(flushed_);
-    Orders own{SignalScope::received(),
+    Orders own{stop_.stop_requested() ? "its program" : SignalScope::received(),
                limit && seconds_since(log_.spent.start) > seconds_of(*limit).value_or(INFINITY),
                interval_is_over(), waited > kFlushSeconds};
     if (ranks_.size() == 1) return own;
@@ -265,7 +267,8 @@ class Trainer {
       bool is_late = false, saves = false;
       int64_t meeting = 0;
       std::string signal;
-      words >> is_late >> saves >> meeting >> signal;
+      words >> is_late >> saves >> meeting >> std::ws;
+      std::getline(words, signal);
       if (r == 0) {
         own = {"", is_late, saves, true};
         meeting_ = meeting;
@@ -403,15 +406,15 @@ class Trainer {
             tensor.empty() ? "" : cat("; the first bad tensor is ", tensor));
     if (config_.train.on_nan == OnNan::kStop) throw Diverged(what + kAdvice);
     if (config_.train.on_nan == OnNan::kSkip) {
-      spdlog::warn("{}; the step is skipped, as {} before it", what, state_.skipped++);
+      warn(cat(what, "; the step is skipped, as ", state_.skipped++, " before it"));
       return;
     }
     if (state_.rollbacks == kMaxRollbacks) {
       throw Diverged(cat(what, ", after ", kMaxRollbacks, " returns to a checkpoint", kAdvice));
     }
     roll_back();
-    spdlog::warn("{}; back to step {} with half the learning rate ({} of {} times)", what,
-                 state_.step, state_.rollbacks, kMaxRollbacks);
+    warn(cat(what, "; back to step ", state_.step, " with half the learning rate (",
+             state_.rollbacks, " of ", kMaxRollbacks, " times)"));
   }
 
   void check_learned() const {
@@ -428,8 +431,8 @@ class Trainer {
     const std::string file = dir_ / "trace.json";
     failing_as<DiskError>("", [&] { profiler_->export_chrome_trace(file); });
     profiler_.reset();
-    spdlog::info("traced steps to {}{}: {}", state_.step,
-                 step_.is_graph() ? ", which ran without a graph" : "", file);
+    inform(cat("traced steps to ", state_.step,
+               step_.is_graph() ? ", which ran without a graph" : "", ": ", file));
   }
 
   // The most memory that the run had, beside what --validate foretells.
@@ -444,8 +447,7 @@ class Trainer {
     default_generator().set_state(random);
     log_.memory(state_.step, peak, foretold.total());
   } catch (const std::exception& error) {
-    spdlog::warn("memory could not be foretold: {}",
-                 error.what());  // the run is whole without it
+    warn(cat("memory could not be foretold: ", error.what()));  // the run is whole without it
   }
 
   const RunConfig& config_;
@@ -465,6 +467,7 @@ class Trainer {
   Tensor window_;  // [kWindow, 2]: losses and norms that are not read yet
   std::vector<Pending> pending_;
   int64_t saved_step_ = -1, meeting_ = 0;
+  std::stop_token stop_;
   Clock::time_point flushed_{}, saved_{};
   std::optional<Profiler> profiler_;
 };
@@ -485,7 +488,10 @@ void note_end(const fs::path& dir, const std::exception& error, int64_t step) tr
 }  // namespace
 
 TrainResult train(const RunConfig& config, const fs::path& given, const TrainOptions& options) {
-  const SignalScope signals;
+  std::optional<SignalScope> signals;
+  if (owns_process()) signals.emplace();
+  Generator generator;
+  const DrawScope draws(generator);
   // Nsight Systems and its like say so to the programs that they start.
   if (std::getenv("NVTX_INJECTION64_PATH") != nullptr) emit_nvtx();
   const Communicator ranks = set_up_ranks(config);
@@ -498,6 +504,7 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
     std::optional<RunLock> lock;
     std::optional<Resumed> from;
     std::optional<data::Splits> data;
+    std::optional<Observers> observers;
     std::optional<Trainer> trainer;
     std::optional<LogFile> log;
     together(ranks, [&] {
@@ -505,7 +512,8 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
       if (is_first) from = find_resumed(config, dir, options);
       data = source_of(config.data)->load(config.seed);
       check_stop();
-      trainer.emplace(config, *data, ranks, dir, options.observer);
+      observers.emplace(options.observer, config.callbacks, CallbackSite{dir, *data, is_first});
+      trainer.emplace(config, *data, ranks, dir, observers->any());
     });
     const std::optional<Checkpoint> checkpoint =
         from_first(ranks, from ? std::optional(from->checkpoint) : std::nullopt);
@@ -531,7 +539,7 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
         write_run_checksums(dir, false);
       });
       from.reset();
-      TrainResult result = trainer->run(options.stop_at);
+      TrainResult result = trainer->run(options.stop_at, options.stop);
       result.is_first_rank = is_first;
       together(ranks, [&] {
         if (!is_first) return;
@@ -542,6 +550,7 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
                          {"best_step", result.best_step}});
         write_run_checksums(dir, true);
       });
+      observers->on_end(result);
       return result;
     } catch (const std::exception& error) {
       step = trainer->step();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <stop_token>
 #include <string>
 
 #include "apps/runner/config/config.h"
@@ -10,7 +11,14 @@
 
 namespace taper::runner {
 
-// Whoever looks on at a training run: the gate, tests, a user's program.
+struct TrainResult;
+
+// Whoever looks on at a training run: the gate, tests, a user's program; also as a callback that
+// configs name (`callbacks: [tell: {every: 10}]`):
+//
+//   register_callback<TellOptions>("tell", [](const TellOptions& o, const CallbackSite& at) {
+//     return std::make_unique<Tell>(o.every, at.dir);
+//   });
 //
 // A run with an observer reads every step's loss and gradient norm before the next step begins; one
 // without does not wait for the device. The numbers of the run are the same.
@@ -23,6 +31,8 @@ struct Observer {
   virtual bool on_step(int64_t /*step*/, double /*loss*/, double /*grad_norm*/) { return true; }
   // What an "eval" line of metrics.jsonl says.
   virtual void on_eval(int64_t /*step*/, const std::string& /*split*/, const Metrics&) {}
+  // The run's files are whole. Not for a run that failed or was interrupted.
+  virtual void on_end(const TrainResult&) {}
 };
 
 struct TrainOptions {
@@ -33,6 +43,7 @@ struct TrainOptions {
   bool allow_changed_data = false;  // of a run that goes on
   int64_t stop_at = -1;             // saves and ends after this step
   Observer* observer = nullptr;
+  std::stop_token stop{};  // asked for by the caller's program: the run is saved and ends
 };
 
 struct TrainResult {
@@ -50,7 +61,9 @@ struct TrainResult {
 // and run.lock. The same config on the same device gives the same bytes of metrics.jsonl and
 // model.safetensors, also when the run was killed and resumed. Throws ConfigError (resumed with
 // another config), InputError (also: the directory is another's, the data have changed),
-// DeviceUnavailable, Diverged, DiskError, or Interrupted once it is saved after a signal.
+// DeviceUnavailable, Diverged, DiskError, or Interrupted once it is saved after a signal
+// or `stop`. Draws come from a generator of its own; threads, float32 products (tf32) and visible
+// devices are set for the process. Signals are only listened to in main().
 TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
                   const TrainOptions& options = {});
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include "apps/runner/data/data_info.h"
 #include "apps/runner/train/evaluate.h"

@@ -1,11 +1,10 @@
 // `taper eval`.
 #include <algorithm>
 
-#include <spdlog/spdlog.h>
-
 #include "apps/runner/run/facts.h"
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/verbs/verbs.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 
@@ -26,7 +25,7 @@ std::string evaluate_run(const SavedRun& run, const std::filesystem::path& file)
     }
     rows = whole.test;
     if (const std::string changed = changed_data(run.dir, run.config); !changed.empty()) {
-      spdlog::warn("the data are not those that the run had (then | now):\n{}", changed);
+      warn(cat("the data are not those that the run had (then | now):\n", changed));
     }
   }
   const TrainConfig& c = run.config.train;

@@ -1,5 +1,5 @@
 // `taper info`, `taper schema` and `taper verify`: what there is, may be said, and is whole.
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "apps/runner/run/facts.h"
@@ -8,6 +8,7 @@
 #include "framework/cuda.h"
 #include "framework/error.h"
 #include "framework/threads.h"
+#include "testing/conformance/conformance.h"
 
 namespace taper::runner {
 namespace {
@@ -54,6 +55,14 @@ std::string system_info() {
 
 Command info_command() {
   return {"info", "Show versions and devices", "taper info", [] { return print(system_info()); }};
+}
+Command conformance_command() {
+  const auto run = [] {
+    const conformance::Report report = conformance::run_all();
+    return print(report.text, report.failed == 0);
+  };
+  return {"conformance", "Compare what Taper prints and raises with PyTorch", "taper conformance",
+          run};
 }
 Command schema_command() {
   struct Schemas {

@@ -4,8 +4,7 @@
 #include <ctime>
 #include <random>
 
-#include <spdlog/fmt/chrono.h>
-#include <spdlog/spdlog.h>
+#include <fmt/chrono.h>
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
@@ -13,6 +12,7 @@
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
+#include "framework/hooks.h"
 
 namespace taper::runner {
 namespace {
@@ -30,7 +30,7 @@ void write_samples(const std::filesystem::path& dir) try {
 } catch (const ConfigError&) {
   return;
 } catch (const OutOfMemoryError& error) {  // the run itself is whole
-  spdlog::warn("no samples were written: {}", error.what());
+  warn(cat("no samples were written: ", error.what()));
 }
 
 struct Train : TrainOptions {

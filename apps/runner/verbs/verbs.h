@@ -16,7 +16,7 @@
 namespace taper::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
-    info_command(), schema_command(), report_command();
+    conformance_command(), info_command(), schema_command(), report_command();
 
 // A run that is trained; its directory is all that is needed.
 struct SavedRun {

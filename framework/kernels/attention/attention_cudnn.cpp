@@ -20,6 +20,7 @@
 namespace taper::kernels::cuda {
 namespace {
 
+using taper::cuda::cudnn;
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
@@ -44,29 +45,29 @@ class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type) {
     Raw raw = nullptr;
-    accept(cudnnBackendCreateDescriptor(type, &raw));
+    accept(cudnn().BackendCreateDescriptor(type, &raw));
     owner_.reset(raw);
   }
   Raw raw() const { return owner_.get(); }
 
   template <class T> Descriptor& set(Attribute name, Type type, const T& value) {
-    accept(cudnnBackendSetAttribute(raw(), name, type, 1, &value));
+    accept(cudnn().BackendSetAttribute(raw(), name, type, 1, &value));
     return *this;
   }
   template <class T> Descriptor& set(Attribute name, Type type, const std::vector<T>& values) {
-    accept(cudnnBackendSetAttribute(raw(), name, type, int64_t(values.size()), values.data()));
+    accept(cudnn().BackendSetAttribute(raw(), name, type, int64_t(values.size()), values.data()));
     return *this;
   }
   Descriptor& set(Attribute name, Raw part) {
     return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, part);
   }
   Descriptor& finish() {
-    accept(cudnnBackendFinalize(raw()));
+    accept(cudnn().BackendFinalize(raw()));
     return *this;
   }
 
  private:
-  taper::cuda::CudnnOwner<Raw, cudnnBackendDestroyDescriptor> owner_;
+  taper::cuda::CudnnOwner<Raw, &taper::cuda::Cudnn::BackendDestroyDescriptor> owner_;
 };
 
 // --- the graphs ---
@@ -243,16 +244,17 @@ Plan make_plan(cudnnHandle_t handle, const Problem& p) {
   Raw raws[8];
   for (Raw& raw : raws) raw = configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).raw();
   int64_t count = 0, workspace = 0, found = 0;
-  accept(cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(raws), &count, raws));
+  accept(cudnn().BackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(raws), &count,
+                                     raws));
   configs.erase(configs.begin() + std::min(count, std::ssize(raws)), configs.end());
   for (Descriptor& config : configs) {
     Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config.raw());
-    if (cudnnBackendFinalize(plan.raw()) != CUDNN_STATUS_SUCCESS) continue;
-    accept(cudnnBackendGetAttribute(plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                    CUDNN_TYPE_INT64, 1, &found, &workspace));
+    if (cudnn().BackendFinalize(plan.raw()) != CUDNN_STATUS_SUCCESS) continue;
+    accept(cudnn().BackendGetAttribute(plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                       CUDNN_TYPE_INT64, 1, &found, &workspace));
     if (workspace > kMaxWorkspace) continue;
     Plan made{graph.release(), workspace, true};
     for (Descriptor* part : {&whole, &config, &plan}) made.parts.push_back(std::move(*part));
@@ -283,7 +285,7 @@ bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int dev
   // they do not fill their tiles.
   int major = 0;
   TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return major < 10 && (p.S % 128 == 0 || cudnnGetVersion() >= 91501);
+  return major < 10 && (p.S % 128 == 0 || cudnn().GetVersion() >= 91501);
 }
 
 // The uids of all tensors but delta and the logsumexp, and these.
@@ -324,7 +326,7 @@ bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, uids);
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, data);
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace.data());
-  const auto status = cudnnBackendExecute(handle, plan.parts.back().raw(), pack.finish().raw());
+  const auto status = cudnn().BackendExecute(handle, plan.parts.back().raw(), pack.finish().raw());
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return plan.supported = false;
   taper::cuda::check_cudnn(status, "cudnnBackendExecute");
   on.check("scaled_dot_product_attention");

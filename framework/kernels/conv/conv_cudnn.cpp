@@ -17,6 +17,8 @@ namespace taper::kernels::cuda {
 namespace {
 
 using taper::cuda::check_cudnn;
+using taper::cuda::Cudnn;
+using taper::cuda::cudnn;
 using taper::cuda::CudnnOwner;
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
@@ -38,9 +40,9 @@ template <class Owner, class Raw> Owner make(cudnnStatus_t (*create)(Raw*), cons
   return Owner(raw);
 }
 
-using TensorLayout = CudnnOwner<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
-using FilterLayout = CudnnOwner<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
-using Convolution = CudnnOwner<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
+using TensorLayout = CudnnOwner<cudnnTensorDescriptor_t, &Cudnn::DestroyTensorDescriptor>;
+using FilterLayout = CudnnOwner<cudnnFilterDescriptor_t, &Cudnn::DestroyFilterDescriptor>;
+using Convolution = CudnnOwner<cudnnConvolutionDescriptor_t, &Cudnn::DestroyConvolutionDescriptor>;
 
 // How one convolution is computed; not supported: not by cuDNN.
 struct Plan {
@@ -56,28 +58,29 @@ struct Plan {
 bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
   const auto type = data_type(dtype);
   const auto make_tensor = [] {
-    return make<TensorLayout>(cudnnCreateTensorDescriptor, "cudnnCreateTensorDescriptor");
+    return make<TensorLayout>(cudnn().CreateTensorDescriptor, "cudnnCreateTensorDescriptor");
   };
   plan.x = make_tensor();
   plan.y = make_tensor();
-  plan.weight = make<FilterLayout>(cudnnCreateFilterDescriptor, "cudnnCreateFilterDescriptor");
+  plan.weight = make<FilterLayout>(cudnn().CreateFilterDescriptor, "cudnnCreateFilterDescriptor");
   plan.convolution =
-      make<Convolution>(cudnnCreateConvolutionDescriptor, "cudnnCreateConvolutionDescriptor");
+      make<Convolution>(cudnn().CreateConvolutionDescriptor, "cudnnCreateConvolutionDescriptor");
   const auto nhwc = CUDNN_TENSOR_NHWC;
   const cudnnStatus_t all[] = {
-      cudnnSetTensor4dDescriptor(plan.x.get(), nhwc, type, int(s.n), int(s.c), int(s.h.in),
-                                 int(s.w.in)),
-      cudnnSetTensor4dDescriptor(plan.y.get(), nhwc, type, int(s.n), int(s.o), int(s.h.out),
-                                 int(s.w.out)),
-      cudnnSetFilter4dDescriptor(plan.weight.get(), type, nhwc, int(s.o), int(s.c / s.groups),
-                                 int(s.h.kernel), int(s.w.kernel)),
-      cudnnSetConvolution2dDescriptor(plan.convolution.get(), int(s.h.padding), int(s.w.padding),
-                                      int(s.h.stride), int(s.w.stride), int(s.h.dilation),
-                                      int(s.w.dilation), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-      cudnnSetConvolutionGroupCount(plan.convolution.get(), int(s.groups)),
-      cudnnSetConvolutionMathType(plan.convolution.get(), dtype == kFloat32 && !allows_tf32()
-                                                              ? CUDNN_FMA_MATH
-                                                              : CUDNN_TENSOR_OP_MATH)};
+      cudnn().SetTensor4dDescriptor(plan.x.get(), nhwc, type, int(s.n), int(s.c), int(s.h.in),
+                                    int(s.w.in)),
+      cudnn().SetTensor4dDescriptor(plan.y.get(), nhwc, type, int(s.n), int(s.o), int(s.h.out),
+                                    int(s.w.out)),
+      cudnn().SetFilter4dDescriptor(plan.weight.get(), type, nhwc, int(s.o), int(s.c / s.groups),
+                                    int(s.h.kernel), int(s.w.kernel)),
+      cudnn().SetConvolution2dDescriptor(plan.convolution.get(), int(s.h.padding), int(s.w.padding),
+                                         int(s.h.stride), int(s.w.stride), int(s.h.dilation),
+                                         int(s.w.dilation), CUDNN_CROSS_CORRELATION,
+                                         CUDNN_DATA_FLOAT),
+      cudnn().SetConvolutionGroupCount(plan.convolution.get(), int(s.groups)),
+      cudnn().SetConvolutionMathType(plan.convolution.get(), dtype == kFloat32 && !allows_tf32()
+                                                                 ? CUDNN_FMA_MATH
+                                                                 : CUDNN_TENSOR_OP_MATH)};
   return std::all_of(std::begin(all), std::end(all),
                      [](cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS; });
 }
@@ -108,20 +111,20 @@ Plan make_plan(cudnnHandle_t handle, ConvPass pass, const ConvSizes& s, DType dt
   switch (pass) {
     case ConvPass::y:
       choose<cudnnConvolutionFwdAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
-        return cudnnGetConvolutionForwardAlgorithm_v7(handle, x, weight, convolution, y, most,
-                                                      count, found);
+        return cudnn().GetConvolutionForwardAlgorithm_v7(handle, x, weight, convolution, y, most,
+                                                         count, found);
       });
       break;
     case ConvPass::dx:
       choose<cudnnConvolutionBwdDataAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
-        return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, weight, y, convolution, x, most,
-                                                           count, found);
+        return cudnn().GetConvolutionBackwardDataAlgorithm_v7(handle, weight, y, convolution, x,
+                                                              most, count, found);
       });
       break;
     case ConvPass::dweight:
       choose<cudnnConvolutionBwdFilterAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
-        return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, x, y, convolution, weight,
-                                                             most, count, found);
+        return cudnn().GetConvolutionBackwardFilterAlgorithm_v7(handle, x, y, convolution, weight,
+                                                                most, count, found);
       });
   }
   return plan;
@@ -146,17 +149,17 @@ cudnnStatus_t execute(cudnnHandle_t handle, ConvPass pass, const Plan& plan, con
   void *px = t.x.data_ptr(), *pw = t.weight.data_ptr(), *py = t.y.data_ptr();
   switch (pass) {
     case ConvPass::y:
-      return cudnnConvolutionForward(handle, &one, x, px, weight, pw, convolution,
-                                     cudnnConvolutionFwdAlgo_t(plan.algorithm), workspace,
-                                     plan.workspace, &zero, y, py);
+      return cudnn().ConvolutionForward(handle, &one, x, px, weight, pw, convolution,
+                                        cudnnConvolutionFwdAlgo_t(plan.algorithm), workspace,
+                                        plan.workspace, &zero, y, py);
     case ConvPass::dx:
-      return cudnnConvolutionBackwardData(handle, &one, weight, pw, y, py, convolution,
-                                          cudnnConvolutionBwdDataAlgo_t(plan.algorithm), workspace,
-                                          plan.workspace, &zero, x, px);
+      return cudnn().ConvolutionBackwardData(handle, &one, weight, pw, y, py, convolution,
+                                             cudnnConvolutionBwdDataAlgo_t(plan.algorithm),
+                                             workspace, plan.workspace, &zero, x, px);
     default:
-      return cudnnConvolutionBackwardFilter(handle, &one, x, px, y, py, convolution,
-                                            cudnnConvolutionBwdFilterAlgo_t(plan.algorithm),
-                                            workspace, plan.workspace, &zero, weight, pw);
+      return cudnn().ConvolutionBackwardFilter(handle, &one, x, px, y, py, convolution,
+                                               cudnnConvolutionBwdFilterAlgo_t(plan.algorithm),
+                                               workspace, plan.workspace, &zero, weight, pw);
   }
 }
 

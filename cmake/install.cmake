@@ -1,0 +1,62 @@
+# What is installed, and how it is found: CMake's package, by components, and pkg-config's files.
+include(CMakePackageConfigHelpers)
+get_property(libraries GLOBAL PROPERTY taper_libraries)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/taper)
+
+# Of an archive that is unpacked anywhere, programs and libraries find one another.
+set_target_properties(${libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(TARGETS ${libraries} EXPORT taperTargets)
+install(EXPORT taperTargets NAMESPACE taper:: DESTINATION ${package})
+install(DIRECTORY ${taper_include}/taper DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TAPER_APPS)
+  set_property(TARGET taper_program PROPERTY INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS taper_program)
+endif()
+if(TARGET taper_mpi)
+  install(TARGETS taper_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+configure_package_config_file(cmake/taperConfig.cmake.in taperConfig.cmake
+  INSTALL_DESTINATION ${package})
+# Before 1.0 a minor version may break what was.
+write_basic_package_version_file(taperConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/taperConfig.cmake ${PROJECT_BINARY_DIR}/taperConfigVersion.cmake
+  DESTINATION ${package})
+
+# taper_pkg_config(NAME DOC REQUIRED FLAGS PRIVATE): of an archive the private libraries are needed,
+# too (pkg-config --static).
+function(taper_pkg_config name doc required flags private)
+  if(BUILD_SHARED_LIBS AND NOT name STREQUAL taper-runner)
+    set(private "")
+  endif()
+  file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  string(REPLACE - _ library ${name})
+  configure_file(cmake/taper.pc.in ${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+set(flags "")
+if(taper_has_cuda)
+  string(APPEND flags " -DTAPER_WITH_CUDA")
+endif()
+if(taper_has_cudnn)
+  string(APPEND flags " -DTAPER_WITH_CUDNN")
+endif()
+set(private -ldnnl)
+if(taper_zip)
+  string(APPEND private " -lzip")
+endif()
+foreach(name ${OpenMP_CXX_LIB_NAMES} ${CMAKE_DL_LIBS})
+  string(APPEND private " -l${name}")
+endforeach()
+if(taper_has_cuda)
+  string(APPEND private " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
+endif()
+taper_pkg_config(taper "${PROJECT_DESCRIPTION}" "" "${flags}" "${private}")
+taper_pkg_config(taper-testing "Helpers for tests of training" taper "" "")
+if(TAPER_DATA)
+  taper_pkg_config(taper-data "Readers and loaders of data sets" taper "" "-lz -lutf8proc")
+endif()
+if(TAPER_RUNNER)
+  taper_pkg_config(taper-runner "The program taper as a library" taper-data "" -lz)
+endif()

@@ -1,0 +1,46 @@
+# CPack: a .deb and a .tar.gz of what is installed (scripts/package.sh).
+set(name taper)
+set(other taper-cuda)
+if(taper_has_cuda)
+  set(name taper-cuda)
+  set(other taper)
+endif()
+set(CPACK_PACKAGE_NAME ${name})
+set(CPACK_PACKAGE_VENDOR "Taper")
+set(CPACK_PACKAGE_CONTACT "Taper maintainers <maintainers@taper.dev>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "C++ library and program that train neural networks")
+set(CPACK_PACKAGE_FILE_NAME ${name}-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_STRIP_FILES ON)
+set(CPACK_GENERATOR DEB TGZ)
+
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# What links taper::runner links zlib.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS zlib1g-dev)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake, ninja-build, pkg-config")
+set(CPACK_DEBIAN_PACKAGE_CONFLICTS ${other})
+set(CPACK_DEBIAN_PACKAGE_REPLACES ${other})
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+if(taper_has_cuda)
+  set(CPACK_DEBIAN_PACKAGE_PROVIDES "taper (= ${PROJECT_VERSION})")
+  # Loaded when they are first needed, from NVIDIA's repository: the package goes without them.
+  set(CPACK_DEBIAN_PACKAGE_SUGGESTS
+    "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}, libnccl2")
+endif()
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
+"${CPACK_PACKAGE_DESCRIPTION_SUMMARY}
+ Taper speaks PyTorch's language in C++: tensors with automatic differentiation,
+ layers, optimizers and data sets. The program taper trains from one YAML file,
+ on the CPU or on GPUs. This package has the program, the libraries and what is
+ needed to build programs on them.")
+
+# What Debian's policy wants beside the rest.
+foreach(file copyright changelog)
+  configure_file(packaging/debian/${file} debian/${file} @ONLY)
+endforeach()
+execute_process(COMMAND gzip -9nkf ${PROJECT_BINARY_DIR}/debian/changelog)
+install(FILES ${PROJECT_BINARY_DIR}/debian/copyright ${PROJECT_BINARY_DIR}/debian/changelog.gz
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name} OPTIONAL)
+include(CPack)

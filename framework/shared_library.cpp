@@ -1,0 +1,30 @@
+#include "framework/shared_library.h"
+
+#include <utility>
+
+#include <dlfcn.h>
+
+#include "framework/error.h"
+
+namespace taper {
+
+SharedLibrary::SharedLibrary(std::string purpose, const std::vector<std::string>& files,
+                             std::string advice, Names names)
+    : purpose_(std::move(purpose)), advice_(std::move(advice)) {
+  for (const std::string& file : files) {
+    if (file.empty()) continue;
+    handle_ = dlopen(file.c_str(), RTLD_NOW | (names == Names::local ? RTLD_LOCAL : RTLD_GLOBAL));
+    if (handle_) break;
+    // The first is the one to install.
+    if (problem_.empty()) problem_ = cat(purpose_, ": ", dlerror(), "; ", advice_);
+  }
+  if (handle_) problem_.clear();
+}
+
+SharedLibrary::Symbol SharedLibrary::operator()(const char* name) const {
+  if (!handle_) throw AcceleratorError(problem_);
+  if (void* const address = dlsym(handle_, name)) return {address};
+  throw AcceleratorError(cat(purpose_, ": ", dlerror(), "; ", advice_));
+}
+
+}  // namespace taper

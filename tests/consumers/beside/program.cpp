@@ -1,0 +1,58 @@
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <taper/runner.h>
+#include <taper/taper.h>
+#include <taper/testing.h>
+
+namespace YAML {
+class EventHandler;
+class Parser {
+ public:
+  explicit Parser(std::istream&);
+  ~Parser();
+  bool HandleNextDocument(EventHandler&);
+};
+std::string Load(const std::string& text);
+}  // namespace YAML
+namespace CLI {
+class App {
+ public:
+  explicit App(std::string description = "", std::string name = "");
+  virtual ~App();
+};
+}  // namespace CLI
+
+// Never called; the linker takes them all the same.
+[[maybe_unused]] static void* uses_its_own(std::istream& in) {
+  static CLI::App app("own");
+  static YAML::Parser parser(in);
+  return &parser;
+}
+void* (*volatile kept)(std::istream&) = uses_its_own;
+
+TEST(Beside, ARunFromYaml) {
+  EXPECT_EQ(YAML::Load("text"), "own text");
+  std::string args[] = {"program",
+                        "train",
+                        CONFIG,
+                        "train.steps=2",
+                        "train.epochs=null",
+                        "--out",
+                        (std::filesystem::current_path() / "run").string()};
+  char* argv[8] = {};
+  for (size_t i = 0; i < 7; ++i) argv[i] = args[i].data();
+  EXPECT_EQ(taper::runner::main(7, argv), 0);
+}
+
+TEST(Beside, HelpersOfTests) {
+  const taper::Tensor x = taper::ones({2});
+  EXPECT_TENSOR_CLOSE(x, x, 0, 0);
+  EXPECT_FALSE(taper::test::tensor_close(x, x + 1, 0, 0));
+}
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

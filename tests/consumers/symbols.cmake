@@ -1,0 +1,20 @@
+# cmake -P: a shared library and the runner's object show names of taper:: alone, and the helpers of
+# tests need no GoogleTest.
+function(symbols result)
+  execute_process(COMMAND ${NM} ${ARGN} OUTPUT_VARIABLE out RESULT_VARIABLE failed)
+  if(failed OR NOT out)
+    message(FATAL_ERROR "nm ${ARGN} says nothing")
+  endif()
+  string(REGEX MATCHALL "[^\n]+" lines "${out}")
+  set(${result} "${lines}" PARENT_SCOPE)
+endfunction()
+
+symbols(shown --dynamic --defined-only ${SHARED})
+list(FILTER shown EXCLUDE REGEX " _Z[A-Z]*[a-z0-9_]*N[KRO]*5taper|exports.map")
+symbols(outer --extern-only --defined-only ${RUNNER})
+list(FILTER outer EXCLUDE REGEX " _Z[A-Z]*[a-z0-9_]*N[KRO]*5taper| u |^[^ ]+:$")
+symbols(needed --undefined-only ${TESTING})
+list(FILTER needed INCLUDE REGEX "N7testing")
+if(shown OR outer OR needed)
+  message(FATAL_ERROR "shown: ${shown}\nby the runner: ${outer}\nneeded: ${needed}")
+endif()

@@ -1,0 +1,191 @@
+// What Taper does, and leaves undone, in a process that is not its own. ctest gives each test a
+// process; where it can be, the leak sanitizer looks at the end of it.
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
+#include "apps/runner/runner.h"
+#include "framework/memory/cpu_allocator.h"
+#include "taper.h"
+#include "tests/runner/run_process.h"
+#include "tests/testing.h"
+
+namespace taper {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfig =
+    "seed: 3\ndevice: cpu\ndata: {type: digits, train_size: 64, test_size: 16}\n"
+    "model: {type: sequential, layers: [flatten, linear: 8, relu, dropout: 0.5, linear: 10]}\n"
+    "optimizer: {type: sgd, lr: 0.1}\ntrain: {epochs: 4, batch_size: 16}\n";
+
+long threads() { return std::distance(fs::directory_iterator("/proc/self/task"), {}); }
+
+// Large enough for the threads; gives the last loss.
+double train_net(uint64_t seed) {
+  Generator generator(seed);
+  const DrawScope draws(generator);
+  Sequential net(Linear(256, 512), GELU(), Dropout(0.5), Linear(512, 10));
+  optim::AdamW optimizer(net.parameters(), {.lr = 1e-2});
+  const Tensor x = randn({512, 256}), y = randint(0, 10, {512});
+  double last = 0;
+  for (int step = 0; step < 3; ++step) {
+    const Tensor loss = cross_entropy(net(x), y);
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    last = loss.item<double>();
+  }
+  return last;
+}
+
+class Guest : public ::testing::Test {
+ protected:
+  Guest() { write_bytes(at_ / "run.yaml", kConfig); }
+  runner::RunConfig config(const std::vector<std::string>& overrides = {}) const {
+    return runner::load_config(at_ / "run.yaml", overrides);
+  }
+  static std::string read_bytes(const fs::path& file) { return runner::read_bytes(file); }
+  static void write_bytes(const fs::path& file, const std::string& text) {
+    runner::write_bytes(file, text);
+  }
+
+  runner::RunDirectory at_;
+};
+
+TEST_F(Guest, PrintsNothingButThroughTheLoggerOfTheProgram) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  runner::train(config(), at_ / "silent");
+  std::vector<std::string> heard;
+  set_logger([&](LogLevel level, const std::string& message) {
+    heard.push_back(cat(level == LogLevel::info ? "info " : "warning ", message));
+  });
+  runner::train(config(), at_ / "heard");
+  warn("odd");
+  const Logger mine = set_logger(nullptr);
+  warn("nobody hears it");
+  EXPECT_EQ(testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr(), "");
+  ASSERT_FALSE(heard.empty());
+  EXPECT_EQ(heard[0].rfind("info model: ", 0), 0u) << heard[0];
+  EXPECT_EQ(heard.back(), "warning odd");
+  EXPECT_TRUE(mine);
+  EXPECT_NE(read_bytes(at_ / "silent/log.txt").find(" info: model: "), std::string::npos);
+}
+
+TEST(GuestLog, AScopeHearsItsThreadAlone) {
+  std::atomic<int> heard{0}, mine{0};
+  set_logger([&](LogLevel, const std::string&) { ++heard; });
+  {
+    const LogScope all([&](LogLevel, const std::string&) { return ++mine, true; });
+    const LogScope none(
+        [&](LogLevel level, const std::string&) { return level == LogLevel::warning; });
+    inform("kept");
+    warn("goes on");
+    std::thread([] { warn("of another thread"); }).join();
+  }
+  warn("afterwards");
+  set_logger(nullptr);
+  EXPECT_EQ(mine, 1);
+  EXPECT_EQ(heard, 3);
+}
+
+TEST_F(Guest, TakesNoSignals) {
+  struct Watcher : runner::Observer {
+    bool on_step(int64_t, double, double) override {
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXFSZ}) {
+        struct sigaction now {};
+        sigaction(number, nullptr, &now);
+        EXPECT_EQ(now.sa_handler, SIG_DFL) << number;
+      }
+      return true;
+    }
+  } watcher;
+  runner::train(config(), at_ / "r", {.observer = &watcher});
+}
+
+TEST_F(Guest, EndsARunWhereItsProgramAsksAndGoesOnLater) {
+  struct Stopper : runner::Observer {
+    bool on_step(int64_t step, double, double) override {
+      if (step == 3) source.request_stop();  // seen after the next step
+      return true;
+    }
+    std::stop_source source;
+  } stopper;
+  EXPECT_TRUE(test::refuses<Error>(
+      [&] {
+        runner::train(config(), at_ / "r",
+                      {.observer = &stopper, .stop = stopper.source.get_token()});
+      },
+      "ended by its program at step 4 of 16, which is saved"));
+  runner::train(config(), at_ / "r", {.resume = "auto"});
+  runner::train(config(), at_ / "whole");
+  EXPECT_EQ(read_bytes(at_ / "r/metrics.jsonl"), read_bytes(at_ / "whole/metrics.jsonl"));
+}
+
+TEST(GuestThreads, NoneIsLeftAndTheNumberIsTheProgramsToSay) {
+  const long before = threads();
+  set_num_threads(3);
+  const double loss = train_net(1);
+  EXPECT_GT(threads(), before);
+  EXPECT_LE(threads(), before + 2);
+  set_num_threads(1);
+  EXPECT_EQ(threads(), before);
+  EXPECT_EQ(train_net(1), loss);
+  EXPECT_EQ(threads(), before);
+}
+
+TEST(GuestThreads, TwoTrainingsInTwoThreadsAreAsTwoAlone) {
+  set_num_threads(2);
+  const double first = train_net(1), second = train_net(2);
+  double together[2] = {};
+  std::thread other([&] { together[1] = train_net(2); });
+  together[0] = train_net(1);
+  other.join();
+  EXPECT_EQ(together[0], first);
+  EXPECT_EQ(together[1], second);
+}
+
+TEST_F(Guest, TwoRunsInTwoThreadsAreAsTwoAlone) {
+  const auto second = config({"seed=4"});
+  runner::train(config(), at_ / "a");
+  runner::train(second, at_ / "b");
+  std::thread other([&] { runner::train(second, at_ / "b2"); });
+  runner::train(config(), at_ / "a2");
+  other.join();
+  for (const char* name : {"a", "b"}) {
+    for (const char* file : {"metrics.jsonl", "model.safetensors"}) {
+      EXPECT_EQ(read_bytes(at_ / name / file), read_bytes(at_ / cat(name, "2") / file)) << name;
+    }
+  }
+}
+
+std::atomic<int> blocks{0}, asked{0};
+std::atomic<bool> misaligned{false};
+
+TEST(GuestMemory, ComesFromTheProgramsAllocatorAndGoesBack) {
+  if (cpu::memory_stats().peak > 0) GTEST_SKIP() << "in a process of its own, as ctest runs it";
+  set_cpu_allocator({[](size_t nbytes, size_t align) noexcept -> void* {
+                       ++blocks, ++asked;
+                       return std::aligned_alloc(align, (nbytes + align - 1) / align * align);
+                     },
+                     [](void* block, size_t align) noexcept {
+                       --blocks;
+                       if (reinterpret_cast<uintptr_t>(block) % align != 0) misaligned = true;
+                       std::free(block);
+                     }});
+  std::thread([] { train_net(1); }).join();
+  EXPECT_GT(asked, 50);
+  set_num_threads(1);
+  cpu::empty_cache();
+  EXPECT_EQ(blocks, 0);
+  EXPECT_FALSE(misaligned);
+  EXPECT_TRUE(test::refuses<Error>([] { set_cpu_allocator({}); }, "set_cpu_allocator: "));
+}
+
+}  // namespace
+}  // namespace taper
