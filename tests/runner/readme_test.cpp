@@ -1,15 +1,11 @@
-// What the README shows is what the programs do. The path of the first program comes from the
-// definition TAPER_FIRST_STEPS.
+// The README's first program is the example, and prints what it shows with a GPU and without (its
+// other blocks run as the guide's: tests/guide). The definition TAPER_FIRST_STEPS is its path.
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "framework/cuda.h"
 #include "framework/error.h"
@@ -34,11 +30,6 @@ std::string block_after(const std::string& after) {
   const size_t end = readme.find("\n```", start);
   if (fence == std::string::npos || end == std::string::npos) return "no block";
   return readme.substr(start + 1, end - start);
-}
-
-std::string program() {
-  const char* given = std::getenv("TAPER_PROGRAM");
-  return std::filesystem::absolute(given ? given : TAPER_PROGRAM).string();
 }
 
 std::string printed_by(const std::string& command) {
@@ -70,51 +61,6 @@ TEST(Readme, ShowsWhatTheFirstProgramPrints) {
   ASSERT_NE(at, std::string::npos) << want;
   want.replace(at, reason.size(), cuda::unavailable_reason());
   EXPECT_EQ(got, want);
-}
-
-// What a line begins with: "epoch" of "epoch=1 step=...", "test loss" of "test loss: 0.03". Lines
-// that begin alike count once. LLVM's libomp says a word about options of the thread sanitizer.
-std::vector<std::string> heads_of(const std::string& text) {
-  std::vector<std::string> heads;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::string head = line.substr(0, line.find_first_of(":="));
-    if (line.find("TSAN_OPTIONS") != std::string::npos) continue;
-    if (line[0] != '$' && line != "..." && (heads.empty() || heads.back() != head)) {
-      heads.push_back(head);
-    }
-  }
-  return heads;
-}
-
-TEST(Readme, ShowsTheLinesThatATrainingPrints) {
-  const std::string out = printed_by(
-      cat("cd '", TAPER_SOURCE_DIR, "' && dir=$(mktemp -d) && '", program(),
-          "' train configs/digits.yaml device=auto data.train_size=200 data.test_size=100 ",
-          "train.epochs=2 --out \"$dir/r\" 2>&1; rm -r \"$dir\""));
-  EXPECT_EQ(heads_of(out), heads_of(block_after("The program is then")));
-}
-
-// Every command of the block, in its order, where the configs are.
-TEST(Readme, ItsCommandsRun) {
-  namespace fs = std::filesystem;
-  const fs::path dir = fs::temp_directory_path() / cat("taper-readme-", getpid());
-  fs::create_directories(dir);
-  fs::create_directory_symlink(fs::path(TAPER_SOURCE_DIR) / "configs", dir / "configs");
-  std::istringstream lines(block_after("What else the program does"));
-  int commands = 0;
-  for (std::string line; std::getline(lines, line); ++commands) {
-    ASSERT_TRUE(line.starts_with("taper ")) << line;
-    const std::string shell =
-        cat("cd '", dir.string(), "' && '", program(), "'", line.substr(5), " > out.txt 2>&1");
-    const int status = std::system(shell.c_str());
-    std::ostringstream out;
-    out << std::ifstream(dir / "out.txt").rdbuf();
-    EXPECT_EQ(status, 0) << line << "\n" << out.str();
-  }
-  EXPECT_GE(commands, 11);
-  EXPECT_TRUE(fs::exists(dir / "report.html"));
-  fs::remove_all(dir);
 }
 
 }  // namespace
