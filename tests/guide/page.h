@@ -7,12 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/runner/program.h"
-#include "apps/runner/train/evaluate.h"
-#include "apps/runner/train/optimizer.h"
-#include "taper.h"
-#include "testing/taper_testing.h"
-
 namespace taper::guide {
 
 // What `expected` shows: "..." stands for any part of a line or, as a line, for any lines.

@@ -70,7 +70,6 @@ function add_cpp(start,  i, depth, in_declaration, line, at, call) {
     line = lines[i]
     at = "#line " (start + i) " \"" path "\"\n"
     if (line ~ /^#include/) {
-      gsub(/<taper\/|>$/, "\"", line)  # as it is installed, and as it lies here
       includes = includes line "\n"
       continue
     }
@@ -162,7 +161,8 @@ fence { lines[++count] = $0; next }
 END {
   if (failed) exit 1
   end_page()
-  print "#include \"tests/guide/page.h\""
+  print "#include <gtest/gtest.h>\n#include <taper/runner.h>\n#include <taper/taper.h>"
+  print "#include <taper/testing.h>\n#include \"tests/guide/page.h\""
   print includes
   print "namespace taper::guide {\n" out "}"
 }
