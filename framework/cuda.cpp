@@ -208,9 +208,9 @@ DeviceGuard::~DeviceGuard() {
   if constexpr (kHasCuda) driver::restore_device(previous_);
 }
 
-Stream Stream::create(int device) {
+Stream Stream::create(int device, int priority) {
   const int index = driver::checked(device);
-  if constexpr (kHasCuda) return {index, driver::create_stream(index)};
+  if constexpr (kHasCuda) return {index, driver::create_stream(index, priority)};
   throw_unavailable();
 }
 

@@ -83,8 +83,9 @@ class DeviceGuard {
 class Stream {
  public:
   Stream() = default;
-  // A stream that nobody else holds, and that does not wait for the default one.
-  static Stream create(int device = -1);
+  // A stream that nobody else holds, and that does not wait for the default one. With a priority
+  // below 0 its kernels go before others' (torch.cuda.Stream).
+  static Stream create(int device = -1, int priority = 0);
   static Stream default_stream(int device = -1);
   // The stream that ops of this thread use on a device.
   static Stream current(int device = -1);

@@ -112,7 +112,13 @@ void pop_range() { nvtxRangePop(); }
 
 // --- streams, graphs, events ---
 
-std::shared_ptr<void> create_stream(int device) {
+std::shared_ptr<void> create_stream(int device, int priority) {
+  if (priority != 0) {  // few are made: each is kept
+    const DeviceScope scope(device);
+    cudaStream_t stream = nullptr;
+    TAPER_CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority));
+    return {stream, [](void*) {}};
+  }
   return {take_stream(device), [device](void* handle) {
             IdleStreams::of_the_process().give(device, stream_of(handle));
           }};

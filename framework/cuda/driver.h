@@ -39,7 +39,7 @@ size_t cudnn_version() noexcept;
 
 // A stream goes back to a pool with its last handle, and is never destroyed: free memory that
 // waits in the order of a stream must not outlive that order.
-std::shared_ptr<void> create_stream(int device);
+std::shared_ptr<void> create_stream(int device, int priority);
 void* thread_stream(int device) noexcept;
 void set_thread_stream(int device, void* stream) noexcept;
 void synchronize_stream(int device, void* stream);

@@ -260,7 +260,8 @@ class NcclBackend : public Backend {
  public:
   NcclBackend(ncclComm_t comm, Device own_device, const CommunicatorOptions& given)
       : comm_(comm),
-        stream_(cuda::Stream::create(own_device.index())),
+        // A collective waits for the backward pass, and the optimizer for the collective.
+        stream_(cuda::Stream::create(own_device.index(), -1)),
         watchdog_(std::make_unique<Watchdog>(comm, given.timeout, *peers)) {
     demand(nccl().CommUserRank(comm, &rank), "the rank");
     demand(nccl().CommCount(comm, &size), "the number of ranks");

@@ -31,7 +31,6 @@ constexpr const char* kDigits =
     "        eval_every: 7, eval_batch_size: 8}\n"
     "checkpoint: {every: 3, keep: 2}\n"
     "metrics: [accuracy, confusion]\n";
-constexpr const char* kLong = "train.epochs=6";
 // Lines count by their tokens.
 constexpr const char* kNames =
     "device: cpu\n"
@@ -70,8 +69,8 @@ class Ranks : public testing::Test {
   // Processes of the program in the run's job, once there are so many.
   std::vector<pid_t> wait_for_ranks(size_t count) const {
     std::vector<pid_t> found;
-    for (int i = 0; i < 600 && found.size() < count; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (int i = 0; i < 3000 && found.size() < count; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
       found.clear();
       for (const auto& entry : fs::directory_iterator("/proc")) {
         const std::string name = entry.path().filename();
@@ -86,9 +85,9 @@ class Ranks : public testing::Test {
     return found;
   }
   void wait_for_line(const std::string& run, const std::string& part) const {
-    for (int i = 0; i < 600; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       if (read_bytes(dir_ / run / "metrics.jsonl").find(part) != std::string::npos) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     ADD_FAILURE() << "no " << part << " in " << run;
   }
@@ -129,7 +128,8 @@ TEST_F(Ranks, ShardedStateChangesNothingButMemory) {
 TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   const char* asked = std::getenv("TAPER_RANK_FAULTS");
   const int faults = asked ? std::atoi(asked) : 3;
-  const Words words = {"train", "digits.yaml", "train.shards=4", kLong, "distributed.timeout=5"};
+  const Words words = {"train", "digits.yaml", "train.shards=4", "data.train_size=1500",
+                       "train.epochs=8", "train.eval_every=20", "distributed.timeout=5"};
   const auto with = [&](Words all, const Words& more) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
@@ -145,7 +145,7 @@ TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
     const std::vector<pid_t> ranks = wait_for_ranks(4);
     if (ranks.size() == 4) {
       if (i < 3) wait_for_line(run, "\"step\":7");
-      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 3000));
+      if (i >= 3) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 5000));
       ::kill(ranks[victim], signal);
     }
     const auto ended = dir_.wait(job);
