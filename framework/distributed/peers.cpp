@@ -48,6 +48,7 @@ Stat stat_of(int64_t pid) {
 }
 
 constexpr size_t kCard = 320;
+constexpr const char* kNotCalled = " has not called it";
 
 }  // namespace
 
@@ -131,7 +132,7 @@ std::string Peers::state_of(const Peer& peer, uint64_t call) {
   if (has_ended(peer)) return " has ended";
   const char state = peer.is_here ? stat_of(peer.pid).state : '\0';
   if (state == 'T' || state == 't') return " is stopped";
-  return peer.progress && peer.progress->calls < call ? " has not called it" : "";
+  return peer.progress && peer.progress->calls < call ? kNotCalled : "";
 }
 
 Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
@@ -160,22 +161,27 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
 Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) const {
   if (!met_) return {"not all ranks have come"};
   Late late;
-  int found = 0;
+  bool has_stopped = false;
   std::vector<int> unseen;
   for (int r = 0; r < int(peers_.size()); ++r) {
     const Peer& peer = peers_[size_t(r)];
     if (r == rank_ || has_failed(peer)) continue;
     std::string state = state_of(peer, call);
     const bool is_missing = std::find(missing.begin(), missing.end(), r) != missing.end();
-    if (state.empty() && is_missing) state = " has not called it";
+    if (state.empty() && is_missing) state = kNotCalled;
     if (state.empty()) {
       if (!peer.progress) unseen.push_back(r);
       continue;
     }
+    // Who waits for one that is stopped has not called it either.
+    const bool is_stopped = state != kNotCalled;
+    if (is_stopped && !has_stopped) late = {};
+    if (has_stopped && !is_stopped) continue;
+    has_stopped = is_stopped;
+    late.rank = late.text.empty() ? r : -1;
     late.text += cat(late.text.empty() ? "" : "; ", name_of(r), state);
-    late.rank = found++ == 0 ? r : -1;
   }
-  if (found > 0) return late;
+  if (!late.text.empty()) return late;
   if (unseen.empty()) return {"all ranks have called it"};
   std::string names;
   for (size_t i = 0; i < std::min<size_t>(unseen.size(), 4); ++i) {
