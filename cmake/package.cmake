@@ -30,11 +30,12 @@ if(taper_has_cuda)
     "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}, libnccl2")
 endif()
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
-"${CPACK_PACKAGE_DESCRIPTION_SUMMARY}
- Taper speaks PyTorch's language in C++: tensors with automatic differentiation,
- layers, optimizers and data sets. The program taper trains from one YAML file,
- on the CPU or on GPUs. This package has the program, the libraries and what is
- needed to build programs on them.")
+"Taper speaks PyTorch's language in C++: tensors with automatic
+differentiation, layers, optimizers and data sets. The program taper trains
+from one YAML file, on the CPU or on GPUs. This package has the program, the
+libraries and what is needed to build programs on them.")
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/triggers)
 
 # What Debian's policy wants beside the rest.
 foreach(file copyright changelog)

@@ -22,5 +22,6 @@ configure "$@" -DCMAKE_SKIP_INSTALL_RPATH=ON
 ninja -C "$build" --quiet
 (cd "$build" && cpack -G DEB >/dev/null)
 configure "$@" -DCMAKE_SKIP_INSTALL_RPATH=OFF
+ninja -C "$build" --quiet  # links anew
 (cd "$build" && cpack -G TGZ >/dev/null)
 ls "$build"/*.deb "$build"/*.tar.gz
