@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "autograd/ops/binary.h"
+#include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/hooks.h"
 #include "framework/io/input_file.h"
@@ -554,6 +556,16 @@ DatasetPtr Csv::more(const DataInfo& info, const std::filesystem::path& file) co
   data::standardize(rows.inputs.span<float>(), table.scale);
   scale_targets(info, rows.targets);
   return std::make_shared<TensorDataset>(rows);
+}
+
+// data::standardize by ops.
+Tensor Csv::prepared(const DataInfo& info, const Tensor& raw) const {
+  const Standardizer& s = info.table->scale;
+  const auto row = [&](const std::vector<float>& x) {
+    return tensor_of(x.data(), {std::ssize(x)}).to(raw.device(), kFloat64);
+  };
+  const Tensor x = where(isnan(raw), row(s.fill), raw.to(kFloat64));
+  return ((x - row(s.mean)) / row(s.std)).to(kFloat32);
 }
 
 }  // namespace taper::data

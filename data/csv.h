@@ -69,6 +69,7 @@ struct Csv : CsvFormat {
   std::vector<DataFile> files() const { return files_of({path, test_path}); }
   // The label's column may be missing.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  Tensor prepared(const DataInfo& info, const Tensor& raw) const;
 
  private:
   static bool is_delimiter(const std::string& text) {

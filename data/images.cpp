@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "autograd/ops/binary.h"
 #include "framework/factories.h"
 #include "framework/hooks.h"
 #include "framework/io/input_file.h"
@@ -186,9 +187,11 @@ fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::strin
                        "https://ossci-datasets.s3.amazonaws.com/mnist/, and set data.root=DIR"));
 }
 
+constexpr double kWhite = 255;
+
 DatasetPtr dataset_of(const Batch& images) {
   return std::make_shared<TensorDataset>(
-      Batch{images.inputs.to(kFloat32).div_(255), images.targets});
+      Batch{images.inputs.to(kFloat32).div_(kWhite), images.targets});
 }
 
 DataInfo info_of(const Shape& size, int64_t classes) {
@@ -278,6 +281,10 @@ DatasetPtr ImageSource::more(const DataInfo& info, const std::filesystem::path& 
   const Batch images = read_idx_images(file, {}, info.outputs);
   require_size(info, images, file.c_str());
   return dataset_of(images);
+}
+
+Tensor ImageSource::prepared(const DataInfo&, const Tensor& raw) const {
+  return raw.to(kFloat32) / kWhite;
 }
 
 Splits Idx::load(uint64_t) const {

@@ -26,6 +26,8 @@ Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width);
 // Sources whose further samples are IDX files of images.
 struct ImageSource {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  static constexpr DType raw_dtype = kUInt8;
+  Tensor prepared(const DataInfo& info, const Tensor& raw) const;
 };
 
 struct Idx : ImageSource {

@@ -83,9 +83,9 @@ std::vector<std::string> numbers_below(int64_t count);
 //     data::Splits load(uint64_t seed) const;
 //   };
 //
-// It may also have learns(), outline(), files() and more(), as declared here; else these answers
-// stand. Statistics are learned on the training rows alone. InputError: data that are missing,
-// damaged or too few; DataError: such as nothing can be learned from.
+// It may also have learns(), outline(), files(), more(), raw_dtype and prepared(), as declared
+// here; else these answers stand. Statistics are learned on the training rows alone. InputError:
+// data that are missing, damaged or too few; DataError: such as nothing can be learned from.
 class Source {
  public:
   virtual ~Source() = default;
@@ -98,6 +98,12 @@ class Source {
   // The samples of a further file, treated as the training data were; without labels, where it has
   // none. InputError: as above; also a category, a class or a size that these do not have.
   virtual DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // Raw samples [N, ...] as a model takes them, by ops: bytes of pixels, numbers of a table with
+  // nan for what is missing.
+  virtual DType raw_dtype(const DataInfo& info) const {
+    return info.vocab_size() > 0 ? kInt64 : kFloat32;
+  }
+  virtual Tensor prepared(const DataInfo&, const Tensor& raw) const { return raw; }
 };
 
 template <class Options> class SourceOf final : public Source {
@@ -119,6 +125,14 @@ template <class Options> class SourceOf final : public Source {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const override {
     if constexpr (requires { options_.more(info, file); }) return options_.more(info, file);
     return Source::more(info, file);
+  }
+  DType raw_dtype(const DataInfo& info) const override {
+    if constexpr (requires { Options::raw_dtype; }) return Options::raw_dtype;
+    return Source::raw_dtype(info);
+  }
+  Tensor prepared(const DataInfo& info, const Tensor& raw) const override {
+    if constexpr (requires { options_.prepared(info, raw); }) return options_.prepared(info, raw);
+    return Source::prepared(info, raw);
   }
 
  private:

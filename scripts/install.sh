@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs from apt what a build needs and is not here yet; does nothing when all is here.
 #   scripts/install.sh          what the program needs
-#   scripts/install.sh tests    what the tests need, too
+#   scripts/install.sh onnx     what writing ONNX files needs, too
+#   scripts/install.sh tests    what the tests need, too, and that
 #   scripts/install.sh docs     what scripts/docs.sh needs, too
 #   scripts/install.sh package  what scripts/package.sh needs, too
 #   scripts/install.sh fuzz     what scripts/fuzz.sh needs, too
@@ -14,6 +15,7 @@ packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev)
 if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev pkgconf make); fi
 if [[ ${1:-} == package ]]; then packages+=(dpkg-dev file gzip); fi
+if [[ ${1:-} == tests || ${1:-} == onnx ]]; then packages+=(libonnx-dev libprotobuf-dev); fi
 
 if [[ ${1:-} == tests || ${1:-} == distributed ]]; then packages+=(libopenmpi-dev openmpi-bin); fi
 

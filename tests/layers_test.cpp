@@ -26,7 +26,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"modules", {"framework", "autograd", "modules"}},
     {"optim", {"framework", "optim"}},
     {"data", {"framework", "autograd", "data"}},
-    {"apps", {"framework", "autograd", "modules", "optim", "data", "testing", "apps"}},
+    {"export", {"framework", "autograd", "modules", "export"}},
+    {"apps", {"framework", "autograd", "modules", "optim", "data", "export", "testing", "apps"}},
     {"testing", {"framework", "autograd", "modules", "optim", "testing"}},
 };
 
@@ -160,6 +161,7 @@ bool in_mpi_plugin(const std::string& file) {
   return file == "framework/distributed/mpi_plugin.cpp";
 }
 
+bool in_onnx(const std::string& file) { return file == "export/onnx.cpp"; }
 bool in_archive(const std::string& file) { return file == "framework/io/archive.cpp"; }
 
 const Home kHomes[] = {
@@ -174,6 +176,7 @@ const Home kHomes[] = {
     {"NCCL", {"nccl"}, in_nccl},
     {"MPI", {"mpi"}, in_mpi_plugin},
     {"libzip", {"zip.h"}, in_archive},
+    {"ONNX", {"onnx/", "google/"}, in_onnx},
 };
 
 TEST(Layers, ThirdPartyHeadersStayAtHome) {
@@ -209,12 +212,13 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'468, 24'200},
-    {"autograd", {"autograd/"}, 6'017, 6'332},
+    {"framework", {"framework/"}, 22'518, 24'420},
+    {"autograd", {"autograd/"}, 6'067, 6'420},
     {"modules", {"modules/"}, 3'726, 4'150},
     {"optim", {"optim/"}, 1'869, 2'358},
-    {"data", {"data/"}, 2'206, 2'900},
-    {"apps", {"apps/"}, 5'720, 10'260},
+    {"data", {"data/"}, 2'236, 2'940},
+    {"export", {"export/"}, 1'250, 1'250},
+    {"apps", {"apps/"}, 5'810, 10'370},
     {"testing", {"testing/taper_testing", "testing/verdict", "testing/example_test"}, 600, 600},
     {"conformance rows", {"testing/conformance/"}, 1'150, 1'150},
 };

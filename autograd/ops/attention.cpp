@@ -15,6 +15,7 @@
 #include "framework/kernels/attention/attention.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -329,7 +330,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   how.key = dropout_key(dropout_p, generator);
   const Tensor y = attend(folded(q, batch), folded(k, batch), folded(v, batch), mask, how);
   const Shape shape = joined(batch, T, v.size(-1));
-  return y.shape() == shape ? y : reshape(y, shape);
+  const Tensor result = y.shape() == shape ? y : reshape(y, shape);
+  if (dropout_p == 0) {
+    trace("scaled_dot_product_attention", result, {q, k, v, attn_mask},
+          AttentionTrace{how.scale, is_causal});
+  }
+  return result;
 }
 
 Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, bool is_causal,
@@ -356,6 +362,9 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
     const Tensor y = merged(out.y);
     // No view to the tape, which would refuse to have it written to.
     out.y = Tensor::make(y.storage(), y.shape(), y.strides(), y.storage_offset(), y.dtype());
+  }
+  if (dropout_p == 0) {
+    trace("packed_attention", out.y, {qkv}, AttentionTrace{how.scale, is_causal, n_head});
   }
   if (!needs_grad({qkv})) return out.y;
   return record(

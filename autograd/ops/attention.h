@@ -33,4 +33,11 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p = 0,
                         bool is_causal = false, std::optional<double> scale = std::nullopt,
                         Generator* generator = nullptr);
 
+// What traces are told of both.
+struct AttentionTrace {
+  double scale;
+  bool is_causal;
+  int64_t n_head = 0;
+};
+
 }  // namespace taper

@@ -7,6 +7,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/matmul/matmul.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -46,6 +47,7 @@ Tensor conv_y(const char* op, const Tensor& x, const Tensor& weight, const Tenso
               const Options& o, Activation activation = Activation::none) {
   const bool relu = activation == Activation::relu;
   Tensor y = kernels::conv(op, x, weight, bias, o, relu);
+  trace(op, y, {x, weight, bias}, std::pair(o, relu));
   if (!needs_grad({x, weight, bias})) return y;
   return record("ConvolutionBackward0", y, {x, weight, bias},
                 [x = Saved(x), weight = Saved(weight), o, activation,

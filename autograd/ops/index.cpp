@@ -10,6 +10,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/index/index.h"
 #include "framework/kernels/reduce/sort.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -54,7 +55,9 @@ Tensor rows_of(const char* name, const IndexRules& rules, const Tensor& x, const
     width *= x.shape()[i];
   }
   const Tensor key = kernels::row_keys(rules, reshape(index, {index.numel()}), {x.size(0)}, 0);
-  return take(name, x, key, width, shape);
+  Tensor y = take(name, x, key, width, shape);
+  trace("index_select", y, {x, index}, Shape{0});
+  return y;
 }
 
 // A tensor without dimensions counts as one with a single element.
@@ -171,7 +174,9 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   const Tensor key =
       kernels::row_keys({"index_select", "index out of range in self"},
                         expand(reshape(index, {1, count}), {outer, count}), {outer, from[d]}, 1);
-  return take("IndexSelectBackward0", x, key, width, shape);
+  Tensor y = take("IndexSelectBackward0", x, key, width, shape);
+  if (x.dim() > 0) trace("index_select", y, {x, index}, Shape{d});
+  return y;
 }
 
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
@@ -183,7 +188,9 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
     throw Error(cat("Size does not match at dimension ", beyond, " expected index ", index.shape(),
                     " to be no larger than self ", x.shape(), " apart from dimension ", d));
   }
-  return take("GatherBackward0", x, element_keys("gather", x, d, index), 1, index.shape());
+  Tensor y = take("GatherBackward0", x, element_keys("gather", x, d, index), 1, index.shape());
+  trace("gather", y, {x, index}, Shape{d});
+  return y;
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
@@ -287,6 +294,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
   for (int d = 0; d < x.dim(); ++d) to += start[d] * y.strides()[d];
   kernels::fill(y, value);
   kernels::copy_into(view_as(y, kept, y.strides(), to), view_as(x, kept, x.strides(), from));
+  trace("pad", y, {x}, std::pair(padding, value));
   if (!needs_grad({x})) return y;
   std::vector<int64_t> back = padding;
   for (int64_t& n : back) n = -n;
@@ -315,6 +323,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 Tensor cumsum(const Tensor& x, int64_t dim) {
   if (autocasts(x)) return casted(Cast::to_float32, cumsum, x, dim);
   Tensor y = kernels::cumsum(x, dim);
+  trace("cumsum", y, {x}, Shape{dim});
   if (!needs_grad({x})) return y;
   return record("CumsumBackward0", y, {x},
                 [dim](Gradients& g) { g.dx(0) = flip(cumsum(flip(g.dy(), {dim}), dim), {dim}); });

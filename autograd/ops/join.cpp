@@ -5,6 +5,7 @@
 #include "autograd/view.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -150,6 +151,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
     kernels::copy_into(narrow(y, to.dim, at, pieces.back().length), x);
     at += pieces.back().length;
   }
+  if (is_tracing()) note_traced({"cat", {inputs.begin(), inputs.end()}, {y}, Shape{to.dim}});
   if (!needs_grad(tensors)) return y;
   record_many("CatBackward0", {&y, 1}, inputs,
               [pieces = std::move(pieces), d = to.dim](Gradients& g) {

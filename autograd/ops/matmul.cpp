@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/matmul/matmul.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -18,6 +19,7 @@ Tensor turned(const Tensor& x) { return transpose(x, -2, -1); }
 // Products of matrices, 2-d or 3-d on both sides.
 Tensor product(const char* name, const Tensor& a, const Tensor& b) {
   Tensor y = kernels::matmul(a, b);
+  trace("matmul", y, {a, b});
   if (!needs_grad({a, b})) return y;
   return record(name, y, {a, b}, [a = Saved(a), b = Saved(b)](Gradients& g) {
     if (g.needs(0)) g.dx(0) = matmul(g.dy(), turned(b.get(g)));
@@ -88,6 +90,7 @@ void put_gradients(Gradients& g, const Saved& x, const Saved& weight, const Tens
 Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   const bool recorded = needs_grad({x, weight, bias}), of_result = activation == Activation::relu;
   auto [y, z] = kernels::linear(x, weight, bias, activation, recorded && !of_result);
+  trace("linear", y, {x, weight, bias}, activation);
   if (!recorded) return y;
   return record("LinearActivationBackward0", y, {x, weight, bias},
                 [x = Saved(x), w = Saved(weight), b = Saved(bias), activation,
@@ -170,11 +173,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   check_dim("linear", "weight", weight, 2);
   if (x.dim() == 0) throw Error("linear needs an input with at least one dimension");
   if (x.dim() != 2) {
-    return by_rows(x, weight.size(0),
-                   [&](const Tensor& u) { return linear(u, weight, bias, activation); });
+    const Tensor y = by_rows(x, weight.size(0),
+                             [&](const Tensor& u) { return linear(u, weight, bias, activation); });
+    trace("linear", y, {x, weight, bias}, activation);
+    return y;
   }
   if (activation != Activation::none) return activated(x, weight, bias, activation);
   Tensor y = kernels::linear(x, weight, bias).y;
+  trace("linear", y, {x, weight, bias}, activation);
   if (!needs_grad({x, weight, bias})) return y;
   const char* name = bias.defined() ? "AddmmBackward0" : "MmBackward0";
   return record(name, y, {x, weight, bias}, [x = Saved(x), w = Saved(weight)](Gradients& g) {

@@ -11,6 +11,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/norm/norm.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -132,7 +133,9 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
   check_row_parameter("weight", weight, normalized_shape);
   check_row_parameter("bias", bias, normalized_shape);
   check_dtypes("LayerNormKernelImpl", x, {weight, bias});
-  return normalised("NativeLayerNormBackward0", norm, x, weight, bias, type);
+  Tensor y = normalised("NativeLayerNormBackward0", norm, x, weight, bias, type);
+  trace("layer_norm", y, {x, weight, bias}, NormTrace{eps, normalized_shape.size()});
+  return y;
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
@@ -143,7 +146,9 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
   check_dtypes("rms_norm", x, {weight});
   norm.eps = eps.value_or(x.dtype() == kFloat64 ? std::numeric_limits<double>::epsilon()
                                                 : std::numeric_limits<float>::epsilon());
-  return normalised("FusedRmsNormBackward0", norm, x, weight, {}, x.dtype());
+  Tensor y = normalised("FusedRmsNormBackward0", norm, x, weight, {}, x.dtype());
+  trace("rms_norm", y, {x, weight}, NormTrace{norm.eps, normalized_shape.size()});
+  return y;
 }
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
@@ -179,7 +184,9 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   check_dtypes("GroupNormKernelImpl", x, {weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
   const Norm norm{{batch, channels, inner, num_groups}, eps};
-  return normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype());
+  Tensor y = normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype());
+  trace("group_norm", y, {x, weight, bias}, NormTrace{eps, num_groups});
+  return y;
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
@@ -212,6 +219,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   const Norm norm{{x.shape()[0], channels, inner, 0}, eps, false, !training};
   Tensor y = normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(), running_mean,
                         running_var, momentum);
+  if (!training) {
+    trace("batch_norm", y, {x, weight, bias, running_mean, running_var}, NormTrace{eps});
+  }
   if (training && running_mean.defined() && x.numel() > 0) {
     for (const Tensor& t : {running_mean, running_var}) {
       t.storage()->version.fetch_add(1, std::memory_order_relaxed);

@@ -9,6 +9,12 @@
 
 namespace taper {
 
+// What traces are told of these: how many dimensions, or groups.
+struct NormTrace {
+  double eps;
+  int64_t count = 0;
+};
+
 // Over the last dimensions, whose sizes are normalized_shape and the parameters' shape. With
 // `result` as layer_norm(...).to(result), without a pass of its own for a half type of float32.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},

@@ -9,6 +9,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/pool/pool.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -40,6 +41,7 @@ Tensor max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptio
   const Axes axes =
       kernels::window_axes(op, x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode});
   const kernels::MaxPool out = kernels::max_pool(x, axes);
+  trace("max_pool2d", out.y, {x}, std::pair(kernel, o));
   if (!needs_grad({x})) return out.y;
   return record(
       "MaxPool2DWithIndicesBackward0", out.y, {x},
@@ -49,7 +51,9 @@ Tensor max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptio
 Tensor avg_pool(const char* op, const Tensor& x, Pair kernel, const AvgPoolOptions& o) {
   const Axes axes = kernels::window_axes(
       op, x, {kernel, o.stride, o.padding, 1, o.ceil_mode, o.count_include_pad});
-  return resample("AvgPool2DBackward0", x, axes);
+  Tensor y = resample("AvgPool2DBackward0", x, axes);
+  trace("avg_pool2d", y, {x}, std::pair(kernel, o));
+  return y;
 }
 
 // --- one dimension: images of height 1 ---
@@ -135,7 +139,9 @@ Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const AvgPoolOptions& op
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
-  return resample("AdaptiveAvgPool2DBackward0", x, kernels::adaptive_axes(x, output_size));
+  Tensor y = resample("AdaptiveAvgPool2DBackward0", x, kernels::adaptive_axes(x, output_size));
+  trace("adaptive_avg_pool2d", y, {x});
+  return y;
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
@@ -160,6 +166,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
                                          o.align_corners.value_or(false));
   const Tensor y = resample(nearest ? "UpsampleNearest2DBackward0" : "UpsampleBilinear2DBackward0",
                             images, axes);
+  trace("interpolate", y, {images}, o);
   return rows ? y.squeeze(-2) : y;
 }
 

@@ -2,6 +2,7 @@
 
 #include "autograd/node.h"
 #include "framework/kernels/rnn/rnn.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -10,6 +11,8 @@ using kernels::CellStep;
 
 CellStep step(bool lstm, const Tensor& gx, const Tensor& gh, const Tensor& state) {
   const CellStep out = kernels::rnn_cell(lstm, gx, gh, state);
+  if (is_tracing() && lstm) note_traced({"lstm_cell", {gx, gh, state}, {out.h, out.c}, {}});
+  if (!lstm) trace("gru_cell", out.h, {gx, gh, state});
   if (!needs_grad({gx, gh, state})) return out;
   const Tensor outputs[] = {out.h, out.c};
   const TensorRef inputs[] = {gx, gh, state};

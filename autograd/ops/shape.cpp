@@ -7,6 +7,7 @@
 #include "framework/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/trace.h"
 
 namespace taper {
 namespace {
@@ -52,6 +53,13 @@ struct Reshaped {
   Tensor operator()(const Tensor& x) const { return reshape(x, shape); }
 };
 
+// A view of all elements in their order.
+Tensor reshaped(const char* name, const Tensor& x, const Shape& shape, const Shape& strides) {
+  Tensor y = make_view(name, x, shape, strides, Reshaped{x.shape()});
+  trace("view", y, {x});
+  return y;
+}
+
 // `length` elements of dimension `dim`.
 struct Slice {
   int dim;
@@ -65,7 +73,9 @@ Tensor sliced(const Tensor& x, Slice s) {
   shape[s.dim] = s.length;
   strides[s.dim] *= s.step;
   const auto back = [whole = x.shape(), s](const Tensor& dy) { return placed(dy, whole, s); };
-  return make_view("SliceBackward0", x, shape, strides, back, s.start * x.strides()[s.dim]);
+  Tensor y = make_view("SliceBackward0", x, shape, strides, back, s.start * x.strides()[s.dim]);
+  trace("slice", y, {x}, Shape{s.dim, s.start, s.length, s.step});
+  return y;
 }
 
 // dy in a slice of zeros.
@@ -90,7 +100,7 @@ Tensor without(const char* name, const Tensor& x, const Shape& dims) {
     shape.push_back(x.shape()[d]);
     strides.push_back(x.strides()[d]);
   }
-  return make_view(name, x, shape, strides, Reshaped{x.shape()});
+  return reshaped(name, x, shape, strides);
 }
 
 Shape numbered(int64_t n) {
@@ -111,13 +121,16 @@ Tensor permuted(const char* name, const Tensor& x, const Shape& order) {
     strides[i] = x.strides()[from];
     inverse[from] = i;
   }
-  return make_view(name, x, shape, strides,
-                   [name, inverse](const Tensor& dy) { return permuted(name, dy, inverse); });
+  Tensor y = make_view(name, x, shape, strides,
+                       [name, inverse](const Tensor& dy) { return permuted(name, dy, inverse); });
+  trace("permute", y, {x}, order);
+  return y;
 }
 
 // Fills y, new memory, with x.
 Tensor copied(const Tensor& x, Tensor y) {
   kernels::copy_into(y, x);
+  trace("clone", y, {x});
   if (!needs_grad({x})) return y;
   return record("CloneBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy(); });
 }
@@ -134,7 +147,7 @@ Tensor view(const Tensor& x, const Shape& wanted) {
             "(view ",
             shape, " of ", x.shape(), " with strides ", x.strides(), ")"));
   }
-  return make_view("ViewBackward0", x, shape, *strides, Reshaped{x.shape()});
+  return reshaped("ViewBackward0", x, shape, *strides);
 }
 
 Tensor reshape(const Tensor& x, const Shape& wanted) {
@@ -184,7 +197,7 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
   Shape shape = x.shape(), strides = x.strides();
   strides.insert(d, d < x.dim() ? x.shape()[d] * x.strides()[d] : 1);
   shape.insert(d, 1);
-  return make_view("UnsqueezeBackward0", x, shape, strides, Reshaped{x.shape()});
+  return reshaped("UnsqueezeBackward0", x, shape, strides);
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
@@ -235,8 +248,10 @@ Tensor expand(const Tensor& x, const Shape& wanted) {
     }
     strides[i] = size == 1 && shape[i] != 1 ? 0 : step;
   }
-  return make_view("ExpandBackward0", x, shape, strides,
-                   [from = x.shape()](const Tensor& dy) { return sum_to(dy, from); });
+  Tensor y = make_view("ExpandBackward0", x, shape, strides,
+                       [from = x.shape()](const Tensor& dy) { return sum_to(dy, from); });
+  trace("expand", y, {x});
+  return y;
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
@@ -298,6 +313,7 @@ Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {
                  : Tensor::make(x.shape(), dtype, target);
   if (!x.is_contiguous() && is_dense(x.shape(), x.strides())) y.impl()->strides = x.strides();
   kernels::copy_into(y, x, options.non_blocking);
+  trace("clone", y, {x});
   if (!is_floating_point(dtype) || !needs_grad({x})) return y;
   return record("ToCopyBackward0", y, {x}, [from = x.device(), type = x.dtype()](Gradients& g) {
     g.dx(0) = to_copy(g.dy(), from, type);

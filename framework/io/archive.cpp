@@ -25,29 +25,29 @@ std::string text_of(zip_error_t* error) {
 
 bool has_zip() { return true; }
 
-struct ZipReader::Archive {
+struct ZipReader::Handle {
   zip_t* zip = nullptr;
-  ~Archive() {
+  ~Handle() {
     if (zip) zip_discard(zip);
   }
 };
 
-ZipReader::ZipReader(const std::string& path) : path_(path), archive_(std::make_unique<Archive>()) {
+ZipReader::ZipReader(const std::string& path) : path_(path), handle_(std::make_unique<Handle>()) {
   const InputFile file(path, "");
   const int copy = ::dup(file.descriptor());  // libzip closes its own
   int code = 0;
-  archive_->zip = copy < 0 ? nullptr : zip_fdopen(copy, 0, &code);
-  if (!archive_->zip) {
+  handle_->zip = copy < 0 ? nullptr : zip_fdopen(copy, 0, &code);
+  if (!handle_->zip) {
     if (copy >= 0) ::close(copy);
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     refuse(path, text_of(&error) + " (is the file truncated?)");
   }
   uint64_t total = 0;
-  const zip_int64_t count = zip_get_num_entries(archive_->zip, 0);
+  const zip_int64_t count = zip_get_num_entries(handle_->zip, 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t stat;
-    if (zip_stat_index(archive_->zip, zip_uint64_t(i), 0, &stat) != 0 || !stat.name) {
+    if (zip_stat_index(handle_->zip, zip_uint64_t(i), 0, &stat) != 0 || !stat.name) {
       refuse(path, cat("its entry ", i, " cannot be read"));
     }
     if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE) {
@@ -67,9 +67,9 @@ ZipReader::~ZipReader() = default;
 StoragePtr ZipReader::read(size_t index) {
   const Entry& entry = entries_.at(index);
   const auto close = [](zip_file_t* file) { zip_fclose(file); };
-  const std::unique_ptr<zip_file_t, decltype(close)> file(zip_fopen_index(archive_->zip, index, 0),
+  const std::unique_ptr<zip_file_t, decltype(close)> file(zip_fopen_index(handle_->zip, index, 0),
                                                           close);
-  if (!file) refuse(path_, cat("'", entry.name, "': ", zip_strerror(archive_->zip)));
+  if (!file) refuse(path_, cat("'", entry.name, "': ", zip_strerror(handle_->zip)));
   StoragePtr storage = allocate(entry.nbytes, Device());
   char* to = static_cast<char*>(storage->data);
   uint64_t done = 0;
@@ -144,7 +144,7 @@ constexpr const char* kWithout =
 }  // namespace
 
 bool has_zip() { return false; }
-struct ZipReader::Archive {};
+struct ZipReader::Handle {};
 ZipReader::ZipReader(const std::string& path) : path_(path) { throw Error(path_ + kWithout); }
 ZipReader::~ZipReader() = default;
 StoragePtr ZipReader::read(size_t) { throw Error(path_ + kWithout); }

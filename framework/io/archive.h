@@ -14,15 +14,10 @@ namespace taper {
 // Whether Taper was built with libzip.
 bool has_zip();
 
-// A zip archive that is read. Everything throws InputError with the path: for what is no archive,
-// is damaged (checksums are compared) or holds what is packed; and Error in a build without libzip.
-class ZipReader {
+// Named entries that can be read.
+class Archive {
  public:
-  explicit ZipReader(const std::string& path);
-  ~ZipReader();
-  ZipReader(const ZipReader&) = delete;
-  ZipReader& operator=(const ZipReader&) = delete;
-
+  virtual ~Archive() = default;
   struct Entry {
     std::string name;
     uint64_t nbytes;
@@ -30,13 +25,26 @@ class ZipReader {
   // In the archive's order; their bytes are no more than the file has.
   const std::vector<Entry>& entries() const { return entries_; }
   // The bytes of entries()[index], on the CPU.
-  StoragePtr read(size_t index);
+  virtual StoragePtr read(size_t index) = 0;
+
+ protected:
+  std::vector<Entry> entries_;
+};
+
+// A zip archive that is read. Everything throws InputError with the path: for what is no archive,
+// is damaged (checksums are compared) or holds what is packed; and Error in a build without libzip.
+class ZipReader final : public Archive {
+ public:
+  explicit ZipReader(const std::string& path);
+  ~ZipReader() override;
+  ZipReader(const ZipReader&) = delete;
+  ZipReader& operator=(const ZipReader&) = delete;
+  StoragePtr read(size_t index) override;
 
  private:
-  struct Archive;
+  struct Handle;
   const std::string path_;
-  std::vector<Entry> entries_;
-  std::unique_ptr<Archive> archive_;
+  std::unique_ptr<Handle> handle_;
 };
 
 struct ZipContent {

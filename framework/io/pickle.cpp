@@ -19,9 +19,18 @@ bool is_set(std::string_view global) { return std::ranges::count(kSets, global) 
 
 }  // namespace
 
-Pickle::Pickle(std::string_view bytes, std::string name, std::span<const std::string_view> allowed)
+Pickle::Pickle(std::string_view bytes, std::string name, std::span<const std::string_view> allowed,
+               bool alone)
     : bytes_(bytes), name_(std::move(name)), allowed_(allowed) {
-  run();
+  run(alone);
+}
+
+std::vector<const PickleValue*> Pickle::all(Kind kind) const {
+  std::vector<const PickleValue*> out;
+  for (const PickleValue& value : values_) {
+    if (value.is(kind)) out.push_back(&value);
+  }
+  return out;
 }
 
 void Pickle::refuse(size_t at, const std::string& what) const {
@@ -247,7 +256,7 @@ void Pickle::step(uint8_t opcode) {
   refuse(at_, cat("opcode ", int(opcode), " is no part of a file of tensors and containers"));
 }
 
-void Pickle::run() {
+void Pickle::run(bool alone) {
   while (true) {
     at_ = next_;
     const uint8_t opcode = uint8_t(take(1)[0]);
@@ -256,7 +265,7 @@ void Pickle::run() {
       continue;
     }
     root_ = pop();
-    if (next_ != bytes_.size()) refuse(next_, "bytes follow the end");
+    if (alone && next_ != bytes_.size()) refuse(next_, "bytes follow the end");
     return;
   }
 }

@@ -40,20 +40,25 @@ struct PickleValue {
   bool calls(std::string_view global) const { return is(Kind::call) && items[0]->text == global; }
 };
 
-// The value of a whole pickle, protocols 2 to 5. It holds views of `bytes`. Containers may hold
-// themselves. `name` is for messages; `allowed` are the globals that may be named, besides
-// collections.OrderedDict and the sets. Throws InputError, with the byte, for any other opcode or
-// global and for what is cut off or makes no sense.
+// The value of a pickle, protocols 2 to 5. It holds views of `bytes`, which are the pickle alone,
+// or begin with it (`alone` = false). Containers may hold themselves. `name` is for messages;
+// `allowed` are the globals that may be named, besides collections.OrderedDict and the sets. Throws
+// InputError, with the byte, for any other opcode or global and for what is cut off or makes no
+// sense.
 class Pickle {
  public:
-  Pickle(std::string_view bytes, std::string name, std::span<const std::string_view> allowed);
+  Pickle(std::string_view bytes, std::string name, std::span<const std::string_view> allowed,
+         bool alone = true);
   const PickleValue& root() const { return *root_; }
+  size_t size() const { return next_; }
+  // Those of a kind, in the order in which they were made.
+  std::vector<const PickleValue*> all(PickleValue::Kind kind) const;
   // Refuses the pickle because of what the opcode at that byte made.
   [[noreturn]] void refuse(size_t at, const std::string& what) const;
 
  private:
   using Kind = PickleValue::Kind;
-  void run();
+  void run(bool alone);
   void step(uint8_t opcode);
   PickleValue* make(Kind kind, size_t at);
   void push(Kind kind) { stack_.push_back(make(kind, at_)); }

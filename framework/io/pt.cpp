@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -57,10 +58,89 @@ std::vector<std::string_view> allowed_globals() {
   return names;
 }
 
+const StorageName* storage_name(const PickleValue& type) {
+  const auto known = std::ranges::find(kStorageNames, type.text, &StorageName::name);
+  return type.is(Kind::global) && known != std::end(kStorageNames) ? &*known : nullptr;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw InputError(cat(path, ": not a valid file of torch.save: ", what));
+}
+
+// A file from before PyTorch 1.6 as the archive of a later one: pickles of a magic number, a
+// version, facts of the machine, the tensors and the storages' keys; then each storage's length and
+// bytes.
+class OldFile final : public Archive {
+ public:
+  explicit OldFile(const std::string& path) : path_(path), bytes_(read_file(path, "")) {
+    at_ = kLegacyMagic.size() + 1;
+    (void)next_pickle();
+    const Pickle facts = next_pickle();
+    for (size_t i = 0; i + 1 < facts.root().items.size(); i += 2) {
+      const PickleValue &key = *facts.root().items[i], &value = *facts.root().items[i + 1];
+      if (key.text == "little_endian" && !value.integer) refuse(path, "it is not little-endian");
+    }
+    add("old/data.pkl", at_, 0);
+    const Pickle tensors = next_pickle();
+    entries_[0].nbytes = tensors.size();
+    std::map<std::string_view, size_t> sizes;  // of an element of each storage
+    for (const PickleValue* p : tensors.all(Kind::persistent)) {
+      const auto& id = p->items[0]->items;
+      const StorageName* type = id.size() > 2 ? storage_name(*id[1]) : nullptr;
+      if (type) sizes.emplace(id[2]->text, size_of(type->dtype));
+    }
+    const Pickle keys = next_pickle();
+    for (const PickleValue* key : keys.root().items) add_storage(std::string(key->text), sizes);
+  }
+
+  StoragePtr read(size_t index) override {
+    StoragePtr storage = allocate(entries_[index].nbytes, Device());
+    if (storage->nbytes > 0) {
+      std::memcpy(storage->data, bytes_.data() + places_[index], storage->nbytes);
+    }
+    return storage;
+  }
+
+ private:
+  void add(const std::string& name, size_t at, uint64_t nbytes) {
+    entries_.push_back({name, nbytes});
+    places_.push_back(at);
+  }
+  void add_storage(const std::string& key, const std::map<std::string_view, size_t>& sizes) {
+    const auto size = sizes.find(key);
+    uint64_t count = 0, nbytes = 0;
+    if (size == sizes.end() || bytes_.size() - at_ < sizeof count) {
+      refuse(path_, cat("storage ", in_quotes(key), " is cut off or of no known type"));
+    }
+    std::memcpy(&count, bytes_.data() + at_, sizeof count);
+    at_ += sizeof count;
+    if (__builtin_mul_overflow(count, size->second, &nbytes) || nbytes > bytes_.size() - at_) {
+      refuse(path_, cat("storage ", in_quotes(key), " of ", count,
+                        " elements does not lie in the file (is it truncated?)"));
+    }
+    add("old/data/" + key, at_, nbytes);
+    at_ += nbytes;
+  }
+  Pickle next_pickle() {
+    static const std::vector<std::string_view> allowed = allowed_globals();
+    const std::string_view rest = std::string_view(bytes_).substr(std::min(at_, bytes_.size()));
+    Pickle pickle(rest, cat(path_, ": in the pickle from byte ", at_), allowed, false);
+    at_ += pickle.size();
+    return pickle;
+  }
+
+  const std::string path_, bytes_;
+  size_t at_ = 0;
+  std::vector<size_t> places_;
+};
+
 class PtReader {
  public:
-  explicit PtReader(const std::string& path)
-      : path_(path), zip_(path), pickle_bytes_(zip_.read(find_pickle())), pickle_(read_pickle()) {}
+  PtReader(const std::string& path, std::unique_ptr<Archive> archive)
+      : path_(path),
+        archive_(std::move(archive)),
+        pickle_bytes_(archive_->read(find_pickle())),
+        pickle_(read_pickle()) {}
 
   std::vector<NamedTensor> tensors(const std::string& entry) {
     entry_ = entry;
@@ -76,10 +156,6 @@ class PtReader {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw InputError(cat(path_, ": not a valid file of torch.save: ", what));
-  }
-
   std::optional<size_t> find(const std::string& name) const {
     const auto found = places_.find(name);
     return found == places_.end() ? std::nullopt : std::optional(found->second);
@@ -88,25 +164,25 @@ class PtReader {
   // "FOLDER/data.pkl": the folder has any name, and the file's other entries lie in it.
   size_t find_pickle() {
     constexpr std::string_view kName = "/data.pkl";
-    const auto& entries = zip_.entries();
+    const auto& entries = archive_->entries();
     for (size_t i = 0; i < entries.size(); ++i) places_.emplace(entries[i].name, i);
     for (const auto& [name, place] : places_) {
       if (!name.ends_with(kName) || name.find('/') != name.size() - kName.size()) continue;
       folder_ = name.substr(0, name.size() - kName.size() + 1);
       const uint64_t nbytes = entries[place].nbytes;
       if (nbytes > kMaxPickle) {
-        refuse(cat(name, " has ", nbytes, " bytes, more than ", kMaxPickle));
+        refuse(path_, cat(name, " has ", nbytes, " bytes, more than ", kMaxPickle));
       }
       return place;
     }
-    refuse("the archive has no data.pkl");
+    refuse(path_, "the archive has no data.pkl");
   }
 
   Pickle read_pickle() {
     if (const auto order = find(folder_ + "byteorder")) {
-      const StoragePtr text = zip_.read(*order);
+      const StoragePtr text = archive_->read(*order);
       if (std::string_view(static_cast<const char*>(text->data), text->nbytes) != "little") {
-        refuse("its bytes are not little-endian");
+        refuse(path_, "its bytes are not little-endian");
       }
     }
     static const std::vector<std::string_view> allowed = allowed_globals();
@@ -180,27 +256,26 @@ class PtReader {
   // ("storage", type, key, device, elements): the bytes of "FOLDER/data/KEY".
   const Bytes& storage_of(const PickleValue& persistent) {
     const PickleValue& id = argument(persistent, 0, Kind::tuple, "a storage's id");
-    const std::string_view type = argument(id, 1, Kind::global, "a storage's type").text;
+    const PickleValue& type = argument(id, 1, Kind::global, "a storage's type");
     const std::string key(argument(id, 2, Kind::text, "a storage's key").text);
     const int64_t elements = argument(id, 4, Kind::integer, "a storage's size").integer;
-    const auto known = std::ranges::find(kStorageNames, type, &StorageName::name);
-    if (known == std::end(kStorageNames)) {
-      pickle_.refuse(persistent.at, cat(in_quotes(type), " is no type of a storage"));
-    }
-    const auto [found, is_new] = storages_.try_emplace(key, known->dtype);
+    const StorageName* known = storage_name(type);
+    if (!known)
+      pickle_.refuse(persistent.at, cat(in_quotes(type.text), " is no type of a storage"));
+    const auto [found, is_new] = storages_.try_emplace(key, Bytes{known->dtype, {}});
     if (!is_new) {
       if (found->second.dtype == known->dtype) return found->second;
       pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " has two types"));
     }
     const std::optional<size_t> index = find(cat(folder_, "data/", key));
     if (!index) pickle_.refuse(persistent.at, cat("the archive has no data/", key));
-    const uint64_t nbytes = zip_.entries()[*index].nbytes;
+    const uint64_t nbytes = archive_->entries()[*index].nbytes;
     if (elements < 0 || uint64_t(elements) != nbytes / size_of(known->dtype) ||
         nbytes % size_of(known->dtype) != 0) {
       pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " of ", elements, " x ",
                                         known->dtype, " has ", nbytes, " bytes"));
     }
-    found->second.storage = zip_.read(*index);
+    found->second.storage = archive_->read(*index);
     // Any byte but 0 counts as true; C++ knows only 1.
     auto* bytes = static_cast<uint8_t*>(found->second.storage->data);
     for (uint8_t& byte : std::span(bytes, known->dtype == kBool ? nbytes : 0)) byte = byte != 0;
@@ -240,7 +315,7 @@ class PtReader {
   }
 
   const std::string path_;
-  ZipReader zip_;
+  const std::unique_ptr<Archive> archive_;
   std::map<std::string, size_t> places_;  // of the archive's entries
   std::string folder_;
   StoragePtr pickle_bytes_;
@@ -285,13 +360,13 @@ class PickleWriter {
 }  // namespace
 
 std::vector<NamedTensor> load_pt(const std::string& path, const std::string& entry) {
-  const std::string start = read_file(path, "", kLegacyMagic.size());
-  if (start == kLegacyMagic) {
-    throw InputError(cat(path,
-                         ": was saved by PyTorch before 1.6, or in its old format; in Python, ",
-                         "torch.save(torch.load(path), path) makes a new one of it"));
+  std::unique_ptr<Archive> archive;
+  if (read_file(path, "", kLegacyMagic.size()) == kLegacyMagic) {
+    archive = std::make_unique<OldFile>(path);
+  } else {
+    archive = std::make_unique<ZipReader>(path);
   }
-  return PtReader(path).tensors(entry);
+  return PtReader(path, std::move(archive)).tensors(entry);
 }
 
 void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
@@ -300,7 +375,8 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
   std::vector<Tensor> storages;
   std::vector<ZipContent> contents(1);
   std::map<std::pair<const void*, DType>, std::vector<std::pair<Tensor, size_t>>> known;
-  for (const auto& [name, x] : tensors) {
+  for (const NamedTensor& named : tensors) {
+    const Tensor& x = named.tensor;
     auto& here = known[{x.numel() > 0 ? x.data_ptr() : nullptr, x.dtype()}];
     auto same = std::ranges::find_if(here, [&](const auto& k) {
       return x.numel() > 0 && k.first.shape() == x.shape() && k.first.strides() == x.strides();
@@ -310,7 +386,7 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
       storages.push_back(detail::on_host(x));
     }
     const auto type = std::ranges::find(kStorageNames, x.dtype(), &StorageName::dtype)->name;
-    pickle.text(name).global("torch._utils", "_rebuild_tensor_v2").op("((").text("storage");
+    pickle.text(named.name).global("torch._utils", "_rebuild_tensor_v2").op("((").text("storage");
     pickle.global("torch", type.substr(type.find('.') + 1)).text(cat(same->second)).text("cpu");
     pickle.integer(x.numel()).op("tQ").integer(0).tuple(x.shape());
     pickle.tuple(contiguous_strides(x.shape())).op("\x89");

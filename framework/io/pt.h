@@ -1,7 +1,7 @@
 // Files of torch.save (.pt, .pth), read and written without Python
 // (https://docs.pytorch.org/docs/stable/generated/torch.save.html): a zip archive with a pickle
 // that names the tensors, and their bytes. Nothing in the pickle is executed (pickle.h). A build
-// without libzip refuses both.
+// without libzip refuses archives.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ namespace taper {
 // "a.b"): only what lies below that key, without it; a file's only tensor has the name "". Tensors
 // lie on the CPU with their strides, and those that shared a storage share one again; all memory is
 // the tensors' own. Throws InputError with the path, and the byte of the pickle, for what is
-// damaged, for a callable other than those that rebuild tensors, for dtypes that Taper has not, and
-// for files of PyTorch before 1.6.
+// damaged, for a callable other than those that rebuild tensors, and for dtypes that Taper has
+// not. Files from before PyTorch 1.6, which are no archives, are read, too, also without libzip.
 std::vector<NamedTensor> load_pt(const std::string& path, const std::string& entry = "");
 
 // A dict of tensors, for torch.load(path, weights_only=True). PATH is the old file or the whole new

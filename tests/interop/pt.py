@@ -4,8 +4,8 @@
   python tests/interop/pt.py check FILE      reads what Taper saved (pt_test.cpp calls it)
 
 Needs torch. kinds.pt has a tensor of every dtype, layout and sharing, of known values; checkpoint.pt
-a model, its optimizer and what it gives for an input; protocol4.pt another protocol; module.pt,
-call.pt and old.pt are to be refused.
+a model, its optimizer and what it gives for an input; protocol4.pt another protocol; old.pt
+the format before PyTorch 1.6; module.pt and call.pt are to be refused.
 """
 
 import pathlib
@@ -63,7 +63,7 @@ def make():
     torch.save(state["model"], HERE / "protocol4.pt", pickle_protocol=4)
     torch.save(model, HERE / "module.pt")
     torch.save({"weight": torch.ones(2), "more": Call()}, HERE / "call.pt")
-    torch.save({"weight": torch.ones(2)}, HERE / "old.pt", _use_new_zipfile_serialization=False)
+    torch.save(kinds(), HERE / "old.pt", _use_new_zipfile_serialization=False)
 
 
 def check(path):

@@ -135,7 +135,7 @@ std::string data(const std::string& text) { return instead_of("data:", cat("data
 
 const std::vector<std::string> kCommands = {
     "train", "eval",   "predict",   "generate", "info",        "record", "check",
-    "diff",  "report", "reproduce", "schema",   "conformance", "verify"};
+    "diff",  "report", "reproduce", "schema",   "conformance", "verify", "export"};
 
 TEST_F(Cli, EveryCommandHasHelpWithExamples) {
   const Outcome outcome = taper({"--help"});

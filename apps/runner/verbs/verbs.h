@@ -16,7 +16,7 @@
 namespace taper::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
-    conformance_command(), info_command(), schema_command(), report_command();
+    conformance_command(), info_command(), schema_command(), report_command(), export_command();
 
 // A run that is trained; its directory is all that is needed.
 struct SavedRun {
@@ -49,6 +49,12 @@ struct GenerateOptions {
 // The prompt and what the model writes after it. Throws ConfigError for a model of anything but
 // text, and for a prompt that its vocabulary cannot spell.
 std::string generate(const SavedRun& run, const GenerateOptions& options);
+
+// to "onnx": the model as an ONNX file that takes raw samples (data::Source::prepared) and gives
+// what `predict` does, or a language model's logits; "pt": its weights for PyTorch. Says what it
+// wrote. Throws ConfigError for another format, and as export_onnx and save_pt.
+std::string export_run(const SavedRun& run, const std::string& to,
+                       const std::filesystem::path& file);
 
 // Curves of all runs over one another (from metrics.jsonl and timing.jsonl), the last confusion
 // matrix and samples of each (samples.txt), its env.json and its config.yaml. No script, nothing

@@ -1,6 +1,7 @@
 #include "framework/kernels/elementwise/binary.h"
 
 #include "framework/kernels/dispatch.h"
+#include "framework/trace.h"
 
 namespace taper::kernels {
 namespace {
@@ -59,6 +60,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args) {
   const Types types = types_of(op, a, b);
   Tensor out = make_result({&a, &b}, types.result, device);
   run(op, args, out, a, b, types.compute);
+  trace(name_of(op), out, {a, b}, args);
   return out;
 }
 
@@ -73,6 +75,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   const TensorIterator iter = make_iterator(out, {&condition, &a, &b});
   dispatch(
       device, [&] { cpu::where(iter, compute); }, [&] { cuda::where(iter, compute); });
+  trace("where", out, {condition, a, b});
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "framework/kernels/elementwise/unary.h"
 
 #include "framework/kernels/dispatch.h"
+#include "framework/trace.h"
 
 namespace taper::kernels {
 namespace {
@@ -32,6 +33,7 @@ Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args) {
   Tensor y = empty_like_layout(x, result_dtype(op, x));
   y.impl()->wrapped_number = x.impl()->wrapped_number;
   unary_into(op, y, x, args);
+  trace(name_of(op), y, {x}, args);
   return y;
 }
 

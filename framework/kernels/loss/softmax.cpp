@@ -3,6 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/trace.h"
 
 namespace taper::kernels {
 namespace {
@@ -47,6 +48,7 @@ Tensor softmax(bool log, const Tensor& x, int64_t dim) {
   dispatch(
       x.device(), [&] { cpu::softmax(log, y, from, sizes); },
       [&] { cuda::softmax(log, y, from, sizes); });
+  trace(log ? "log_softmax" : "softmax", y, {x}, Shape{dim});
   return y;
 }
 

@@ -2,6 +2,7 @@
 
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/trace.h"
 
 namespace taper::kernels {
 namespace {
@@ -99,6 +100,7 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
   dispatch(
       x.device(), [&] { cpu::reduce(op, out, plan.x, plan.sizes); },
       [&] { cuda::reduce(op, out, plan.x, plan.sizes); }, name_of(op));
+  trace(name_of(op), out, {x}, ReduceTrace{dims, keepdim});
   return out;
 }
 
@@ -113,6 +115,7 @@ Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
   dispatch(
       x.device(), [&] { cpu::arg_reduce(largest, out, plan.x, plan.sizes); },
       [&] { cuda::arg_reduce(largest, out, plan.x, plan.sizes); }, name);
+  trace(name, out, {x}, ReduceTrace{{dim}, keepdim});
   return out;
 }
 

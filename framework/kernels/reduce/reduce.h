@@ -14,6 +14,11 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim = fa
 // Index (int64) of the first largest or smallest element along dim; nan wins.
 Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
 const char* name_of(ReduceOp op);
+// What traces are told of both.
+struct ReduceTrace {
+  Shape dims;
+  bool keepdim;
+};
 
 // A dense [outer, n, inner] tensor is reduced over n into a dense [outer, inner] one.
 struct ReduceSizes {

@@ -1,0 +1,93 @@
+// `taper export`: a run's model for other programs.
+#include <nlohmann/json.hpp>
+
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/loss.h"
+#include "apps/runner/verbs/verbs.h"
+#include "autograd/ops/binary.h"
+#include "data/csv.h"
+#include "export/onnx.h"
+#include "framework/factories.h"
+#include "framework/io/pt.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Raw samples of every kind of value, so that what is constant can be told from what follows.
+Tensor example_of(const DataInfo& info, DType dtype, Device device) {
+  constexpr int64_t kBatch = 2;
+  Shape shape = info.input_shape;
+  shape.insert(0, kBatch);
+  const int64_t below = dtype == kInt64 ? info.vocab_size() : 251;
+  const Tensor numbers = remainder(arange(shape.numel()), below).reshape(shape);
+  return (is_floating_point(dtype) ? numbers / below : numbers).to(device, dtype);
+}
+
+// The names of a table's features in the order in which the model takes them.
+Json features_of(const data::CsvRecipe& table) {
+  Json out = Json::array();
+  for (size_t i = 0; i < table.feature_names.size(); ++i) {
+    if (table.categories[i].empty()) out.push_back(table.feature_names[i]);
+    for (const std::string& word : table.categories[i]) {
+      out.push_back(cat(table.feature_names[i], "=", word));
+    }
+  }
+  return out;
+}
+
+std::string write_onnx(const SavedRun& run, const fs::path& file) {
+  const DataInfo& info = run.info;
+  const auto source = source_of(run.config.data);
+  const Loss loss = losses().make(run.config.loss, {info.task});
+  const bool is_language = info.task == Task::kLanguage;
+  const bool is_regression = info.task == Task::kRegression;
+  const auto predicted = [&](const std::vector<Tensor>& raw) {
+    const Tensor y = (*run.model)(source->prepared(info, raw[0])).to(kFloat32);
+    if (is_language) return std::vector{y};
+    const Tensor out = loss.prediction(y);
+    return std::vector{is_regression ? out * info.target_std + info.target_mean : out};
+  };
+  OnnxOptions options;
+  options.output_names = {is_language ? "logits" : is_regression ? "prediction" : "probabilities"};
+  if (!info.class_names.empty()) options.metadata["classes"] = Json(info.class_names).dump();
+  if (info.table) options.metadata["features"] = features_of(*info.table).dump();
+  const Tensor example = example_of(info, source->raw_dtype(info), run.device);
+  export_onnx(predicted, *run.model, {example}, file.string(), options);
+  return cat("wrote ", file.string(), ": input ", example.dtype(), " [batch, ",
+             to_string(info.input_shape).substr(1), ", ", options.output_names[0],
+             " float32 [batch, ", to_string(info.output_shape()).substr(1), "\n");
+}
+
+}  // namespace
+
+std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file) {
+  if (to == "onnx") return write_onnx(run, file);
+  if (to != "pt") throw ConfigError(cat("--to: expected onnx or pt, got '", to, "'"));
+  save_pt(file.string(), run.model->state_dict());
+  return cat("wrote ", file.string(), "\n");
+}
+
+Command export_command() {
+  struct Export : RunArguments {
+    std::string to, out;
+    void describe(Schema& v) {
+      describe_run(v);
+      v("--to", to, "onnx: the model with its inputs' scaling; pt: the weights, for PyTorch")
+          .required();
+      v("-o,--out", out, "the file; without it model.onnx or model.pt in the run's directory");
+      describe_overrides(v);
+    }
+    int operator()() const {
+      const fs::path file = out.empty() ? fs::path(run) / cat("model.", to) : fs::path(out);
+      return print(export_run(open(), to, file));
+    }
+  };
+  return command_of<Export>("export", "Write a run's model for other programs",
+                            "taper export runs/iris --to onnx\n"
+                            "taper export runs/mnist --to pt --out mnist.pt");
+}
+
+}  // namespace taper::runner

@@ -1,0 +1,87 @@
+// A traced forward pass as a graph of ONNX's operators; not a public header.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "export/onnx.h"
+#include "framework/trace.h"
+
+namespace taper::onnx_export {
+
+using Attributes = std::vector<
+    std::pair<std::string, std::variant<int64_t, float, std::string, std::vector<int64_t>>>>;
+
+struct GraphNode {
+  std::string op, name;
+  std::vector<std::string> inputs, outputs;
+  Attributes attributes;
+};
+struct GraphValue {
+  std::string name;
+  DType dtype;
+  std::vector<std::string> sizes;  // numbers, or "batch"
+};
+struct Graph {
+  std::vector<GraphNode> nodes;
+  std::vector<NamedTensor> initializers;
+  std::vector<GraphValue> inputs, outputs;
+};
+
+Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
+                  const OnnxOptions& options);
+
+class GraphBuilder;
+
+// What a row writes its op with. Values go by their names in the graph.
+class OpWriter {
+ public:
+  // twin: the same op in the pass of another batch.
+  OpWriter(GraphBuilder& graph, size_t number, const TracedOp& here, const TracedOp& there)
+      : op(here), twin(there), graph_(graph), number_(number) {}
+
+  const TracedOp &op, &twin;
+  const Tensor& x(size_t i = 0) const { return op.inputs[i]; }
+  const Tensor& y() const { return op.outputs[0]; }
+  DType dtype() const { return y().dtype(); }
+  bool has(size_t i) const { return i < op.inputs.size() && op.inputs[i].defined(); }
+  template <class T> const T& options() const { return *std::any_cast<T>(&op.options); }
+  template <class T> const T& twin_options() const { return *std::any_cast<T>(&twin.options); }
+
+  // Input i, and in a dtype.
+  std::string in(size_t i = 0) { return in(i, x(i).dtype()); }
+  std::string in(size_t i, DType dtype);
+  std::string cast(const std::string& value, DType dtype);
+  // A node with one result, and with several.
+  std::string add(const char* onnx, const std::vector<std::string>& inputs,
+                  const Attributes& attributes = {});
+  std::vector<std::string> add_many(const char* onnx, size_t results,
+                                    const std::vector<std::string>& inputs,
+                                    const Attributes& attributes = {});
+  std::string constant(const Tensor& x);
+  std::string number(double value, DType dtype);
+  std::string numbers(const std::vector<int64_t>& values);
+  // Sizes of this pass and of its twin as one int64 value that follows the batch.
+  std::string sizes(const Shape& here, const Shape& there);
+  // The result i, beside the row's own.
+  void give(size_t i, const std::string& value);
+  [[noreturn]] void refuse(const std::string& why) const;
+
+ private:
+  GraphBuilder& graph_;
+  const size_t number_;
+};
+
+// How an op is written: as one node of that name, or by a function that gives its result.
+struct OnnxRow {
+  const char *op, *onnx;
+  std::string (*write)(OpWriter& w) = nullptr;
+};
+// TensorProto's number of it.
+int onnx_type(DType dtype);
+// nullptr: ONNX has no form for it.
+const OnnxRow* onnx_row(const std::string& op);
+
+}  // namespace taper::onnx_export

@@ -1,0 +1,54 @@
+// The ops of a forward pass as they are computed, with what they were given, for those who write it
+// down in another form (export/onnx.h).
+#pragma once
+
+#include <any>
+#include <atomic>
+#include <functional>
+#include <initializer_list>
+#include <vector>
+
+#include "framework/tensor.h"
+
+namespace taper {
+
+struct TracedOp {
+  const char* name;            // as docs/operators.md calls it, or its part
+  std::vector<Tensor> inputs;  // undefined where one was not given
+  std::vector<Tensor> outputs;
+  std::any options;  // of the type that the op notes; views note theirs as a Shape
+};
+
+// Tells `note` of the ops that this thread computes until the end of the scope. An op that is made
+// of others is noted behind them; some of those may not be.
+class Trace {
+ public:
+  // Throws Error when this thread has one already.
+  explicit Trace(std::function<void(TracedOp)> note);
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+ private:
+  friend void note_traced(TracedOp op);
+  const std::function<void(TracedOp)> note_;
+};
+
+namespace detail {
+inline std::atomic<int> traces{0};
+}
+// To this thread's trace, if there is one.
+void note_traced(TracedOp op);
+
+inline bool is_tracing() { return detail::traces.load(std::memory_order_relaxed) != 0; }
+
+// For ops, once their result is there. One branch when nobody looks.
+template <class Options = std::nullptr_t>
+void trace(const char* name, const Tensor& y,
+           std::initializer_list<std::reference_wrapper<const Tensor>> inputs,
+           const Options& options = nullptr) {
+  if (is_tracing()) [[unlikely]]
+    note_traced({name, {inputs.begin(), inputs.end()}, {y}, options});
+}
+
+}  // namespace taper

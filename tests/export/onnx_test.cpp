@@ -1,0 +1,474 @@
+// What is exported is what ONNX Runtime computes: for every op that has a row, for layers and
+// models.
+#include "export/onnx.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "export/onnx_graph.h"
+#include "modules/models/gpt.h"
+#include "modules/models/resnet.h"
+#include "modules/models/text_classifiers.h"
+#include "taper.h"
+#include "tests/testing.h"
+
+namespace taper::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// A folder of cases, each with what Taper gives for another batch than that which was traced.
+class Cases {
+ public:
+  Cases() : folder_(fs::temp_directory_path() / cat("taper_onnx_", ::getpid())) {
+    fs::create_directories(folder_);
+  }
+  ~Cases() { fs::remove_all(folder_); }
+
+  void add(const std::string& name, const OnnxFunction& f, Module& module,
+           const std::vector<Tensor>& inputs, const OnnxOptions& options = {}) {
+    SCOPED_TRACE(name);
+    std::vector<Tensor> traced;
+    for (const Tensor& x : inputs) {
+      traced.push_back(options.dynamic_batch ? narrow(x, 0, 0, 2).contiguous() : x);
+    }
+    EXPECT_TRUE(names_.insert(name).second);
+    const std::string start = (folder_ / name).string();
+    ASSERT_NO_THROW(export_onnx(f, module, traced, start + ".onnx", options));
+    const NoGradGuard no_grad;
+    module.eval();
+    const auto port = [](const char* usual, size_t i, size_t of) {
+      return of == 1 ? cat(".", usual, ".npy") : cat(".", usual, "_", i, ".npy");
+    };
+    const std::vector<Tensor> outputs = f(inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      save_npy(start + port("input", i, inputs.size()), inputs[i]);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      save_npy(start + port("output", i, outputs.size()), outputs[i].contiguous());
+    }
+  }
+  void add(const std::string& name, Tensor (*f)(const Tensor&), const Tensor& x) {
+    Sequential none;
+    add(name, [f](const auto& in) { return std::vector<Tensor>{f(in[0])}; }, none, {x});
+  }
+  void add(const std::string& name, Module& module, const Tensor& x, const OnnxOptions& o = {}) {
+    add(
+        name, [&](const auto& in) { return std::vector<Tensor>{module(in[0])}; }, module, {x}, o);
+  }
+
+  void run_all() const {
+    const char* given = std::getenv("TAPER_ONNX_PYTHON");
+    const std::string python = given ? given : "python3";
+    if (std::system((python + " -c 'import onnx, onnxruntime' 2>/dev/null").c_str()) != 0) {
+      GTEST_SKIP() << python << " has no onnx and onnxruntime (pip install onnx onnxruntime); "
+                   << "TAPER_ONNX_PYTHON names another one. The models were written and passed "
+                   << "ONNX's checker in C++.";
+    }
+    const std::string script = cat(TAPER_SOURCE_DIR, "/tests/export/run_onnx.py");
+    EXPECT_EQ(std::system(cat(python, " '", script, "' '", folder_.string(), "'").c_str()), 0);
+  }
+
+ private:
+  const fs::path folder_;
+  std::set<std::string> names_;
+};
+
+Tensor some(const Shape& shape, uint64_t seed = 1) {
+  manual_seed(seed);
+  return randn(shape);
+}
+Tensor tokens(const Shape& shape, int64_t below) {
+  return remainder(arange(shape.numel()) * 7, below).reshape(shape);
+}
+
+struct OpCase {
+  const char* name;
+  Tensor (*f)(const Tensor&);
+};
+
+class Onnx : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_onnx()) GTEST_SKIP() << "built without ONNX (TAPER_ONNX)";
+  }
+};
+
+TEST_F(Onnx, RuntimeComputesElementWiseOps) {
+  Cases cases;
+  const Tensor x = some({5, 7}), positive = abs(x) + 0.1, whole = tokens({5, 4}, 9) - 4;
+  const OpCase unary[] = {
+      {"neg", [](auto& t) { return neg(t); }},
+      {"abs", [](auto& t) { return abs(t); }},
+      {"sign", [](auto& t) { return sign(t); }},
+      {"square", [](auto& t) { return square(t); }},
+      {"exp", [](auto& t) { return exp(t); }},
+      {"expm1", [](auto& t) { return expm1(t); }},
+      {"sin", [](auto& t) { return sin(t); }},
+      {"cos", [](auto& t) { return cos(t); }},
+      {"tanh", [](auto& t) { return tanh(t); }},
+      {"sigmoid", [](auto& t) { return sigmoid(t); }},
+      {"erf", [](auto& t) { return erf(t); }},
+      {"floor", [](auto& t) { return floor(t); }},
+      {"ceil", [](auto& t) { return ceil(t); }},
+      {"round", [](auto& t) { return round(t); }},
+      {"relu", [](auto& t) { return relu(t); }},
+      {"leaky_relu", [](auto& t) { return leaky_relu(t, 0.2); }},
+      {"elu", [](auto& t) { return elu(t, 1.5); }},
+      {"gelu", [](auto& t) { return gelu(t); }},
+      {"gelu_tanh", [](auto& t) { return gelu(t, true); }},
+      {"silu", [](auto& t) { return silu(t); }},
+      {"softplus", [](auto& t) { return softplus(t, 2); }},
+      {"clamp", [](auto& t) { return clamp(t, -0.5, 0.7); }},
+      {"clamp_below", [](auto& t) { return clamp(t, -0.5); }},
+      {"hardtanh", [](auto& t) { return hardtanh(t); }},
+      {"isfinite", [](auto& t) { return isfinite(t); }},
+      {"logical_not", [](auto& t) { return logical_not(t > 0); }},
+      {"numbers", [](auto& t) { return 3 - t * 2 / 7 + 1.5; }},
+      {"add_alpha", [](auto& t) { return add(t, t * t, 0.5); }},
+      {"sub_alpha", [](auto& t) { return sub(t, t * t, 3); }},
+      {"floor_divide", [](auto& t) { return floor_divide(t, 0.3); }},
+      {"remainder", [](auto& t) { return remainder(t, -0.7); }},
+      {"maximum", [](auto& t) { return maximum(t, neg(t) * 0.5); }},
+      {"minimum", [](auto& t) { return minimum(t, 0.1); }},
+      {"compares",
+       [](auto& t) {
+         return logical_xor(logical_and(t > -1, t <= 1), logical_or(t < 0, ge(t, 0.5)));
+       }},
+      {"equal", [](auto& t) { return eq(floor(t), ceil(t) - 1) * (t > 0) + eq(t, 0); }},
+      {"where", [](auto& t) { return where(t > 0, t, t * 0.1); }},
+      {"masked", [](auto& t) { return masked_fill(t, t > 1, -9); }}};
+  for (const auto& [name, f] : unary) cases.add(name, f, x);
+  const OpCase of_positive[] = {{"sqrt", [](auto& t) { return sqrt(t); }},
+                                {"rsqrt", [](auto& t) { return rsqrt(t); }},
+                                {"reciprocal", [](auto& t) { return reciprocal(t); }},
+                                {"log", [](auto& t) { return log(t); }},
+                                {"log1p", [](auto& t) { return log1p(t); }},
+                                {"log2", [](auto& t) { return log2(t); }},
+                                {"pow", [](auto& t) { return pow(t, 1.7) + pow(2, t); }}};
+  for (const auto& [name, f] : of_positive) cases.add(name, f, positive);
+  const OpCase of_whole[] = {{"int_mul", [](auto& t) { return t * 3 + 1; }},
+                             {"int_mod", [](auto& t) { return remainder(t, 3); }},
+                             {"int_div", [](auto& t) { return t / 4; }},
+                             {"int_exp", [](auto& t) { return exp(t); }},
+                             {"int_to_half", [](auto& t) { return t.to(kFloat16); }}};
+  for (const auto& [name, f] : of_whole) cases.add(name, f, whole);
+  Tensor odd = some({5, 3});
+  odd[1] = full({3}, kInf);
+  odd[2] = full({3}, std::numeric_limits<double>::quiet_NaN());
+  cases.add(
+      "isnan", [](auto& t) { return logical_or(isnan(t), isinf(t)); }, odd);
+  cases.run_all();
+}
+
+TEST_F(Onnx, RuntimeComputesReductionsViewsAndIndexing) {
+  Cases cases;
+  const Tensor x = some({5, 3, 4});
+  const OpCase ops[] = {
+      {"sum", [](auto& t) { return sum(t, {1}); }},
+      {"sum_kept",
+       [](auto& t) {
+         return sum(t, {-1, 1}, true);
+       }},
+      {"sum_all", [](auto& t) { return sum(t); }},
+      {"mean", [](auto& t) { return mean(t, {2}); }},
+      {"prod", [](auto& t) { return prod(t, 1); }},
+      {"amax", [](auto& t) { return amax(t, {1}) + amin(t, {1}); }},
+      {"any", [](auto& t) { return logical_and(any(t > 1, {2}), all(t < 9, {2})); }},
+      {"argmax",
+       [](auto& t) { return argmax(t, 1) + argmin(t, 2, true).sum(Shape{2}).narrow(1, 0, 1); }},
+      {"softmax", [](auto& t) { return softmax(t, -1) + log_softmax(t, 1); }},
+      {"var", [](auto& t) { return var(t, {1}) + std(t, {1}); }},
+      {"norm", [](auto& t) { return norm(t, 2, {2}) + norm(t, 1, {2}); }},
+      {"logsumexp", [](auto& t) { return logsumexp(t, {2}); }},
+      {"cumsum", [](auto& t) { return cumsum(t, 1); }},
+      {"view",
+       [](auto& t) {
+         return t.view({t.size(0), 12});
+       }},
+      {"view_folded",
+       [](auto& t) {
+         return t.reshape({t.size(0) * 3, 4}) * 2;
+       }},
+      {"view_inferred",
+       [](auto& t) {
+         return t.reshape({-1, 2, 6});
+       }},
+      {"transpose", [](auto& t) { return t.transpose(1, 2).contiguous(); }},
+      {"permute",
+       [](auto& t) {
+         return t.permute({0, -1, 1}).reshape({-1, 12});
+       }},
+      {"squeeze", [](auto& t) { return t.unsqueeze(1).squeeze(1).unsqueeze(-1); }},
+      {"expand",
+       [](auto& t) {
+         return t.unsqueeze(1).expand({-1, 2, -1, -1}) + 1;
+       }},
+      {"expand_batch",
+       [](auto& t) {
+         return ones({1, 3, 4}).expand({t.size(0), 3, 4}) * t;
+       }},
+      {"zeros_of_batch",
+       [](auto& t) {
+         return cat({zeros({t.size(0), 1, 4}), t}, 1);
+       }},
+      {"slice",
+       [](auto& t) {
+         return slice(t, 2, 1, std::nullopt, 2) + select(t, 1, -1).unsqueeze(1).narrow(2, 0, 2);
+       }},
+      {"split",
+       [](auto& t) {
+         return split(t, std::vector<int64_t>{1, 3}, 2)[1] * chunk(t, 3, 1)[1].narrow(2, 0, 1);
+       }},
+      {"stack",
+       [](auto& t) {
+         return stack({t, t * 2}, 1);
+       }},
+      {"repeat",
+       [](auto& t) {
+         return repeat(t, {1, 2, 1});
+       }},
+      {"flip",
+       [](auto& t) {
+         return flip(t, {1, 2});
+       }},
+      {"tril", [](auto& t) { return tril(t) + triu(t, 1); }},
+      {"pad",
+       [](auto& t) {
+         return pad(t, {1, 2, -1, 1}, 3);
+       }},
+      {"index_select",
+       [](auto& t) {
+         return index_select(t, 1, tensor({2, 0}));
+       }},
+      {"gather", [](auto& t) { return gather(t, 2, argmax(t, 2, true)); }}};
+  for (const auto& [name, f] : ops) cases.add(name, f, x);
+  cases.add(
+      "embedding",
+      [](auto& t) {
+        return embedding(arange(22).reshape({11, 2}).to(kFloat32) * 1.5, t);
+      },
+      tokens({5, 6}, 11));
+  cases.run_all();
+}
+
+TEST_F(Onnx, RuntimeComputesLayers) {
+  Cases cases;
+  manual_seed(3);
+  const Tensor image = some({5, 4, 8, 8}), row = some({5, 4, 9}), flat = some({5, 6});
+  const auto add = [&](const char* name, auto module, const Tensor& x) {
+    for (const auto& [path, buffer] : module.named_buffers()) {
+      if (buffer.is_floating_point()) buffer.uniform_(0.5, 2);
+    }
+    cases.add(name, module, x);
+  };
+  add("linear", Linear(6, 3), flat);
+  add("linear_3d", Linear(9, 3, {.bias = false}), row);
+  add("linear_gelu", Sequential(Linear(6, 8), GELU(), Linear(8, 2), ReLU()), flat);
+  add("conv2d", Conv2d(4, 6, 3, {.stride = 2, .padding = 1, .groups = 2}), image);
+  add("conv2d_relu", Sequential(Conv2d(4, 6, {3, 2}, {.dilation = {1, 2}, .bias = false}), ReLU()),
+      image);
+  add("conv1d", Conv1d(4, 6, 3, {.stride = 2, .padding = 2}), row);
+  add("batch_norm", Sequential(Conv2d(4, 4, 1), BatchNorm2d(4)), image);
+  add("batch_norm1d", BatchNorm1d(6, {.affine = false}), flat);
+  add("layer_norm", LayerNorm(Shape{8, 8}), image);
+  add("layer_norm_bare", LayerNorm(Shape{6}, {.elementwise_affine = false}), flat);
+  add("rms_norm", RMSNorm(Shape{6}), flat);
+  add("group_norm", GroupNorm(2, 4), image);
+  add("max_pool", MaxPool2d(3, {.stride = 2, .padding = 1}), image);
+  add("max_pool1d", MaxPool1d(2), row);
+  add("avg_pool", AvgPool2d(3, {.stride = 2, .padding = 1, .count_include_pad = false}), image);
+  add("adaptive_to_one", AdaptiveAvgPool2d(1), image);
+  add("adaptive", AdaptiveAvgPool2d(4), image);
+  add("upsample", Upsample({.scale_factor = 2}), image);
+  add("upsample_bilinear", Upsample({.size = Pair(5, 11), .mode = Interpolation::bilinear}), image);
+  add("upsample_corners",
+      Upsample({.scale_factor = 1.5, .mode = Interpolation::bilinear, .align_corners = true}),
+      image);
+  add("dropout", Sequential(Linear(6, 6), Dropout(0.5)), flat);
+  {
+    LSTM lstm(9, 5, {.num_layers = 2, .batch_first = true, .bidirectional = true});
+    GRU gru(9, 5, {.batch_first = true});
+    cases.add("lstm",
+              [&](const auto& in) {
+                const RnnResult out = lstm(in[0], RnnState());
+                return std::vector<Tensor>{out.output, out.h_n, out.c_n};
+              },
+              lstm, {row});
+    cases.add("gru",
+              [&](const auto& in) { return std::vector<Tensor>{gru(in[0], RnnState()).output}; },
+              gru, {row});
+  }
+  {
+    Sequential none;
+    const Tensor q = some({5, 2, 4, 3}), k = some({5, 2, 6, 3}, 2), v = some({5, 2, 6, 5}, 3);
+    const auto attention = [&](const char* name, const OnnxFunction& f) {
+      cases.add(name, f, none, {q, k, v});
+    };
+    attention("attention", [](const auto& in) {
+      return std::vector<Tensor>{scaled_dot_product_attention(in[0], in[1], in[2])};
+    });
+    attention("attention_causal", [](const auto& in) {
+      return std::vector<Tensor>{
+          scaled_dot_product_attention(in[0], in[1], in[2], {}, 0, true, 0.3)};
+    });
+    attention("attention_masked", [](const auto& in) {
+      Tensor mask = ones({4, 6}, {.dtype = kBool});
+      mask[1] = zeros({6}, {.dtype = kBool});
+      mask[2][3] = zeros({}, {.dtype = kBool});
+      return std::vector<Tensor>{scaled_dot_product_attention(in[0], in[1], in[2], mask)};
+    });
+    cases.add(
+        "packed_attention",
+        [](const auto& in) { return std::vector<Tensor>{packed_attention(in[0], 2, 0, true)}; },
+        none, {some({5, 4, 12})});
+  }
+  cases.run_all();
+}
+
+TEST_F(Onnx, RuntimeComputesModels) {
+  Cases cases;
+  manual_seed(5);
+  ResNet resnet = resnet18({.num_classes = 3, .width = 4});
+  cases.add("resnet18", resnet, some({5, 3, 32, 32}));
+  GPT gpt({.vocab_size = 31,
+           .block_size = 12,
+           .n_layer = 2,
+           .n_head = 2,
+           .n_embd = 16,
+           .gelu = "tanh"});
+  cases.add("gpt", gpt, tokens({5, 12}, 31));
+  cases.add("gpt_fixed", gpt, tokens({1, 7}, 31), {.dynamic_batch = false});
+  LSTMClassifier lstm({.vocab_size = 20, .num_classes = 3, .embedding_dim = 6, .hidden_size = 7});
+  cases.add("lstm_classifier", lstm, tokens({5, 8}, 20));
+  EncoderClassifier encoder({.vocab_size = 20,
+                             .num_classes = 3,
+                             .max_len = 10,
+                             .d_model = 8,
+                             .nhead = 2,
+                             .num_layers = 2,
+                             .dim_feedforward = 12});
+  cases.add("encoder_classifier", encoder, tokens({5, 8}, 20));
+  cases.run_all();
+}
+
+// --- what is refused ---
+
+// Operators that are written by others' rows, as what they are made of; and those that no row
+// writes.
+const std::set<std::string> kMadeOfOthers = {
+    "adaptive_avg_pool1d", "addmm", "avg_pool1d", "bmm", "chunk", "contiguous", "embedding",
+    "expand_as", "flatten", "flip", "hardtanh", "index", "logsumexp", "masked", "masked_fill",
+    "max_pool1d", "mm", "movedim", "narrow", "norm", "outer", "relu6", "repeat", "reshape",
+    "select", "split", "squeeze", "stack", "std", "sum_to", "to_copy", "transpose", "tril", "triu",
+    "unflatten", "unsqueeze", "var", "view_as",
+    // Losses, and what does nothing in evaluation mode.
+    "binary_cross_entropy_with_logits", "dropout", "dropout2d", "dropout_add", "huber_loss",
+    "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"};
+const std::set<std::string> kWithoutForm = {"argsort",     "bernoulli", "cross_entropy",
+                                            "multinomial", "nll_loss",  "one_hot",
+                                            "scatter_add", "sort",      "topk"};
+
+TEST_F(Onnx, EveryOperatorHasARowOrIsKnownToHaveNone) {
+  std::ifstream page(cat(TAPER_SOURCE_DIR, "/docs/operators.md"));
+  int operators = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| `")) continue;
+    const std::string name = line.substr(3, line.find('`', 3) - 3);
+    const int places = (onnx_export::onnx_row(name) != nullptr) + int(kMadeOfOthers.count(name)) +
+                       int(kWithoutForm.count(name));
+    EXPECT_EQ(places, 1) << name << ": give it a row in export/onnx_rows.cpp, or name it here";
+    ++operators;
+  }
+  EXPECT_GT(operators, 120);
+}
+
+struct Odd : Module {
+  std::function<Tensor(const Tensor&)> f;
+  explicit Odd(std::function<Tensor(const Tensor&)> g) : f(std::move(g)) {}
+  Tensor forward(const Tensor& x) override { return f(x); }
+  std::string type_name() const override { return "Odd"; }
+};
+
+std::string refusal(std::function<Tensor(const Tensor&)> f, const OnnxOptions& options = {}) {
+  Sequential net(Linear(4, 4), Odd(std::move(f)));
+  const fs::path path = fs::temp_directory_path() / cat("taper_onnx_refused_", ::getpid());
+  try {
+    export_onnx(net, some({2, 4}), path.string(), options);
+  } catch (const NotImplementedError& e) {
+    EXPECT_FALSE(fs::exists(path));
+    EXPECT_TRUE(net.is_training());
+    return e.what();
+  }
+  fs::remove(path);
+  return "accepted";
+}
+
+TEST_F(Onnx, WhatHasNoFormIsRefusedByNameAndModule) {
+  EXPECT_EQ(refusal([](auto& x) { return x + 1; }), "accepted");
+  EXPECT_EQ(refusal([](auto& x) { return sort(x).values * 2; }),
+            "export_onnx: mul reads a tensor of shape [2, 4] that follows from the inputs, but its "
+            "maker, SortBackward0, has no ONNX form (in module 1)");
+  EXPECT_EQ(
+      refusal([](auto& x) { return x * x.sum().template item<float>(); }),
+      "export_onnx: mul reads a tensor of shape [] that follows from the inputs, but by no op "
+      "that has an ONNX form: it was changed in place, or read on the host (in module 1)");
+  EXPECT_NE(refusal([](auto& x) {
+              const Tensor y = x.detach() * 2;
+              y.add_(1);
+              return y * 3;
+            }).find("it was changed in place"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto& x) {
+              return x.size(0) == 2 ? x * 2 : x + 2;
+            }).find("the module computes other things for other inputs"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto& x) {
+              return x.narrow(0, x.size(0) - 1, 1);
+            }).find("no multiple; try dynamic_batch = false (in module 1)"),
+            std::string::npos);
+  EXPECT_EQ(
+      refusal([](auto& x) { return x.narrow(0, x.size(0) - 1, 1); }, {.dynamic_batch = false}),
+      "accepted");
+}
+
+TEST_F(Onnx, ABatchThatIsNoneIsRefused) {
+  Linear net(4, 4);
+  const std::string path = (fs::temp_directory_path() / "taper_never").string();
+  EXPECT_TRUE(refuses<ValueError>(
+      [&] {
+        export_onnx(net, zeros({}), path);
+        return 0;
+      },
+      "export_onnx: with a dynamic batch every example's first size"));
+  EXPECT_TRUE(refuses<Error>(
+      [&] {
+        export_onnx(net, zeros({2, 4}), "/no/such/folder/x.onnx");
+        return 0;
+      },
+      "/no/such/folder/x.onnx"));
+}
+
+// Modules stay as they are: their modes too, each by itself.
+TEST_F(Onnx, TheModuleIsLeftAsItWas) {
+  Sequential net(Linear(4, 4), Dropout(0.5), BatchNorm1d(4));
+  net[1].eval();
+  const fs::path path = fs::temp_directory_path() / cat("taper_onnx_kept_", ::getpid());
+  export_onnx(net, some({2, 4}), path.string());
+  fs::remove(path);
+  EXPECT_TRUE(net.is_training());
+  EXPECT_FALSE(net[1].is_training());
+  EXPECT_TRUE(net[2].is_training());
+  for (const Tensor& p : net.parameters()) EXPECT_FALSE(p.grad().defined());
+}
+
+}  // namespace
+}  // namespace taper::test

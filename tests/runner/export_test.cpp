@@ -1,0 +1,148 @@
+// `taper export`: what ONNX Runtime gives for raw samples is what `taper predict` prints for them.
+#include <cstdlib>
+#include <sstream>
+
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/train.h"
+#include "apps/runner/verbs/verbs.h"
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "export/onnx.h"
+#include "framework/factories.h"
+#include "framework/io/archive.h"
+#include "framework/io/npy.h"
+#include "framework/io/pt.h"
+#include "tests/data_files.h"
+
+namespace taper::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ExportTest : public DataFiles {
+ protected:
+  ExportTest() {
+    cases_ = directory_ / "cases";
+    fs::create_directories(cases_);
+  }
+
+  SavedRun trained(const std::string& name, const std::string& text) const {
+    const fs::path dir = directory_ / name;
+    train(load_config(write("run.yaml", cat("device: cpu\noptimizer: {type: adam}\n", text)), {}),
+          dir);
+    return open_run(dir, {});
+  }
+
+  // NAME.onnx with raw samples and what is expected of them, for run_onnx.py.
+  void add(const std::string& name, const SavedRun& run, const Tensor& raw, const std::string& port,
+           const Tensor& want) const {
+    const std::string start = (cases_ / name).string();
+    const std::string said = export_run(run, "onnx", start + ".onnx");
+    EXPECT_TRUE(said.starts_with(cat("wrote ", start, ".onnx: input ", raw.dtype()))) << said;
+    save_npy(start + ".input.npy", raw);
+    save_npy(cat(start, ".", port, ".npy"), want);
+  }
+  void run_all() const {
+    const char* given = std::getenv("TAPER_ONNX_PYTHON");
+    const std::string python = given ? given : "python3";
+    if (std::system((python + " -c 'import onnx, onnxruntime' 2>/dev/null").c_str()) != 0) {
+      GTEST_SKIP() << python << " has no onnx and onnxruntime (pip install onnx onnxruntime); "
+                   << "TAPER_ONNX_PYTHON names another one";
+    }
+    const std::string script = cat(TAPER_SOURCE_DIR, "/tests/export/run_onnx.py");
+    EXPECT_EQ(std::system(cat(python, " '", script, "' '", cases_.string(), "'").c_str()), 0);
+  }
+
+  fs::path cases_;
+};
+
+// The numbers behind the first column of what predict gives, or of it alone.
+Tensor numbers_of(const std::string& csv, bool first) {
+  std::vector<float> values;
+  std::istringstream lines(csv);
+  std::string line;
+  std::getline(lines, line);
+  int64_t rows = 0;
+  for (; std::getline(lines, line); ++rows) {
+    std::istringstream cells(line);
+    std::string cell;
+    for (int i = 0; std::getline(cells, cell, ','); ++i) {
+      if (first ? i == 0 : i > 0) values.push_back(std::stof(cell));
+    }
+  }
+  return tensor_of(values.data(), {rows, std::ssize(values) / rows});
+}
+
+TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
+  if (!has_onnx()) GTEST_SKIP() << "built without ONNX (TAPER_ONNX)";
+  // A gap, which the mean fills, and words, each of which is a feature.
+  std::string table = "size,colour,kind\n";
+  for (int i = 0; i < 60; ++i) {
+    table += cat(i % 7 == 0 ? "" : cat(10 * (i % 3) + i % 4), ",", i % 2 ? "red" : "blue", ",",
+                 i % 3 == 0 ? "rose" : "iris", "\n");
+  }
+  const SavedRun kinds =
+      trained("kinds", cat("data: {type: csv, path: ", write("kinds.csv", table),
+                           ", missing: mean, categories: one_hot}\n",
+                           "model: {type: mlp, hidden: [16], activation: silu}\n",
+                           "train: {epochs: 3, batch_size: 16}\n"));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  add("kinds", kinds, tensor({{1.F, 1.F, 0.F}, {nan, 0.F, 1.F}, {22.F, 0.F, 1.F}}), "probabilities",
+      numbers_of(predict(kinds, write("new.csv", "size,colour\n1,blue\n,red\n22,red\n")), false));
+
+  std::string prices = "x,price\n";
+  for (int i = 0; i < 60; ++i) prices += cat(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
+  const SavedRun values = trained(
+      "values", cat("data: {type: csv, path: ", write("prices.csv", prices),
+                    ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: [4]}\n",
+                    "train: {epochs: 3, batch_size: 20}\n"));
+  add("values", values, tensor({{0.F}, {4.5F}, {9.F}}), "prediction",
+      numbers_of(predict(values, write("new.csv", "x\n0\n4.5\n9\n")), true));
+
+  // Images of the program's own, as bytes.
+  const Tensor pixels = remainder(arange(3 * 784) * 37, 256).to(kUInt8).reshape({3, 1, 28, 28});
+  std::string idx("\0\0\x08\x03\0\0\0\x03\0\0\0\x1c\0\0\0\x1c", 16);
+  idx.append(static_cast<const char*>(pixels.data_ptr()), pixels.nbytes());
+  const std::string images = write("images", idx);
+  for (const char* model :
+       {"{type: mlp, hidden: [16], activation: gelu}", "{type: cnn, channels: [4, 8], hidden: 8}",
+        "{type: resnet18, width: 2}",
+        "{type: sequential, layers: [conv2d: {out_channels: 4, kernel_size: 3}, "
+        "batch_norm2d, relu, max_pool2d: 2, flatten, linear: 10]}"}) {
+    const std::string name = cat("digits_", std::string_view(model).substr(7, 3));
+    const SavedRun run =
+        trained(name, cat("data: {type: digits, train_size: 64, test_size: 32}\nmodel: ", model,
+                          "\ntrain: {steps: 2, batch_size: 16}\n"));
+    add(name, run, pixels, "probabilities", numbers_of(predict(run, images), false));
+  }
+
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "abcd.\n";
+  const SavedRun gpt = trained(
+      "gpt",
+      cat("data: {type: text, path: ", write("text.txt", text), ", block_size: 8}\n",
+          "model: {type: gpt, n_layer: 2, n_head: 2, n_embd: 16, bias: false, dropout: 0.1}\n",
+          "train: {steps: 3, batch_size: 16}\n"));
+  const Tensor tokens = remainder(arange(24) * 5, gpt.info.vocab_size()).reshape({3, 8});
+  const NoGradGuard no_grad;
+  add("gpt", gpt, tokens, "logits", (*gpt.model)(tokens));
+  run_all();
+}
+
+TEST_F(ExportTest, WritesWeightsForPyTorchAndRefusesOtherFormats) {
+  const SavedRun run = trained("digits",
+                               "data: {type: digits, train_size: 64, test_size: 32}\n"
+                               "model: {type: mlp, hidden: [4]}\n"
+                               "train: {steps: 1, batch_size: 16}\n");
+  const fs::path file = directory_ / "model.pt";
+  EXPECT_NE(refusal_of<ConfigError>([&] {
+              (void)export_run(run, "coreml", file);
+            }).find("--to: expected onnx or pt, got 'coreml'"),
+            std::string::npos);
+  if (!has_zip()) GTEST_SKIP() << "built without libzip (TAPER_ZIP)";
+  EXPECT_EQ(export_run(run, "pt", file), cat("wrote ", file.string(), "\n"));
+  EXPECT_EQ(load_pt(file.string()).size(), run.model->state_dict().size());
+}
+
+}  // namespace
+}  // namespace taper::runner
