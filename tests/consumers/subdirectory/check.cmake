@@ -13,7 +13,7 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${BUILD} -G Ninja -DTAPER_C
 run(${NINJA} -C ${BUILD} CMakeFiles/first_steps.dir${PROGRAM}.o)
 run(${NINJA} -C ${BUILD} -n)
 foreach(part runner data/ yaml tests/ testing)
-  if(out MATCHES "Building[^\n]*${part}")
+  if(out MATCHES "object taper/[^\n]*${part}")
     message(FATAL_ERROR "a plain build also builds ${part}: ${out}")
   endif()
 endforeach()
