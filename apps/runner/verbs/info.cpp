@@ -6,6 +6,7 @@
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/verbs/verbs.h"
 #include "framework/cuda.h"
+#include "framework/distributed/communicator.h"
 #include "framework/error.h"
 #include "framework/threads.h"
 #include "testing/conformance/conformance.h"
@@ -34,6 +35,16 @@ std::string gpu_lines() {
   return out + "         used: by all programs; by taper: in tensors, of what is reserved here\n";
 }
 
+// Whether several ranks can run here, or why not.
+std::string rank_lines() {
+  const auto line = [](const char* name, Device device) {
+    const std::string why = distributed::Communicator::unavailable_reason(device);
+    return cat("ranks    ", name, why.empty() ? "ready" : why, "\n");
+  };
+  return line("on the CPU: ", DeviceType::cpu) +
+         (kHasCuda ? line("on GPUs: ", DeviceType::cuda) : "");
+}
+
 std::string system_info() {
   const BuildFacts built = build_facts();
   const size_t page = size_t(sysconf(_SC_PAGESIZE));
@@ -48,7 +59,7 @@ std::string system_info() {
   out += cat("cpu      ", cpu_name(), ", ", get_num_threads(), " threads, memory ",
              gib(size_t(sysconf(_SC_PHYS_PAGES)) * page), " of which ",
              gib(size_t(sysconf(_SC_AVPHYS_PAGES)) * page), " free\n");
-  return out + gpu_lines();
+  return out + rank_lines() + gpu_lines();
 }
 
 }  // namespace
