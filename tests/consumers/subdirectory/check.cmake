@@ -8,7 +8,7 @@ function(run)
   set(out "${out}" PARENT_SCOPE)
 endfunction()
 
-run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${BUILD} -G Ninja -DTAPER_CUDA=OFF
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${BUILD} -G Ninja -DTAPER_CUDA=${TAPER_CUDA}
   -DTAPER_SOURCE=${TAPER_SOURCE} -DCMAKE_CXX_COMPILER=${CXX})
 run(${NINJA} -C ${BUILD} CMakeFiles/first_steps.dir${PROGRAM}.o)
 run(${NINJA} -C ${BUILD} -n)
