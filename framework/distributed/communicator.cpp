@@ -170,7 +170,14 @@ int Backend::local_rank() const {
   return int(std::count(hosts.begin(), hosts.begin() + rank, hosts[size_t(rank)]));
 }
 
-bool Communicator::is_launched() { return by_mpi() || environment("WORLD_SIZE"); }
+bool Communicator::is_launched() {
+  if (!by_mpi() && !environment("WORLD_SIZE")) return false;
+  // One rank alone, as under srun -n 1, needs no MPI.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", "SLURM_NTASKS"}) {
+    if (const char* size = environment(name)) return std::string_view(size) != "1";
+  }
+  return true;
+}
 
 std::string Communicator::unavailable_reason(Device device) {
   std::string reason = device.is_cuda() ? why_no_nccl() : "";

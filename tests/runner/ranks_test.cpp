@@ -128,8 +128,9 @@ TEST_F(Ranks, ShardedStateChangesNothingButMemory) {
 TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   const char* asked = std::getenv("TAPER_RANK_FAULTS");
   const int faults = asked ? std::atoi(asked) : 3;
-  const Words words = {"train", "digits.yaml", "train.shards=4", "data.train_size=1500",
-                       "train.epochs=8", "train.eval_every=20", "distributed.timeout=5"};
+  const Words words = {
+      "train",          "digits.yaml",         "train.shards=4",       "data.train_size=1500",
+      "train.epochs=8", "train.eval_every=20", "distributed.timeout=5"};
   const auto with = [&](Words all, const Words& more) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
@@ -188,6 +189,14 @@ TEST_F(Ranks, WhatIsWrongIsSaidOnce) {
              "train.ema=null", "--ranks", "2", "--out", "b"},
             kExitData, "became");
   EXPECT_FALSE(fs::exists(dir_ / "a"));
+}
+
+TEST_F(Ranks, OneAloneNeedsNoMpi) {
+  for (const char* launcher : {"WORLD_SIZE=1 RANK=0", "PMIX_RANK=0 SLURM_NTASKS=1"}) {
+    const auto done = dir_.taper({"train", "digits.yaml", "train.epochs=1", "--out", "one"},
+                                 cat("export TAPER_MPI_PLUGIN=/nowhere ", launcher, ";"));
+    EXPECT_EQ(done.code, 0) << launcher << "\n" << done.err;
+  }
 }
 
 TEST_F(Ranks, ThatDifferAreRefusedByName) {

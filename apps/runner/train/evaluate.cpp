@@ -211,22 +211,15 @@ std::vector<std::string> Evaluator::names() const {
 
 // --- on several ranks ---
 
-// Adds the sums of so many batches, one of each rank where it has one, on the first in their order.
-static void add_in_turn(Evaluator& evaluator, const Tensor& own, const Communicator& ranks) {
+// Adds the sums of so many batches, one of each rank, on the first in their order: as one rank
+// alone would. `count` of them are there, `numel` long.
+static void add_in_turn(Evaluator& evaluator, const Tensor& own, int64_t count, int64_t numel,
+                        const Communicator& ranks) {
   const TensorOptions doubles{.dtype = kFloat64, .device = ranks.device()};
-  // The first has a batch whenever another has one.
-  const Tensor n =
-      full({}, own.defined() ? own.numel() : 0, {.dtype = kInt64, .device = ranks.device()});
-  ranks.broadcast(n).wait();
-  const int64_t row = n.item<int64_t>() + 1;
-  const Tensor mine = zeros({row}, doubles);
-  if (own.defined()) mine.copy_(cat({ones({1}, doubles), own}));
-  const Tensor all = zeros({ranks.size() * row}, doubles);
-  ranks.all_gather(all, mine).wait();
-  if (ranks.rank() > 0) return;
-  const Tensor there = all.cpu();
-  for (int64_t at = 0; at < all.numel() && there.data<double>()[at] > 0; at += row) {
-    evaluator.add(all.narrow(0, at + 1, row - 1).clone());
+  const Tensor all = zeros({ranks.size() * numel}, doubles);
+  ranks.all_gather(all, own.defined() ? own : zeros({numel}, doubles)).wait();
+  for (int64_t i = 0; ranks.rank() == 0 && i < count; ++i) {
+    evaluator.add(all.narrow(0, i * numel, numel).clone());
   }
 }
 
@@ -253,16 +246,28 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   model.eval();
   Evaluator evaluator(config, info, device);
   batches.start(epoch);
-  Tensor rounds = full({}, batches.steps_per_epoch(), {.dtype = kInt64, .device = device});
-  ranks.broadcast(rounds).wait();
-  for (int64_t i = rounds.item<int64_t>(); i > 0; --i) {
+  const auto next = [&] {
     const std::optional<Batch> batch = batches.next();
-    const Tensor own = batch ? evaluator.sums_of(model(batch->inputs), batch->targets) : Tensor();
-    if (ranks.size() == 1) evaluator.add(own);
-    if (ranks.size() > 1) add_in_turn(evaluator, own, ranks);
+    return batch ? evaluator.sums_of(model(batch->inputs), batch->targets) : Tensor();
+  };
+  if (ranks.size() == 1) {
+    for (Tensor own = next(); own.defined(); own = next()) evaluator.add(own);
+  } else {
+    // How many batches there are on all ranks, and how long their sums, which the first has.
+    Tensor own = next();
+    const Tensor known = zeros({2}, {.dtype = kInt64});
+    known.data<int64_t>()[0] = batches.steps_per_epoch();
+    known.data<int64_t>()[1] = ranks.rank() == 0 ? own.numel() : 0;
+    const Tensor sent = known.to(device);
+    ranks.all_reduce(sent).wait();
+    const std::vector<int64_t> all = sent.cpu().to_vector<int64_t>();
+    for (int64_t left = all[0]; left > 0; left -= ranks.size()) {
+      add_in_turn(evaluator, own, std::min<int64_t>(left, ranks.size()), all[1], ranks);
+      own = next();
+    }
   }
   model.train(was_training);
-  return of_first(evaluator, ranks);
+  return ranks.size() == 1 ? evaluator.read() : of_first(evaluator, ranks);
 }
 
 std::string to_text(const Metrics& metrics, const DataInfo& info) {

@@ -16,7 +16,6 @@ uint64_t seed_of_part(uint64_t seed, int64_t part) {
 
 RunningStatistics::RunningStatistics(Module& model, int64_t parts, int64_t parts_here)
     : parts_here_(parts_here) {
-  if (parts == 0) return;
   const NoGradGuard no_grad;
   int64_t numel = 0;
   for (const NamedTensor& b : model.named_buffers()) {

@@ -23,7 +23,7 @@ inline constexpr uint64_t kDrawsOfAStep = uint64_t(1) << 32;
 // samples. Whole numbers (batches seen) become those of the last part.
 class RunningStatistics {
  public:
-  // parts: of all ranks; 0: does nothing.
+  // parts: of all ranks.
   RunningStatistics(Module& model, int64_t parts, int64_t parts_here);
   // Part i of those here has run, which has that share of the step's samples.
   void end_part(int64_t i, double share);

@@ -285,7 +285,8 @@ Tensor Step::forward_and_backward(const NextBatch& next) {
   // from where the step found them.
   Generator& generator = default_generator();
   const PhiloxKey start = generator.state();
-  RunningStatistics statistics(*learner_.model, config_.train.shards ? all_parts_ : 0, parts_);
+  std::optional<RunningStatistics> statistics;
+  if (config_.train.shards) statistics.emplace(*learner_.model, all_parts_, parts_);
   const Tensor own_losses = zeros({parts_}, {.device = device_}),
                losses = zeros({all_parts_}, {.device = device_});
   for (int64_t p = 0; p < parts_; ++p) {
@@ -293,10 +294,10 @@ Tensor Step::forward_and_backward(const NextBatch& next) {
     own.set_state({seed_of_part(start.seed, first_part_ + p), start.stream, start.base});
     const DrawScope draws(own);
     own_losses.select(0, p).copy_(run_part(p, loaded, next, tokens));
-    if (config_.train.shards) statistics.end_part(p, share_of(p));
+    if (statistics) statistics->end_part(p, share_of(p));
   }
   generator.set_state({start.seed, start.stream + kDrawsOfAStep, start.base});
-  statistics.join(ranks_);
+  if (statistics) statistics->join(ranks_);
   ranks_.all_gather(losses, own_losses).wait();
   return config_.train.shards ? sum(losses) : mean(losses);
 }
