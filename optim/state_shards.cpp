@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <sstream>
 
 #include "framework/factories.h"
-#include "framework/kernels/elementwise/copy.h"
 
 namespace taper::optim {
 namespace {
@@ -73,29 +71,12 @@ std::vector<NamedTensor> StateShards::state_dict() const {
   std::vector<NamedTensor> own = optimizer_.state_dict();
   const auto settings = std::stable_partition(
       own.begin(), own.end(), [](const NamedTensor& t) { return number_in(t.name) >= 0; });
-  std::string listing;
-  for (auto entry = own.begin(); entry != settings; ++entry) {
-    listing += cat(entry->name, " ", entry->tensor.dtype());
-    for (const int64_t n : entry->tensor.shape()) listing += cat(" ", n);
-    listing += "\n";
-  }
   std::vector<NamedTensor> all;
-  const std::vector<std::string> listings = ranks_.all_gather_text(listing);
   for (int r = 0; r < ranks_.size(); ++r) {
-    std::istringstream lines(listings[size_t(r)]);
-    size_t i = 0;
-    for (std::string line; std::getline(lines, line); ++i) {
-      std::istringstream words(line);
-      std::string name, dtype;
-      words >> name >> dtype;
-      Shape shape;
-      for (int64_t n = 0; words >> n;) shape.push_back(n);
-      const Tensor x = r == ranks_.rank()
-                           ? kernels::dense(own[i].tensor).to(ranks_.device())
-                           : empty(shape, {.dtype = parse_dtype(dtype), .device = ranks_.device()});
-      ranks_.broadcast(x, r).wait();
-      all.push_back({name, x.cpu()});
-    }
+    const bool is_own = r == ranks_.rank();
+    const std::vector<NamedTensor> part =
+        ranks_.broadcast_named(is_own ? std::vector(own.begin(), settings) : decltype(own){}, r);
+    all.insert(all.end(), part.begin(), part.end());
   }
   std::stable_sort(all.begin(), all.end(), [](const NamedTensor& a, const NamedTensor& b) {
     return number_in(a.name) < number_in(b.name);

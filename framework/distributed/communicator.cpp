@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "framework/cuda.h"
 #include "framework/distributed/backend.h"
@@ -271,6 +272,33 @@ void Communicator::check() const { backend_->check(); }
 void Communicator::barrier(Site site) const {
   const std::string where = describe(site);
   compare(*backend_, "barrier", where, cat("barrier at ", where, " on ", name_of(rank())));
+}
+
+std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTensor>& given,
+                                                       int root, Site site) const {
+  std::string own;
+  for (const auto& [name, x] : given) {
+    own += cat(x.dtype(), " ", x.dim());
+    for (const int64_t n : x.shape()) own += cat(" ", n);
+    own += cat(" ", name, "\n");
+  }
+  const bool is_root = rank() == root;
+  std::istringstream lines(all_gather_text(is_root ? own : "", site).at(size_t(root)));
+  std::vector<NamedTensor> all;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string dtype, name;
+    size_t dim = 0;
+    words >> dtype >> dim;
+    Shape shape;
+    for (int64_t n = 0; size_t(shape.size()) < dim && words >> n;) shape.push_back(n);
+    std::getline(words.ignore(), name);
+    const Tensor x = is_root ? kernels::dense(given[all.size()].tensor).to(device())
+                             : Tensor::make(shape, parse_dtype(dtype), device());
+    broadcast(x, root, site).wait();
+    all.push_back({name, x.to(Device())});
+  }
+  return all;
 }
 
 std::vector<std::string> Communicator::all_gather_text(const std::string& text, Site site) const {

@@ -121,6 +121,9 @@ class Communicator {
   // The same in any order of memory; waits.
   void broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                          Site site = Site::current()) const;
+  // What the root gives, on all ranks, which need not know what it is: on the CPU; waits.
+  std::vector<NamedTensor> broadcast_named(const std::vector<NamedTensor>& given, int root = 0,
+                                           Site site = Site::current()) const;
   // Returns when all ranks have called it (and their GPUs have come to it).
   void barrier(Site site = Site::current()) const;
   // A text of any length from every rank, in order.

@@ -171,6 +171,23 @@ TEST(Communicators, GroupsHaveRanksOfTheirOwn) {
   EXPECT_EQ(x.cpu().to_vector<int64_t>(), std::vector<int64_t>(4, sum));
 }
 
+TEST(Communicators, WhatTheRootNamesIsThereOnAllRanks) {
+  for (int root = 0; root < world().size(); ++root) {
+    std::vector<NamedTensor> given;
+    if (world().rank() == root) {
+      given = {{"a name of words", numbers(6, kInt64, root).view({2, 3})},
+               {"scalar", numbers(1, kFloat32, root).view({})},
+               {"none", numbers(0, kBool, root)}};
+    }
+    const std::vector<NamedTensor> got = world().broadcast_named(given, root);
+    ASSERT_EQ(got.size(), 3u);
+    EXPECT_EQ(got[0].name, "a name of words");
+    EXPECT_TRUE(equal(got[0].tensor, numbers(6, kInt64, root).view({2, 3}).cpu()));
+    EXPECT_TRUE(equal(got[1].tensor, numbers(1, kFloat32, root).view({}).cpu()));
+    EXPECT_EQ(got[2].tensor.dtype(), kBool);
+  }
+}
+
 TEST(Communicators, TextsOfAnyLengthAreGathered) {
   const auto text = [](int r) { return std::string(size_t(r * 1000), char('a' + r)); };
   const std::vector<std::string> all = world().all_gather_text(text(world().rank()));

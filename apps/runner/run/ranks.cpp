@@ -11,7 +11,6 @@
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "framework/cuda.h"
-#include "framework/factories.h"
 #include "framework/threads.h"
 
 namespace taper::runner {
@@ -39,17 +38,9 @@ void share_threads(const Communicator& ranks) {
   set_num_threads(std::max(1, get_num_threads() / std::max(here, 1)));
 }
 
-// "model.safetensors weight float32 3 4": a line each.
-std::string listing_of(const Checkpoint& checkpoint) {
+template <class T> std::string lines_of(const std::map<std::string, T>& files) {
   std::string lines;
-  for (const auto& [file, tensors] : checkpoint.tensors) {
-    for (const auto& [name, x] : tensors) {
-      lines += cat(file, " ", name, " ", x.dtype());
-      for (const int64_t n : x.shape()) lines += cat(" ", n);
-      lines += "\n";
-    }
-    if (tensors.empty()) lines += cat(file, "\n");
-  }
+  for (const auto& [name, content] : files) lines += name + "\n";
   return lines;
 }
 
@@ -143,29 +134,13 @@ std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Ch
   const bool is_first = ranks.rank() == 0;
   Checkpoint out = is_first ? std::move(*given) : Checkpoint{};
   out.path = from_first(ranks, out.path.string());
-  std::istringstream names(from_first(ranks, [&] {
-    std::string lines;
-    for (const auto& [name, text] : out.texts) lines += name + "\n";
-    return lines;
-  }()));
-  for (std::string name; std::getline(names, name);) {
+  std::istringstream texts(from_first(ranks, lines_of(out.texts)));
+  for (std::string name; std::getline(texts, name);) {
     out.texts[name] = from_first(ranks, is_first ? out.texts[name] : "");
   }
-  std::istringstream lines(from_first(ranks, listing_of(out)));
-  std::map<std::string, size_t> next;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string file, name, dtype;
-    words >> file >> name >> dtype;
-    std::vector<NamedTensor>& tensors = out.tensors[file];
-    if (dtype.empty()) continue;
-    Shape shape;
-    for (int64_t n = 0; words >> n;) shape.push_back(n);
-    if (!is_first) tensors.push_back({name, empty(shape, {.dtype = parse_dtype(dtype)})});
-    const Tensor& x = tensors[next[file]++].tensor;
-    const Tensor sent = x.to(ranks.device()).contiguous();
-    ranks.broadcast(sent).wait();
-    if (!is_first) x.copy_(sent);
+  std::istringstream files(from_first(ranks, lines_of(out.tensors)));
+  for (std::string name; std::getline(files, name);) {
+    out.tensors[name] = ranks.broadcast_named(out.tensors[name]);
   }
   return out;
 }
