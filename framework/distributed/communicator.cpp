@@ -293,10 +293,12 @@ std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTe
     Shape shape;
     for (int64_t n = 0; size_t(shape.size()) < dim && words >> n;) shape.push_back(n);
     std::getline(words.ignore(), name);
-    const Tensor x = is_root ? kernels::dense(given[all.size()].tensor).to(device())
-                             : Tensor::make(shape, parse_dtype(dtype), device());
+    const Tensor x = Tensor::make(shape, parse_dtype(dtype), device());
+    if (is_root) kernels::copy_into(x, given[all.size()].tensor);
     broadcast(x, root, site).wait();
-    all.push_back({name, x.to(Device())});
+    const Tensor on_host = Tensor::make(shape, x.dtype(), Device());
+    kernels::copy_into(on_host, x);
+    all.push_back({name, on_host});
   }
   return all;
 }
