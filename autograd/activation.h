@@ -4,7 +4,7 @@
 #include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // dx of y = activation(x), by public ops.
 Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x);

@@ -13,7 +13,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/profiler.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 thread_local bool enabled = false;
@@ -72,9 +72,14 @@ bool is_own(const std::string& function) {
 }  // namespace
 
 std::string demangled(const char* name) {
-  const std::unique_ptr<char, decltype(&std::free)> text(
+  const std::unique_ptr<char, decltype(&std::free)> whole(
       abi::__cxa_demangle(name, nullptr, nullptr, nullptr), std::free);
-  return text ? text.get() : name;
+  std::string text = whole ? whole.get() : name;
+  // Nobody writes the namespace of the version.
+  for (size_t at = 0; (at = text.find("taper::v0::", at)) != std::string::npos;) {
+    text.erase(at + 7, 4);
+  }
+  return text;
 }
 
 bool is_anomaly_enabled() { return enabled; }

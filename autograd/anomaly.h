@@ -15,7 +15,7 @@
 
 #include "autograd/node.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // --- per thread; forward and backward pass must both see it ---
 bool is_anomaly_enabled();

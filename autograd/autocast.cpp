@@ -2,7 +2,7 @@
 
 #include "framework/memory/half_copy.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 thread_local AutocastState current;

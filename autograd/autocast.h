@@ -17,7 +17,7 @@
 
 #include "autograd/node.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // --- per thread; a backward pass ignores it: gradients have the types of the forward pass ---
 struct AutocastState {

@@ -7,7 +7,7 @@
 #include "autograd/node.h"
 #include "framework/random.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct CheckpointRegion : Region {
   std::function<Tensor(const std::vector<Tensor>&)> fn;

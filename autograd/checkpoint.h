@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 class Saved;
 struct Region;

@@ -11,7 +11,7 @@
 #include "framework/factories.h"
 #include "framework/profiler.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 constexpr const char* kUsedUp =

@@ -8,7 +8,7 @@
 #include "autograd/hooks.h"
 #include "autograd/node.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Adds the gradients of `outputs` into the .grad of every leaf they depend on. `gradients` may be
 // empty when each output has one element. Afterwards the graph is used up unless retain_graph;

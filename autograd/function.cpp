@@ -4,7 +4,7 @@
 
 #include "autograd/anomaly.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 bool can_reduce_to(const Shape& from, const Shape& to) {

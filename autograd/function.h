@@ -24,7 +24,7 @@
 
 #include "autograd/node.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // What forward leaves for backward: a handle, made anew for each run of either.
 class Context {

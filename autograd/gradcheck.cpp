@@ -4,7 +4,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // A fixed direction of uneven weights, so that errors of opposite sign do not cancel.

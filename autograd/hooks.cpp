@@ -4,7 +4,7 @@
 
 #include "autograd/node.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 HookHandle add_hook(const Tensor& x, uint32_t output, TensorHook&& hook) {

@@ -10,7 +10,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Any Tensor(const Tensor& dy), or void(const Tensor& dy) for one that only looks.
 struct TensorHook : std::function<Tensor(const Tensor&)> {

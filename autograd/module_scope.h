@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Says, in anomaly mode or to a profiler, which module is running: its name in its parent.
 class ModuleScope {

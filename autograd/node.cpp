@@ -10,7 +10,7 @@
 #include "framework/factories.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 thread_local bool grad_enabled = true;

@@ -22,7 +22,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 using NodePtr = IntrusivePtr<Node>;
 using TensorRef = std::reference_wrapper<const Tensor>;

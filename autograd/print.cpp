@@ -9,7 +9,7 @@
 #include "autograd/node.h"
 #include "framework/print.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 std::string tape_suffix(const Tensor& x) {

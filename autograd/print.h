@@ -8,7 +8,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // PyTorch's Python repr: "tensor([2., 4.], grad_fn=<MulBackward0>)"; a module's parameter has
 // "Parameter containing:" on a line before it. Waits for the GPU when the tensor is there.

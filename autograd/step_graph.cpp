@@ -11,7 +11,7 @@
 #include "framework/profiler.h"
 #include "framework/random.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // The step for inputs of one list of shapes. It has a stream, and with it memory, of its own: what
 // a graph uses between its kernels must not be handed out to anybody else.

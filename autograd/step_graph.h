@@ -19,7 +19,7 @@
 #include "framework/cuda.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Calls `step` as it is for the first calls with inputs of some shapes and dtypes (at least one, so
 // that optimizers have their state), then captures it once and replays it: with the same bits as

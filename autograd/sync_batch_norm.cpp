@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/norm/norm.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::Norm;

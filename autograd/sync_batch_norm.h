@@ -5,7 +5,7 @@
 #include "framework/distributed/communicator.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // batch_norm(..., training = true) of what all ranks give, whose batches may differ in size. The
 // gradients of weight and bias are of this rank's part. All ranks call it, and its backward pass;

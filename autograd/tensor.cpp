@@ -10,7 +10,7 @@
 #include "framework/cuda.h"
 #include "framework/factories.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 Tensor Tensor::to(Device device, ToOptions options) const {
   return to_copy(*this, device, dtype(), options);

@@ -7,7 +7,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // x's values in memory of their own, with the strides of the window's base.

@@ -9,7 +9,7 @@
 
 #include "autograd/node.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // A part of a tensor of base_shape that lies in memory with base_strides.
 struct Window {

@@ -16,7 +16,7 @@
 #include "framework/io/input_file.h"
 #include "framework/text.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 using namespace detail;

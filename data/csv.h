@@ -13,7 +13,7 @@
 #include "data/transform.h"
 #include "framework/describe.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 struct CsvFormat {
   // kAuto: the first row is a header if it has words, and no numbers, in the columns where the

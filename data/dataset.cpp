@@ -8,7 +8,7 @@
 #include "data/loader.h"
 #include "framework/factories.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 // Rows may overlap, as the windows of a text do.

@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 struct DataLoaderOptions;
 

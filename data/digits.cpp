@@ -10,7 +10,7 @@
 #include "framework/philox.h"
 #include "framework/threads.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 constexpr int kSize = 28;

@@ -7,7 +7,7 @@
 
 #include "data/images.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 struct Digits : ImageSource {
   int64_t train_size = 20000, test_size = 4000;

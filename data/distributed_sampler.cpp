@@ -4,7 +4,7 @@
 
 #include "autograd/ops/shape.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> all, int64_t batch_size,
                                        int rank, int ranks)

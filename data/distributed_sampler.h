@@ -6,7 +6,7 @@
 
 #include "data/dataset.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 class DistributedSampler : public Sampler {
  public:

@@ -18,7 +18,7 @@
 #include "framework/hooks.h"
 #include "framework/io/input_file.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@
 #include "data/source.h"
 #include "framework/describe.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 // Images are bytes [N, 1, H, W], 0 for the background and 255 for full ink, with classes [N]
 // (int64) or none. To be learned from, pixels become float32 in [0, 1].

@@ -13,7 +13,7 @@
 #include "framework/cuda.h"
 #include "framework/hooks.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 bool is_to_move(const Dataset& dataset, OnDevice on_device, Device device) {

@@ -6,7 +6,7 @@
 
 #include "data/dataset.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 // Whether the whole set is copied to the GPU; kAuto: when it takes less than half of the free
 // memory.

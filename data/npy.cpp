@@ -5,7 +5,7 @@
 
 #include "framework/io/npy.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 Tensor read_array(const std::string& file) try {

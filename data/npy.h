@@ -8,7 +8,7 @@
 #include "data/source.h"
 #include "framework/describe.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 struct Npy {
   std::string inputs, targets;  // [N, ...] numbers; [N] or [N, 1] classes from 0, or numbers

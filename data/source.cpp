@@ -7,7 +7,7 @@
 #include "framework/factories.h"
 #include "framework/hooks.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 namespace fs = std::filesystem;
 

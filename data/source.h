@@ -11,7 +11,7 @@
 #include "data/dataset.h"
 #include "data/tokenizer.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 struct CsvRecipe;  // data/csv.h
 

@@ -8,7 +8,7 @@
 #include "data/source.h"
 #include "framework/describe.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 // The file, all files below a directory (hidden ones left out), or all that a pattern such as
 // "src/*.{h,cpp}" names, in the order of their paths. InputError: there is none, or the pattern has

@@ -14,7 +14,7 @@
 #include "framework/io/json.h"
 #include "framework/text.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 using namespace detail;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 // The general categories L* and N*, and the property White_Space, as utf8proc's Unicode has them.
 enum class CharClass : uint8_t { kOther, kLetter, kNumber, kSpace };

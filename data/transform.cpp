@@ -5,7 +5,7 @@
 
 #include "framework/error.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns) {
   if (columns <= 0 || matrix.empty() || std::ssize(matrix) % columns != 0) {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 // Takes each feature x to ((x or, for nan, fill) - mean) / std.
 struct Standardizer {

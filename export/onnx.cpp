@@ -7,7 +7,7 @@
 #include <onnx/checker.h>
 #include <onnx/onnx_pb.h>
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using onnx_export::Graph;
@@ -113,7 +113,7 @@ void export_onnx(const OnnxFunction& f, Module& module, const std::vector<Tensor
 
 }  // namespace taper
 #else
-namespace taper {
+namespace taper::inline v0 {
 
 bool has_onnx() { return false; }
 
@@ -128,7 +128,7 @@ void export_onnx(const OnnxFunction&, Module&, const std::vector<Tensor>&, const
 }  // namespace taper
 #endif
 
-namespace taper {
+namespace taper::inline v0 {
 
 void export_onnx(Module& module, const Tensor& example, const std::string& path,
                  const OnnxOptions& options) {

@@ -10,7 +10,7 @@
 #include "framework/tensor.h"
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct OnnxOptions {
   // The first size of every input, of those results that have it, and whatever follows from it

@@ -13,7 +13,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::onnx_export {
+namespace taper::inline v0::onnx_export {
 namespace {
 
 // Where a tensor was made: output `output` of op number `op`; none for a constant.

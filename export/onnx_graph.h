@@ -9,7 +9,7 @@
 #include "export/onnx.h"
 #include "framework/trace.h"
 
-namespace taper::onnx_export {
+namespace taper::inline v0::onnx_export {
 
 using Attributes = std::vector<
     std::pair<std::string, std::variant<int64_t, float, std::string, std::vector<int64_t>>>>;

@@ -14,7 +14,7 @@
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::onnx_export {
+namespace taper::inline v0::onnx_export {
 namespace {
 
 using std::string;

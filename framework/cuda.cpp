@@ -9,7 +9,7 @@
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 namespace {
 
 constexpr const char* kDownload = "http://www.nvidia.com/Download/index.aspx";

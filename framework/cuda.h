@@ -10,7 +10,7 @@
 
 #include "framework/device.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 #ifdef TAPER_WITH_CUDA
 inline constexpr bool kHasCuda = true;

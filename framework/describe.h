@@ -22,7 +22,7 @@
 
 #include <limits>
 
-namespace taper {
+namespace taper::inline v0 {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

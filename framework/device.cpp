@@ -4,7 +4,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // The types PyTorch knows; Taper computes on the first two.

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace taper {
+namespace taper::inline v0 {
 
 enum class DeviceType : int8_t { cpu, cuda };
 

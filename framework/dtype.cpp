@@ -1,6 +1,6 @@
 #include "framework/dtype.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 struct Names {

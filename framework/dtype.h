@@ -10,7 +10,7 @@
 #include "framework/error.h"
 #include "framework/half.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 enum class DType : uint8_t {
   float32,

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // The root of everything Taper throws (PyTorch: RuntimeError).
 class Error : public std::runtime_error {

@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 Tensor finish(Tensor t, const TensorOptions& options) {

@@ -8,7 +8,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Nested values for tensor(): numbers or lists of equal length. Numbers that are all integers give
 // int64, all bools give bool, any float gives float32.

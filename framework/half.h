@@ -7,7 +7,7 @@
 
 #include "framework/host_device.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 TAPER_HD float float_of_bits(uint32_t bits) {
   float x;

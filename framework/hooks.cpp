@@ -3,7 +3,7 @@
 #include <mutex>
 #include <utility>
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 thread_local LogScope* innermost = nullptr;

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // info: how a run goes. warning: what is odd, but no error.
 enum class LogLevel { info, warning };

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Written 3 or {3, 5}: height first.
 struct Pair {

@@ -7,7 +7,7 @@
 
 #include "framework/host_device.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Names one draw: every random op takes the next stream of its generator.
 struct PhiloxKey {

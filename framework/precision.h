@@ -7,7 +7,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 namespace detail {
 inline std::atomic<bool> tf32{false};

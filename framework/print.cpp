@@ -9,7 +9,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 constexpr int kPrecision = 4;

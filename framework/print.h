@@ -8,7 +8,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // "tensor([1., 2.], device='cuda:0', dtype=float64)". Beyond 1000 elements the first and last three
 // of each dimension are shown, and only these are copied from the GPU (which is waited for).

@@ -12,7 +12,7 @@
 #include "framework/io/atomic_file.h"
 #include "framework/memory/cpu_allocator.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using Kind = RecordFunction::Kind;

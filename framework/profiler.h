@@ -16,7 +16,7 @@
 
 #include "framework/device.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 namespace detail {
 // Whether ranges are traced, or shown to a tool of NVIDIA's, or (the rule) neither.

@@ -1,6 +1,6 @@
 #include "framework/random.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 thread_local const DrawScope* innermost = nullptr;

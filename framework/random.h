@@ -8,7 +8,7 @@
 
 #include "framework/philox.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // May be drawn from in several threads: each draw takes a stream of its own. Which thread gets
 // which depends on their timing, so threads that are to be reproducible draw from generators of

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // The largest finite number of a floating dtype.

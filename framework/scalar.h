@@ -7,7 +7,7 @@
 
 #include "framework/dtype.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 class Scalar {
  public:

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace taper {
+namespace taper::inline v0 {
 
 void refuse_overflow(int64_t a, char op, int64_t b) {
   throw Error(cat("integer ", op == '*' ? "multiplication" : "addition", " overflow: ", a, " ", op,

@@ -9,7 +9,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 inline constexpr int kMaxDims = 8;
 

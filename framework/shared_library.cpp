@@ -6,7 +6,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 SharedLibrary::SharedLibrary(std::string purpose, const std::vector<std::string>& files,
                              std::string advice, Names names)

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Stays loaded, once it is.
 class SharedLibrary {

@@ -8,7 +8,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // The data of a small CPU storage follows its header in one block.

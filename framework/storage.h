@@ -8,7 +8,7 @@
 #include "framework/device.h"
 #include "framework/memory/intrusive_ptr.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct Storage;
 using StoragePtr = IntrusivePtr<Storage>;

@@ -5,7 +5,7 @@
 #include "framework/memory/half_copy.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const Shape& strides,

@@ -16,7 +16,7 @@
 #include "framework/shape.h"
 #include "framework/storage.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct Node;   // autograd/node.h
 struct Hooks;  // autograd/hooks.h, as are the two below

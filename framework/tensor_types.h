@@ -7,7 +7,7 @@
 
 #include "framework/factories.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // What a tensor of one dtype on one device is made with, as by a constructor.
 struct TensorType {

@@ -6,7 +6,7 @@
 
 #include "framework/error.h"
 
-namespace taper::detail {
+namespace taper::inline v0::detail {
 
 constexpr std::size_t kComparedBytes = 64;
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace taper::detail {
+namespace taper::inline v0::detail {
 
 // The whole of `text`, which may begin with '+', as a decimal number whatever the locale. Gives
 // std::errc() when it is one, result_out_of_range for one that T cannot hold; doubles may be "inf".

@@ -14,7 +14,7 @@
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/threads.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // How long an idle thread looks for new work before it sleeps: about 20 us, the gap between two

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // How many threads a kernel may use, the caller included; at first as many as the process may run
 // on (OMP_NUM_THREADS lowers it). Results do not depend on it.

@@ -4,7 +4,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 thread_local Trace* current = nullptr;

@@ -10,7 +10,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct TracedOp {
   const char* name;            // as docs/operators.md calls it, or its part

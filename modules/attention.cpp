@@ -14,7 +14,7 @@
 #include "modules/init.h"
 #include "modules/repr.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 int64_t checked_dim(int64_t embed_dim, int64_t num_heads) {

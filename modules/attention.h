@@ -4,7 +4,7 @@
 
 #include "modules/linear.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct MultiheadAttentionOptions {
   double dropout = 0;  // of the weights, while training

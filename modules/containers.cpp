@@ -8,7 +8,7 @@
 #include "modules/linear.h"
 #include "modules/stateless.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }

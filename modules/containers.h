@@ -9,7 +9,7 @@
 
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // A layer to be taken over: Linear(3, 4) or std::move(layer). One that has a name of its own
 // (an lvalue) is refused: it would be emptied without a word.

@@ -5,7 +5,7 @@
 #include "modules/init.h"
 #include "modules/repr.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 Shape sizes(int dims, Pair p) { return dims == 1 ? Shape{p.w} : Shape{p.h, p.w}; }

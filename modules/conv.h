@@ -5,7 +5,7 @@
 #include "framework/pair.h"
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // .padding = 1, {1, 2}, "valid" (none) or "same" (the output has the input's size).
 struct ConvPadding {

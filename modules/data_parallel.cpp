@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/optim/foreach.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 std::string listing(const std::vector<NamedTensor>& tensors) {

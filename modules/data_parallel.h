@@ -23,7 +23,7 @@
 #include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // fastest: averages of all ranks' gradients, in the order that is fastest for so many ranks.
 // tree: sums, for a caller that weights its losses, with the same bits for any number of ranks. A

@@ -8,7 +8,7 @@
 #include "modules/module.h"
 #include "modules/repr.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Text as a template argument.
 template <size_t N> struct LayerName {

@@ -13,7 +13,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::init {
+namespace taper::inline v0::init {
 namespace {
 
 double variance_of_glorot(const Tensor& x) {
@@ -155,7 +155,7 @@ Tensor orthogonal_(const Tensor& x, double gain, Generator* generator) {
 
 }  // namespace taper::init
 
-namespace taper {
+namespace taper::inline v0 {
 
 Tensor uniform_within(double bound, const Shape& shape, Device device) {
   return empty(shape, {.device = device}).uniform_(-bound, bound);

@@ -10,7 +10,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper::init {
+namespace taper::inline v0::init {
 
 Tensor uniform_(const Tensor& x, double a = 0, double b = 1, Generator* generator = nullptr);
 Tensor normal_(const Tensor& x, double mean = 0, double std = 1, Generator* generator = nullptr);
@@ -55,7 +55,7 @@ Tensor orthogonal_(const Tensor& x, double gain = 1, Generator* generator = null
 
 }  // namespace taper::init
 
-namespace taper {
+namespace taper::inline v0 {
 
 // float32, from U(-bound, bound).
 Tensor uniform_within(double bound, const Shape& shape, Device device);

@@ -6,7 +6,7 @@
 #include "modules/init.h"
 #include "modules/repr.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 int64_t checked(const char* name, int64_t features) {

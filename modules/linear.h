@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/activation.h"
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct LinearOptions {
   bool bias = true;

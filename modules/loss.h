@@ -7,7 +7,7 @@
 #include "autograd/ops/loss.h"
 #include "modules/function_layer.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 class Loss : public Module {
  public:

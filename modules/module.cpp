@@ -13,7 +13,7 @@
 #include "framework/memory/half_copy.h"
 #include "framework/profiler.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // Puts another tensor's memory behind a handle: everybody who holds the handle sees it.

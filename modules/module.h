@@ -26,7 +26,7 @@
 #include "framework/error.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 class Module;
 

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "modules/repr.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // A parameter or buffer of one value; none where it is not wanted.

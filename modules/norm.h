@@ -7,7 +7,7 @@
 #include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct BatchNormOptions {
   double eps = 1e-5;

@@ -10,7 +10,7 @@
 #include "framework/pair.h"
 #include "framework/shape.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 inline std::string py(double value) {
   // Python writes these sizes without an exponent, and all others with one.

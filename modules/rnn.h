@@ -7,7 +7,7 @@
 #include "framework/describe.h"
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct RnnOptions {
   int64_t num_layers = 1;

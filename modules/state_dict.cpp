@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 std::string listed(const std::vector<std::string>& names) {

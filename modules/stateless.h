@@ -11,7 +11,7 @@
 #include "autograd/ops/unary.h"
 #include "modules/function_layer.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // --- activations ---
 

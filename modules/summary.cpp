@@ -8,7 +8,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "framework/random.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 int64_t bytes_in_use(Device device) {

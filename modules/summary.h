@@ -6,7 +6,7 @@
 
 #include "modules/module.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct ModuleSummary {
   std::string path;  // "layers.0", empty for the model

@@ -3,7 +3,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 const TransformerEncoderLayerOptions& checked(const TransformerEncoderLayerOptions& o) {

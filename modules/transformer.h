@@ -10,7 +10,7 @@
 #include "modules/norm.h"
 #include "modules/stateless.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct TransformerEncoderLayerOptions {
   int64_t dim_feedforward = 2048;

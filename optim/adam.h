@@ -4,7 +4,7 @@
 
 #include "optim/optimizer.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 // They differ in what weight_decay does: it is added to the gradient, or shrinks the weight itself.
 template <bool kDecoupled> struct AdamOptionsOf {

@@ -8,7 +8,7 @@
 #include "framework/kernels/optim/foreach.h"
 #include "optim/shared.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 namespace {
 
 using namespace kernels;

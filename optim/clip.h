@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 // The norm (norm_type > 0, infinity too) of all tensors as one vector, 0-dim on the first one's
 // device; float64 where some tensor is, else float32 (for half types too). With error_if_nonfinite

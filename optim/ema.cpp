@@ -8,7 +8,7 @@
 #include "optim/rule.h"
 #include "optim/shared.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 namespace {
 
 // x in its own memory, off the tape.

@@ -11,7 +11,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 struct EMAOptions {
   double decay = 0.999;

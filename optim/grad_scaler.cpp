@@ -7,7 +7,7 @@
 #include "framework/kernels/optim/foreach.h"
 #include "optim/shared.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 using kernels::pointer;
 

@@ -15,7 +15,7 @@
 
 #include "optim/optimizer.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 struct GradScalerOptions {
   double init_scale = 65536;

@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/memory/half_copy.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 namespace {
 
 // State that is missing starts at its initial value; state that was left behind follows.

@@ -6,7 +6,7 @@
 
 #include "optim/rule.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 class Group {
  public:

@@ -12,7 +12,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "optim/sgd.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 namespace {
 
 using kernels::BinaryOp;

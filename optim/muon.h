@@ -9,7 +9,7 @@
 
 #include "optim/optimizer.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 // How Muon's lr follows a matrix [A, B]: times sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)).
 enum class AdjustLr : int64_t { original, match_rms_adamw };

@@ -6,7 +6,7 @@
 #include "framework/factories.h"
 #include "framework/profiler.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 namespace {
 
 // `*` stands for any text; the pattern has no `|`.

@@ -16,7 +16,7 @@
 
 #include "optim/group.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 // Parameters that share their settings.
 template <class Options> struct ParamGroup {

@@ -8,7 +8,7 @@
 #include "optim/muon.h"
 #include "optim/sgd.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 template <class Device, class... Rules> auto formulas() {
   return std::tuple(&Device::template update<Rules>...);

@@ -6,7 +6,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 namespace {
 
 using kernels::BinaryOp;

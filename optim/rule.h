@@ -19,7 +19,7 @@
 #include "framework/kernels/optim/update.h"
 #include "framework/tensor.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 // A setting of a group: its name in PyTorch and its place in the options.
 struct Setting {

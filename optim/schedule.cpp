@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "optim/shared.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 namespace schedule {
 namespace {
 

@@ -14,7 +14,7 @@
 #include "framework/describe.h"
 #include "optim/optimizer.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 struct Schedule {
   // The rate of a step (from 0) for a group that began with base_lr.

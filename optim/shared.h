@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 inline void check_value(bool ok, const std::string& message) {
   if (!ok) throw ValueError(message);

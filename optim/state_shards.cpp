@@ -5,7 +5,7 @@
 
 #include "framework/factories.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 namespace {
 
 // "state.12.exp_avg" is of parameter 12; -1 for what is of none.

@@ -13,7 +13,7 @@
 #include "framework/distributed/communicator.h"
 #include "optim/optimizer.h"
 
-namespace taper::optim {
+namespace taper::inline v0::optim {
 
 class StateShards {
  public:

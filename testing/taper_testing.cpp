@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "testing/verdict.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 namespace fs = std::filesystem;

@@ -13,7 +13,7 @@ namespace testing {
 class AssertionResult;
 }
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 // EXPECT_TRUE takes it and shows the failure.
 struct Verdict {

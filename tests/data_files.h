@@ -11,7 +11,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // A directory of the test's own.
 class DataFiles : public ::testing::Test {

@@ -12,7 +12,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/print.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 std::vector<Device> devices() {

@@ -4,7 +4,7 @@
 #include "framework/factories.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 std::vector<Device> all_devices() {
   std::vector<Device> devices{Device()};

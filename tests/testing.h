@@ -10,7 +10,7 @@
 #include "framework/tensor.h"
 #include "testing/taper_testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 // The CPU, and the GPU where one can be used: test bodies loop over these.
 std::vector<Device> all_devices();

@@ -12,7 +12,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 using Words = std::vector<std::string>;

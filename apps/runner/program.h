@@ -8,7 +8,7 @@
 
 #include "apps/runner/config/schema.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // A command: `taper NAME`, with what it is told.
 struct Command {

@@ -17,7 +17,7 @@
 #include "framework/kernels/random/random.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 struct Attention {

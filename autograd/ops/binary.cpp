@@ -7,7 +7,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/kernels/elementwise/binary.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::BinaryOp;

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // a + alpha * b, a - alpha * b.
 [[nodiscard]] Tensor add(const Tensor& a, const Tensor& b, Scalar alpha = 1);

@@ -9,7 +9,7 @@
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using Options = Conv2dOptions;

@@ -12,7 +12,7 @@
 #include "framework/kernels/reduce/sort.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::IndexRules;

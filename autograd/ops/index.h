@@ -10,7 +10,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // weight [rows, dim...], index of any shape: rows of weight. The row padding_idx (negative: counted
 // from the end) gets no gradient.

@@ -11,7 +11,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::BinaryOp;

@@ -7,7 +7,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Crosses devices; broadcasts source; converts its dtype.
 Tensor copy_(const Tensor& x, const Tensor& source, bool non_blocking = false);

@@ -7,7 +7,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // What cat makes of its tensors: dtype and shape, with the joined dimension's size.

@@ -12,7 +12,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::NllOptions;

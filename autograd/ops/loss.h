@@ -4,7 +4,7 @@
 #include "framework/kernels/loss/softmax.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 inline constexpr int64_t kIgnoreIndex = -100;
 

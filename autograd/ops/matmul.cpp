@@ -10,7 +10,7 @@
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // Last two dimensions swapped.

@@ -5,7 +5,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // 1-d and 2-d operands and batches of matrices; the batch dimensions broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);

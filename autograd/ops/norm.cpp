@@ -13,7 +13,7 @@
 #include "framework/kernels/norm/norm.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::Norm;

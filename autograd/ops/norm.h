@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // What traces are told of these: how many dimensions, or groups.
 struct NormTrace {

@@ -11,7 +11,7 @@
 #include "framework/kernels/pool/pool.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::Axes;

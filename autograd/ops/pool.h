@@ -9,7 +9,7 @@
 #include "framework/pair.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct MaxPoolOptions {
   std::optional<Pair> stride = std::nullopt;  // the kernel size

@@ -12,7 +12,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 void check_multinomial(const Tensor& weights, int64_t num_samples, bool replacement) {

@@ -4,7 +4,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Zeroes each element with probability p and scales the others by 1 / (1 - p); x itself when not
 // training or p is 0.

@@ -11,7 +11,7 @@
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::ReduceOp;

@@ -4,7 +4,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 Tensor sum(const Tensor& x);
 Tensor sum(const Tensor& x, const Shape& dims, bool keepdim = false);

@@ -4,7 +4,7 @@
 #include "framework/kernels/rnn/rnn.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::CellStep;

@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct LstmState {
   Tensor h, c;  // [B, H]

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/trace.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // The strides that show x with other sizes without a copy, if there are such.

@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // A view; refuses a shape that the strides cannot express, with the advice to use reshape.
 Tensor view(const Tensor& x, const Shape& shape);

@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/unary.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::BinaryOp;

@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 [[nodiscard]] Tensor neg(const Tensor& x);
 [[nodiscard]] Tensor abs(const Tensor& x);

@@ -16,7 +16,7 @@
 #include "framework/error.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 namespace {
 
 constexpr size_t kPage = 4096, kMiB = size_t(1) << 20;

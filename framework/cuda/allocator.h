@@ -7,7 +7,7 @@
 
 #include "framework/storage.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 
 class Stream;
 

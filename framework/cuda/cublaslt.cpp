@@ -2,7 +2,7 @@
 
 #include "framework/error.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 
 const SharedLibrary& cublaslt_library() {
   static const SharedLibrary library(

@@ -6,7 +6,7 @@
 
 #include "framework/shared_library.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 
 const SharedLibrary& cublaslt_library();
 

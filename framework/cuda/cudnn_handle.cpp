@@ -5,7 +5,7 @@
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 
 const SharedLibrary& cudnn_library() {
   static const SharedLibrary library(

@@ -10,7 +10,7 @@
 
 #include "framework/shared_library.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 
 const SharedLibrary& cudnn_library();
 

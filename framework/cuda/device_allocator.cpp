@@ -8,7 +8,7 @@
 #include "framework/error.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 namespace {
 
 constexpr size_t kMiB = size_t(1) << 20;

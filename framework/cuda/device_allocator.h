@@ -14,7 +14,7 @@
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/fence.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 
 struct Block;
 struct BySizeThenAddress {

@@ -11,7 +11,7 @@
 #include "framework/cuda/idle_handles.h"
 #include "framework/cuda/runtime.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 namespace {
 
 constexpr size_t kMaxDevices = Device::kMaxIndex + 1;

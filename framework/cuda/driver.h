@@ -8,7 +8,7 @@
 
 #include "framework/cuda.h"
 
-namespace taper::cuda::driver {
+namespace taper::inline v0::cuda::driver {
 
 // What is known about the GPUs of this machine. Versions as CUDA writes them: 13000 is 13.0.
 struct State {

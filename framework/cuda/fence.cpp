@@ -5,7 +5,7 @@
 #include "framework/cuda/idle_handles.h"
 #include "framework/cuda/runtime.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 namespace {
 
 using IdleEvents = IdleHandles<cudaEvent_t>;

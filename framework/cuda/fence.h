@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 
 class Fence {
  public:

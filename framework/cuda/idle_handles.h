@@ -8,7 +8,7 @@
 
 #include "framework/device.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 
 template <class Handle> class IdleHandles {
  public:

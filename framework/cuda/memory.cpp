@@ -7,7 +7,7 @@
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 namespace {
 
 MemoryStats stats_of(int device) {

@@ -8,7 +8,7 @@
 #include "framework/distributed/communicator.h"
 #include "framework/distributed/peers.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 
 enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast };
 

@@ -9,7 +9,7 @@
 #include "framework/distributed/backend.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 namespace {
 
 constexpr const char* kKindNames[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",

@@ -17,7 +17,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 
 // Of bools: sum and max are "or", min is "and". avg is for floating tensors.
 enum class ReduceOp : uint8_t { sum, max, min, avg };

@@ -11,7 +11,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/binary.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 namespace {
 
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 
 #include "framework/half.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 namespace {
 
 // --- element types ---

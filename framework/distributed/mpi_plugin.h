@@ -7,7 +7,7 @@
 
 #include "framework/distributed/backend.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 
 // One of MPI's communicators. Functions throw Error with MPI's words; none of them waits for other
 // ranks but split(). A request is null, or to be given to test() until that is true.

@@ -20,7 +20,7 @@
 #include "framework/shared_library.h"
 #include "framework/text.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;

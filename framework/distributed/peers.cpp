@@ -11,7 +11,7 @@
 
 #include "framework/error.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 namespace {
 
 std::string line_of(const std::string& file) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 
 class Peers {
  public:

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zip.h>
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
@@ -133,7 +133,7 @@ void write_zip(const std::string& path, const std::vector<ZipContent>& contents)
 
 }  // namespace taper
 #else
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 constexpr const char* kWithout =

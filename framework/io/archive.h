@@ -9,7 +9,7 @@
 
 #include "framework/storage.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Whether Taper was built with libzip.
 bool has_zip();

@@ -12,7 +12,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // The new content of PATH. It is written to "PATH.tmp-" and 16 random hex digits, a name that no
 // other thread, process or machine has, and takes the place of the old content in finish(); a link

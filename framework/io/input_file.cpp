@@ -11,7 +11,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }

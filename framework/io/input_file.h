@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // A regular file, open for reading; closed at the end of the scope. Every InputError names the path,
 // what the file was taken for ("CSV file"; may be empty) and the system's reason.

@@ -8,7 +8,7 @@
 
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using Json = nlohmann::json;

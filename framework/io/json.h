@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace taper {
+namespace taper::inline v0 {
 
 inline constexpr size_t kMaxJsonDepth = 64;
 

@@ -13,7 +13,7 @@
 #include "framework/io/input_file.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are written little-endian");

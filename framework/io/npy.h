@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // Writes format 1.0, row-major, from a CPU tensor in any layout. Throws TypeError for a CUDA tensor
 // and for bfloat16, which NumPy lacks, and Error for one that requires grad, in PyTorch's words for

@@ -7,7 +7,7 @@
 #include "framework/error.h"
 #include "framework/text.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using Kind = PickleValue::Kind;

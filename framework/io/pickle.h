@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct PickleValue {
   enum class Kind : uint8_t {

@@ -15,7 +15,7 @@
 #include "framework/io/saving.h"
 #include "framework/text.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using Kind = PickleValue::Kind;

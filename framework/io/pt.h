@@ -9,7 +9,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // The tensors of a file: a state dict's under their names, those of a checkpoint such as
 // {"model": {...}, "epoch": 3} with the keys and places on their way before them

@@ -20,7 +20,7 @@
 #include "framework/io/json.h"
 #include "framework/io/saving.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using Json = nlohmann::json;

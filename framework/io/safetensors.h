@@ -8,7 +8,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct SafeTensors {
   // In the order of the header; on the CPU.

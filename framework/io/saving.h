@@ -9,7 +9,7 @@
 #include "framework/tensor.h"
 #include "framework/text.h"
 
-namespace taper::detail {
+namespace taper::inline v0::detail {
 
 // Throws ValueError for an undefined tensor and for a name that is given twice or is `reserved`.
 inline void check_savable(const std::string& path, const std::vector<NamedTensor>& tensors,

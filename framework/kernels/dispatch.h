@@ -5,7 +5,7 @@
 #include "framework/profiler.h"
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 #ifdef TAPER_WITH_CUDNN
 inline constexpr bool kHasCudnn = true;

@@ -12,7 +12,7 @@
 #include "framework/dtype.h"
 #include "framework/host_device.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 // The type in which elements are computed.
 template <class T>

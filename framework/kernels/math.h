@@ -12,7 +12,7 @@
 #include "framework/half.h"
 #include "framework/host_device.h"
 
-namespace taper::math {
+namespace taper::inline v0::math {
 
 // Products and sums that no compiler fuses: these have the same bits on the host and on the GPU.
 TAPER_HD float mul_rn(float a, float b) {

@@ -3,7 +3,7 @@
 
 #include <omp.h>
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 // For a scope, on the calling thread (oneDNN's threads are OpenMP's).
 class OneThread {

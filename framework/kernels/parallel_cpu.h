@@ -8,7 +8,7 @@
 
 #include "framework/threads.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 // Element operations below which waking a thread costs more than it brings.
 inline constexpr int64_t kSerialWork = 32768;

@@ -7,7 +7,7 @@
 #include "framework/host_device.h"
 #include "framework/kernels/dispatch.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 template <class F> __global__ void __launch_bounds__(256) each_kernel(int64_t n, F f) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x;

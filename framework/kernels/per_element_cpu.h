@@ -4,7 +4,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 struct Backend {
   // Tells an index that lies within [0, bound); throws IndexError for another.

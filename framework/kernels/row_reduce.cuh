@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/math.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 inline constexpr int kRowsPerBlock = 8;  // where a warp owns a row
 

@@ -12,7 +12,7 @@
 #define TAPER_CLONES
 #endif
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 // f(i) for i in [0, n), side by side in vectors: no f(i) reads what another writes.
 template <class F> TAPER_CLONES void vector_for(int64_t n, const F f) {

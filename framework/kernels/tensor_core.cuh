@@ -9,7 +9,7 @@
 
 #include "framework/half.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 inline constexpr bool kTensorCores = false;

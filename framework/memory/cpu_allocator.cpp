@@ -12,7 +12,7 @@
 #include "framework/hooks.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::cpu {
+namespace taper::inline v0::cpu {
 namespace {
 
 constexpr size_t kSmall = 2048;
@@ -142,7 +142,7 @@ void empty_cache() {
 
 }  // namespace taper::cpu
 
-namespace taper {
+namespace taper::inline v0 {
 
 void set_cpu_allocator(const CpuAllocator& allocator) {
   if (cpu::has_begun) {

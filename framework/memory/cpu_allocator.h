@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace taper::cpu {
+namespace taper::inline v0::cpu {
 
 // Aligned to 64 bytes. Throws OutOfMemoryError, saying how much was asked for and is held.
 void* allocate(size_t nbytes);

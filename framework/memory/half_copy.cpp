@@ -6,7 +6,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 struct Entry {

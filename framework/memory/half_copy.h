@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // The parameter's values in `dtype`, outside the tape; made anew when the parameter's memory has
 // changed otherwise than by half_copy_updated. Kept while the parameter lives.

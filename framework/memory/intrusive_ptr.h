@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace taper {
+namespace taper::inline v0 {
 
 template <class T> class IntrusivePtr {
  public:

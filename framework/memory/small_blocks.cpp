@@ -8,7 +8,7 @@
 #include "framework/error.h"
 #include "framework/memory/cpu_allocator.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 constexpr size_t kStep = 64, kLargest = 2048, kClasses = kLargest / kStep;

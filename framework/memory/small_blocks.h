@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace taper {
+namespace taper::inline v0 {
 
 // At least `bytes` bytes aligned to 64. Blocks up to 2 KiB come from lists of the calling thread,
 // without a lock; larger ones from the system. A block may be freed on another thread. Throws

@@ -9,7 +9,7 @@
 #include "framework/factories.h"
 #include "modules/init.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 LinearOptions linear_options(const GPTOptions& o) { return {.bias = o.bias, .device = o.device}; }

@@ -8,7 +8,7 @@
 #include "modules/norm.h"
 #include "modules/stateless.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // The defaults are GPT-2 124M, with the vocabulary rounded up to a multiple of 64.
 struct GPTOptions {

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/text.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 constexpr NameRule kGpt2Rules[] = {

@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct NameRule {
   // Each '*' stands for one or more characters that are no dot, in both names the same.

@@ -3,7 +3,7 @@
 #include "autograd/ops/binary.h"
 #include "modules/init.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // The first block of a stage changes the size.

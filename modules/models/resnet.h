@@ -12,7 +12,7 @@
 #include "modules/norm.h"
 #include "modules/stateless.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct ResNetOptions {
   int64_t num_classes = 1000;

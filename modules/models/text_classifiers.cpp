@@ -3,7 +3,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 LSTMClassifier::LSTMClassifier(const LSTMClassifierOptions& o)
     : embedding(*this, "embedding", o.vocab_size, o.embedding_dim,

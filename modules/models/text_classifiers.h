@@ -7,7 +7,7 @@
 #include "modules/rnn.h"
 #include "modules/transformer.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 struct LSTMClassifierOptions {
   int64_t vocab_size, num_classes;

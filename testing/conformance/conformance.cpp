@@ -7,7 +7,7 @@
 #include "testing/conformance/expected.h"
 #include "testing/conformance/families.h"
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 namespace {
 
 struct Answer {

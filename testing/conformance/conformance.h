@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 
 // One behaviour, under its name in pytorch-2.11.json.
 struct Row {

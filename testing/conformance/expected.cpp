@@ -7,7 +7,7 @@
 #include "framework/error.h"
 #include "testing/conformance/python.h"
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 namespace {
 
 using Json = nlohmann::ordered_json;

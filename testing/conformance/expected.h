@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 
 // The text of pytorch-2.11.json: each row's name with {"prints": ...} or {"raises", "text"}.
 const char* expected_json();

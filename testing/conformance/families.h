@@ -6,7 +6,7 @@
 
 #include "testing/conformance/conformance.h"
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 
 // rows("shape.add", 0, [] { return to_string(ones({2, 3}) + ones({2, 4})); });
 struct Rows : std::vector<Row> {

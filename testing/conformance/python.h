@@ -9,7 +9,7 @@
 #include "framework/dtype.h"
 #include "framework/error.h"
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 
 inline std::string py(std::same_as<bool> auto value) { return value ? "True" : "False"; }
 inline std::string py(const std::string& text) { return cat("'", text, "'"); }

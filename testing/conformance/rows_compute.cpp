@@ -11,7 +11,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 namespace {
 
 Tensor ones_on(Device device, const Shape& shape) { return ones(shape, {.device = device}); }

@@ -13,7 +13,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 namespace {
 
 // Linear(3, 1) with the weights that the rows print.

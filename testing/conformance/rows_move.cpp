@@ -7,7 +7,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 namespace {
 
 Tensor leaf() { return tensor({1., 2.}, {.requires_grad = true}); }

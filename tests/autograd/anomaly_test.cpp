@@ -14,7 +14,7 @@
 #include "modules/module.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 // Not in an unnamed namespace, so that the linker knows its name.
 [[gnu::noinline]] Tensor root_of_nothing(const Tensor& x) { return sqrt(x * 0); }

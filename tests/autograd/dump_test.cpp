@@ -8,7 +8,7 @@
 #include "autograd/print.h"
 #include "framework/factories.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 TEST(Dump, ListsNodesFromTheResultToTheLeaves) {

@@ -13,7 +13,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 struct Clip : Function<Clip> {

@@ -16,7 +16,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 constexpr int kDeep = 1'000'000;

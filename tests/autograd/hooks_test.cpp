@@ -11,7 +11,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Log = std::vector<std::vector<double>>;

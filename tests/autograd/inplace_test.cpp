@@ -17,7 +17,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 const std::string kLeaf =

@@ -7,7 +7,7 @@
 #include "taper.h"
 #include "tests/bench/timing.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 namespace {
 
 struct Case {

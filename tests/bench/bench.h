@@ -8,7 +8,7 @@
 
 #include "framework/dtype.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 
 struct BenchOptions {
   // overhead mlp cnn resnet gptchar gpt2 ops attention tiny_gpt tiny_resnet collectives

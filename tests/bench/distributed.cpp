@@ -14,7 +14,7 @@
 #include "tests/bench/nccl.h"
 #include "tests/bench/timing.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 namespace {
 
 using distributed::Communicator;

@@ -21,7 +21,7 @@
 #include "optim/optimizer.h"
 #include "tests/bench/bench.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 
 class Ranks {
  public:

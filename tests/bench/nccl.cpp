@@ -9,7 +9,7 @@
 
 #include "framework/cuda.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 namespace {
 
 // Of the library that the communicator has loaded.
@@ -72,7 +72,7 @@ std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator& world) {
 
 #else
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 
 std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator&) {
   throw Error("this build was made without NCCL");

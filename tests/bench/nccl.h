@@ -5,7 +5,7 @@
 
 #include "framework/distributed/communicator.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 
 // Sums, on the current stream, of float32.
 class Nccl {

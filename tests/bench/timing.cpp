@@ -10,7 +10,7 @@
 #include "framework/io/safetensors.h"
 #include "taper.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 namespace {
 
 constexpr int kRepeats = 7;

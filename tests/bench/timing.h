@@ -11,7 +11,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/distributed.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 
 // Of one call, on average.
 double seconds_of(int64_t calls, const Device& device, const std::function<void()>& call);

@@ -7,7 +7,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/timing.h"
 
-namespace taper::bench {
+namespace taper::inline v0::bench {
 namespace {
 
 Tensor classes(int64_t most, const Shape& shape, Device device) {

@@ -8,7 +8,7 @@
 
 #include "testing/conformance/expected.h"
 
-namespace taper::conformance {
+namespace taper::inline v0::conformance {
 namespace {
 
 class Conformance : public testing::TestWithParam<size_t> {};

@@ -12,7 +12,7 @@
 #include "framework/print.h"
 #include "taper.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 struct Special {

@@ -1,5 +1,5 @@
-# cmake -P: a shared library and the runner's object show names of taper:: alone, and the helpers of
-# tests need no GoogleTest.
+# cmake -P: a shared library and the runner's object show names of this version's taper:: alone, and
+# the helpers of tests need no GoogleTest.
 function(symbols result)
   execute_process(COMMAND ${NM} ${ARGN} OUTPUT_VARIABLE out RESULT_VARIABLE failed)
   if(failed OR NOT out)
@@ -10,9 +10,9 @@ function(symbols result)
 endfunction()
 
 symbols(shown --dynamic --defined-only ${SHARED})
-list(FILTER shown EXCLUDE REGEX " _Z[A-Z]*[a-z0-9_]*N[KRO]*5taper|exports.map")
+list(FILTER shown EXCLUDE REGEX " _Z[A-Z]*[a-z0-9_]*N[KRO]*5taper2v0|exports.map")
 symbols(outer --extern-only --defined-only ${RUNNER})
-list(FILTER outer EXCLUDE REGEX " _Z[A-Z]*[a-z0-9_]*N[KRO]*5taper| u |^[^ ]+:$")
+list(FILTER outer EXCLUDE REGEX " _Z[A-Z]*[a-z0-9_]*N[KRO]*5taper2v0| u |^[^ ]+:$")
 symbols(needed --undefined-only ${TESTING})
 list(FILTER needed INCLUDE REGEX "N7testing")
 if(shown OR outer OR needed)

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 namespace fs = std::filesystem;

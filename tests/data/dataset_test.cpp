@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "tests/data_files.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 class Data : public DataFiles {};

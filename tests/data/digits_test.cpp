@@ -10,7 +10,7 @@
 
 #include "framework/error.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 constexpr int64_t kSize = 28;

@@ -11,7 +11,7 @@
 
 #include "data/images.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 using test::all_devices;

@@ -7,7 +7,7 @@
 #include "framework/io/npy.h"
 #include "tests/data_files.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 class NpyData : public DataFiles {

@@ -12,7 +12,7 @@
 #include "framework/text.h"
 #include "tests/data_files.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 namespace {
 
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;

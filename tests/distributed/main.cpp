@@ -10,7 +10,7 @@
 // Of a leak sanitizer, where there is one.
 extern "C" __attribute__((weak)) void __lsan_do_leak_check();
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 std::optional<distributed::Communicator> the_world;

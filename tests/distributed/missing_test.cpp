@@ -5,7 +5,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
-namespace taper::distributed {
+namespace taper::inline v0::distributed {
 namespace {
 
 TEST(Missing, MpiIsNamedWithWhatToInstall) {

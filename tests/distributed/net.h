@@ -14,7 +14,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 constexpr int64_t kBatch = 24, kInputs = 10;
 

@@ -6,7 +6,7 @@
 
 #include "framework/distributed/communicator.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 // All ranks, with checked calls and a timeout that a test can wait for.
 const distributed::Communicator& world();

@@ -17,7 +17,7 @@
 #include "tests/distributed/net.h"
 #include "tests/testing.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using test::bytes_of;

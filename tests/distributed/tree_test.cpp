@@ -5,7 +5,7 @@
 #include "optim/state_shards.h"
 #include "tests/distributed/net.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using distributed::Communicator;

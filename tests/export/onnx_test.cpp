@@ -18,7 +18,7 @@
 #include "taper.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 namespace fs = std::filesystem;

@@ -9,7 +9,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 const Shape kShape = {1 << 16};

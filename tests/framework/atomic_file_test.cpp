@@ -17,7 +17,7 @@
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;

@@ -11,7 +11,7 @@
 #include "framework/error.h"
 #include "framework/storage.h"
 
-namespace taper::cuda {
+namespace taper::inline v0::cuda {
 namespace {
 
 // What a call throws; empty when nothing.

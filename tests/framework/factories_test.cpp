@@ -9,7 +9,7 @@
 
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 TEST(Factories, DtypesFollowTheValues) {

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // The value of a 16-bit pattern with `mantissa` bits of mantissa, from the definition.

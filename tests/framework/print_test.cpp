@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 constexpr double kInf = INFINITY, kNan = NAN;

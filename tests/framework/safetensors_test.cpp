@@ -14,7 +14,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;

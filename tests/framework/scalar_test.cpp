@@ -11,7 +11,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();

@@ -22,7 +22,7 @@
 #include "framework/memory/small_blocks.h"
 #include "framework/random.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 // The numbers of a small step, as a word.

@@ -17,7 +17,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 TEST(Tensor, IsAHandle) {

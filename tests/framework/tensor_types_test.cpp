@@ -6,7 +6,7 @@
 #include "framework/error.h"
 #include "framework/print.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 struct Case {

@@ -16,7 +16,7 @@
 #include "framework/threads.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 struct Seen {

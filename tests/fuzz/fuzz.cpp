@@ -28,7 +28,7 @@
 #include "framework/io/safetensors.h"
 #include "framework/io/archive.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

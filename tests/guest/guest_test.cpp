@@ -13,7 +13,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@
 #include <taper/framework/random.h>
 #include <unistd.h>
 
-namespace taper::guide {
+namespace taper::inline v0::guide {
 namespace {
 
 namespace fs = std::filesystem;
@@ -175,7 +175,10 @@ bool Page::has(int line, const std::string& what) {
   bool is_here = false;
 #ifndef TAPER_SANITIZED
   if (what == "package") {
-    ::setenv("CMAKE_PREFIX_PATH", package().c_str(), 1);
+    // In front of where the build found its own packages.
+    static const char* const given = std::getenv("CMAKE_PREFIX_PATH");
+    static const std::string others = given ? cat(":", given) : "";
+    ::setenv("CMAKE_PREFIX_PATH", (package().string() + others).c_str(), 1);
     ::setenv("CXX", TAPER_CXX, 1);
     is_here = true;
   }

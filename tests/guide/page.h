@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace taper::guide {
+namespace taper::inline v0::guide {
 
 // What `expected` shows: "..." stands for any part of a line or, as a line, for any lines.
 bool matches(const std::string& printed, const std::string& expected);

@@ -6,7 +6,7 @@
 
 #include "tests/guide/page.h"
 
-namespace taper::guide {
+namespace taper::inline v0::guide {
 namespace {
 
 namespace fs = std::filesystem;

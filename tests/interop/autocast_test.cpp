@@ -22,7 +22,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 // Of [4, 4], positive.

@@ -14,7 +14,7 @@
 #include "modules/loss.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 // One row of a file: its tensors by "input/0", "state/weight", ... and its metadata.

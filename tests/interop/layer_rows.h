@@ -18,7 +18,7 @@
 
 #include "modules/module.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 using Tensors = std::vector<Tensor>;
 using MakeModule = std::function<std::unique_ptr<Module>()>;

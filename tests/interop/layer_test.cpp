@@ -10,7 +10,7 @@
 #include "modules/stateless.h"
 #include "tests/interop/layer_rows.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 const Tensor weights = tensor({0.5, 2, 1, 0.25});

@@ -20,7 +20,7 @@
 #include "optim/sgd.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 constexpr double kLossTolerance = 1e-3;

@@ -17,7 +17,7 @@
 #include "modules/models/resnet.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 using Tensors = std::vector<Tensor>;
 

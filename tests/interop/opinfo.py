@@ -3,6 +3,7 @@
   python tests/interop/opinfo.py --taper build/tests/test_interop            every case, a table by operator
   python tests/interop/opinfo.py --taper build/tests/test_interop --only conv2d,div --show 20
   python tests/interop/opinfo.py --taper build/tests/test_interop --store    writes opinfo.safetensors as well
+  python tests/interop/opinfo.py --taper build/tests/test_interop --only roll --store    of roll alone: the rest stays
 
 Needs torch, numpy and safetensors. Each operator's cases are drawn with a fixed seed, computed by
 PyTorch on the CPU and written to a file of their own, which the test OpInfo.* of test_interop reads
@@ -456,7 +457,7 @@ def main():
     for reason, n in missing.most_common():
         print(f"{n:7} {reason}")
     if options.store:
-        chosen.save(STORED)
+        chosen.save(STORED, File.load(STORED) if options.only else File())
     return 1 if total["unexplained"] else 0
 
 
@@ -476,9 +477,13 @@ class Selection:
         if size < self.best.get(key, (4000,))[0]:
             self.best[key] = (size, file, case)
 
-    def save(self, path):
+    def save(self, path, others):
+        """With the cases of `others` whose operators were not drawn now."""
+        own = [(file, case) for _, (_, file, case) in sorted(self.best.items())]
+        drawn = {case["op"] for _, case in own}
+        kept = [(others, case) for case in others.cases if case["op"] not in drawn]
         out = File()
-        for _, (_, file, case) in sorted(self.best.items()):
+        for file, case in sorted(kept + own, key=lambda pair: pair[1]["op"]):
             def moved(at, count):
                 return out.place(bytes(file.data[at:at + count]))
 

@@ -15,7 +15,7 @@
 #include "framework/factories.h"
 #include "tests/interop/opinfo.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Table = std::map<std::string, OpInfoFunction>;

@@ -18,7 +18,7 @@
 #include "framework/io/safetensors.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 using Json = nlohmann::json;
 

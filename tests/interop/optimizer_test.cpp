@@ -13,7 +13,7 @@
 #include "optim/optimizers.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using namespace optim;

@@ -22,7 +22,7 @@
 #include "modules/norm.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 namespace fs = std::filesystem;

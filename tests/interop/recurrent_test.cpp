@@ -6,7 +6,7 @@
 #include "modules/transformer.h"
 #include "tests/interop/layer_rows.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 Tensor at(const Tensors& x, size_t i) { return i < x.size() ? x[i] : Tensor(); }

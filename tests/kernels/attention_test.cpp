@@ -17,7 +17,7 @@
 #include "framework/kernels/dispatch.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Tensors = std::vector<Tensor>;

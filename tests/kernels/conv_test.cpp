@@ -16,7 +16,7 @@
 #include "framework/threads.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 // Fixed values in [-1, 1], multiples of 1/8.

@@ -17,7 +17,7 @@
 #include "optim/adam.h"
 #include "optim/sgd.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::Gemm;

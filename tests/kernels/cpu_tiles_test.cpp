@@ -13,7 +13,7 @@
 #include "framework/threads.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Tensors = std::vector<Tensor>;

@@ -11,7 +11,7 @@
 #include "testing/taper_testing.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 Tensor leaf(const Shape& shape, uint64_t seed, DType dtype, Device device) {

@@ -12,7 +12,7 @@
 #include "framework/random.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 Tensor drawn(const Shape& shape, DType dtype, Device device) {

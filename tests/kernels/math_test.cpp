@@ -14,7 +14,7 @@
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/elementwise/unary_functors.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();

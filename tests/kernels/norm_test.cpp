@@ -14,7 +14,7 @@
 #include "framework/threads.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 // Channels of three elements: {1, 2, 6} and {-2, 0, 5}.

@@ -10,7 +10,7 @@
 
 #include "framework/factories.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 using kernels::bernoulli_into;

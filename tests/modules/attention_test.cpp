@@ -10,7 +10,7 @@
 #include "modules/transformer.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 Tensor numbers(const Shape& shape, Device device = Device()) {

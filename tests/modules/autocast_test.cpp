@@ -19,7 +19,7 @@
 #include "optim/adam.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 TEST(Autocast, EndsWithItsScopeAndCanBeOffForAPart) {

@@ -9,7 +9,7 @@
 #include "modules/stateless.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {

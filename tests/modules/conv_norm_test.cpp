@@ -15,7 +15,7 @@
 #include "optim/adam.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 TEST(Conv2d, StartsUniformWithinOneOverTheRootOfItsInputs) {

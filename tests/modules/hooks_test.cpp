@@ -16,7 +16,7 @@
 #include "modules/summary.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Tensors = std::vector<Tensor>;

@@ -13,7 +13,7 @@
 #include "modules/linear.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 struct Moments {

@@ -16,7 +16,7 @@
 #include "optim/sgd.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Names = std::vector<std::string>;

@@ -12,7 +12,7 @@
 #include "modules/stateless.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 struct Row {

@@ -12,7 +12,7 @@
 #include "modules/linear.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 Tensor numbers(const Shape& shape, Device device = Device()) {

@@ -25,7 +25,7 @@
 #include "optim/sgd.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 // Convolution, batch norm, attention and dropout; images [N, 1, 8, 8].

@@ -17,7 +17,7 @@
 #include "optim/sgd.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 Sequential small_net() { return Sequential(Linear(3, 4), ReLU(), Linear(4, 2)); }

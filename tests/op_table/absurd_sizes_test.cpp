@@ -21,7 +21,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using taper::cat;

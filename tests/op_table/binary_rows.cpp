@@ -4,7 +4,7 @@
 #include "autograd/ops/binary.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Call = Tensor (*)(const Tensor&, const Tensor&);

@@ -7,7 +7,7 @@
 
 #include "tests/op_table/op_table.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 struct Entry {

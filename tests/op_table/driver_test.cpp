@@ -19,7 +19,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 // Enough for every row's interesting shapes; differences cost two calls an element.

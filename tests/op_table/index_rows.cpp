@@ -8,7 +8,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Line = std::vector<double>;

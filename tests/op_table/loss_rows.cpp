@@ -5,7 +5,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 constexpr Reduction kReductions[] = {Reduction::mean, Reduction::sum, Reduction::none};

@@ -5,7 +5,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 // Which group of elements shares statistics, and which channel's parameters an element has.

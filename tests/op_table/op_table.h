@@ -10,7 +10,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 // What references compute with: a dense array on the host.
 struct Array {

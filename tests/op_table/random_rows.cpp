@@ -7,7 +7,7 @@
 #include "framework/philox.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 constexpr uint64_t kMaskSeed = 7;

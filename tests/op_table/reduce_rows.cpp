@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Slice = std::vector<double>;

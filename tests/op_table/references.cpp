@@ -7,7 +7,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 // The index into an operand of a broadcast result.

@@ -5,7 +5,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }

@@ -2,7 +2,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using Softmax = Tensor (*)(const Tensor&, int64_t);

@@ -9,7 +9,7 @@
 #include "optim/optimizers.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 struct AnyOptimizer {
   const char* name;

@@ -10,7 +10,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using optim::clip_grad_norm_;

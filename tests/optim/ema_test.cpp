@@ -11,7 +11,7 @@
 #include "modules/linear.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using optim::EMA;

@@ -6,7 +6,7 @@
 #include "autograd/ops/unary.h"
 #include "optim/optimizer.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 
 // The sign of the smoothed gradient: the whole optimizer.
 struct SignSGDOptions {

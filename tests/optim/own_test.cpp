@@ -18,7 +18,7 @@
 #include "tests/optim/all_optimizers.h"
 #include "tests/optim/own_optimizers.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using namespace optim;

@@ -9,7 +9,7 @@
 #include "optim/sgd.h"
 #include "tests/testing.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using namespace optim;

@@ -6,7 +6,7 @@
 #include "modules/norm.h"
 #include "tests/optim/all_optimizers.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using namespace optim;

@@ -8,7 +8,7 @@
 #include "modules/linear.h"
 #include "tests/optim/all_optimizers.h"
 
-namespace taper::test {
+namespace taper::inline v0::test {
 namespace {
 
 using optim::Optimizer;

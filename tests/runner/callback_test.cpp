@@ -4,7 +4,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 constexpr const char* kConfig =

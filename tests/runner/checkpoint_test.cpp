@@ -14,7 +14,7 @@
 #include "apps/runner/run/errors.h"
 #include "framework/factories.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -14,7 +14,7 @@
 
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -13,7 +13,7 @@
 #include "data/csv.h"
 #include "data/text.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@
 #include "tests/data_files.h"
 #include "tests/testing.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 RunConfig with(const std::string& loss, std::vector<std::string> metrics) {

@@ -12,7 +12,7 @@
 #include "framework/memory/small_blocks.h"
 #include "tests/runner/run_process.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

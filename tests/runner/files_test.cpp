@@ -22,7 +22,7 @@
 #include "framework/memory/small_blocks.h"
 #include "tests/data_files.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -17,7 +17,7 @@
 #include "apps/runner/train/train.h"
 #include "tests/testing.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -20,7 +20,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "tests/runner/run_process.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -16,7 +16,7 @@
 #include "optim/sgd.h"
 #include "tests/data_files.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 // What a file of these lines says, after the sections that every config needs.

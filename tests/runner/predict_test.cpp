@@ -7,7 +7,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "tests/data_files.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -3,7 +3,7 @@
 
 #include "apps/runner/train/log.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 TEST(Bar, SaysWhatHasRoom) {

@@ -10,7 +10,7 @@
 #include "framework/cuda.h"
 #include "framework/error.h"
 
-namespace taper {
+namespace taper::inline v0 {
 namespace {
 
 std::string content_of(const std::string& name) {

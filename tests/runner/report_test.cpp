@@ -15,7 +15,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "tests/testing.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -18,7 +18,7 @@
 #include "framework/hooks.h"
 #include "tests/runner/run_process.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -14,7 +14,7 @@
 
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 inline std::string read_bytes(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);

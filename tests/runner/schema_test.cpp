@@ -16,7 +16,7 @@
 #include "apps/runner/run/errors.h"
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -28,7 +28,7 @@
 #include "modules/stateless.h"
 #include "tests/runner/run_process.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

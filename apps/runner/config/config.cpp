@@ -11,7 +11,7 @@
 #include "framework/device.h"
 #include "framework/threads.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using data::Task;
 

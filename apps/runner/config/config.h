@@ -15,7 +15,7 @@
 #include "data/loader.h"
 #include "framework/threads.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // What a run may aim at: the loss, and the metrics that are a number.
 std::vector<std::string> goals();

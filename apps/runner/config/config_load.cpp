@@ -8,7 +8,7 @@
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/evaluate.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 #include "apps/runner/run/text.h"
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 template <class... F> struct Overloaded : F... { using F::operator()...; };

@@ -22,7 +22,7 @@
 #include "framework/describe.h"
 #include "framework/pair.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 struct Alternative;
 struct Component;

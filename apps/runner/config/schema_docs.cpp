@@ -8,7 +8,7 @@
 #include "apps/runner/config/table.h"
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -5,7 +5,7 @@
 
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 std::vector<std::string> Kind::names() const {
   std::vector<std::string> names;

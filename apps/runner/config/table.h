@@ -21,7 +21,7 @@
 
 #include "apps/runner/config/schema.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // What a config says where one of a kind is asked for.
 struct Component {

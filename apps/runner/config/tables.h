@@ -18,15 +18,15 @@
 #include "framework/device.h"
 #include "framework/shape.h"
 
-namespace taper {
+namespace taper::inline v0 {
 class Module;
 }
-namespace taper::optim {
+namespace taper::inline v0::optim {
 class Optimizer;
 struct Schedule;
 }  // namespace taper::optim
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using data::DataInfo;
 using data::Task;

@@ -16,7 +16,7 @@
 #include "apps/runner/run/text.h"
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 constexpr std::size_t kShownProblems = 20;

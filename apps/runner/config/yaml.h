@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 inline constexpr std::size_t kMaxYamlBytes = 1 << 20;
 inline constexpr std::size_t kMaxYamlNodes = 100'000;  // after aliases are expanded

@@ -10,7 +10,7 @@
 #include "apps/runner/run/json.h"
 #include "data/csv.h"
 
-namespace taper::data {
+namespace taper::inline v0::data {
 
 NLOHMANN_JSON_SERIALIZE_ENUM(Task, {{Task::kClassification, "classification"},
                                     {Task::kRegression, "regression"},
@@ -22,7 +22,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvRecipe, options, has_header, feature_names
 
 }  // namespace taper::data
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using data::CsvFormat;
 using data::CsvRecipe;

@@ -7,7 +7,7 @@
 #include "data/loader.h"
 #include "data/source.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using data::Batch;
 using data::DataInfo;

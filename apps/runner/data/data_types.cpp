@@ -6,7 +6,7 @@
 #include "data/npy.h"
 #include "data/text.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -17,7 +17,7 @@
 #include "autograd/hooks.h"
 #include "framework/factories.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

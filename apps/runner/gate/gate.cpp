@@ -5,7 +5,7 @@
 #include "apps/runner/train/train.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 namespace fs = std::filesystem;
 

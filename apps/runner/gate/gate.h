@@ -13,7 +13,7 @@
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/train.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // Relative tolerances by metric ("loss", "grad_norm", "state", "test.accuracy"); "" is for all that
 // are not named. 0 asks for the same bits. Of "state", a hash, any other value means "not

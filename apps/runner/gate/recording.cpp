@@ -13,7 +13,7 @@
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 using Json = nlohmann::ordered_json;

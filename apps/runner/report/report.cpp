@@ -13,7 +13,7 @@
 #include "apps/runner/run/text.h"
 #include "apps/runner/verbs/verbs.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

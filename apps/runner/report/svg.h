@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 struct Series {
   std::string label;       // shown when the pointer rests on the line

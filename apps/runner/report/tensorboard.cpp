@@ -5,7 +5,7 @@
 
 #include "apps/runner/run/errors.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 double now() {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // One file of scalars, DIR/events.out.tfevents.SECONDS.taper.
 class EventWriter {

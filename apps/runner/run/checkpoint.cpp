@@ -12,7 +12,7 @@
 #include "framework/hooks.h"
 #include "framework/io/safetensors.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

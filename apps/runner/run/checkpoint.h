@@ -13,7 +13,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // By file name: "model.safetensors" and the like, "state.json" and the like.
 struct Checkpoint {

@@ -6,7 +6,7 @@
 
 #include "framework/error.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 enum ExitCode : int {
   kExitOk = 0,

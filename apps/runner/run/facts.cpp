@@ -14,7 +14,7 @@
 #include "framework/cuda.h"
 #include "framework/threads.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;

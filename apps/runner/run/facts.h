@@ -10,7 +10,7 @@
 #include "apps/runner/config/config.h"
 #include "framework/device.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // --- configs ---
 

@@ -21,7 +21,7 @@
 #include "apps/runner/run/text.h"
 #include "framework/io/atomic_file.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 namespace fs = std::filesystem;
 

@@ -11,7 +11,7 @@
 #include "framework/error.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // The names in a directory are on the disk when this returns. Throws DiskError.
 void sync(const std::filesystem::path& directory);

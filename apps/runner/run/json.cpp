@@ -5,7 +5,7 @@
 #include "apps/runner/run/errors.h"
 #include "framework/io/json.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 using Kind = JsonEvent::Kind;

@@ -17,7 +17,7 @@
 #include "framework/error.h"
 #include "framework/io/input_file.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 inline constexpr std::size_t kMaxJsonValues = 2'000'000;
 inline constexpr std::size_t kMaxJsonBytes = 64 << 20;

@@ -12,7 +12,7 @@
 #include "framework/precision.h"
 #include "framework/threads.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 // "auto" takes the current GPU, or the CPU where no GPU can be used, and logs which and why;

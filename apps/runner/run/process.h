@@ -6,7 +6,7 @@
 #include "apps/runner/config/config.h"
 #include "framework/device.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // Sets the threads and the precision of float32 products, and finds the device: "auto" is the
 // current GPU, or the CPU where no GPU can be used. Throws DeviceUnavailable with the reason for a

@@ -13,7 +13,7 @@
 #include "framework/cuda.h"
 #include "framework/threads.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 constexpr const char* kRankNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK"};

@@ -13,7 +13,7 @@
 #include "framework/distributed/communicator.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using distributed::Communicator;
 

@@ -18,7 +18,7 @@
 #include "apps/runner/run/text.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

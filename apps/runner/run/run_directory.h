@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // Where its config changed, all of them (facts.h).
 inline constexpr const char* kHistory = "history.json";

@@ -10,7 +10,7 @@
 #include "framework/io/input_file.h"
 #include "framework/text.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using namespace detail;  // of framework/text.h
 

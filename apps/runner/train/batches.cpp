@@ -7,7 +7,7 @@
 #include "data/distributed_sampler.h"
 #include "framework/factories.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 data::DataLoaderOptions whole_batches(const RunConfig& c) {

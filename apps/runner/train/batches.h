@@ -5,7 +5,7 @@
 #include "apps/runner/data/data_info.h"
 #include "framework/distributed/communicator.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 class Batches {
  public:

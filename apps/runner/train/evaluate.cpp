@@ -17,7 +17,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 constexpr int64_t kMaxConfusion = 1000;  // classes

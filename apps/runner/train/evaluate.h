@@ -22,7 +22,7 @@
 #include "framework/tensor.h"
 #include "modules/module.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using distributed::Communicator;
 

@@ -13,7 +13,7 @@
 #include "modules/stateless.h"
 #include "modules/transformer.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 using ModulePtr = std::unique_ptr<Module>;

@@ -16,7 +16,7 @@
 
 #include "apps/runner/run/process.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 constexpr size_t kLeastBar = 10, kMostBar = 26;  // with its brackets

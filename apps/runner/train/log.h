@@ -16,7 +16,7 @@
 #include "apps/runner/train/state.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point then);

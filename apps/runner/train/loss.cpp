@@ -8,7 +8,7 @@
 #include "autograd/ops/unary.h"
 #include "data/dataset.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {

@@ -7,7 +7,7 @@
 #include "framework/kernels/loss/softmax.h"
 #include "framework/tensor.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 struct Loss {
   // Of outputs [..., C] against classes [...] (those of kIgnoredTarget do not count), or [N, 1]

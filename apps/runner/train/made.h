@@ -8,7 +8,7 @@
 
 #include "modules/function_layer.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // What kMake(site, values of the options...) makes.
 template <auto kMake, class... Each> struct Made : OptionList<Each...> {

@@ -8,7 +8,7 @@
 #include "modules/models/resnet.h"
 #include "modules/models/text_classifiers.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 using ModulePtr = std::unique_ptr<Module>;

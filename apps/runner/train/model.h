@@ -8,7 +8,7 @@
 #include "autograd/autocast.h"
 #include "modules/containers.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // Inputs of every layer are inferred from the one before; an mlp gets its last layer added, a
 // sequential model must end in the output. Throws ConfigError at the layer's (or model's) place,

@@ -1,6 +1,6 @@
 #include "apps/runner/train/observers.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 Callbacks& callbacks() {
   static Callbacks table("callback", std::initializer_list<std::span<const Callbacks::Entry>>{});

@@ -6,7 +6,7 @@
 
 #include "apps/runner/train/train.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 class Observers : public Observer {
  public:

@@ -5,7 +5,7 @@
 #include "apps/runner/run/errors.h"
 #include "optim/optimizers.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 using Rules = std::vector<optim::GroupRule>;

@@ -9,7 +9,7 @@
 #include "modules/module.h"
 #include "optim/optimizer.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // Muon gets the matrices of hidden layers; embeddings, the last linear layer, biases and norms go
 // to AdamW with the same lr and weight_decay (so take `adjust_lr_fn: match_rms_adamw`). Throws

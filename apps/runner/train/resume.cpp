@@ -10,7 +10,7 @@
 #include "apps/runner/run/files.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

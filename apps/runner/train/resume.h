@@ -9,7 +9,7 @@
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/train.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 struct Resumed {
   Checkpoint checkpoint;

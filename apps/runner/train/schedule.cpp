@@ -5,7 +5,7 @@
 #include "apps/runner/train/made.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace schedule = optim::schedule;

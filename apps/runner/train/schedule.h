@@ -6,7 +6,7 @@
 #include "apps/runner/config/config.h"
 #include "optim/schedule.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // The rate of each step (from 0), warm-up included; lr is the optimizer's. A plateau has no such
 // function: it gets a constant one here, and options for optim::ReduceLROnPlateau from plateau_of,

@@ -11,7 +11,7 @@
 #include "apps/runner/train/schedule.h"
 #include "framework/random.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 constexpr const char* kModel = "model.safetensors";

@@ -19,7 +19,7 @@
 #include "optim/schedule.h"
 #include "optim/state_shards.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // In steps.
 struct RunLength {

@@ -21,7 +21,7 @@
 #include "optim/clip.h"
 #include "optim/shared.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 // Of a step that is a graph: their inputs lie on the device all at once.

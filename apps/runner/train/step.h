@@ -14,7 +14,7 @@
 #include "modules/data_parallel.h"
 #include "modules/module.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 using distributed::Communicator;
 

@@ -28,7 +28,7 @@
 #include "framework/kernels/random/random.h"
 #include "framework/profiler.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

@@ -9,7 +9,7 @@
 #include "apps/runner/train/evaluate.h"
 #include "modules/module.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 struct TrainResult;
 

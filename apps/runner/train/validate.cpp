@@ -23,7 +23,7 @@
 #include "modules/models/text_classifiers.h"
 #include "modules/summary.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 int64_t in_use() { return int64_t(cpu::memory_stats().allocated); }

@@ -5,7 +5,7 @@
 #include "apps/runner/data/data_info.h"
 #include "modules/module.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 // `taper train CONFIG --validate`: builds the model on the CPU, whatever the config's device, and
 // runs a few samples of zeros through a step: shapes, parameters and multiply-adds module by

@@ -6,7 +6,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 std::string evaluate_run(const SavedRun& run, const std::filesystem::path& file) {
   const auto source = source_of(run.config.data);

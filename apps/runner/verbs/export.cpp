@@ -10,7 +10,7 @@
 #include "framework/factories.h"
 #include "framework/io/pt.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

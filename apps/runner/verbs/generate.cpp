@@ -11,7 +11,7 @@
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 // The next token after `context`, the last of which the model sees.

@@ -11,7 +11,7 @@
 #include "framework/threads.h"
 #include "testing/conformance/conformance.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 std::string gib(size_t bytes) { return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30)); }

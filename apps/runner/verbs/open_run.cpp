@@ -11,7 +11,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 namespace fs = std::filesystem;

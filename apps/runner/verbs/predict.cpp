@@ -5,7 +5,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 // A cell of a CSV file.

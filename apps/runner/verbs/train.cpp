@@ -14,7 +14,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "framework/hooks.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 namespace {
 
 // runs/NAME/20260131-235959-1a2b

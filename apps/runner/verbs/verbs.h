@@ -13,7 +13,7 @@
 #include "apps/runner/program.h"
 #include "modules/module.h"
 
-namespace taper::runner {
+namespace taper::inline v0::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
     conformance_command(), info_command(), schema_command(), report_command(), export_command();

@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/matmul/matmul.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 Tensor readable(const Tensor& x) {

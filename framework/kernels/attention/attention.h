@@ -6,7 +6,7 @@
 #include "framework/philox.h"
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 struct AttentionArgs {
   bool causal = false;  // query i sees keys j <= i

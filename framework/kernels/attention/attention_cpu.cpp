@@ -12,7 +12,7 @@
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 constexpr int64_t kQueries = 32;  // of a block

@@ -17,7 +17,7 @@
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/attention/attention.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using taper::cuda::cudnn;

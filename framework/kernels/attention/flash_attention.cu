@@ -12,7 +12,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using namespace flash;

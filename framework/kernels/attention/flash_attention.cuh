@@ -12,7 +12,7 @@
 #include "framework/kernels/attention/flash_parts.cuh"
 #include "framework/philox.h"
 
-namespace taper::kernels::cuda::flash {
+namespace taper::inline v0::kernels::cuda::flash {
 
 constexpr float kLog2e = 1.4426950408889634f;
 

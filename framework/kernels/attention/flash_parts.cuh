@@ -6,7 +6,7 @@
 
 #include "framework/kernels/tensor_core.cuh"
 
-namespace taper::kernels::cuda::flash {
+namespace taper::inline v0::kernels::cuda::flash {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps, kRows = 16 * kWarps;
 // Of rows in shared memory: eight that follow each other lie in other banks.

@@ -7,7 +7,7 @@
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/matmul/matmul.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 // So many elements of columns are held at a time, or those of one image.

@@ -13,7 +13,7 @@
 #include "framework/kernels/per_element.cuh"
 #include "framework/precision.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace cuda {
 namespace {
 

@@ -10,7 +10,7 @@
 #include "framework/pair.h"
 #include "framework/tensor.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // One number stands for both dimensions: {.stride = 2, .padding = {0, 1}}.
 struct Conv2dOptions {
@@ -20,7 +20,7 @@ struct Conv2dOptions {
 
 }  // namespace taper
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // x [N, C, H, W], weight [O, C / groups, kh, kw], bias [O] or undefined; without the H dimension,
 // x [N, C, L] and weight [O, C / groups, k]. Gives [N, O, out...] with

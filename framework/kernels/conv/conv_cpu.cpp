@@ -14,7 +14,7 @@
 #include "framework/kernels/one_thread_cpu.h"
 #include "framework/kernels/per_element_cpu.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 template struct ConvKernels<cpu::Backend>;
 

@@ -13,7 +13,7 @@
 #include "framework/kernels/conv/conv.h"
 #include "framework/precision.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using taper::cuda::check_cudnn;

@@ -9,7 +9,7 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 // out[p, n] = sum over kh, kw, c of in[pixel(p, kh, kw), c] * weight[kh, kw, c, n], where pixel p =
 // (image, h, w) of out meets (image, h * stride + offset + kh * step, ...) of in: y from x, and,

@@ -4,7 +4,7 @@
 #include "framework/host_device.h"
 #include "framework/kernels/conv/conv.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // A place in the columns of some images.
 struct ColumnIndex {

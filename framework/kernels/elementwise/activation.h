@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace taper {
+namespace taper::inline v0 {
 
 enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
 

@@ -9,7 +9,7 @@
 #include "framework/host_device.h"
 #include "framework/kernels/math.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 template <class T> inline constexpr bool kIsInteger = std::is_integral_v<T>;
 

@@ -4,7 +4,7 @@
 #include "framework/kernels/elementwise/binary_functors.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute) {
   visit(op, args, [&](const auto& f) { run_elementwise<2>(name_of(op), f, iter, compute); });

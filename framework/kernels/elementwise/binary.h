@@ -3,7 +3,7 @@
 
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // clang-format off
 enum class BinaryOp : uint8_t {

@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/binary_functors.h"
 #include "framework/kernels/elementwise/elementwise_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 // functor: the std::atomic<bool> that a zero sets.

@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/binary.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 struct Add : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return plus(a, b); }

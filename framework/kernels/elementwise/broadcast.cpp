@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 using Operands = std::initializer_list<const Tensor*>;

@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // Of a table of ops: whether each stands where its number says.
 template <class Row, size_t n> constexpr bool rows_are_in_order(const Row (&rows)[n]) {

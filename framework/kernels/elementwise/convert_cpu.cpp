@@ -6,7 +6,7 @@
 
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 template <class T>

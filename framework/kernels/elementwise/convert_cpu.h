@@ -5,7 +5,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 // Converts n elements; strides are in elements. Rules are those of copy
 // (framework/kernels/elementwise/copy.h).

@@ -2,7 +2,7 @@
 
 #include "framework/kernels/dispatch.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 void copy_on_device(const Tensor& out, const Tensor& x) {

@@ -6,7 +6,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;

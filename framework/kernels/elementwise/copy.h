@@ -3,7 +3,7 @@
 
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // out = x for equal shapes (or x broadcast to out's), whatever the layouts, dtypes and devices. A
 // copy to or from pinned memory with non_blocking does not wait; every other copy between host and

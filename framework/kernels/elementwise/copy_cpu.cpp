@@ -7,7 +7,7 @@
 #include "framework/kernels/elementwise/elementwise_cpu.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 // A transposed copy goes in squares of this side, which stay in the cache from row to row.

@@ -16,7 +16,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 inline constexpr int kThreads = 256;
 

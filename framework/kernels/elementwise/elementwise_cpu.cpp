@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 // Rows at least this long are cut by themselves, so that their operands can be used in place.

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 // Elements of one chunk: all operands' buffers stay in the first cache.
 inline constexpr int64_t kChunk = 1024;

@@ -9,7 +9,7 @@
 #include "framework/kernels/elements.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 // Indices of one launch fit 31 bits: longer loops are split.
 inline constexpr int64_t kMaxPiece = (int64_t(1) << 31) - 1;

@@ -3,7 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/trace.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 DType result_dtype(UnaryOp op, const Tensor& x) {

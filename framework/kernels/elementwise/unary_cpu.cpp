@@ -3,7 +3,7 @@
 #include "framework/kernels/elementwise/elementwise_cpu.h"
 #include "framework/kernels/elementwise/unary_functors.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute) {
   visit(op, args, [&](const auto& f) { run_functor<1>(iter, compute, f); });

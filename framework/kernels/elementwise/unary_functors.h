@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/unary.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 struct Neg : Numbers {
   template <class T> TAPER_HD T operator()(T x) const {

@@ -3,7 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 // PyTorch's words, which the kernel does not know.

@@ -15,7 +15,7 @@
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/reduce/sort.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 template struct IndexKernels<cuda::Backend>;
 

@@ -5,7 +5,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // How an index is read, and what is said of one that is out of range.
 struct IndexRules {

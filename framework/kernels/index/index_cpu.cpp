@@ -12,7 +12,7 @@
 #include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 template struct IndexKernels<cpu::Backend>;
 

@@ -7,7 +7,7 @@
 #include "framework/host_device.h"
 #include "framework/kernels/index/index.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 template <class Check> struct RowKeys {
   int64_t* key;

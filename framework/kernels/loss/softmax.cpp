@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/trace.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 ReduceSizes sizes_along(const Tensor& x, int64_t dim) {

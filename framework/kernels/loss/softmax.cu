@@ -10,7 +10,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/row_reduce.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;

@@ -3,7 +3,7 @@
 
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper {
+namespace taper::inline v0 {
 
 // What becomes of the losses of a batch. Outside kernels: argument lookup would otherwise find the
 // kernel of each loss function beside the function itself.
@@ -11,7 +11,7 @@ enum class Reduction : uint8_t { none, mean, sum, batchmean };  // the last for 
 
 }  // namespace taper
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 Tensor softmax(bool log, const Tensor& x, int64_t dim);
 // dx from dy and the forward's y.

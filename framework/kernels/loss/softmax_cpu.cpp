@@ -11,7 +11,7 @@
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 // Element operations that one exponential stands for when work is shared out.

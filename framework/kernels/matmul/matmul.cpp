@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 // A matrix as a Gemm reads it: rows `ld` apart, possibly stored transposed.

@@ -24,7 +24,7 @@
 #include "framework/kernels/per_element.cuh"
 #include "framework/precision.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using taper::cuda::cublaslt;

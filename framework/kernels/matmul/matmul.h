@@ -4,7 +4,7 @@
 #include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // How many multiplications with an addition this thread has asked for in matrix products,
 // convolutions and attention since it began: for summaries. Each kernel's front adds its own.

@@ -15,7 +15,7 @@
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 // With fewer multiply-adds a thread, waking one costs more than it brings.

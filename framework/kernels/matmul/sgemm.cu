@@ -8,7 +8,7 @@
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/precision.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 constexpr int kTile = 32;

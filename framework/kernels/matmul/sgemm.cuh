@@ -13,7 +13,7 @@
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/tensor_core.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 struct SgemmArgs {
   const float *a, *b, *bias;

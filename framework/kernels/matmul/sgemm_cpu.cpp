@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 constexpr int64_t kDepth = 384;  // of k at a time

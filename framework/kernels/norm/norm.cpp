@@ -3,7 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 Tensor widened(const Tensor& p, DType wide) { return p.defined() ? packed(p, wide) : p; }

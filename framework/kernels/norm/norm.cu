@@ -8,7 +8,7 @@
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace cuda {
 namespace {
 

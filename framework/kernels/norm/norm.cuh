@@ -5,7 +5,7 @@
 #include "framework/kernels/norm/norm.h"
 #include "framework/kernels/row_reduce.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 // What kernels see of one call: y from x, or dx where there is dy. y and dy are of type G.
 template <class T, class G = T> struct NormArgs {

@@ -7,7 +7,7 @@
 #include "framework/host_device.h"
 #include "framework/kernels/dispatch.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // A dense tensor seen as [outer, channels, inner], with one weight and bias a channel. Layer norm:
 // one group, and channels are places in a row (inner is 1). Group norm: several groups, each of

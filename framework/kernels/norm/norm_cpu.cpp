@@ -7,7 +7,7 @@
 #include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace cpu {
 namespace {
 

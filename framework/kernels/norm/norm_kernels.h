@@ -4,7 +4,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/norm/norm.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 template <class T> using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

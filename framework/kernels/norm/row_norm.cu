@@ -7,7 +7,7 @@
 
 #include "framework/kernels/norm/norm.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;

@@ -3,7 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 // Tensors with holes between their elements, or elements that share memory, lend a dense copy.

@@ -4,7 +4,7 @@
 #include "framework/kernels/optim/tensor_list.cuh"
 #include "framework/kernels/row_reduce.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 template <class R> struct ChunkJob {

@@ -9,7 +9,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/optim/tensor_list.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // What becomes of the values that step() returns: all at least 0, or nan, which wins.
 enum class Join : uint8_t { none, sum, max };

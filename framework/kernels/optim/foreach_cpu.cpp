@@ -3,7 +3,7 @@
 #include "framework/kernels/optim/tensor_list_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 template <class C, class R>

@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/optim/tensor_list.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 template <int kRoles, int kMax> struct TensorList {
   void* data[kRoles][kMax];

@@ -12,7 +12,7 @@
 #include "framework/host_device.h"
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // Tensors of one size and memory order, each in its role: a parameter, its gradient, its state ...
 template <int kRoles> struct ListEntry {

@@ -5,7 +5,7 @@
 #include "framework/kernels/optim/tensor_list.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 // Elements of a chunk: what is converted stays in the first cache.
 inline constexpr int64_t kListChunk = 2048;

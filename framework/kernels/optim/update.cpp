@@ -2,7 +2,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 std::vector<ListEntry<kUpdateRoles>> entries_of(const std::vector<Update>& updates, bool doubles) {
   std::vector<ListEntry<kUpdateRoles>> entries;

@@ -8,7 +8,7 @@
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace cuda {
 
 // kVec neighbours of a chunk's tensors.

@@ -8,7 +8,7 @@
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace cpu {
 
 template <class C> struct Spans {

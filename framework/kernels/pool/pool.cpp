@@ -2,7 +2,7 @@
 
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 bool is_channels_last(const Tensor& x) {

@@ -5,7 +5,7 @@
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/pool/pool_kernels.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace cuda {
 namespace {
 

@@ -7,7 +7,7 @@
 #include "framework/pair.h"
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // Which inputs and outputs of one spatial dimension belong together: windows that slide, windows
 // that share out the input, the nearest input, or the two inputs around a point between them.

@@ -6,7 +6,7 @@
 #include "framework/kernels/pool/pool_kernels.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 // best[i] = max(best[i], x[i * step]), nan wins; where[i], at first -1, says whose it is.

@@ -9,7 +9,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/pool/pool.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // --- one axis ---
 

@@ -4,7 +4,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 thread_local bool skips_draws = false;

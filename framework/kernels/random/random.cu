@@ -12,7 +12,7 @@
 #include "framework/kernels/random/random_formulas.h"
 #include "framework/kernels/reduce/sort.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace cuda {
 namespace {
 

@@ -6,7 +6,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/philox.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // Until the end of the scope this thread's draws leave memory as it is: for models whose values do
 // not matter (torch.nn.utils.skip_init).

@@ -13,7 +13,7 @@
 #include "framework/kernels/random/random_formulas.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace cpu {
 namespace {
 

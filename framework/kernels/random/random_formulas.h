@@ -11,7 +11,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // float64 draws are computed in double, all others in float.
 template <class T> using DrawReal = std::conditional_t<std::is_same_v<T, double>, double, float>;

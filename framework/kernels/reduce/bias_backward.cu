@@ -6,7 +6,7 @@
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/reduce/reduce.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 template <class F, class T> struct BiasArgs {

@@ -4,7 +4,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/trace.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 // In the order of ReduceOp.

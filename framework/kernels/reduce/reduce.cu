@@ -11,7 +11,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;

@@ -12,7 +12,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 
 // --- what is reduced: take makes a partial result of one element (or of an earlier partial
 // result), join combines two, `none` is neutral ---

@@ -3,7 +3,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 enum class ReduceOp : uint8_t { sum, mean, prod, amax, amin, all, any };
 

@@ -9,7 +9,7 @@
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 namespace {
 
 constexpr int64_t kBlockRows = 128;  // rows that one task adds into columns

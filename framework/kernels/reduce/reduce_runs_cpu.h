@@ -12,7 +12,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 inline constexpr int64_t kBlock = 2048;       // elements of a row that one task combines
 inline constexpr int64_t kTileColumns = 512;  // columns of one task

@@ -6,7 +6,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/index/index.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 // A view of x whose last dimension is x's `dim`; and back.

@@ -11,7 +11,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::kernels::cuda {
+namespace taper::inline v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;

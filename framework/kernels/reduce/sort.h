@@ -3,7 +3,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 // The places (int64) of x's elements along dim in rising or falling order; equal elements keep
 // theirs, nan counts as the largest.

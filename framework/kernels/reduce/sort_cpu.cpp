@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::kernels::cpu {
+namespace taper::inline v0::kernels::cpu {
 
 void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
   const int64_t work = n * std::bit_width(uint64_t(n));

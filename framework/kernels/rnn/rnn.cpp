@@ -3,7 +3,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 namespace {
 
 void check(const char* op, int64_t gates, const Tensor& gx, const Tensor& gh, const Tensor& state) {

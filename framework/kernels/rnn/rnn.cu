@@ -1,7 +1,7 @@
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/rnn/rnn_kernels.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 template struct RnnKernels<cuda::Backend>;
 

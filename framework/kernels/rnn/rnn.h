@@ -5,7 +5,7 @@
 
 #include "framework/kernels/dispatch.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 struct CellStep {
   Tensor h, c;   // [B, H]; c of an LSTM only

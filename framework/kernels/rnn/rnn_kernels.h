@@ -7,7 +7,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/rnn/rnn.h"
 
-namespace taper::kernels {
+namespace taper::inline v0::kernels {
 
 template <class T> using StepType = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
