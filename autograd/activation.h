@@ -9,4 +9,4 @@ namespace taper::inline v0 {
 // dx of y = activation(x), by public ops.
 Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x);
 
-}  // namespace taper
+}  // namespace taper::inline v0

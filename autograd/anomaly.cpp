@@ -134,4 +134,4 @@ void check_no_nan(const char* name, std::span<const Tensor> gradients) {
   }
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

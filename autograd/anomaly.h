@@ -40,4 +40,4 @@ std::string to_string(const ForwardCall& call);
 // Throws when one of a node's gradients has a nan.
 void check_no_nan(const char* name, std::span<const Tensor> gradients);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -47,4 +47,4 @@ Tensor cast_for(Cast rule, const Tensor& x) {
   return record("ToCopyBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy().to(kFloat32); });
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

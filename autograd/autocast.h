@@ -70,4 +70,4 @@ template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
   return std::apply(op, inputs);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -106,4 +106,4 @@ Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
   return running->fn(inputs);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

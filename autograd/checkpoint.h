@@ -28,4 +28,4 @@ void note_saved(Saved& saved);
 // The tensor number `index` that the region saved, which `like` has the dtype and shape of.
 Tensor read_again(Region& region, uint32_t index, const Tensor& like, const char* reader);
 
-}  // namespace taper
+}  // namespace taper::inline v0

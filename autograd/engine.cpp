@@ -235,4 +235,4 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return results;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -30,4 +30,4 @@ bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, double eps = 1e-6, double atol = 1e-5,
                double rtol = 1e-3);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -105,4 +105,4 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
   return outputs;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -119,4 +119,4 @@ template <class F> struct Function {
   }
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -49,4 +49,4 @@ bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
   return true;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -80,4 +80,4 @@ HookHandle Tensor::register_post_accumulate_grad_hook(TensorHook hook) const {
   return add_hook(*this, Hooks::kAfterAccumulation, std::move(hook));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -61,4 +61,4 @@ class HookHandle {
 // when a replacement differs in shape, dtype or device.
 void run_hooks(const Hooks& hooks, uint32_t output, Tensor& dy);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -17,4 +17,4 @@ class ModuleScope {
   bool entered_;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -276,4 +276,4 @@ Tensor Saved::get(const Gradients& g) const {
   return again;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

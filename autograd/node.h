@@ -175,7 +175,7 @@ class Saved {
   // In a region: without memory, only dtype, shape and place on the tape.
   Tensor x_;
   IntrusivePtr<Region> region_;
-  uint32_t version_ = 0;  // in a region: the how manieth that it saved
+  uint32_t version_ = 0;      // in a region: the how manieth that it saved
   uint32_t output_ = kInput;  // which output of the node
   static constexpr uint32_t kInput = UINT32_MAX;
 };
@@ -215,4 +215,4 @@ Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> input
   return y;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

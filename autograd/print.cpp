@@ -104,4 +104,4 @@ std::vector<Tensor> leaves_of(const Tensor& y) {
   return leaves;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

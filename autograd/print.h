@@ -31,4 +31,4 @@ std::string dump_tape_dot(const Tensor& y, const std::vector<NamedTensor>& names
 // The leaves that require grad and that y depends on.
 std::vector<Tensor> leaves_of(const Tensor& y);
 
-}  // namespace taper
+}  // namespace taper::inline v0

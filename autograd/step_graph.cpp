@@ -190,4 +190,4 @@ std::vector<Tensor> StepGraph::replay(Entry& entry, const std::vector<Tensor>& i
   return entry.outputs;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

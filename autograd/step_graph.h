@@ -65,4 +65,4 @@ class StepGraph {
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -85,4 +85,4 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
                 });
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -15,4 +15,4 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
                        const distributed::Communicator& ranks, double momentum = 0.1,
                        double eps = 1e-5);
 
-}  // namespace taper
+}  // namespace taper::inline v0

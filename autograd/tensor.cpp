@@ -110,4 +110,4 @@ Tensor Tensor::argmax(int64_t dim, bool keepdim) const {
   return taper::argmax(*this, dim, keepdim);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

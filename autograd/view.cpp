@@ -164,4 +164,4 @@ void rebase(const Tensor& x, const Tensor& y) {
   set_node(base, NodePtr::share(changed.impl()->grad_fn.get()), 0);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -37,4 +37,4 @@ void check_changeable(const char* op, const Tensor& x, bool recorded);
 // Gives x, whose memory has just been changed to y's values, y's place on the tape.
 void rebase(const Tensor& x, const Tensor& y);
 
-}  // namespace taper
+}  // namespace taper::inline v0

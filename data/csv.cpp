@@ -568,4 +568,4 @@ Tensor Csv::prepared(const DataInfo& info, const Tensor& raw) const {
   return ((x - row(s.mean)) / row(s.std)).to(kFloat32);
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -118,4 +118,4 @@ CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
 CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
                        bool may_lack_label = false);
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

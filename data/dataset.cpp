@@ -99,4 +99,4 @@ DatasetPtr WindowDataset::to(Device device) const {
   return std::make_shared<WindowDataset>(tokens_.to(device), block_);
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

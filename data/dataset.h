@@ -123,4 +123,4 @@ class WindowDataset : public Dataset {
   int64_t block_;
 };
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -295,4 +295,4 @@ Splits Digits::load(uint64_t) const {
 
 Outline Digits::outline(uint64_t) const { return outline_of(train_size, test_size, kSize, kSize); }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -31,4 +31,4 @@ struct Digits : ImageSource {
 // the number of pixels leaves int64.
 Batch draw_digits(uint64_t seed, int64_t first, int64_t count);
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

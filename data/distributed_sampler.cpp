@@ -55,4 +55,4 @@ Tensor DistributedBatchSampler::order(int64_t epoch, Device device) const {
   return cat(std::vector<Tensor>{parts.flatten(), order.narrow(0, first, rest)});
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -42,4 +42,4 @@ class DistributedBatchSampler : public Sampler {
   int64_t batch_size_, rank_, ranks_;
 };
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -304,4 +304,4 @@ Outline Mnist::outline(uint64_t) const {
   return out;
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -83,4 +83,4 @@ Batch load_mnist(const std::filesystem::path& root, bool train, int64_t num_clas
 // (count, height, width) of that half's images, of which the header alone is read.
 std::vector<int64_t> mnist_shape(const std::filesystem::path& root, bool train);
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -137,4 +137,4 @@ int64_t DataLoader::steps_per_epoch() const { return state_->steps(); }
 int64_t DataLoader::samples_per_epoch() const { return state_->samples(); }
 bool DataLoader::is_resident() const { return state_->is_resident(); }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -47,4 +47,4 @@ class DataLoader {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -85,4 +85,4 @@ DatasetPtr Npy::more(const DataInfo& info, const std::filesystem::path& file) co
   return std::make_shared<TensorDataset>(Batch{samples, {}});
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -40,4 +40,4 @@ struct Npy {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
 };
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -83,4 +83,4 @@ DatasetPtr Source::more(const DataInfo&, const fs::path& file) const {
   throw InputError(cat(file.string(), ": data of this type have no further files"));
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -139,4 +139,4 @@ template <class Options> class SourceOf final : public Source {
   Options options_;
 };
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

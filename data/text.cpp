@@ -163,4 +163,4 @@ DatasetPtr Text::more(const DataInfo&, const fs::path&) const {
   throw InputError("a model of text takes a prompt, not a file of samples");
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

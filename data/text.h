@@ -48,4 +48,4 @@ struct Text {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
 };
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -278,4 +278,4 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   return parts_.kind == Kind::kGpt2 ? unspelled(out).value() : out;
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

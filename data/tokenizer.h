@@ -63,4 +63,4 @@ class Tokenizer {
   std::unordered_map<uint64_t, Merge> merges_;  // left << 32 | right
 };
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -46,4 +46,4 @@ void standardize(std::span<float> matrix, const Standardizer& standardizer) {
   }
 }
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

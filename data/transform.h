@@ -20,4 +20,4 @@ Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns);
 // In place. ValueError: other columns.
 void standardize(std::span<float> matrix, const Standardizer& standardizer);
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -111,7 +111,7 @@ void export_onnx(const OnnxFunction& f, Module& module, const std::vector<Tensor
   write_atomically(path, bytes);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0
 #else
 namespace taper::inline v0 {
 
@@ -125,7 +125,7 @@ void export_onnx(const OnnxFunction&, Module&, const std::vector<Tensor>&, const
           "again with TAPER_ONNX=ON"));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0
 #endif
 
 namespace taper::inline v0 {
@@ -136,4 +136,4 @@ void export_onnx(Module& module, const Tensor& example, const std::string& path,
               module, {example}, path, options);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -39,4 +39,4 @@ using OnnxFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>
 void export_onnx(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                  const std::string& path, const OnnxOptions& options = {});
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -444,4 +444,4 @@ Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tenso
   return GraphBuilder(first, second, named, options).build();
 }
 
-}  // namespace taper::onnx_export
+}  // namespace taper::inline v0::onnx_export

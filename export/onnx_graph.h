@@ -84,4 +84,4 @@ int onnx_type(DType dtype);
 // nullptr: ONNX has no form for it.
 const OnnxRow* onnx_row(const std::string& op);
 
-}  // namespace taper::onnx_export
+}  // namespace taper::inline v0::onnx_export

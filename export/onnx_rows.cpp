@@ -525,4 +525,4 @@ string OpWriter::cast(const string& value, DType dtype) {
   return add("Cast", {value}, {{"to", int64_t(onnx_type(dtype))}});
 }
 
-}  // namespace taper::onnx_export
+}  // namespace taper::inline v0::onnx_export

@@ -294,4 +294,4 @@ double Event::elapsed_time(const Event& end) const {
   return 0;
 }
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

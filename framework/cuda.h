@@ -158,4 +158,4 @@ std::string memory_summary(int device = -1);
 void empty_cache();
 
 }  // namespace cuda
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -11,9 +11,10 @@
 // The struct stays an aggregate: {.beta = 2}. Whoever reads, checks, prints, saves or documents
 // options passes a visitor that is called for each field with its name, the field itself (which
 // holds its default), what it must lie in, and a line of text: v(name, field, range, text), or
-// v(name, field, text) where nothing bounds it. Of an enum the names of its values stand in place of
-// the range, in the order of the values, which begin at 0: v("mode", mode, {"nearest", "bilinear"},
-// text). Where fields must go together, rules() tells what holds then, by the field that is to blame:
+// v(name, field, text) where nothing bounds it. Of an enum the names of its values stand in place
+// of the range, in the order of the values, which begin at 0: v("mode", mode, {"nearest",
+// "bilinear"}, text). Where fields must go together, rules() tells what holds then, by the field
+// that is to blame:
 //
 //   template <class V> void rules(V& v) {
 //     v("n_head", "must divide n_embd", [this] { return n_embd % n_head == 0; });
@@ -53,4 +54,4 @@ inline constexpr Range kCountOrNone{0, 1'000'000'000};
 struct PathForm {};
 inline constexpr PathForm kPath{};
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -89,4 +89,4 @@ std::string repr(Device device) {
   return cat("device(type='", type, "', index=", device.index(), ")");
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -49,7 +49,7 @@ std::string to_string(Device device);
 // "device(type='cuda', index=1)".
 std::string repr(Device device);
 
-}  // namespace taper
+}  // namespace taper::inline v0
 
 template <> struct std::hash<taper::Device> {
   size_t operator()(taper::Device d) const noexcept {

@@ -62,4 +62,4 @@ DType promote_types(DType a, DType b) {
   return kInt16;  // also int8 with uint8: the smallest that holds both
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -119,4 +119,4 @@ template <class F> decltype(auto) visit_floating(DType t, F&& f) {
   }
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

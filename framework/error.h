@@ -87,4 +87,4 @@ template <Printable... Args> std::string cat(const Args&... args) {
   return out;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -217,4 +217,4 @@ Tensor wrap_scalar(Scalar value) {
   return t;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

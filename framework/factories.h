@@ -84,4 +84,4 @@ template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOpt
   return tensor_from_bytes(data, dtype_of<T>, shape, options);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

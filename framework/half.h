@@ -67,4 +67,4 @@ struct Half {
   }
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

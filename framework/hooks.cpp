@@ -35,4 +35,4 @@ void log_message(LogLevel level, const std::string& message) {
   if (installed().logger) installed().logger(level, message);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -59,4 +59,4 @@ inline void check_stop() {
   if (const auto check = detail::stop_check.load(std::memory_order_relaxed)) check();
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -14,4 +14,4 @@ struct Pair {
   constexpr bool operator==(const Pair& other) const { return h == other.h && w == other.w; }
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

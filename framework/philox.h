@@ -65,4 +65,4 @@ TAPER_HD double uniform_double(uint32_t high, uint32_t low) {
   return double(bits) * 1.1102230246251565e-16;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -28,4 +28,4 @@ inline std::string get_float32_matmul_precision() { return detail::tf32 ? "high"
 // Whether it is "high".
 inline bool allows_tf32() { return detail::tf32.load(std::memory_order_relaxed); }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -213,4 +213,4 @@ std::string format_tensor(const Tensor& x, std::string_view tape_suffix) {
   return text;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

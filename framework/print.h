@@ -16,4 +16,4 @@ namespace taper::inline v0 {
 // to_string(x) of autograd/print.h, which knows it.
 std::string format_tensor(const Tensor& x, std::string_view tape_suffix = {});
 
-}  // namespace taper
+}  // namespace taper::inline v0

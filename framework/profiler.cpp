@@ -237,4 +237,4 @@ void emit_nvtx(bool on) {
   if constexpr (kHasCuda) observe(detail::kMarked, on);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -81,4 +81,4 @@ class Profiler {
 // (torch.autograd.profiler.emit_nvtx), from now on; nothing in a build without CUDA.
 void emit_nvtx(bool on = true);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -40,4 +40,4 @@ PhiloxKey next_key(Generator* generator) {
   return generator ? generator->next() : DrawScope::draw(innermost);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

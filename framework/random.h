@@ -80,4 +80,4 @@ class DrawScope {
 // For ops: the key of one draw from the generator given, else from the default one.
 PhiloxKey next_key(Generator* generator);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -42,4 +42,4 @@ void Scalar::refuse(DType t) {
   throw Error(cat("value cannot be converted to type ", name, " without overflow"));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -68,4 +68,4 @@ class Scalar {
   };
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

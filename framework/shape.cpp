@@ -152,4 +152,4 @@ Shape infer_shape(const Shape& wanted, int64_t numel) {
   return shape;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -99,4 +99,4 @@ Shape broadcast_shapes(const Shape& a, const Shape& b);
 // Fills in one -1 so that numel fits. Throws Error in PyTorch's words.
 Shape infer_shape(const Shape& wanted, int64_t numel);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -27,4 +27,4 @@ SharedLibrary::Symbol SharedLibrary::operator()(const char* name) const {
   throw AcceleratorError(cat(purpose_, ": ", dlerror(), "; ", advice_));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -34,4 +34,4 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -79,4 +79,4 @@ StoragePtr borrow(void* data, size_t nbytes, Device device, void (*free)(Storage
   return storage;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

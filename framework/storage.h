@@ -43,4 +43,4 @@ StoragePtr allocate_pinned(size_t nbytes);
 StoragePtr borrow(void* data, size_t nbytes, Device device, void (*free)(Storage&) noexcept,
                   void* context = nullptr);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -132,4 +132,4 @@ Tensor Tensor::detach() const {
   return y;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -323,4 +323,4 @@ inline bool Tensor::requires_grad() const { return checked().requires_grad || ch
 inline bool Tensor::is_leaf() const { return !checked().on_tape(); }
 inline uint32_t Tensor::version() const { return checked().storage->version.load(); }
 
-}  // namespace taper
+}  // namespace taper::inline v0

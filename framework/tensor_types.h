@@ -47,4 +47,4 @@ inline constexpr TensorType FloatTensor{kFloat32, DeviceType::cuda},
 // Tensors have been their own Variables since PyTorch 0.4.
 using Variable = Tensor;
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -65,4 +65,4 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-}  // namespace taper::detail
+}  // namespace taper::inline v0::detail

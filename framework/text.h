@@ -38,4 +38,4 @@ std::string in_quotes(std::string_view text);
 // Levenshtein's distance in bytes, of the first 64 of each.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-}  // namespace taper::detail
+}  // namespace taper::inline v0::detail

@@ -206,4 +206,4 @@ void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, in
   kernels::cpu::parallel_for(n, grain, f);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

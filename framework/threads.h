@@ -30,4 +30,4 @@ void run_tasks(int64_t tasks, int threads, void (*run)(const void* context, int6
 bool in_task();
 }  // namespace detail
 
-}  // namespace taper
+}  // namespace taper::inline v0

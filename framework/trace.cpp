@@ -26,4 +26,4 @@ void note_traced(TracedOp op) {
   if (current) current->note_(std::move(op));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

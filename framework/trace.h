@@ -51,4 +51,4 @@ void trace(const char* name, const Tensor& y,
     note_traced({name, {inputs.begin(), inputs.end()}, {y}, options});
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

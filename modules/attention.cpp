@@ -173,4 +173,4 @@ Attended MultiheadAttention::attend(const Tensor& query, const Tensor& key, cons
   return {batched ? y : y.squeeze(batch), weights};
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -68,4 +68,4 @@ class MultiheadAttention : public Module {
   Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool causal) const;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -82,4 +82,4 @@ Module& ModuleDict::operator[](const std::string& key) const {
   throw IndexError(cat("'", key, "' is no key of this ModuleDict, whose keys are [", known, "]"));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

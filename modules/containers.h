@@ -114,4 +114,4 @@ class ModuleDict : public ModuleContainer {
   }
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -90,4 +90,4 @@ template <int kDims> std::string Conv<kDims>::extra_repr() const {
 template class Conv<1>;
 template class Conv<2>;
 
-}  // namespace taper
+}  // namespace taper::inline v0

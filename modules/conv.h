@@ -59,4 +59,4 @@ template <int kDims> class Conv : public Module {
 using Conv1d = Conv<1>;
 using Conv2d = Conv<2>;
 
-}  // namespace taper
+}  // namespace taper::inline v0

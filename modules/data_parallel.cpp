@@ -272,4 +272,4 @@ void DataParallel::skip_leaf() {
   for (size_t i = slots_.size(); i-- > 0;) on_gradient(i);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

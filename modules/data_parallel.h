@@ -121,4 +121,4 @@ class DataParallel {
   ModuleHookHandle forward_hook_;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -96,4 +96,4 @@ class FunctionLayer : public FunctionModule<Module, kName, kFunction, Each...> {
   }
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -153,7 +153,7 @@ Tensor orthogonal_(const Tensor& x, double gain, Generator* generator) {
   return x.copy_((wide ? q : q.t()).mul_(gain).reshape(x.shape()));
 }
 
-}  // namespace taper::init
+}  // namespace taper::inline v0::init
 
 namespace taper::inline v0 {
 
@@ -166,4 +166,4 @@ Tensor fan_in_uniform(const Shape& weight, const Shape& shape, Device device) {
   return uniform_within(1 / std::sqrt(fan_in), shape, device);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

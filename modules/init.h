@@ -53,7 +53,7 @@ Tensor trunc_normal_(const Tensor& x, double mean = 0, double std = 1, double a 
 // the host and copied.
 Tensor orthogonal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 
-}  // namespace taper::init
+}  // namespace taper::inline v0::init
 
 namespace taper::inline v0 {
 
@@ -63,4 +63,4 @@ Tensor uniform_within(double bound, const Shape& shape, Device device);
 // b = 1 / sqrt(the weight's fan_in), which is kaiming_uniform_(a = sqrt(5)).
 Tensor fan_in_uniform(const Shape& weight, const Shape& shape, Device device);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -56,4 +56,4 @@ std::string Embedding::extra_repr() const {
              padding_idx ? cat(", padding_idx=", *padding_idx) : "");
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

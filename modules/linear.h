@@ -55,4 +55,4 @@ class Embedding : public Module {
   Parameter weight;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

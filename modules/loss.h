@@ -73,4 +73,4 @@ using NLLLoss = WeightedLoss<"NLLLoss", nll_loss, NllLossOptions>;
 using BCEWithLogitsLoss =
     WeightedLoss<"BCEWithLogitsLoss", binary_cross_entropy_with_logits, BceWithLogitsOptions>;
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -419,4 +419,4 @@ void refuse_moved_child() {
       "neither called nor assigned to");
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

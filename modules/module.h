@@ -369,4 +369,4 @@ template <class M> class Child {
   std::unique_ptr<M> module_;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -3,8 +3,8 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/norm.h"
-#include "autograd/sync_batch_norm.h"
 #include "autograd/ops/unary.h"
+#include "autograd/sync_batch_norm.h"
 #include "framework/factories.h"
 #include "modules/repr.h"
 
@@ -150,4 +150,4 @@ std::string RMSNorm::extra_repr() const {
   return rows_repr(normalized_shape, options.eps, options.elementwise_affine);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

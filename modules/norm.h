@@ -117,4 +117,4 @@ class RMSNorm : public Module {
   Parameter weight;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -44,4 +44,4 @@ std::string fields(const char* name, const T& value, const Rest&... rest) {
   return text;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

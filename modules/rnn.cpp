@@ -159,4 +159,4 @@ std::string RnnBase::extra_repr() const {
   return text;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -85,4 +85,4 @@ class GRU : public RnnBase {
   std::string type_name() const override { return "GRU"; }
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

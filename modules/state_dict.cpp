@@ -102,4 +102,4 @@ IncompatibleKeys Module::load_state_dict(const std::vector<NamedTensor>& state,
   return keys;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

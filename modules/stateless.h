@@ -172,4 +172,4 @@ class Upsample : public Module {
   const InterpolateOptions options;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

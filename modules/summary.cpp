@@ -129,4 +129,4 @@ std::string summary(Module& model, const Tensor& input) {
              "\nactivations: ", in_units(all.activation_bytes), " for input ", input.shape(), "\n");
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

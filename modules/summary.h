@@ -30,4 +30,4 @@ std::vector<ModuleSummary> summarize(Module& model, const Tensor& input);
 // of activations.
 std::string summary(Module& model, const Tensor& input);
 
-}  // namespace taper
+}  // namespace taper::inline v0

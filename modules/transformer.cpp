@@ -63,4 +63,4 @@ Tensor TransformerEncoder::encode(const Tensor& src, const EncodeOptions& how) {
   return norm ? (*norm)(x) : x;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -86,4 +86,4 @@ class TransformerEncoder : public Module {
   Tensor encode(const Tensor& src, const EncodeOptions& how);
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

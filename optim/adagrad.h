@@ -112,4 +112,4 @@ template <class C> TAPER_HD RmspropStep<C> prepare(const RMSpropOptions& a, doub
                                        a.maximize ? -1 : 1, a.centered);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

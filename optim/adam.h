@@ -95,4 +95,4 @@ template <class C> TAPER_HD AdamaxStep<C> prepare(const AdamaxOptions& a, double
                                       a.weight_decay, a.maximize ? -1 : 1);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -62,4 +62,4 @@ void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
   }
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

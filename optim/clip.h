@@ -20,4 +20,4 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, doubl
 // Gradients into [-clip_value, clip_value].
 void clip_grad_value_(const std::vector<Tensor>& params, double clip_value);
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

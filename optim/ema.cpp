@@ -86,4 +86,4 @@ void EMA::load_state_dict(const std::vector<NamedTensor>& state) {
   write(targets, values);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -57,4 +57,4 @@ class EMA {
   EMAOptions options_;
 };
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

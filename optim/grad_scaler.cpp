@@ -104,4 +104,4 @@ void GradScaler::load_state_dict(const std::vector<NamedTensor>& state) {
   kernels::fill(growth_tracker_, tracker);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -55,4 +55,4 @@ class GradScaler {
   std::map<const Optimizer*, Job> jobs_;  // since the last update
 };
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -278,4 +278,4 @@ std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<Na
   return out;
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -49,4 +49,4 @@ std::vector<NamedTensor> state_of(const std::vector<Group>& groups);
 // The same parameters with what was saved: Optimizer::load_state_dict.
 std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<NamedTensor>& state);
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -127,4 +127,4 @@ void MuonOptions::update(const std::vector<Update>& updates,
   kernels::update(moves, scalars, SGDOptions{.weight_decay = weight_decay});
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

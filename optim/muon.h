@@ -56,4 +56,4 @@ template <class C> TAPER_HD MuonStep<C> prepare(const MuonOptions& a, double lr,
   return kernels::make<MuonStep<C>>(lr, a.momentum, 1 - a.momentum, a.nesterov);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -133,4 +133,4 @@ void Optimizer::load_state_dict(const std::vector<NamedTensor>& state) {
   groups_ = loaded(groups_, state);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

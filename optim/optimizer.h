@@ -112,4 +112,4 @@ template <class Options> class OptimizerOf : public Optimizer {
   bool skips_on_device() const override { return typeid(*this) == typeid(OptimizerOf); }
 };
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -19,4 +19,4 @@ template <class Device> auto all_formulas() {
                   AdadeltaOptions, RMSpropOptions, LionOptions, MuonOptions>();
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -88,4 +88,4 @@ void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::S
   }
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -146,4 +146,4 @@ inline DType state_dtype(const Tensor& param) {
 // x itself where it already is what a kernel needs beside param, else a copy there.
 Tensor beside(const Tensor& param, const Tensor& x, DType dtype);
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

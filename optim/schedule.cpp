@@ -251,4 +251,4 @@ void ReduceLROnPlateau::load_state_dict(const std::vector<NamedTensor>& state) {
   for (size_t i = 0; i < rates.size(); ++i) optimizer_.set_lr(i, rates[i]);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -134,4 +134,4 @@ class ReduceLROnPlateau {
   int64_t cooldown_counter_ = 0, num_bad_epochs_ = 0, last_epoch_ = 0;
 };
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -82,4 +82,4 @@ template <class C> TAPER_HD LionStep<C> prepare(const LionOptions& a, double lr,
                                     1 - lr * a.weight_decay, a.maximize ? -1 : 1);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -52,4 +52,4 @@ inline std::vector<std::vector<Tensor>> by_device(const std::vector<Tensor>& ten
   return lists;
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -96,4 +96,4 @@ void StateShards::load_state_dict(const std::vector<NamedTensor>& state) {
   optimizer_.load_state_dict(own);
 }
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -40,4 +40,4 @@ class StateShards {
   std::vector<int> owners_;  // of each
 };
 
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim

@@ -137,4 +137,4 @@ Verdict matches_golden(const fs::path& run, const fs::path& file, double rtol, d
   return matches_golden(model.tensors, file, rtol, atol);
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -45,4 +45,4 @@ Verdict matches_golden(const std::filesystem::path& run, const std::filesystem::
 // All elements on the host, whatever the device, dtype and layout.
 std::vector<double> values_of(const Tensor& x);
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -50,7 +50,7 @@ template <class E, class Call> std::string refusal_of(const Call& call) {
   return "accepted";
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0
 
 #define TAPER_REAL_DATA(variable, name)         \
   const std::string variable = real_data(name); \

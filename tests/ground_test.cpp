@@ -54,4 +54,4 @@ TEST(GroundFloor, DrawsAndPrintsWithoutTheTape) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

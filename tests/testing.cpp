@@ -41,4 +41,4 @@ testing::AssertionResult close(const std::vector<double>& got, const std::vector
   return close(tensor_from(got), tensor_from(want), tolerance);
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

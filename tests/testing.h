@@ -42,4 +42,4 @@ template <class E, class F> testing::AssertionResult refuses(F&& f, const std::s
   return testing::AssertionFailure() << "nothing was thrown; expected: " << text;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

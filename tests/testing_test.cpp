@@ -77,4 +77,4 @@ TEST(Testing, GoldenFilesAreWrittenWhenAskedAndComparedElse) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -133,4 +133,4 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   return code;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -34,4 +34,4 @@ int print(const std::string& text, bool passed = true);
 // (framework/hooks.h). Returns the exit code (docs/exit_codes.md).
 int main(int argc, char** argv, const std::vector<Command>& more = {});
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

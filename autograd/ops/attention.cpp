@@ -374,4 +374,4 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
       });
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -40,4 +40,4 @@ struct AttentionTrace {
   int64_t n_head = 0;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

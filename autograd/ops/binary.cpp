@@ -205,4 +205,4 @@ Tensor logical_xor(const Tensor& a, const Tensor& b) {
   return kernels::binary(BinaryOp::logical_xor, a, b);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

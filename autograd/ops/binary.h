@@ -93,4 +93,4 @@ inline Tensor operator<=(const Tensor& a, Scalar b) { return le(a, b); }
 inline Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
 inline Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
 
-}  // namespace taper
+}  // namespace taper::inline v0

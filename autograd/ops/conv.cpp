@@ -111,4 +111,4 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   return conv("conv2d", 2, x, weight, bias, o, activation);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

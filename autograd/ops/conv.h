@@ -20,4 +20,4 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {}, Activation activation = Activation::none);
 
-}  // namespace taper
+}  // namespace taper::inline v0

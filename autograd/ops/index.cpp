@@ -329,4 +329,4 @@ Tensor cumsum(const Tensor& x, int64_t dim) {
                 [dim](Gradients& g) { g.dx(0) = flip(cumsum(flip(g.dy(), {dim}), dim), {dim}); });
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

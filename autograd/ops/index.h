@@ -49,4 +49,4 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
 // Integers give int64.
 Tensor cumsum(const Tensor& x, int64_t dim);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -208,4 +208,4 @@ Tensor Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
   return apply("masked_fill_", *this, mask, f);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -16,4 +16,4 @@ Tensor uniform_(const Tensor& x, double low, double high, Generator* generator =
 Tensor normal_(const Tensor& x, double mean, double std, Generator* generator = nullptr);
 Tensor bernoulli_(const Tensor& x, double p, Generator* generator = nullptr);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -198,4 +198,4 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   return y;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

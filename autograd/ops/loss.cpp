@@ -246,4 +246,4 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
   return sum(loss) / (input.dim() > 0 ? input.size(0) : 1);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

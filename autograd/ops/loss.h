@@ -52,4 +52,4 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
               bool log_target = false);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -189,4 +189,4 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   });
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -23,4 +23,4 @@ Tensor outer(const Tensor& a, const Tensor& b);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
-}  // namespace taper
+}  // namespace taper::inline v0

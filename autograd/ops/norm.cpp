@@ -230,4 +230,4 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   return y;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -33,4 +33,4 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor
                   const Tensor& weight = {}, const Tensor& bias = {}, bool training = false,
                   double momentum = 0.1, double eps = 1e-5);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -170,4 +170,4 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   return rows ? y.squeeze(-2) : y;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -71,4 +71,4 @@ struct InterpolateOptions {
 // x [N, C, L] (nearest, linear) or [N, C, H, W] (nearest, bilinear).
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -118,4 +118,4 @@ Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement,
   return weights.dim() == 1 ? squeeze(picked, 0) : picked;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

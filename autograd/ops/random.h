@@ -30,4 +30,4 @@ Tensor bernoulli(const Tensor& p, Generator* generator = nullptr);
 Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement = false,
                    Generator* generator = nullptr);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -238,4 +238,4 @@ Tensor any(const Tensor& x, const Shape& dims, bool keepdim) {
   return kernels::reduce(ReduceOp::any, x, dims, keepdim);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

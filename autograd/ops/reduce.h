@@ -38,4 +38,4 @@ Tensor argmin(const Tensor& x, int64_t dim, bool keepdim = false);
 Tensor all(const Tensor& x, const Shape& dims = {}, bool keepdim = false);
 Tensor any(const Tensor& x, const Shape& dims = {}, bool keepdim = false);
 
-}  // namespace taper
+}  // namespace taper::inline v0

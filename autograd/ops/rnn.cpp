@@ -42,4 +42,4 @@ Tensor gru_cell(const Tensor& gx, const Tensor& gh, const Tensor& h) {
   return step(false, gx, gh, h).h;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -16,4 +16,4 @@ LstmState lstm_cell(const Tensor& gx, const Tensor& gh, const Tensor& c);
 // gx, gh [B, 3H] for the gates r, z, n; h [B, H], as the result.
 Tensor gru_cell(const Tensor& gx, const Tensor& gh, const Tensor& h);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -320,4 +320,4 @@ Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {
   });
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -52,4 +52,4 @@ Tensor contiguous(const Tensor& x);
 // x on a device in a dtype: x itself when it is that already.
 Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options = {});
 
-}  // namespace taper
+}  // namespace taper::inline v0

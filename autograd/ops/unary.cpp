@@ -263,4 +263,4 @@ Tensor isnan(const Tensor& x) { return kernels::unary(UnaryOp::isnan, x); }
 Tensor isinf(const Tensor& x) { return kernels::unary(UnaryOp::isinf, x); }
 Tensor isfinite(const Tensor& x) { return kernels::unary(UnaryOp::isfinite, x); }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -53,4 +53,4 @@ Tensor isfinite(const Tensor& x);
 
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -222,4 +222,4 @@ void release_unused_blocks() {
   pinned_allocator().release_unused();
 }
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -48,4 +48,4 @@ std::string format_bytes(size_t n);
 // Gives everything unused back to the driver, on all devices and on the host; waits for them.
 void release_unused_blocks();
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -16,4 +16,4 @@ const CublasLt& cublaslt() {
   return lt;
 }
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -41,4 +41,4 @@ struct CublasLt {
 };
 const CublasLt& cublaslt();
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

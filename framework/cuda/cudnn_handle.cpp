@@ -38,4 +38,4 @@ cudnnHandle_t cudnn_handle(int device) {
   return handle.get();
 }
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

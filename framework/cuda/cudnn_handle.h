@@ -84,4 +84,4 @@ template <auto kDestroy> struct CudnnDestroy {
 template <class T, auto kDestroy>
 using CudnnOwner = std::unique_ptr<std::remove_pointer_t<T>, CudnnDestroy<kDestroy>>;
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -262,4 +262,4 @@ void DeviceAllocator::throw_out_of_memory(size_t nbytes) {
   throw OutOfMemoryError(message);
 }
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

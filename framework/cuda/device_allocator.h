@@ -84,4 +84,4 @@ class DeviceAllocator {
   MemoryStats stats_;
 };
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

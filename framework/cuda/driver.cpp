@@ -199,4 +199,4 @@ double elapsed_milliseconds(void* start, void* end) {
 }
 
 }  // namespace driver
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -62,4 +62,4 @@ double elapsed_milliseconds(void* start, void* end);
 void push_range(const char* name);
 void pop_range();
 
-}  // namespace taper::cuda::driver
+}  // namespace taper::inline v0::cuda::driver

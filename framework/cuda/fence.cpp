@@ -70,4 +70,4 @@ void Fence::clear() noexcept {
   marks_.clear();
 }
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

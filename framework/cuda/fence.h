@@ -31,4 +31,4 @@ class Fence {
   std::vector<Mark> marks_;
 };
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -40,4 +40,4 @@ template <class Handle> class IdleHandles {
   std::array<std::vector<Handle>, Device::kMaxIndex + 1> idle_;
 };
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -72,4 +72,4 @@ void empty_cache() {
   }
 }
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -159,4 +159,4 @@ void throw_bad_index(int device) {
                        " (reported by ", op, " on cuda:", device, ")"));
 }
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

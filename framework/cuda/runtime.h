@@ -105,4 +105,4 @@ class Scratch {
   StoragePtr storage_;
 };
 
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

@@ -65,4 +65,4 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
                                     const std::shared_ptr<Backend>& mpi);
 std::string nccl_unavailable_reason();
 
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

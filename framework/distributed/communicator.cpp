@@ -318,4 +318,4 @@ std::vector<std::string> Communicator::all_gather_text(const std::string& text, 
   return all;
 }
 
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

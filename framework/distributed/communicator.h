@@ -139,4 +139,4 @@ class Communicator {
   std::shared_ptr<Backend> backend_;
 };
 
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

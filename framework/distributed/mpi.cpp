@@ -283,4 +283,4 @@ std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options) {
   return world;
 }
 
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

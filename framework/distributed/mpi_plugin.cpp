@@ -186,7 +186,7 @@ void abort(int exit_code) { MPI_Abort(MPI_COMM_WORLD, exit_code); }
 constexpr MpiPlugin kPlugin = {MpiPlugin::kVersion, begin, end, abort};
 
 }  // namespace
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed
 
 extern "C" const taper::distributed::MpiPlugin* taper_mpi_plugin() {
   return &taper::distributed::kPlugin;

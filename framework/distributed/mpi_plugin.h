@@ -40,4 +40,4 @@ struct MpiPlugin {
   void (*abort)(int exit_code);
 };
 
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

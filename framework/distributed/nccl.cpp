@@ -448,4 +448,4 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
   return world;
 }
 
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

@@ -193,4 +193,4 @@ Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) cons
           unseen.size() == 1 ? unseen[0] : -1};
 }
 
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

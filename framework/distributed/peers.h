@@ -70,4 +70,4 @@ class Peers {
   std::vector<Peer> peers_;
 };
 
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

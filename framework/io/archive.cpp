@@ -131,7 +131,7 @@ void write_zip(const std::string& path, const std::vector<ZipContent>& contents)
   file.finish();
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0
 #else
 namespace taper::inline v0 {
 namespace {
@@ -152,5 +152,5 @@ void write_zip(const std::string& path, const std::vector<ZipContent>&) {
   throw Error(path + kWithout);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0
 #endif

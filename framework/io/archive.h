@@ -54,4 +54,4 @@ struct ZipContent {
 // PATH is the old file or the whole new one (atomic_file.h). The archive is made in memory first.
 void write_zip(const std::string& path, const std::vector<ZipContent>& contents);
 
-}  // namespace taper
+}  // namespace taper::inline v0

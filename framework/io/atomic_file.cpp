@@ -145,4 +145,4 @@ void AtomicFile::fail(const char* what) const {
   throw Error(text);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -39,4 +39,4 @@ void write_atomically(const std::string& path, std::string_view content);
 // Waits until the names in a directory are on the disk. False, with errno: they are not.
 bool sync_directory(const std::string& directory);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -73,4 +73,4 @@ std::string InputFile::text(size_t most) try {
   throw OutOfMemoryError(cat(path_, ": no memory for its ", size_, " bytes"));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -7,8 +7,8 @@
 
 namespace taper::inline v0 {
 
-// A regular file, open for reading; closed at the end of the scope. Every InputError names the path,
-// what the file was taken for ("CSV file"; may be empty) and the system's reason.
+// A regular file, open for reading; closed at the end of the scope. Every InputError names the
+// path, what the file was taken for ("CSV file"; may be empty) and the system's reason.
 class InputFile {
  public:
   // InputError: it cannot be opened, or is a directory, pipe, socket or device.
@@ -38,4 +38,4 @@ inline std::string read_file(const std::string& path, std::string_view what,
   return InputFile(path, what).text(most);
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -150,4 +150,4 @@ std::optional<JsonFault> scan_json(std::string_view text,
   return Scan(text, watch).run();
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

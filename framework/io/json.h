@@ -39,4 +39,4 @@ struct JsonFault {
 std::optional<JsonFault> scan_json(std::string_view text,
                                    const std::function<void(const JsonEvent&)>& watch);
 
-}  // namespace taper
+}  // namespace taper::inline v0

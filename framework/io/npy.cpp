@@ -284,4 +284,4 @@ Tensor load_npy(const std::string& path) {
   return kernels::dense(view_as(x, header.shape, column_major_strides(header.shape), 0));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

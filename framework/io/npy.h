@@ -18,4 +18,4 @@ void save_npy(const std::string& path, const Tensor& x);
 // dimensions, or of a dtype that is not ours.
 Tensor load_npy(const std::string& path);
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -270,4 +270,4 @@ void Pickle::run(bool alone) {
   }
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

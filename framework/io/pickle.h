@@ -91,4 +91,4 @@ class Pickle {
   const PickleValue* root_ = nullptr;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

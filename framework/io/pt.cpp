@@ -413,4 +413,4 @@ std::vector<NamedTensor> load_weights(const std::string& path, const std::string
   return load_safetensors(path).tensors;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -29,4 +29,4 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors);
 // Either format, by the file's first bytes; entry: of load_pt, empty for safetensors.
 std::vector<NamedTensor> load_weights(const std::string& path, const std::string& entry = "");
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -313,7 +313,8 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
   AtomicFile file(path, total);
   file.write(&length, sizeof length);
   file.write(header.data(), length);
-  for (const NamedTensor& t : sorted) file.write(detail::on_host(t.tensor).data_ptr(), t.tensor.nbytes());
+  for (const NamedTensor& t : sorted)
+    file.write(detail::on_host(t.tensor).data_ptr(), t.tensor.nbytes());
   file.finish();
 }
 
@@ -338,4 +339,4 @@ SafeTensors load_safetensors(const std::string& path) {
   return out;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

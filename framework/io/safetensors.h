@@ -29,4 +29,4 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
 // anything that the format does not allow.
 SafeTensors load_safetensors(const std::string& path);
 
-}  // namespace taper
+}  // namespace taper::inline v0

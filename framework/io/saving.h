@@ -32,4 +32,4 @@ inline Tensor on_host(const Tensor& x) {
   return host;
 }
 
-}  // namespace taper::detail
+}  // namespace taper::inline v0::detail

@@ -53,4 +53,4 @@ void on_device(Device device, F f, const char* op = __builtin_FUNCTION()) {
   f(Kernels<cpu::Backend>());
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

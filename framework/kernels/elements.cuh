@@ -116,4 +116,4 @@ __device__ __noinline__ void store_any(char* data, DType dtype, int64_t at, C va
   visit(dtype, [&]<class T>(TypeTag<T>) { reinterpret_cast<T*>(data)[at] = convert<T>(value); });
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

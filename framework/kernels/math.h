@@ -249,4 +249,4 @@ template <class T> TAPER_HD NormalPair<T> normal_from_uniform(T u, T v) {
   return {mul_rn(radius, turned ? -x : x), mul_rn(radius, turned ? -y : y)};
 }
 
-}  // namespace taper::math
+}  // namespace taper::inline v0::math

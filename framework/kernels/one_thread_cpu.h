@@ -17,4 +17,4 @@ class OneThread {
   const int threads_ = omp_get_max_threads();
 };
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -74,4 +74,4 @@ template <class F> void parallel_each(int64_t n, int64_t work, const F& f) {
   });
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

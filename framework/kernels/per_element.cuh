@@ -45,4 +45,4 @@ struct Backend {
   }
 };
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -25,4 +25,4 @@ struct Backend {
   }
 };
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -145,4 +145,4 @@ void with_row_vectors(int64_t n, F f, const P*... pointers) {
   }
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -20,4 +20,4 @@ template <class F> TAPER_CLONES void vector_for(int64_t n, const F f) {
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -97,4 +97,4 @@ __device__ inline void wait_for_copies() {
   if constexpr (kTensorCores) asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

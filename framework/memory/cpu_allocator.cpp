@@ -140,7 +140,7 @@ void empty_cache() {
   cache().cached = 0;
 }
 
-}  // namespace taper::cpu
+}  // namespace taper::inline v0::cpu
 
 namespace taper::inline v0 {
 
@@ -152,4 +152,4 @@ void set_cpu_allocator(const CpuAllocator& allocator) {
   cpu::source = allocator;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

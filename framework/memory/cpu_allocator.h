@@ -26,4 +26,4 @@ void reset_peak();
 // Gives the cached blocks back to the system.
 void empty_cache();
 
-}  // namespace taper::cpu
+}  // namespace taper::inline v0::cpu

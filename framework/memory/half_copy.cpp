@@ -110,4 +110,4 @@ void forget_half_copy(const TensorImpl* parameter) noexcept {
   all.size = all.entries.size();
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -33,4 +33,4 @@ void restore_half_copies(const std::vector<HalfCopy>& copies);
 // Called when a parameter dies or its memory is replaced.
 void forget_half_copy(const TensorImpl* parameter) noexcept;
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -57,4 +57,4 @@ template <class T> class IntrusivePtr {
   T* p_ = nullptr;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

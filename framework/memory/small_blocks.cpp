@@ -91,4 +91,4 @@ void free_block(void* block, size_t bytes) noexcept {
   ++list->count;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

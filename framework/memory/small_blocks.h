@@ -17,4 +17,4 @@ void free_block(void* block, size_t bytes) noexcept;
 // ValueError for any else). Slow, for freeing waits for the GPU; no CUDA graphs are made then.
 bool allocates_plainly();
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -121,4 +121,4 @@ Tensor GPT::forward(const Tensor& tokens) {
   return lm_head(transformer(tokens));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -113,4 +113,4 @@ class GPT : public Module {
   Child<Linear> lm_head;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -126,4 +126,4 @@ std::vector<NamedTensor> WeightNames::from_taper(const std::vector<NamedTensor>&
   return out;
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -34,4 +34,4 @@ extern const WeightNames kHuggingFaceGpt2;
 // Those of resnet18 and resnet34, which are Taper's.
 extern const WeightNames kTorchvisionResNet;
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -64,4 +64,4 @@ Tensor ResNet::forward(const Tensor& x) {
 ResNet resnet18(ResNetOptions options) { return ResNet({2, 2, 2, 2}, options); }
 ResNet resnet34(ResNetOptions options) { return ResNet({3, 4, 6, 3}, options); }
 
-}  // namespace taper
+}  // namespace taper::inline v0

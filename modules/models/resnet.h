@@ -65,4 +65,4 @@ class ResNet : public Module {
 ResNet resnet18(ResNetOptions options = {});
 ResNet resnet34(ResNetOptions options = {});
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -44,4 +44,4 @@ Tensor EncoderClassifier::forward(const Tensor& tokens) {
   return fc(encoder(embedding(tokens) + positions).mean({1}));
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

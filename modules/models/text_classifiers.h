@@ -59,4 +59,4 @@ class EncoderClassifier : public Module {
   Child<Linear> fc;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -117,4 +117,4 @@ Report run_all() {
   return report;
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

@@ -49,4 +49,4 @@ struct Report {
 };
 Report run_all();
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

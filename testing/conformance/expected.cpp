@@ -52,4 +52,4 @@ const Expected& expected_row(const std::string& name) {
   return *found;
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

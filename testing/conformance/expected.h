@@ -19,4 +19,4 @@ const std::vector<Expected>& expected_rows();
 // Throws Error for a row that the data file does not have.
 const Expected& expected_row(const std::string& name);
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

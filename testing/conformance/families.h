@@ -26,4 +26,4 @@ void runtime_rows(Rows& rows);
 // The reason of every row in which only the "torch." before a dtype or type is missing.
 inline constexpr const char* kNoTorchPrefix = "names of dtypes and types stand without 'torch.'";
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

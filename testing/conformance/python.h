@@ -35,4 +35,4 @@ template <class... Args> std::string py_list(const Args&... args) {
   return cat("[", text, "]");
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

@@ -86,4 +86,4 @@ void compute_rows(Rows& rows) {
   shapes_and_dtypes(rows);
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

@@ -23,4 +23,4 @@ void device_rows(Rows& rows) {
   rows("device.current", 1, [] { return py(cuda::current_device()); });
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

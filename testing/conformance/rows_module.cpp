@@ -167,4 +167,4 @@ void module_rows(Rows& rows) {
   of_the_tape(rows);
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

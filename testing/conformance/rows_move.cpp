@@ -128,4 +128,4 @@ void move_rows(Rows& rows) {
   host_rows(rows);
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

@@ -108,4 +108,4 @@ void print_rows(Rows& rows) {
   rows("dtype.defaults", 0, default_dtypes).differs_in(kNoTorchPrefix);
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

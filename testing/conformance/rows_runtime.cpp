@@ -111,4 +111,4 @@ void runtime_rows(Rows& rows) {
                   "cross_entropy on cuda:0)");
 }
 
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

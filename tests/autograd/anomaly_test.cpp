@@ -102,4 +102,4 @@ TEST(Anomaly, BelongsToItsThreadAndScope) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -207,4 +207,4 @@ TEST(Checkpoint, AnExceptionEndsTheRegion) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

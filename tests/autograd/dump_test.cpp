@@ -41,4 +41,4 @@ TEST(Dump, OfLeavesConstantsAndChangedViews) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -219,4 +219,4 @@ TEST(FunctionMemory, IsGivenBack) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

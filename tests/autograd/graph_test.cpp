@@ -215,4 +215,4 @@ TEST(Graph, GradModeBelongsToItsThread) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -205,4 +205,4 @@ TEST(Hooks, LeaveNoMemoryBehind) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

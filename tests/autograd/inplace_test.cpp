@@ -345,4 +345,4 @@ TEST(Assignment, ToAVariableMakesItAnotherHandle) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -350,4 +350,4 @@ TEST_P(Tape, DropoutOutsideTrainingIsItsInput) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

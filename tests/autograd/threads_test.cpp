@@ -176,4 +176,4 @@ TEST(Threads, ACheckpointRepeatsItsOwnDraws) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -390,4 +390,4 @@ TEST(ViewWrites, LeaveNoMemoryBehind) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

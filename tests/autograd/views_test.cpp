@@ -113,4 +113,4 @@ TEST(Views, ExpandedGradientsAreSummedBack) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

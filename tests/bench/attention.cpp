@@ -114,4 +114,4 @@ void attention(const Bench& bench) {
   for (const Case& c : kCases) measure(bench, c);
 }
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench

@@ -37,4 +37,4 @@ struct BenchOptions {
 // timed repeats and their extremes. Throws ConfigError for another name or mode.
 void run_bench(const BenchOptions& options);
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench

@@ -249,4 +249,4 @@ void Ranks::collectives(int64_t most_bytes) const {
   measure(fmt::format("{{\"ready\":\"collectives\",\"ranks\":{}}}", n), std::move(variants));
 }
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench

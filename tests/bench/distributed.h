@@ -62,4 +62,4 @@ class Ranks {
   std::optional<distributed::Communicator> world_, words_;
 };
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench

@@ -68,7 +68,7 @@ std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator& world) {
   return std::make_unique<Direct>(world);
 }
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench
 
 #else
 
@@ -78,6 +78,6 @@ std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator&) {
   throw Error("this build was made without NCCL");
 }
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench
 
 #endif

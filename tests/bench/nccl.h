@@ -19,4 +19,4 @@ class Nccl {
 // A communicator of its own over the same ranks. Throws Error in a build without NCCL.
 std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator& world);
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench

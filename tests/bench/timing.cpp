@@ -144,4 +144,4 @@ void Bench::training(const std::string& name, Module& net, optim::Optimizer& opt
   if (!graph.reason().empty()) fmt::print(stderr, "{}: no graph: {}\n", name, graph.reason());
 }
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench

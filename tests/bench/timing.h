@@ -60,4 +60,4 @@ class Bench {
 // Each way in which a GPU computes attention, by itself (attention.cpp).
 void attention(const Bench& bench);
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench

@@ -260,4 +260,4 @@ void run_bench(const BenchOptions& options) {
   }
 }
 
-}  // namespace taper::bench
+}  // namespace taper::inline v0::bench

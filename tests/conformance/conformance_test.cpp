@@ -70,4 +70,4 @@ TEST(ConformanceReport, CountsEachRowAndFindsNoFailure) {
 }
 
 }  // namespace
-}  // namespace taper::conformance
+}  // namespace taper::inline v0::conformance

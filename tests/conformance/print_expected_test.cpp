@@ -147,4 +147,4 @@ TEST(PrintExpected, ADeviceIsLaidOutLikeAnySuffix) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -447,4 +447,4 @@ TEST_F(CsvFiles, RefusesToStandardizeWhatHasNoSuchColumns) {
 }
 
 }  // namespace
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -181,4 +181,4 @@ TEST(RealData, SmallTablesLoad) {
 }
 
 }  // namespace
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

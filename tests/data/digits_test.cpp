@@ -140,4 +140,4 @@ TEST(Digits, RangesOutsideTheSequenceAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

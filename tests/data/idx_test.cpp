@@ -268,4 +268,4 @@ TEST_F(IdxFiles, MissingMnistSaysWhatWasLookedForAndHowToGetIt) {
 }
 
 }  // namespace
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -190,4 +190,4 @@ TEST(Loader, RefusesWhatGivesNoBatches) {
 }
 
 }  // namespace
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

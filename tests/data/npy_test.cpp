@@ -77,4 +77,4 @@ TEST_F(NpyData, WhatDoesNotFitIsRefusedWithItsFile) {
 }
 
 }  // namespace
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

@@ -322,4 +322,4 @@ TEST(RealText, NamesAreSequences) {
 }
 
 }  // namespace
-}  // namespace taper::data
+}  // namespace taper::inline v0::data

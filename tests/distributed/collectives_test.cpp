@@ -350,4 +350,4 @@ TEST(BadUse, ARankThatDoesNotComeIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

@@ -147,4 +147,4 @@ int test::endless(const std::string& directory, bool checked) {
   }
 }
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -28,7 +28,7 @@ const distributed::Communicator& world() {
 
 void forget_world() { the_world.reset(); }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test
 
 int main(int count, char** arguments) {
   if (count == 4 && std::string(arguments[1]) == "endless") {

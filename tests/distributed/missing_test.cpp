@@ -26,4 +26,4 @@ TEST(Missing, MpiIsNamedWithWhatToInstall) {
 }
 
 }  // namespace
-}  // namespace taper::distributed
+}  // namespace taper::inline v0::distributed

@@ -71,4 +71,4 @@ inline void expect_equal_on_all_ranks(const std::vector<Tensor>& tensors) {
   for (size_t r = 1; r < all.size(); ++r) EXPECT_TRUE(all[r] == all[0]) << "rank " << r;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -18,4 +18,4 @@ int endless(const std::string& directory, bool checked);
 // Called by main() at the end of the tests, while MPI and CUDA are still there.
 void forget_world();
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

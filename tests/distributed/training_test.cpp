@@ -383,4 +383,4 @@ TEST(DistributedBatchSampler, GivesEveryBatchToOneRank) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -147,4 +147,4 @@ TEST(DataParallelTraining, ARankWithoutSamplesTakesPartWithZeros) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

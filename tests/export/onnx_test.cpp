@@ -471,4 +471,4 @@ TEST_F(Onnx, TheModuleIsLeftAsItWas) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

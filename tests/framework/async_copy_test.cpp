@@ -143,4 +143,4 @@ TEST_F(AsyncCopy, EveryDtypeAndLayoutMovesBetweenGpus) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -128,4 +128,4 @@ TEST_F(AtomicFiles, WhatCannotBeMadeIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -282,6 +282,6 @@ TEST_F(CudaMemory, AFailedCallNamesItselfAndLeavesNoErrorBehind) {
 }
 
 }  // namespace
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda
 
 #endif

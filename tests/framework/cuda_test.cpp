@@ -271,4 +271,4 @@ TEST_F(Gpu, EventsMeasureTime) {
 }
 
 }  // namespace
-}  // namespace taper::cuda
+}  // namespace taper::inline v0::cuda

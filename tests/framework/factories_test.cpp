@@ -115,4 +115,4 @@ TEST(Factories, ValuesOfAnArrayAreCopied) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

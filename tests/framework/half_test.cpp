@@ -89,4 +89,4 @@ TEST(Half, NansStayNans) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -66,4 +66,4 @@ TEST(Json, FaultsAreToldInOurWordsWithTheirPlace) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -200,4 +200,4 @@ TEST_F(NpyTest, WhatNumPyCannotHoldIsRefusedInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

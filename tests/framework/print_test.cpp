@@ -187,4 +187,4 @@ TEST(Print, GpuTensorsAreCopiedForPrinting) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

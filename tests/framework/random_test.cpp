@@ -252,4 +252,4 @@ TEST(Random, WrongRangesAndDtypesAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

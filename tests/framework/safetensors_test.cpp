@@ -400,4 +400,4 @@ TEST_F(SafeTensorsTest, AMissingDirectoryIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

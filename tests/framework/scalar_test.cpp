@@ -171,4 +171,4 @@ TEST(Numbers, BoundsOfInt64AreExact) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

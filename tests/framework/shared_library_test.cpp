@@ -36,4 +36,4 @@ TEST(SharedLibrary, AFunctionThatItDoesNotHaveIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

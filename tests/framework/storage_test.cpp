@@ -139,4 +139,4 @@ TEST(Storage, GpuMemoryWithoutAGpuSaysWhy) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -263,4 +263,4 @@ TEST(Copies, KeepADenseLayout) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

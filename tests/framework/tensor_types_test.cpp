@@ -69,4 +69,4 @@ TEST(TensorTypes, CudaNamesMakeTensorsOnTheCurrentGpu) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

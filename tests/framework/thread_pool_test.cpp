@@ -117,4 +117,4 @@ TEST(ThreadPool, WithOneThreadNoOtherIsLeft) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

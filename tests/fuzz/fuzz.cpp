@@ -21,12 +21,12 @@
 #include "data/images.h"
 #include "data/tokenizer.h"
 #include "framework/device.h"
+#include "framework/io/archive.h"
 #include "framework/io/input_file.h"
 #include "framework/io/json.h"
 #include "framework/io/npy.h"
 #include "framework/io/pt.h"
 #include "framework/io/safetensors.h"
-#include "framework/io/archive.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -218,7 +218,7 @@ const FuzzTarget& chosen() {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   static const taper::runner::FuzzTarget& target = []() -> const taper::runner::FuzzTarget& {

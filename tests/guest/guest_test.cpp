@@ -188,4 +188,4 @@ TEST(GuestMemory, ComesFromTheProgramsAllocatorAndGoesBack) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

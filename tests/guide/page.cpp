@@ -69,8 +69,8 @@ bool lines_match(const std::vector<std::string>& lines, size_t i,
 const fs::path& package() {
   static const fs::path prefix = [] {
     const fs::path at = fs::temp_directory_path() / cat("taper_package_", getpid());
-    const Ended install = run_shell(
-        cat("cmake --install '", TAPER_BINARY_DIR, "' --prefix '", at.string(), "' 2>&1 >/dev/null"));
+    const Ended install = run_shell(cat("cmake --install '", TAPER_BINARY_DIR, "' --prefix '",
+                                        at.string(), "' 2>&1 >/dev/null"));
     if (install.code != 0) throw Error(cat("cmake --install: ", install.out));
     std::atexit([] { fs::remove_all(package()); });
     return at;
@@ -189,4 +189,4 @@ bool Page::has(int line, const std::string& what) {
   return is_here;
 }
 
-}  // namespace taper::guide
+}  // namespace taper::inline v0::guide

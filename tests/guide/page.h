@@ -43,8 +43,8 @@ class Page {
   int line_ = 0;
   std::filesystem::path folder_, before_;
   std::ostringstream out_;
-  std::streambuf* cout_ = nullptr;  // while a block's output is kept
+  std::streambuf* cout_ = nullptr;      // while a block's output is kept
   bool failed_ = false, over_ = false;  // over: what follows needs what is not there
 };
 
-}  // namespace taper::guide
+}  // namespace taper::inline v0::guide

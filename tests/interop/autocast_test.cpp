@@ -142,4 +142,4 @@ TEST(Autocast, ChoosesTheTypeByTheOpAsInPyTorch) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

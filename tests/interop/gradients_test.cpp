@@ -134,4 +134,4 @@ TEST(Gradients, AveragesOfWeightsAsInPyTorch) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

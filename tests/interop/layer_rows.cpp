@@ -171,4 +171,4 @@ void compare_with_pytorch(const std::string& file, const std::vector<LayerRow>& 
   }
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

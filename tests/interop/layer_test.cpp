@@ -170,4 +170,4 @@ TEST(Layers, ComputeWhatPyTorchComputes) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

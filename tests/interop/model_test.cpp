@@ -315,4 +315,4 @@ TEST(ModelOptions, GptIsDrawnAsNanoGptDraws) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

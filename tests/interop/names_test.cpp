@@ -123,4 +123,4 @@ TEST(Names, WhatNoRuleFitsIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

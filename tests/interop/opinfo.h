@@ -67,4 +67,4 @@ using OpInfoFunction = std::function<Tensors(const Args&)>;
 // By the name in a case; "Tensor.NAME" is another way to write NAME: a method or an operator.
 const std::map<std::string, OpInfoFunction>& opinfo_functions();
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -496,4 +496,4 @@ const Table& opinfo_functions() {
   return table;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -416,8 +416,8 @@ TEST(OpInfo, ComputesWhatPyTorchComputes) {
         const std::string result = line["result"].get<std::string>();
         const std::string what = line["what"].get<std::string>();
         EXPECT_TRUE(result == "refused" || is_missing_on_gpu(what))
-            << to_string(device) << ", case " << i << ": " << what
-            << "\n  " << cases.list[i].dump().substr(0, 400);
+            << to_string(device) << ", case " << i << ": " << what << "\n  "
+            << cases.list[i].dump().substr(0, 400);
       }
     }
   }
@@ -438,4 +438,4 @@ TEST(OpInfo, ReadsAFileOfCases) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -219,4 +219,4 @@ TEST(PyTorchOptimizers, MuonOfHalfMatricesIsNearThatOfFloat) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

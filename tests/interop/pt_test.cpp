@@ -251,4 +251,4 @@ TEST_F(PtTest, PyTorchReadsWhatIsSavedHere) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -144,4 +144,4 @@ TEST(Transformer, LayersComputeWhatPyTorchComputes) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -133,4 +133,4 @@ TEST(Schedules, EveryStoredOneIsCompared) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -309,4 +309,4 @@ TEST(Attention, ResultsOnTheGpuLieByRow) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

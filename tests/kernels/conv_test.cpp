@@ -150,4 +150,4 @@ TEST(Conv, ItsNodeHasPyTorchsName) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -259,4 +259,4 @@ TEST(Optim, FollowsPyTorchsFormulas) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

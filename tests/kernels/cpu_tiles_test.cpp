@@ -106,4 +106,4 @@ TEST(Tiles, AttentionMatchesDoubleAndHasTheSameBitsOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

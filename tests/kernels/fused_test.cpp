@@ -140,4 +140,4 @@ TEST(Fused, CrossEntropyGradientsAgreeWithTheirFormula) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

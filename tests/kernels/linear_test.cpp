@@ -113,4 +113,4 @@ TEST(Sum, OfColumnsAndRowsOfAllLengths) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

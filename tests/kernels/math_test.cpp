@@ -197,4 +197,4 @@ TEST(Math, NormalsFollowBoxAndMuller) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -70,8 +70,8 @@ TEST(Norm, HalfInputsTakeFloatParameters) {
   }
 }
 
-// Values 1000 + u / 100 in float32, whose spacing there is 6e-5 or 0.009 deviations: the mean may be
-// off by half of that, the variance by nothing that counts.
+// Values 1000 + u / 100 in float32, whose spacing there is 6e-5 or 0.009 deviations: the mean may
+// be off by half of that, the variance by nothing that counts.
 TEST(Norm, LargeMeansLeaveTheVarianceAccurate) {
   constexpr int64_t kRows = 600, kColumns = 40;
   std::vector<double> values;
@@ -128,4 +128,4 @@ TEST(Norm, ResultsDoNotDependOnTheNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

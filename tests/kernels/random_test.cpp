@@ -198,4 +198,4 @@ TEST(Dropout, KeepsTheSameElementsForEveryDtype) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -194,9 +194,10 @@ TEST(TransformerEncoderLayer, NamesThePathOfAnError) {
     (void)net(ones({3, 2, 7}));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("(in module layers.0.self_attn)"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("(in module layers.0.self_attn)"), std::string::npos)
+        << error.what();
   }
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -153,4 +153,4 @@ TEST(MatmulPrecision, RoundsToTf32OnlyOnAGpuAndOnlyWhenAsked) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

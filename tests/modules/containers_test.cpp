@@ -136,4 +136,4 @@ TEST(Sequential, IsAListThatCanBeCalled) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

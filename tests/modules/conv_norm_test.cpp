@@ -97,4 +97,4 @@ TEST(Layers, LearnTogetherAcrossAMove) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -202,4 +202,4 @@ TEST(Summary, CountsModulesThatReturnMoreThanATensor) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

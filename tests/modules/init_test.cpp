@@ -199,4 +199,4 @@ TEST(Init, WrongArgumentsAreRefusedInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

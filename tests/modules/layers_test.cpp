@@ -189,4 +189,4 @@ TEST(Sequential, CallsItsChildrenInOrder) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -266,4 +266,4 @@ TEST(Module, OperandsElsewhereAreRefusedWithThePath) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -393,4 +393,4 @@ TEST(Places, AMovedLayerSaysThatItHasNoWeight) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -145,4 +145,4 @@ TEST(Layers, RefuseWrongArgumentsInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -193,4 +193,4 @@ TEST(LSTM, RefusesInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -198,4 +198,4 @@ TEST(StepGraph, KeepsItsMemoryWhenUnusedMemoryIsGivenBack) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -314,4 +314,4 @@ TEST(Summary, PrintsATable) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

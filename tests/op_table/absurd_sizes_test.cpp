@@ -565,4 +565,4 @@ TEST(Sizes, ASmallTensorThatFindsNoMemoryIsAnOutOfMemoryError) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

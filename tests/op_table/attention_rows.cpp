@@ -331,4 +331,4 @@ std::vector<Row> attention_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

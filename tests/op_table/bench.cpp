@@ -130,4 +130,4 @@ void bench_rows(const std::string& part) {
   }
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -370,4 +370,4 @@ std::vector<Row> binary_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -257,4 +257,4 @@ std::vector<Row> conv_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

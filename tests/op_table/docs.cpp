@@ -79,4 +79,4 @@ std::string operators_page() {
   return page;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

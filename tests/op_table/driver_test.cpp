@@ -534,4 +534,4 @@ TEST(OpTable, WrongArgumentsAreRefusedInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

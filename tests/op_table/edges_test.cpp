@@ -331,4 +331,4 @@ TEST(Edges, MultinomialDrawsByWeight) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

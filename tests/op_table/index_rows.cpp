@@ -560,4 +560,4 @@ std::vector<Row> index_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

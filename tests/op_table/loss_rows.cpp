@@ -416,4 +416,4 @@ std::vector<Row> loss_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -238,4 +238,4 @@ std::vector<Row> matmul_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

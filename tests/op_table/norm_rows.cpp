@@ -341,4 +341,4 @@ std::vector<Row> norm_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

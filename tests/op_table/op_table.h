@@ -138,4 +138,4 @@ Tensors arguments(const Row& row, size_t sample, DType dtype, Device device);
 Tensor filled(const Shape& shape, const Domain& domain, uint64_t seed, DType dtype, Device device);
 Array array_of(const Tensor& x);
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -444,4 +444,4 @@ std::vector<Row> pool_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

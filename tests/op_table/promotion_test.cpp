@@ -101,4 +101,4 @@ TEST(Promotion, IntegersComputeExactlyAndWrapAround) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

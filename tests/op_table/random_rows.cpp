@@ -213,4 +213,4 @@ std::vector<Row> random_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

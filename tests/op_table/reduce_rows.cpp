@@ -372,4 +372,4 @@ std::vector<Row> reduce_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

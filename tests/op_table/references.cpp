@@ -209,4 +209,4 @@ Array normalised(const Array& x, int64_t dim, bool log) {
   return y;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

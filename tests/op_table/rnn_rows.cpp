@@ -121,4 +121,4 @@ std::vector<Row> rnn_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

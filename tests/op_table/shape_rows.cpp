@@ -538,4 +538,4 @@ std::vector<Row> shape_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -40,4 +40,4 @@ std::vector<Row> softmax_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

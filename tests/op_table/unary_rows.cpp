@@ -199,4 +199,4 @@ std::vector<Row> unary_rows() {
   return rows;
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

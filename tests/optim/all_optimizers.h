@@ -87,4 +87,4 @@ inline void expect_same(const std::vector<Tensor>& a, const optim::Optimizer& of
   }
 }
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

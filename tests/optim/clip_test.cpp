@@ -205,4 +205,4 @@ TEST(Clip, GradientsOnTwoDevicesHaveOneNorm) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

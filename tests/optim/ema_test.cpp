@@ -183,4 +183,4 @@ TEST(EMA, WrongSettingsAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

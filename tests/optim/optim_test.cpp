@@ -312,4 +312,4 @@ TEST(Optimizers, WrongSettingsAndParametersAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -51,4 +51,4 @@ struct LookaheadOptions {
 };
 using Lookahead = optim::OptimizerOf<LookaheadOptions>;
 
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

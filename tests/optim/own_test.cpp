@@ -251,4 +251,4 @@ TEST(OwnOptimizer, TrainsMastersOfHalfParameters) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

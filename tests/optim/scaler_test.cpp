@@ -254,4 +254,4 @@ TEST(GradScaler, FollowsTheLossToTheGpu) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -150,4 +150,4 @@ TEST(Schedule, WrongArgumentsAreRefusedInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -201,4 +201,4 @@ TEST(OptimizerState, WrongStateIsRefusedWhole) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

@@ -248,4 +248,4 @@ TEST(OptimizerStep, KeepsItsStateInPlace) {
 }
 
 }  // namespace
-}  // namespace taper::test
+}  // namespace taper::inline v0::test

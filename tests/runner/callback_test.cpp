@@ -74,4 +74,4 @@ TEST_F(Callback, AMistakeIsRefusedAtItsPlace) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

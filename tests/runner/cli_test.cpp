@@ -691,4 +691,4 @@ TEST_F(CliRun, AProgramWithItsOwnModelIsTheWholeProgram) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

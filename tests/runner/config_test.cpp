@@ -697,4 +697,4 @@ TEST(ConfigNames, NearestFindsWhatWasMeant) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -218,4 +218,4 @@ TEST_F(OwnMetric, IsRefusedForDataThatHaveNone) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -145,4 +145,4 @@ TEST_F(ExportTest, WritesWeightsForPyTorchAndRefusesOtherFormats) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

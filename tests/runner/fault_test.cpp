@@ -129,4 +129,4 @@ TEST_F(Faults, OfEveryWriteLeaveARunThatGoesOn) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

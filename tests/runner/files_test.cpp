@@ -208,4 +208,4 @@ TEST_F(Files, OutputsThatTheWeightsCannotHaveAreRefusedBeforeAModelIsBuilt) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

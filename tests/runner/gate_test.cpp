@@ -318,4 +318,4 @@ TEST_F(Gate, EnvSaysWhatTheRunStoodOn) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -110,4 +110,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, Graph, ::testing::ValuesIn(kCases),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

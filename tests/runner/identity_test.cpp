@@ -467,4 +467,4 @@ TEST_F(Identity, OddCheckpointsAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -403,4 +403,4 @@ TEST_F(ModelTest, SchedulesFollowTheirFormulas) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

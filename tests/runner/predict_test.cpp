@@ -204,4 +204,4 @@ TEST_F(RunTest, ValidateReadsOnlyTheHeadersOfMnist) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -144,4 +144,4 @@ TEST(Profiler, ARunTracesTheStepsThatItsConfigNames) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -53,4 +53,4 @@ TEST(Bar, ColoursTakeNoRoom) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

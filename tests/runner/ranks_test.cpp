@@ -217,4 +217,4 @@ TEST_F(Ranks, ThatDifferAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -64,4 +64,4 @@ TEST(Readme, ShowsWhatTheFirstProgramPrints) {
 }
 
 }  // namespace
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -190,4 +190,4 @@ TEST(Svg, ALongSeriesKeepsItsSpikes) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -443,4 +443,4 @@ TEST_F(Resume, AFullDiskLeavesTheOlderCheckpointsWhole) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

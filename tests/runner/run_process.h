@@ -88,4 +88,4 @@ class RunDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -311,4 +311,4 @@ TEST_F(MutationTest, FiveHundredMutationsAreRefusedAtTheirLine) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -156,4 +156,4 @@ TEST(TensorBoard, AFileThatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

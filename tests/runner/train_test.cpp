@@ -621,4 +621,4 @@ TEST_F(Train, TheBarFitsItsTerminalAlsoWhenThatIsResized) {
 }
 
 }  // namespace
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -110,4 +110,4 @@ Schema describe(RunConfig& c) {
   return v;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

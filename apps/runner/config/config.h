@@ -248,4 +248,4 @@ std::string to_yaml_with_origins(const RunConfig& config);
 std::string json_schema();
 std::string config_reference();
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -230,4 +230,4 @@ std::string config_reference() {
   return page;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -493,4 +493,4 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
   return also(did_you_mean(nearest(name, known)));
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -287,4 +287,4 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
 // The same as a sentence, "; did you mean 'train'?", or empty.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& known);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

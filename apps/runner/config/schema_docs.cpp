@@ -228,4 +228,4 @@ std::string reference(const Schema& schema) {
   return cat(table_of(leaves), parts);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

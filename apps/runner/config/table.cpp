@@ -60,4 +60,4 @@ std::vector<Alternative> Union::alternatives() const {
   return out;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

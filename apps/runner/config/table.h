@@ -113,4 +113,4 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
   }
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

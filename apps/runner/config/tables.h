@@ -24,7 +24,7 @@ class Module;
 namespace taper::inline v0::optim {
 class Optimizer;
 struct Schedule;
-}  // namespace taper::optim
+}  // namespace taper::inline v0::optim
 
 namespace taper::inline v0::runner {
 
@@ -113,4 +113,4 @@ template <class Options> void register_data(const std::string& name) {
   data_types().add<Options>(name, make_source<Options>);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

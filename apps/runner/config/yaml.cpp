@@ -419,4 +419,4 @@ std::string yaml_text(const std::string& text) {
   return cat('"', shown(escaped, std::string::npos), '"');
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -82,4 +82,4 @@ std::string seen(const Node& node);
 // `text` as a YAML scalar that reads back as that text: plain where safe, else double-quoted.
 std::string yaml_text(const std::string& text);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -20,7 +20,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvFormat, label, header, delimiter, task, mi
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvRecipe, options, has_header, feature_names, categories,
                                    label_name, label_column, columns, width, classes, scale)
 
-}  // namespace taper::data
+}  // namespace taper::inline v0::data
 
 namespace taper::inline v0::runner {
 
@@ -208,4 +208,4 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   return std::move(out);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

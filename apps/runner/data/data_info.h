@@ -18,4 +18,4 @@ std::string to_json(const DataInfo& info);
 // InputError, with the place in what the name says: not what to_json() gave, or not consistent.
 DataInfo data_info_from_json(std::string_view json, const std::string& name);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

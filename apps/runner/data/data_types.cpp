@@ -48,4 +48,4 @@ std::unique_ptr<data::Source> source_of(const DataConfig& config) {
   return data_types().make(chosen);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

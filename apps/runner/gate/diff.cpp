@@ -241,4 +241,4 @@ Command diff_command() {
                           "taper diff runs/a runs/b");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -191,4 +191,4 @@ Command reproduce_command() {
                                "taper reproduce runs/d");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

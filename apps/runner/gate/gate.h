@@ -112,4 +112,4 @@ struct MetricsDifference : LineDifference {
 };
 MetricsDifference compare_metrics(const std::string& a, const std::string& b);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

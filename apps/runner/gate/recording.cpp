@@ -159,4 +159,4 @@ void Recorder::on_eval(int64_t step, const std::string& split, const Metrics& me
   taken.rows.push_back(std::move(row));
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

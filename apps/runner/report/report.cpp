@@ -267,4 +267,4 @@ Command report_command() {
                             "taper report runs/a runs/b --to report.html");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -170,4 +170,4 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

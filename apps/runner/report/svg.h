@@ -27,4 +27,4 @@ std::string svg(const Chart& chart);
 // Text for the inside of an element or attribute.
 std::string escaped(const std::string& text);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -76,4 +76,4 @@ void EventWriter::write(std::string_view event) {
   if (!out_) throw DiskError(cat("cannot write '", file_.string(), "': is the disk full?"));
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

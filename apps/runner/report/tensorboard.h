@@ -27,4 +27,4 @@ class EventWriter {
   std::ofstream out_;
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -166,4 +166,4 @@ void drop_checkpoints_after(const fs::path& run, int64_t step) {
   }
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

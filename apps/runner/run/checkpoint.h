@@ -50,4 +50,4 @@ int64_t step_of(const std::filesystem::path& checkpoint);
 // Removes those of later steps: a run that goes back will write them anew.
 void drop_checkpoints_after(const std::filesystem::path& run, int64_t step);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

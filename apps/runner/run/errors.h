@@ -58,4 +58,4 @@ inline ExitCode exit_code_of(const std::exception& error) {
   return memory ? kExitMemory : kExitBug;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

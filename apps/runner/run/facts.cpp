@@ -212,4 +212,4 @@ std::string env_differences(const fs::path& a, const fs::path& b) {
   return config_differences(env(a), env(b));
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -61,4 +61,4 @@ std::string config_differences(const std::string& a, const std::string& b);
 // Of the env.json of two runs, without their command lines.
 std::string env_differences(const std::filesystem::path& a, const std::filesystem::path& b);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

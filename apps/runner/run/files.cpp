@@ -187,4 +187,4 @@ std::string sums_difference(const std::string& listed, const std::string& found)
   return cat(kChecksums, " lists '", shown(before), "', but there is '", shown(now), "'");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

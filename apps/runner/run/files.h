@@ -104,4 +104,4 @@ std::vector<std::string> names_in(const std::string& sums);
 // The first line that differs, in words; empty: none does.
 std::string sums_difference(const std::string& listed, const std::string& found);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -126,4 +126,4 @@ void take(const Node& node, float& out, Problems& problems) {
   }
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -84,4 +84,4 @@ template <class T> Custom value_in(T& out, std::string expected) {
           }};
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

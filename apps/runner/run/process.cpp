@@ -99,4 +99,4 @@ std::string SignalScope::received() {
   return number == 0 ? "" : std::string("SIG") + ::sigabbrev_np(number);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

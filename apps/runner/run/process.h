@@ -32,4 +32,4 @@ class SignalScope {
   static std::string received();
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -192,4 +192,4 @@ void launch(int64_t ranks) {
   throw ConfigError("--ranks: there is no mpirun on PATH: scripts/install.sh distributed");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

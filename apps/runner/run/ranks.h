@@ -55,4 +55,4 @@ std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Ch
 // with these words. Throws ConfigError where there is no mpirun, or no MPI to use.
 [[noreturn]] void launch(int64_t ranks);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

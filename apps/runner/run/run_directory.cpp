@@ -187,4 +187,4 @@ std::string verify(const fs::path& path) {
   throw InputError(cat("'", path.string(), "' is damaged:", found));
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -45,4 +45,4 @@ void verify_run(const std::filesystem::path& dir);
 // InputError that names all that is damaged.
 std::string verify(const std::filesystem::path& path);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -42,4 +42,4 @@ inline LineDifference first_difference(const std::string& a, const std::string& 
   return {1 + std::count(a.begin(), a.begin() + std::ptrdiff_t(begin), '\n'), line(a), line(b)};
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -56,4 +56,4 @@ void Batches::start(int64_t epoch, int64_t first_batch) { loader_.start(epoch, f
 
 Batch Batches::next() { return loader_.next().value_or(none_); }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

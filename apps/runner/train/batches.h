@@ -32,4 +32,4 @@ class Batches {
   Batch none_;
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

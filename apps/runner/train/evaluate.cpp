@@ -292,4 +292,4 @@ std::string to_text(const Metrics& metrics, const DataInfo& info) {
   return out + "\n";
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -117,4 +117,4 @@ class Evaluator {
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, const Communicator& ranks);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

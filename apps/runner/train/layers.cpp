@@ -237,4 +237,4 @@ std::vector<std::string> activations() {
   return names;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

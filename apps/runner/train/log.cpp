@@ -205,4 +205,4 @@ void Log::sync(RunState& state) const {
   state.metrics_crc = metrics_.crc();
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

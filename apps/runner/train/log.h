@@ -102,4 +102,4 @@ class Log {
   int64_t epoch_first_sample_ = 0;
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -70,4 +70,4 @@ Losses& losses() {
 
 bool fits(const Component& loss, Task task) { return losses().make(loss, {task}).value != nullptr; }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

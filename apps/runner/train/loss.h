@@ -21,4 +21,4 @@ struct Loss {
   }
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

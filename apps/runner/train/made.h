@@ -23,4 +23,4 @@ template <class Options> struct All {
   template <class V> void describe(V& v) { value.describe(v); }
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -195,4 +195,4 @@ ModulePtr build_model(const Component& config, const DataInfo& data, Device devi
   return models().make(config, {data, device, config.place});
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

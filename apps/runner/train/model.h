@@ -24,4 +24,4 @@ inline Autocast autocast_of(Precision precision, DeviceType device) {
                   precision == Precision::kFp16 || precision == Precision::kBf16);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -34,4 +34,4 @@ void Observers::on_end(const TrainResult& result) {
   for (Observer* each : all_) each->on_end(result);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

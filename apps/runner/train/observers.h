@@ -27,4 +27,4 @@ class Observers : public Observer {
   std::vector<Observer*> all_;
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -75,4 +75,4 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config,
   return optimizers().make(config, {model, config.no_decay});
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -33,4 +33,4 @@ template <class Options> void register_optimizer(const std::string& name) {
   register_optimizer<Options>(name, plain_optimizer<Options>);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

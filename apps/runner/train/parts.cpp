@@ -58,4 +58,4 @@ void RunningStatistics::join(const distributed::Communicator& ranks) {
   ranks.broadcast(counts_, std::vector<int>(counts_.size(), ranks.size() - 1)).wait();
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -36,4 +36,4 @@ class RunningStatistics {
   int64_t parts_here_;
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

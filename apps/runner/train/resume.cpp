@@ -131,4 +131,4 @@ void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
   for (const char* name : {kChecksums, "exit.json", "model.safetensors"}) fs::remove(dir / name);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -30,4 +30,4 @@ void say_resumed(const Resumed& from, int64_t step, double lr);
 void prepare_to_resume(const std::filesystem::path& dir, const Resumed& from, int64_t step,
                        std::optional<RunLock>& lock);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

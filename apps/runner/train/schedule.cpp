@@ -146,4 +146,4 @@ std::optional<optim::PlateauOptions> plateau_of(const ScheduleConfig& config) {
   return o;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -15,4 +15,4 @@ optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t 
                                int64_t steps_per_epoch);
 std::optional<optim::PlateauOptions> plateau_of(const ScheduleConfig& config);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

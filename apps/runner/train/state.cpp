@@ -162,4 +162,4 @@ RunState state_from_json(const std::string& text, int64_t batches_per_epoch) try
   throw InputError(cat(kState, " is not of this version"));
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

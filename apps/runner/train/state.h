@@ -84,4 +84,4 @@ std::string to_json(const RunState& state);
 // InputError: not what to_json() gave, or beyond the batches of an epoch.
 RunState state_from_json(const std::string& text, int64_t batches_per_epoch);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

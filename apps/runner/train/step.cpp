@@ -397,4 +397,4 @@ std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step)
   return found;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

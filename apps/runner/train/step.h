@@ -91,4 +91,4 @@ class Step {
 // time. Buffers and gradients are left as they were, respectively dropped.
 std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -590,4 +590,4 @@ std::string dry_run(const RunConfig& config) {
   return out + "OK  reloaded with the same bits\n";
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

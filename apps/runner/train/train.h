@@ -71,4 +71,4 @@ TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
 // a line "OK ..." for each. Throws what train() throws, and Error where bits differ.
 std::string dry_run(const RunConfig& config);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

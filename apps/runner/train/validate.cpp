@@ -213,4 +213,4 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", unread);
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -35,4 +35,4 @@ MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data
 int64_t peak_memory(Device device);
 void reset_peak_memory(Device device);
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -53,4 +53,4 @@ Command eval_command() {
                           "taper eval runs/d\ntaper eval runs/iris device=cpu --data more.csv");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -90,4 +90,4 @@ Command export_command() {
                             "taper export runs/mnist --to pt --out mnist.pt");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -75,4 +75,4 @@ Command generate_command() {
       "taper generate runs/gpt --prompt 'ROMEO:' --tokens 200 --temperature 0.8");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

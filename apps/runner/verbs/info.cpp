@@ -100,4 +100,4 @@ Command verify_command() {
                             "taper verify runs/d");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

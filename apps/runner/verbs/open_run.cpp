@@ -66,4 +66,4 @@ SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides
   return run;
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -60,4 +60,4 @@ Command predict_command() {
                              "taper predict runs/mnist t10k-images-idx3-ubyte.gz");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -95,4 +95,4 @@ Command train_command() {
       "taper train configs/digits.yaml --validate");
 }
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -73,4 +73,4 @@ struct RunArguments {
   SavedRun open() const { return open_run(run, overrides); }
 };
 
-}  // namespace taper::runner
+}  // namespace taper::inline v0::runner

@@ -70,4 +70,4 @@ bool attention_backward(const AttentionGradients& out, const Tensor& dy, const T
   return done;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

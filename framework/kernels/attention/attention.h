@@ -64,4 +64,4 @@ bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, c
                               const AttentionArgs& args);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -169,4 +169,4 @@ void attention_backward(const AttentionGradients& out, const Tensor& dy, const T
   });
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

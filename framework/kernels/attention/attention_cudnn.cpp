@@ -356,4 +356,4 @@ bool cudnn_attention_backward(const AttentionGradients& out, const Tensor& dy, c
               {kDv, out.dv}});
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -118,4 +118,4 @@ bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, c
   return true;
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

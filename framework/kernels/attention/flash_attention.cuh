@@ -348,4 +348,4 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   store_rows(queries, acc_k, {in.scale, in.scale}, in.of(dk, at.b), dk.row, at.row, in.S, in.D);
 }
 
-}  // namespace taper::kernels::cuda::flash
+}  // namespace taper::inline v0::kernels::cuda::flash

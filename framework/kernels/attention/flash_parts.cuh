@@ -134,4 +134,4 @@ __device__ void store_rows(Tile<T, kD, kStep>* stage, const Part<kD / 8>& acc,
   }
 }
 
-}  // namespace taper::kernels::cuda::flash
+}  // namespace taper::inline v0::kernels::cuda::flash

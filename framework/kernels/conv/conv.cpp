@@ -263,4 +263,4 @@ Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
   return dense(from_channels_last(dweight, weight));
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -192,4 +192,4 @@ void add_bias(const ConvTensors& t) {
 
 template struct ConvKernels<cuda::Backend>;
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -18,7 +18,7 @@ struct Conv2dOptions {
   int64_t groups = 1;
 };
 
-}  // namespace taper
+}  // namespace taper::inline v0
 
 namespace taper::inline v0::kernels {
 
@@ -82,4 +82,4 @@ template <class Backend> struct ConvKernels {
                    int64_t images);
 };
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

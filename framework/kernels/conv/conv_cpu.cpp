@@ -200,4 +200,4 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
 }
 
 }  // namespace cpu
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

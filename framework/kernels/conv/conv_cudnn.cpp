@@ -191,4 +191,4 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   return true;
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

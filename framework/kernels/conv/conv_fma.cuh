@@ -397,4 +397,4 @@ __global__ void __launch_bounds__(256)
   out[i] = sum;
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

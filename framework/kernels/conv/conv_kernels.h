@@ -97,4 +97,4 @@ void ConvKernels<Backend>::fold(const Tensor& x, const Tensor& columns, const Co
   });
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -7,4 +7,4 @@ namespace taper::inline v0 {
 
 enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
 
-}  // namespace taper
+}  // namespace taper::inline v0

@@ -29,4 +29,4 @@ template <class F> constexpr decltype(auto) visit_backward(Activation activation
   }
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

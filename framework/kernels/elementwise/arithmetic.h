@@ -157,4 +157,4 @@ TAPER_HD float fast_normal_cdf(float x) {
   return gelu_weight(x, q);
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

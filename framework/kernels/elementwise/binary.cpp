@@ -103,4 +103,4 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
   run(op, args, out, a, b, types.compute);
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

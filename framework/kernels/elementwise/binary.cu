@@ -19,4 +19,4 @@ void where(const TensorIterator& iter, DType compute) {
   run_strided<float, 3>("where", Where{}, iter, on);
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

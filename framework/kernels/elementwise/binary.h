@@ -89,4 +89,4 @@ void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType comp
 void where(const TensorIterator& iter, DType compute);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -38,4 +38,4 @@ void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType comp
 
 void where(const TensorIterator& iter, DType compute) { run_functor<3>(iter, compute, Where{}); }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -188,4 +188,4 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
   }
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

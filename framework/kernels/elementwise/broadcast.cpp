@@ -268,4 +268,4 @@ Tensor make_result(Operands operands, DType dtype, Device device) {
   return out;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

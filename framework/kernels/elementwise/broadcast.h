@@ -68,4 +68,4 @@ void check_floating(const char* kernel, const Tensor& x);
 // shape and is dense, else row-major.
 Tensor make_result(std::initializer_list<const Tensor*> operands, DType dtype, Device device);
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -106,4 +106,4 @@ ConvertFn converter(DType from, DType to) {
   });
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

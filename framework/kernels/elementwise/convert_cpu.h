@@ -59,4 +59,4 @@ template <class T> struct Writer {
   }
 };
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

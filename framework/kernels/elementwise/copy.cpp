@@ -71,4 +71,4 @@ void arange_into(const Tensor& out, Scalar start, Scalar step) {
       [&] { cuda::arange(out, start, step); });
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

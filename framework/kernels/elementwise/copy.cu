@@ -279,4 +279,4 @@ void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking) {
   if (out.is_cpu()) taper::cuda::throw_bad_index(on.device);
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

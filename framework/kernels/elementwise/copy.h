@@ -32,4 +32,4 @@ void arange(const Tensor& out, Scalar start, Scalar step);
 void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

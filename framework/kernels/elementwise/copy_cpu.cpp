@@ -157,4 +157,4 @@ void arange(const Tensor& out, Scalar start, Scalar step) {
   arange_as<int64_t>(out, start.to_int(), step.to_int());
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

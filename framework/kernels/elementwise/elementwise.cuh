@@ -291,4 +291,4 @@ void run_elementwise(const char* op, const F& f, const TensorIterator& iter, DTy
   run_floats<N>(op, f, iter, on);
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -190,4 +190,4 @@ void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, con
                [&](int64_t first, int64_t last) { run_chunks(plan, first, last); });
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

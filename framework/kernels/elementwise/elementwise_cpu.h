@@ -48,4 +48,4 @@ void run_functor(const TensorIterator& iter, DType compute, const F& f) {
   run(TypeTag<float>(), kInOrder);
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -127,4 +127,4 @@ template <class Run> void for_each_piece(const TensorIterator& iter, const Run& 
   for_each_piece(tail, run);
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -37,4 +37,4 @@ Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args) {
   return y;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -10,4 +10,4 @@ void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute
   visit(op, args, [&](const auto& f) { run_elementwise<1>(name_of(op), f, iter, compute); });
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

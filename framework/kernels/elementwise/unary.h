@@ -83,4 +83,4 @@ namespace cuda {
 void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute);
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

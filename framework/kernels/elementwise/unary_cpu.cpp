@@ -9,4 +9,4 @@ void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute
   visit(op, args, [&](const auto& f) { run_functor<1>(iter, compute, f); });
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

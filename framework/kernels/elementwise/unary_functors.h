@@ -199,4 +199,4 @@ template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
   }
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

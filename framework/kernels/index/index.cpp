@@ -60,4 +60,4 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64
   return packed(y, src.dtype());
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

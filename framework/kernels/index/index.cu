@@ -286,4 +286,4 @@ void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& s
 }
 
 }  // namespace cuda
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

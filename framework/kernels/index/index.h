@@ -44,4 +44,4 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
 void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& src);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -105,4 +105,4 @@ void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& s
 }
 
 }  // namespace cpu
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -81,4 +81,4 @@ void IndexKernels<Backend>::sort_keys(const Tensor& key, const Tensor& x, bool d
                         descending});
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

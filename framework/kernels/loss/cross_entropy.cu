@@ -385,4 +385,4 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
   on.check("cross_entropy_backward");
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -118,4 +118,4 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
   return dx;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -313,4 +313,4 @@ void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor
   on.check(log ? "log_softmax_backward" : "softmax_backward");
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -9,7 +9,7 @@ namespace taper::inline v0 {
 // kernel of each loss function beside the function itself.
 enum class Reduction : uint8_t { none, mean, sum, batchmean };  // the last for kl_div only
 
-}  // namespace taper
+}  // namespace taper::inline v0
 
 namespace taper::inline v0::kernels {
 
@@ -72,4 +72,4 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
                             const Tensor& logits, const Tensor& target, const NllOptions& options);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

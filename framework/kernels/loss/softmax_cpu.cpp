@@ -254,4 +254,4 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const Nl
         : cross_entropy_backward_rows<float>)(dlogits, scale, rows, logits, t, options);
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -158,4 +158,4 @@ BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tenso
   return {dz, wants_dbias ? reduce(ReduceOp::sum, dz, {0}) : Tensor()};
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

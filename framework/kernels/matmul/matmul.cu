@@ -410,4 +410,4 @@ void gemm(const Gemm& whole, const void* a, const void* b, void* c, const Epilog
   if (then.activation != Activation::none) activate(whole, then.activation, z, c);
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -70,4 +70,4 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
                    const Tensor& kept);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -247,4 +247,4 @@ void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& 
   });
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -109,4 +109,4 @@ bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epil
   return true;
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

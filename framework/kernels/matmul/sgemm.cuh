@@ -248,4 +248,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
 #endif
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -243,4 +243,4 @@ void sgemm(const Gemm& g, const float* a, const float* b, float* c, const float*
 #endif
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -126,4 +126,4 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool n
   return out;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

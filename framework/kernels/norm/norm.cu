@@ -174,4 +174,4 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
 
 template struct BatchNormKernels<cuda::Backend>;
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -54,4 +54,4 @@ __device__ void load_numbers(C (&out)[kVec], const C* p, int64_t at, bool own, C
 // norm of rows (Norm::sizes.groups > 0).
 void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x);
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

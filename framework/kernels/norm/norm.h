@@ -76,4 +76,4 @@ bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -68,4 +68,4 @@ void BatchNormKernels<Backend>::statistics(const Norm& norm, const Tensor& x, co
   });
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

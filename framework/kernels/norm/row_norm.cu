@@ -314,4 +314,4 @@ bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const
   return done;
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

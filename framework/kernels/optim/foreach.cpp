@@ -45,4 +45,4 @@ Tensor join_list(const char* op, const ListRule& rule, const std::vector<Tensor>
   return out;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -61,4 +61,4 @@ void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entri
   std::visit(run, any_rule);
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -142,4 +142,4 @@ void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entri
               const ListRule& rule, const Root& root);
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

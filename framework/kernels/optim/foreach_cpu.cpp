@@ -1,5 +1,6 @@
 // Chunks' sums are joined in double, in order.
 #include "framework/kernels/optim/foreach.h"
+
 #include "framework/kernels/optim/tensor_list_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
@@ -43,4 +44,4 @@ void run_list(const std::vector<ListEntry<2>>& entries, const ListRule& any_rule
   std::visit(run, any_rule);
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

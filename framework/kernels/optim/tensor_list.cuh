@@ -160,4 +160,4 @@ __device__ void each_in_chunk(const ListChunk<kRoles>& chunk, const F& body) {
   }
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

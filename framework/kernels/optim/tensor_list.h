@@ -44,4 +44,4 @@ int64_t count_chunks(const std::vector<ListEntry<kRoles>>& entries, int64_t chun
   return chunks;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -49,4 +49,4 @@ void for_each_chunk(const std::vector<ListEntry<kRoles>>& entries, const F& f) {
   });
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

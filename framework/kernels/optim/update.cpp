@@ -25,4 +25,4 @@ Tensor make_step(Device device, const Tensor& from) {
   return step;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -121,4 +121,4 @@ void OnGpu::update(const std::vector<Update>& updates, const StepScalars& scalar
   }
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

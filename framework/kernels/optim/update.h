@@ -102,4 +102,4 @@ struct CountStep {
   }
 };
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -87,4 +87,4 @@ void OnCpu::update(const std::vector<Update>& updates, const StepScalars& scalar
   cpu::update_all<double>(updates, rule, lr, step);
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

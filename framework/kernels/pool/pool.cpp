@@ -139,4 +139,4 @@ Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes
   return dx;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -58,4 +58,4 @@ template <class Backend> struct PoolKernels {
                                 const Axes& axes);
 };
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -109,4 +109,4 @@ void PoolKernels<cpu::Backend>::max_pool_backward(const Tensor& dx, const Tensor
 
 template struct PoolKernels<cpu::Backend>;
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -233,4 +233,4 @@ void PoolKernels<Backend>::max_pool_backward(const Tensor& dx, const Tensor& dy,
   run<Backend, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -103,4 +103,4 @@ Tensor pick(const Tensor& sums, const Tensor& draws) {
   return out;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

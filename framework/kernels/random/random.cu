@@ -186,4 +186,4 @@ template <> struct Draws<cuda::Backend> {
 
 template struct RandomKernels<cuda::Backend>;
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

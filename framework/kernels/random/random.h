@@ -62,4 +62,4 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
              const Tensor& residual);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -110,4 +110,4 @@ template <> struct Draws<cpu::Backend> {
 
 template struct RandomKernels<cpu::Backend>;
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -222,4 +222,4 @@ void RandomKernels<Backend>::pick(const Tensor& out, const Tensor& sums, const T
                     pointer<const double>(draws), draws.size(-1), sums.size(-1)});
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

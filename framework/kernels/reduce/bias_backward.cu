@@ -115,4 +115,4 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
   });
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

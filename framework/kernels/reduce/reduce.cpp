@@ -119,4 +119,4 @@ Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
   return out;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -130,4 +130,4 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes si
   });
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

@@ -369,4 +369,4 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

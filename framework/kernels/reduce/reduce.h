@@ -34,4 +34,4 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes);
 void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -225,4 +225,4 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes si
   arg_reduce_numbers<MinOf>(out, x, sizes);
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

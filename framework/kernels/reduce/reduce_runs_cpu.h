@@ -77,4 +77,4 @@ struct ColumnTasks {
   }
 };
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

@@ -48,4 +48,4 @@ Tensor cumsum(const Tensor& x, int64_t dim) {
   return packed(swapped(y, d), x.is_floating_point() ? x.dtype() : kInt64);
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

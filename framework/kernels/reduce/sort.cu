@@ -99,4 +99,4 @@ void cumsum(const Tensor& y, const Tensor& x, int64_t n) {
   sum(TypeTag<float>{});
 }
 
-}  // namespace taper::kernels::cuda
+}  // namespace taper::inline v0::kernels::cuda

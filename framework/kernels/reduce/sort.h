@@ -26,4 +26,4 @@ void argsort(const Tensor& order, const Tensor& keys, int64_t n);
 void cumsum(const Tensor& y, const Tensor& x, int64_t n);
 }  // namespace cuda
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

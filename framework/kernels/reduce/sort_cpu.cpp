@@ -33,4 +33,4 @@ void cumsum(const Tensor& y, const Tensor& x, int64_t n) {
   sum(TypeTag<float>{});
 }
 
-}  // namespace taper::kernels::cpu
+}  // namespace taper::inline v0::kernels::cpu

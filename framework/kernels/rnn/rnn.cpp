@@ -54,4 +54,4 @@ CellGradients rnn_cell_backward(bool lstm, const Tensor& dh, const Tensor& dc, c
   return out;
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -5,4 +5,4 @@ namespace taper::inline v0::kernels {
 
 template struct RnnKernels<cuda::Backend>;
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

@@ -29,4 +29,4 @@ template <class Backend> struct RnnKernels {
                        const CellStep& step, const Tensor& state);
 };
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

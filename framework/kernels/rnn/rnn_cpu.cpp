@@ -16,4 +16,4 @@ template <> struct Units<cpu::Backend> {
 
 template struct RnnKernels<cpu::Backend>;
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels

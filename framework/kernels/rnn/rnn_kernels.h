@@ -114,4 +114,4 @@ void RnnKernels<Backend>::backward(bool lstm, const CellGradients& out, const Te
                                    dh, dc, step.gates, step.c, state);
 }
 
-}  // namespace taper::kernels
+}  // namespace taper::inline v0::kernels
