@@ -1,25 +1,39 @@
 #include "data/dataset.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <span>
+#include <typeinfo>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
+#include "autograd/ops/random.h"
 #include "data/loader.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::data {
 namespace {
 
+// Draws of their own for each epoch, far from the streams that init and dropout take in turn.
+Generator draws_of(uint64_t seed, int64_t epoch) {
+  constexpr uint64_t kOrderStreams = uint64_t(1) << 62;
+  Generator generator;
+  generator.set_state({seed, kOrderStreams + uint64_t(epoch)});
+  return generator;
+}
+
+Tensor host_tensor(const Shape& shape, DType dtype, bool pinned) {
+  if (!pinned) return Tensor::make(shape, dtype, Device());
+  const size_t bytes = size_t(shape.numel()) * size_of(dtype);
+  return Tensor::make(allocate_pinned(bytes), shape, contiguous_strides(shape), 0, dtype);
+}
+
 // Rows may overlap, as the windows of a text do.
 Tensor rows_of(const Tensor& x, std::span<const int64_t> rows, bool pinned) {
-  if (!x.defined()) return {};
   Shape shape = x.shape();
   shape[0] = std::ssize(rows);
-  const size_t bytes = size_t(shape.numel()) * x.element_size();
-  const Tensor out =
-      pinned ? Tensor::make(allocate_pinned(bytes), shape, contiguous_strides(shape), 0, x.dtype())
-             : Tensor::make(shape, x.dtype(), Device());
+  const Tensor out = host_tensor(shape, x.dtype(), pinned);
+  const size_t bytes = out.nbytes();
   const char* from = static_cast<const char*>(x.data_ptr());
   char* to = static_cast<char*>(out.data_ptr());
   for (const int64_t row : rows) {
@@ -30,6 +44,39 @@ Tensor rows_of(const Tensor& x, std::span<const int64_t> rows, bool pinned) {
   return out;
 }
 
+Tensor stacked(const std::vector<Batch>& samples, const auto& part, bool pinned,
+               std::span<const int64_t> numbers) {
+  const Tensor first = part(samples[0]);
+  if (!first.defined()) return {};
+  Shape shape = first.shape();
+  shape.insert(0, std::ssize(samples));
+  const Tensor out = host_tensor(shape, first.dtype(), pinned);
+  char* to = static_cast<char*>(out.data_ptr());
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Tensor x = part(samples[i]);
+    if (!x.defined() || x.shape() != first.shape() || x.dtype() != first.dtype()) {
+      const auto text = [](const Tensor& t) {
+        return t.defined() ? cat(t.shape(), " of ", t.dtype()) : std::string("nothing");
+      };
+      throw Error(
+          cat("stack expects each tensor to be equal size, but got ", text(first),
+              " at entry 0 and ", text(x), " at entry ", i,
+              numbers.empty() ? "" : cat(" (samples ", numbers[0], " and ", numbers[i], ")"),
+              "; DataLoaderOptions::collate may join them in another way"));
+    }
+    std::memcpy(to + i * x.nbytes(), x.cpu().contiguous().data_ptr(), x.nbytes());
+  }
+  return out;
+}
+
+// An error of one of these kinds with another message.
+template <class... Kinds> void throw_like(const Error& error, const std::string& message) {
+  const auto try_kind = [&]<class Kind>(const Kind*) {
+    if (typeid(error) == typeid(Kind)) throw Kind(message);
+  };
+  (try_kind(static_cast<const Kinds*>(nullptr)), ...);
+}
+
 }  // namespace
 
 Tensor SequentialSampler::order(int64_t, Device device) const {
@@ -38,14 +85,35 @@ Tensor SequentialSampler::order(int64_t, Device device) const {
 }
 
 Tensor RandomSampler::order(int64_t epoch, Device device) const {
-  // Draws of their own, one for each epoch, far from the streams that init and dropout take in
-  // turn.
-  constexpr uint64_t kOrderStreams = uint64_t(1) << 62;
-  Generator generator;
-  generator.set_state({seed_, kOrderStreams + uint64_t(epoch)});
+  Generator generator = draws_of(seed_, epoch);
   const TensorOptions here = {.dtype = kInt64, .device = device};
   if (replaced_ > 0) return randint(0, rows_, {replaced_}, here, &generator);
   return randperm(rows_, here, &generator);
+}
+
+WeightedRandomSampler::WeightedRandomSampler(const std::vector<double>& weights,
+                                             int64_t num_samples, bool replacement, uint64_t seed)
+    : weights_(tensor_of(weights.data(), {std::ssize(weights)})),
+      samples_(num_samples),
+      replacement_(replacement),
+      seed_(seed) {
+  const auto is_bad = [](double w) { return !(w >= 0 && std::isfinite(w)); };
+  const auto zeros = std::ranges::count(weights, 0.0);
+  if (num_samples < 1) {
+    throw ValueError(
+        cat("num_samples should be a positive integer value, but got num_samples=", num_samples));
+  }
+  if (std::ranges::any_of(weights, is_bad) || zeros == std::ssize(weights) ||
+      (!replacement && num_samples > std::ssize(weights) - zeros)) {
+    throw ValueError(cat("WeightedRandomSampler: ", num_samples, " samples cannot be drawn ",
+                         replacement ? "with" : "without", " replacement by ", weights.size(),
+                         " weights, ", zeros, " of them 0; they must be finite and not negative"));
+  }
+}
+
+Tensor WeightedRandomSampler::order(int64_t epoch, Device device) const {
+  Generator generator = draws_of(seed_, epoch);
+  return multinomial(weights_, samples_, replacement_, &generator).to(device);
 }
 
 std::unique_ptr<Sampler> Dataset::sampler(const DataLoaderOptions& options, uint64_t seed) const {
@@ -59,22 +127,58 @@ std::vector<std::string> TensorDataset::fields() const {
 }
 
 Batch TensorDataset::get(const Tensor& rows, bool pinned) const {
-  const auto [inputs, targets] = all_;
-  if (inputs.is_cpu()) {
+  if (all_.inputs.is_cpu()) {
     const std::span<const int64_t> names = rows.span<int64_t>();
-    return {rows_of(inputs, names, pinned), rows_of(targets, names, pinned)};
+    return all_.map([&](const Tensor& x) { return rows_of(x, names, pinned); });
   }
-  return {embedding(inputs, rows), targets.defined() ? embedding(targets, rows) : Tensor()};
+  return all_.map([&](const Tensor& x) { return embedding(x, rows); });
 }
 
 DatasetPtr TensorDataset::to(Device device) const {
-  const auto [inputs, targets] = all_;
-  return std::make_shared<TensorDataset>(
-      Batch{inputs.to(device), targets.defined() ? targets.to(device) : Tensor()});
+  return std::make_shared<TensorDataset>(all_.map([&](const Tensor& x) { return x.to(device); }));
 }
 
 size_t TensorDataset::nbytes() const {
-  return all_.inputs.nbytes() + (all_.targets.defined() ? all_.targets.nbytes() : 0);
+  size_t out = 0;
+  (void)all_.map([&](const Tensor& x) {
+    out += x.nbytes();
+    return x;
+  });
+  return out;
+}
+
+Batch collate(const std::vector<Batch>& samples, bool pinned, std::span<const int64_t> numbers) {
+  if (samples.empty()) throw ValueError("collate: no samples");
+  const auto part = [&](const auto& get) { return stacked(samples, get, pinned, numbers); };
+  Batch out{part([](const Batch& b) { return b.inputs; }),
+            part([](const Batch& b) { return b.targets; })};
+  for (size_t k = 0; k < samples[0].others.size(); ++k) {
+    out.others.push_back(
+        part([k](const Batch& b) { return k < b.others.size() ? b.others[k] : Tensor(); }));
+  }
+  return out;
+}
+
+void rethrow_for_sample(int64_t i) try { throw; } catch (const Error& error) {
+  throw_like<Error, InputError, IndexError, ValueError, TypeError, DataError>(
+      error, cat("sample ", i, ": ", error.what()));
+  throw;  // what is no matter of this sample, as a signal
+} catch (const std::exception& error) {
+  throw Error(cat("sample ", i, ": ", error.what()));
+}
+
+Batch MapDataset::get(const Tensor& rows, bool pinned) const {
+  const std::span<const int64_t> numbers = rows.span<int64_t>();
+  std::vector<Batch> samples;
+  for (const int64_t i : numbers) {
+    if (i < 0 || i >= size()) throw IndexError(cat("no sample ", i, " of ", size()));
+    try {
+      samples.push_back(sample(i));
+    } catch (...) {
+      rethrow_for_sample(i);
+    }
+  }
+  return collate(samples, pinned, numbers);
 }
 
 Batch WindowDataset::get(const Tensor& rows, bool pinned) const {

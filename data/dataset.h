@@ -1,7 +1,9 @@
 // Data sets: samples that are taken in batches, by their numbers.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,16 @@ enum class Task { kClassification, kRegression, kLanguage };
 // Samples [N, ...] of inputs and targets: float32 images and features, or int64 tokens; int64
 // classes [N], float32 values [N], or int64 tokens [N, T] with kIgnoredTarget where a line ended.
 struct Batch {
-  Tensor inputs, targets;  // targets may be undefined
+  Tensor inputs{}, targets{};    // targets may be undefined
+  std::vector<Tensor> others{};  // what else a sample has: a second image, a length
+
+  // f(x) of each tensor that there is.
+  template <class F> Batch map(const F& f) const {
+    const auto of = [&](const Tensor& x) { return x.defined() ? f(x) : x; };
+    Batch out{of(inputs), of(targets)};
+    for (const Tensor& x : others) out.others.push_back(of(x));
+    return out;
+  }
 };
 
 inline constexpr int64_t kIgnoredTarget = -100;  // cross_entropy's ignore_index
@@ -56,6 +67,23 @@ class RandomSampler : public Sampler {
   uint64_t seed_;
 };
 
+// Rows drawn with these weights (not negative, not all 0), which need no sum of 1
+// (torch.utils.data.WeightedRandomSampler). ValueError: other weights, no samples, or without
+// replacement more than there are weights.
+class WeightedRandomSampler : public Sampler {
+ public:
+  WeightedRandomSampler(const std::vector<double>& weights, int64_t num_samples,
+                        bool replacement = true, uint64_t seed = 0);
+  int64_t size() const override { return samples_; }
+  Tensor order(int64_t epoch, Device device) const override;
+
+ private:
+  Tensor weights_;
+  int64_t samples_;
+  bool replacement_;
+  uint64_t seed_;
+};
+
 // torch.utils.data.Dataset, but that it gives whole batches. Read by several threads at a time.
 class Dataset {
  public:
@@ -79,6 +107,38 @@ class Dataset {
   virtual size_t nbytes() const { return 0; }
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
+
+// Samples, whose tensors lack the batch's dimension, as a batch (torch.utils.data.default_collate);
+// page-locked when `pinned`. Error: sizes or dtypes differ, with the `numbers` of the samples,
+// where they are given.
+Batch collate(const std::vector<Batch>& samples, bool pinned = false,
+              std::span<const int64_t> numbers = {});
+
+// Within a catch block: throws what was caught once more, with "sample i: " in front.
+[[noreturn]] void rethrow_for_sample(int64_t i);
+
+// A set of single samples, to derive from (torch.utils.data.Dataset). What sample() throws gets the
+// sample's number in front.
+class MapDataset : public Dataset {
+ public:
+  // Tensors without the batch's dimension, on the CPU: of a class one without dimensions,
+  // `tensor(3)`. Called by several threads at a time.
+  virtual Batch sample(int64_t i) const = 0;
+  Batch get(const Tensor& rows, bool pinned = false) const final;
+};
+
+// The same by a function: FunctionDataset(1000, [](int64_t i) -> Batch { return {x, y}; }).
+class FunctionDataset : public MapDataset {
+ public:
+  FunctionDataset(int64_t size, std::function<Batch(int64_t)> sample)
+      : size_(size), sample_(std::move(sample)) {}
+  int64_t size() const override { return size_; }
+  Batch sample(int64_t i) const override { return sample_(i); }
+
+ private:
+  int64_t size_;
+  std::function<Batch(int64_t)> sample_;
+};
 
 // Rows of tensors (torch.utils.data.TensorDataset).
 class TensorDataset : public Dataset {

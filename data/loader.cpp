@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <future>
+#include <limits>
 #include <mutex>
 #include <stop_token>
 #include <system_error>
@@ -10,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/node.h"
+#include "autograd/ops/shape.h"
 #include "framework/cuda.h"
 #include "framework/hooks.h"
 
@@ -27,31 +30,57 @@ bool is_to_move(const Dataset& dataset, OnDevice on_device, Device device) {
 // Workers claim batches in turn and put batch i into place i % size of a ring, at most its size
 // ahead of what was taken; so the order is that of the numbers, whoever is the quickest.
 struct DataLoader::State {
-  State(DatasetPtr whole, const DataLoaderOptions& o, Device to, uint64_t seed)
-      : options(o), device(to), dataset(std::move(whole)) {
-    if (o.batch_size < 1 || o.batches < 0 || o.workers < 0 || dataset->size() < 1) {
-      throw ValueError(cat("DataLoader: no batches of ", o.batch_size, " from ", dataset->size(),
-                           " samples with ", o.workers, " workers"));
+  State(DatasetPtr whole, std::function<SampleStream(int64_t)> streams, const DataLoaderOptions& o,
+        Device to, uint64_t seeds)
+      : options(o), device(to), seed(seeds), dataset(std::move(whole)), open(std::move(streams)) {
+    const int64_t samples = dataset ? dataset->size() : 1;
+    if (o.batch_size < 1 || o.batches < 0 || o.workers < 0 || o.prefetch < 1 || samples < 1) {
+      throw ValueError(cat("DataLoader: no batches of ", o.batch_size, " from ", samples,
+                           " samples with ", o.workers, " workers that are ", o.prefetch,
+                           " batches ahead"));
+    }
+    if (open) {
+      options.workers = std::min<int64_t>(o.workers, 1);
+      if (!o.shuffle && !o.sampler) return;
+      throw ValueError(
+          cat("DataLoader with IterableDataset: expected unspecified ",
+              o.shuffle ? "shuffle option, but got shuffle=True" : "sampler option, but got one"));
     }
     sampler = o.sampler ? o.sampler : dataset->sampler(o, seed);
-    if (!is_to_move(*dataset, o.on_device, device)) return;
+    if (o.collate || !is_to_move(*dataset, o.on_device, device)) return;
     if (DatasetPtr moved = dataset->to(device)) dataset = std::move(moved);
   }
 
-  bool is_resident() const { return dataset->device().is_cuda(); }
+  bool is_resident() const { return dataset && dataset->device().is_cuda(); }
 
   int64_t steps() const {
-    const int64_t all = (sampler->size() + options.batch_size - 1) / options.batch_size;
-    return options.batches > 0 ? std::min(options.batches, all) : all;
+    if (open) throw Error("DataLoader: nobody knows the length of a stream");
+    const int64_t b = options.batch_size, part = options.drop_last ? 0 : b - 1;
+    return std::min(most(), (sampler->size() + part) / b);
+  }
+  int64_t most() const {
+    return options.batches > 0 ? options.batches : std::numeric_limits<int64_t>::max();
   }
 
   int64_t samples() const { return std::min(steps() * options.batch_size, sampler->size()); }
 
-  void start(int64_t epoch, int64_t first_batch) {
+  void start(int64_t number, int64_t first_batch) {
     stop();
-    order = sampler->order(epoch, dataset->device());
+    is_started = true;
+    epoch = number;
+    if (open) {
+      stream = open(epoch);
+      last = most();
+      for (int64_t i = 0; i < first_batch && !read_samples(i).empty(); ++i) {
+      }
+    } else {
+      order = sampler->order(epoch, dataset->device());
+      if (options.transform) numbers = order.cpu();
+      last = steps();
+    }
     taken = claimed = first_batch;
-    ring = std::vector<std::future<Batch>>(size_t(2 * options.workers));
+    ring =
+        std::vector<std::future<std::optional<Batch>>>(size_t(options.prefetch * options.workers));
     const int64_t threads = is_resident() ? 0 : options.workers;
     try {
       for (int64_t i = 0; i < threads; ++i) {
@@ -68,21 +97,69 @@ struct DataLoader::State {
     workers.clear();  // joins
   }
 
-  Batch gather(int64_t i) const {
-    const int64_t first = i * options.batch_size;
-    const Tensor rows = order.narrow(0, first, std::min(options.batch_size, samples() - first));
-    return dataset->get(rows, device.is_cuda());
+  // Of the stream: batch i.
+  std::vector<Batch> read_samples(int64_t i) {
+    std::vector<Batch> out;
+    while (stream && std::ssize(out) < options.batch_size) try {
+        std::optional<Batch> next = stream();
+        if (!next) stream = nullptr;
+        if (next) out.push_back(*std::move(next));
+      } catch (...) {
+        rethrow_for_sample(i * options.batch_size + std::ssize(out));
+      }
+    if (options.drop_last && std::ssize(out) < options.batch_size) out.clear();
+    return out;
   }
 
-  std::future<Batch>& place_of(int64_t i) { return ring[size_t(i) % ring.size()]; }
+  Batch gather(const Tensor& rows) const {
+    if (!options.collate) return dataset->get(rows, device.is_cuda());
+    std::vector<Batch> samples;
+    for (int64_t k = 0; k < rows.size(0); ++k) {
+      const Batch one = dataset->get(rows.narrow(0, k, 1));
+      samples.push_back(one.map([](const Tensor& x) { return x.select(0, 0); }));
+    }
+    return options.collate(samples);
+  }
+
+  // Batch i where it was gathered, which may be none.
+  std::optional<Batch> fetch(int64_t i) {
+    const int64_t first = i * options.batch_size;
+    int64_t count = options.batch_size;
+    Batch out;
+    if (open) {
+      const std::vector<Batch> samples = read_samples(i);
+      count = std::ssize(samples);
+      if (count == 0) return std::nullopt;
+      out = options.collate ? options.collate(samples) : collate(samples, device.is_cuda());
+    } else {
+      count = std::min(count, order.size(0) - first);
+      out = gather(order.narrow(0, first, count));
+    }
+    if (device.is_cpu()) return transformed(out, first, count);
+    // What collate made is in pageable memory.
+    return options.collate ? out.map([](const Tensor& x) { return x.pin_memory(); }) : out;
+  }
+
+  Batch transformed(const Batch& batch, int64_t first, int64_t count) const {
+    if (!options.transform) return batch;
+    std::vector<int64_t> samples(size_t(count), 0);
+    for (int64_t k = 0; k < count; ++k) {
+      samples[size_t(k)] = open ? first + k : numbers.data<int64_t>()[first + k];
+    }
+    Draws draws(seed, epoch, std::move(samples), device);
+    const NoGradGuard no_grad;
+    return options.transform(batch, draws);
+  }
+
+  auto& place_of(int64_t i) { return ring[size_t(i) % ring.size()]; }
 
   void work(const std::stop_token& stop) {
     std::optional<cuda::DeviceGuard> guard;  // page-locked memory belongs to a device's context
     if (device.is_cuda()) guard.emplace(device);
-    const auto has_work = [&] { return claimed >= steps() || claimed < taken + std::ssize(ring); };
+    const auto has_work = [&] { return claimed >= last || claimed < taken + std::ssize(ring); };
     std::unique_lock lock(mutex);
-    while (changed.wait(lock, stop, has_work) && !stop.stop_requested() && claimed < steps()) {
-      std::packaged_task<Batch()> task([this, i = claimed] { return gather(i); });
+    while (changed.wait(lock, stop, has_work) && !stop.stop_requested() && claimed < last) {
+      std::packaged_task<std::optional<Batch>()> task([this, i = claimed] { return fetch(i); });
       place_of(claimed++) = task.get_future();
       lock.unlock();
       changed.notify_all();
@@ -91,42 +168,52 @@ struct DataLoader::State {
     }
   }
 
-  Batch take() {
-    if (workers.empty()) return gather(taken++);
+  std::optional<Batch> take() {
+    if (workers.empty()) return fetch(taken++);
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return claimed > taken; });
-    std::future<Batch> batch = std::move(place_of(taken++));
+    std::future<std::optional<Batch>> batch = std::move(place_of(taken++));
     lock.unlock();
     changed.notify_all();
     return batch.get();  // or throws what its worker met
   }
 
   std::optional<Batch> next() {
-    if (!order.defined()) throw Error("DataLoader::next: call start(epoch) first");
-    if (taken >= steps()) return std::nullopt;
-    const Batch out = take();
-    const auto moved = [&](const Tensor& x) {
-      return x.defined() ? x.to(device, {.non_blocking = true}) : x;
-    };
-    return Batch{moved(out.inputs), moved(out.targets)};
+    if (!is_started) throw Error("DataLoader::next: call start(epoch) first");
+    if (taken >= last) return std::nullopt;
+    const int64_t first = taken * options.batch_size;
+    std::optional<Batch> out = take();
+    if (!out || device.is_cpu()) return out;
+    const Batch moved =
+        out->map([&](const Tensor& x) { return x.to(device, {.non_blocking = true}); });
+    return transformed(moved, first, moved.inputs.size(0));
   }
 
   DataLoaderOptions options;
   Device device;
-  DatasetPtr dataset;
+  uint64_t seed;
+  DatasetPtr dataset;  // or what opens streams
+  std::function<SampleStream(int64_t epoch)> open;
   std::shared_ptr<const Sampler> sampler;
-  Tensor order;  // of the epoch, where the set lies
+  // Of the epoch:
+  bool is_started = false;
+  int64_t epoch = 0, last = 0;  // batches behind it are not taken
+  Tensor order, numbers;        // rows where the set lies, and on the host for transforms
+  SampleStream stream;          // none once it ended; of the thread that reads
 
   std::mutex mutex;  // of all below while workers run
   std::condition_variable_any changed;
-  std::vector<std::future<Batch>> ring;
+  std::vector<std::future<std::optional<Batch>>> ring;
   int64_t taken = 0, claimed = 0;
   std::vector<std::jthread> workers;  // the last: they stop before the rest goes
 };
 
 DataLoader::DataLoader(DatasetPtr dataset, const DataLoaderOptions& options, Device device,
                        uint64_t seed)
-    : state_(std::make_unique<State>(std::move(dataset), options, device, seed)) {}
+    : state_(std::make_unique<State>(std::move(dataset), nullptr, options, device, seed)) {}
+DataLoader::DataLoader(std::function<SampleStream(int64_t epoch)> open,
+                       const DataLoaderOptions& options, Device device, uint64_t seed)
+    : state_(std::make_unique<State>(nullptr, std::move(open), options, device, seed)) {}
 DataLoader::~DataLoader() = default;
 DataLoader::DataLoader(DataLoader&&) noexcept = default;
 DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;

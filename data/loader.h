@@ -1,10 +1,13 @@
 // Batches of a data set, in an order that depends on the seed and the epoch alone.
 #pragma once
 
+#include <concepts>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 
-#include "data/dataset.h"
+#include "data/transform.h"
 
 namespace taper::inline v0::data {
 
@@ -19,13 +22,32 @@ struct DataLoaderOptions {
   int64_t workers = 0;   // threads that gather batches ahead; 0: none is started
   OnDevice on_device = OnDevice::kAuto;
   std::shared_ptr<const Sampler> sampler{};  // in place of the set's own
+  bool drop_last = false;                    // leave out a last batch that is not full
+  int64_t prefetch = 2;                      // batches ahead, of each worker
+  // Makes a batch of samples in place of collate(): pads what differs in size, ... It is called
+  // by several threads at a time.
+  std::function<Batch(const std::vector<Batch>&)> collate{};
+  // Done to each batch: on the CPU by the workers, several at a time; on the GPU once it is there.
+  Transform transform{};
 };
+
+// Samples in turn, without numbers: the next one, or none at the end
+// (torch.utils.data.IterableDataset).
+using SampleStream = std::function<std::optional<Batch>()>;
 
 class DataLoader {
  public:
   // For batches on that device. Those of a set that stays on the CPU are gathered in page-locked
   // memory for a GPU. ValueError: no samples, or options out of range.
-  DataLoader(DatasetPtr dataset, const DataLoaderOptions& options, Device device, uint64_t seed);
+  DataLoader(DatasetPtr dataset, const DataLoaderOptions& options = {}, Device device = {},
+             uint64_t seed = 0);
+  template <std::derived_from<Dataset> Set>
+  DataLoader(Set set, const DataLoaderOptions& options = {}, Device device = {}, uint64_t seed = 0)
+      : DataLoader(std::make_shared<const Set>(std::move(set)), options, device, seed) {}
+  // Of streams: open(epoch) begins one, which a single thread reads in turn, whatever the number of
+  // workers. ValueError: as above; also shuffle or a sampler.
+  DataLoader(std::function<SampleStream(int64_t epoch)> open, const DataLoaderOptions& options = {},
+             Device device = {}, uint64_t seed = 0);
   ~DataLoader();
   DataLoader(DataLoader&&) noexcept;
   DataLoader& operator=(DataLoader&&) noexcept;
@@ -36,6 +58,10 @@ class DataLoader {
   // The next batch, on the device; none at the epoch's end. The same bytes whatever the number of
   // workers and wherever the set lies. Rethrows what failed in a worker. Needs start() first.
   std::optional<Batch> next();
+  // start() and next() as a range: for (const data::Batch& b : loader.epoch(0)) ...
+  class Epoch;
+  Epoch epoch(int64_t number);
+  // Error: the set is a stream, whose length nobody knows.
   int64_t steps_per_epoch() const;
   // Samples in an epoch, as many as its batches hold.
   int64_t samples_per_epoch() const;
@@ -46,5 +72,36 @@ class DataLoader {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+class DataLoader::Epoch {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(DataLoader& loader) : loader_(&loader), batch_(loader.next()) {}
+    const Batch& operator*() const { return *batch_; }
+    const Batch* operator->() const { return &*batch_; }
+    Iterator& operator++() {
+      batch_ = loader_->next();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return !batch_; }
+
+   private:
+    DataLoader* loader_;
+    std::optional<Batch> batch_;
+  };
+
+  explicit Epoch(DataLoader& loader) : loader_(&loader) {}
+  Iterator begin() const { return Iterator(*loader_); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  DataLoader* loader_;
+};
+
+inline DataLoader::Epoch DataLoader::epoch(int64_t number) {
+  start(number);
+  return Epoch(*this);
+}
 
 }  // namespace taper::inline v0::data

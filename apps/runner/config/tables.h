@@ -21,6 +21,9 @@
 namespace taper::inline v0 {
 class Module;
 }
+namespace taper::inline v0::data {
+struct Metric;
+}
 namespace taper::inline v0::optim {
 class Optimizer;
 struct Schedule;
@@ -77,7 +80,7 @@ using Optimizers = Table<std::unique_ptr<optim::Optimizer>(const OptimizerSite&)
 Optimizers& optimizers();
 
 // How well a model does, in evaluations.
-struct Metric;
+using data::Metric;
 using MetricTypes = Table<Metric(const DataInfo&, Device)>;
 MetricTypes& metric_types();
 

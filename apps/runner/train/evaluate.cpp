@@ -11,10 +11,8 @@
 #include "apps/runner/train/model.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
-#include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::runner {
@@ -22,68 +20,21 @@ namespace {
 
 constexpr int64_t kMaxConfusion = 1000;  // classes
 
-// The samples for which `is_hit` gives true, as a share of all.
-template <Tensor (*kIsHit)(const MetricBatch&)>
-Metric share_of_hits(const NoOptions&, const DataInfo&, Device) {
-  return {.tasks = {Task::kClassification, Task::kLanguage},
-          .sums = [](const MetricBatch& b) { return b.total(kIsHit(b)); },
-          .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
-          .grows = true,
-          .is_share = true};
+// Of what neither the options nor the data change.
+template <Metric (*kMake)()> Metric plain(const NoOptions&, const DataInfo&, Device) {
+  return kMake();
 }
-Tensor is_right(const MetricBatch& b) { return eq(argmax(b.outputs, 1), b.targets); }
-Tensor is_among_five(const MetricBatch& b) {
-  const Tensor of_target = gather(b.outputs, 1, b.targets.unsqueeze(1));
-  const Tensor rank = sum(gt(b.outputs, of_target), {1});
-  return lt(rank, full_like(rank, 5));
+template <Metric (*kMake)(double)> Metric in_unit(const NoOptions&, const DataInfo& data, Device) {
+  return kMake(data.target_std);
 }
-
+Metric top5(const NoOptions&, const DataInfo&, Device) { return data::topk_accuracy(5); }
+Metric f1(const NoOptions&, const DataInfo& data, Device) { return data::f1_score(data.outputs); }
 Metric confusion(const NoOptions&, const DataInfo& data, Device) {
-  const int64_t C = data.outputs;
-  if (C > kMaxConfusion) {
-    throw ConfigError(cat("metrics: a confusion matrix of ", C,
+  if (data.outputs > kMaxConfusion) {
+    throw ConfigError(cat("metrics: a confusion matrix of ", data.outputs,
                           " classes is too large; the most is ", kMaxConfusion));
   }
-  Metric m{.tasks = {Task::kClassification}};
-  m.sums = [C](const MetricBatch& b) {
-    const Tensor rows = one_hot(b.targets, C).to(kFloat32) * b.counts.to(kFloat32).unsqueeze(1);
-    return matmul(rows.transpose(0, 1), one_hot(argmax(b.outputs, 1), C).to(kFloat32));
-  };
-  return m;
-}
-
-Tensor error_of(const MetricBatch& b) { return b.outputs.to(kFloat64) - b.targets.to(kFloat64); }
-Metric mae(const NoOptions&, const DataInfo& data, Device) {
-  Metric m{.tasks = {Task::kRegression}};
-  m.sums = [](const MetricBatch& b) { return sum(abs(error_of(b))); };
-  m.value = [unit = data.target_std](const MetricSums& s) { return s.sums[0] / s.count * unit; };
-  return m;
-}
-Metric rmse(const NoOptions&, const DataInfo& data, Device) {
-  Metric m{.tasks = {Task::kRegression}};
-  m.sums = [](const MetricBatch& b) { return sum(square(error_of(b))); };
-  m.value = [unit = data.target_std](const MetricSums& s) {
-    return std::sqrt(s.sums[0] / s.count) * unit;
-  };
-  return m;
-}
-// Of values that are all the same there is none, and 0 is given.
-Metric r2(const NoOptions&, const DataInfo&, Device) {
-  Metric m{.tasks = {Task::kRegression}, .grows = true};
-  m.sums = [](const MetricBatch& b) {
-    const Tensor y = b.targets.to(kFloat64);
-    return stack({sum(square(error_of(b))), sum(y), sum(square(y))});
-  };
-  m.value = [](const MetricSums& s) {
-    const double spread = s.sums[2] - s.sums[1] * s.sums[1] / s.count;
-    return spread > 0 ? 1 - s.sums[0] / spread : 0;
-  };
-  return m;
-}
-
-Metric perplexity(const NoOptions&, const DataInfo&, Device) {
-  return {.tasks = {Task::kLanguage},
-          .value = [](const MetricSums& all) { return std::exp(all.loss / all.count); }};
+  return data::confusion_matrix(data.outputs);
 }
 
 Tensor characters_of_tokens(const data::Tokenizer& tokenizer, Device device) {
@@ -106,19 +57,18 @@ Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
 }
 
 constexpr MetricTypes::Entry kMetrics[] = {
-    {"accuracy", MetricTypes::of<NoOptions, share_of_hits<is_right>>},
-    {"top5", MetricTypes::of<NoOptions, share_of_hits<is_among_five>>},
+    {"accuracy", MetricTypes::of<NoOptions, plain<data::accuracy>>},
+    {"top5", MetricTypes::of<NoOptions, top5>},
+    {"f1", MetricTypes::of<NoOptions, f1>},
     {"confusion", MetricTypes::of<NoOptions, confusion>},
-    {"mae", MetricTypes::of<NoOptions, mae>},
-    {"rmse", MetricTypes::of<NoOptions, rmse>},
-    {"r2", MetricTypes::of<NoOptions, r2>},
-    {"perplexity", MetricTypes::of<NoOptions, perplexity>},
+    {"mae", MetricTypes::of<NoOptions, in_unit<data::mean_absolute_error>>},
+    {"rmse", MetricTypes::of<NoOptions, in_unit<data::root_mean_squared_error>>},
+    {"r2", MetricTypes::of<NoOptions, plain<data::r2_score>>},
+    {"perplexity", MetricTypes::of<NoOptions, plain<data::perplexity>>},
     {"bpc", MetricTypes::of<NoOptions, bpc>},
 };
 
 }  // namespace
-
-Tensor MetricBatch::total(const Tensor& each) const { return sum(each.to(kFloat64) * counts); }
 
 MetricTypes& metric_types() {
   static MetricTypes table("metric", {kMetrics});
@@ -139,27 +89,17 @@ double Metrics::operator[](const std::string& name) const {
 }
 
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
-    : is_regression_(info.task == Task::kRegression),
-      loss_(losses().make(config.loss, {info.task, true})) {
+    : loss_(losses().make(config.loss, {info.task, true})) {
   for (const std::string& name : metrics_of(config)) {
     const Component row = metric_types().component(name);
     measured_.push_back({name, metric_types().make(row, info, device)});
   }
 }
 
-MetricBatch Evaluator::batch_of(const Tensor& x, const Tensor& y) const {
-  if (is_regression_) {
-    return {x.squeeze(-1), y, full(y.shape(), 1, {.dtype = kFloat64, .device = y.device()})};
-  }
-  const Tensor targets = y.reshape({-1});
-  return {x.reshape({-1, x.size(-1)}), clamp(targets, 0),
-          ge(targets, zeros_like(targets)).to(kFloat64)};
-}
-
 Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets) {
   const NoGradGuard no_grad;
   const Tensor x = outputs.to(kFloat32);
-  const MetricBatch batch = batch_of(x, targets);
+  const MetricBatch batch = data::metric_batch(x, targets);
   const Tensor count = sum(batch.counts);
   std::vector<Tensor> all = {
       stack({count, loss_(x, targets, Reduction::mean).to(kFloat64) * count})};

@@ -1,4 +1,4 @@
-// Evaluations, and the metrics that a config names: sums over batches, and a number made of them.
+// Evaluations, and the metrics that a config names (data/metrics.h). A program may add its own:
 //
 //   register_metric("within_one", [](const DataInfo& data, Device) -> Metric {
 //     return {.tasks = {Task::kRegression},
@@ -8,8 +8,6 @@
 //   });
 #pragma once
 
-#include <functional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,41 +16,17 @@
 #include "apps/runner/config/tables.h"
 #include "apps/runner/data/data_info.h"
 #include "apps/runner/train/loss.h"
+#include "data/metrics.h"
 #include "framework/distributed/communicator.h"
 #include "framework/tensor.h"
 #include "modules/module.h"
 
 namespace taper::inline v0::runner {
 
+using data::Metric;
+using data::MetricBatch;
+using data::MetricSums;
 using distributed::Communicator;
-
-// What the model gave for a batch, and what was wanted, on the model's device. Of text each token
-// is a sample.
-struct MetricBatch {
-  Tensor outputs;  // float32: [N, C] of classes and tokens, [N] of values
-  Tensor targets;  // [N]: int64 classes, or float32 values
-  Tensor counts;   // [N] float64: 1, or 0 where the target does not count; its class is 0 then
-
-  // The sum of [N] over those that count, float64.
-  Tensor total(const Tensor& each) const;
-};
-
-// Over all batches.
-struct MetricSums {
-  double count = 0, loss = 0;  // samples that count, and the sum of their losses
-  std::span<const double> sums{};
-};
-
-struct Metric {
-  std::vector<Task> tasks;  // for which there is such a number
-  // What a batch adds, of the same shape each time. Keeps no gradients, does not wait for the
-  // device. None: the loss is enough.
-  std::function<Tensor(const MetricBatch&)> sums{};
-  // The metric. None: the sums are the confusion matrix, which is no number to aim at.
-  std::function<double(const MetricSums&)> value{};
-  bool grows = false;     // more is better
-  bool is_share = false;  // shown in percent
-};
 
 // The row of that name, whatever the data are.
 Metric metric(const std::string& name);
@@ -98,14 +72,11 @@ class Evaluator {
   std::vector<std::string> names() const;
 
  private:
-  MetricBatch batch_of(const Tensor& x, const Tensor& y) const;
-
   struct Measured {
     std::string name;
     Metric metric;
     Shape shape{};  // of its sums
   };
-  bool is_regression_;
   Loss loss_;
   Tensor totals_;  // float64: samples, their losses, and the metrics' sums
   std::vector<Measured> measured_;

@@ -1,0 +1,140 @@
+#include "data/split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/ops/index.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+
+namespace taper::inline v0::data {
+namespace {
+
+void require_rows(std::span<const int64_t> rows, int64_t size) {
+  for (const int64_t row : rows) {
+    if (row < 0 || row >= size) throw IndexError(cat("no sample ", row, " of ", size));
+  }
+}
+
+std::vector<int64_t> counts_of(const std::vector<double>& lengths, int64_t size) {
+  const double sum = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+  const bool is_fractions = std::abs(sum - 1) < 1e-9 && (size != 1 || lengths.size() > 1);
+  std::vector<int64_t> out;
+  for (const double length : lengths) {
+    if (!(length >= 0) || (!is_fractions && length != std::floor(length))) {
+      throw ValueError(
+          cat("random_split: expected numbers of samples, or fractions with the sum 1, "
+              "got ",
+              length));
+    }
+    out.push_back(int64_t(is_fractions ? std::floor(double(size) * length) : length));
+  }
+  int64_t left = size - std::accumulate(out.begin(), out.end(), int64_t(0));
+  if (left != 0 && !is_fractions) {
+    throw ValueError(cat("Sum of input lengths does not equal the length of the input dataset! (",
+                         size - left, " and ", size, ")"));
+  }
+  for (size_t i = 0; left > 0; i = (i + 1) % out.size(), --left) ++out[i];
+  return out;
+}
+
+}  // namespace
+
+Subset::Subset(DatasetPtr set, const Tensor& rows)
+    : set_(std::move(set)), rows_(rows.to(set_->device())) {
+  const Tensor host = rows.cpu();
+  require_rows(host.span<int64_t>(), set_->size());
+}
+
+Subset::Subset(DatasetPtr set, const std::vector<int64_t>& rows)
+    : Subset(std::move(set), tensor_of(rows.data(), {std::ssize(rows)})) {}
+
+Batch Subset::get(const Tensor& rows, bool pinned) const {
+  if (rows_.is_cuda()) return set_->get(embedding(rows_, rows), pinned);
+  require_rows(rows.span<int64_t>(), size());
+  const Tensor inner = empty(rows.shape(), {.dtype = kInt64});
+  std::ranges::transform(rows.span<int64_t>(), inner.data<int64_t>(),
+                         [&](int64_t row) { return rows_.data<int64_t>()[row]; });
+  return set_->get(inner, pinned);
+}
+
+DatasetPtr Subset::to(Device device) const {
+  DatasetPtr moved = set_->to(device);
+  return moved ? std::make_shared<Subset>(std::move(moved), rows_) : nullptr;
+}
+
+ConcatDataset::ConcatDataset(std::vector<DatasetPtr> sets) : sets_(std::move(sets)) {
+  if (sets_.empty()) throw ValueError("datasets should not be an empty iterable");
+  int64_t end = 0;
+  for (const DatasetPtr& set : sets_) ends_.push_back(end += set->size());
+}
+
+// Each set gives its rows at once; then they are put into the order that was asked for.
+Batch ConcatDataset::get(const Tensor& rows, bool pinned) const {
+  const std::span<const int64_t> wanted = rows.span<int64_t>();
+  require_rows(wanted, size());
+  std::vector<Batch> parts;
+  std::vector<int64_t> places(wanted.size());
+  int64_t done = 0;
+  for (size_t k = 0; k < sets_.size(); ++k) {
+    const int64_t begin = k == 0 ? 0 : ends_[k - 1];
+    std::vector<int64_t> own;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i] < begin || wanted[i] >= ends_[k]) continue;
+      own.push_back(wanted[i] - begin);
+      places[i] = done++;
+    }
+    if (!own.empty()) parts.push_back(sets_[k]->get(tensor_of(own.data(), {std::ssize(own)})));
+  }
+  if (parts.empty()) return sets_[0]->get(rows, pinned);
+  const auto joined = [&](const auto& part) {
+    std::vector<Tensor> all;
+    for (const Batch& b : parts) all.push_back(part(b));
+    return all[0].defined() ? cat(all) : Tensor();
+  };
+  Batch all{joined([](const Batch& b) { return b.inputs; }),
+            joined([](const Batch& b) { return b.targets; })};
+  for (size_t i = 0; i < parts[0].others.size(); ++i) {
+    all.others.push_back(joined([i](const Batch& b) { return b.others.at(i); }));
+  }
+  return TensorDataset(std::move(all)).get(tensor_of(places.data(), {std::ssize(places)}), pinned);
+}
+
+std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<double>& lengths,
+                                     uint64_t seed, const Tensor& stratify) {
+  const int64_t size = set->size();
+  const std::vector<int64_t> counts = counts_of(lengths, size);
+  Generator generator(seed);
+  std::vector<int64_t> order = randperm(size, {}, &generator).to_vector<int64_t>();
+  std::vector<std::vector<int64_t>> parts(counts.size());
+  if (!stratify.defined()) {
+    auto from = order.begin();
+    for (size_t k = 0; k < counts.size(); ++k, from += counts[k - 1]) {
+      parts[k].assign(from, from + counts[k]);
+    }
+  } else {
+    if (stratify.shape() != Shape{size}) {
+      throw ValueError(
+          cat("random_split: expected ", size, " targets, got the shape ", stratify.shape()));
+    }
+    // Class by class each sample goes to the part that is the furthest behind its share.
+    const std::vector<int64_t> classes = stratify.cpu().to_vector<int64_t>();
+    std::ranges::stable_sort(order, {}, [&](int64_t i) { return classes[size_t(i)]; });
+    for (int64_t dealt = 0; dealt < size; ++dealt) {
+      const auto behind = [&](size_t k) {
+        return double(counts[k]) * double(dealt + 1) / double(size) - double(parts[k].size());
+      };
+      size_t to = 0;
+      for (size_t k = 1; k < parts.size(); ++k) to = behind(k) > behind(to) ? k : to;
+      parts[to].push_back(order[size_t(dealt)]);
+    }
+    // The order within a part tells nothing of the classes.
+    for (std::vector<int64_t>& part : parts) std::ranges::sort(part);
+  }
+  std::vector<DatasetPtr> out;
+  for (const std::vector<int64_t>& part : parts) out.push_back(std::make_shared<Subset>(set, part));
+  return out;
+}
+
+}  // namespace taper::inline v0::data

@@ -1,0 +1,140 @@
+// Metrics against their formulas, by numbers that were worked out by hand or by another way.
+#include "data/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "tests/data_files.h"
+#include "tests/testing.h"
+
+namespace taper::inline v0::data {
+namespace {
+
+using test::all_devices;
+
+// Of batches of two rows; and of two meters that share them.
+double value_of(const Metric& metric, const Tensor& outputs, const Tensor& targets, Device device) {
+  Meter meter(metric), odd(metric);
+  for (int64_t first = 0, k = 0; first < outputs.size(0); first += 2, ++k) {
+    const int64_t count = std::min<int64_t>(2, outputs.size(0) - first);
+    const Tensor x = outputs.narrow(0, first, count).to(device);
+    const Tensor y = targets.narrow(0, first, count).to(device);
+    meter.update(x, y);
+    if (k % 2 == 1) odd.update(x, y);
+  }
+  Meter other(metric);
+  for (int64_t first = 0; first < outputs.size(0); first += 4) {
+    const int64_t count = std::min<int64_t>(2, outputs.size(0) - first);
+    other.update(outputs.narrow(0, first, count), targets.narrow(0, first, count));
+  }
+  odd.add(other);
+  EXPECT_NEAR(odd.value(), meter.value(), 1e-12);
+  odd.reset();
+  EXPECT_TRUE(std::isnan(odd.value()));
+  return meter.value();
+}
+
+// Targets 0 0 1 1 2 2 2, predicted 0 1 1 1 2 0 2; class 3 never comes.
+TEST(Metrics, OfClasses) {
+  const Tensor targets = tensor({0, 0, 1, 1, 2, 2, 2});
+  const Tensor outputs = tensor({{5.0, 1.0, 2.0, 0.0},
+                                 {3.0, 4.0, 0.0, 1.0},
+                                 {0.0, 2.0, 1.0, 1.0},
+                                 {1.0, 9.0, 3.0, 2.0},
+                                 {0.0, 1.0, 4.0, 3.0},
+                                 {4.0, 3.0, 2.0, 1.0},
+                                 {0.0, 1.0, 4.0, 2.0}});
+  // Class by class 2 tp / (targets + predictions): 2/4, 4/5, 4/5.
+  const double macro = (2. / 4 + 4. / 5 + 4. / 5) / 3;
+  double nll = 0;
+  const std::vector<double> x = outputs.to_vector<double>();
+  for (size_t i = 0; i < 7; ++i) {
+    double sum = 0;
+    for (size_t c = 0; c < 4; ++c) sum += std::exp(x[4 * i + c]);
+    nll += std::log(sum) - x[4 * i + size_t(targets[int64_t(i)].item<int64_t>())];
+  }
+  for (const Device device : all_devices()) {
+    const auto value = [&](const Metric& m) { return value_of(m, outputs, targets, device); };
+    EXPECT_EQ(value(accuracy()), 5. / 7);
+    EXPECT_EQ(value(topk_accuracy(1)), 5. / 7);
+    EXPECT_EQ(value(topk_accuracy(2)), 6. / 7);
+    EXPECT_EQ(value(topk_accuracy(3)), 1);
+    EXPECT_NEAR(value(f1_score(4)), macro, 1e-12);
+    EXPECT_EQ(value(f1_score(4, Average::kMicro)), 5. / 7);
+    EXPECT_NEAR(value(perplexity()), std::exp(nll / 7), 1e-4);
+    Meter confusion(confusion_matrix(3));
+    EXPECT_FALSE(confusion.sums().defined());
+    confusion.update(outputs.narrow(1, 0, 3).to(device), targets.to(device));
+    confusion.update(outputs.narrow(1, 0, 3).to(device), targets.to(device));
+    EXPECT_EQ(confusion.sums().cpu().to_vector<int64_t>(),
+              (std::vector<int64_t>{2, 2, 0, 0, 4, 0, 2, 0, 4}));
+    EXPECT_THROW((void)confusion.value(), Error);
+  }
+}
+
+TEST(Metrics, OfTokensOfWhichSomeDoNotCount) {
+  const Tensor outputs =
+      tensor({{{1.0, 0.0}, {0.0, 1.0}, {2.0, 0.0}}, {{0.0, 3.0}, {1.0, 0.0}, {0.0, 1.0}}});
+  const Tensor targets = tensor({{0, 0, kIgnoredTarget}, {1, kIgnoredTarget, 1}});
+  for (const Device device : all_devices()) {
+    EXPECT_EQ(value_of(accuracy(), outputs, targets, device), 3. / 4);
+  }
+}
+
+// The area is the share of (positive, negative) pairs in the right order, ties for a half.
+TEST(Metrics, AreaUnderTheCurveIsTheShareOfPairs) {
+  Generator draws(3);
+  const Tensor scores = randint(0, 12, {41}, {}, &draws).to(kFloat32) / 4 - 1;
+  const Tensor targets = randint(0, 2, {41}, {}, &draws);
+  const std::vector<float> s = scores.to_floats();
+  const std::vector<int64_t> y = targets.to_vector<int64_t>();
+  double right = 0, pairs = 0;
+  for (size_t i = 0; i < 41; ++i) {
+    for (size_t j = 0; j < 41; ++j) {
+      if (y[i] != 1 || y[j] != 0) continue;
+      right += s[i] > s[j] ? 1 : s[i] == s[j] ? 0.5 : 0;
+      ++pairs;
+    }
+  }
+  for (const Device device : all_devices()) {
+    EXPECT_NEAR(value_of(auc(), scores, targets, device), right / pairs, 1e-12);
+    const Tensor two = cat({zeros({41, 1}), scores.unsqueeze(1)}, 1);
+    EXPECT_NEAR(value_of(auc(), two, targets, device), right / pairs, 1e-12);
+    EXPECT_EQ(value_of(auc(), scores, zeros_like(targets), device), 0);
+  }
+  // One logit for a sample is that of class 1.
+  double hits = 0;
+  for (size_t i = 0; i < 41; ++i) hits += (s[i] > 0) == (y[i] == 1);
+  EXPECT_EQ(value_of(accuracy(), scores.unsqueeze(1), targets, "cpu"), hits / 41);
+  EXPECT_THROW(Meter(auc()).update(zeros({2, 3}), zeros({2}, {.dtype = kInt64})), ValueError);
+}
+
+// 1 - 1.5 / 29.1875 and the others: the example of sklearn.metrics.r2_score.
+TEST(Metrics, OfValues) {
+  const Tensor given = tensor({2.5, 0.0, 2.0, 8.0}), wanted = tensor({3.0, -0.5, 2.0, 7.0});
+  for (const Device device : all_devices()) {
+    for (const Tensor& x : {given, given.unsqueeze(1)}) {
+      EXPECT_NEAR(value_of(mean_absolute_error(), x, wanted, device), 0.5, 1e-12);
+      EXPECT_NEAR(value_of(mean_absolute_error(10), x, wanted, device), 5, 1e-12);
+      EXPECT_NEAR(value_of(root_mean_squared_error(), x, wanted, device), std::sqrt(0.375), 1e-12);
+      EXPECT_NEAR(value_of(r2_score(), x, wanted, device), 1 - 1.5 / 29.1875, 1e-12);
+    }
+  }
+  EXPECT_EQ(refusal_of<ValueError>([&] {
+              Meter(r2_score()).update(zeros({4, 2}), wanted);
+            }),
+            "metric: outputs [4, 2] do not go with targets [4]");
+}
+
+TEST(Metrics, KeepNoGraph) {
+  const Tensor w = tensor({1.0, 2.0}).requires_grad_();
+  Meter meter(mean_absolute_error());
+  meter.update(w * 2, tensor({0.0, 0.0}));
+  EXPECT_FALSE(meter.sums().requires_grad());
+}
+
+}  // namespace
+}  // namespace taper::inline v0::data
