@@ -40,6 +40,7 @@ template <int kDims>
 BatchNorm<kDims>::BatchNorm(int64_t n, const BatchNormOptions& o)
     : num_features(checked_features(kDims, n)),
       options(o),
+      momentum(o.momentum),
       weight(filled<Parameter>(*this, "weight", o.affine, 1, {n}, o.device)),
       bias(filled<Parameter>(*this, "bias", o.affine, 0, {n}, o.device)),
       running_mean(filled<Buffer>(*this, "running_mean", o.track_running_stats, 0, {n}, o.device)),
@@ -55,20 +56,20 @@ template <int kDims> Tensor BatchNorm<kDims>::forward(const Tensor& x) {
     throw ValueError(cat("expected 4D input (got ", x.dim(), "D input)"));
   }
   const bool tracks = is_training() && options.track_running_stats;
-  if (tracks && !options.momentum) return with_cumulative_average(x);
-  const Tensor y = normalised(x, running_mean, running_var, options.momentum.value_or(0));
+  if (tracks && !momentum) return with_cumulative_average(x);
+  const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0));
   if (tracks) num_batches_tracked->add_(1);
   return y;
 }
 
 template <int kDims>
 Tensor BatchNorm<kDims>::normalised(const Tensor& x, const Tensor& mean, const Tensor& var,
-                                    double momentum) const {
+                                    double share) const {
   if (ranks_ && is_training()) {
-    return sync_batch_norm(x, mean, var, weight, bias, *ranks_, momentum, options.eps);
+    return sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
   }
   const bool by_batch = is_training() || !options.track_running_stats;
-  return batch_norm(x, mean, var, weight, bias, by_batch, momentum, options.eps);
+  return batch_norm(x, mean, var, weight, bias, by_batch, share, options.eps);
 }
 
 // The share of a batch is 1 / the number of batches, which stays on the device.
@@ -85,18 +86,58 @@ template <int kDims> Tensor BatchNorm<kDims>::with_cumulative_average(const Tens
 
 template <int kDims> std::string BatchNorm<kDims>::extra_repr() const {
   return cat(num_features, ", ",
-             fields("eps", options.eps, "momentum", options.momentum, "affine", options.affine,
+             fields("eps", options.eps, "momentum", momentum, "affine", options.affine,
                     "track_running_stats", options.track_running_stats));
+}
+
+template <int kDims> void BatchNorm<kDims>::reset_running_stats() {
+  if (!options.track_running_stats) return;
+  const NoGradGuard no_grad;
+  running_mean->zero_();
+  running_var->fill_(1);
+  num_batches_tracked->zero_();
 }
 
 template class BatchNorm<1>;
 template class BatchNorm<2>;
 
-void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
+namespace {
+
+void for_each_batch_norm(Module& module, const auto& f) {
   module.apply([&](Module& m) {
-    if (auto* norm1 = dynamic_cast<BatchNorm1d*>(&m)) norm1->set_ranks(ranks);
-    if (auto* norm2 = dynamic_cast<BatchNorm2d*>(&m)) norm2->set_ranks(ranks);
+    if (auto* norm1 = dynamic_cast<BatchNorm1d*>(&m)) f(*norm1);
+    if (auto* norm2 = dynamic_cast<BatchNorm2d*>(&m)) f(*norm2);
   });
+}
+
+}  // namespace
+
+void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
+  for_each_batch_norm(module, [&](auto& norm) { norm.set_ranks(ranks); });
+}
+
+void with_new_statistics(Module& module, const std::function<void()>& pass) {
+  // What was, and is again however the pass ends.
+  struct Before {
+    std::vector<std::pair<Module*, bool>> modes = {};
+    std::vector<std::pair<std::optional<double>*, std::optional<double>>> momenta = {};
+    ~Before() {
+      for (const auto& [m, training] : modes) m->train(training);
+      for (const auto& [place, old] : momenta) *place = old;
+    }
+  } before;
+  for_each_batch_norm(module, [&](auto& norm) {
+    norm.reset_running_stats();
+    before.momenta.push_back({&norm.momentum, norm.momentum});
+    norm.momentum = std::nullopt;
+  });
+  if (before.momenta.empty()) return;
+  for (const auto& [name, m] : module.named_modules()) {
+    before.modes.push_back({m, m->is_training()});
+  }
+  const NoGradGuard no_grad;
+  module.train();
+  pass();
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions o)

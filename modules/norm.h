@@ -1,6 +1,7 @@
 // Normalisation layers (https://pytorch.org/docs/stable/nn.html#normalization-layers).
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "framework/describe.h"
@@ -27,17 +28,20 @@ template <int kDims> class BatchNorm : public Module {
   Tensor forward(const Tensor& x) override;
   std::string type_name() const override { return cat("BatchNorm", kDims, "d"); }
   std::string extra_repr() const override;
+  // As new: means of 0, variances of 1, no batches.
+  void reset_running_stats();
   // From now on a batch, while training, is that of all ranks together; none: this process's own.
   void set_ranks(std::optional<distributed::Communicator> ranks) { ranks_ = std::move(ranks); }
 
   const int64_t num_features;
   const BatchNormOptions options;
+  std::optional<double> momentum;                         // options.momentum, unless changed
   Parameter weight, bias;                                 // undefined without affine
   Buffer running_mean, running_var, num_batches_tracked;  // undefined when not tracked
 
  private:
   Tensor with_cumulative_average(const Tensor& x);
-  Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double momentum) const;
+  Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share) const;
 
   std::optional<distributed::Communicator> ranks_;
 };
@@ -46,6 +50,23 @@ using BatchNorm2d = BatchNorm<2>;
 
 // Every BatchNorm in the module over all ranks (PyTorch: SyncBatchNorm.convert_sync_batchnorm).
 void sync_batch_norms(Module& module, const distributed::Communicator& ranks);
+
+// The running statistics of every BatchNorm in the module become those of one pass over the
+// batches: tensors, or tuples that begin with the input. Nothing else of the module changes
+// (https://pytorch.org/docs/stable/generated/torch.optim.swa_utils.update_bn.html).
+void with_new_statistics(Module& module, const std::function<void()>& pass);
+template <class Batches> void update_bn(Batches&& batches, Module& module) {
+  const auto run = [&] {
+    for (const auto& batch : batches) {
+      if constexpr (requires { std::get<0>(batch); }) {
+        (void)module(std::get<0>(batch));
+      } else {
+        (void)module(batch);
+      }
+    }
+  };
+  with_new_statistics(module, run);
+}
 
 struct GroupNormOptions {
   double eps = 1e-5;

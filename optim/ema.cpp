@@ -23,12 +23,13 @@ void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
 
 }  // namespace
 
-EMA::EMA(const std::vector<NamedTensor>& params, EMAOptions options)
+AveragedModel::AveragedModel(const std::vector<NamedTensor>& params,
+                             const std::optional<EMAOptions>& options)
     : n_averaged_(zeros({}, {.dtype = kInt64})), options_(options) {
-  check_value(!params.empty(), "EMA got an empty parameter list");
-  check_value(options.decay >= 0 && options.decay <= 1,
-              cat("Invalid decay value ", options.decay,
-                  " provided. Please provide a value in [0,1] range."));
+  check_value(!params.empty(), cat(name(), " got an empty parameter list"));
+  const double decay = options ? options->decay : 0;
+  check_value(decay >= 0 && decay <= 1, cat("Invalid decay value ", decay,
+                                            " provided. Please provide a value in [0,1] range."));
   for (const auto& [name, p] : params) {
     check_value(p.is_floating_point(),
                 cat(name, " has dtype ", p.dtype(), "; only floating tensors are averaged"));
@@ -38,27 +39,29 @@ EMA::EMA(const std::vector<NamedTensor>& params, EMAOptions options)
   }
 }
 
-void EMA::follow() {
+void AveragedModel::follow() {
   n_averaged_ = n_averaged_.to(params_[0].device());
   for (size_t i = 0; i < params_.size(); ++i) {
     averages_[i] = averages_[i].to(params_[i].device(), state_dtype(params_[i]));
   }
 }
 
-void EMA::update() {
-  if (is_swapped()) throw Error("EMA: update() while the averages are in the model");
+void AveragedModel::update() {
+  if (is_swapped()) throw Error(cat(name(), ": update() while the averages are in the model"));
   follow();
+  const EMAOptions o = options_.value_or(EMAOptions{});
   const auto averages = by_device(averages_), params = by_device(params_);
   // The count is where the first list is, and goes up with it: after the others have read it.
   for (size_t i = params.size(); i-- > 0;) {
     const Tensor n = n_averaged_.to(params[i][0].device());
-    const kernels::Average rule{{}, kernels::pointer<int64_t>(n), options_.decay, options_.warm_up};
+    const kernels::Average rule{
+        {}, kernels::pointer<int64_t>(n), o.decay, o.warm_up, !options_.has_value()};
     kernels::run_list("ema", rule, averages[i], params[i]);
     kernels::binary_into(kernels::BinaryOp::add, n, n, wrap_scalar(1));
   }
 }
 
-void EMA::swap() {
+void AveragedModel::swap() {
   if (is_swapped()) {
     write(params_, originals_);
     originals_.clear();
@@ -70,14 +73,14 @@ void EMA::swap() {
   write(params_, averages_);
 }
 
-std::vector<NamedTensor> EMA::state_dict() const {
+std::vector<NamedTensor> AveragedModel::state_dict() const {
   std::vector<NamedTensor> state{{"n_averaged", n_averaged_}};
   for (size_t i = 0; i < names_.size(); ++i) state.push_back({names_[i], averages_[i]});
   return state;
 }
 
-void EMA::load_state_dict(const std::vector<NamedTensor>& state) {
-  const StateReader saved{state, "EMA"};
+void AveragedModel::load_state_dict(const std::vector<NamedTensor>& state) {
+  const StateReader saved{state, name()};
   std::vector<Tensor> targets{n_averaged_}, values{saved.entry("n_averaged", {})};
   for (size_t i = 0; i < names_.size(); ++i) {
     targets.push_back(averages_[i]);

@@ -1,11 +1,13 @@
-// Exponential moving averages of weights (PyTorch: AveragedModel with get_ema_multi_avg_fn,
+// Averages of weights: equal ones (stochastic weight averaging, https://arxiv.org/abs/1803.05407)
+// and exponential moving ones (PyTorch: AveragedModel, and that with get_ema_multi_avg_fn,
 // https://pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema):
 //
-//   EMA ema(model.named_parameters(), {.decay = 0.999});
+//   EMA ema(model.named_parameters(), {.decay = 0.999});  // or AveragedModel average(...)
 //   for (...) { ...; optimizer.step(); ema.update(); }
-//   { const EMA::Scope averaged(ema); evaluate(model); }
+//   { const EMA::Scope averaged(ema); update_bn(batches, model); evaluate(model); }
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +20,13 @@ struct EMAOptions {
   bool warm_up = false;  // a decay of at most (1 + n) / (10 + n) after n updates
 };
 
-class EMA {
+class AveragedModel {
  public:
   // Averages are float32, or float64 for double; they follow their parameters to other devices.
-  explicit EMA(const std::vector<NamedTensor>& params, EMAOptions options = {});
+  explicit AveragedModel(const std::vector<NamedTensor>& params) : AveragedModel(params, {}) {}
 
-  // average += (param - average) * (1 - decay), all in one launch; the first update copies. Throws
-  // Error while swapped.
+  // average += (param - average) * share, all in one launch; the first update copies. The share is
+  // 1 / (number of updates), or EMA's 1 - decay. Throws Error while swapped.
   void update();
   const std::vector<Tensor>& averages() const { return averages_; }
 
@@ -34,27 +36,38 @@ class EMA {
   // Swapped for a scope, however that is left.
   class Scope {
    public:
-    explicit Scope(EMA& ema) : ema_(ema) { ema.swap(); }
-    ~Scope() { ema_.swap(); }
+    explicit Scope(AveragedModel& model) : model_(model) { model.swap(); }
+    ~Scope() { model_.swap(); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    EMA& ema_;
+    AveragedModel& model_;
   };
 
   // "n_averaged" (int64), and the averages as "module.NAME"; they share memory.
   std::vector<NamedTensor> state_dict() const;
   void load_state_dict(const std::vector<NamedTensor>& state);
 
+ protected:
+  // Without options: equal averages.
+  AveragedModel(const std::vector<NamedTensor>& params, const std::optional<EMAOptions>& options);
+
  private:
+  const char* name() const { return options_ ? "EMA" : "AveragedModel"; }
   void follow();
 
   std::vector<std::string> names_;
   std::vector<Tensor> params_, averages_;
   std::vector<Tensor> originals_;  // while swapped
   Tensor n_averaged_;              // 0-dim, where the first parameter is
-  EMAOptions options_;
+  std::optional<EMAOptions> options_;
+};
+
+class EMA : public AveragedModel {
+ public:
+  explicit EMA(const std::vector<NamedTensor>& params, EMAOptions options = {})
+      : AveragedModel(params, options) {}
 };
 
 }  // namespace taper::inline v0::optim

@@ -145,6 +145,9 @@ void save_slots(const Group& group, int64_t id, std::vector<NamedTensor>& out) {
       const Tensor step = zeros({});
       if (slot.step.defined()) kernels::copy_into(step, slot.step);
       out.push_back({key + "step", step});
+      if (const auto& [name, of] = recipe.derived; name) {
+        out.push_back({key + name, tensor(of(step.item<double>()), {.dtype = kFloat64})});
+      }
     }
     for (size_t k = 0; k < slot.states.size(); ++k) {
       out.push_back({key + recipe.states[k], slot.states[k]});
@@ -208,6 +211,7 @@ void load_slot(Group::Slot& slot, const Group& group, const std::string& key, Re
   if (recipe.count == Recipe::uncounted) return;
   const Shape number = {};
   const Tensor step = recipe.count == Recipe::saved ? saved.take(key + "step", &number) : ones({});
+  if (recipe.derived.name) (void)saved.take(key + recipe.derived.name, &number);
   const double n = step.defined() ? step.item<double>() : 0;
   const Device device = slot.param.device();
   Tensor& shared = counts[{n, to_string(device)}];

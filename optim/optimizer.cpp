@@ -101,6 +101,12 @@ void Optimizer::step() {
   for (Group& group : groups_) group.step(found_inf_);
 }
 
+Tensor Optimizer::step_by(const std::function<Tensor()>& closure) {
+  const Tensor loss = closure();
+  step();
+  return loss;
+}
+
 void Optimizer::step_unless(const Tensor& found_inf) {
   if (!skips_on_device() && found_inf.item<bool>()) return;
   struct Flag {

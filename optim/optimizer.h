@@ -9,6 +9,7 @@
 // One of your own is an options struct as optim/rule.h says: using Mine = OptimizerOf<MyOptions>.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -44,6 +45,9 @@ class Optimizer {
   // first gradient, it allocates nothing and takes nothing from the host, so that a CUDA graph can
   // replay it.
   virtual void step();
+  // The loss, from which the closure has computed the gradients; then steps by them. LBFGS calls it
+  // several times.
+  Tensor step(const std::function<Tensor()>& closure) { return step_by(closure); }
   // Drops the gradients of all parameters.
   void zero_grad();
 
@@ -76,13 +80,14 @@ class Optimizer {
   // State and settings under PyTorch's names: "state.0.exp_avg", "param_groups.0.lr" (float64),
   // "param_groups.0.params" (int64, the numbers behind "state."). Steps are 0-dim float32, masters
   // of half parameters are "master_param". Other tensors share memory with the optimizer's.
-  std::vector<NamedTensor> state_dict() const;
+  virtual std::vector<NamedTensor> state_dict() const;
   // The saved run goes on with the same bits. Throws ValueError, saying all that does not fit, in
   // PyTorch's words where groups differ; then nothing was changed.
-  void load_state_dict(const std::vector<NamedTensor>& state);
+  virtual void load_state_dict(const std::vector<NamedTensor>& state);
 
  protected:
   Optimizer() = default;
+  virtual Tensor step_by(const std::function<Tensor()>& closure);
 
   std::vector<Group> groups_;
   Tensor found_inf_;
@@ -96,20 +101,35 @@ class Optimizer {
 // The optimizer whose groups have Options.
 template <class Options> class OptimizerOf : public Optimizer {
  public:
-  OptimizerOf(const std::vector<Tensor>& params, Options options)
-      : OptimizerOf(std::vector<ParamGroup<Options>>{{params, std::move(options)}}) {}
-  explicit OptimizerOf(const std::vector<ParamGroup<Options>>& groups) {
-    for (const auto& [params, options] : groups) {
-      std::vector<NamedTensor> unnamed;
-      for (const Tensor& p : params) unnamed.push_back({"", p});
-      add_param_group(unnamed, options);
-    }
+  explicit OptimizerOf(const std::vector<Tensor>& params, const Options& options = {})
+      : defaults_(options) {
+    add_param_group(params, options);
   }
-  OptimizerOf(const std::vector<NamedTensor>& params, Options options,
-              const std::vector<GroupRule>& rules = {}) {
+  explicit OptimizerOf(const std::vector<ParamGroup<Options>>& groups) {
+    for (const auto& [params, options] : groups) add_param_group(params, options);
+  }
+  explicit OptimizerOf(const std::vector<NamedTensor>& params, const Options& options = {},
+                       const std::vector<GroupRule>& rules = {})
+      : defaults_(options) {
     add_param_group(params, options, rules);
   }
+  using Optimizer::add_param_group;
+  // optimizer.add_param_group(head.parameters(), {.lr = 1e-2}); without options: those of the
+  // constructor.
+  void add_param_group(const std::vector<Tensor>& params, const Options& options) {
+    std::vector<NamedTensor> unnamed;
+    for (const Tensor& p : params) unnamed.push_back({"", p});
+    add_param_group(unnamed, options);
+  }
+  void add_param_group(const std::vector<Tensor>& params) { add_param_group(params, defaults_); }
+  void add_param_group(const std::vector<NamedTensor>& params, const Options& options,
+                       const std::vector<GroupRule>& rules = {}) {
+    Optimizer::add_param_group(params, options, rules);
+  }
   bool skips_on_device() const override { return typeid(*this) == typeid(OptimizerOf); }
+
+ private:
+  Options defaults_;
 };
 
 }  // namespace taper::inline v0::optim

@@ -5,6 +5,7 @@
 
 #include "optim/adagrad.h"
 #include "optim/adam.h"
+#include "optim/lbfgs.h"
 #include "optim/muon.h"
 #include "optim/sgd.h"
 
@@ -15,8 +16,9 @@ template <class Device, class... Rules> auto formulas() {
 }
 // Instantiates the updates of kernels::OnCpu (formulas_cpu.cpp) and OnGpu (formulas.cu).
 template <class Device> auto all_formulas() {
-  return formulas<Device, SGDOptions, AdamOptions, AdamWOptions, AdamaxOptions, AdagradOptions,
-                  AdadeltaOptions, RMSpropOptions, LionOptions, MuonOptions>();
+  return formulas<Device, SGDOptions, AdamOptions, AdamWOptions, AdamaxOptions, NAdamOptions,
+                  RAdamOptions, AdagradOptions, AdadeltaOptions, RMSpropOptions, LionOptions,
+                  MuonOptions>();
 }
 
 }  // namespace taper::inline v0::optim

@@ -73,6 +73,11 @@ struct Recipe {
   // Of the first state, which then is made with the optimizer (Adagrad); states are 0 else.
   std::optional<double> initial = std::nullopt;
   bool only_matrices = false;  // Muon
+  // A number that PyTorch keeps beside the states and that follows from the count (NAdam).
+  struct Derived {
+    const char* name = nullptr;
+    std::function<double(double step)> of = {};
+  } derived = {};
 };
 
 // A step of one parameter, for rules written with tensor ops, which change `param` and `states` in
@@ -114,6 +119,7 @@ template <class Options> class RuleOf : public Rule {
     return list.all;
   }
   double& lr() override { return options_.lr; }
+  const Options& options() const { return options_; }
   bool trains_masters() const override {
     if constexpr (requires { options_.master_weights; }) return options_.master_weights;
     return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numbers>
 
 #include "framework/factories.h"
@@ -78,6 +79,28 @@ Schedule cosine_annealing(int64_t T_max, double eta_min) {
   }};
 }
 
+Schedule lambda(std::function<double(int64_t)> factor) { return scaled(std::move(factor)); }
+
+// The products so far are kept, so that each factor is asked for once.
+Schedule multiplicative(std::function<double(int64_t)> factor) {
+  const auto products = std::make_shared<std::vector<double>>(1, 1.0);
+  return scaled([=](int64_t t) {
+    while (std::ssize(*products) <= t) {
+      products->push_back(products->back() * factor(std::ssize(*products)));
+    }
+    return (*products)[size_t(t)];
+  });
+}
+
+Schedule swa(double swa_lr, int64_t anneal_epochs, Anneal anneal_strategy) {
+  check_value(anneal_epochs >= 0,
+              cat("anneal_epochs must be equal or greater than 0, got ", anneal_epochs));
+  return {[=](int64_t t, double base) {
+    const double part = anneal_epochs == 0 ? 1 : share(t, anneal_epochs);
+    return annealed(anneal_strategy, base, swa_lr, part);
+  }};
+}
+
 Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult, double eta_min) {
   check_positive("T_0", T_0);
   check_value(T_mult >= 1, cat("Expected integer T_mult >= 1, but got ", T_mult));
@@ -111,6 +134,35 @@ Schedule one_cycle(const OneCycleOptions& o) {
     return t <= 2 * peak ? phase(peak, 2 * peak, top, base) : phase(2 * peak, total - 1, base, low);
   };
   return out;
+}
+
+Schedule cyclic(const CyclicOptions& o) {
+  using enum CyclicOptions::Mode;
+  check_positive("step_size_up", o.step_size_up);
+  check_positive("step_size_down", o.step_size_down.value_or(1));
+  const int64_t up = o.step_size_up, total = up + o.step_size_down.value_or(up);
+  const auto height = [=](int64_t t) {
+    if (o.mode == exp_range) return std::pow(o.gamma, double(t));
+    return o.mode == triangular2 ? std::pow(0.5, double(t / total)) : 1;
+  };
+  return {[=, max_lr = o.max_lr](int64_t t, double base) {
+            const int64_t x = t % total;
+            const double part =
+                x <= up ? double(x) / double(up) : double(total - x) / double(total - up);
+            return base + (max_lr - base) * part * height(t);
+          },
+          {o.base_lr}};
+}
+
+Schedule chained(const std::vector<Schedule>& schedules) {
+  check_value(
+      !schedules.empty(),
+      "ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.");
+  return {[=](int64_t t, double rate) {
+            for (const Schedule& s : schedules) rate = s.lr(t, rate);
+            return rate;
+          },
+          schedules[0].base_lrs};
 }
 
 Schedule sequential(const std::vector<Schedule>& schedules,
@@ -147,30 +199,35 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
 }
 
 // One for all groups, or one for each.
-void spread(std::vector<double>& values, size_t groups, const std::string& refusal) {
+template <class T> void spread(std::vector<T>& values, size_t groups, const std::string& refusal) {
   check_value(values.size() == 1 || values.size() == groups, refusal);
-  values.resize(groups, values[0]);
+  values.resize(groups, T(values[0]));
 }
 
 Tensor doubles(const std::vector<double>& values) { return tensor(values, {.dtype = kFloat64}); }
 
 }  // namespace
 
-LRScheduler::LRScheduler(Optimizer& optimizer, Schedule schedule)
-    : optimizer_(optimizer), schedule_(std::move(schedule)), base_lrs_(schedule_.base_lrs) {
-  if (base_lrs_.empty()) base_lrs_ = rates_of(optimizer);
-  const size_t given = base_lrs_.size(), groups = optimizer.num_groups();
+LRScheduler::LRScheduler(Optimizer& optimizer, std::vector<Schedule> schedules)
+    : optimizer_(optimizer), schedules_(std::move(schedules)), base_lrs_(rates_of(optimizer)) {
+  const size_t given = schedules_.size(), groups = base_lrs_.size();
   check_value(groups > 0, "LRScheduler: the optimizer has no groups whose rates it could set");
-  spread(base_lrs_, groups,
-         cat("max_lr must have the same length as optimizer.param_groups. max_lr has ", given,
-             " values, param_groups has ", groups, "."));
+  spread(schedules_, groups, cat("Expected ", groups, " lr_lambdas, but got ", given));
+  for (size_t i = 0; i < groups; ++i) {
+    std::vector<double> own = schedules_[i].base_lrs;
+    if (own.empty()) continue;
+    spread(own, groups,
+           cat("max_lr must have the same length as optimizer.param_groups. max_lr has ",
+               own.size(), " values, param_groups has ", groups, "."));
+    base_lrs_[i] = own[i];
+  }
   go_to(0);
 }
 
 void LRScheduler::go_to(int64_t epoch) {
   last_epoch_ = epoch;
   for (size_t i = 0; i < base_lrs_.size(); ++i) {
-    optimizer_.set_lr(i, schedule_.lr(epoch, base_lrs_[i]));
+    optimizer_.set_lr(i, schedules_[i].lr(epoch, base_lrs_[i]));
   }
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "framework/describe.h"
@@ -37,11 +38,16 @@ Schedule exponential(double gamma);
 Schedule polynomial(int64_t total_iters = 5, double power = 1);
 // Half a cosine from base_lr at 0 to eta_min at T_max; beyond, it rises again.
 Schedule cosine_annealing(int64_t T_max, double eta_min = 0);
+// factor(t), or the product of factor(1) ... factor(t).
+Schedule lambda(std::function<double(int64_t step)> factor);
+Schedule multiplicative(std::function<double(int64_t step)> factor);
+// To swa_lr, where it stays, in anneal_epochs steps (PyTorch: SWALR).
+enum class Anneal : uint8_t { cos, linear };
+Schedule swa(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::cos);
 // Begins again after T_0 steps, each period T_mult times as long as the one before.
 Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult = 1, double eta_min = 0);
 
 // Up to max_lr and down again. PyTorch's cycle_momentum is not there: momentum stays as it is.
-enum class Anneal : uint8_t { cos, linear };
 struct OneCycleOptions {
   std::vector<double> max_lr;  // one for all groups, or one for each
   int64_t total_steps = 0;     // the scheduler refuses to go beyond
@@ -60,6 +66,29 @@ struct OneCycleOptions {
 };
 Schedule one_cycle(const OneCycleOptions& options);
 
+// From base_lr straight to max_lr in step_size_up steps and back in step_size_down, again and again
+// (Smith, 2015, https://arxiv.org/abs/1506.01186). Momentum stays as it is.
+struct CyclicOptions {
+  double base_lr = 0, max_lr = 0;
+  int64_t step_size_up = 2000;
+  std::optional<int64_t> step_size_down = std::nullopt;  // none: step_size_up
+  // What a cycle's height is multiplied by: nothing, half of the cycle's before, gamma^step.
+  enum class Mode : uint8_t { triangular, triangular2, exp_range } mode = Mode::triangular;
+  double gamma = 1;
+
+  template <class V> void describe(V& v) {
+    v("step_size_up", step_size_up, kCount, "length of the way up");
+    v("step_size_down", step_size_down, kCount, "of the way down; without it the same");
+    v("mode", mode, {"triangular", "triangular2", "exp_range"},
+      "cycles of one height, of half the one before, or of gamma to the power of the step");
+    v("gamma", gamma, kPositive, "of exp_range");
+  }
+};
+Schedule cyclic(const CyclicOptions& options);
+
+// Each one's rate is the base_lr of the next: of multiples of base_lr the product
+// (ChainedScheduler).
+Schedule chained(const std::vector<Schedule>& schedules);
 // One schedule after another; each counts its steps from its own milestone (SequentialLR).
 Schedule sequential(const std::vector<Schedule>& schedules, const std::vector<int64_t>& milestones);
 // In front of any other: from start_factor * base_lr straight up to base_lr in `steps` steps.
@@ -70,7 +99,10 @@ Schedule warm_up(int64_t steps, const Schedule& then, double start_factor = 1.0 
 // Sets the rates of an optimizer, which must outlive it: those of step 0 when it is made.
 class LRScheduler {
  public:
-  LRScheduler(Optimizer& optimizer, Schedule schedule);
+  LRScheduler(Optimizer& optimizer, Schedule schedule)
+      : LRScheduler(optimizer, std::vector<Schedule>{std::move(schedule)}) {}
+  // One for each group.
+  LRScheduler(Optimizer& optimizer, std::vector<Schedule> schedules);
 
   // Call after optimizer.step().
   void step() { go_to(last_epoch_ + 1); }
@@ -85,7 +117,7 @@ class LRScheduler {
   void go_to(int64_t epoch);
 
   Optimizer& optimizer_;
-  Schedule schedule_;
+  std::vector<Schedule> schedules_;
   std::vector<double> base_lrs_;
   int64_t last_epoch_ = 0;
 };

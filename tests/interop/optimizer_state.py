@@ -13,7 +13,11 @@ import torch
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64, "BOOL": torch.bool}
 ADJUST_LR = ["original", "match_rms_adamw"]  # Taper stores the index
 # Settings of how PyTorch computes, which Taper has no use for.
-PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay", "params"}
+PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable", "params"}
+ADAMS = (torch.optim.Adam, torch.optim.AdamW)  # whose type says whether weight decay is decoupled
+LINE_SEARCH = [None, "strong_wolfe"]  # Taper stores the index
+INTEGERS = {"ns_steps", "max_iter", "max_eval", "history_size"}
+LISTS = {"old_dirs", "old_stps", "ro"}  # Taper stores them stacked
 
 
 def save(path, tensors):
@@ -49,9 +53,11 @@ def to_torch(tensors, optimizer):
     for name, x in tensors.items():
         kind, index, key = name.split(".")
         if kind == "state":
-            state.setdefault(int(index), {})[key] = x
+            state.setdefault(int(index), {})[key] = list(x) if key in LISTS else x
         elif key == "adjust_lr_fn":
             groups[int(index)][key] = ADJUST_LR[x]
+        elif key == "line_search_fn":
+            groups[int(index)][key] = LINE_SEARCH[x]
         elif key == "params":
             groups[int(index)][key] = x.tolist()
         else:
@@ -63,8 +69,13 @@ def from_torch(optimizer):
     saved, out = optimizer.state_dict(), {}
     for index, state in saved["state"].items():
         for key, x in state.items():
-            if x is not None:
-                out[f"state.{index}.{key}"] = x
+            if key in LISTS:
+                x = torch.stack([torch.as_tensor(part, dtype=torch.float64) for part in x])
+            if x is None or key == "al":
+                continue
+            whole = key in ("func_evals", "n_iter")
+            x = torch.as_tensor(x, dtype=None if whole or torch.is_tensor(x) else torch.float64)
+            out[f"state.{index}.{key}"] = x.float() if key == "step" else x
     for index, group in enumerate(saved["param_groups"]):
         for key, value in group.items():
             name = f"param_groups.{index}.{key}"
@@ -72,7 +83,11 @@ def from_torch(optimizer):
                 out[name] = torch.tensor(value)
             elif key == "adjust_lr_fn":
                 out[name] = torch.tensor(ADJUST_LR.index(value or "original"))
+            elif key == "line_search_fn":
+                out[name] = torch.tensor(LINE_SEARCH.index(value))
+            elif key == "decoupled_weight_decay" and isinstance(optimizer, ADAMS):
+                continue
             elif key not in PYTORCH_ONLY:
-                whole = isinstance(value, bool) or key == "ns_steps"
+                whole = isinstance(value, bool) or key in INTEGERS
                 out[name] = torch.tensor(value, dtype=None if whole else torch.float64)
     return out

@@ -8,6 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
 #include "optim/optimizers.h"
@@ -53,6 +57,8 @@ Case sgd(const char* name, SGDOptions o) { return row<SGD>(name, o); }
 Case adam(const char* name, AdamOptions o) { return row<Adam>(name, o); }
 Case adamw(const char* name, AdamWOptions o) { return row<AdamW>(name, o); }
 Case adamax(const char* name, AdamaxOptions o) { return row<Adamax>(name, o); }
+Case nadam(const char* name, NAdamOptions o) { return row<NAdam>(name, o); }
+Case radam(const char* name, RAdamOptions o) { return row<RAdam>(name, o); }
 Case adagrad(const char* name, AdagradOptions o) { return row<Adagrad>(name, o); }
 Case adadelta(const char* name, AdadeltaOptions o) { return row<Adadelta>(name, o); }
 Case rmsprop(const char* name, RMSpropOptions o) { return row<RMSprop>(name, o); }
@@ -80,6 +86,18 @@ const std::vector<Case>& cases() {
       adamax("adamax", {}),
       adamax("adamax all",
              {.lr = 0.05, .betas = {0.7, 0.6}, .eps = 1e-3, .weight_decay = 0.2, .maximize = true}),
+      nadam("nadam", {.lr = 0.05}),
+      nadam("nadam decay", {.lr = 0.05,
+                            .betas = {0.8, 0.9},
+                            .weight_decay = 0.2,
+                            .momentum_decay = 0.3,
+                            .maximize = true}),
+      nadam("nadam decoupled", {.eps = 1e-3, .weight_decay = 0.3, .decoupled_weight_decay = true}),
+      radam("radam", {.lr = 0.05}),
+      radam("radam decay",
+            {.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-3, .weight_decay = 0.2, .maximize = true}),
+      radam("radam decoupled",
+            {.lr = 0.02, .betas = {0.7, 0.9}, .weight_decay = 0.3, .decoupled_weight_decay = true}),
       adagrad("adagrad", {.lr = 0.1}),
       adagrad("adagrad all", {.lr = 0.1,
                               .lr_decay = 0.2,
@@ -147,8 +165,8 @@ std::vector<double> wanted(const Case& c, DType dtype, int step) {
 }
 
 // What PyTorch's optimizer remembered after half the steps.
-std::vector<NamedTensor> pytorch_state(const Case& c) {
-  const std::string prefix = cat(c.name, "/");
+std::vector<NamedTensor> pytorch_state(const std::string& name_of_case) {
+  const std::string prefix = name_of_case + "/";
   std::vector<NamedTensor> state;
   for (const auto& [name, tensor] : stored()) {
     if (name.starts_with(prefix) && name.find('.') != name.npos) {
@@ -179,7 +197,7 @@ TEST(PyTorchOptimizers, GoOnFromPyTorchsState) {
       Training run(c, kFloat64, device);
       run.set_values(wanted(c, kFloat64, kHalfWay));
       run.optimizer->set_lr(123);  // the file knows better
-      run.optimizer->load_state_dict(pytorch_state(c));
+      run.optimizer->load_state_dict(pytorch_state(c.name));
       for (int t = kHalfWay; t < kSteps; ++t) run.advance(t);
       EXPECT_TRUE(close(run.values(), wanted(c, kFloat64, kSteps), 1e-10)) << c.name;
     }
@@ -192,7 +210,7 @@ TEST(PyTorchOptimizers, HavePyTorchsState) {
     for (int t = 0; t < kHalfWay; ++t) run.advance(t);
     const std::vector<NamedTensor> own = run.optimizer->state_dict();
     std::map<std::string, Tensor> theirs;
-    for (const auto& [name, tensor] : pytorch_state(c)) theirs[name] = tensor;
+    for (const auto& [name, tensor] : pytorch_state(c.name)) theirs[name] = tensor;
     EXPECT_EQ(own.size(), theirs.size()) << c.name;
     for (const auto& [name, tensor] : own) {
       ASSERT_TRUE(theirs.count(name)) << c.name << ": " << name;
@@ -203,6 +221,129 @@ TEST(PyTorchOptimizers, HavePyTorchsState) {
       save_safetensors(cat(folder, "/", c.name, ".safetensors"), own);
     }
   }
+}
+
+// --- LBFGS, which calls a closure ---
+
+struct ClosureCase {
+  const char* name;
+  LBFGSOptions options;
+};
+const ClosureCase kClosureCases[] = {
+    {"lbfgs", {.lr = 0.01, .max_iter = 4}},
+    {"lbfgs history", {.lr = 0.01, .max_iter = 6, .tolerance_change = 1e-12, .history_size = 3}},
+    {"lbfgs wolfe", {.max_iter = 5, .line_search_fn = LineSearch::strong_wolfe}},
+    {"lbfgs wolfe few",
+     {.lr = 0.5,
+      .max_iter = 8,
+      .max_eval = 6,
+      .history_size = 4,
+      .line_search_fn = LineSearch::strong_wolfe}},
+    {"lbfgs wolfe tolerant",
+     {.max_iter = 30,
+      .tolerance_grad = 40,
+      .tolerance_change = 0.5,
+      .line_search_fn = LineSearch::strong_wolfe}},
+};
+
+struct Descent {
+  std::vector<Tensor> params;
+  LBFGS optimizer;
+
+  // From the common start, or from what PyTorch had after a step.
+  Descent(const ClosureCase& c, Device device, int after = 0)
+      : params(leaves(c, device, after)), optimizer(params, c.options) {}
+  static std::vector<Tensor> leaves(const ClosureCase& c, Device device, int after) {
+    std::vector<Tensor> out;
+    int64_t at = 1;
+    for (int i = 0; i < kParams; ++i) {
+      Tensor p = stored().at(cat("start.", i));
+      if (after > 0) {
+        const Tensor row = stored().at(cat(c.name, "/float64"))[after - 1];
+        p = row.narrow(0, at, p.numel()).reshape(p.shape());
+      }
+      at += p.numel();
+      out.push_back(p.to(device, kFloat64, {.copy = true}).requires_grad_());
+    }
+    return out;
+  }
+  // The loss before a step on Rosenbrock's function, and the values after it.
+  std::vector<double> step() {
+    const Tensor loss = optimizer.step([&] {
+      optimizer.zero_grad();
+      const Tensor x = joined(), a = x.narrow(0, 0, x.numel() - 1);
+      const Tensor f =
+          (square(x.narrow(0, 1, x.numel() - 1) - square(a)) * 100 + square(1 - a)).sum();
+      f.backward();
+      return f;
+    });
+    std::vector<double> out = values_of(joined().detach());
+    out.insert(out.begin(), loss.item<double>());
+    return out;
+  }
+  Tensor joined() const {
+    std::vector<Tensor> flat;
+    for (const Tensor& p : params) flat.push_back(p.reshape({p.numel()}));
+    return cat(flat, 0);
+  }
+};
+
+TEST(PyTorchOptimizers, LBFGSTakesPyTorchsSteps) {
+  for (const Device device : all_devices()) {
+    for (const ClosureCase& c : kClosureCases) {
+      Descent run(c, device);
+      for (int t = 0; t < kSteps; ++t) {
+        const Tensor want = stored().at(cat(c.name, "/float64"))[t];
+        EXPECT_TRUE(close(run.step(), values_of(want), 1e-8)) << c.name << " step " << t;
+      }
+    }
+  }
+}
+
+TEST(PyTorchOptimizers, LBFGSGoesOnFromPyTorchsStateAndHasIt) {
+  for (const ClosureCase& c : kClosureCases) {
+    Descent run(c, Device(), kHalfWay), whole(c, Device());
+    run.optimizer.set_lr(123);
+    run.optimizer.load_state_dict(pytorch_state(c.name));
+    EXPECT_EQ(run.optimizer.lr(), c.options.lr);
+    for (int t = 0; t < kHalfWay; ++t) (void)whole.step();
+    const std::vector<NamedTensor> own = whole.optimizer.state_dict();
+    std::map<std::string, Tensor> theirs;
+    for (const auto& [name, tensor] : pytorch_state(c.name)) theirs[name] = tensor;
+    EXPECT_EQ(own.size(), theirs.size()) << c.name;
+    for (const auto& [name, tensor] : own) {
+      ASSERT_TRUE(theirs.count(name)) << c.name << ": " << name;
+      EXPECT_EQ(tensor.dtype(), theirs[name].dtype()) << c.name << ": " << name;
+      EXPECT_TRUE(close(tensor, theirs[name], 1e-7)) << c.name << ": " << name;
+    }
+    for (int t = kHalfWay; t < kSteps; ++t) {
+      const Tensor want = stored().at(cat(c.name, "/float64"))[t];
+      EXPECT_TRUE(close(run.step(), values_of(want), 1e-8)) << c.name << " step " << t;
+    }
+    if (const char* folder = std::getenv("TAPER_INTEROP_OUT")) {
+      save_safetensors(cat(folder, "/", c.name, ".safetensors"), own);
+    }
+  }
+}
+
+TEST(PyTorchOptimizers, LBFGSFindsTheMinimum) {
+  for (const Device device : all_devices()) {
+    Descent run({"lbfgs wolfe", {.max_iter = 500, .line_search_fn = LineSearch::strong_wolfe}},
+                device);
+    (void)run.step();
+    for (const double slope : values_of(run.params[0].grad())) EXPECT_NEAR(slope, 0, 1e-3);
+    EXPECT_LT(run.step()[0], 4);  // of 1 everywhere, or the one that is not: -1 first
+  }
+}
+
+TEST(PyTorchOptimizers, LBFGSRefuses) {
+  const Tensor a = zeros({2}, {.requires_grad = true}), b = zeros({2}, {.requires_grad = true});
+  LBFGS optimizer({a});
+  EXPECT_TRUE(refuses<TypeError>([&] { return optimizer.step(), 0; },
+                                 "LBFGS.step() missing 1 required positional argument: 'closure'"));
+  optimizer.add_param_group({{"b", b}}, LBFGSOptions());
+  EXPECT_TRUE(refuses<ValueError>([&] { return optimizer.step([] { return zeros({}); }); },
+                                  "LBFGS doesn't support per-parameter options"));
 }
 
 // PyTorch's own Muon rounds to bfloat16 whatever the parameters; Taper does for half ones.

@@ -65,6 +65,12 @@ CASES = {
     "adamw amsgrad": (O.AdamW, dict(lr=0.05, betas=(0.7, 0.5), amsgrad=True)),
     "adamax": (O.Adamax, dict()),
     "adamax all": (O.Adamax, dict(lr=0.05, betas=(0.7, 0.6), eps=1e-3, weight_decay=0.2, maximize=True)),
+    "nadam": (O.NAdam, dict(lr=0.05)),
+    "nadam decay": (O.NAdam, dict(lr=0.05, betas=(0.8, 0.9), weight_decay=0.2, momentum_decay=0.3, maximize=True)),
+    "nadam decoupled": (O.NAdam, dict(eps=1e-3, weight_decay=0.3, decoupled_weight_decay=True)),
+    "radam": (O.RAdam, dict(lr=0.05)),
+    "radam decay": (O.RAdam, dict(lr=0.05, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.2, maximize=True)),
+    "radam decoupled": (O.RAdam, dict(lr=0.02, betas=(0.7, 0.9), weight_decay=0.3, decoupled_weight_decay=True)),
     "adagrad": (O.Adagrad, dict(lr=0.1)),
     "adagrad all": (O.Adagrad, dict(lr=0.1, lr_decay=0.2, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-4, maximize=True)),
     "adadelta": (O.Adadelta, dict()),
@@ -80,6 +86,33 @@ CASES = {
 }
 
 
+# Steps on Rosenbrock's function of all parameters, one after the other.
+CLOSURES = {
+    "lbfgs": dict(lr=0.01, max_iter=4),
+    "lbfgs history": dict(lr=0.01, max_iter=6, history_size=3, tolerance_change=1e-12),
+    "lbfgs wolfe": dict(max_iter=5, line_search_fn="strong_wolfe"),
+    "lbfgs wolfe few": dict(lr=0.5, max_iter=8, max_eval=6, history_size=4, line_search_fn="strong_wolfe"),
+    "lbfgs wolfe tolerant": dict(max_iter=30, tolerance_grad=40.0, tolerance_change=0.5, line_search_fn="strong_wolfe"),
+}
+
+
+def rosenbrock(params):
+    x = torch.cat([p.flatten() for p in params])
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+def climb_down(params, optimizer, steps):
+    """The loss before each step and the values after it."""
+    def closure():
+        optimizer.zero_grad()
+        loss = rosenbrock(params)
+        loss.backward()
+        return loss
+
+    return torch.stack([torch.cat([optimizer.step(closure).detach().reshape(1), *[p.detach().flatten() for p in params]])
+                        for _ in range(steps)])
+
+
 def tensors():
     torch.manual_seed(0)
     start = [torch.randn(s, dtype=torch.float64) for s in SHAPES]
@@ -90,6 +123,8 @@ def tensors():
 def make_optimizer(name, values):
     """With the parameters, in two groups of which the second has another rate."""
     kind, options = CASES[name]
+    # NAdam multiplies its momenta in the default dtype.
+    torch.set_default_dtype(values[0].dtype)
     params = [x.clone().requires_grad_() for x in values]
     groups = [{"params": params[:2]}, {"params": params[2:], "lr": 0.03}]
     return params, kind(groups, **options)
@@ -123,12 +158,26 @@ def make(path):
                 out |= {f"{name}/{key}": x.clone() for key, x in from_torch(optimizer).items()}
             rest = advance(params, optimizer, grad, range(HALF_WAY, STEPS))
             out[f"{name}/{text}"] = torch.cat([values, rest])
+    for name, options in CLOSURES.items():
+        params = [x.clone().requires_grad_() for x in start]
+        optimizer = O.LBFGS(params, **options)
+        out[f"{name}/float64"] = climb_down(params, optimizer, HALF_WAY)
+        out |= {f"{name}/{key}": x.clone() for key, x in from_torch(optimizer).items()}
+        out[f"{name}/float64"] = torch.cat([out[f"{name}/float64"], climb_down(params, optimizer, STEPS - HALF_WAY)])
     save(path, out)
 
 
 def check(path, folder):
     """Loads the states after five steps that Taper saved, and takes the other five."""
     stored, (_, grad) = load(path), tensors()
+    for name, options in CLOSURES.items():
+        want = stored[f"{name}/float64"]
+        parts = want[HALF_WAY - 1, 1:].split([math.prod(shape) for shape in SHAPES])
+        params = [x.reshape(s).clone().requires_grad_() for x, s in zip(parts, SHAPES)]
+        optimizer = O.LBFGS(params, **{**options, "lr": 123.0})
+        optimizer.load_state_dict(to_torch(load(pathlib.Path(folder) / f"{name}.safetensors"), optimizer))
+        got = climb_down(params, optimizer, STEPS - HALF_WAY)
+        torch.testing.assert_close(got, want[HALF_WAY:], rtol=1e-8, atol=1e-8)
     for name in CASES:
         want = stored[f"{name}/float64"]
         shapes = SHAPES[: count(name)]
@@ -140,7 +189,7 @@ def check(path, folder):
         optimizer.load_state_dict(to_torch(state, optimizer))
         got = advance(params, optimizer, grad, range(HALF_WAY, STEPS))
         torch.testing.assert_close(got, want[HALF_WAY:], rtol=1e-10, atol=1e-10)
-    print(f"{len(CASES)} states go on in PyTorch as they would have in Taper")
+    print(f"{len(CASES) + len(CLOSURES)} states go on in PyTorch as they would have in Taper")
 
 
 if __name__ == "__main__":

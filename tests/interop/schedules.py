@@ -7,7 +7,7 @@ import warnings
 
 import torch
 from safetensors.torch import save_file
-from torch.optim import lr_scheduler as L
+from torch.optim import lr_scheduler as L, swa_utils as W
 
 warnings.simplefilter("ignore")
 STEPS = 60
@@ -25,6 +25,10 @@ def seq(first, then, at):
 
 def one_cycle(*args, **kwargs):
     return lambda o: L.OneCycleLR(o, *args, cycle_momentum=False, **kwargs)
+
+
+def cyclic(*args, **kwargs):
+    return lambda o: L.CyclicLR(o, *args, cycle_momentum=False, **kwargs)
 
 
 def plateau(**kwargs):
@@ -57,6 +61,15 @@ CASES = {
     "warm_up restarts": seq(lambda o: L.LinearLR(o, total_iters=4), lambda o: L.CosineAnnealingWarmRestarts(o, 9, 2), 4),
     "warm_up one_cycle": seq(lambda o: L.LinearLR(o, total_iters=6), one_cycle(0.7, 70), 6),
     "sequential": seq(lambda o: L.ExponentialLR(o, 0.8), lambda o: L.PolynomialLR(o, 30, 2), 20),
+    "lambda": lambda o: L.LambdaLR(o, [lambda t: 0.9**t, lambda t: 1 / (1 + t)]),
+    "multiplicative": lambda o: L.MultiplicativeLR(o, lambda t: 1 - 0.1 / t),
+    "swa": lambda o: W.SWALR(o, 0.05),
+    "swa linear": lambda o: W.SWALR(o, [0.05, 0.3], anneal_epochs=33, anneal_strategy="linear"),
+    "swa at once": lambda o: W.SWALR(o, 0.05, anneal_epochs=0),
+    "cyclic": cyclic(0.01, 0.7, 7),
+    "cyclic halves": cyclic(0.01, 0.7, 5, 9, mode="triangular2"),
+    "cyclic power": cyclic([0.01, 0.1], [0.7, 0.9], 8, 3, mode="exp_range", gamma=0.97),
+    "chained": lambda o: L.ChainedScheduler([L.ConstantLR(o, 0.1, 20), L.ExponentialLR(o, 0.9), L.StepLR(o, 15)]),
     "plateau": plateau(),
     "plateau 3": plateau(factor=0.5, patience=3, cooldown=2, min_lr=[0.01, 0.002]),
     "plateau max": plateau(mode="max", patience=5, threshold=0.1, threshold_mode="abs"),

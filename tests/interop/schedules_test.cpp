@@ -24,9 +24,21 @@ SGD two_groups() {
 }
 
 struct Case {
+  Case(const char* n, Schedule schedule) : name(n), schedules{std::move(schedule)} {}
+  Case(const char* n, std::vector<Schedule> each) : name(n), schedules(std::move(each)) {}
+
   const char* name;
-  Schedule schedule;
+  std::vector<Schedule> schedules;  // one, or one for each group
 };
+
+Schedule power_cycle(double base_lr, double max_lr) {
+  return schedule::cyclic({.base_lr = base_lr,
+                           .max_lr = max_lr,
+                           .step_size_up = 8,
+                           .step_size_down = 3,
+                           .mode = schedule::CyclicOptions::Mode::exp_range,
+                           .gamma = 0.97});
+}
 
 std::vector<Case> cases() {
   using namespace optim::schedule;
@@ -60,6 +72,20 @@ std::vector<Case> cases() {
       {"warm_up restarts", warm_up(4, cosine_annealing_warm_restarts(9, 2))},
       {"warm_up one_cycle", warm_up(6, one_cycle({.max_lr = {0.7}, .total_steps = 70}))},
       {"sequential", sequential({exponential(0.8), polynomial(30, 2)}, {20})},
+      {"lambda", std::vector{lambda([](int64_t t) { return std::pow(0.9, double(t)); }),
+                             lambda([](int64_t t) { return 1 / double(1 + t); })}},
+      {"multiplicative", multiplicative([](int64_t t) { return 1 - 0.1 / double(t); })},
+      {"swa", swa(0.05)},
+      {"swa linear", std::vector{swa(0.05, 33, Anneal::linear), swa(0.3, 33, Anneal::linear)}},
+      {"swa at once", swa(0.05, 0)},
+      {"cyclic", cyclic({.base_lr = 0.01, .max_lr = 0.7, .step_size_up = 7})},
+      {"cyclic halves", cyclic({.base_lr = 0.01,
+                                .max_lr = 0.7,
+                                .step_size_up = 5,
+                                .step_size_down = 9,
+                                .mode = CyclicOptions::Mode::triangular2})},
+      {"cyclic power", std::vector{power_cycle(0.01, 0.7), power_cycle(0.1, 0.9)}},
+      {"chained", chained({constant(0.1, 20), exponential(0.9), schedule::step(15)})},
   };
 }
 
@@ -103,7 +129,7 @@ void expect_rates(const std::string& name, int64_t t, const std::vector<double>&
 TEST(Schedules, GivePyTorchsRates) {
   for (const Case& c : cases()) {
     SGD optimizer = two_groups();
-    LRScheduler scheduler(optimizer, c.schedule);
+    LRScheduler scheduler(optimizer, c.schedules);
     for (int64_t t = 0; t < rates_of(c.name).size(0); ++t) {
       if (t > 0) scheduler.step();
       EXPECT_EQ(scheduler.last_epoch(), t);

@@ -55,6 +55,31 @@ TEST(BatchNorm2d, TracksStatisticsWhileTrainingAndUsesThemAfterwards) {
   }
 }
 
+TEST(BatchNorm, TakesItsStatisticsFromOnePassOverBatches) {
+  for (const Device device : all_devices()) {
+    Sequential net(BatchNorm1d(3, {.device = device}), Dropout(0.9));
+    net.at<BatchNorm1d>(0).eval();
+    std::vector<std::pair<Tensor, Tensor>> batches;
+    Tensor mean, var;
+    for (int i = 1; i <= 3; ++i) {
+      const Tensor x = randn({8, 3}, {.device = device}) * double(i) + double(i);
+      batches.push_back({x, x});
+      const Tensor m = x.mean({0}), v = square(x - m).sum({0}) / 7;
+      mean = i == 1 ? m : mean + m;
+      var = i == 1 ? v : var + v;
+    }
+    (void)net(batches[0].first);
+    update_bn(batches, net);
+    const BatchNorm1d& norm = net.at<BatchNorm1d>(0);
+    EXPECT_TRUE(close(norm.running_mean, mean / 3, 1e-5));
+    EXPECT_TRUE(close(norm.running_var, var / 3, 1e-5));
+    EXPECT_EQ(norm.num_batches_tracked->item<int64_t>(), 3);
+    EXPECT_EQ(norm.momentum.value(), 0.1);
+    EXPECT_FALSE(norm.is_training());
+    EXPECT_TRUE(net.is_training() && net[1].is_training());
+  }
+}
+
 TEST(Embedding, TakesRowsOfANormalTable) {
   manual_seed(3);
   Embedding layer(1000, 20);

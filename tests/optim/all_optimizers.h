@@ -34,6 +34,8 @@ inline const std::vector<AnyOptimizer>& all_optimizers() {
         any<Adam>("Adam", AdamOptions{.lr = 0.02, .weight_decay = 0.1}),
         any<AdamW>("AdamW", AdamWOptions{.lr = 0.02, .amsgrad = true}),
         any<Adamax>("Adamax", AdamaxOptions{.lr = 0.02, .weight_decay = 0.1}),
+        any<NAdam>("NAdam", NAdamOptions{.lr = 0.02, .weight_decay = 0.1}),
+        any<RAdam>("RAdam", RAdamOptions{.lr = 0.02, .decoupled_weight_decay = true}),
         any<Adagrad>("Adagrad",
                      AdagradOptions{.lr = 0.1, .lr_decay = 0.1, .initial_accumulator_value = 0.2}),
         any<Adadelta>("Adadelta", AdadeltaOptions{.weight_decay = 0.1}),

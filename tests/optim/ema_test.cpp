@@ -68,6 +68,27 @@ TEST(EMA, FollowsItsFormulaForAllKindsOfParameters) {
   }
 }
 
+TEST(AveragedModel, IsTheMeanOfAllUpdates) {
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+      const std::vector<NamedTensor> params = params_of_all_kinds(dtype, device);
+      optim::AveragedModel average(params);
+      std::vector<double> sum(15);
+      for (int t = 0; t < kSteps; ++t) {
+        set_values(params, t);
+        average.update();
+        const std::vector<double> now = values_of(params[0].tensor);
+        for (size_t j = 0; j < now.size(); ++j) sum[j] += now[j];
+      }
+      for (double& x : sum) x /= kSteps;
+      EXPECT_TRUE(close(values_of(average.averages()[0]), sum, dtype == kFloat64 ? 1e-14 : 1e-6));
+      EXPECT_EQ(average.state_dict()[0].tensor.item<int64_t>(), kSteps);
+    }
+  }
+  EXPECT_TRUE(refuses<ValueError>([] { return optim::AveragedModel({}).is_swapped(); },
+                                  "AveragedModel got an empty parameter list"));
+}
+
 TEST(EMA, IsInTheModelForAScopeAndLeavesItBitByBit) {
   for (const Device device : all_devices()) {
     for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {

@@ -56,6 +56,39 @@ TEST(ParamGroups, ByPatternEveryParameterInOneGroup) {
   }
 }
 
+TEST(ParamGroups, MayBeAddedLaterWithTheFirstOptionsOrTheirOwn) {
+  const auto params = named({"a", "b", "c", "d"});
+  const auto tensor_of = [&](size_t i) { return std::vector{params[i].tensor}; };
+  SGD optimizer(tensor_of(0), {.lr = 0.1, .momentum = 0.9});
+  optimizer.set_lr(0.5);
+  optimizer.add_param_group(tensor_of(1));  // PyTorch's defaults: what the constructor was given
+  optimizer.add_param_group(tensor_of(2), {.lr = 0.2});
+  optimizer.add_param_group({params[3]}, {.lr = 0.3}, {{"d", {{"momentum", 0.7}}}});
+  EXPECT_EQ(ids_of(optimizer, params), "a | b | c | d");
+  const double rates[] = {0.5, 0.1, 0.2, 0.3}, momenta[] = {0.9, 0.9, 0, 0.7};
+  for (size_t g = 0; g < 4; ++g) {
+    EXPECT_EQ(optimizer.lr(g), rates[g]);
+    for (const auto& [name, value] : optimizer.state_dict()) {
+      if (name != cat("param_groups.", g, ".momentum")) continue;
+      EXPECT_EQ(value.item<double>(), momenta[g]);
+    }
+  }
+  EXPECT_TRUE(refuses<ValueError>([&] { return optimizer.add_param_group(tensor_of(0)), 0; },
+                                  "some parameters appear in more than one parameter group"));
+  EXPECT_EQ(Adam(tensor_of(0)).lr(), 1e-3);
+}
+
+TEST(ParamGroups, StepByAClosureGivesItsLoss) {
+  const Tensor w = ones({3}, {.requires_grad = true});
+  SGD optimizer({w}, {.lr = 0.1});
+  const Tensor loss = optimizer.step([&] {
+    w.set_grad(ones({3}));
+    return full({}, 7.0);
+  });
+  EXPECT_EQ(loss.item<double>(), 7);
+  EXPECT_TRUE(close(w.detach(), full({3}, 0.9), 1e-6));
+}
+
 TEST(ParamGroups, TakeTheirOwnSettingsAndTheRestFromAll) {
   const auto params = named({"w", "b"});
   SGD optimizer(params, {.lr = 0.5, .weight_decay = 1},

@@ -52,6 +52,8 @@ constexpr Optimizers::Entry kOptimizers[] = {
     {"adam", row<optim::AdamOptions>},
     {"adamw", row<optim::AdamWOptions>},
     {"adamax", row<optim::AdamaxOptions>},
+    {"nadam", row<optim::NAdamOptions>},
+    {"radam", row<optim::RAdamOptions>},
     {"adagrad", row<optim::AdagradOptions>},
     {"adadelta", row<optim::AdadeltaOptions>},
     {"rmsprop", row<optim::RMSpropOptions>},

@@ -69,6 +69,12 @@ Schedule one_cycle(const ScheduleSite& at, std::optional<double> max_lr,
           },
           inner.base_lrs};
 }
+Schedule cyclic(const ScheduleSite& at, double base_lr, std::optional<double> max_lr,
+                schedule::CyclicOptions o) {
+  o.base_lr = base_lr;
+  o.max_lr = max_lr.value_or(at.lr);
+  return schedule::cyclic(o);
+}
 Schedule polynomial(const ScheduleSite& at, double power) {
   return schedule::polynomial(at.steps, power);
 }
@@ -108,6 +114,10 @@ constexpr Schedules::Entry kSchedules[] = {
      bounded<one_cycle,
              Option<"max_lr", std::optional<double>, kPositive, "the peak; without it lr">,
              All<schedule::OneCycleOptions>>},
+    {"cyclic",
+     endless<cyclic, Option<"base_lr", double, kNonNegative, "the lowest rate">,
+             Option<"max_lr", std::optional<double>, kPositive, "the peak; without it lr">,
+             All<schedule::CyclicOptions>>},
     {"polynomial",
      bounded<polynomial, Option<"power", double, kPositive, "of the part that remains", 1>>},
     {"plateau", Schedules::of<PlateauSpec>},

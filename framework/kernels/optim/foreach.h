@@ -78,14 +78,16 @@ struct Unscale : InPlace {
 };
 
 // x += (y - x) * (1 - decay), a copy where *n is 0; with warm_up decay is at most (1+n) / (10+n).
+// With `equal` x is the mean of all y: decay is n / (1+n).
 struct Average : InPlace {
   static constexpr bool kPair = true;
   const int64_t* n;
   double decay;
-  bool warm_up;
+  bool warm_up, equal = false;
 
   TAPER_HD double prepare() const {
     const double count = double(*n), early = (1 + count) / (10 + count);
+    if (equal) return 1 / (1 + count);
     return count == 0 ? 1 : 1 - (warm_up && early < decay ? early : decay);
   }
   template <class C> TAPER_HD C step(C& x, C y, C weight) const {
