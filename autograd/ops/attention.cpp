@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "autograd/autocast.h"
 #include "autograd/node.h"
@@ -273,10 +274,9 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
 
 Shape batch_of(const Tensor& x) { return {x.shape().begin(), x.shape().end() - 2}; }
 
-// [batch..., rows, columns]
-Shape joined(Shape batch, int64_t rows, int64_t columns) {
-  batch.push_back(rows);
-  batch.push_back(columns);
+// [batch..., sizes...]
+template <class... Sizes> Shape joined(Shape batch, Sizes... sizes) {
+  (batch.push_back(sizes), ...);
   return batch;
 }
 
@@ -286,6 +286,10 @@ Tensor folded(const Tensor& x, const Shape& batch) {
   const int64_t heads = n > 1 ? batch[n - 1] : 1;
   const int64_t outer = n > 1 ? Shape(batch.begin(), batch.end() - 1).numel() : batch.numel();
   const Shape shape{outer, heads, rows, columns};
+  // One for all heads is a view.
+  if (n > 1 && batch_of(x) == joined(Shape(batch.begin(), batch.end() - 1), 1)) {
+    return expand(reshape(x, {outer, 1, rows, columns}), shape);
+  }
   return x.shape() == shape ? x : reshape(expand(x, joined(batch, rows, columns)), shape);
 }
 
@@ -302,16 +306,53 @@ void check_size(int64_t B, int64_t want, int64_t got, const char* which) {
                   "] but got: [", B, ", ", got, "]. (scaled_dot_product_attention: ", which, ")"));
 }
 
+// Every head `times` times, one after the other.
+Tensor repeated_heads(const Tensor& x, int64_t times) {
+  if (times == 1) return x;
+  const Tensor one = unsqueeze(x, -3);
+  Shape shape = one.shape();
+  shape[shape.size() - 3] = times;
+  return flatten(expand(one, shape), -4, -3);
+}
+
+// The query's heads in groups that share a key and a value each: [..., heads, group, T, D].
+template <class F>
+Tensor in_groups(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                 F attention) {
+  const int64_t heads = q.size(-3), of_k = k.size(-3), of_v = v.size(-3);
+  if (of_k < 1 || of_v < 1 || heads % of_k != 0 || heads % of_v != 0) {
+    throw Error(
+        cat("Number of heads in key and value must divide the number of heads in query, but "
+            "got ",
+            of_k, ", ", of_v, " and ", heads));
+  }
+  const int64_t shared = std::lcm(of_k, of_v), group = heads / shared;
+  Tensor bias = mask;
+  if (mask.defined() && mask.dim() > 2) {
+    bias = mask.size(-3) == 1 ? unsqueeze(mask, -3) : unflatten(mask, -3, {shared, group});
+  }
+  return flatten(
+      attention(unflatten(q, -3, {shared, group}), unsqueeze(repeated_heads(k, shared / of_k), -3),
+                unsqueeze(repeated_heads(v, shared / of_v), -3), bias),
+      -4, -3);
+}
+
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& attn_mask, double dropout_p, bool is_causal,
-                                    std::optional<double> scale, Generator* generator) {
+                                    std::optional<double> scale, Generator* generator,
+                                    bool enable_gqa) {
   if (autocasts(q)) {
     return casted(Cast::to_low, scaled_dot_product_attention, q, k, v, attn_mask, dropout_p,
-                  is_causal, scale, generator);
+                  is_causal, scale, generator, enable_gqa);
   }
   check(q, k, v, attn_mask, dropout_p, is_causal);
+  if (enable_gqa) {
+    return in_groups(q, k, v, attn_mask, [&](const auto&... x) {
+      return scaled_dot_product_attention(x..., dropout_p, is_causal, scale, generator);
+    });
+  }
   const int64_t T = q.size(-2), S = k.size(-2), D = q.size(-1);
   const Shape batch = broadcast_shapes(broadcast_shapes(batch_of(q), batch_of(k)), batch_of(v));
   check_size(batch.numel(), D, k.size(-1), "the last sizes of query and key");

@@ -98,6 +98,32 @@ Row row(const std::string& variant, const Options& options,
   return row;
 }
 
+// Keys and values [heads, S, D] of fewer heads than the queries, each for several in a row.
+Row grouped_row(const std::string& variant, const Options& options,
+                std::vector<std::vector<Shape>> samples) {
+  Row grouped = row(variant, options, std::move(samples));
+  grouped.f = [options](const Tensors& x) {
+    Generator generator(kMaskSeed);
+    return scaled_dot_product_attention(x[0], x[1], x[2], options.mask ? x[3] : Tensor(),
+                                        options.dropout_p, options.causal, options.scale,
+                                        &generator, true);
+  };
+  grouped.reference = [options](std::vector<Array> x) {
+    const int first = x[0].shape.size() - 3;
+    for (Array* a : {&x[1], &x[2]}) {
+      Shape shape = a->shape;
+      shape[first] = x[0].shape[first];
+      const int64_t group = shape[first] / a->shape[first];
+      *a = gathered(*a, shape, [&](Shape at) {
+        at[first] /= group;
+        return at;
+      });
+    }
+    return attention(x, options);
+  };
+  return grouped;
+}
+
 std::vector<Shape> tiny() { return {{1, 2, 3}, {1, 3, 3}, {1, 3, 2}}; }
 std::vector<Shape> with_mask(std::vector<Shape> shapes, const Shape& mask) {
   shapes.push_back(mask);
@@ -322,7 +348,28 @@ std::vector<Row> attention_rows() {
       packed_row("dropout, causal", 3, {.causal = true, .dropout_p = kDropped},
                  {{{1, 3, 18}}, {{1, 68, 72}}, {{0, 4, 18}}}),
   };
+  const std::vector<Shape> two_heads{{2, 4, 3, 2}, {2, 2, 5, 2}, {2, 2, 5, 3}};
+  for (const Row& more : {grouped_row("groups", {},
+                                {{{2, 1, 2}, {1, 2, 2}, {1, 2, 2}},
+                                 two_heads,
+                                 {{6, 4, 2}, {2, 3, 2}, {3, 3, 1}},
+                                 {{1, 8, 70, 16}, {1, 2, 40, 16}, {1, 2, 40, 16}}}),
+                    grouped_row("groups, causal", {.causal = true},
+                                {two_heads, {{2, 6, 70, 16}, {2, 3, 70, 16}, {2, 3, 70, 16}}}),
+                    grouped_row("groups, mask", {.mask = kFloat64},
+                                {with_mask(two_heads, {2, 4, 3, 5}),
+                                 with_mask(two_heads, {2, 1, 3, 1}), with_mask(two_heads, {3, 5})}),
+                    grouped_row("groups, dropout", {.dropout_p = kDropped}, {two_heads})}) {
+    rows.push_back(more);
+  }
   rows[0].refusals = refusals();
+  rows[0].refusals.push_back(
+      {"heads that do not divide",
+       [](Device d) {
+         const Tensor q = ones({4, 3, 2}, {.device = d}), k = ones({3, 3, 2}, {.device = d});
+         return scaled_dot_product_attention(q, k, k, {}, 0, false, {}, nullptr, true);
+       },
+       "Number of heads in key and value must divide the number of heads in"});
   rows[7].refusals = packed_refusals();
   rows[0].bench = {{48, 256, 64}, {48, 256, 64}, {48, 256, 64}};
   rows[0].flops = [](const std::vector<Shape>& s) {
