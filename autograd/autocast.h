@@ -6,7 +6,7 @@
 //   }
 //   loss.backward();
 //
-// Inside, products (linear, mm, bmm, matmul, addmm, conv1d, conv2d, scaled_dot_product_attention)
+// Inside, products (linear, mm, bmm, matmul, addmm, convolutions, scaled_dot_product_attention)
 // compute in the half type, and what needs the range (powers, exp and log and what is made of
 // them, sums, norms, losses) in float32, by PyTorch's lists for CUDA, here on every device;
 // everything else in the types it is given. float64 and integers are left alone. Values of

@@ -4,6 +4,8 @@
 #include <numbers>
 
 #include "autograd/ops/attention.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/image.h"
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
 #include "export/onnx_graph.h"
@@ -211,8 +213,8 @@ string linear(OpWriter& w) {
   return activated(w, y, activation);
 }
 
-string conv(OpWriter& w) {
-  const auto& [o, relu] = w.options<std::pair<Conv2dOptions, bool>>();
+template <class Options>
+string conv_node(OpWriter& w, const char* node, const Options& o, const Pair* output_padding) {
   // Of the height and the width; of rows, the width alone.
   const auto sizes = [&](const Pair& p) { return w.x(1).dim() == 3 ? Ints{p.w} : Ints{p.h, p.w}; };
   const Shape& weight = w.x(1).shape();
@@ -220,13 +222,22 @@ string conv(OpWriter& w) {
   pads.insert(pads.end(), pads.begin(), pads.end());
   std::vector<string> inputs = {w.in(0), w.in(1)};
   if (w.has(2)) inputs.push_back(w.in(2));
-  const string y = w.add("Conv", inputs,
-                         {{"kernel_shape", Ints(weight.begin() + 2, weight.end())},
-                          {"strides", sizes(o.stride)},
-                          {"pads", pads},
-                          {"dilations", sizes(o.dilation)},
-                          {"group", o.groups}});
+  Attributes attributes = {{"kernel_shape", Ints(weight.begin() + 2, weight.end())},
+                           {"strides", sizes(o.stride)},
+                           {"pads", pads},
+                           {"dilations", sizes(o.dilation)},
+                           {"group", o.groups}};
+  if (output_padding) attributes.push_back({"output_padding", sizes(*output_padding)});
+  return w.add(node, inputs, attributes);
+}
+string conv(OpWriter& w) {
+  const auto& [o, relu] = w.options<std::pair<kernels::ConvWindows, bool>>();
+  const string y = conv_node(w, "Conv", o, nullptr);
   return relu ? w.add("Relu", {y}) : y;
+}
+string conv_transpose(OpWriter& w) {
+  const auto& o = w.options<ConvTranspose2dOptions>();
+  return conv_node(w, "ConvTranspose", o, &o.output_padding);
 }
 
 // --- pooling ---
@@ -269,12 +280,14 @@ string adaptive_avg_pool(OpWriter& w) {
 }
 string interpolate(OpWriter& w) {
   const auto& o = w.options<InterpolateOptions>();
-  const bool nearest = o.mode == Interpolation::nearest;
+  const bool nearest = o.mode == Interpolation::nearest, cubic = o.mode == Interpolation::bicubic;
   const string place = nearest                           ? "asymmetric"
                        : o.align_corners.value_or(false) ? "align_corners"
                                                          : "pytorch_half_pixel";
   Attributes attributes = {{"coordinate_transformation_mode", place},
-                           {"mode", string(nearest ? "nearest" : "linear")}};
+                           {"mode", string(nearest ? "nearest"
+                                           : cubic ? "cubic"
+                                                   : "linear")}};
   if (nearest) attributes.push_back({"nearest_mode", string("floor")});
   if (!o.scale_factor) {
     return w.add("Resize", {w.in(), "", "", w.sizes(w.y().shape(), w.twin.outputs[0].shape())},
@@ -285,6 +298,14 @@ string interpolate(OpWriter& w) {
   const float of_height = w.y().size(2) == w.x().size(2) ? 1 : scale;
   return w.add("Resize", {w.in(), "", w.constant(tensor({1.F, 1.F, of_height, scale}))},
                attributes);
+}
+string grid_sample(OpWriter& w) {
+  const auto& o = w.options<GridSampleOptions>();
+  constexpr const char* kPaddings[] = {"zeros", "border", "reflection"};
+  return w.add("GridSample", {w.in(0), w.in(1)},
+               {{"mode", string(kInterpolationNames[size_t(o.mode)])},
+                {"padding_mode", string(kPaddings[size_t(o.padding_mode)])},
+                {"align_corners", int64_t(o.align_corners)}});
 }
 
 // --- normalisation ---
@@ -482,10 +503,13 @@ constexpr OnnxRow kRows[] = {
     {"linear", nullptr, linear},
     {"conv1d", nullptr, conv},
     {"conv2d", nullptr, conv},
+    {"conv_transpose1d", nullptr, conv_transpose},
+    {"conv_transpose2d", nullptr, conv_transpose},
     {"max_pool2d", nullptr, max_pool},
     {"avg_pool2d", nullptr, avg_pool},
     {"adaptive_avg_pool2d", nullptr, adaptive_avg_pool},
     {"interpolate", nullptr, interpolate},
+    {"grid_sample", nullptr, grid_sample},
     {"layer_norm", nullptr, layer_norm},
     {"rms_norm", nullptr, rms_norm},
     {"group_norm", nullptr, group_norm},

@@ -1,7 +1,5 @@
 #include "modules/conv.h"
 
-#include "autograd/ops/conv.h"
-#include "autograd/ops/index.h"
 #include "modules/init.h"
 #include "modules/repr.h"
 
@@ -10,7 +8,7 @@ namespace {
 
 Shape sizes(int dims, Pair p) { return dims == 1 ? Shape{p.w} : Shape{p.h, p.w}; }
 
-void check_padding(int dims, const ConvOptions& o) {
+const ConvOptions& checked(int dims, const ConvOptions& o) {
   const std::string& name = o.padding.name;
   if (!name.empty() && name != "same" && name != "valid") {
     throw ValueError(
@@ -19,26 +17,54 @@ void check_padding(int dims, const ConvOptions& o) {
   if (name == "same" && sizes(dims, o.stride) != sizes(dims, 1)) {
     throw ValueError("padding='same' is not supported for strided convolutions");
   }
-  if (o.padding_mode != "zeros") {
-    throw NotImplementedError(
-        cat("Conv", dims, "d: padding_mode='", o.padding_mode, "' is not supported, only 'zeros'"));
-  }
+  return o;
 }
 
-Tensor drawn_weight(int dims, int64_t in, int64_t out, Pair kernel, const ConvOptions& o) {
+// [rows, columns / groups, kernel...]
+Tensor drawn_weight(const std::string& layer, int dims, int64_t rows, int64_t columns, Pair kernel,
+                    int64_t groups, Device device, bool transposed = false) {
   Shape shape = sizes(dims, kernel);
+  const int64_t in = transposed ? rows : columns, out = transposed ? columns : rows;
   for (const int64_t n : shape) {
     if (in > 0 && out > 0 && n > 0) continue;
-    throw ValueError(cat("Conv", dims, "d: channels and kernel_size must be positive, got ", in,
-                         ", ", out, " and ", py(shape)));
+    throw ValueError(cat(layer, ": channels and kernel_size must be positive, got ", in, ", ", out,
+                         " and ", py(shape)));
   }
-  if (o.groups <= 0) throw ValueError("groups must be a positive integer");
-  if (in % o.groups != 0) throw ValueError("in_channels must be divisible by groups");
-  if (out % o.groups != 0) throw ValueError("out_channels must be divisible by groups");
-  check_padding(dims, o);
-  shape.insert(0, in / o.groups);
-  shape.insert(0, out);
-  return fan_in_uniform(shape, shape, o.device);
+  if (groups <= 0) throw ValueError("groups must be a positive integer");
+  if (in % groups != 0) throw ValueError("in_channels must be divisible by groups");
+  if (out % groups != 0) throw ValueError("out_channels must be divisible by groups");
+  shape.insert(0, columns / groups);
+  shape.insert(0, rows);
+  return fan_in_uniform(shape, shape, device);
+}
+
+Parameter drawn_bias(Module& owner, const Tensor& weight, int64_t out, bool wanted, Device device) {
+  if (!wanted) return Parameter();
+  return Parameter(owner, "bias", fan_in_uniform(weight.shape(), {out}, device));
+}
+
+template <class Layer> std::string repr_of(int dims, const Layer& layer) {
+  const auto& o = layer.options;
+  std::string text =
+      cat(layer.in_channels, ", ", layer.out_channels, ", ",
+          fields("kernel_size", sizes(dims, layer.kernel_size), "stride", sizes(dims, o.stride)));
+  const auto unless = [&](const char* name, Pair p, Pair usual) {
+    if (sizes(dims, p) != sizes(dims, usual)) text += ", " + fields(name, sizes(dims, p));
+  };
+  if constexpr (requires { o.padding.name; }) {
+    if (!o.padding.name.empty()) text += ", padding=" + o.padding.name;
+  }
+  unless("padding", o.padding, 0);
+  unless("dilation", o.dilation, 1);
+  if constexpr (requires { o.output_padding; }) unless("output_padding", o.output_padding, 0);
+  if (o.groups != 1) text += ", " + fields("groups", o.groups);
+  if (!layer.bias.defined()) text += ", " + fields("bias", false);
+  if constexpr (requires { o.padding_mode; }) {
+    if (o.padding_mode != PadMode::zeros) {
+      text += cat(", padding_mode=", kPadModeNames[size_t(o.padding_mode)]);
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -48,46 +74,68 @@ Conv<kDims>::Conv(int64_t in, int64_t out, Pair kernel, const ConvOptions& o)
     : in_channels(in),
       out_channels(out),
       kernel_size(kernel),
-      options(o),
-      weight(*this, "weight", drawn_weight(kDims, in, out, kernel, o)),
-      bias(o.bias ? Parameter(*this, "bias", fan_in_uniform(weight->shape(), {out}, o.device))
-                  : Parameter()) {}
+      options(checked(kDims, o)),
+      weight(*this, "weight",
+             drawn_weight(type_name(), kDims, out, in, kernel, o.groups, o.device)),
+      bias(drawn_bias(*this, weight, out, o.bias, o.device)) {}
 
 template <int kDims>
 Tensor Conv<kDims>::convolve(const Tensor& x, [[maybe_unused]] Activation activation) {
   const ConvOptions& o = options;
-  Pair padding = o.padding.size;
+  ConvPadding padding = o.padding;
   Tensor from = x;
-  if (o.padding.name == "same") {
-    const Pair total(checked_mul(o.dilation.h, kernel_size.h - 1),
-                     checked_mul(o.dilation.w, kernel_size.w - 1));
-    padding = {total.h / 2, total.w / 2};
-    // Where the total is odd, one more behind.
-    if (kDims == 1 && total.w % 2 > 0) from = pad(x, {0, 1});
-    if (kDims == 2 && total.h % 2 + total.w % 2 > 0)
-      from = pad(x, {0, total.w % 2, 0, total.h % 2});
+  if (o.padding_mode != PadMode::zeros) {
+    const bool same = padding.name == "same";
+    std::vector<int64_t> sides;
+    const auto add = [&](int64_t dilation, int64_t kernel, int64_t size) {
+      const int64_t total = same ? checked_mul(dilation, kernel - 1) : 2 * size;
+      sides.push_back(total / 2);
+      sides.push_back(total - total / 2);
+    };
+    add(o.dilation.w, kernel_size.w, padding.w);
+    if (kDims == 2) add(o.dilation.h, kernel_size.h, padding.h);
+    from = pad(x, sides, o.padding_mode);
+    padding = 0;
   }
   if constexpr (kDims == 1) {
-    return conv1d(from, weight, bias, {o.stride.w, padding.w, o.dilation.w, o.groups});
+    return conv1d(from, weight, bias, {o.stride.w, padding, o.dilation.w, o.groups});
   } else {
     return conv2d(from, weight, bias, {o.stride, padding, o.dilation, o.groups}, activation);
   }
 }
 
-template <int kDims> std::string Conv<kDims>::extra_repr() const {
-  const auto tuple = [](Pair p) { return sizes(kDims, p); };
-  const ConvOptions& o = options;
-  std::string text = cat(in_channels, ", ", out_channels, ", ",
-                         fields("kernel_size", tuple(kernel_size), "stride", tuple(o.stride)));
-  if (!o.padding.name.empty()) text += ", padding=" + o.padding.name;
-  if (tuple(o.padding.size) != tuple(0)) text += ", " + fields("padding", tuple(o.padding.size));
-  if (tuple(o.dilation) != tuple(1)) text += ", " + fields("dilation", tuple(o.dilation));
-  if (o.groups != 1) text += ", " + fields("groups", o.groups);
-  if (!bias.defined()) text += ", " + fields("bias", false);
-  return text;
-}
+template <int kDims> std::string Conv<kDims>::extra_repr() const { return repr_of(kDims, *this); }
 
 template class Conv<1>;
 template class Conv<2>;
+
+template <int kDims>
+ConvTranspose<kDims>::ConvTranspose(int64_t in, int64_t out, Pair kernel,
+                                    const ConvTransposeOptions& o)
+    : in_channels(in),
+      out_channels(out),
+      kernel_size(kernel),
+      options(o),
+      weight(*this, "weight",
+             drawn_weight(type_name(), kDims, in, out, kernel, o.groups, o.device, true)),
+      bias(drawn_bias(*this, weight, out, o.bias, o.device)) {}
+
+template <int kDims> Tensor ConvTranspose<kDims>::forward(const Tensor& x) {
+  const ConvTransposeOptions& o = options;
+  if constexpr (kDims == 1) {
+    return conv_transpose1d(x, weight, bias,
+                            {o.stride.w, o.padding.w, o.output_padding.w, o.groups, o.dilation.w});
+  } else {
+    return conv_transpose2d(x, weight, bias,
+                            {o.stride, o.padding, o.output_padding, o.groups, o.dilation});
+  }
+}
+
+template <int kDims> std::string ConvTranspose<kDims>::extra_repr() const {
+  return repr_of(kDims, *this);
+}
+
+template class ConvTranspose<1>;
+template class ConvTranspose<2>;
 
 }  // namespace taper::inline v0

@@ -1,22 +1,11 @@
 // Convolutions (https://pytorch.org/docs/stable/generated/torch.nn.Conv2d.html).
 #pragma once
 
-#include "framework/kernels/elementwise/activation.h"
-#include "framework/pair.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/image.h"
 #include "modules/module.h"
 
 namespace taper::inline v0 {
-
-// .padding = 1, {1, 2}, "valid" (none) or "same" (the output has the input's size).
-struct ConvPadding {
-  ConvPadding(int64_t both) : size(both) {}
-  ConvPadding(int64_t h, int64_t w) : size(h, w) {}
-  ConvPadding(Pair p) : size(p) {}
-  template <size_t N> ConvPadding(const char (&text)[N]) : name(text) {}
-
-  Pair size;
-  std::string name;  // empty for a size
-};
 
 struct ConvOptions {
   Pair stride = 1;
@@ -24,7 +13,7 @@ struct ConvOptions {
   Pair dilation = 1;
   int64_t groups = 1;
   bool bias = true;
-  std::string padding_mode = "zeros";  // the only one
+  PadMode padding_mode = PadMode::zeros;
   Device device = DeviceType::cpu;
 };
 
@@ -58,5 +47,33 @@ template <int kDims> class Conv : public Module {
 };
 using Conv1d = Conv<1>;
 using Conv2d = Conv<2>;
+
+struct ConvTransposeOptions {
+  Pair stride = 1, padding = 0, output_padding = 0;
+  int64_t groups = 1;
+  bool bias = true;
+  Pair dilation = 1;
+  Device device = DeviceType::cpu;
+};
+
+// The transpose of such a convolution (conv_transpose2d), weight [in, out / groups, kernel...]:
+// drawn as above, with n = out / groups * kernel's numel.
+template <int kDims> class ConvTranspose : public Module {
+ public:
+  ConvTranspose(int64_t in_channels, int64_t out_channels, Pair kernel_size,
+                const ConvTransposeOptions& options = {});
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return cat("ConvTranspose", kDims, "d"); }
+  std::string extra_repr() const override;
+
+  const int64_t in_channels, out_channels;
+  const Pair kernel_size;
+  const ConvTransposeOptions options;
+  Parameter weight;
+  Parameter bias;
+};
+using ConvTranspose1d = ConvTranspose<1>;
+using ConvTranspose2d = ConvTranspose<2>;
 
 }  // namespace taper::inline v0

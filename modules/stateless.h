@@ -91,12 +91,23 @@ using Dropout2d = DropoutLayer<"Dropout2d", dropout2d>;
 
 // --- pooling: MaxPool2d(3, {.stride = 2, .padding = {1, 0}}) ---
 
+// 3, (3, 5), (None, 5)
+inline std::string py(const OutputSize& size) {
+  if (size.h && size.h == size.w) return py(size.h);
+  return cat("(", py(size.h), ", ", py(size.w), ")");
+}
 using AdaptiveAvgPool1d =
     FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d,
                   Option<"output_size", int64_t, kWidth, "width of the output">>;
 using AdaptiveAvgPool2d =
     FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d,
-                  Option<"output_size", Pair, kWidth, "height and width of the output">>;
+                  Option<"output_size", OutputSize, kWidth, "height and width of the output">>;
+using AdaptiveMaxPool1d =
+    FunctionLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d,
+                  Option<"output_size", int64_t, kWidth, "width of the output">>;
+using AdaptiveMaxPool2d =
+    FunctionLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d,
+                  Option<"output_size", OutputSize, kWidth, "height and width of the output">>;
 
 // kDims: of space.
 template <LayerName kName, int kDims, auto kFunction, class Options>

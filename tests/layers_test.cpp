@@ -212,13 +212,13 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'518, 24'420},
-    {"autograd", {"autograd/"}, 6'067, 6'420},
-    {"modules", {"modules/"}, 3'726, 4'150},
+    {"framework", {"framework/"}, 22'640, 24'545},
+    {"autograd", {"autograd/"}, 6'740, 7'095},
+    {"modules", {"modules/"}, 3'875, 4'400},
     {"optim", {"optim/"}, 2'319, 2'960},
     {"data", {"data/"}, 2'936, 3'900},
-    {"export", {"export/"}, 1'250, 1'250},
-    {"apps", {"apps/"}, 5'810, 10'370},
+    {"export", {"export/"}, 1'280, 1'280},
+    {"apps", {"apps/"}, 5'860, 10'425},
     {"testing", {"testing/taper_testing", "testing/verdict", "testing/example_test"}, 600, 600},
     {"conformance rows", {"testing/conformance/"}, 1'150, 1'150},
 };

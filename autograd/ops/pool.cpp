@@ -37,15 +37,21 @@ Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes) {
   });
 }
 
-Tensor max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptions& o) {
+Pooled max_pool(const char* name, const Tensor& x, const Axes& axes) {
+  const kernels::MaxPool out = kernels::max_pool(x, axes);
+  if (!needs_grad({x})) return {out.y, out.index};
+  return {
+      record(name, out.y, {x},
+             [index = out.index, axes](Gradients& g) { g.dx(0) = place_at(g.dy(), index, axes); }),
+      out.index};
+}
+
+Pooled max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptions& o) {
   const Axes axes =
       kernels::window_axes(op, x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode});
-  const kernels::MaxPool out = kernels::max_pool(x, axes);
-  trace("max_pool2d", out.y, {x}, std::pair(kernel, o));
-  if (!needs_grad({x})) return out.y;
-  return record(
-      "MaxPool2DWithIndicesBackward0", out.y, {x},
-      [index = out.index, axes](Gradients& g) { g.dx(0) = place_at(g.dy(), index, axes); });
+  const Pooled y = max_pool("MaxPool2DWithIndicesBackward0", x, axes);
+  trace("max_pool2d", y.values, {x}, std::pair(kernel, o));
+  return y;
 }
 
 Tensor avg_pool(const char* op, const Tensor& x, Pair kernel, const AvgPoolOptions& o) {
@@ -56,7 +62,16 @@ Tensor avg_pool(const char* op, const Tensor& x, Pair kernel, const AvgPoolOptio
   return y;
 }
 
+Axes adaptive_axes(const char* op, const Tensor& x, const OutputSize& out) {
+  const auto size = [&](std::optional<int64_t> wanted, int d) {
+    return wanted ? *wanted : x.dim() > 2 ? x.size(d) : 0;  // fewer are refused
+  };
+  return kernels::adaptive_axes(op, x, {size(out.h, -2), size(out.w, -1)});
+}
+
 // --- one dimension: images of height 1 ---
+
+Pooled of_images(const Pooled& y) { return {y.values.squeeze(-2), y.indices.squeeze(-2)}; }
 
 template <class Options> Options of_rows(Options options) {
   options.padding.h = 0;
@@ -79,22 +94,25 @@ void check_interpolate(const Tensor& x, const InterpolateOptions& o) {
   if (o.size && o.scale_factor) {
     throw ValueError("only one of size or scale_factor should be defined");
   }
-  if (o.mode == Interpolation::nearest && o.align_corners) {
+  const bool any_rank = o.mode == Interpolation::nearest || o.mode == Interpolation::area;
+  if (any_rank && o.align_corners) {
     throw ValueError(
         "align_corners option can only be set with the interpolating modes: linear | bilinear | "
         "bicubic | trilinear");
   }
   if (x.dim() != 3 && x.dim() != 4) {
     throw NotImplementedError(cat("Input Error: Only 3D and 4D input Tensors supported (got ",
-                                  x.dim(), "D) for the modes: nearest | linear | bilinear (got ",
+                                  x.dim(),
+                                  "D) for the modes: nearest | linear | bilinear | bicubic | area "
+                                  "(got ",
                                   mode, ")"));
   }
-  const int wanted = o.mode == Interpolation::nearest ? x.dim() : 2 + int(o.mode);
+  const int wanted = any_rank ? x.dim() : o.mode == Interpolation::linear ? 3 : 4;
   if (x.dim() != wanted) {
     throw NotImplementedError(
         cat("Got ", x.dim(), "D input, but ", mode, " mode needs ", wanted, "D input"));
   }
-  if (x.size(1) == 0) {
+  if (x.size(1) == 0 && o.mode != Interpolation::area) {
     throw Error(cat("Non-empty ", x.dim(), "D data tensor expected but got a tensor with sizes ",
                     x.shape()));
   }
@@ -111,6 +129,14 @@ void check_sizes(const Tensor& x, Pair out) {
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options) {
+  return max_pool2d_with_indices(x, kernel_size, options).values;
+}
+
+Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const MaxPoolOptions& options) {
+  return max_pool1d_with_indices(x, kernel_size, options).values;
+}
+
+Pooled max_pool2d_with_indices(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options) {
   if (x.dim() != 3 && x.dim() != 4) {
     throw Error(
         cat("non-empty 3D or 4D (batch mode) tensor expected for input, but max_pool2d got ",
@@ -119,14 +145,15 @@ Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& optio
   return max_pool("max_pool2d", x, kernel_size, options);
 }
 
-Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const MaxPoolOptions& options) {
+Pooled max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
+                               const MaxPoolOptions& options) {
   if (x.dim() != 2 && x.dim() != 3) {
     throw Error(
         cat("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch "
             "size for input, but got:",
             x.shape()));
   }
-  return max_pool("max_pool1d", x.unsqueeze(-2), {1, kernel_size}, of_rows(options)).squeeze(-2);
+  return of_images(max_pool("max_pool1d", x.unsqueeze(-2), {1, kernel_size}, of_rows(options)));
 }
 
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& options) {
@@ -138,8 +165,9 @@ Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const AvgPoolOptions& op
   return avg_pool("avg_pool1d", x.unsqueeze(-2), {1, kernel_size}, of_rows(options)).squeeze(-2);
 }
 
-Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
-  Tensor y = resample("AdaptiveAvgPool2DBackward0", x, kernels::adaptive_axes(x, output_size));
+Tensor adaptive_avg_pool2d(const Tensor& x, OutputSize output_size) {
+  Tensor y = resample("AdaptiveAvgPool2DBackward0", x,
+                      adaptive_axes("adaptive_avg_pool2d", x, output_size));
   trace("adaptive_avg_pool2d", y, {x});
   return y;
 }
@@ -147,6 +175,24 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
   check_rows("adaptive_avg_pool1d", x);
   return adaptive_avg_pool2d(x.unsqueeze(-2), {1, output_size}).squeeze(-2);
+}
+
+Pooled adaptive_max_pool2d_with_indices(const Tensor& x, OutputSize output_size) {
+  return max_pool("AdaptiveMaxPool2DBackward0", x,
+                  adaptive_axes("adaptive_max_pool2d", x, output_size));
+}
+
+Pooled adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) {
+  check_rows("adaptive_max_pool1d", x);
+  return of_images(adaptive_max_pool2d_with_indices(x.unsqueeze(-2), {1, output_size}));
+}
+
+Tensor adaptive_max_pool2d(const Tensor& x, OutputSize output_size) {
+  return adaptive_max_pool2d_with_indices(x, output_size).values;
+}
+
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) {
+  return adaptive_max_pool1d_with_indices(x, output_size).values;
 }
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
@@ -158,14 +204,22 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   };
   Pair size = o.size ? *o.size : Pair(rows ? 1 : scaled(x.size(2)), scaled(x.size(-1)));
   if (rows) size.h = 1;
+  if (o.mode == Interpolation::area) {
+    return rows ? adaptive_avg_pool1d(x, size.w) : adaptive_avg_pool2d(x, size);
+  }
   check_sizes(x, size);
-  const bool nearest = o.mode == Interpolation::nearest;
+  struct Way {
+    Axis::Kind kind;
+    const char* name;
+  };
+  const Way way =
+      o.mode == Interpolation::nearest   ? Way{Axis::Kind::nearest, "UpsampleNearest2DBackward0"}
+      : o.mode == Interpolation::bicubic ? Way{Axis::Kind::cubic, "UpsampleBicubic2DBackward0"}
+                                         : Way{Axis::Kind::linear, "UpsampleBilinear2DBackward0"};
   const Tensor images = rows ? x.unsqueeze(-2) : x;
-  const Axes axes = kernels::scaled_axes(images, size, o.scale_factor,
-                                         nearest ? Axis::Kind::nearest : Axis::Kind::linear,
-                                         o.align_corners.value_or(false));
-  const Tensor y = resample(nearest ? "UpsampleNearest2DBackward0" : "UpsampleBilinear2DBackward0",
-                            images, axes);
+  const Axes axes =
+      kernels::scaled_axes(images, size, o.scale_factor, way.kind, o.align_corners.value_or(false));
+  const Tensor y = resample(way.name, images, axes);
   trace("interpolate", y, {images}, o);
   return rows ? y.squeeze(-2) : y;
 }

@@ -11,6 +11,12 @@
 
 namespace taper::inline v0 {
 
+// The largest elements, and each one's place (int64) in its row, or in its image as h * W + w; -1
+// of a window without elements.
+struct Pooled {
+  Tensor values, indices;
+};
+
 struct MaxPoolOptions {
   std::optional<Pair> stride = std::nullopt;  // the kernel size
   Pair padding = 0;                           // as if -inf were there
@@ -27,6 +33,11 @@ struct MaxPoolOptions {
 // nan wins; among equals the first gets the gradient.
 Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const MaxPoolOptions& options = {});
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options = {});
+// The same with return_indices=True.
+Pooled max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
+                               const MaxPoolOptions& options = {});
+Pooled max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
+                               const MaxPoolOptions& options = {});
 
 struct AvgPoolOptions {
   std::optional<Pair> stride = std::nullopt;  // the kernel size
@@ -44,31 +55,46 @@ struct AvgPoolOptions {
 Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const AvgPoolOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& options = {});
 
+// 3, {3, 5}, or {std::nullopt, 5}: none keeps the input's size (PyTorch: None).
+struct OutputSize {
+  std::optional<int64_t> h, w;
+  OutputSize() = default;
+  OutputSize(int64_t both) : h(both), w(both) {}
+  OutputSize(Pair p) : h(p.h), w(p.w) {}
+  OutputSize(std::optional<int64_t> height, std::optional<int64_t> width) : h(height), w(width) {}
+};
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size);
-Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size);
+Tensor adaptive_avg_pool2d(const Tensor& x, OutputSize output_size);
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size);
+Tensor adaptive_max_pool2d(const Tensor& x, OutputSize output_size);
+Pooled adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size);
+Pooled adaptive_max_pool2d_with_indices(const Tensor& x, OutputSize output_size);
 
-enum class Interpolation : uint8_t { nearest, linear, bilinear };
-inline constexpr const char* kInterpolationNames[] = {"nearest", "linear", "bilinear"};
+// bicubic: by Keys' cubic with A = -0.75; area: as adaptive_avg_pool.
+enum class Interpolation : uint8_t { nearest, linear, bilinear, bicubic, area };
+inline constexpr const char* kInterpolationNames[] = {"nearest", "linear", "bilinear", "bicubic",
+                                                      "area"};
 struct InterpolateOptions {
   // One of the two.
   std::optional<Pair> size = std::nullopt;
   std::optional<double> scale_factor = std::nullopt;
   Interpolation mode = Interpolation::nearest;
-  // Whether the corners' centres keep their place; not for nearest.
+  // Whether the corners' centres keep their place; not for nearest and area.
   std::optional<bool> align_corners = std::nullopt;
 
   template <class V> void describe(V& v) {
     v("scale_factor", scale_factor, kPositive,
       "size of the output by that of the input; this or size");
     v("size", size, kWidth, "height and width of the output");
-    v("mode", mode, {"nearest", "linear", "bilinear"}, "how values between are made");
+    v("mode", mode, {"nearest", "linear", "bilinear", "bicubic", "area"},
+      "how values between are made");
   }
   template <class V> void rules(V& v) {
     v("scale_factor", "give either scale_factor or size",
       [this] { return scale_factor.has_value() != size.has_value(); });
   }
 };
-// x [N, C, L] (nearest, linear) or [N, C, H, W] (nearest, bilinear).
+// x [N, C, L] (nearest, linear, area) or [N, C, H, W] (nearest, bilinear, bicubic, area).
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace taper::inline v0

@@ -293,6 +293,17 @@ TEST_F(Onnx, RuntimeComputesLayers) {
   add("upsample_corners",
       Upsample({.scale_factor = 1.5, .mode = Interpolation::bilinear, .align_corners = true}),
       image);
+  add("upsample_bicubic", Upsample({.size = Pair(9, 11), .mode = Interpolation::bicubic}), image);
+  add("conv_transpose",
+      ConvTranspose2d(
+          4, 6, 3,
+          {.stride = 2, .padding = {1, 0}, .output_padding = 1, .groups = 2, .bias = true}),
+      image);
+  add("conv_transpose1d", ConvTranspose1d(4, 2, 3, {.bias = false, .dilation = 2}), row);
+  add("conv_circular", Conv2d(4, 3, 3, {.padding = 1, .padding_mode = PadMode::circular}), image);
+  add("conv_same", Conv2d(4, 3, 4, {.padding = "same"}), image);
+  add("replication_pad", ReplicationPad2d({1, 2, 0, 1}), image);
+  add("pixel_shuffle", PixelShuffle(2), image);
   add("dropout", Sequential(Linear(6, 6), Dropout(0.5)), flat);
   {
     LSTM lstm(9, 5, {.num_layers = 2, .batch_first = true, .bidirectional = true});
@@ -331,6 +342,18 @@ TEST_F(Onnx, RuntimeComputesLayers) {
         [](const auto& in) { return std::vector<Tensor>{packed_attention(in[0], 2, 0, true)}; },
         none, {some({5, 4, 12})});
   }
+  {
+    Sequential none;
+    const GridSampleOptions border{.padding_mode = GridPadding::border, .align_corners = true};
+    const Tensor grid = some({5, 3, 4, 2}, 7);
+    cases.add("grid_sample",
+              [](const auto& in) { return std::vector<Tensor>{grid_sample(in[0], in[1])}; }, none,
+              {image, grid});
+    cases.add(
+        "grid_sample_border",
+        [=](const auto& in) { return std::vector<Tensor>{grid_sample(in[0], in[1], border)}; },
+        none, {image, grid});
+  }
   cases.run_all();
 }
 
@@ -365,17 +388,31 @@ TEST_F(Onnx, RuntimeComputesModels) {
 // Operators that are written by others' rows, as what they are made of; and those that no row
 // writes.
 const std::set<std::string> kMadeOfOthers = {
-    "adaptive_avg_pool1d", "addmm", "avg_pool1d", "bmm", "chunk", "contiguous", "embedding",
-    "expand_as", "flatten", "flip", "hardtanh", "index", "logsumexp", "masked", "masked_fill",
-    "max_pool1d", "mm", "movedim", "narrow", "norm", "outer", "relu6", "repeat", "reshape",
-    "select", "split", "squeeze", "stack", "std", "sum_to", "to_copy", "transpose", "tril", "triu",
-    "unflatten", "unsqueeze", "var", "view_as",
+    "adaptive_avg_pool1d", "addmm", "affine_grid", "avg_pool1d", "bmm", "chunk", "contiguous",
+    "embedding", "expand_as", "flatten", "flip", "hardtanh", "index", "logsumexp", "masked",
+    "masked_fill", "max_pool1d", "mm", "movedim", "narrow", "norm", "outer", "pixel_shuffle",
+    "pixel_unshuffle", "relu6", "repeat", "reshape", "select", "split", "squeeze", "stack", "std",
+    "sum_to", "to_copy", "transpose", "tril", "triu", "unflatten", "unsqueeze", "var", "view_as",
     // Losses, and what does nothing in evaluation mode.
     "binary_cross_entropy_with_logits", "dropout", "dropout2d", "dropout_add", "huber_loss",
     "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"};
-const std::set<std::string> kWithoutForm = {"argsort",     "bernoulli", "cross_entropy",
-                                            "multinomial", "nll_loss",  "one_hot",
-                                            "scatter_add", "sort",      "topk"};
+const std::set<std::string> kWithoutForm = {"adaptive_max_pool1d",
+                                            "adaptive_max_pool1d_with_indices",
+                                            "adaptive_max_pool2d",
+                                            "adaptive_max_pool2d_with_indices",
+                                            "argsort",
+                                            "bernoulli",
+                                            "cross_entropy",
+                                            "fold",
+                                            "max_pool1d_with_indices",
+                                            "max_pool2d_with_indices",
+                                            "multinomial",
+                                            "nll_loss",
+                                            "one_hot",
+                                            "scatter_add",
+                                            "sort",
+                                            "topk",
+                                            "unfold"};
 
 TEST_F(Onnx, EveryOperatorHasARowOrIsKnownToHaveNone) {
   std::ifstream page(cat(TAPER_SOURCE_DIR, "/docs/operators.md"));

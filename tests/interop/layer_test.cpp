@@ -4,6 +4,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 #include "modules/conv.h"
+#include "modules/image.h"
 #include "modules/linear.h"
 #include "modules/loss.h"
 #include "modules/norm.h"
@@ -33,6 +34,36 @@ std::vector<LayerRow> convolutions() {
       row<Conv2d>("Conv2d same even", 4, 2, 4, ConvOptions{.padding = "same"}),
       row<Conv2d>("Conv2d valid", 4, 2, 3, ConvOptions{.padding = "valid"}),
       row<Conv2d>("Conv2d depthwise", 4, 4, 3, ConvOptions{.padding = 1, .groups = 4}),
+      row<Conv1d>("Conv1d circular", 4, 2, 3,
+                  ConvOptions{.padding = 2, .padding_mode = PadMode::circular}),
+      row<Conv2d>("Conv2d reflect", 4, 2, Pair(3, 4),
+                  ConvOptions{.padding = "same", .padding_mode = PadMode::reflect}),
+      row<Conv2d>("Conv2d replicate", 4, 2, 3,
+                  ConvOptions{.stride = 2, .padding = {1, 2}, .padding_mode = PadMode::replicate}),
+      row<ConvTranspose1d>("ConvTranspose1d", 4, 3, 3),
+      row<ConvTranspose1d>("ConvTranspose1d options", 4, 6, 3,
+                           ConvTransposeOptions{.stride = 2,
+                                                .padding = 1,
+                                                .output_padding = 1,
+                                                .groups = 2,
+                                                .bias = false,
+                                                .dilation = 2}),
+      row<ConvTranspose2d>("ConvTranspose2d", 4, 3, 2),
+      row<ConvTranspose2d>(
+          "ConvTranspose2d options", 4, 2, Pair(3, 2),
+          ConvTransposeOptions{.stride = {2, 1}, .padding = {1, 0}, .output_padding = {1, 0}}),
+      row<ReflectionPad1d>("ReflectionPad1d", 2),
+      row<ReflectionPad2d>("ReflectionPad2d", std::vector<int64_t>{1, 2, 0, 3}),
+      row<ReplicationPad1d>("ReplicationPad1d", std::vector<int64_t>{1, 3}),
+      row<ReplicationPad2d>("ReplicationPad2d", 2),
+      row<CircularPad1d>("CircularPad1d", 3),
+      row<CircularPad2d>("CircularPad2d", std::vector<int64_t>{1, 0, 2, 1}),
+      row<ZeroPad1d>("ZeroPad1d", 1),
+      row<ZeroPad2d>("ZeroPad2d", std::vector<int64_t>{1, 0, -1, 2}),
+      row<PixelShuffle>("PixelShuffle", 2),
+      row<PixelUnshuffle>("PixelUnshuffle", 2),
+      row<Unfold>("Unfold", 2, UnfoldOptions{.padding = 1, .stride = {2, 1}}),
+      row<Fold>("Fold", Pair(3, 4), 2),
   };
 }
 
@@ -57,6 +88,9 @@ std::vector<LayerRow> pools() {
       row<AdaptiveAvgPool1d>("AdaptiveAvgPool1d", 4),
       row<AdaptiveAvgPool2d>("AdaptiveAvgPool2d", 1),
       row<AdaptiveAvgPool2d>("AdaptiveAvgPool2d sizes", Pair(4, 2)),
+      row<AdaptiveAvgPool2d>("AdaptiveAvgPool2d none", OutputSize(std::nullopt, 3)),
+      row<AdaptiveMaxPool1d>("AdaptiveMaxPool1d", 4),
+      row<AdaptiveMaxPool2d>("AdaptiveMaxPool2d", Pair(3, 2)),
   };
 }
 
@@ -117,6 +151,10 @@ std::vector<LayerRow> functions() {
                     InterpolateOptions{.scale_factor = 1.5, .mode = Interpolation::linear}),
       row<Upsample>("Upsample bilinear",
                     InterpolateOptions{.size = Pair(7, 5), .mode = Interpolation::bilinear}),
+      row<Upsample>("Upsample bicubic",
+                    InterpolateOptions{.scale_factor = 2, .mode = Interpolation::bicubic}),
+      row<Upsample>("Upsample area",
+                    InterpolateOptions{.size = Pair(2, 3), .mode = Interpolation::area}),
       row<Upsample>(
           "Upsample corners",
           InterpolateOptions{.size = 6, .mode = Interpolation::bilinear, .align_corners = true}),

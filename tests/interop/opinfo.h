@@ -46,6 +46,7 @@ class Args {
   // A list, one number, or nothing for None.
   Shape dims(const char* name) const;
   std::vector<int64_t> ints(const char* name) const;
+  std::vector<std::optional<int64_t>> maybe_ints(const char* name) const;
   Pair pair(const char* name) const;    // one number: for both
   int64_t one(const char* name) const;  // a number or a list of one
   Reduction reduction() const;

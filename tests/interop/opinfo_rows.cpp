@@ -2,6 +2,7 @@
 #include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/conv.h"
+#include "autograd/ops/image.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/loss.h"
@@ -210,6 +211,15 @@ void add_binary(Table& table) {
   });
 }
 
+ConvPadding conv_padding(const A& a, bool rows) {
+  if (a.is_number("padding") || a.is_list("padding")) {
+    return rows ? Pair(a.one("padding")) : a.pair("padding");
+  }
+  ConvPadding named = 0;
+  named.name = a.text("padding");
+  return named;
+}
+
 void add_products(Table& table) {
   table["addmm"] = one_result([](const A& a) {
     return addmm(a.t("input"), a.t("mat1"), a.t("mat2"), a.number("beta"), a.number("alpha"));
@@ -219,20 +229,62 @@ void add_products(Table& table) {
   table["conv1d"] = one_result([](const A& a) {
     return conv1d(a.t("input"), a.t("weight"), a.t("bias"),
                   {.stride = a.one("stride"),
-                   .padding = a.one("padding"),
+                   .padding = conv_padding(a, true),
                    .dilation = a.one("dilation"),
                    .groups = a.i("groups")});
   });
   table["conv2d"] = one_result([](const A& a) {
     return conv2d(a.t("input"), a.t("weight"), a.t("bias"),
                   {.stride = a.pair("stride"),
-                   .padding = a.pair("padding"),
+                   .padding = conv_padding(a, false),
                    .dilation = a.pair("dilation"),
                    .groups = a.i("groups")});
   });
   table["scaled_dot_product_attention"] = one_result([](const A& a) {
     return scaled_dot_product_attention(a.t("query"), a.t("key"), a.t("value"), a.t("attn_mask"),
-                                        a.f("dropout_p"), a.b("is_causal"), a.maybe_f("scale"));
+                                        a.f("dropout_p"), a.b("is_causal"), a.maybe_f("scale"),
+                                        nullptr, a.b("enable_gqa"));
+  });
+  table["conv_transpose1d"] = one_result([](const A& a) {
+    return conv_transpose1d(a.t("input"), a.t("weight"), a.t("bias"),
+                            {.stride = a.one("stride"),
+                             .padding = a.one("padding"),
+                             .output_padding = a.one("output_padding"),
+                             .groups = a.i("groups"),
+                             .dilation = a.one("dilation")});
+  });
+  table["conv_transpose2d"] = one_result([](const A& a) {
+    return conv_transpose2d(a.t("input"), a.t("weight"), a.t("bias"),
+                            {.stride = a.pair("stride"),
+                             .padding = a.pair("padding"),
+                             .output_padding = a.pair("output_padding"),
+                             .groups = a.i("groups"),
+                             .dilation = a.pair("dilation")});
+  });
+}
+
+// The number of a name; modes that have none cannot be written.
+template <size_t N> size_t number_of(const char* const (&names)[N], const std::string& name) {
+  const auto known = std::find(names, names + N, name);
+  if (known == names + N) throw Inexpressible{"mode=" + name};
+  return size_t(known - names);
+}
+
+void add_images(Table& table) {
+  table["unfold"] = one_result([](const A& a) {
+    return unfold(a.t("input"), a.pair("kernel_size"),
+                  {a.pair("dilation"), a.pair("padding"), a.pair("stride")});
+  });
+  table["pixel_shuffle"] =
+      one_result([](const A& a) { return pixel_shuffle(a.t("input"), a.i("upscale_factor")); });
+  table["pixel_unshuffle"] =
+      one_result([](const A& a) { return pixel_unshuffle(a.t("input"), a.i("downscale_factor")); });
+  table["grid_sample"] = one_result([](const A& a) {
+    constexpr const char* kPaddings[] = {"zeros", "border", "reflection"};
+    return grid_sample(a.t("input"), a.t("grid"),
+                       {.mode = Interpolation(number_of(kInterpolationNames, a.text("mode"))),
+                        .padding_mode = GridPadding(number_of(kPaddings, a.text("padding_mode"))),
+                        .align_corners = !a.none("align_corners") && a.b("align_corners")});
   });
 }
 
@@ -264,8 +316,9 @@ void add_indices(Table& table) {
   table["one_hot"] =
       one_result([](const A& a) { return one_hot(a.t("input"), a.i("num_classes")); });
   table["pad"] = one_result([](const A& a) {
-    if (a.text("mode") != "constant") throw Inexpressible{"mode=" + a.text("mode")};
-    return pad(a.t("input"), a.ints("pad"), a.none("value") ? Scalar(0) : a.number("value"));
+    const std::string mode = a.text("mode") == "constant" ? "zeros" : a.text("mode");
+    return pad(a.t("input"), a.ints("pad"), PadMode(number_of(kPadModeNames, mode)),
+               a.none("value") ? Scalar(0) : a.number("value"));
   });
   table["tril"] = one_result([](const A& a) { return tril(a.t("input"), a.i("diagonal")); });
   table["triu"] = one_result([](const A& a) { return triu(a.t("input"), a.i("diagonal")); });
@@ -324,11 +377,32 @@ void add_norms(Table& table) {
       one_result([](const A& a) { return log_softmax(a.t("input"), a.i("dim")); });
 }
 
+OutputSize output_size(const A& a) {
+  if (!a.is_list("output_size")) return a.i("output_size");
+  const auto sizes = a.maybe_ints("output_size");
+  if (sizes.size() == 1) return {sizes[0], sizes[0]};
+  if (sizes.size() != 2) throw Inexpressible{"output_size="};
+  return {sizes[0], sizes[1]};
+}
+
+// The values, and the indices where they are asked for.
+template <class F> OpInfoFunction with_indices(F f) {
+  return [f](const A& a) {
+    const Pooled y = f(a);
+    return a.b("return_indices") ? Tensors{y.values, y.indices} : Tensors{y.values};
+  };
+}
+
 void add_pools(Table& table) {
   table["adaptive_avg_pool1d"] = one_result(
       [](const A& a) { return adaptive_avg_pool1d(a.t("input"), a.one("output_size")); });
-  table["adaptive_avg_pool2d"] = one_result(
-      [](const A& a) { return adaptive_avg_pool2d(a.t("input"), a.pair("output_size")); });
+  table["adaptive_avg_pool2d"] =
+      one_result([](const A& a) { return adaptive_avg_pool2d(a.t("input"), output_size(a)); });
+  table["adaptive_max_pool1d"] = with_indices([](const A& a) {
+    return adaptive_max_pool1d_with_indices(a.t("input"), a.one("output_size"));
+  });
+  table["adaptive_max_pool2d"] = with_indices(
+      [](const A& a) { return adaptive_max_pool2d_with_indices(a.t("input"), output_size(a)); });
   // An option in one dimension is the w of two.
   const auto of = [](const A& a, const char* name, bool rows) {
     return rows ? Pair(a.one(name)) : a.pair(name);
@@ -347,13 +421,13 @@ void add_pools(Table& table) {
       return rows ? avg_pool1d(a.t("input"), a.one("kernel_size"), options)
                   : avg_pool2d(a.t("input"), a.pair("kernel_size"), options);
     });
-    table["max_pool" + d] = one_result([=](const A& a) {
+    table["max_pool" + d] = with_indices([=](const A& a) {
       const MaxPoolOptions options{.stride = stride(a, rows),
                                    .padding = of(a, "padding", rows),
                                    .dilation = of(a, "dilation", rows),
                                    .ceil_mode = a.b("ceil_mode")};
-      return rows ? max_pool1d(a.t("input"), a.one("kernel_size"), options)
-                  : max_pool2d(a.t("input"), a.pair("kernel_size"), options);
+      return rows ? max_pool1d_with_indices(a.t("input"), a.one("kernel_size"), options)
+                  : max_pool2d_with_indices(a.t("input"), a.pair("kernel_size"), options);
     });
   }
   const auto resized = [of](const A& a, InterpolateOptions options) {
@@ -364,10 +438,7 @@ void add_pools(Table& table) {
   };
   table["interpolate"] = one_result([=](const A& a) {
     InterpolateOptions options;
-    const auto known =
-        std::find(std::begin(kInterpolationNames), std::end(kInterpolationNames), a.text("mode"));
-    if (known == std::end(kInterpolationNames)) throw Inexpressible{"mode=" + a.text("mode")};
-    options.mode = Interpolation(known - kInterpolationNames);
+    options.mode = Interpolation(number_of(kInterpolationNames, a.text("mode")));
     if (!a.none("align_corners")) options.align_corners = a.b("align_corners");
     return resized(a, options);
   });
@@ -487,8 +558,8 @@ void add_factories(Table& table) {
 const Table& opinfo_functions() {
   static const Table table = [] {
     Table out;
-    for (const auto add : {add_unary, add_binary, add_products, add_indices, add_losses, add_norms,
-                           add_pools, add_reductions, add_shapes, add_factories}) {
+    for (const auto add : {add_unary, add_binary, add_products, add_images, add_indices, add_losses,
+                           add_norms, add_pools, add_reductions, add_shapes, add_factories}) {
       add(out);
     }
     return out;

@@ -43,9 +43,16 @@ OPERATORS = {
     "nn.functional.linear": "linear: input weight bias=None",
     "nn.functional.conv1d": "conv1d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
     "nn.functional.conv2d": "conv2d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
+    **{f"nn.functional.conv_transpose{d}d": f"conv_transpose{d}d: input weight bias=None stride=1 padding=0"
+       " output_padding=0 groups=1 dilation=1" for d in (1, 2)},
     "nn.functional.scaled_dot_product_attention":
         "scaled_dot_product_attention: query key value attn_mask=None dropout_p=0.0 is_causal=False scale=None"
-        " ~enable_gqa=False",
+        " enable_gqa=False",
+    # images
+    "nn.functional.unfold": "unfold: input kernel_size dilation=1 padding=0 stride=1",
+    "nn.functional.pixel_shuffle": "pixel_shuffle: input upscale_factor",
+    "nn.functional.pixel_unshuffle": "pixel_unshuffle: input downscale_factor",
+    "nn.functional.grid_sample": "grid_sample: input grid mode='bilinear' padding_mode='zeros' align_corners=None",
     # indices
     "argsort": "argsort: input dim=-1 descending=False ~stable=False",
     "cumsum": "cumsum: input dim ~dtype=None",
@@ -90,7 +97,9 @@ OPERATORS = {
     **{f"nn.functional.avg_pool{d}d": f"avg_pool{d}d: input kernel_size stride=None padding=0 ceil_mode=False"
        " count_include_pad=True ~divisor_override=None" for d in (1, 2)},
     **{f"nn.functional.max_pool{d}d": f"max_pool{d}d: input kernel_size stride=None padding=0 dilation=1"
-       " ceil_mode=False ~return_indices=False" for d in (1, 2)},
+       " ceil_mode=False return_indices=False" for d in (1, 2)},
+    **{f"nn.functional.adaptive_max_pool{d}d": f"adaptive_max_pool{d}d: input output_size return_indices=False"
+       for d in (1, 2)},
     "nn.functional.interpolate": "interpolate: input size=None scale_factor=None mode='nearest' align_corners=None"
                                  " ~recompute_scale_factor=None ~antialias=False",
     "nn.functional.upsample_nearest": "upsample_nearest: input size=None scale_factor=None",
@@ -200,8 +209,6 @@ def adapt(name, args, kwargs):
         copy = flags[1] if len(flags) > 1 else kwargs.pop("copy", False)
         kwargs.pop("non_blocking", None)
         args, kwargs = [args[0]], {**kwargs, "copy": copy, **({"dtype": kinds[0]} if kinds else {})}
-    elif name.startswith("nn.functional.max_pool"):
-        kwargs.pop("return_indices", None)
     elif name == "linalg.vector_norm" and "ord" in kwargs:
         kwargs["p"] = kwargs.pop("ord")
     elif name == "norm" and "fro" in (args[1:2] or [kwargs.get("p", "fro")]):

@@ -88,6 +88,14 @@ Shape Args::dims(const char* name) const {
   if (sizes.size() > kMaxDims) refuse(name);
   return Shape(sizes.begin(), sizes.end());
 }
+std::vector<std::optional<int64_t>> Args::maybe_ints(const char* name) const {
+  std::vector<std::optional<int64_t>> out;
+  for (const nlohmann::json& n : at(name)) {
+    if (!n.is_null() && !n.is_number_integer()) refuse(name);
+    out.push_back(n.is_null() ? std::nullopt : std::optional(n.get<int64_t>()));
+  }
+  return out;
+}
 Pair Args::pair(const char* name) const {
   if (!is_list(name)) return i(name);
   const std::vector<int64_t> sizes = ints(name);

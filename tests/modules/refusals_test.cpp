@@ -6,6 +6,7 @@
 
 #include "framework/factories.h"
 #include "modules/conv.h"
+#include "modules/image.h"
 #include "modules/linear.h"
 #include "modules/loss.h"
 #include "modules/norm.h"
@@ -52,8 +53,16 @@ std::vector<Row> layers() {
        "Invalid padding string 'full', should be one of {'valid', 'same'}"},
       {made<Conv2d>(4, 3, 3, ConvOptions{.stride = {1, 2}, .padding = "same"}),
        "padding='same' is not supported for strided convolutions"},
-      {made<Conv2d>(4, 3, 3, ConvOptions{.padding_mode = "reflect"}),
-       "Conv2d: padding_mode='reflect' is not supported, only 'zeros'"},
+      {on<Conv2d>({2, 4, 2, 2}, 4, 3, 3,
+                  ConvOptions{.padding = 2, .padding_mode = PadMode::reflect}),
+       "Argument #4: Padding size should be less than the corresponding input dimension, but got: "
+       "padding (2, 2) at dimension 3 of input [2, 4, 2, 2]"},
+      {made<ConvTranspose2d>(4, 3, 1, ConvTransposeOptions{.groups = 2}),
+       "out_channels must be divisible by groups"},
+      {on<ConvTranspose1d>({2, 5, 7}, 4, 3, 3),
+       "Given transposed=1, weight of size [4, 3, 3], expected input[2, 5, 7] to have 4 channels"},
+      {made<ReflectionPad2d>(std::vector<int64_t>{1, 2}),
+       "ReflectionPad2d: padding must have 4 numbers, got 2"},
       {on<Conv1d>({2, 5, 7}, 4, 3, 3),
        "Given groups=1, weight of size [3, 4, 3], expected input[2, 5, 7] to have 4 channels, but "
        "got 5 channels instead"},

@@ -377,6 +377,20 @@ const Row kWindows[] = {
      [](int64_t n) {
        return conv2d(kImages, kWeight, {}, {n, n, n, n});
      }},
+    {"conv2d, same",
+     [](int64_t n) { return conv2d(kImages, kWeight, {}, {.padding = "same", .dilation = n}); }},
+    {"conv_transpose1d, stride",
+     [](int64_t n) { return conv_transpose1d(kLines, kTaps, {}, {.stride = n}); }},
+    {"conv_transpose1d, dilation",
+     [](int64_t n) { return conv_transpose1d(kLines, kTaps, {}, {.dilation = n}); }},
+    {"conv_transpose2d, padding",
+     [](int64_t n) { return conv_transpose2d(kImages, kWeight, {}, {.padding = n}); }},
+    {"conv_transpose2d, output_padding",
+     [](int64_t n) { return conv_transpose2d(kImages, kWeight, {}, {.output_padding = n}); }},
+    {"conv_transpose2d, all",
+     [](int64_t n) {
+       return conv_transpose2d(kImages, kWeight, {}, {n, n, n, n, n});
+     }},
     {"max_pool1d", [](int64_t n) { return max_pool1d(kLines, n); }},
     {"max_pool2d",
      [](int64_t n) {
@@ -407,7 +421,53 @@ const Row kWindows[] = {
        return adaptive_avg_pool2d(kImages, {1, n});
      }},
     {"adaptive_avg_pool2d, both", [](int64_t n) { return adaptive_avg_pool2d(kImages, n); }},
+    {"adaptive_max_pool1d", [](int64_t n) { return adaptive_max_pool1d(kLines, n); }},
+    {"adaptive_max_pool2d", [](int64_t n) { return adaptive_max_pool2d(kImages, n); }},
+    {"max_pool2d_with_indices, padding",
+     [](int64_t n) { return max_pool2d_with_indices(kImages, 2, {.padding = n}).indices; }},
+    {"pad, reflect",
+     [](int64_t n) {
+       return pad(kImages, {n, 1, 0, n}, PadMode::reflect);
+     }},
+    {"pad, replicate",
+     [](int64_t n) {
+       return pad(kLines, {1, n}, PadMode::replicate);
+     }},
+    {"pad, circular",
+     [](int64_t n) {
+       return pad(kLines, {n, n}, PadMode::circular);
+     }},
+    {"unfold",
+     [](int64_t n) {
+       return unfold(kImages, {1, n});
+     }},
+    {"unfold, all",
+     [](int64_t n) {
+       return unfold(kImages, 2, {n, n, n});
+     }},
+    {"fold",
+     [](int64_t n) {
+       return fold(kImages[0], n, {1, n});
+     }},
+    {"fold, all",
+     [](int64_t n) {
+       return fold(kImages[0], 3, 1, {n, n, n});
+     }},
+    {"pixel_shuffle", [](int64_t n) { return pixel_shuffle(kImages, n); }},
+    {"pixel_unshuffle", [](int64_t n) { return pixel_unshuffle(kImages, n); }},
+    {"affine_grid",
+     [](int64_t n) {
+       return affine_grid(ones({1, 2, 3}), {1, 1, n, 2});
+     }},
     {"interpolate", [](int64_t n) { return interpolate(kImages, {.size = n}); }},
+    {"interpolate, bicubic",
+     [](int64_t n) {
+       return interpolate(kImages, {.size = Pair(n, 1), .mode = Interpolation::bicubic});
+     }},
+    {"interpolate, area",
+     [](int64_t n) {
+       return interpolate(kImages, {.size = Pair(n, 1), .mode = Interpolation::area});
+     }},
     {"interpolate, rows", [](int64_t n) { return interpolate(kLines, {.size = n}); }},
     {"interpolate, bilinear",
      [](int64_t n) {
@@ -434,6 +494,15 @@ const Row kModules[] = {
     {"Conv2d, groups", [](int64_t n) { return weight_of(Conv2d(1, 1, 1, {.groups = n})); }},
     {"Conv2d, same",
      [](int64_t n) { return Conv2d(1, 1, 4, {.padding = "same", .dilation = n})(kImages); }},
+    {"Conv2d, reflect",
+     [](int64_t n) {
+       return Conv2d(1, 1, 4, {.padding = n, .padding_mode = PadMode::reflect})(kImages);
+     }},
+    {"ConvTranspose1d, all", [](int64_t n) { return weight_of(ConvTranspose1d(n, n, n)); }},
+    {"ConvTranspose2d, groups",
+     [](int64_t n) { return weight_of(ConvTranspose2d(1, 1, 1, {.groups = n})); }},
+    {"PixelShuffle", [](int64_t n) { return PixelShuffle(n)(kImages); }},
+    {"ZeroPad2d", [](int64_t n) { return ZeroPad2d(n)(kImages); }},
     {"LSTM, input", [](int64_t n) { return weight_of(LSTM(n, 1)); }},
     {"LSTM, hidden", [](int64_t n) { return weight_of(LSTM(1, n)); }},
     {"GRU, both", [](int64_t n) { return weight_of(GRU(n, n)); }},

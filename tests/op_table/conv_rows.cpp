@@ -34,16 +34,16 @@ Array convolved(const Array& x, const Array& weight, const Conv2dOptions& o) {
   return y;
 }
 
-// Any number of spatial dimensions, with or without a batch and a bias.
-Reference reference_of(int dims, const Conv2dOptions& o) {
-  return [dims, o](const std::vector<Array>& given) {
+// f(images, weight) for any number of spatial dimensions, with or without a batch and a bias.
+template <class F> Reference of_spatial(int dims, F f) {
+  return [dims, f](const std::vector<Array>& given) {
     Array x = given[0], weight = given[1];
     const bool batched = x.shape.size() == dims + 2;
     if (!batched) x.shape.insert(0, 1);
     for (Array* a : {&x, &weight}) {
       if (dims == 1) a->shape.insert(2, 1);
     }
-    Array y = convolved(x, weight, o);
+    Array y = f(x, weight);
     const int64_t pixels = y.shape[2] * y.shape[3];
     for (size_t i = 0; given.size() > 2 && i < y.v.size(); ++i) {
       y.v[i] += given[2].v[i / size_t(pixels) % given[2].v.size()];
@@ -52,6 +52,10 @@ Reference reference_of(int dims, const Conv2dOptions& o) {
     if (!batched) y.shape.erase(0);
     return y;
   };
+}
+
+Reference reference_of(int dims, const Conv2dOptions& o) {
+  return of_spatial(dims, [o](const Array& x, const Array& w) { return convolved(x, w, o); });
 }
 
 Row row(const std::string& name, const std::string& variant, Function f, int dims,
@@ -79,7 +83,7 @@ Row row_1d(const std::string& variant, const Conv1dOptions& o,
   const auto f = [o](const Tensors& x) {
     return conv1d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o);
   };
-  return row("conv1d", variant, f, 1, {{1, o.stride}, {0, o.padding}, {1, o.dilation}, o.groups},
+  return row("conv1d", variant, f, 1, {{1, o.stride}, {0, o.padding.w}, {1, o.dilation}, o.groups},
              std::move(samples));
 }
 
@@ -137,6 +141,10 @@ std::vector<Refusal> refusals_2d() {
       refusal_2d("rank of the weight", x, {3, 3, 3}, {},
                  "Expected 3-dimensional input for 3-dimensional weight [3, 3, 3], but got "
                  "4-dimensional input of size [1, 3, 5, 5] instead"),
+      refusal_2d("same with a stride", x, w, {.stride = 2, .padding = "same"},
+                 "padding='same' is not supported for strided convolutions"),
+      refusal_2d("padding by another name", x, w, {.padding = "foo"},
+                 "Invalid padding string: 'foo'"),
       refusal_2d("groups", x, w, {.groups = 0}, "non-positive groups is not supported"),
       refusal_2d("stride", x, w, {.stride = {1, 0}}, "non-positive stride is not supported"),
       refusal_2d("padding", x, w, {.padding = -1}, "negative padding is not supported"),
@@ -242,6 +250,168 @@ std::vector<Row> rows_1d() {
                         {{{1, 2, 6}, {2, 1, 3}, {2}}, {{3, 4, 11}, {6, 2, 3}}})};
 }
 
+// --- padding by name: as much in all as the kernel reaches, the odd one behind ---
+
+std::vector<Row> same_rows() {
+  struct Case {
+    Pair kernel, dilation;
+  };
+  std::vector<Row> rows;
+  for (const Case& c : {Case{{3, 3}, 1}, Case{{2, 4}, 1}, Case{{3, 2}, {2, 3}}}) {
+    const Pair total(c.dilation.h * (c.kernel.h - 1), c.dilation.w * (c.kernel.w - 1));
+    Row r = row_2d(cat("same, kernel ", c.kernel.h, "x", c.kernel.w),
+                   {.padding = "same", .dilation = c.dilation},
+                   {{{1, 2, 3, 4}, {2, 2, c.kernel.h, c.kernel.w}, {2}},
+                    {{2, 5, 4}, {3, 2, c.kernel.h, c.kernel.w}}});
+    r.samples[1][0] = {2, 5, 4};
+    r.reference = [=, o = Conv2dOptions{.padding = {total.h, total.w}, .dilation = c.dilation}](
+                      const std::vector<Array>& x) {
+      // Of all places where kernel and input meet, those from half the reach on.
+      const Array y = reference_of(2, o)(x);
+      Shape shape = y.shape;
+      const int h = shape.size() - 2;
+      shape[h] -= total.h;
+      shape[h + 1] -= total.w;
+      return gathered(y, shape, [&](Shape at) {
+        at[h] += total.h - total.h / 2;
+        at[h + 1] += total.w - total.w / 2;
+        return at;
+      });
+    };
+    rows.push_back(std::move(r));
+  }
+  rows.push_back(row_2d("valid", {.padding = "valid"}, {{{1, 2, 3, 4}, {2, 2, 2, 2}, {2}}}));
+  rows.push_back(row_1d("same", {.padding = "same"}, {{{2, 2, 5}, {3, 2, 3}, {3}}}));
+  rows.back().reference = reference_of(1, {.padding = {0, 1}});
+  return rows;
+}
+
+// --- transposed ---
+
+// Every element of x adds its share to all that its kernel reaches.
+Array spread(const Array& x, const Array& weight, const ConvTranspose2dOptions& o) {
+  const auto out = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+                      int64_t more) {
+    return (in - 1) * stride - 2 * padding + dilation * (kernel - 1) + more + 1;
+  };
+  const Shape &s = x.shape, &k = weight.shape;
+  Array y{{s[0], k[1] * o.groups,
+           out(s[2], k[2], o.stride.h, o.padding.h, o.dilation.h, o.output_padding.h),
+           out(s[3], k[3], o.stride.w, o.padding.w, o.dilation.w, o.output_padding.w)},
+          {}};
+  y.v.resize(size_t(y.shape.numel()), 0);
+  for (int64_t i = 0; i < s.numel(); ++i) {
+    const Shape at = index_of(s, i);
+    for (int64_t j = 0; j < k[1] * k[2] * k[3]; ++j) {
+      const Shape tap = index_of({k[1], k[2], k[3]}, j);
+      const int64_t h = at[2] * o.stride.h - o.padding.h + tap[1] * o.dilation.h;
+      const int64_t w = at[3] * o.stride.w - o.padding.w + tap[2] * o.dilation.w;
+      if (h < 0 || h >= y.shape[2] || w < 0 || w >= y.shape[3]) continue;
+      const int64_t c = at[1] / (s[1] / o.groups) * k[1] + tap[0];
+      y.v[size_t(flat_index(y.shape, {at[0], c, h, w}))] +=
+          x.v[size_t(i)] * weight.v[size_t(flat_index(k, {at[1], tap[0], tap[1], tap[2]}))];
+    }
+  }
+  return y;
+}
+
+Row transposed_row(int dims, const std::string& variant, const ConvTranspose2dOptions& o,
+                   std::vector<std::vector<Shape>> samples) {
+  const auto f = [=](const Tensors& x) {
+    const Tensor bias = x.size() > 2 ? x[2] : Tensor();
+    if (dims == 2) return conv_transpose2d(x[0], x[1], bias, o);
+    return conv_transpose1d(x[0], x[1], bias,
+                            {o.stride.w, o.padding.w, o.output_padding.w, o.groups, o.dilation.w});
+  };
+  Row r = row(dims == 1 ? "conv_transpose1d" : "conv_transpose2d", variant, f, dims, {},
+              std::move(samples));
+  r.reference = of_spatial(dims, [o](const Array& x, const Array& w) { return spread(x, w, o); });
+  return r;
+}
+
+std::vector<Refusal> transposed_refusals() {
+  const auto refused = [](const std::string& what, Shape x, Shape weight, ConvTranspose2dOptions o,
+                          const std::string& text, Shape bias = {}) {
+    return Refusal{what,
+                   [=](Device d) {
+                     return conv_transpose2d(ones(x, {.device = d}), ones(weight, {.device = d}),
+                                             bias.empty() ? Tensor() : ones(bias, {.device = d}),
+                                             o);
+                   },
+                   text};
+  };
+  const Shape x = {1, 4, 5, 5}, w = {4, 2, 3, 3};
+  return {
+      refused(
+          "channels", {1, 3, 5, 5}, w, {},
+          "Given transposed=1, weight of size [4, 2, 3, 3], expected input[1, 3, 5, 5] to have 4 "
+          "channels, but got 3 channels instead"),
+      refused("bias", x, w, {},
+              "Given transposed=1, weight of size [4, 2, 3, 3], expected bias to be 1-dimensional "
+              "with 2 elements, but got bias of size [3] instead",
+              {3}),
+      refused("output_padding", x, w, {.stride = 2, .output_padding = 2},
+              "output padding must be smaller than either stride or dilation, but got "
+              "output_padding_height: 2 output_padding_width: 2 stride_height: 2 stride_width: 2 "
+              "dilation_height: 1 dilation_width: 1"),
+      refused("negative", x, w, {.output_padding = -1}, "negative output_padding is not supported"),
+      refused(
+          "small", {1, 4, 1, 1}, w, {.padding = 2},
+          "Given input size per channel: (1 x 1). Calculated output size per channel: (-1 x -1). "
+          "Output size is too small"),
+      refused("groups", x, w, {.groups = 3},
+              "Given groups=3, expected weight to be divisible by 3 at dimension 0"),
+      refused("rank", {1, 4}, w, {},
+              "Expected 3D (unbatched) or 4D (batched) input to conv_transpose2d, but got input of "
+              "size: [1, 4]"),
+      refused(
+          "empty", {1, 4, 0, 5}, w, {},
+          "Only zero batch or zero channel inputs are supported, but got input shape: [1, 4, 0, "
+          "5]"),
+      refused("no outputs", x, {4, 0, 3, 3}, {},
+              "non-empty 2D or 4D weight tensor expected, but got: [4, 0, 3, 3]"),
+      refused("stride", x, w, {.stride = 0}, "non-positive stride is not supported"),
+      refused("padding", x, w, {.padding = -1}, "negative padding is not supported"),
+      refused("dilation", x, w, {.dilation = 0}, "dilation should be greater than zero")};
+}
+
+std::vector<Row> transposed_rows() {
+  std::vector<Row> rows = {
+      transposed_row(2, "", {},
+                     {{{1, 1, 2, 2}, {1, 1, 2, 2}},
+                      {{2, 2, 3, 2}, {2, 3, 2, 3}, {3}},
+                      {{2, 3, 3}, {2, 1, 2, 2}, {1}},
+                      {{3, 17, 5, 4}, {17, 19, 3, 3}, {19}},
+                      {{2, 16, 6, 5}, {16, 32, 3, 3}},
+                      {{0, 2, 3, 3}, {2, 3, 2, 2}, {3}}}),
+      transposed_row(2, "stride, padding and output_padding",
+                     {.stride = {2, 3}, .padding = {1, 0}, .output_padding = {1, 2}},
+                     {{{1, 2, 3, 2}, {2, 2, 3, 2}, {2}}, {{2, 16, 4, 4}, {16, 8, 4, 4}, {8}}}),
+      transposed_row(2, "groups and dilation", {.padding = 1, .groups = 2, .dilation = {1, 2}},
+                     {{{1, 2, 3, 3}, {2, 2, 2, 2}, {4}}, {{2, 6, 5, 4}, {6, 2, 3, 3}, {4}}}),
+      transposed_row(2, "output_padding beyond the stride",
+                     {.padding = 1, .output_padding = {2, 1}, .dilation = 3},
+                     {{{1, 2, 2, 3}, {2, 1, 2, 2}, {1}}}),
+      transposed_row(1, "", {},
+                     {{{1, 1, 3}, {1, 1, 2}}, {{2, 3, 4}, {3, 2, 3}, {2}}, {{3, 5}, {3, 2, 2}}}),
+      transposed_row(1, "all options",
+                     {.stride = {1, 2},
+                      .padding = {0, 1},
+                      .output_padding = {0, 1},
+                      .groups = 2,
+                      .dilation = {1, 2}},
+                     {{{1, 2, 4}, {2, 1, 3}, {2}}, {{2, 4, 5}, {4, 3, 2}}})};
+  rows[0].refusals = transposed_refusals();
+  rows[4].refusals = {
+      {"rank of the weight",
+       [](Device d) {
+         return conv_transpose1d(ones({1, 4, 3}, {.device = d}), ones({4, 2, 3, 3}, {.device = d}));
+       },
+       "Expected 4-dimensional input for 4-dimensional weight [4, 2, 3, 3], but got "
+       "3-dimensional input of size [1, 4, 3] instead"}};
+  return rows;
+}
+
 }  // namespace
 
 std::vector<Row> conv_rows() {
@@ -251,7 +421,7 @@ std::vector<Row> conv_rows() {
     const int64_t pixels = (s[0][2] - s[1][2] + 1) * (s[0][3] - s[1][3] + 1);
     return 2.0 * double(s[0][0] * pixels * s[1].numel());
   };
-  for (auto more : {activated_rows, rows_1d}) {
+  for (auto more : {activated_rows, rows_1d, same_rows, transposed_rows}) {
     for (Row& r : more()) rows.push_back(std::move(r));
   }
   return rows;

@@ -250,7 +250,151 @@ std::vector<Row> adaptive_rows() {
   return rows;
 }
 
+// The largest elements and their places, by values and by indices.
+std::vector<Row> largest_rows() {
+  const auto columns = [](const AxisPlaces& all, int64_t width) {
+    AxisPlaces kept = all;
+    for (Places& places : kept)
+      std::erase_if(places, [&](int64_t i) { return i < 0 || i >= width; });
+    return kept;
+  };
+  // The place of the first largest element of each window.
+  const auto places = [=](const Array& x, const AxisPlaces& rows, const AxisPlaces& all) {
+    Array numbers = x;
+    const int64_t w = x.shape.back(), plane = w * x.shape[x.shape.size() - 2];
+    Array y{x.shape, {}};
+    y.shape[y.shape.size() - 2] = int64_t(rows.size());
+    y.shape[y.shape.size() - 1] = int64_t(all.size());
+    const AxisPlaces inside_rows = columns(rows, plane / std::max<int64_t>(w, 1)),
+                     inside = columns(all, w);
+    for (int64_t i = 0; i < y.shape.numel(); ++i) {
+      const Shape at = index_of(y.shape, i);
+      const int64_t first = i / (y.shape.back() * int64_t(rows.size())) * plane;
+      int64_t best = -1;
+      for (const int64_t r : inside_rows[size_t(at[at.size() - 2])]) {
+        for (const int64_t c : inside[size_t(at.back())]) {
+          const int64_t here = r * w + c;
+          if (best < 0 || x.v[size_t(first + here)] > x.v[size_t(first + best)]) best = here;
+        }
+      }
+      y.v.push_back(double(best));
+    }
+    return y;
+  };
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& name, const std::string& variant, auto f, auto rows_of,
+                       auto columns_of, bool is_line) {
+    const auto image = [=](const Array& x) { return is_line ? as_image(x) : x; };
+    const auto given = [=](const Array& y) { return is_line ? as_rows(y) : y; };
+    const auto values = [=](const auto& x) {
+      const Array in = image(x[0]);
+      return given(windowed(in, rows_of(in.shape[in.shape.size() - 2]), columns_of(in.shape.back()),
+                            {}, max_of));
+    };
+    const auto indices = [=](const auto& x) {
+      const Array in = image(x[0]);
+      return given(places(in, rows_of(in.shape[in.shape.size() - 2]), columns_of(in.shape.back())));
+    };
+    const auto samples = is_line ? kRows : kImages;
+    Row row{.name = name,
+            .variant = variant,
+            .f = [f](const Tensors& x) { return f(x[0]).values; },
+            .reference = values,
+            .samples = samples,
+            .dtypes = floating()};
+    Row where{.name = name,
+              .variant = variant + ", indices",
+              .f = [f](const Tensors& x) { return f(x[0]).indices; },
+              .reference = indices,
+              .samples = samples,
+              .domains = {{-3, 3, 0.5}},
+              .dtypes = floating(),
+              .gives = Gives::int64,
+              .derivative = Derivative::none};
+    if (is_line) {
+      rows.push_back(row);
+      rows.push_back(where);
+    } else {
+      add_both(rows, row);
+      add_both(rows, where);
+    }
+  };
+  const auto one = [](int64_t n) { return shares(n, 1); };
+  for (const Pair to : {Pair{1}, Pair{3, 4}, Pair{7, 2}}) {
+    add(
+        "adaptive_max_pool2d_with_indices", cat("to ", to.h, "x", to.w),
+        [to](const Tensor& x) { return adaptive_max_pool2d_with_indices(x, to); },
+        [to](int64_t n) { return shares(n, to.h); }, [to](int64_t n) { return shares(n, to.w); },
+        false);
+  }
+  add(
+      "adaptive_max_pool1d_with_indices", "to 4",
+      [](const Tensor& x) { return adaptive_max_pool1d_with_indices(x, 4); }, one,
+      [](int64_t n) { return shares(n, 4); }, true);
+  const MaxPoolOptions o{.stride = 2, .padding = 1};
+  const auto by_three = [](int64_t n) { return windows(n, 3, 2, 1, 1, false); };
+  add(
+      "max_pool2d_with_indices", "3, stride 2, padding 1",
+      [o](const Tensor& x) { return max_pool2d_with_indices(x, 3, o); }, by_three, by_three, false);
+  add(
+      "max_pool1d_with_indices", "3, stride 2, padding 1",
+      [o](const Tensor& x) { return max_pool1d_with_indices(x, 3, o); }, one, by_three, true);
+  const auto keeping = [](const std::string& name, auto f, auto of) {
+    return Row{.name = name,
+               .variant = "keeping the height",
+               .f = f,
+               .reference =
+                   [of](const auto& x) {
+                     const int64_t h = x[0].shape[x[0].shape.size() - 2];
+                     return windowed(x[0], shares(h, h), shares(x[0].shape.back(), 2), {}, of);
+                   },
+               .samples = kImages,
+               .dtypes = floating(),
+               .tolerance = kTolerance};
+  };
+  rows.push_back(keeping(
+      "adaptive_avg_pool2d",
+      [](const Tensors& x) {
+        return adaptive_avg_pool2d(x[0], {std::nullopt, 2});
+      },
+      mean_of));
+  rows.push_back(keeping(
+      "adaptive_max_pool2d",
+      [](const Tensors& x) {
+        return adaptive_max_pool2d(x[0], {std::nullopt, 2});
+      },
+      max_of));
+  rows.push_back({.name = "adaptive_max_pool1d",
+                  .f = [](const Tensors& x) { return adaptive_max_pool1d(x[0], 3); },
+                  .reference =
+                      [](const auto& x) {
+                        const Array in = as_image(x[0]);
+                        return as_rows(
+                            windowed(in, shares(1, 1), shares(in.shape.back(), 3), {}, max_of));
+                      },
+                  .samples = kRows,
+                  .dtypes = floating()});
+  return rows;
+}
+
 // --- interpolation ---
+
+// Through the four inputs around it, those at the edges for those beyond.
+double between_four(const InterpolateOptions& o, double to, double scale, const Array& from,
+                    Shape at, int d, int64_t out) {
+  const int64_t in = from.shape[d];
+  double place = (to + 0.5) * scale - 0.5;
+  if (o.align_corners.value_or(false)) place = out > 1 ? to * double(in - 1) / double(out - 1) : 0;
+  double sum = 0;
+  for (double i = std::floor(place) - 1; i <= std::floor(place) + 2; ++i) {
+    const double x = std::abs(i - place), a = -0.75;
+    const double near = (a + 2) * x * x * x - (a + 3) * x * x + 1;
+    const double far = a * (x * x * x - 5 * x * x + 8 * x - 4);
+    at[d] = std::clamp<int64_t>(int64_t(i), 0, in - 1);
+    sum += (x <= 1 ? near : far) * from.v[size_t(flat_index(from.shape, at))];
+  }
+  return sum;
+}
 
 // The value at a point between inputs, along one dimension after the other.
 Array interpolated(const Array& x, const InterpolateOptions& o, int axes) {
@@ -270,6 +414,10 @@ Array interpolated(const Array& x, const InterpolateOptions& o, int axes) {
       double place = std::max(0.0, (to + 0.5) * scale - 0.5);
       if (o.align_corners.value_or(false)) {
         place = out > 1 ? to * double(in - 1) / double(out - 1) : 0;
+      }
+      if (o.mode == Interpolation::bicubic) {
+        y.v.push_back(between_four(o, to, scale, from, at, d, out));
+        continue;
       }
       if (o.mode == Interpolation::nearest) place = std::floor(float(to) * float(scale));
       place = std::min(place, double(in - 1));
@@ -300,15 +448,33 @@ std::vector<Row> interpolate_rows() {
         Case{"bilinear to 1x4", {.size = Pair{1, 4}, .mode = bilinear, .align_corners = true}},
         Case{"bilinear to 9x6 corners",
              {.size = Pair{9, 6}, .mode = bilinear, .align_corners = true}},
-        Case{"bilinear x2.5", {.scale_factor = 2.5, .mode = bilinear}}}) {
+        Case{"bilinear x2.5", {.scale_factor = 2.5, .mode = bilinear}},
+        Case{"bicubic to 9x3", {.size = Pair{9, 3}, .mode = bicubic}},
+        Case{"bicubic to 9x6 corners",
+             {.size = Pair{9, 6}, .mode = bicubic, .align_corners = true}},
+        Case{"bicubic x1.7", {.scale_factor = 1.7, .mode = bicubic}}}) {
     add_both(rows, {.name = "interpolate",
                     .variant = c.variant,
                     .f = [c](const Tensors& x) { return interpolate(x[0], c.options); },
                     .reference = [c](const auto& x) { return interpolated(x[0], c.options, 2); },
                     .samples = images,
                     .dtypes = floating(),
-                    .tolerance = {.float32 = 5e-6, .float16 = 2e-3, .bfloat16 = 1.6e-2}});
+                    .tolerance = {.float32 = 1e-5, .float16 = 2e-3, .bfloat16 = 1.6e-2}});
   }
+  add_both(rows, {.name = "interpolate",
+                  .variant = "area to 3x4",
+                  .f =
+                      [](const Tensors& x) {
+                        return interpolate(x[0], {.size = Pair{3, 4}, .mode = area});
+                      },
+                  .reference =
+                      [](const auto& x) {
+                        return windowed(x[0], shares(x[0].shape[2], 3), shares(x[0].shape[3], 4),
+                                        {}, mean_of);
+                      },
+                  .samples = images,
+                  .dtypes = floating(),
+                  .tolerance = kTolerance});
   for (const Case& c : {Case{"rows, nearest to 5", {.size = 5}},
                         Case{"rows, linear x1.5", {.scale_factor = 1.5, .mode = linear}}}) {
     rows.push_back({.name = "interpolate",
@@ -387,6 +553,10 @@ std::vector<Refusal> interpolate_refusals() {
       refusal("corners", image, with({.size = 4, .align_corners = false}),
               "align_corners option can only be set with the interpolating modes: linear | "
               "bilinear | bicubic | trilinear"),
+      refusal("rows, bicubic", row, with({.size = 4, .mode = bicubic}),
+              "Got 3D input, but bicubic mode needs 4D input"),
+      refusal("area, corners", image, with({.size = 4, .mode = area, .align_corners = true}),
+              "align_corners option can only be set with the interpolating modes"),
       refusal("rank", {3, 3}, with({.size = 4}), "Input Error: Only 3D"),
       refusal("no output", image, with({.scale_factor = 0.1}),
               "Input and output sizes should be greater than 0, but got input (H: 3, W: 3) output "
@@ -409,7 +579,7 @@ void refuse(std::vector<Row>& rows, const std::string& name, std::vector<Refusal
 
 std::vector<Row> pool_rows() {
   std::vector<Row> rows = max_pool_rows();
-  for (auto family : {avg_pool_rows, adaptive_rows, interpolate_rows}) {
+  for (auto family : {avg_pool_rows, adaptive_rows, largest_rows, interpolate_rows}) {
     for (Row& row : family()) rows.push_back(std::move(row));
   }
   refuse(rows, "max_pool2d", max_pool_refusals());
@@ -436,6 +606,20 @@ std::vector<Row> pool_rows() {
               "empty", {1, 3, 0, 4}, [](const Tensor& x) { return adaptive_avg_pool2d(x, 2); },
               "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch "
               "dimensions, but input has sizes [1, 3, 0, 4] with dimension 2 being empty")});
+  refuse(rows, "adaptive_max_pool2d",
+         {refusal(
+              "rank", {3, 3}, [](const Tensor& x) { return adaptive_max_pool2d(x, 2); },
+              "adaptive_max_pool2d(): Expected 3D or 4D tensor, but got [3, 3]"),
+          refusal(
+              "empty", {1, 2, 0, 3}, [](const Tensor& x) { return adaptive_max_pool2d(x, 2); },
+              "adaptive_max_pool2d(): Expected input to have non-zero size for non-batch "
+              "dimensions, but input has sizes [1, 2, 0, 3] with dimension 2 being empty")});
+  refuse(
+      rows, "adaptive_max_pool1d",
+      {refusal(
+          "rank", {3}, [](const Tensor& x) { return adaptive_max_pool1d(x, 2); },
+          "Expected 2 to 3 dimensions, but got 1-dimensional tensor for argument #1 'self' (while "
+          "checking arguments for adaptive_max_pool1d)")});
   refuse(rows, "adaptive_avg_pool1d",
          {refusal(
              "rank", {4}, [](const Tensor& x) { return adaptive_avg_pool1d(x, 2); },

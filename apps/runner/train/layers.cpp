@@ -7,6 +7,7 @@
 #include "apps/runner/train/made.h"
 #include "autograd/ops/shape.h"
 #include "modules/conv.h"
+#include "modules/image.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
 #include "modules/rnn.h"
@@ -43,33 +44,71 @@ ModulePtr linear(const LayerSite& at, int64_t out_features, const LinearOptions&
 using KernelSize = Option<"kernel_size", Pair, kWidth, "height and width of the window">;
 using Bias = Option<"bias", bool, kAny, "whether a bias is added", true>;
 
+struct PaddingModeOption {
+  PadMode padding_mode = PadMode::zeros;
+  template <class V> void describe(V& v) {
+    v("padding_mode", padding_mode, {"zeros", "reflect", "replicate", "circular"},
+      "what lies around the input");
+  }
+};
 template <class M>
 ModulePtr conv(const LayerSite& at, int64_t out_channels, Pair kernel_size,
                std::optional<Pair> stride, const Padding& padding, Pair dilation, int64_t groups,
-               bool bias) {
+               bool bias, const PaddingModeOption& around) {
   const ConvOptions o{.stride = stride.value_or(1),
                       .padding = padding.is_same ? ConvPadding("same") : ConvPadding(padding.size),
                       .dilation = dilation,
                       .groups = groups,
                       .bias = bias,
+                      .padding_mode = around.padding_mode,
                       .device = at.device};
   return std::make_unique<M>(at.in[0], out_channels, kernel_size, o);
 }
+using OutChannels = Option<"out_channels", int64_t, kWidth, "channels of the output">;
+using Dilation = Option<"dilation", Pair, kWidth, "distance of the window's elements", 1>;
+using Groups = Option<"groups", int64_t, kWidth, "parts of the channels that do not mix", 1>;
 template <class M>
-using Conv =
-    Made<conv<M>, Option<"out_channels", int64_t, kWidth, "channels of the output">, KernelSize,
-         Option<"stride", std::optional<Pair>, kWidth,
-                "step of the window; without it 1, or a pool's window">,
-         Option<"padding", Padding, kWidthOrNone,
-                "zeros around the input; same: as many as keep its size", 0>,
-         Option<"dilation", Pair, kWidth, "distance of the window's elements", 1>,
-         Option<"groups", int64_t, kWidth, "parts of the channels that do not mix", 1>, Bias>;
+using Conv = Made<conv<M>, OutChannels, KernelSize,
+                  Option<"stride", std::optional<Pair>, kWidth,
+                         "step of the window; without it 1, or a pool's window">,
+                  Option<"padding", Padding, kWidthOrNone,
+                         "zeros around the input; same: as many as keep its size", 0>,
+                  Dilation, Groups, Bias, All<PaddingModeOption>>;
+
+template <class M>
+ModulePtr conv_transpose(const LayerSite& at, int64_t out_channels, Pair kernel_size, Pair stride,
+                         Pair padding, Pair output_padding, Pair dilation, int64_t groups,
+                         bool bias) {
+  return std::make_unique<M>(
+      at.in[0], out_channels, kernel_size,
+      ConvTransposeOptions{stride, padding, output_padding, groups, bias, dilation, at.device});
+}
+template <class M>
+using ConvTransposed =
+    Made<conv_transpose<M>, OutChannels, KernelSize,
+         Option<"stride", Pair, kWidth, "how much larger the image becomes", 1>,
+         Option<"padding", Pair, kWidthOrNone, "rows and columns taken off around the output", 0>,
+         Option<"output_padding", Pair, kWidthOrNone, "rows and columns added behind", 0>, Dilation,
+         Groups, Bias>;
+
+template <class M> ModulePtr padded(const LayerSite&, Pair sides) {
+  return std::make_unique<M>(std::vector<int64_t>{sides.w, sides.w, sides.h, sides.h});
+}
+using Sides = Option<"padding", Pair, kWidthOrNone, "rows and columns added on each side">;
+
+ModulePtr unfolded(const LayerSite&, Pair kernel_size, const UnfoldOptions& o) {
+  return std::make_unique<Unfold>(kernel_size, o);
+}
+ModulePtr folded(const LayerSite&, Pair output_size, Pair kernel_size, const UnfoldOptions& o) {
+  return std::make_unique<Fold>(output_size, kernel_size, o);
+}
 
 // Of layers of one dimension, the width alone.
 struct Size {
   Pair both;
   operator Pair() const { return both; }
   operator int64_t() const { return both.w; }
+  operator OutputSize() const { return both; }
 };
 template <class M, class Options>
 ModulePtr pool(const LayerSite&, Pair kernel_size, const Options& options) {
@@ -80,7 +119,7 @@ template <class M, class Options> using Pool = Made<pool<M, Options>, KernelSize
 template <class M> ModulePtr adaptive_pool(const LayerSite&, Pair output_size) {
   return std::make_unique<M>(Size{output_size});
 }
-using OutputSize = Option<"output_size", Pair, kWidth, "height and width of the output">;
+using OutSize = Option<"output_size", Pair, kWidth, "height and width of the output">;
 
 using Eps = Option<"eps", std::optional<double>, kPositive,
                    "keeps the division finite; without it 1e-5, or the dtype's for rms_norm">;
@@ -188,12 +227,24 @@ constexpr Layers::Entry kLayers[] = {
                     All<LinearOptions>>},
     {"conv1d", layer<Conv<Conv1d>>},
     {"conv2d", layer<Conv<Conv2d>>},
+    {"conv_transpose1d", layer<ConvTransposed<ConvTranspose1d>>},
+    {"conv_transpose2d", layer<ConvTransposed<ConvTranspose2d>>},
+    {"zero_pad2d", made<padded<ZeroPad2d>, Sides>},
+    {"reflection_pad2d", made<padded<ReflectionPad2d>, Sides>},
+    {"replication_pad2d", made<padded<ReplicationPad2d>, Sides>},
+    {"circular_pad2d", made<padded<CircularPad2d>, Sides>},
+    {"unfold", made<unfolded, KernelSize, All<UnfoldOptions>>},
+    {"fold", made<folded, OutSize, KernelSize, All<UnfoldOptions>>},
+    {"pixel_shuffle", layer<Plain<PixelShuffle>>},
+    {"pixel_unshuffle", layer<Plain<PixelUnshuffle>>},
     {"max_pool1d", layer<Pool<MaxPool1d, MaxPoolOptions>>},
     {"max_pool2d", layer<Pool<MaxPool2d, MaxPoolOptions>>},
     {"avg_pool1d", layer<Pool<AvgPool1d, AvgPoolOptions>>},
     {"avg_pool2d", layer<Pool<AvgPool2d, AvgPoolOptions>>},
-    {"adaptive_avg_pool1d", made<adaptive_pool<AdaptiveAvgPool1d>, OutputSize>},
-    {"adaptive_avg_pool2d", made<adaptive_pool<AdaptiveAvgPool2d>, OutputSize>},
+    {"adaptive_avg_pool1d", made<adaptive_pool<AdaptiveAvgPool1d>, OutSize>},
+    {"adaptive_avg_pool2d", made<adaptive_pool<AdaptiveAvgPool2d>, OutSize>},
+    {"adaptive_max_pool1d", made<adaptive_pool<AdaptiveMaxPool1d>, OutSize>},
+    {"adaptive_max_pool2d", made<adaptive_pool<AdaptiveMaxPool2d>, OutSize>},
     {"batch_norm1d", layer<BatchNormOf<BatchNorm1d>>},
     {"batch_norm2d", layer<BatchNormOf<BatchNorm2d>>},
     {"group_norm",

@@ -21,7 +21,7 @@ Shape as_2d(Shape shape) {
   return shape;
 }
 
-ConvSizes sizes_of(const Shape& x, const Shape& weight, const Conv2dOptions& options) {
+ConvSizes sizes_of(const Shape& x, const Shape& weight, const ConvWindows& options) {
   const auto axis = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding,
                        int64_t dilation) {
     const int64_t reach = in + 2 * padding - checked_mul(dilation, kernel - 1) - 1;
@@ -176,7 +176,7 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, const
 }
 
 void check_options(const char* op, const Tensor& x, const Tensor& weight,
-                   const Conv2dOptions& options) {
+                   const ConvWindows& options) {
   const auto require = [&](bool good, const char* text) {
     if (!good) throw Error(cat(text, " (", op, " of ", x.shape(), " and ", weight.shape(), ")"));
   };
@@ -188,25 +188,29 @@ void check_options(const char* op, const Tensor& x, const Tensor& weight,
   require(dilation.h > 0 && dilation.w > 0, "dilation should be greater than zero");
 }
 
-void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups) {
+// transposed: x and y have changed places.
+void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
+                  bool transposed = false) {
   if (weight.dim() != x.dim()) {
     throw Error(cat("Expected ", weight.dim(), "-dimensional input for ", weight.dim(),
                     "-dimensional weight ", weight.shape(), ", but got ", x.dim(),
                     "-dimensional input of size ", x.shape(), " instead"));
   }
-  const int64_t o = weight.size(0), c = checked_mul(weight.size(1), groups);
-  if (o < groups || o % groups != 0) {
+  const int64_t rows = weight.size(0), columns = checked_mul(weight.size(1), groups);
+  if (rows < groups || rows % groups != 0) {
     throw Error(cat("Given groups=", groups, ", expected weight to be ",
-                    o < groups ? "at least " : "divisible by ", groups,
+                    rows < groups ? "at least " : "divisible by ", groups,
                     " at dimension 0, but got weight of size ", weight.shape(), " instead"));
   }
+  const int64_t c = transposed ? rows : columns, o = transposed ? columns : rows;
+  const std::string given = transposed ? "Given transposed=1, weight of size "
+                                       : cat("Given groups=", groups, ", weight of size ");
   if (x.size(1) != c) {
-    throw Error(cat("Given groups=", groups, ", weight of size ", weight.shape(),
-                    ", expected input", x.shape(), " to have ", c, " channels, but got ", x.size(1),
-                    " channels instead"));
+    throw Error(cat(given, weight.shape(), ", expected input", x.shape(), " to have ", c,
+                    " channels, but got ", x.size(1), " channels instead"));
   }
   if (bias.defined() && bias.shape() != Shape{o}) {
-    throw Error(cat("Given weight of size ", weight.shape(),
+    throw Error(cat(transposed ? given : "Given weight of size ", weight.shape(),
                     ", expected bias to be 1-dimensional with ", o,
                     " elements, but got bias of size ", bias.shape(), " instead"));
   }
@@ -232,7 +236,7 @@ void check_windows(const ConvSizes& s, const Tensor& x) {
 }  // namespace
 
 Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-            const Conv2dOptions& options, bool relu) {
+            const ConvWindows& options, bool relu) {
   check_operands(op, x, weight, bias);
   check_options(op, x, weight, options);
   check_shapes(x, weight, bias, options.groups);
@@ -247,8 +251,7 @@ Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor&
   return from_channels_last(y, shape);
 }
 
-Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x,
-               const Conv2dOptions& options) {
+Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x, const ConvWindows& options) {
   const Tensor dx = make_channels_last(x, dy);
   compute(ConvPass::dx, sizes_of(x, weight.shape(), options),
           {dx, to_channels_last(weight), to_channels_last(dy)});
@@ -256,11 +259,74 @@ Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x,
 }
 
 Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
-                    const Conv2dOptions& options) {
+                    const ConvWindows& options) {
   const Tensor dweight = make_channels_last(weight, dy);
   compute(ConvPass::dweight, sizes_of(x.shape(), weight, options),
           {to_channels_last(x), dweight, to_channels_last(dy)});
   return dense(from_channels_last(dweight, weight));
+}
+
+Shape conv_transpose_shape(const char* op, const Tensor& x, const Tensor& weight,
+                           const Tensor& bias, const ConvWindows& o, Pair output_padding) {
+  check_operands(op, x, weight, bias);
+  check_options(op, x, weight, o);
+  check_window_numbers(op, {output_padding.h, output_padding.w});
+  if (output_padding.h < 0 || output_padding.w < 0) {
+    throw Error("negative output_padding is not supported");
+  }
+  check_shapes(x, weight, bias, o.groups, true);
+  if (output_padding.h >= std::max(o.stride.h, o.dilation.h) ||
+      output_padding.w >= std::max(o.stride.w, o.dilation.w)) {
+    throw Error(
+        cat("output padding must be smaller than either stride or dilation, but got "
+            "output_padding_height: ",
+            output_padding.h, " output_padding_width: ", output_padding.w,
+            " stride_height: ", o.stride.h, " stride_width: ", o.stride.w,
+            " dilation_height: ", o.dilation.h, " dilation_width: ", o.dilation.w));
+  }
+  const Shape in = as_2d(x.shape()), kernel = as_2d(weight.shape());
+  if (in[2] == 0 || in[3] == 0) {
+    throw Error(cat("Only zero batch or zero channel inputs are supported, but got input shape: ",
+                    x.shape()));
+  }
+  if (weight.numel() == 0) {
+    throw Error(cat("non-empty 2D or 4D weight tensor expected, but got: ", weight.shape()));
+  }
+  const auto out = [](int64_t n, int64_t k, int64_t stride, int64_t padding, int64_t dilation,
+                      int64_t more) {
+    return checked_add(checked_mul(n - 1, stride) - 2 * padding,
+                       checked_mul(dilation, k - 1) + more + 1);
+  };
+  const auto& [stride, padding, dilation, groups] = o;
+  const Pair to{out(in[2], kernel[2], stride.h, padding.h, dilation.h, output_padding.h),
+                out(in[3], kernel[3], stride.w, padding.w, dilation.w, output_padding.w)};
+  const bool rows = x.dim() == 3;
+  if (to.h < 1 || to.w < 1) {
+    const auto both = [&](int64_t h, int64_t w) {
+      return rows ? cat("(", w, ")") : cat("(", h, " x ", w, ")");
+    };
+    throw Error(cat("Given input size per channel: ", both(in[2], in[3]),
+                    ". Calculated output size per channel: ", both(to.h, to.w),
+                    ". Output size is too small (", op, ")"));
+  }
+  const int64_t channels = weight.size(1) * groups;
+  return rows ? Shape{in[0], channels, to.w} : Shape{in[0], channels, to.h, to.w};
+}
+
+Tensor fold(const Tensor& columns, const Shape& x, Pair kernel, const ConvWindows& options) {
+  const ConvSizes s = sizes_of(x, {1, x[1], kernel.h, kernel.w}, options);
+  const DType wide = compute_type(columns.dtype());
+  const Tensor given = dense(columns);
+  const int64_t l = s.pixels(), window = kernel.h * kernel.w;
+  // [N, out h, out w, kh, kw, C]
+  const Tensor rows = packed(view_as(given, {s.n, l, window, s.c},
+                                     {s.c * window * l, 1, l, window * l}, given.storage_offset()),
+                             wide);
+  const Tensor sums = make_channels_last(x, rows);
+  if (sums.numel() > 0) {
+    on_device<ConvKernels>(sums.device(), [&](auto k) { k.fold(sums, rows, s, 0, s.n); });
+  }
+  return packed(from_channels_last(sums, x), columns.dtype());
 }
 
 }  // namespace taper::inline v0::kernels

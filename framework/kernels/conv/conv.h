@@ -10,17 +10,13 @@
 #include "framework/pair.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::inline v0::kernels {
 
-// One number stands for both dimensions: {.stride = 2, .padding = {0, 1}}.
-struct Conv2dOptions {
+// How the windows of a convolution lie; of one dimension, the w.
+struct ConvWindows {
   Pair stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
 };
-
-}  // namespace taper::inline v0
-
-namespace taper::inline v0::kernels {
 
 // x [N, C, H, W], weight [O, C / groups, kh, kw], bias [O] or undefined; without the H dimension,
 // x [N, C, L] and weight [O, C / groups, k]. Gives [N, O, out...] with
@@ -28,13 +24,23 @@ namespace taper::inline v0::kernels {
 // and of that, if wanted, the positive part. Floating dtypes; half types multiply and add in float.
 // Refuses the rest in PyTorch's words, where `op` names the caller.
 Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-            const Conv2dOptions& options, bool relu = false);
+            const ConvWindows& options, bool relu = false);
 // The gradients of x and of weight (row-major), from the gradient of y. The shapes are checked
 // ones.
-Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x,
-               const Conv2dOptions& options);
+Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x, const ConvWindows& options);
 Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
-                    const Conv2dOptions& options);
+                    const ConvWindows& options);
+// The shape of a transposed convolution's result, for which x has the shape of that convolution's
+// y:
+//   out = (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1
+// for weight [C, O / groups, kernel...] and bias [O]. Refuses as `conv` does.
+Shape conv_transpose_shape(const char* op, const Tensor& x, const Tensor& weight,
+                           const Tensor& bias, const ConvWindows& options, Pair output_padding);
+
+// Sums of windows that overlap: of columns [N, C kh kw, windows] (floating), where windows of
+// kernel size (kh, kw) lie in images of shape x [N, C, H, W]; row-major. The sizes are checked
+// ones.
+Tensor fold(const Tensor& columns, const Shape& x, Pair kernel, const ConvWindows& options);
 
 struct ConvAxis {
   int64_t in, kernel, out, stride, padding, dilation;

@@ -78,33 +78,38 @@ Axes window_axes(const char* op, const Tensor& x, const Windows& p) {
   return axes;
 }
 
-Axes adaptive_axes(const Tensor& x, Pair out) {
-  check_floating("adaptive_avg_pool2d", x);
+Axes adaptive_axes(const char* op, const Tensor& x, Pair out) {
+  check_floating(op, x);
   if (x.dim() != 3 && x.dim() != 4) {
-    throw Error(cat("adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got ", x.shape()));
+    throw Error(cat(op, "(): Expected 3D or 4D tensor, but got ", x.shape()));
   }
   if (out.h < 0 || out.w < 0) {
-    throw Error(
-        cat("adaptive_avg_pool2d: elements of output_size must be greater than or equal to "
-            "0 but received {",
-            out.h, ", ", out.w, "}"));
+    throw Error(cat(op,
+                    ": elements of output_size must be greater than or equal to 0 but received {",
+                    out.h, ", ", out.w, "}"));
   }
   for (int d = x.dim() - 2; d < x.dim(); ++d) {
     if (x.size(d) > 0) continue;
-    throw Error(
-        cat("adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch "
-            "dimensions, but input has sizes ",
-            x.shape(), " with dimension ", d, " being empty"));
+    throw Error(cat(op,
+                    "(): Expected input to have non-zero size for non-batch dimensions, but input "
+                    "has sizes ",
+                    x.shape(), " with dimension ", d, " being empty"));
   }
   const auto axis = [](int64_t in, int64_t to) {
-    return Axis{.kind = Axis::Kind::adaptive, .in = in, .out = to};
+    return Axis{.kind = Axis::Kind::adaptive,
+                .in = in,
+                .out = to,
+                .kernel = to > 0 ? (in + to - 1) / to + 1 : 1};
   };
   return {axis(x.size(-2), out.h), axis(x.size(-1), out.w), is_channels_last(x)};
 }
 
 Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::Kind kind,
                  bool align_corners) {
-  check_floating(kind == Axis::Kind::nearest ? "upsample_nearest2d" : "upsample_bilinear2d", x);
+  check_floating(kind == Axis::Kind::nearest  ? "upsample_nearest2d"
+                 : kind == Axis::Kind::linear ? "upsample_bilinear2d"
+                                              : "upsample_bicubic2d",
+                 x);
   const auto axis = [&](int64_t in, int64_t to) {
     double scale = scale_factor ? 1 / *scale_factor : double(in) / double(to);
     if (align_corners) scale = to > 1 ? double(in - 1) / double(to - 1) : 0;

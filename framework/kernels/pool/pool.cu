@@ -125,10 +125,11 @@ Tensor channels_last(const Tensor& x) {
   return out;
 }
 
-// Whether results in axes' format are made of quads, which int can count.
+// Whether windows that slide have results, in axes' format, made of quads that int can count.
 bool by_quads(const Axes& axes, const Tensor& x, const Tensor& y) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
-  return axes.channels_last && x.size(1) % kQuad == 0 && std::max(x.numel(), y.numel()) <= kMost;
+  return axes.h.kind == Axis::Kind::window && axes.channels_last && x.size(1) % kQuad == 0 &&
+         std::max(x.numel(), y.numel()) <= kMost;
 }
 
 }  // namespace

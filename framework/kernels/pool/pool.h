@@ -10,14 +10,15 @@
 namespace taper::inline v0::kernels {
 
 // Which inputs and outputs of one spatial dimension belong together: windows that slide, windows
-// that share out the input, the nearest input, or the two inputs around a point between them.
+// that share out the input, the nearest input, or the two or four inputs around a point between
+// them.
 struct Axis {
-  enum class Kind : uint8_t { window, adaptive, nearest, linear };
+  enum class Kind : uint8_t { window, adaptive, nearest, linear, cubic };
   Kind kind = Kind::nearest;
   bool count_include_pad = false, align_corners = false;
   int64_t in = 1, out = 1;
-  int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
-  double scale = 1;  // nearest, linear: the step in the input from one output to the next
+  int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;  // adaptive: the largest kernel
+  double scale = 1;  // nearest, linear, cubic: the step in the input from one output to the next
 };
 
 struct Axes {
@@ -33,7 +34,7 @@ struct Windows {
   bool ceil_mode = false, count_include_pad = true;
 };
 Axes window_axes(const char* op, const Tensor& x, const Windows& windows);
-Axes adaptive_axes(const Tensor& x, Pair out);
+Axes adaptive_axes(const char* op, const Tensor& x, Pair out);
 // scale_factor: undefined where the sizes alone say the scale.
 Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::Kind kind,
                  bool align_corners);
@@ -42,8 +43,8 @@ Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, 
 // Transposed: from the outputs' side to the inputs', which is the gradient.
 Tensor resample(const Tensor& x, const Axes& axes, bool transposed = false);
 
-// The largest element of each window (nan wins) and its place in the plane h * W + w (int64); -1
-// for a window that met no input.
+// Of windows and adaptive ones: the largest element of each (nan wins) and its place in the plane h
+// * W + w (int64); -1 for a window that met no input.
 struct MaxPool {
   Tensor y, index;
 };

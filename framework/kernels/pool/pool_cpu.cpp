@@ -93,8 +93,9 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
 template <>
 void PoolKernels<cpu::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
                                          const Axes& axes) {
-  if (y.dtype() == kFloat32) return pool_runs<float>(y, index, x, axes);
-  if (y.dtype() == kFloat64) return pool_runs<double>(y, index, x, axes);
+  const bool slides = axes.h.kind == Axis::Kind::window;
+  if (slides && y.dtype() == kFloat32) return pool_runs<float>(y, index, x, axes);
+  if (slides && y.dtype() == kFloat64) return pool_runs<double>(y, index, x, axes);
   run<cpu::Backend, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x,
                                     axes);
 }

@@ -38,12 +38,33 @@ template <class C> TAPER_HD Between<C> linear_source(const Axis& a, int64_t o) {
   return {low, high, share > C(1) ? C(1) : share};
 }
 
+// Output o lies by `share` behind input `low`, which may be the one before the first; its weights
+// are PyTorch's, of Keys' cubic with A = -0.75 (https://doi.org/10.1109/TASSP.1981.1163711).
+template <class C> TAPER_HD Between<C> cubic_source(const Axis& a, int64_t o) {
+  const C scale = C(a.scale);
+  const C at = a.align_corners ? math::mul_rn(scale, C(o))
+                               : math::add_rn(math::mul_rn(scale, C(o) + C(0.5)), C(-0.5));
+  const int64_t low = smaller(int64_t(math::floor(at)), a.in - 1);
+  const C share = at - C(low);
+  return {low, low + 1, share > C(1) ? C(1) : share};
+}
+template <class C> TAPER_HD C cubic_weight(C distance) {
+  const C A = C(-0.75), d = distance < C(0) ? -distance : distance;
+  if (d <= C(1)) return ((A + 2) * d - (A + 3)) * d * d + 1;
+  return ((A * d - 5 * A) * d + 8 * A) * d - 4 * A;
+}
+TAPER_HD int64_t within(const Axis& a, int64_t i) { return larger(0, smaller(i, a.in - 1)); }
+
 template <class C> TAPER_HD Span inputs_of(const Axis& a, int64_t o) {
   const int64_t first = o * a.stride - a.padding;
   switch (a.kind) {
     case Axis::Kind::window: return {larger(first, 0), smaller(first + a.kernel, a.in)};
     case Axis::Kind::adaptive: return {o * a.in / a.out, ((o + 1) * a.in + a.out - 1) / a.out};
     case Axis::Kind::nearest: return {nearest_source(a, o), nearest_source(a, o) + 1};
+    case Axis::Kind::cubic: {
+      const int64_t low = cubic_source<C>(a, o).low;
+      return {within(a, low - 1), within(a, low + 2) + 1};
+    }
     default: {
       const Between<C> source = linear_source<C>(a, o);
       return {source.low, source.high + 1};
@@ -61,7 +82,8 @@ TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
   if (a.kind == Axis::Kind::adaptive) {
     return {i * a.out / a.in, ((i + 1) * a.out + a.in - 1) / a.in};
   }
-  const double first = double(i - 1) / a.scale - 2, last = double(i + 2) / a.scale + 2;
+  const int64_t reach = a.kind == Axis::Kind::cubic ? 2 : 1;
+  const double first = double(i - reach) / a.scale - 2, last = double(i + 1 + reach) / a.scale + 2;
   if (!(a.scale > 0)) return {0, a.out};
   return {first > 0 ? int64_t(first) : 0,
           i == a.in - 1 || last > double(a.out) ? a.out : int64_t(last)};
@@ -70,12 +92,20 @@ TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
 // The part of input i in output o, before division by divisor().
 template <class C> TAPER_HD C weight(const Axis& a, int64_t o, int64_t i) {
   if (a.kind == Axis::Kind::nearest) return nearest_source(a, o) == i ? C(1) : C(0);
+  if (a.kind == Axis::Kind::cubic) {  // inputs beyond the edges are those at the edges
+    const Between<C> source = cubic_source<C>(a, o);
+    C sum = 0;
+    for (int64_t k = -1; k <= 2; ++k) {
+      if (within(a, source.low + k) == i) sum += cubic_weight(C(k) - source.share);
+    }
+    return sum;
+  }
   if (a.kind != Axis::Kind::linear) return C(1);
   const Between<C> source = linear_source<C>(a, o);
   return (i == source.low ? C(1) - source.share : C(0)) + (i == source.high ? source.share : C(0));
 }
 template <class C> TAPER_HD C divisor(const Axis& a, int64_t o) {
-  if (a.kind == Axis::Kind::nearest || a.kind == Axis::Kind::linear) return C(1);
+  if (a.kind != Axis::Kind::window && a.kind != Axis::Kind::adaptive) return C(1);
   const Span s = inputs_of<C>(a, o);
   if (!a.count_include_pad) return C(s.end - s.begin);
   const int64_t first = o * a.stride - a.padding;
@@ -152,6 +182,18 @@ template <class T, bool kTransposed> struct Resample {
 template <class T> using ToOutputs = Resample<T, false>;
 template <class T> using ToInputs = Resample<T, true>;
 
+// Of a window, in the dimension: places in the input, some of them outside.
+struct Taps {
+  int64_t begin, end, step;
+};
+TAPER_HD Taps taps_of(const Axis& a, int64_t o) {
+  if (a.kind == Axis::Kind::adaptive) {
+    return {o * a.in / a.out, ((o + 1) * a.in + a.out - 1) / a.out, 1};
+  }
+  const int64_t first = o * a.stride - a.padding;
+  return {first, first + a.kernel * a.dilation, a.dilation};
+}
+
 template <class T> struct MaxPoolForward {
   Planes<T> y;
   Planes<int64_t> index;
@@ -164,11 +206,10 @@ template <class T> struct MaxPoolForward {
     const T* plane = x.plane(at);
     C best = -std::numeric_limits<C>::infinity();
     int64_t where = -1;
-    for (int64_t kh = 0; kh < axes.h.kernel; ++kh) {
-      const int64_t h = at.h * axes.h.stride - axes.h.padding + kh * axes.h.dilation;
+    const Taps rows = taps_of(axes.h, at.h), columns = taps_of(axes.w, at.w);
+    for (int64_t h = rows.begin; h < rows.end; h += rows.step) {
       if (h < 0 || h >= axes.h.in) continue;
-      for (int64_t kw = 0; kw < axes.w.kernel; ++kw) {
-        const int64_t w = at.w * axes.w.stride - axes.w.padding + kw * axes.w.dilation;
+      for (int64_t w = columns.begin; w < columns.end; w += columns.step) {
         if (w < 0 || w >= axes.w.in) continue;
         const C value = C(plane[x.in_plane(h, w)]);
         if (where >= 0 && !(value > best) && value == value) continue;
