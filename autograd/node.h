@@ -111,6 +111,11 @@ using GradMode = Switched<is_grad_enabled, set_grad_enabled>;
 struct NoGradGuard : GradMode {
   NoGradGuard() : GradMode(false) {}
 };
+// PyTorch's faster no_grad. Here that costs nothing to begin with, and what is made under it is a
+// constant as any other.
+struct InferenceMode : GradMode {
+  explicit InferenceMode(bool enabled = true) : GradMode(!enabled) {}
+};
 
 // Whether an op on these must be recorded. Undefined tensors count as constants.
 bool needs_grad(std::initializer_list<TensorRef> inputs);

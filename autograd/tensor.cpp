@@ -1,11 +1,10 @@
-// The methods of Tensor that belong to the tape: each is one call of the function of its name.
+// The methods of Tensor that belong to the tape, but for the operators (methods.cpp).
 #include "framework/tensor.h"
 
 #include <algorithm>
 
 #include "autograd/engine.h"
 #include "autograd/ops/index.h"
-#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
@@ -72,42 +71,12 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_gra
   taper::backward({this, 1}, {&gradient, 1}, retain_graph, create_graph);
 }
 
-Tensor Tensor::view(const Shape& shape) const { return taper::view(*this, shape); }
-Tensor Tensor::reshape(const Shape& shape) const { return taper::reshape(*this, shape); }
-Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const {
-  return taper::flatten(*this, start_dim, end_dim);
-}
-Tensor Tensor::squeeze(int64_t dim) const { return taper::squeeze(*this, dim); }
-Tensor Tensor::unsqueeze(int64_t dim) const { return taper::unsqueeze(*this, dim); }
-Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
-  return taper::transpose(*this, dim0, dim1);
-}
 Tensor Tensor::t() const {
   if (dim() > 2) {
     throw Error(cat("t() expects a tensor with <= 2 dimensions, but self is ", dim(), "D"));
   }
-  return dim() < 2 ? *this : taper::transpose(*this, 0, 1);
+  return dim() < 2 ? *this : transpose(0, 1);
 }
-Tensor Tensor::permute(const Shape& order) const { return taper::permute(*this, order); }
-Tensor Tensor::expand(const Shape& shape) const { return taper::expand(*this, shape); }
-Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
-  return taper::narrow(*this, dim, start, length);
-}
-Tensor Tensor::select(int64_t dim, int64_t index) const { return taper::select(*this, dim, index); }
 const Tensor Tensor::operator[](const Tensor& index) const { return taper::index(*this, index); }
-Tensor Tensor::contiguous() const { return taper::contiguous(*this); }
-Tensor Tensor::clone() const { return taper::clone(*this); }
-
-Tensor Tensor::sum() const { return taper::sum(*this); }
-Tensor Tensor::sum(const Shape& dims, bool keepdim) const {
-  return taper::sum(*this, dims, keepdim);
-}
-Tensor Tensor::mean() const { return taper::mean(*this); }
-Tensor Tensor::mean(const Shape& dims, bool keepdim) const {
-  return taper::mean(*this, dims, keepdim);
-}
-Tensor Tensor::argmax(int64_t dim, bool keepdim) const {
-  return taper::argmax(*this, dim, keepdim);
-}
 
 }  // namespace taper::inline v0

@@ -216,6 +216,12 @@ Stream Stream::create(int device, int priority) {
 
 Stream Stream::default_stream(int device) { return {driver::checked(device), nullptr}; }
 
+Stream Stream::external(void* handle, int device) {
+  const int index = driver::checked(device);
+  if constexpr (kHasCuda) return {index, unowned(handle)};
+  throw_unavailable();
+}
+
 Stream Stream::current(int device) {
   const int index = driver::checked(device);
   if constexpr (kHasCuda) return {index, unowned(driver::thread_stream(index))};

@@ -87,6 +87,8 @@ class Stream {
   // below 0 its kernels go before others' (torch.cuda.Stream).
   static Stream create(int device = -1, int priority = 0);
   static Stream default_stream(int device = -1);
+  // The host program's cudaStream_t, which outlives all uses (torch.cuda.ExternalStream).
+  static Stream external(void* handle, int device = -1);
   // The stream that ops of this thread use on a device.
   static Stream current(int device = -1);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "framework/cuda.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -73,6 +74,46 @@ Tensor tensor_from_bytes(const void* data, DType dtype, const Shape& shape, Tens
   Tensor out = make(shape, options, dtype);
   kernels::copy_into(out, host);
   return finish(out, options);
+}
+
+Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDeleter deleter,
+                 TensorOptions options) {
+  if (strides.size() != sizes.size()) {
+    throw ValueError(
+        cat("from_blob: sizes ", sizes, " and strides ", strides, " must have the same length"));
+  }
+  int64_t last = 0;
+  for (int i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0 || strides[i] < 0) {
+      throw ValueError(
+          cat("from_blob: sizes ", sizes, " and strides ", strides, " must not be negative"));
+    }
+    last = checked_add(last, checked_mul(std::max<int64_t>(sizes[i] - 1, 0), strides[i]));
+  }
+  const DType dtype = options.dtype.value_or(kFloat32);
+  const int64_t count = sizes.numel() ? checked_add(last, 1) : 0;
+  struct Owner {
+    void* data;
+    BlobDeleter deleter;
+  };
+  const auto free = [](Storage& storage) noexcept {
+    const std::unique_ptr<Owner> owner(static_cast<Owner*>(storage.context));
+    owner->deleter(owner->data);
+  };
+  auto owner = deleter ? std::make_unique<Owner>(data, std::move(deleter)) : nullptr;
+  StoragePtr storage = borrow(data, size_t(checked_mul(count, int64_t(size_of(dtype)))),
+                              cuda::resolve(options.device), owner ? +free : nullptr, owner.get());
+  owner.release();
+  return finish(Tensor::make(std::move(storage), sizes, strides, 0, dtype), options);
+}
+Tensor from_blob(void* data, const Shape& sizes, BlobDeleter deleter, TensorOptions options) {
+  return from_blob(data, sizes, contiguous_strides(sizes), std::move(deleter), options);
+}
+Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, TensorOptions options) {
+  return from_blob(data, sizes, strides, BlobDeleter(), options);
+}
+Tensor from_blob(void* data, const Shape& sizes, TensorOptions options) {
+  return from_blob(data, sizes, BlobDeleter(), options);
 }
 
 Tensor empty(const Shape& shape, TensorOptions options) {

@@ -2,6 +2,7 @@
 // (https://pytorch.org/docs/stable/torch.html#creation-ops).
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <vector>
 
@@ -43,6 +44,16 @@ class TensorData {
 Tensor tensor(const TensorData& data, TensorOptions options = {});
 // A copy of `count` elements; the dtype is theirs unless options say otherwise.
 template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOptions options = {});
+
+// The caller's memory, not copied: on options.device, of strides counted in elements (else dense).
+// It must live until the last tensor on it goes, which calls deleter(data). ValueError for a
+// negative size or stride.
+using BlobDeleter = std::function<void(void* data)>;
+Tensor from_blob(void* data, const Shape& sizes, TensorOptions options = {});
+Tensor from_blob(void* data, const Shape& sizes, BlobDeleter deleter, TensorOptions options = {});
+Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, TensorOptions options = {});
+Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDeleter deleter,
+                 TensorOptions options = {});
 
 // requires_grad is refused for integers: "Only Tensors of floating point ...".
 Tensor empty(const Shape& shape, TensorOptions options = {});

@@ -2,6 +2,7 @@
 // allocates nothing for its shape.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -36,6 +37,9 @@ class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : Shape(dims.begin(), dims.end()) {}
+  // One dimension: zeros(3), sum(x, 1).
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Shape(T dim) : size_(1), dims_{int64_t(dim)} {}
   Shape(std::span<const int64_t> dims) : Shape(dims.data(), dims.data() + dims.size()) {}
   template <class It> Shape(It first, It last) {
     for (; first != last; ++first) push_back(*first);

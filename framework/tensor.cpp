@@ -97,7 +97,7 @@ Scalar Tensor::item() const {
     throw Error(cat("a Tensor with ", numel(), " elements cannot be converted to Scalar"));
   }
   const Tensor host = make({}, compute_type(dtype()) == kInt64 ? kInt64 : kFloat64, Device());
-  kernels::copy_into(host, view_as(*this, {}, {}, storage_offset()));
+  kernels::copy_into(host, taper::view_as(*this, {}, {}, storage_offset()));
   if (dtype() == kBool) return *host.data<int64_t>() != 0;
   return host.dtype() == kInt64 ? Scalar(*host.data<int64_t>()) : Scalar(*host.data<double>());
 }
@@ -127,7 +127,7 @@ Tensor Tensor::requires_grad_(bool on) const {
 }
 
 Tensor Tensor::detach() const {
-  Tensor y = view_as(*this, shape(), strides(), storage_offset());
+  Tensor y = taper::view_as(*this, shape(), strides(), storage_offset());
   y.impl()->wrapped_number = impl()->wrapped_number;
   return y;
 }

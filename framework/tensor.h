@@ -18,8 +18,11 @@
 
 namespace taper::inline v0 {
 
-struct Node;   // autograd/node.h
-struct Hooks;  // autograd/hooks.h, as are the two below
+class Generator;          // framework/random.h
+struct TensorIndex;       // autograd/ops/indexing.h
+enum class QuantileMode;  // autograd/ops/order.h
+struct Node;              // autograd/node.h
+struct Hooks;             // autograd/hooks.h, as are the two below
 struct TensorHook;
 class HookHandle;
 struct TensorImpl;  // below
@@ -175,36 +178,14 @@ class Tensor {
   // Version of the memory: how often it was changed in place.
   uint32_t version() const;
 
-  // --- views and copies (differentiable) ---
-  [[nodiscard]] Tensor view(const Shape& shape) const;
-  [[nodiscard]] Tensor reshape(const Shape& shape) const;
-  [[nodiscard]] Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
-  [[nodiscard]] Tensor squeeze(int64_t dim) const;
-  [[nodiscard]] Tensor unsqueeze(int64_t dim) const;
-  [[nodiscard]] Tensor transpose(int64_t dim0, int64_t dim1) const;
   // Matrix transpose of a tensor with at most two dimensions.
   [[nodiscard]] Tensor t() const;
-  [[nodiscard]] Tensor permute(const Shape& order) const;
-  [[nodiscard]] Tensor expand(const Shape& shape) const;
-  [[nodiscard]] Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
-  [[nodiscard]] Tensor select(int64_t dim, int64_t index) const;
   [[nodiscard]] Tensor operator[](int64_t index) const { return select(0, index); }
   // Rows named by an integer tensor of any shape; negative numbers count from the end. A copy, and
   // const, for assigning to it would change nothing.
   [[nodiscard]] const Tensor operator[](const Tensor& index) const;
-  [[nodiscard]] Tensor contiguous() const;
-  [[nodiscard]] Tensor clone() const;
-
-  // --- reductions (differentiable where they can be) ---
-  [[nodiscard]] Tensor sum() const;
-  [[nodiscard]] Tensor sum(const Shape& dims, bool keepdim = false) const;
-  [[nodiscard]] Tensor mean() const;
-  [[nodiscard]] Tensor mean(const Shape& dims, bool keepdim = false) const;
-  [[nodiscard]] Tensor argmax(int64_t dim, bool keepdim = false) const;
 
   // --- in place; each returns this handle ---
-  Tensor copy_(const Tensor& source, bool non_blocking = false) const;
-  Tensor fill_(Scalar value) const;
   Tensor zero_() const { return fill_(0); }
   Tensor add_(const Tensor& other, Scalar alpha = 1) const;
   Tensor sub_(const Tensor& other, Scalar alpha = 1) const;
@@ -231,11 +212,152 @@ class Tensor {
   Tensor operator-=(const Tensor& other) const { return sub_(other); }
   Tensor operator*=(const Tensor& other) const { return mul_(other); }
   Tensor operator/=(const Tensor& other) const { return div_(other); }
-  // Draws anew in place, from the default generator.
-  Tensor uniform_(double low = 0, double high = 1) const;
-  Tensor normal_(double mean = 0, double std = 1) const;
-  // 1 with probability p, else 0; any dtype.
-  Tensor bernoulli_(double p = 0.5) const;
+  Tensor operator+=(Scalar other) const { return add_(other); }
+  Tensor operator-=(Scalar other) const { return sub_(other); }
+  Tensor operator*=(Scalar other) const { return mul_(other); }
+  Tensor operator/=(Scalar other) const { return div_(other); }
+
+  // --- operators, made by scripts/methods.sh; their contracts stand in autograd/ops/ ---
+  [[nodiscard]] Tensor add(const Tensor& b, Scalar alpha = 1) const;
+  [[nodiscard]] Tensor sub(const Tensor& b, Scalar alpha = 1) const;
+  [[nodiscard]] Tensor mul(const Tensor& b) const;
+  [[nodiscard]] Tensor div(const Tensor& b) const;
+  [[nodiscard]] Tensor div(const Tensor& b, const std::string& rounding_mode) const;
+  [[nodiscard]] Tensor floor_divide(const Tensor& b) const;
+  [[nodiscard]] Tensor remainder(const Tensor& b) const;
+  [[nodiscard]] Tensor pow(const Tensor& exponent) const;
+  [[nodiscard]] Tensor pow(Scalar exponent) const;
+  [[nodiscard]] Tensor maximum(const Tensor& b) const;
+  [[nodiscard]] Tensor minimum(const Tensor& b) const;
+  [[nodiscard]] Tensor eq(const Tensor& b) const;
+  [[nodiscard]] Tensor ne(const Tensor& b) const;
+  [[nodiscard]] Tensor lt(const Tensor& b) const;
+  [[nodiscard]] Tensor le(const Tensor& b) const;
+  [[nodiscard]] Tensor gt(const Tensor& b) const;
+  [[nodiscard]] Tensor ge(const Tensor& b) const;
+  [[nodiscard]] Tensor logical_and(const Tensor& b) const;
+  [[nodiscard]] Tensor logical_or(const Tensor& b) const;
+  [[nodiscard]] Tensor logical_xor(const Tensor& b) const;
+  [[nodiscard]] Tensor add(Scalar b) const;
+  [[nodiscard]] Tensor sub(Scalar b) const;
+  [[nodiscard]] Tensor mul(Scalar b) const;
+  [[nodiscard]] Tensor div(Scalar b) const;
+  [[nodiscard]] Tensor div(Scalar b, const std::string& rounding_mode) const;
+  [[nodiscard]] Tensor floor_divide(Scalar b) const;
+  [[nodiscard]] Tensor remainder(Scalar b) const;
+  [[nodiscard]] Tensor maximum(Scalar b) const;
+  [[nodiscard]] Tensor minimum(Scalar b) const;
+  [[nodiscard]] Tensor eq(Scalar b) const;
+  [[nodiscard]] Tensor ne(Scalar b) const;
+  [[nodiscard]] Tensor lt(Scalar b) const;
+  [[nodiscard]] Tensor le(Scalar b) const;
+  [[nodiscard]] Tensor gt(Scalar b) const;
+  [[nodiscard]] Tensor ge(Scalar b) const;
+  [[nodiscard]] Tensor index(const Tensor& index) const;
+  [[nodiscard]] Tensor index_select(int64_t dim, const Tensor& index) const;
+  [[nodiscard]] Tensor gather(int64_t dim, const Tensor& index) const;
+  [[nodiscard]] Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& src) const;
+  [[nodiscard]] Tensor masked_fill(const Tensor& mask, Scalar value) const;
+  [[nodiscard]] Tensor tril(int64_t diagonal = 0) const;
+  [[nodiscard]] Tensor triu(int64_t diagonal = 0) const;
+  [[nodiscard]] Tensor flip(const Shape& dims) const;
+  [[nodiscard]] Tensor pad(const std::vector<int64_t>& padding, Scalar value = 0) const;
+  [[nodiscard]] struct Sorted sort(int64_t dim = -1, bool descending = false) const;
+  [[nodiscard]] Tensor argsort(int64_t dim = -1, bool descending = false) const;
+  [[nodiscard]] struct Sorted topk(int64_t k, int64_t dim = -1, bool largest = true) const;
+  [[nodiscard]] Tensor cumsum(int64_t dim) const;
+  Tensor copy_(const Tensor& source, bool non_blocking = false) const;
+  Tensor fill_(Scalar value) const;
+  Tensor uniform_(double low = 0, double high = 1, Generator* generator = nullptr) const;
+  Tensor normal_(double mean = 0, double std = 1, Generator* generator = nullptr) const;
+  Tensor bernoulli_(double p = 0.5, Generator* generator = nullptr) const;
+  [[nodiscard]] Tensor matmul(const Tensor& b) const;
+  [[nodiscard]] Tensor mm(const Tensor& b) const;
+  [[nodiscard]] Tensor bmm(const Tensor& b) const;
+  [[nodiscard]] Tensor addmm(const Tensor& a, const Tensor& b, Scalar beta = 1,
+                             Scalar alpha = 1) const;
+  [[nodiscard]] Tensor outer(const Tensor& b) const;
+  [[nodiscard]] Tensor sum() const;
+  [[nodiscard]] Tensor sum(const Shape& dims, bool keepdim = false) const;
+  [[nodiscard]] Tensor mean() const;
+  [[nodiscard]] Tensor mean(const Shape& dims, bool keepdim = false) const;
+  [[nodiscard]] Tensor prod() const;
+  [[nodiscard]] Tensor prod(int64_t dim, bool keepdim = false) const;
+  [[nodiscard]] Tensor var(const Shape& dims = {}, double correction = 1,
+                           bool keepdim = false) const;
+  [[nodiscard]] Tensor std(const Shape& dims = {}, double correction = 1,
+                           bool keepdim = false) const;
+  [[nodiscard]] Tensor norm(double p = 2, const Shape& dims = {}, bool keepdim = false) const;
+  [[nodiscard]] Tensor logsumexp(const Shape& dims, bool keepdim = false) const;
+  [[nodiscard]] Tensor softmax(int64_t dim) const;
+  [[nodiscard]] Tensor log_softmax(int64_t dim) const;
+  [[nodiscard]] Tensor amax(const Shape& dims = {}, bool keepdim = false) const;
+  [[nodiscard]] Tensor amin(const Shape& dims = {}, bool keepdim = false) const;
+  [[nodiscard]] Tensor argmax() const;
+  [[nodiscard]] Tensor argmin() const;
+  [[nodiscard]] Tensor argmax(int64_t dim, bool keepdim = false) const;
+  [[nodiscard]] Tensor argmin(int64_t dim, bool keepdim = false) const;
+  [[nodiscard]] Tensor all(const Shape& dims = {}, bool keepdim = false) const;
+  [[nodiscard]] Tensor any(const Shape& dims = {}, bool keepdim = false) const;
+  [[nodiscard]] Tensor view(const Shape& shape) const;
+  [[nodiscard]] Tensor reshape(const Shape& shape) const;
+  [[nodiscard]] Tensor view_as(const Tensor& other) const;
+  [[nodiscard]] Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
+  [[nodiscard]] Tensor unflatten(int64_t dim, const Shape& sizes) const;
+  [[nodiscard]] Tensor squeeze() const;
+  [[nodiscard]] Tensor squeeze(int64_t dim) const;
+  [[nodiscard]] Tensor squeeze(const Shape& dims) const;
+  [[nodiscard]] Tensor unsqueeze(int64_t dim) const;
+  [[nodiscard]] Tensor transpose(int64_t dim0, int64_t dim1) const;
+  [[nodiscard]] Tensor permute(const Shape& order) const;
+  [[nodiscard]] Tensor movedim(int64_t source, int64_t destination) const;
+  [[nodiscard]] Tensor expand(const Shape& shape) const;
+  [[nodiscard]] Tensor expand_as(const Tensor& other) const;
+  [[nodiscard]] Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
+  [[nodiscard]] Tensor select(int64_t dim, int64_t index) const;
+  [[nodiscard]] Tensor slice(int64_t dim = 0, std::optional<int64_t> start = std::nullopt,
+                             std::optional<int64_t> end = std::nullopt, int64_t step = 1) const;
+  [[nodiscard]] std::vector<Tensor> split(int64_t size, int64_t dim = 0) const;
+  [[nodiscard]] std::vector<Tensor> split(const std::vector<int64_t>& sizes, int64_t dim = 0) const;
+  [[nodiscard]] std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0) const;
+  [[nodiscard]] Tensor repeat(const Shape& repeats) const;
+  [[nodiscard]] Tensor clone() const;
+  [[nodiscard]] Tensor contiguous() const;
+  [[nodiscard]] Tensor neg() const;
+  [[nodiscard]] Tensor abs() const;
+  [[nodiscard]] Tensor sign() const;
+  [[nodiscard]] Tensor square() const;
+  [[nodiscard]] Tensor sqrt() const;
+  [[nodiscard]] Tensor rsqrt() const;
+  [[nodiscard]] Tensor reciprocal() const;
+  [[nodiscard]] Tensor exp() const;
+  [[nodiscard]] Tensor expm1() const;
+  [[nodiscard]] Tensor log() const;
+  [[nodiscard]] Tensor log2() const;
+  [[nodiscard]] Tensor log1p() const;
+  [[nodiscard]] Tensor sin() const;
+  [[nodiscard]] Tensor cos() const;
+  [[nodiscard]] Tensor tanh() const;
+  [[nodiscard]] Tensor sigmoid() const;
+  [[nodiscard]] Tensor erf() const;
+  [[nodiscard]] Tensor floor() const;
+  [[nodiscard]] Tensor ceil() const;
+  [[nodiscard]] Tensor round() const;
+  [[nodiscard]] Tensor relu() const;
+  [[nodiscard]] Tensor leaky_relu(double negative_slope = 0.01) const;
+  [[nodiscard]] Tensor elu(double alpha = 1) const;
+  [[nodiscard]] Tensor gelu(bool tanh_form = false) const;
+  [[nodiscard]] Tensor silu() const;
+  [[nodiscard]] Tensor softplus(double beta = 1, double threshold = 20) const;
+  [[nodiscard]] Tensor clamp(std::optional<Scalar> min,
+                             std::optional<Scalar> max = std::nullopt) const;
+  [[nodiscard]] Tensor hardtanh(double min_val = -1, double max_val = 1) const;
+  [[nodiscard]] Tensor relu6() const;
+  [[nodiscard]] Tensor logical_not() const;
+  [[nodiscard]] Tensor isnan() const;
+  [[nodiscard]] Tensor isinf() const;
+  [[nodiscard]] Tensor isfinite() const;
+  // --- end of the methods made ---
 
  private:
   // Throws for an undefined tensor.

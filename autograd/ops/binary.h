@@ -56,6 +56,7 @@ Tensor sum_to(const Tensor& dy, const Shape& shape);
 }
 inline Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, wrap_scalar(b)); }
 inline Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, wrap_scalar(b)); }
+inline Tensor remainder(Scalar a, const Tensor& b) { return remainder(wrap_scalar(a), b); }
 [[nodiscard]] inline Tensor pow(Scalar a, const Tensor& b) { return pow(wrap_scalar(a), b); }
 inline Tensor maximum(const Tensor& a, Scalar b) { return maximum(a, wrap_scalar(b)); }
 inline Tensor minimum(const Tensor& a, Scalar b) { return minimum(a, wrap_scalar(b)); }
@@ -84,13 +85,24 @@ inline Tensor operator+(Scalar a, const Tensor& b) { return add(wrap_scalar(a), 
 inline Tensor operator-(Scalar a, const Tensor& b) { return sub(wrap_scalar(a), b); }
 inline Tensor operator*(Scalar a, const Tensor& b) { return mul(wrap_scalar(a), b); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(wrap_scalar(a), b); }
+// Element by element, as eq, ne, ...; a == b asked of the handles is a.is_same(b).
+inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
+inline Tensor operator==(const Tensor& a, Scalar b) { return eq(a, b); }
+inline Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
+inline Tensor operator!=(const Tensor& a, Scalar b) { return ne(a, b); }
 inline Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
-inline Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
-inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
-inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
 inline Tensor operator<(const Tensor& a, Scalar b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
 inline Tensor operator<=(const Tensor& a, Scalar b) { return le(a, b); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
 inline Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
 inline Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
+inline Tensor operator==(Scalar a, const Tensor& b) { return eq(b, a); }
+inline Tensor operator!=(Scalar a, const Tensor& b) { return ne(b, a); }
+inline Tensor operator<(Scalar a, const Tensor& b) { return gt(b, a); }
+inline Tensor operator<=(Scalar a, const Tensor& b) { return ge(b, a); }
+inline Tensor operator>(Scalar a, const Tensor& b) { return lt(b, a); }
+inline Tensor operator>=(Scalar a, const Tensor& b) { return le(b, a); }
 
 }  // namespace taper::inline v0

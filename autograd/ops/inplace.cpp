@@ -157,28 +157,20 @@ Tensor bernoulli_(const Tensor& x, double p, Generator* generator) {
 Tensor Tensor::operator=(const Tensor& source) && { return assigned(*this).copy_(source); }
 Tensor Tensor::operator=(Scalar value) && { return assigned(*this).fill_(value); }
 
-Tensor Tensor::copy_(const Tensor& source, bool non_blocking) const {
-  return taper::copy_(*this, source, non_blocking);
-}
-Tensor Tensor::fill_(Scalar value) const { return taper::fill_(*this, value); }
-Tensor Tensor::uniform_(double low, double high) const { return taper::uniform_(*this, low, high); }
-Tensor Tensor::normal_(double mean, double std) const { return taper::normal_(*this, mean, std); }
-Tensor Tensor::bernoulli_(double p) const { return taper::bernoulli_(*this, p); }
-
 Tensor Tensor::add_(const Tensor& other, Scalar alpha) const {
-  return add_scaled("add_", BinaryOp::add, *this, other, alpha, add);
+  return add_scaled("add_", BinaryOp::add, *this, other, alpha, taper::add);
 }
 Tensor Tensor::sub_(const Tensor& other, Scalar alpha) const {
-  return add_scaled("sub_", BinaryOp::sub, *this, other, alpha, sub);
+  return add_scaled("sub_", BinaryOp::sub, *this, other, alpha, taper::sub);
 }
 Tensor Tensor::mul_(const Tensor& other) const {
-  return arithmetic("mul_", BinaryOp::mul, *this, other, other.requires_grad(), mul);
+  return arithmetic("mul_", BinaryOp::mul, *this, other, other.requires_grad(), taper::mul);
 }
 Tensor Tensor::div_(const Tensor& other) const {
-  return arithmetic("div_", BinaryOp::div, *this, other, other.requires_grad(), div);
+  return arithmetic("div_", BinaryOp::div, *this, other, other.requires_grad(), taper::div);
 }
 Tensor Tensor::pow_(const Tensor& exponent) const {
-  return arithmetic("pow_", BinaryOp::pow, *this, exponent, true, pow);
+  return arithmetic("pow_", BinaryOp::pow, *this, exponent, true, taper::pow);
 }
 Tensor Tensor::add_(Scalar other) const { return add_(wrap_scalar(other)); }
 Tensor Tensor::sub_(Scalar other) const { return sub_(wrap_scalar(other)); }
@@ -186,25 +178,27 @@ Tensor Tensor::mul_(Scalar other) const { return mul_(wrap_scalar(other)); }
 Tensor Tensor::div_(Scalar other) const { return div_(wrap_scalar(other)); }
 Tensor Tensor::pow_(Scalar exponent) const { return pow_(wrap_scalar(exponent)); }
 
-Tensor Tensor::neg_() const { return apply("neg_", *this, neg); }
-Tensor Tensor::abs_() const { return apply("abs_", *this, abs); }
-Tensor Tensor::exp_() const { return apply("exp_", *this, exp); }
-Tensor Tensor::log_() const { return apply("log_", *this, log); }
-Tensor Tensor::sqrt_() const { return apply("sqrt_", *this, sqrt); }
-Tensor Tensor::relu_() const { return apply("relu_", *this, relu); }
-Tensor Tensor::sigmoid_() const { return apply("sigmoid_", *this, sigmoid); }
-Tensor Tensor::tanh_() const { return apply("tanh_", *this, tanh); }
+Tensor Tensor::neg_() const { return apply("neg_", *this, taper::neg); }
+Tensor Tensor::abs_() const { return apply("abs_", *this, taper::abs); }
+Tensor Tensor::exp_() const { return apply("exp_", *this, taper::exp); }
+Tensor Tensor::log_() const { return apply("log_", *this, taper::log); }
+Tensor Tensor::sqrt_() const { return apply("sqrt_", *this, taper::sqrt); }
+Tensor Tensor::relu_() const { return apply("relu_", *this, taper::relu); }
+Tensor Tensor::sigmoid_() const { return apply("sigmoid_", *this, taper::sigmoid); }
+Tensor Tensor::tanh_() const { return apply("tanh_", *this, taper::tanh); }
 Tensor Tensor::clamp_(double low, double high) const {
   // Integers keep their dtype where the bounds are whole.
   const auto bound = [&](double b) {
     const bool whole = !is_floating_point() && std::abs(b) < 0x1p63 && b == std::trunc(b);
     return whole ? Scalar(int64_t(b)) : Scalar(b);
   };
-  const auto f = [&](const Tensor& x, const Tensor&) { return clamp(x, bound(low), bound(high)); };
+  const auto f = [&](const Tensor& x, const Tensor&) {
+    return taper::clamp(x, bound(low), bound(high));
+  };
   return apply("clamp_", *this, {}, f);
 }
 Tensor Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
-  const auto f = [&](const Tensor& x, const Tensor& m) { return masked_fill(x, m, value); };
+  const auto f = [&](const Tensor& x, const Tensor& m) { return taper::masked_fill(x, m, value); };
   return apply("masked_fill_", *this, mask, f);
 }
 

@@ -34,6 +34,7 @@ class Taper(ConanFile):
     def requirements(self):
         self.requires("onednn/[>=2.6 <4]")
         self.requires("libzip/[>=1.7 <2]")
+        self.requires("dlpack/[>=0.6 <2]", visible=False)
         self.requires("nlohmann_json/[>=3.11 <4]", visible=False)
         if self.options.with_runner:
             self.requires("zlib/[>=1.2 <2]")

@@ -7,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "autograd/ops/binary.h"
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
+#include "framework/factories.h"
 #include "framework/storage.h"
 
 namespace taper::inline v0::cuda {
@@ -153,6 +155,7 @@ TEST(Cuda, WithoutAGpuEverythingSaysWhy) {
   EXPECT_EQ(refusal<AcceleratorError>([] { DeviceGuard guard("cuda"); }), reason);
   EXPECT_EQ(refusal<AcceleratorError>([] { Stream::create(); }), reason);
   EXPECT_EQ(refusal<AcceleratorError>([] { Stream::current(); }), reason);
+  EXPECT_EQ(refusal<AcceleratorError>([] { Stream::external(nullptr); }), reason);
   EXPECT_EQ(refusal<AcceleratorError>([] { Stream().synchronize(); }), reason);
   EXPECT_EQ(refusal<AcceleratorError>([] { StreamGuard guard{Stream()}; }), reason);
   EXPECT_EQ(refusal<AcceleratorError>([] { Event().record(); }), reason);
@@ -253,6 +256,21 @@ TEST_F(Gpu, AStreamIsCurrentInItsGuardAndOnItsThread) {
   };
   EXPECT_THROW(fails(), ValueError);
   EXPECT_EQ(Stream::current(), before);
+}
+
+TEST_F(Gpu, TheHostProgramsStreamIsUsed) {
+  const Stream own = Stream::create();
+  const Stream same = Stream::external(own.handle());
+  EXPECT_EQ(same, own);
+  Tensor y;
+  {
+    const StreamGuard guard(same);
+    EXPECT_EQ(Stream::current().handle(), own.handle());
+    y = ones({1 << 20}, {.device = "cuda"}) + 1;
+  }
+  own.synchronize();
+  EXPECT_TRUE(same.query());
+  EXPECT_EQ(y.sum().item<float>(), 2 << 20);
 }
 
 TEST_F(Gpu, AGuardKeepsItsStreamAlive) {

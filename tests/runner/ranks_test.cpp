@@ -9,7 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "apps/runner/run/errors.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
 #include "framework/distributed/communicator.h"
+#include "framework/io/safetensors.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::inline v0::runner {
@@ -124,6 +128,32 @@ TEST_F(Ranks, ShardedStateChangesNothingButMemory) {
   EXPECT_EQ(done.err.find("model:"), done.err.rfind("model:"));
 }
 
+TEST_F(Ranks, SyncedBatchNormsSeeTheWholeBatch) {
+  write_bytes(dir_ / "norms.yaml",
+              "device: cpu\nthreads: 1\n"
+              "data: {type: digits, train_size: 200, test_size: 20}\n"
+              "model: {type: sequential, layers: [flatten, linear: 16, batch_norm1d, relu, linear: "
+              "10]}\n"
+              "optimizer: {type: sgd, lr: 0.05}\n"
+              "train: {steps: 10, batch_size: 20}\n");
+  const auto means_of = [&](const std::string& run, const Words& more) {
+    Words words = {"norms.yaml", "--out", run};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto done = train(words);
+    EXPECT_EQ(done.code, 0) << done.err;
+    for (const NamedTensor& t : load_safetensors(dir_ / run / "model.safetensors").tensors) {
+      if (t.name.ends_with("running_mean")) return t.tensor;
+    }
+    return Tensor();
+  };
+  const Tensor alone = means_of("alone", {});
+  const Tensor synced = means_of("synced", {"--ranks", "2", "distributed.sync_batch_norm=true"});
+  const Tensor apart = means_of("apart", {"--ranks", "2"});
+  const auto distance = [&](const Tensor& x) { return amax(abs(x - alone)).item<double>(); };
+  EXPECT_LT(distance(synced), 1e-5);
+  EXPECT_GT(distance(apart), 1e-3);
+}
+
 // TAPER_RANK_FAULTS=100 for the long proof.
 TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   const char* asked = std::getenv("TAPER_RANK_FAULTS");
@@ -181,6 +211,9 @@ TEST_F(Ranks, WhatIsWrongIsSaidOnce) {
   says_once({"digits.yaml", "train.lr=3", "--ranks", "2", "--out", "a"}, kExitConfig, "train.lr");
   says_once({"digits.yaml", "train.shards=2", "--ranks", "4", "--out", "a"}, kExitConfig,
             "train.shards: 2 parts");
+  says_once({"digits.yaml", "train.shards=2", "distributed.sync_batch_norm=true", "--ranks", "2",
+             "--out", "a"},
+            kExitConfig, "distributed.sync_batch_norm");
   says_once({"digits.yaml", "device=cuda:1", "--ranks", "2", "--out", "a"}, kExitConfig,
             "is one GPU");
   says_once({"names.yaml", "data.path=nowhere.txt", "--ranks", "2", "--out", "a"}, kExitInput,

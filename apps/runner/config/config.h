@@ -178,7 +178,7 @@ struct DistributedConfig {
   double timeout = 600;
   int64_t bucket_mb = 25;
   Reduce reduce = Reduce::kFp32;
-  bool shard_optimizer = false;
+  bool shard_optimizer = false, sync_batch_norm = false;
 
   template <class V> void describe(V& v) {
     v("timeout", timeout, {1, 1e6}, "seconds after which a rank that does not come ends the run");
@@ -186,6 +186,8 @@ struct DistributedConfig {
     v("reduce", reduce, {"fp32", "bf16"}, "in what gradients travel");
     v("shard_optimizer", shard_optimizer,
       "each rank keeps the optimizer's state of its part of the weights alone (ZeRO 1)");
+    v("sync_batch_norm", sync_batch_norm,
+      "batch norms normalize by the whole batch of all ranks; not with train.shards");
   }
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <ranges>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -168,7 +169,7 @@ std::string table_of(const Union& tagged, const char* title) {
     Schema own;
     for (const Field& field : a.fields) {
       const auto has_it = [&](const Schema& s) {
-        const auto same = std::ranges::find(s.fields, field.doc, &Field::doc);
+        const auto same = std::ranges::find(s.fields, std::string_view(field.doc), &Field::doc);
         return same != s.fields.end() && value_text(*same) == value_text(field);
       };
       const bool is_common = all.size() > 1 && std::ranges::all_of(all, has_it);

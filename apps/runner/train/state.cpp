@@ -4,12 +4,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/run/errors.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/model.h"
 #include "apps/runner/train/optimizer.h"
 #include "apps/runner/train/schedule.h"
 #include "framework/random.h"
+#include "modules/norm.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -73,6 +75,14 @@ Learner::Learner(const RunConfig& config, const DataInfo& data, Device device, R
                  const distributed::Communicator& ranks, const double& lr_scale) {
   manual_seed(config.seed);
   model = build_model(config.model, data, device);
+  if (config.distributed.sync_batch_norm) {
+    if (config.train.shards) {
+      throw ConfigError(
+          "distributed.sync_batch_norm: the parts of train.shards have statistics of "
+          "their own, whatever the number of ranks; leave out one of the two keys");
+    }
+    if (ranks.size() > 1) sync_batch_norms(*model, ranks);
+  }
   params = model->parameters();
   optimizer = build_optimizer(config.optimizer, *model);
   if (config.distributed.shard_optimizer && ranks.size() > 1) shards.emplace(*optimizer, ranks);

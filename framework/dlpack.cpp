@@ -1,0 +1,90 @@
+#include "framework/dlpack.h"
+
+#include <memory>
+
+#include <dlpack/dlpack.h>
+
+#include "framework/cuda.h"
+#include "framework/factories.h"
+
+namespace taper::inline v0 {
+namespace {
+
+constexpr uint8_t kDlpackBool = 6;  // kDLBool, since version 0.8
+
+struct Kind {
+  DType dtype;
+  uint8_t code, bits;
+};
+constexpr Kind kKinds[] = {{kFloat64, kDLFloat, 64}, {kFloat32, kDLFloat, 32},
+                           {kFloat16, kDLFloat, 16}, {kBFloat16, kDLBfloat, 16},
+                           {kInt64, kDLInt, 64},     {kInt32, kDLInt, 32},
+                           {kInt16, kDLInt, 16},     {kInt8, kDLInt, 8},
+                           {kUInt8, kDLUInt, 8},     {kBool, kDlpackBool, 8}};
+
+// What the taker holds: the tensor, and the arrays that the description points to.
+struct Shared {
+  Tensor tensor;
+  Shape shape, strides;
+  DLManagedTensor managed;
+};
+
+DType dtype_of_dlpack(const DLDataType& type) {
+  for (const Kind& k : kKinds) {
+    if (type.lanes == 1 && type.code == k.code && type.bits == k.bits) return k.dtype;
+  }
+  throw TypeError(cat("from_dlpack: elements of type code ", int(type.code), ", ", int(type.bits),
+                      " bits and ", int(type.lanes), " lanes have no dtype in Taper"));
+}
+
+Device device_of_dlpack(const DLDevice& device) {
+  if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost) return {};
+  if (device.device_type == kDLCUDA) {
+    return cuda::resolve(Device(DeviceType::cuda, device.device_id));
+  }
+  throw ValueError(cat("from_dlpack: memory of DLPack's device type ", int(device.device_type),
+                       " cannot be used; CPU (1) and CUDA (2) can"));
+}
+
+void delete_managed(DLManagedTensor* managed) {
+  if (managed->deleter) managed->deleter(managed);
+}
+
+}  // namespace
+
+DLManagedTensor* to_dlpack(const Tensor& x) {
+  if (x.requires_grad()) {
+    throw Error("Can't export tensors that require gradient, use tensor.detach()");
+  }
+  auto shared = std::make_unique<Shared>(x, x.shape(), x.strides());
+  DLTensor& t = shared->managed.dl_tensor;
+  for (const Kind& k : kKinds) {
+    if (k.dtype == x.dtype()) t.dtype = {k.code, k.bits, 1};
+  }
+  t.data = x.data_ptr();
+  t.device = x.is_cuda() ? DLDevice{kDLCUDA, x.device().index()}
+                         : DLDevice{x.is_pinned() ? kDLCUDAHost : kDLCPU, 0};
+  t.ndim = x.dim();
+  t.shape = shared->shape.begin();
+  t.strides = shared->strides.begin();
+  t.byte_offset = 0;
+  shared->managed.manager_ctx = shared.get();
+  shared->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Shared*>(m->manager_ctx); };
+  return &shared.release()->managed;
+}
+
+Tensor from_dlpack(DLManagedTensor* managed) {
+  std::unique_ptr<DLManagedTensor, decltype(&delete_managed)> owner(managed, delete_managed);
+  const DLTensor& t = managed->dl_tensor;
+  const Shape shape(t.shape, t.shape + t.ndim);
+  const Shape strides =
+      t.strides ? Shape(t.strides, t.strides + t.ndim) : contiguous_strides(shape);
+  const DType dtype = dtype_of_dlpack(t.dtype);
+  const Tensor x = from_blob(static_cast<char*>(t.data) + t.byte_offset, shape, strides,
+                             [managed](void*) { delete_managed(managed); },
+                             {.dtype = dtype, .device = device_of_dlpack(t.device)});
+  owner.release();
+  return x;
+}
+
+}  // namespace taper::inline v0
