@@ -35,6 +35,26 @@ string rsqrt(OpWriter& w) { return w.add("Reciprocal", {w.add("Sqrt", {x_of(w)})
 string expm1(OpWriter& w) { return with(w, "Sub", w.add("Exp", {x_of(w)}), 1); }
 string log1p(OpWriter& w) { return w.add("Log", {with(w, "Add", x_of(w), 1)}); }
 string log2(OpWriter& w) { return with(w, "Div", w.add("Log", {x_of(w)}), std::numbers::ln2); }
+string log10(OpWriter& w) { return with(w, "Div", w.add("Log", {x_of(w)}), std::numbers::ln10); }
+string exp2(OpWriter& w) { return w.add("Pow", {w.number(2, w.dtype()), x_of(w)}); }
+string trunc(OpWriter& w) {
+  return w.add("Mul", {w.add("Sign", {x_of(w)}), w.add("Floor", {w.add("Abs", {x_of(w)})})});
+}
+string frac(OpWriter& w) { return w.add("Sub", {x_of(w), trunc(w)}); }
+string celu(OpWriter& w) { return w.add("Celu", {x_of(w)}, {{"alpha", float(unary_args(w).a)}}); }
+string hardsigmoid(OpWriter& w) {
+  return w.add("HardSigmoid", {x_of(w)}, {{"alpha", 1.F / 6}, {"beta", 0.5F}});
+}
+string mish(OpWriter& w) {
+  return w.add("Mul", {x_of(w), w.add("Tanh", {w.add("Softplus", {x_of(w)})})});
+}
+string logsigmoid(OpWriter& w) {
+  return w.add("Neg", {w.add("Softplus", {w.add("Neg", {x_of(w)})})});
+}
+template <bool kSoft> string shrink(OpWriter& w) {
+  const auto lambda = float(unary_args(w).a);
+  return w.add("Shrink", {x_of(w)}, {{"lambd", lambda}, {"bias", kSoft ? lambda : 0.F}});
+}
 string leaky_relu(OpWriter& w) {
   return w.add("LeakyRelu", {x_of(w)}, {{"alpha", float(unary_args(w).a)}});
 }
@@ -93,6 +113,28 @@ string remainder(OpWriter& w) {
   if (!is_floating_point(w.dtype())) return w.add("Mod", {a, b});
   return w.add("Sub", {a, w.add("Mul", {b, w.add("Floor", {w.add("Div", {a, b})})})});
 }
+string fmod(OpWriter& w) {
+  return w.add("Mod", {x_of(w), w.in(1, w.dtype())}, {{"fmod", int64_t(1)}});
+}
+string logaddexp(OpWriter& w) {
+  const string a = x_of(w), b = w.in(1, w.dtype());
+  const string distance = w.add("Neg", {w.add("Abs", {w.add("Sub", {a, b})})});
+  const string rest = w.add("Log", {with(w, "Add", w.add("Exp", {distance}), 1)});
+  return w.add("Add", {w.add("Max", {a, b}), rest});
+}
+string third(OpWriter& w) { return w.in(2, w.dtype()); }
+string clamp_tensors(OpWriter& w) {
+  return w.add("Min", {w.add("Max", {x_of(w), w.in(1, w.dtype())}), third(w)});
+}
+string lerp(OpWriter& w) {
+  const string way = w.add("Sub", {w.in(1, w.dtype()), x_of(w)});
+  return w.add("Add", {x_of(w), w.add("Mul", {third(w), way})});
+}
+template <const char* onnx> string add_combined(OpWriter& w) {
+  const string scaled = with(w, "Mul", w.in(1, w.dtype()), w.options<double>());
+  return w.add("Add", {x_of(w), w.add(onnx, {scaled, third(w)})});
+}
+constexpr char kMul[] = "Mul", kDiv[] = "Div";
 template <const char* onnx> string compare(OpWriter& w) {
   const DType dtype = kernels::result_type({&w.x(0), &w.x(1)});
   return w.add(onnx, {w.in(0, dtype), w.in(1, dtype)});
@@ -439,17 +481,36 @@ constexpr OnnxRow kRows[] = {
     {"log", "Log"},
     {"log1p", nullptr, log1p},
     {"log2", nullptr, log2},
+    {"log10", nullptr, log10},
+    {"exp2", nullptr, exp2},
     {"sin", "Sin"},
     {"cos", "Cos"},
+    {"tan", "Tan"},
+    {"asin", "Asin"},
+    {"acos", "Acos"},
+    {"atan", "Atan"},
+    {"sinh", "Sinh"},
+    {"cosh", "Cosh"},
     {"tanh", "Tanh"},
     {"sigmoid", "Sigmoid"},
     {"erf", "Erf"},
     {"floor", "Floor"},
     {"ceil", "Ceil"},
     {"round", "Round"},
+    {"trunc", nullptr, trunc},
+    {"frac", nullptr, frac},
     {"relu", "Relu"},
     {"leaky_relu", nullptr, leaky_relu},
     {"elu", nullptr, elu},
+    {"selu", "Selu"},
+    {"celu", nullptr, celu},
+    {"hardsigmoid", nullptr, hardsigmoid},
+    {"hardswish", "HardSwish"},
+    {"mish", nullptr, mish},
+    {"logsigmoid", nullptr, logsigmoid},
+    {"hardshrink", nullptr, shrink<false>},
+    {"softshrink", nullptr, shrink<true>},
+    {"prelu", "PRelu"},
     {"gelu", nullptr, gelu_erf},
     {"gelu_tanh", nullptr, gelu_tanh},
     {"silu", nullptr, silu},
@@ -468,6 +529,12 @@ constexpr OnnxRow kRows[] = {
     {"minimum", "Min"},
     {"floor_divide", nullptr, floor_divide},
     {"remainder", nullptr, remainder},
+    {"fmod", nullptr, fmod},
+    {"logaddexp", nullptr, logaddexp},
+    {"clamp_tensors", nullptr, clamp_tensors},
+    {"lerp", nullptr, lerp},
+    {"addcmul", nullptr, add_combined<kMul>},
+    {"addcdiv", nullptr, add_combined<kDiv>},
     {"eq", nullptr, compare<kEqual>},
     {"ne", nullptr, ne},
     {"lt", nullptr, compare<kLess>},

@@ -4,9 +4,7 @@
 #include <limits>
 
 namespace taper::inline v0 {
-namespace {
 
-// The largest finite number of a floating dtype.
 double largest(DType t) {
   switch (t) {
     case DType::float16: return 65504;
@@ -15,8 +13,6 @@ double largest(DType t) {
     default: return std::numeric_limits<double>::max();
   }
 }
-
-}  // namespace
 
 bool Scalar::held_by(DType t) const {
   if (t == kBool) return true;

@@ -9,6 +9,9 @@
 
 namespace taper::inline v0 {
 
+// The largest finite number of a floating dtype.
+double largest(DType t);
+
 class Scalar {
  public:
   // Throws Error for an integer above the largest int64_t.

@@ -70,7 +70,43 @@ using CrossEntropyLoss =
                      cross_entropy),
                  CrossEntropyOptions>;
 using NLLLoss = WeightedLoss<"NLLLoss", nll_loss, NllLossOptions>;
+using BCELoss = WeightedLoss<"BCELoss", binary_cross_entropy, BceOptions>;
 using BCEWithLogitsLoss =
     WeightedLoss<"BCEWithLogitsLoss", binary_cross_entropy_with_logits, BceWithLogitsOptions>;
+
+// Losses of other tensors than an input and a target, in the order of their functions.
+template <int kTensors, LayerName kName, auto kFunction, class... Each>
+class LossOfTensors : public FunctionModule<Module, kName, kFunction, Each...> {
+ public:
+  using FunctionModule<Module, kName, kFunction, Each...>::FunctionModule;
+  template <std::convertible_to<const Tensor&>... T>
+  requires(sizeof...(T) == kTensors) Tensor operator()(const T&... x) {
+    return this->within([this](const auto&... a) { return this->call(a...); },
+                        static_cast<const Tensor&>(x)...);
+  }
+};
+using MarginOption = Option<"margin", double, kAny, "how far apart is enough", 0>;
+using CosineEmbeddingLoss =
+    LossOfTensors<3, "CosineEmbeddingLoss", cosine_embedding_loss, MarginOption, ReductionOption>;
+using MarginRankingLoss =
+    LossOfTensors<3, "MarginRankingLoss", margin_ranking_loss, MarginOption, ReductionOption>;
+using GaussianNLLLoss = LossOfTensors<
+    3, "GaussianNLLLoss", gaussian_nll_loss, Option<"full", bool, kAny, "with the constant", false>,
+    Option<"eps", double, kPositive, "the least variance", 1, 1000000>, ReductionOption>;
+using CTCLoss = LossOfTensors<4, "CTCLoss", ctc_loss,
+                              Option<"blank", int64_t, kAny, "its class", 0>, ReductionOption,
+                              Option<"zero_infinity", bool, kAny, "0 where no way fits", false>>;
+
+class TripletMarginLoss : public Module {
+ public:
+  explicit TripletMarginLoss(const TripletMarginOptions& o = {}) : options(o) {}
+  Tensor operator()(const Tensor& anchor, const Tensor& positive, const Tensor& negative) {
+    return within([this](const auto&... x) { return triplet_margin_loss(x..., options); }, anchor,
+                  positive, negative);
+  }
+  std::string type_name() const override { return "TripletMarginLoss"; }
+
+  const TripletMarginOptions options;
+};
 
 }  // namespace taper::inline v0

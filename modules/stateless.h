@@ -1,4 +1,4 @@
-// Layers without parameters
+// Layers without parameters, and PReLU
 // (https://pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity,
 // ...#dropout-layers, ...#pooling-layers): functions of autograd/ops, whose options they take.
 #pragma once
@@ -9,6 +9,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "framework/factories.h"
 #include "modules/function_layer.h"
 
 namespace taper::inline v0 {
@@ -18,9 +19,13 @@ namespace taper::inline v0 {
 using ReLU = FunctionLayer<"ReLU", relu>;
 using ReLU6 = FunctionLayer<"ReLU6", relu6>;
 using SiLU = FunctionLayer<"SiLU", silu>;
-// x tanh(log(1 + exp(x))) (https://arxiv.org/abs/1908.08681).
-[[nodiscard]] inline Tensor mish(const Tensor& x) { return x * tanh(softplus(x)); }
 using Mish = FunctionLayer<"Mish", mish>;
+using SELU = FunctionLayer<"SELU", selu>;
+using Hardsigmoid = FunctionLayer<"Hardsigmoid", hardsigmoid>;
+using Hardswish = FunctionLayer<"Hardswish", hardswish>;
+using LogSigmoid = FunctionLayer<"LogSigmoid", logsigmoid>;
+using Softsign = FunctionLayer<"Softsign", softsign>;
+using Tanhshrink = FunctionLayer<"Tanhshrink", tanhshrink>;
 using Tanh = FunctionLayer<"Tanh", tanh>;
 using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
 using LeakyReLU =
@@ -29,6 +34,18 @@ using LeakyReLU =
 using ELU =
     FunctionLayer<"ELU", elu,
                   Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
+using CELU =
+    FunctionLayer<"CELU", celu,
+                  Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
+using Lambd = Option<"lambd", double, kNonNegative, "what becomes 0 is no larger", 1, 2>;
+template <LayerName kName, auto kFunction> struct Shrink : FunctionLayer<kName, kFunction, Lambd> {
+  using FunctionLayer<kName, kFunction, Lambd>::FunctionLayer;
+  std::string extra_repr() const override { return py(std::get<0>(this->options_.all).value); }
+};
+using Hardshrink = Shrink<"Hardshrink", hardshrink>;
+using Softshrink = Shrink<"Softshrink", softshrink>;
+using GLU =
+    FunctionLayer<"GLU", glu, Option<"dim", int64_t, kAnyDim, "dimension that is halved", -1>>;
 using Hardtanh =
     FunctionLayer<"Hardtanh", hardtanh, Option<"min_val", double, kAny, "lower end", -1>,
                   Option<"max_val", double, kAny, "upper end", 1>>;
@@ -60,6 +77,24 @@ class GELU : public Module {
   std::string extra_repr() const override { return fields("approximate", approximate); }
 
   const std::string approximate;
+};
+
+struct PReLUOptions {
+  double init = 0.25;
+  Device device = DeviceType::cpu;
+  template <class V> void describe(V& v) { v("init", init, kAny, "slope below 0 at first"); }
+};
+
+// weight: the slope below 0, one for all or one for each channel.
+class PReLU : public Module {
+ public:
+  explicit PReLU(int64_t num_parameters = 1, PReLUOptions o = {})
+      : weight(*this, "weight", full({num_parameters}, o.init, {.device = o.device})) {}
+  Tensor forward(const Tensor& x) override { return prelu(x, weight); }
+  std::string type_name() const override { return "PReLU"; }
+  std::string extra_repr() const override { return fields("num_parameters", weight->numel()); }
+
+  Parameter weight;
 };
 
 // --- dropout: active while training; masks come from the default generator ---

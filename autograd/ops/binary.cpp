@@ -37,6 +37,51 @@ Tensor extremum(const char* name, BinaryOp op, const Tensor& a, const Tensor& b)
   });
 }
 
+// y = op(a, b) with dx of each from dy, a, b.
+template <class Da, class Db>
+Tensor differentiable(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Da da,
+                      Db db) {
+  Tensor y = kernels::binary(op, a, b);
+  if (!needs_grad({a, b})) return y;
+  return record(name, y, {a, b}, [=, a = Saved(a), b = Saved(b)](Gradients& g) {
+    const Tensor x = a.get(g), z = b.get(g);
+    if (g.needs(0)) g.dx(0) = reduce_to(da(g.dy(), x, z), x);
+    if (g.needs(1)) g.dx(1) = reduce_to(db(g.dy(), x, z), z);
+  });
+}
+
+// x + value * a * b, or a / b; db: of b from dy, a, b.
+template <class Da, class Db>
+Tensor add_combined(const char* name, kernels::TernaryOp op, const Tensor& x, const Tensor& a,
+                    const Tensor& b, const Scalar& value, Da da, Db db) {
+  const DType type = kernels::result_type({&x, &a, &b});
+  if (type == kBool || (op == kernels::TernaryOp::addcdiv && !is_floating_point(type))) {
+    throw NotImplementedError(cat("\"", kernels::kTernaryNames[size_t(op)], "_cpu_out\" not ",
+                                  "implemented for '", scalar_type_name(type), "'"));
+  }
+  value.check_holds(type);
+  const double v = value.to_double();
+  Tensor y = kernels::ternary(op, x, a, b, v);
+  if (!needs_grad({x, a, b})) return y;
+  return record(name, y, {x, a, b}, [=, x = Meta(x), a = Saved(a), b = Saved(b)](Gradients& g) {
+    const Tensor u = a.get(g), w = b.get(g);
+    if (g.needs(0)) g.dx(0) = x.reduce(g.dy());
+    if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * da(w, v), u);
+    if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * db(u, w, v), w);
+  });
+}
+
+void check_closeness(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  if (a.dtype() != b.dtype()) {
+    throw Error(cat(scalar_type_name(a.dtype()), " did not match ", scalar_type_name(b.dtype())));
+  }
+  const auto negative = [](const char* name, double value) {
+    throw Error(cat(name, " must be greater than or equal to zero, but got ", value));
+  };
+  if (!(rtol >= 0)) negative("rtol", rtol);
+  if (!(atol >= 0)) negative("atol", atol);
+}
+
 }  // namespace
 
 Tensor sum_to(const Tensor& dy, const Shape& shape) {
@@ -122,6 +167,81 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
   });
 }
 
+Tensor fmod(const Tensor& a, const Tensor& b) {
+  return differentiable(
+      "FmodBackward0", BinaryOp::fmod, a, b, [](auto& dy, auto&, auto&) { return dy; },
+      [](auto& dy, auto& x, auto& z) { return neg(dy * div(x.detach(), z.detach(), "trunc")); });
+}
+
+Tensor atan2(const Tensor& y, const Tensor& x) {
+  // At the origin 0.
+  const auto squares = [](const Tensor& u, const Tensor& v) {
+    const Tensor r = u * u + v * v;
+    return where(eq(r, 0), 1, r);
+  };
+  return differentiable(
+      "Atan2Backward0", BinaryOp::atan2, y, x,
+      [=](auto& d, auto& u, auto& v) { return d * (v / squares(u, v)); },
+      [=](auto& d, auto& u, auto& v) { return neg(d * (u / squares(u, v))); });
+}
+
+Tensor logaddexp(const Tensor& a, const Tensor& b) {
+  return differentiable(
+      "LogaddexpBackward0", BinaryOp::logaddexp, a, b,
+      [](auto& dy, auto& x, auto& z) { return dy * sigmoid(x - z); },
+      [](auto& dy, auto& x, auto& z) { return dy * sigmoid(z - x); });
+}
+
+Tensor xlogy(const Tensor& a, const Tensor& b) {
+  return differentiable(
+      "XlogyBackward0", BinaryOp::xlogy, a, b,
+      [](auto& dy, auto& x, auto& z) { return masked(xlogy(dy, z), logical_or(ne(x, 0), z > 0)); },
+      [](auto& dy, auto& x, auto& z) { return dy * (x / z); });
+}
+
+Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
+  if (!start.is_floating_point()) {
+    throw NotImplementedError(
+        cat("\"lerp_kernel\" not implemented for '", scalar_type_name(start.dtype()), "'"));
+  }
+  for (const auto& [name, x] : {std::pair("end", &end), std::pair("weight", &weight)}) {
+    if (x->dtype() == start.dtype() || x->impl()->wrapped_number) continue;
+    throw Error(cat("expected dtype ", cpp_name(start.dtype()), " for `", name, "` but got dtype ",
+                    cpp_name(x->dtype())));
+  }
+  Tensor y = kernels::ternary(kernels::TernaryOp::lerp, start, end, weight);
+  if (!needs_grad({start, end, weight})) return y;
+  return record("LerpBackward0", y, {start, end, weight},
+                [a = Saved(start), b = Saved(end), w = Saved(weight)](Gradients& g) {
+                  const Tensor x = a.get(g), z = b.get(g), t = w.get(g);
+                  if (g.needs(0)) g.dx(0) = reduce_to(g.dy() * (1 - t), x);
+                  if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * t, z);
+                  if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * (z - x), t);
+                });
+}
+
+Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight) {
+  return lerp(start, end, wrap_scalar(weight.to_double()));
+}
+
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  return add_combined(
+      "AddcmulBackward0", kernels::TernaryOp::addcmul, x, a, b, value,
+      [](auto& w, double v) { return w * v; }, [](auto& u, auto&, double v) { return u * v; });
+}
+
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  if (!a.is_floating_point() && !b.is_floating_point()) {
+    throw Error(
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+        "will perform a true division of tensor1 and tensor2.");
+  }
+  return add_combined(
+      "AddcdivBackward0", kernels::TernaryOp::addcdiv, x, a, b, value,
+      [](auto& w, double v) { return v / w; },
+      [](auto& u, auto& w, double v) { return neg(u * v / (w * w)); });
+}
+
 Tensor pow(const Tensor& base, const Tensor& exponent) {
   if (autocasts(base)) {
     return casted(
@@ -203,6 +323,36 @@ Tensor logical_or(const Tensor& a, const Tensor& b) {
 }
 Tensor logical_xor(const Tensor& a, const Tensor& b) {
   return kernels::binary(BinaryOp::logical_xor, a, b);
+}
+Tensor bitwise_and(const Tensor& a, const Tensor& b) {
+  return kernels::binary(BinaryOp::bitwise_and, a, b);
+}
+Tensor bitwise_or(const Tensor& a, const Tensor& b) {
+  return kernels::binary(BinaryOp::bitwise_or, a, b);
+}
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) {
+  return kernels::binary(BinaryOp::bitwise_xor, a, b);
+}
+
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  check_closeness(a, b, rtol, atol);
+  const NoGradGuard no_grad;
+  Tensor close = eq(a, b);
+  if (equal_nan) close = logical_or(close, logical_and(isnan(a), isnan(b)));
+  if (rtol == 0 && atol == 0) return close;
+  const DType type = b.is_floating_point() ? b.dtype() : kFloat32;
+  const Tensor x = a.to(type), z = b.to(type), distance = abs(x - z);
+  const Tensor allowed = abs(z * rtol) + atol;
+  return logical_or(close, logical_and(isfinite(distance), distance <= allowed));
+}
+
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  return all(isclose(a, b, rtol, atol, equal_nan)).item<bool>();
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  const NoGradGuard no_grad;
+  return a.shape() == b.shape() && all(eq(a, b)).item<bool>();
 }
 
 }  // namespace taper::inline v0

@@ -21,9 +21,23 @@ namespace taper::inline v0 {
 // Python's // and %; no gradient for the first.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);
+// C's %: the sign of a.
+Tensor fmod(const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor pow(const Tensor& base, const Tensor& exponent);
 // Refuses a negative integer exponent of integers.
 [[nodiscard]] Tensor pow(const Tensor& base, Scalar exponent);
+// The angle of the point (x, y).
+Tensor atan2(const Tensor& y, const Tensor& x);
+// log(exp(a) + exp(b)) without overflow.
+Tensor logaddexp(const Tensor& a, const Tensor& b);
+// a log(b), and 0 where a is 0.
+Tensor xlogy(const Tensor& a, const Tensor& b);
+// start + weight (end - start), of one floating dtype.
+Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight);
+Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight);
+// x + value * a * b, and x + value * a / b (floating dtypes only).
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
 // nan wins. Where both are equal each gets half the gradient; with nan both get all of it.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
@@ -37,6 +51,18 @@ Tensor ge(const Tensor& a, const Tensor& b);
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
+// Of integers and bool.
+Tensor bitwise_and(const Tensor& a, const Tensor& b);
+Tensor bitwise_or(const Tensor& a, const Tensor& b);
+Tensor bitwise_xor(const Tensor& a, const Tensor& b);
+// |a - b| <= atol + rtol |b|, of one dtype; infinities equal themselves.
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
+               bool equal_nan = false);
+// Of all elements; waits for them.
+bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
+              bool equal_nan = false);
+// Whether shapes and all elements are equal; waits for them.
+bool equal(const Tensor& a, const Tensor& b);
 
 // a where condition (bool, or uint8) holds, else b: all three broadcast, a and b promote. The
 // gradient goes to the chosen side alone: never 0 * inf.
@@ -57,6 +83,14 @@ Tensor sum_to(const Tensor& dy, const Shape& shape);
 inline Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, wrap_scalar(b)); }
 inline Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, wrap_scalar(b)); }
 inline Tensor remainder(Scalar a, const Tensor& b) { return remainder(wrap_scalar(a), b); }
+inline Tensor fmod(const Tensor& a, Scalar b) { return fmod(a, wrap_scalar(b)); }
+inline Tensor atan2(const Tensor& y, Scalar x) { return atan2(y, wrap_scalar(x)); }
+inline Tensor logaddexp(const Tensor& a, Scalar b) { return logaddexp(a, wrap_scalar(b)); }
+inline Tensor xlogy(const Tensor& a, Scalar b) { return xlogy(a, wrap_scalar(b)); }
+inline Tensor xlogy(Scalar a, const Tensor& b) { return xlogy(wrap_scalar(a), b); }
+inline Tensor bitwise_and(const Tensor& a, Scalar b) { return bitwise_and(a, wrap_scalar(b)); }
+inline Tensor bitwise_or(const Tensor& a, Scalar b) { return bitwise_or(a, wrap_scalar(b)); }
+inline Tensor bitwise_xor(const Tensor& a, Scalar b) { return bitwise_xor(a, wrap_scalar(b)); }
 [[nodiscard]] inline Tensor pow(Scalar a, const Tensor& b) { return pow(wrap_scalar(a), b); }
 inline Tensor maximum(const Tensor& a, Scalar b) { return maximum(a, wrap_scalar(b)); }
 inline Tensor minimum(const Tensor& a, Scalar b) { return minimum(a, wrap_scalar(b)); }
@@ -104,5 +138,11 @@ inline Tensor operator<(Scalar a, const Tensor& b) { return gt(b, a); }
 inline Tensor operator<=(Scalar a, const Tensor& b) { return ge(b, a); }
 inline Tensor operator>(Scalar a, const Tensor& b) { return lt(b, a); }
 inline Tensor operator>=(Scalar a, const Tensor& b) { return le(b, a); }
+inline Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
+inline Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
+inline Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
+inline Tensor operator&(const Tensor& a, Scalar b) { return bitwise_and(a, b); }
+inline Tensor operator|(const Tensor& a, Scalar b) { return bitwise_or(a, b); }
+inline Tensor operator^(const Tensor& a, Scalar b) { return bitwise_xor(a, b); }
 
 }  // namespace taper::inline v0

@@ -1,6 +1,8 @@
 #include "autograd/ops/loss.h"
 
+#include <cmath>
 #include <mutex>
+#include <numbers>
 #include <utility>
 
 #include "autograd/autocast.h"
@@ -10,7 +12,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/binary.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -39,6 +41,16 @@ Tensor of_pairs(const char* name, const Tensor& input, const Tensor& target, F l
   if (!autocasts(input)) return loss(input, target);
   return casted(Cast::to_float32, loss, input, target);
 }
+
+// x, but no less than `low`; with the gradient of x, also below.
+Tensor at_least(const Tensor& x, double low) {
+  Tensor y = clamp(x.detach(), low);
+  if (!needs_grad({x})) return y;
+  return record("ClampBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy(); });
+}
+
+// Whether a value on the CPU breaks a rule; the GPU is not waited for.
+bool broken(const Tensor& kept) { return kept.is_cpu() && !all(kept).item<bool>(); }
 
 // --- one class a row ---
 
@@ -244,6 +256,126 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
       log_target ? exp(target) * (target - input) : target * (masked(log(target), target) - input);
   if (reduction != Reduction::batchmean) return reduced(loss, reduction);
   return sum(loss) / (input.dim() > 0 ? input.size(0) : 1);
+}
+
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BceOptions& o) {
+  if (autocasts(input)) {
+    throw Error(
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. "
+        "binary_cross_entropy_with_logits is safe.");
+  }
+  if (input.shape() != target.shape()) {
+    throw ValueError(cat("Using a target size (torch.Size(", target.shape(),
+                         ")) that is different to the input size (torch.Size(", input.shape(),
+                         ")) is deprecated. Please ensure they have the same size."));
+  }
+  if (target.dtype() != input.dtype()) {
+    throw Error(cat("Found dtype ", scalar_type_name(target.dtype()), " but expected ",
+                    scalar_type_name(input.dtype())));
+  }
+  if (const Tensor x = input.detach(); broken(logical_and(x >= 0, x <= 1))) {
+    throw Error("all elements of input should be between 0 and 1");
+  }
+  Tensor loss = kernels::binary(kernels::BinaryOp::binary_cross_entropy, input, target);
+  if (needs_grad({input, target})) {
+    loss = record("BinaryCrossEntropyBackward0", loss, {input, target},
+                  [x = Saved(input), y = Saved(target)](Gradients& g) {
+                    const Tensor p = x.get(g);
+                    if (g.needs(0)) {
+                      g.dx(0) = g.dy() * ((p - y.get(g)) / clamp(p * (1 - p), 1e-12));
+                    }
+                    if (g.needs(1)) g.dx(1) = g.dy() * (log1p(-p) - log(p));
+                  });
+  }
+  return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
+}
+
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, bool full,
+                         double eps, Reduction reduction) {
+  if (broken(var.detach() >= 0)) throw ValueError("var has negative entry/entries");
+  Tensor v = var;
+  if (var.shape() != input.shape()) {
+    Shape means = input.shape();
+    if (means.size() > 0) means[means.size() - 1] = 1;
+    if (input.dim() == var.dim() + 1) v = var.unsqueeze(-1);
+    if (input.dim() == 0 || v.shape() != means) throw ValueError("var is of incorrect size");
+  }
+  v = at_least(v, eps);
+  const Tensor loss = (log(v) + square(input - target) / v) * 0.5;
+  return reduced(full ? loss + 0.5 * std::log(2 * std::numbers::pi) : loss, reduction);
+}
+
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
+  if (autocasts(x1)) return casted(Cast::to_float32, cosine_similarity, x1, x2, dim, eps);
+  const DType type = kernels::result_type({&x1, &x2});
+  if (!taper::is_floating_point(type)) {
+    throw Error(cat("expected common dtype to be floating point, yet common dtype is ",
+                    scalar_type_name(type)));
+  }
+  const Shape common = broadcast_shapes(x1.shape(), x2.shape());
+  const auto unit = [&](const Tensor& x) {
+    const Tensor t = expand(x.to(type), common);
+    return t / at_least(norm(t, 2, {dim}, true), eps);
+  };
+  return sum(unit(x1) * unit(x2), {dim});
+}
+
+Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
+                             double margin, Reduction reduction) {
+  if (autocasts(x1)) {
+    return casted(Cast::to_float32, cosine_embedding_loss, x1, x2, target, margin, reduction);
+  }
+  if (target.dim() > 1) {
+    throw Error("0D or 1D target tensor expected, multi-target not supported");
+  }
+  const int dims = target.dim() + 1;
+  if (x1.dim() != dims || x2.dim() != dims) {
+    throw Error(cat(target.dim(), "D target tensor expects ", dims,
+                    "D input tensors, but found inputs with sizes ", x1.shape(), " and ",
+                    x2.shape(), "."));
+  }
+  constexpr double kTiny = 1e-12;
+  const auto dot = [](const Tensor& a, const Tensor& b) { return sum(a * b, {-1}); };
+  const Tensor cosine = dot(x1, x2) / sqrt((dot(x1, x1) + kTiny) * (dot(x2, x2) + kTiny));
+  return reduced(
+      where(eq(target, 1), 1 - cosine, masked(clamp(cosine - margin, 0), eq(target, -1))),
+      reduction);
+}
+
+Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin,
+                           Reduction reduction) {
+  if (autocasts(x1)) {
+    return casted(Cast::to_float32, margin_ranking_loss, x1, x2, target, margin, reduction);
+  }
+  if (x1.dim() != x2.dim() || x1.dim() != target.dim()) {
+    throw Error(
+        cat("margin_ranking_loss : All input tensors should have same dimension but got "
+            "sizes: input1: torch.Size(",
+            x1.shape(), "), input2: torch.Size(", x2.shape(), "), target: torch.Size(",
+            target.shape(), ")"));
+  }
+  return reduced(clamp(-target * (x1 - x2) + margin, 0), reduction);
+}
+
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginOptions& o) {
+  if (autocasts(anchor)) {
+    return casted(Cast::to_float32, triplet_margin_loss, anchor, positive, negative, o);
+  }
+  if (!(o.margin > 0)) throw ValueError(cat("margin must be greater than 0, got ", o.margin));
+  if (anchor.dim() != positive.dim() || anchor.dim() != negative.dim()) {
+    throw Error(
+        cat("The anchor, positive, and negative tensors are expected to have the same "
+            "number of dimensions, but got: anchor ",
+            anchor.dim(), "D, positive ", positive.dim(), "D, and negative ", negative.dim(),
+            "D inputs"));
+  }
+  const auto distance = [&](const Tensor& a, const Tensor& b) {
+    return norm(a - b + o.eps, o.p, {-1});
+  };
+  Tensor away = distance(anchor, negative);
+  if (o.swap) away = minimum(away, distance(positive, negative));
+  return reduced(clamp(distance(anchor, positive) - away + o.margin, 0), o.reduction);
 }
 
 }  // namespace taper::inline v0

@@ -47,9 +47,54 @@ struct BceWithLogitsOptions {
 };
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BceWithLogitsOptions& options = {});
+struct BceOptions {
+  Tensor weight = {};  // of each element, broadcast
+  Reduction reduction = Reduction::mean;
+};
+// input: probabilities; logarithms end at -100. An input outside [0, 1] throws Error on the CPU,
+// and gives nan on the GPU. Refused under autocast, as in PyTorch.
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
+                            const BceOptions& options = {});
 // input: log-probabilities; target: probabilities, or their logarithms. Reduction::batchmean
 // divides the sum by the first size.
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
               bool log_target = false);
+// log(var) / 2 + (input - target)^2 / (2 var); full: with log(2 pi) / 2. var has input's shape, or
+// 1 for its last size, or lacks that; values below eps count as eps. A negative one throws
+// ValueError on the CPU.
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
+                         bool full = false, double eps = 1e-6,
+                         Reduction reduction = Reduction::mean);
+
+// --- of distances ---
+
+// Of vectors along dim; a length below eps counts as eps.
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim = 1, double eps = 1e-8);
+// Vectors [N, D] with target [N], or [D] with []: 1 for pairs that are to be alike, -1 for others.
+Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
+                             double margin = 0, Reduction reduction = Reduction::mean);
+// max(0, margin - target (x1 - x2)), target 1 where x1 is to be the larger, else -1.
+Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
+                           double margin = 0, Reduction reduction = Reduction::mean);
+struct TripletMarginOptions {
+  double margin = 1;
+  double p = 2;  // the norm
+  double eps = 1e-6;
+  bool swap = false;  // the negative's distance from the positive counts where it is less
+  Reduction reduction = Reduction::mean;
+};
+// max(0, margin + |anchor - positive| - |anchor - negative|) of vectors [..., D].
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginOptions& options = {});
+
+// log_probs [T, N, C], or [T, C] of one row; targets [N, S], or one after the other in one
+// dimension; lengths [N] (integers). -log of the chance of all ways to write each target with
+// blanks and repetitions (Graves et al. 2006); mean divides each by its length first.
+// zero_infinity: where no way fits, 0 and no gradient. float32 and float64; one derivative.
+// Lengths on the CPU are checked here; those on the GPU, and labels there, at the next call that
+// waits for it.
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, int64_t blank = 0,
+                Reduction reduction = Reduction::mean, bool zero_infinity = false);
 
 }  // namespace taper::inline v0

@@ -59,6 +59,26 @@ TAPER_HD float sin(float x) { return ::sinf(x); }
 TAPER_HD double sin(double x) { return ::sin(x); }
 TAPER_HD float cos(float x) { return ::cosf(x); }
 TAPER_HD double cos(double x) { return ::cos(x); }
+TAPER_HD float trunc(float x) { return ::truncf(x); }
+TAPER_HD double trunc(double x) { return ::trunc(x); }
+TAPER_HD float tan(float x) { return ::tanf(x); }
+TAPER_HD double tan(double x) { return ::tan(x); }
+TAPER_HD float asin(float x) { return ::asinf(x); }
+TAPER_HD double asin(double x) { return ::asin(x); }
+TAPER_HD float acos(float x) { return ::acosf(x); }
+TAPER_HD double acos(double x) { return ::acos(x); }
+TAPER_HD float atan(float x) { return ::atanf(x); }
+TAPER_HD double atan(double x) { return ::atan(x); }
+TAPER_HD float sinh(float x) { return ::sinhf(x); }
+TAPER_HD double sinh(double x) { return ::sinh(x); }
+TAPER_HD float cosh(float x) { return ::coshf(x); }
+TAPER_HD double cosh(double x) { return ::cosh(x); }
+TAPER_HD float exp2(float x) { return ::exp2f(x); }
+TAPER_HD double exp2(double x) { return ::exp2(x); }
+TAPER_HD float log10(float x) { return ::log10f(x); }
+TAPER_HD double log10(double x) { return ::log10(x); }
+TAPER_HD float atan2(float y, float x) { return ::atan2f(y, x); }
+TAPER_HD double atan2(double y, double x) { return ::atan2(y, x); }
 TAPER_HD float pow(float x, float y) { return ::powf(x, y); }
 TAPER_HD double pow(double x, double y) { return ::pow(x, y); }
 TAPER_HD float fmod(float x, float y) { return ::fmodf(x, y); }
@@ -222,6 +242,70 @@ template <class T> TAPER_HD T sigmoid(T x) {
   const T e = exp(-abs(x));
   const T y = T(1) / (T(1) + e);
   return x < T(0) ? e * y : y;
+}
+
+#ifdef __CUDA_ARCH__
+TAPER_HD float lgamma(float x) { return ::lgammaf(x); }
+TAPER_HD double lgamma(double x) { return ::lgamma(x); }
+#else
+// log |gamma(x)|. Those without _r write the sign to a global variable.
+TAPER_HD float lgamma(float x) {
+  int sign;
+  return ::lgammaf_r(x, &sign);
+}
+TAPER_HD double lgamma(double x) {
+  int sign;
+  return ::lgamma_r(x, &sign);
+}
+#endif
+
+// Derivatives of lgamma by Abramowitz and Stegun 6.3 and 6.4. From 10 on the asymptotic series,
+// with Bernoulli's numbers B2 ... B14, has all digits of a double; arguments go there by
+// recurrence, and from below 0 by reflection.
+inline constexpr int kSeriesFrom = 10;
+// The sum of B2k x^(k-1) factor(2k) for k up to 7.
+template <class T, class F> TAPER_HD T bernoulli_series(T x, F factor) {
+  constexpr double kB[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                           5.0 / 66, -691.0 / 2730, 7.0 / 6};
+  T y = 0;
+  for (int k = 7; k >= 1; --k) y = y * x + T(kB[k - 1]) * factor(2 * k);
+  return y;
+}
+// pi x less a whole multiple of pi: from the distance to the nearest integer, which is exact.
+template <class T> TAPER_HD T pi_fraction(T x) { return T(3.14159265358979324) * (x - round(x)); }
+
+// d log gamma(x) / dx: -inf at 0, nan at negative integers.
+template <class T> TAPER_HD T digamma(T x) {
+  if (x == T(0)) return copysign(std::numeric_limits<T>::infinity(), -x);
+  T y = 0, w = x;
+  if (x < T(0)) {
+    const T angle = pi_fraction(x);
+    if (angle == T(0)) return std::numeric_limits<T>::quiet_NaN();
+    y = T(-3.14159265358979324) * cos(angle) / sin(angle);
+    w = T(1) - x;
+  }
+  T p = 0, q = 1;  // p / q = 1 / w + 1 / (w + 1) + ...
+  for (; w < T(kSeriesFrom); w += T(1)) {
+    p = p * w + q;
+    q *= w;
+  }
+  const T z = T(1) / (w * w);
+  const T series = z * bernoulli_series(z, [](int k) { return T(1) / T(k); });
+  return y + (log(w) - T(0.5) / w - series - p / q);
+}
+
+// Its first and second derivative.
+template <int order, class T> TAPER_HD T polygamma(T x) {
+  constexpr bool kFirst = order == 1;
+  T w = x < T(0) ? T(1) - x : x, sum = 0;
+  for (; w < T(kSeriesFrom); w += T(1)) sum += T(1) / (kFirst ? w * w : w * w * w);
+  const T r = T(1) / w, z = r * r;
+  const T y = kFirst ? sum + r + T(0.5) * z + z * r * bernoulli_series(z, [](int) { return T(1); })
+                     : T(-2) * sum - z - z * r -
+                           z * z * bernoulli_series(z, [](int k) { return T(k + 1); });
+  if (!(x < T(0))) return y;
+  const T angle = pi_fraction(x), c = T(3.14159265358979324) / sin(angle);
+  return kFirst ? c * c - y : y - T(2) * c * c * c * cos(angle);
 }
 
 template <class T> struct NormalPair { T cosine, sine; };

@@ -120,6 +120,20 @@ TEST_F(Onnx, RuntimeComputesElementWiseOps) {
       {"floor", [](auto& t) { return floor(t); }},
       {"ceil", [](auto& t) { return ceil(t); }},
       {"round", [](auto& t) { return round(t); }},
+      {"angles", [](auto& t) { return tan(t) + atan(t) + asin(tanh(t)) + acos(tanh(t)); }},
+      {"hyperbolic", [](auto& t) { return sinh(t) + cosh(t) + exp2(t); }},
+      {"trunc", [](auto& t) { return trunc(t * 2) + frac(t); }},
+      {"selu", [](auto& t) { return selu(t); }},
+      {"celu", [](auto& t) { return celu(t, 1.5); }},
+      {"hard", [](auto& t) { return hardsigmoid(t * 4) + hardswish(t * 4); }},
+      {"mish", [](auto& t) { return mish(t) + logsigmoid(t) + softsign(t) + tanhshrink(t); }},
+      {"shrink", [](auto& t) { return hardshrink(t, 0.3) + softshrink(t, 0.4); }},
+      {"prelu", [](auto& t) { return prelu(t, full({7}, 0.3)); }},
+      {"glu", [](auto& t) { return glu(narrow(t, 1, 0, 6)); }},
+      {"fmod", [](auto& t) { return fmod(t, 0.7) + logaddexp(t, t * t); }},
+      {"clamp_tensors", [](auto& t) { return clamp(t, t * 0.5 - 0.1, full({7}, 0.7)); }},
+      {"lerp", [](auto& t) { return lerp(t, t * t, 0.3) + lerp(t, t * t, sigmoid(t)); }},
+      {"addcmul", [](auto& t) { return addcmul(t, t, t, 2) + addcdiv(t, t, t * t + 1, -0.5); }},
       {"relu", [](auto& t) { return relu(t); }},
       {"leaky_relu", [](auto& t) { return leaky_relu(t, 0.2); }},
       {"elu", [](auto& t) { return elu(t, 1.5); }},
@@ -140,9 +154,8 @@ TEST_F(Onnx, RuntimeComputesElementWiseOps) {
       {"maximum", [](auto& t) { return maximum(t, neg(t) * 0.5); }},
       {"minimum", [](auto& t) { return minimum(t, 0.1); }},
       {"compares",
-       [](auto& t) {
-         return logical_xor(logical_and(t > -1, t <= 1), logical_or(t < 0, ge(t, 0.5)));
-       }},
+       [](auto&
+              t) { return logical_xor(logical_and(t > -1, t <= 1), logical_or(t < 0, ge(t, 0.5))); }},
       {"equal", [](auto& t) { return eq(floor(t), ceil(t) - 1) * (t > 0) + eq(t, 0); }},
       {"where", [](auto& t) { return where(t > 0, t, t * 0.1); }},
       {"masked", [](auto& t) { return masked_fill(t, t > 1, -9); }}};
@@ -153,6 +166,7 @@ TEST_F(Onnx, RuntimeComputesElementWiseOps) {
                                 {"log", [](auto& t) { return log(t); }},
                                 {"log1p", [](auto& t) { return log1p(t); }},
                                 {"log2", [](auto& t) { return log2(t); }},
+                                {"log10", [](auto& t) { return log10(t); }},
                                 {"pow", [](auto& t) { return pow(t, 1.7) + pow(2, t); }}};
   for (const auto& [name, f] : of_positive) cases.add(name, f, positive);
   const OpCase of_whole[] = {{"int_mul", [](auto& t) { return t * 3 + 1; }},

@@ -33,7 +33,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import ErrorInput
 
 from opinfo_table import (DIFFERENCES, IN_PLACE, IN_PLACE_ONLY, OPERATORS, OVERRIDES, Inexpressible, bind,
-                          is_random, to_numbers)
+                          is_random)
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
           torch.int8, torch.uint8, torch.bool]
@@ -332,7 +332,6 @@ def draw(op_name):
             calls.append((row.rstrip("_") + "_", op.inplace_variant, True))
         for dtype in DTYPES:
             for kind, sample in samples_of(op, dtype):
-                sample = to_numbers(op.name, sample)
                 for name, f, in_place in calls:
                     if in_place and dtype is torch.float32:  # recorded in double, written in place here
                         sample = sample.transform(lambda t: t.detach() if isinstance(t, torch.Tensor) else t)

@@ -41,29 +41,49 @@ void add_unary(Table& table) {
   using Function = Tensor (*)(const Tensor&);
   const std::pair<const char*, Function> functions[] = {
       {"abs", abs},
+      {"acos", acos},
+      {"asin", asin},
+      {"atan", atan},
+      {"bitwise_not", bitwise_not},
       {"ceil", ceil},
       {"cos", cos},
+      {"cosh", cosh},
+      {"digamma", digamma},
       {"erf", erf},
       {"exp", exp},
+      {"exp2", exp2},
       {"expm1", expm1},
       {"floor", floor},
+      {"frac", frac},
+      {"hardsigmoid", hardsigmoid},
+      {"hardswish", hardswish},
       {"isfinite", isfinite},
       {"isinf", isinf},
       {"isnan", isnan},
+      {"lgamma", lgamma},
       {"log", log},
+      {"log10", log10},
       {"log1p", log1p},
       {"log2", log2},
       {"neg", neg},
       {"logical_not", logical_not},
+      {"logsigmoid", logsigmoid},
+      {"mish", mish},
       {"round", round},
       {"reciprocal", reciprocal},
       {"rsqrt", rsqrt},
+      {"selu", selu},
       {"sigmoid", sigmoid},
       {"sign", sign},
       {"sin", sin},
+      {"sinh", sinh},
+      {"softsign", softsign},
       {"sqrt", sqrt},
       {"square", square},
+      {"tan", tan},
       {"tanh", tanh},
+      {"tanhshrink", tanhshrink},
+      {"trunc", trunc},
       {"relu", relu},
       {"relu6", relu6},
       {"silu", silu},
@@ -71,6 +91,7 @@ void add_unary(Table& table) {
       {"contiguous", contiguous},
       {"t", [](const Tensor& x) { return x.t(); }},
       {"Tensor.neg", [](const Tensor& x) { return -x; }},
+      {"Tensor.bitwise_not", [](const Tensor& x) { return ~x; }},
       {"Tensor.clone", [](const Tensor& x) { return x.clone(); }},
       {"Tensor.contiguous", [](const Tensor& x) { return x.contiguous(); }},
       {"abs_", [](const Tensor& x) -> Tensor { return x.abs_(); }},
@@ -91,6 +112,17 @@ void add_unary(Table& table) {
   for (const auto& [name, f] : functions) table[name] = one(f);
 
   table["elu"] = one_result([](const A& a) { return elu(a.t("input"), a.f("alpha")); });
+  table["celu"] = one_result([](const A& a) { return celu(a.t("input"), a.f("alpha")); });
+  table["glu"] = one_result([](const A& a) { return glu(a.t("input"), a.i("dim")); });
+  table["hardshrink"] =
+      one_result([](const A& a) { return hardshrink(a.t("input"), a.f("lambd")); });
+  table["softshrink"] =
+      one_result([](const A& a) { return softshrink(a.t("input"), a.f("lambd")); });
+  table["prelu"] = one_result([](const A& a) { return prelu(a.t("input"), a.t("weight")); });
+  table["nan_to_num"] = one_result([](const A& a) {
+    return nan_to_num(a.t("input"), a.maybe_f("nan").value_or(0), a.maybe_f("posinf"),
+                      a.maybe_f("neginf"));
+  });
   table["gelu"] = one_result([](const A& a) {
     const std::string form = a.text("approximate");
     if (form != "none" && form != "tanh") throw Inexpressible{"approximate=" + form};
@@ -102,8 +134,11 @@ void add_unary(Table& table) {
       one_result([](const A& a) { return leaky_relu(a.t("input"), a.f("negative_slope")); });
   table["softplus"] =
       one_result([](const A& a) { return softplus(a.t("input"), a.f("beta"), a.f("threshold")); });
-  table["clamp"] = one_result(
-      [](const A& a) { return clamp(a.t("input"), a.maybe_number("min"), a.maybe_number("max")); });
+  table["clamp"] = one_result([](const A& a) {
+    const bool numbers = a.is_number("min") || a.is_number("max");
+    if (!numbers) return clamp(a.t("input"), a.t("min"), a.t("max"));
+    return clamp(a.t("input"), a.maybe_number("min"), a.maybe_number("max"));
+  });
   table["clamp_"] =
       one_result([](const A& a) -> Tensor { return a.t("input").clamp_(a.f("min"), a.f("max")); });
   table["fill_"] = one_result([](const A& a) { return fill_(a.t("input"), a.number("value")); });
@@ -160,6 +195,36 @@ void add_binary(Table& table) {
   table["rdiv"] = two([](const Tensor& x, const auto& y) { return y / x; });
   table["rpow"] = two([](const Tensor& x, const auto& y) { return pow(y, x); });
   table["pow"] = two([](const Tensor& x, const auto& y) { return pow(x, y); });
+  table["fmod"] = two([](const Tensor& x, const auto& y) { return fmod(x, y); });
+  table["atan2"] = two([](const Tensor& x, const auto& y) { return atan2(x, y); });
+  table["logaddexp"] = two([](const Tensor& x, const auto& y) { return logaddexp(x, y); });
+  table["xlogy"] = two([](const Tensor& x, const auto& y) { return xlogy(x, y); });
+  table["bitwise_and"] = two([](const Tensor& x, const auto& y) { return bitwise_and(x, y); });
+  table["bitwise_or"] = two([](const Tensor& x, const auto& y) { return bitwise_or(x, y); });
+  table["bitwise_xor"] = two([](const Tensor& x, const auto& y) { return bitwise_xor(x, y); });
+  table["Tensor.bitwise_and"] = two([](const Tensor& x, const auto& y) { return x & y; });
+  table["Tensor.bitwise_or"] = two([](const Tensor& x, const auto& y) { return x | y; });
+  table["Tensor.bitwise_xor"] = two([](const Tensor& x, const auto& y) { return x ^ y; });
+  table["lerp"] = one_result([](const A& a) {
+    if (!a.is_number("weight")) return lerp(a.t("input"), a.t("end"), a.t("weight"));
+    return lerp(a.t("input"), a.t("end"), a.number("weight"));
+  });
+  table["addcmul"] = one_result([](const A& a) {
+    return addcmul(a.t("input"), a.t("tensor1"), a.t("tensor2"), a.number("value"));
+  });
+  table["addcdiv"] = one_result([](const A& a) {
+    return addcdiv(a.t("input"), a.t("tensor1"), a.t("tensor2"), a.number("value"));
+  });
+  table["isclose"] = one_result([](const A& a) {
+    return isclose(a.t("input"), a.t("other"), a.f("rtol"), a.f("atol"), a.b("equal_nan"));
+  });
+  const auto verdict = [](bool y) { return full({}, y, {.dtype = kBool}); };
+  table["allclose"] = one_result([=](const A& a) {
+    return verdict(
+        allclose(a.t("input"), a.t("other"), a.f("rtol"), a.f("atol"), a.b("equal_nan")));
+  });
+  table["equal"] =
+      one_result([=](const A& a) { return verdict(equal(a.t("input"), a.t("other"))); });
   table["floor_divide"] = two([](const Tensor& x, const auto& y) { return floor_divide(x, y); });
   table["remainder"] = two([](const Tensor& x, const auto& y) { return remainder(x, y); });
 
@@ -350,6 +415,38 @@ void add_losses(Table& table) {
   });
   table["kl_div"] = one_result([](const A& a) {
     return kl_div(a.t("input"), a.t("target"), a.reduction(), a.b("log_target"));
+  });
+  table["binary_cross_entropy"] = one_result([](const A& a) {
+    return binary_cross_entropy(a.t("input"), a.t("target"), {a.t("weight"), a.reduction()});
+  });
+  table["gaussian_nll_loss"] = one_result([](const A& a) {
+    return gaussian_nll_loss(a.t("input"), a.t("target"), a.t("var"), a.b("full"), a.f("eps"),
+                             a.reduction());
+  });
+  table["cosine_similarity"] = one_result(
+      [](const A& a) { return cosine_similarity(a.t("x1"), a.t("x2"), a.i("dim"), a.f("eps")); });
+  table["cosine_embedding_loss"] = one_result([](const A& a) {
+    return cosine_embedding_loss(a.t("input1"), a.t("input2"), a.t("target"), a.f("margin"),
+                                 a.reduction());
+  });
+  table["margin_ranking_loss"] = one_result([](const A& a) {
+    return margin_ranking_loss(a.t("input1"), a.t("input2"), a.t("target"), a.f("margin"),
+                               a.reduction());
+  });
+  table["triplet_margin_loss"] = one_result([](const A& a) {
+    return triplet_margin_loss(a.t("anchor"), a.t("positive"), a.t("negative"),
+                               {.margin = a.f("margin"),
+                                .p = a.f("p"),
+                                .eps = a.f("eps"),
+                                .swap = a.b("swap"),
+                                .reduction = a.reduction()});
+  });
+  table["ctc_loss"] = one_result([](const A& a) {
+    const auto lengths = [&](const char* name) {
+      return a.is_list(name) ? tensor(a.ints(name), {.dtype = kInt64}) : a.t(name);
+    };
+    return ctc_loss(a.t("log_probs"), a.t("targets"), lengths("input_lengths"),
+                    lengths("target_lengths"), a.i("blank"), a.reduction(), a.b("zero_infinity"));
   });
   table["l1_loss"] =
       one_result([](const A& a) { return l1_loss(a.t("input"), a.t("target"), a.reduction()); });

@@ -11,11 +11,21 @@ class Inexpressible(Exception):
 # One with ~ is not Taper's: only its default can be expressed. Defaults are Python literals.
 OPERATORS = {
     **{name: f"{name}: input" for name in """
-        abs ceil cos erf exp expm1 floor isfinite isinf isnan log log1p log2 logical_not neg reciprocal rsqrt sigmoid
-        sign sin sqrt square tanh t""".split()},
+        abs acos asin atan bitwise_not ceil cos cosh digamma erf exp exp2 expm1 floor frac isfinite isinf isnan lgamma
+        log log10 log1p log2 logical_not neg reciprocal rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc t""".split()},
     "round": "round: input ~decimals=0",
     "clamp": "clamp: input min=None max=None",
     "nn.functional.elu": "elu: input alpha=1.0 ~inplace=False",
+    "nn.functional.celu": "celu: input alpha=1.0 ~inplace=False",
+    "nn.functional.selu": "selu: input ~inplace=False",
+    "nn.functional.hardsigmoid": "hardsigmoid: input ~inplace=False",
+    "nn.functional.hardswish": "hardswish: input ~inplace=False",
+    "nn.functional.mish": "mish: input ~inplace=False",
+    **{f"nn.functional.{name}": f"{name}: input" for name in "logsigmoid softsign tanhshrink".split()},
+    **{f"nn.functional.{name}": f"{name}: input lambd=0.5" for name in "hardshrink softshrink".split()},
+    "nn.functional.glu": "glu: input dim=-1",
+    "nn.functional.prelu": "prelu: input weight",
+    "nan_to_num": "nan_to_num: input nan=None posinf=None neginf=None",
     "nn.functional.gelu": "gelu: input approximate='none'",
     "nn.functional.hardtanh": "hardtanh: input min_val=-1.0 max_val=1.0 ~inplace=False",
     "nn.functional.leaky_relu": "leaky_relu: input negative_slope=0.01 ~inplace=False",
@@ -29,11 +39,14 @@ OPERATORS = {
     "rsub": "rsub: input other alpha=1",
     "div": "div: input other rounding_mode=None",
     **{name: f"{name}: input other" for name in """
-        eq floor_divide ge gt le logical_and logical_or logical_xor lt maximum minimum mul ne pow remainder
-        """.split()},
+        atan2 bitwise_and bitwise_or bitwise_xor eq equal floor_divide fmod ge gt le logaddexp logical_and logical_or logical_xor lt maximum minimum mul ne pow remainder
+        xlogy""".split()},
     **{f"__{name}__": f"{name}: input other" for name in "radd rmul rdiv rpow rmatmul".split()},
     "__rsub__": "rsub: input other alpha=1",
     "where": "where: input condition other",
+    "lerp": "lerp: input end weight",
+    **{name: f"{name}: input tensor1 tensor2 value=1" for name in ("addcmul", "addcdiv")},
+    **{name: f"{name}: input other rtol=1e-5 atol=1e-8 equal_nan=False" for name in ("isclose", "allclose")},
     # products
     "addmm": "addmm: input mat1 mat2 beta=1 alpha=1",
     "bmm": "bmm: input mat2",
@@ -82,6 +95,16 @@ OPERATORS = {
     "nn.functional.smooth_l1_loss": "smooth_l1_loss: input target ~size_average=None ~reduce=None reduction='mean'"
                                     " beta=1.0",
     "nn.functional.kl_div": "kl_div: input target ~size_average=None ~reduce=None reduction='mean' log_target=False",
+    "nn.functional.binary_cross_entropy": "binary_cross_entropy: input target weight=None ~size_average=None"
+                                          " ~reduce=None reduction='mean'",
+    "nn.functional.gaussian_nll_loss": "gaussian_nll_loss: input target var full=False eps=1e-6 reduction='mean'",
+    "nn.functional.cosine_similarity": "cosine_similarity: x1 x2 dim=1 eps=1e-8",
+    **{f"nn.functional.{name}": f"{name}: input1 input2 target margin=0.0 ~size_average=None ~reduce=None"
+       " reduction='mean'" for name in ("cosine_embedding_loss", "margin_ranking_loss")},
+    "nn.functional.triplet_margin_loss": "triplet_margin_loss: anchor positive negative margin=1.0 p=2.0 eps=1e-6"
+                                         " swap=False ~size_average=None ~reduce=None reduction='mean'",
+    "nn.functional.ctc_loss": "ctc_loss: log_probs targets input_lengths target_lengths blank=0 reduction='mean'"
+                              " zero_infinity=False",
     **{f"nn.functional.{name}": f"{name}: input target ~size_average=None ~reduce=None reduction='mean' ~weight=None"
        for name in ("l1_loss", "mse_loss")},
     # normalisation
@@ -159,19 +182,12 @@ IN_PLACE_ONLY = {"fill": "fill: input value", "zero_": "zero: input"}
 
 # PyTorch's other way to write what Taper does.
 OVERRIDES = {
+    **{name: lambda *args, f=getattr(torch, name), **options: torch.tensor(f(*args, **options))
+       for name in ("allclose", "equal")},
     "sort": lambda x, dim=-1, descending=False, stable=True: torch.sort(x, stable=True, dim=dim, descending=descending),
     "argsort": lambda x, dim=-1, descending=False, stable=True:
         torch.argsort(x, stable=True, dim=dim, descending=descending),
 }
-
-
-def to_numbers(name, sample):
-    """clamp is drawn with tensors as bounds; Taper takes numbers."""
-    if name != "clamp":
-        return sample
-    bounds = [b.flatten()[0].item() if isinstance(b, torch.Tensor) and b.numel() else None for b in sample.args]
-    sample.args = tuple(bounds)
-    return sample
 
 
 def is_random(row, bound):
@@ -268,15 +284,23 @@ DIFFERENCES = [
      "no op waits for the GPU: weights are not read on the host"),
     ("batch_norm", r".*refuses: batch_norm expects an input \[N, C", "PyTorch takes a tensor of one dimension if it is empty"),
     ("embedding", r".*takes what PyTorch refuses: 'weight' must be 2-D", "rows of weight may have any shape"),
-    ("maximum|minimum", r".*takes what PyTorch refuses: .* must be Tensor, not int", "numbers as in every binary op"),
+    ("maximum|minimum|logaddexp", r".*takes what PyTorch refuses: .* must be Tensor, not int", "numbers as in every binary op"),
     ("fill_", rf"\w+: {ANY}refuses: unsupported operation: more than one element",
      "one rule for every in-place function: memory that elements share is not written"),
     ("topk", r"\w+: output 1: value", "of equals the first; PyTorch leaves it open which"),
     ("rdiv", r"b?float\d+: (first|second) gradient", "PyTorch's __rdiv__ is other * reciprocal(x), with intermediates of its own"),
     ("norm", r"b?float16: (first|second) gradient", "powers in float32, where PyTorch's overflow or vanish in half types"),
-    ("remainder", r"b?float16: output 0: value -?[0-9.]+, not -?nan", "no overflow of the quotient in half types"),
-    ("elu", r"b?float\d+: first gradient .*value -?[0-9.]+, not -?nan", "at nan, where PyTorch's vector and scalar kernels differ"),
+    ("remainder|fmod", r"b?float16: output 0: value -?[0-9.]+, not -?nan", "no overflow of the quotient in half types"),
+    ("[sc]?elu|(hard|soft)shrink", r"b?float\d+: first gradient .*value -?[0-9.]+, not (-?nan|0 at)", "at nan, where PyTorch's vector and scalar kernels differ"),
     ("r?pow_?", r"b?float\d+: second gradient .*value -?[0-9.]+, not -?nan",
      "what an exponent of 0 does not take has no part in the slope; PyTorch multiplies it by 0, which is nan where it is inf"),
+    ("hardsigmoid", r"float64: first gradient", "PyTorch's 1/6 is a float32"),
+    ("celu", r"float64: (first|second) gradient", "PyTorch rounds alpha and its inverse to float32"),
+    ("lgamma|digamma", r"b?float\d+: (first|second) gradient .*value -?(inf|0), not|float32: (first|second) gradient",
+     "at and near the poles, where PyTorch's sine of pi x is never 0; and at infinity"),
+    ("atan2", r"float\d+: second gradient .*value -?[0-9.]+, not -?nan", "at the origin, where the gradient is 0 by rule"),
+    ("gaussian_nll_loss", r"u?int\d+: takes what PyTorch refuses: result type", "integers give float32 everywhere"),
+    ("mish|logaddexp", r"b?float\d+: (first|second) gradient .*value -?[0-9.]+, not -?nan",
+     "far out it is flat; PyTorch's exp overflows"),
     ("hardtanh|relu6", r"b?float\d+: first gradient .*value -?[0-9.]+, not 0", "at nan, where PyTorch's vector and scalar kernels differ"),
 ]

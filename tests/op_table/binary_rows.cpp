@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -24,6 +25,10 @@ const std::vector<std::vector<Shape>> kPairs = {{{}, {}},
                                                 {{1025}, {1025}},
                                                 {{1025}, {1}},
                                                 {{2, 1, 3, 1, 2}, {2, 3, 2, 2}}};
+
+const std::vector<std::vector<Shape>> kTriples = {
+    {{}, {}, {}},   {{3}, {3}, {3}}, {{2, 3}, {3}, {2, 1}},    {{3, 1}, {4}, {}},
+    {{}, {5}, {5}}, {{0}, {1}, {0}}, {{1025}, {1025}, {1025}}, {{2, 1, 4}, {3, 1}, {1, 4}}};
 
 Refusal broadcast_refusal(Call f) {
   return {"shapes",
@@ -201,6 +206,9 @@ std::vector<Row> numbers_beside() {
           "where", "number first", [](const Tensor& x) { return where(x >= 1, 1, x); },
           [](double x) { return x >= 1 ? 1 : x; }),
       with_number(
+          "fmod", "number", [](const Tensor& x) { return fmod(x, 3); },
+          [](double x) { return std::fmod(x, 3); }),
+      with_number(
           "floor_divide", "number", [](const Tensor& x) { return floor_divide(x, 3); },
           [](double x) { return std::floor(x / 3); }),
   };
@@ -223,6 +231,23 @@ std::vector<Row> numbers_beside() {
   Row cut = with_number(
       "div", "trunc, number", [](const Tensor& x) { return div(x, 3, "trunc"); },
       [](double x) { return std::trunc(x / 3); });
+  Row angle = with_number(
+      "atan2", "number", [](const Tensor& x) { return atan2(x, 2); },
+      [](double x) { return std::atan2(x, 2); });
+  Row added = with_number(
+      "logaddexp", "number", [](const Tensor& x) { return logaddexp(x, 1); },
+      [](double x) { return std::log(std::exp(x) + std::exp(1)); });
+  Row times = with_number(
+      "xlogy", "number", [](const Tensor& x) { return xlogy(x, 3); },
+      [](double x) { return x * std::log(3); });
+  Row log = with_number(
+      "xlogy", "number first", [](const Tensor& x) { return xlogy(3, x); },
+      [](double x) { return 3 * std::log(x); });
+  log.domains = {{0.6, 3}};
+  for (Row* r : {&angle, &added, &times, &log}) {
+    r->gives = Gives::floating;
+    rows.push_back(*r);
+  }
   for (Row* r : {&fraction, &whole, &small}) {
     r->dtypes = {kFloat32, kFloat64};
     r->tolerance.float32 = 1e-5;
@@ -266,28 +291,10 @@ std::vector<Row> comparisons_with_numbers() {
 }
 
 Row where_row() {
-  // Each argument in the shape of all, then element by element.
-  const Reference spread = of_pairs([](double, double b) { return b; });
   Row r{.name = "where",
         .f = [](const Tensors& x) { return where(x[0], x[1], x[2]); },
-        .reference =
-            [spread](const std::vector<Array>& x) {
-              const Shape shape =
-                  broadcast_shapes(broadcast_shapes(x[0].shape, x[1].shape), x[2].shape);
-              const Array all{shape, std::vector<double>(size_t(shape.numel()))};
-              const Array c = spread({all, x[0]}), a = spread({all, x[1]});
-              Array y = spread({all, x[2]});
-              for (size_t i = 0; i < y.v.size(); ++i) y.v[i] = c.v[i] != 0 ? a.v[i] : y.v[i];
-              return y;
-            },
-        .samples = {{{}, {}, {}},
-                    {{3}, {3}, {3}},
-                    {{2, 3}, {3}, {2, 1}},
-                    {{3, 1}, {4}, {}},
-                    {{}, {5}, {5}},
-                    {{0}, {1}, {0}},
-                    {{1025}, {1025}, {1025}},
-                    {{2, 1, 4}, {3, 1}, {1, 4}}},
+        .reference = of_triples([](double c, double a, double b) { return c != 0 ? a : b; }),
+        .samples = kTriples,
         .domains = {{0, 1, 1, kBool}, Domain()},
         .dtypes = everything()};
   r.refusals = {
@@ -304,6 +311,184 @@ Row where_row() {
        "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension "
        "0"}};
   return r;
+}
+
+// Angles, logarithms of sums and products.
+std::vector<Row> of_two_floats() {
+  Row cut = row(
+      "fmod", fmod, [](double a, double b) { return std::fmod(a, b); }, numbers());
+  cut.domains = {{-9, 9}, {0.6, 3}};
+  cut.specials = false;
+  cut.tolerance.gradient = 8;
+  Row angle = row(
+      "atan2", atan2, [](double y, double x) { return std::atan2(y, x); }, everything());
+  Row added = row(
+      "logaddexp", logaddexp,
+      [](double a, double b) {
+        return std::isinf(a) && a == b ? a
+                                       : std::fmax(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+      },
+      everything());
+  Row product = row(
+      "xlogy", xlogy,
+      [](double a, double b) { return std::isnan(b) ? b
+                                      : a == 0      ? 0
+                                                    : a * std::log(b); },
+      everything());
+  product.domains = {{-2, 2}, {0.6, 3}};
+  for (Row* r : {&angle, &added, &product}) r->gives = Gives::floating;
+  return {cut, angle, added, product};
+}
+
+std::vector<Row> of_three() {
+  Row between{.name = "lerp",
+              .f = [](const Tensors& x) { return lerp(x[0], x[1], x[2]); },
+              .reference = of_triples([](double a, double b, double w) { return a + w * (b - a); }),
+              .samples = kTriples,
+              .domains = {Domain(), Domain(), {-0.5, 1.5}},
+              .dtypes = floating(),
+              .tolerance = {.float16 = 3e-3, .bfloat16 = 2e-2}};
+  between.refusals = {{"dtypes",
+                       [](Device d) {
+                         return lerp(ones({2}, {.device = d}),
+                                     ones({2}, {.dtype = kFloat64, .device = d}), 0.5);
+                       },
+                       "expected dtype float for `end` but got dtype double"},
+                      {"integers",
+                       [](Device d) {
+                         const Tensor x = ones({2}, {.dtype = kInt64, .device = d});
+                         return lerp(x, x, 0.5);
+                       },
+                       "\"lerp_kernel\" not implemented for 'Long'"}};
+  Row by_number = between;
+  by_number.variant = "number";
+  by_number.f = [](const Tensors& x) { return lerp(x[0], x[1], 0.3); };
+  by_number.reference = of_pairs([](double a, double b) { return a + 0.3 * (b - a); });
+  by_number.samples = kPairs;
+  by_number.refusals.clear();
+  Row product{.name = "addcmul",
+              .f = [](const Tensors& x) { return addcmul(x[0], x[1], x[2], 3); },
+              .reference = of_triples([](double x, double a, double b) { return x + 3 * a * b; }),
+              .samples = kTriples,
+              .dtypes = numbers()};
+  Row quotient{.name = "addcdiv",
+               .f = [](const Tensors& x) { return addcdiv(x[0], x[1], x[2], -2); },
+               .reference = of_triples([](double x, double a, double b) { return x - 2 * a / b; }),
+               .samples = kTriples,
+               .domains = {Domain(), Domain(), {0.6, 3}},
+               .dtypes = floating()};
+  quotient.refusals = {{"integers",
+                        [](Device d) {
+                          const Tensor x = ones({2}, {.dtype = kInt64, .device = d});
+                          return addcdiv(x, x, x);
+                        },
+                        "Integer division with addcdiv is no longer supported, and in a future  "
+                        "release addcdiv will perform a true division of tensor1 and tensor2."}};
+  return {between, by_number, product, quotient};
+}
+
+// A row for each dtype: others are refused.
+std::vector<Row> bits() {
+  struct Op {
+    const char* name;
+    Call f;
+    Tensor (*by_five)(const Tensor&);
+    int64_t (*of)(int64_t, int64_t);
+  };
+  const Op ops[] = {{"bitwise_and", bitwise_and, [](const Tensor& x) { return x & 5; },
+                     [](int64_t a, int64_t b) { return a & b; }},
+                    {"bitwise_or", bitwise_or, [](const Tensor& x) { return x | 5; },
+                     [](int64_t a, int64_t b) { return a | b; }},
+                    {"bitwise_xor", bitwise_xor, [](const Tensor& x) { return x ^ 5; },
+                     [](int64_t a, int64_t b) { return a ^ b; }}};
+  std::vector<Row> rows;
+  for (const Op& op : ops) {
+    const auto of = [f = op.of](double a, double b) { return double(f(int64_t(a), int64_t(b))); };
+    for (const DType t : {kInt64, kInt32, kInt16, kInt8, kUInt8, kBool}) {
+      Row r = row(op.name, op.f, of, {t});
+      r.variant = name_of(t);
+      r.domains = {{-100, 100, 1, t}};
+      if (t == kBool) r.domains = {{0, 1, 1, t}};
+      r.derivative = Derivative::none;
+      r.specials = false;
+      r.refusals.clear();
+      rows.push_back(r);
+      if (t == kBool) continue;
+      r.variant += ", number";
+      r.f = [f = op.by_five](const Tensors& x) { return f(x[0]); };
+      r.reference = of_each([of](double x) { return of(x, 5); });
+      r.samples = {{{}}, {{17, 3}}};
+      rows.push_back(r);
+    }
+    rows[rows.size() - 2].refusals = {{"floats",
+                                       [f = op.f](Device d) {
+                                         const Tensor x = ones({2}, {.device = d});
+                                         return f(x, x);
+                                       },
+                                       cat("\"", op.name, "_cpu\" not implemented for 'Float'"),
+                                       cat("\"", op.name, "_cuda\" not implemented for 'Float'")}};
+  }
+  return rows;
+}
+
+// Comparisons of all elements.
+Row verdict(const std::string& name, bool (*f)(const Tensor&, const Tensor&),
+            std::function<bool(double, double)> of) {
+  Row r = predicate(name, eq, [](double, double) { return 0; });
+  r.f = [f](const Tensors& x) {
+    return full({}, f(x[0], x[1]), {.dtype = kBool, .device = x[0].device()});
+  };
+  r.reference = [of](const std::vector<Array>& x) {
+    const Array each = of_pairs([&](double a, double b) { return double(of(a, b)); })(x);
+    const bool all = std::ranges::all_of(each.v, [](double v) { return v != 0; });
+    return Array{{}, {double(all)}};
+  };
+  r.samples = {{{}, {}}, {{3}, {3}}, {{0}, {0}}, {{1}, {1}}, {{17}, {17}}};
+  r.domains = {{1, 1.3, 0.25}};
+  r.refusals.clear();
+  return r;
+}
+
+std::vector<Row> closeness() {
+  Row each = predicate(
+      "isclose", [](const Tensor& a, const Tensor& b) { return isclose(a, b, 0.5, 0.25); },
+      [](double a, double b) { return a == b || std::abs(a - b) <= 0.25 + 0.5 * std::abs(b); });
+  each.specials = false;  // infinities are not within a distance of each other, but equal
+  const auto negative = [](double rtol, double atol) {
+    return [=](Device d) {
+      const Tensor x = ones({2}, {.device = d});
+      return isclose(x, x, rtol, atol);
+    };
+  };
+  each.refusals.push_back(
+      {"rtol", negative(-1, 0), "rtol must be greater than or equal to zero, but got -1"});
+  each.refusals.push_back(
+      {"atol", negative(0, -1), "atol must be greater than or equal to zero, but got -1"});
+  each.refusals.push_back({"dtypes",
+                           [](Device d) {
+                             return isclose(ones({2}, {.device = d}),
+                                            ones({2}, {.dtype = kFloat64, .device = d}));
+                           },
+                           "Float did not match Double"});
+  Row nans = each;
+  nans.variant = "nan, infinities";
+  nans.f = [](const Tensors& x) { return isclose(x[0], x[1], 0.5, 0.25, true); };
+  nans.reference = of_pairs([](double a, double b) {
+    const bool near = std::isfinite(a - b) && std::abs(a - b) <= 0.25 + 0.5 * std::abs(b);
+    return a == b || near || (std::isnan(a) && std::isnan(b));
+  });
+  nans.dtypes = floating();
+  nans.specials = true;
+  nans.refusals.clear();
+  Row all = verdict(
+      "allclose", [](const Tensor& a, const Tensor& b) { return allclose(a, b, 0, 0.1); },
+      [](double a, double b) { return std::abs(a - b) <= 0.1; });
+  Row same = verdict("equal", equal, [](double a, double b) { return a == b; });
+  Row shapes = same;
+  shapes.variant = "shapes";
+  shapes.reference = [](const std::vector<Array>&) { return Array{{}, {0}}; };
+  shapes.samples = {{{3}, {4}}, {{2, 1}, {2}}, {{}, {1}}};
+  return {each, nans, all, same, shapes};
 }
 
 std::vector<Row> predicates() {
@@ -363,8 +548,9 @@ std::vector<Row> selections() {
 std::vector<Row> binary_rows() {
   std::vector<Row> rows;
   for (const auto& part :
-       {sums(), quotients(), whole_quotients(), numbers_beside(), predicates(),
-        comparisons_with_numbers(), selections(), std::vector<Row>{where_row()}}) {
+       {sums(), quotients(), whole_quotients(), numbers_beside(), of_two_floats(), of_three(),
+        bits(), closeness(), predicates(), comparisons_with_numbers(), selections(),
+        std::vector<Row>{where_row()}}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

@@ -235,6 +235,8 @@ struct PairLoss {
   std::function<Tensor(const Tensor&, const Tensor&, Reduction)> f;
   std::function<double(double, double)> reference;
   std::vector<Domain> domains = {{-2, 2}};
+  std::vector<std::vector<Shape>> samples = {
+      {{3, 4}, {3, 4}}, {{}, {}}, {{17}, {17}}, {{2, 300}, {2, 300}}};
 };
 
 std::vector<Row> pair_rows(const PairLoss& loss) {
@@ -248,7 +250,7 @@ std::vector<Row> pair_rows(const PairLoss& loss) {
                           const Array y = of_pairs(loss.reference)(x);
                           return reduced(y, r, double(y.v.size()));
                         },
-                    .samples = {{{3, 4}, {3, 4}}, {{}, {}}, {{17}, {17}}, {{2, 300}, {2, 300}}},
+                    .samples = loss.samples,
                     .domains = loss.domains,
                     .dtypes = floating(),
                     .tolerance = kTolerance});
@@ -296,6 +298,21 @@ std::vector<PairLoss> pair_losses() {
          return y_of_x;
        },
        [](double x, double y) { return 0.5 * bce(x, y, 3); }, odds},
+      {"binary_cross_entropy",
+       "",
+       [](const Tensor& x, const Tensor& y, Reduction r) {
+         return binary_cross_entropy(x, y, {.reduction = r});
+       },
+       [](double x, double y) { return -y * std::log(x) - (1 - y) * std::log1p(-x); },
+       {{0.1, 0.9}, {0, 1}}},
+      {"binary_cross_entropy",
+       "weights, ",
+       [=](const Tensor& x, const Tensor& y, Reduction r) {
+         return binary_cross_entropy(x, y, {x.dim() > 0 ? beside(x, 3) : Tensor(), r});
+       },
+       [](double x, double y) { return -3 * y * std::log(x) - 3 * (1 - y) * std::log1p(-x); },
+       {{0.1, 0.9}, {0, 1}},
+       {{{3, 4}, {3, 4}}, {{17}, {17}}}},
       {"kl_div",
        "",
        [](const Tensor& x, const Tensor& y, Reduction r) { return kl_div(x, y, r); },
@@ -306,6 +323,22 @@ std::vector<PairLoss> pair_losses() {
        [](const Tensor& x, const Tensor& y, Reduction r) { return kl_div(x, y, r, true); },
        [](double x, double y) { return std::exp(y) * (y - x); },
        {{-4, 0}, {-4, 0}}}};
+}
+
+// Certain and wrong: logarithms end at -100.
+Row certain_bce() {
+  return {.name = "binary_cross_entropy",
+          .variant = "0 and 1",
+          .f =
+              [](const Tensors& x) {
+                return binary_cross_entropy(x[0], x[1], {.reduction = Reduction::none});
+              },
+          .reference = of_pairs([](double x, double y) { return x == y ? 0 : 100; }),
+          .samples = {{{17}, {17}}},
+          .domains = {{0, 1, 1}},
+          .dtypes = floating(),
+          .derivative = Derivative::none,
+          .tolerance = kTolerance};
 }
 
 std::vector<Row> kl_rows() {
@@ -358,6 +391,20 @@ std::vector<Row> loss_rows() {
   add(nll_rows());
   for (const PairLoss& loss : pair_losses()) add(pair_rows(loss));
   add(kl_rows());
+  add({certain_bce()});
+  const auto plain_bce = [](const Tensor& x, const Tensor& y) {
+    return binary_cross_entropy(x, y);
+  };
+  refuse(rows, "binary_cross_entropy",
+         {pair_refusal("shapes", plain_bce, {2, 3}, {3},
+                       "Using a target size (torch.Size([3])) that is different to the input size "
+                       "(torch.Size([2, 3])) is deprecated."),
+          {"dtypes",
+           [](Device d) {
+             return binary_cross_entropy(ones({2}, {.device = d}),
+                                         ones({2}, {.dtype = kFloat64, .device = d}));
+           },
+           "Found dtype Double but expected Float"}});
   refuse(rows, "cross_entropy", cross_entropy_refusals());
   refuse(rows, "nll_loss",
          class_refusals([](const Tensor& x, const Tensor& target, const Tensor& weight) {

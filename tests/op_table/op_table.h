@@ -92,6 +92,7 @@ std::vector<Row> reduce_rows();
 std::vector<Row> matmul_rows();
 std::vector<Row> softmax_rows();
 std::vector<Row> loss_rows();
+std::vector<Row> distance_rows();
 std::vector<Row> random_rows();
 std::vector<Row> index_rows();
 std::vector<Row> norm_rows();
@@ -116,9 +117,10 @@ std::vector<DType> numbers();     // floating and integers
 std::vector<DType> everything();  // and bool
 
 // --- references ---
-// f of every element; of every pair of elements, broadcast.
+// f of every element; of every pair, of every three, broadcast.
 Reference of_each(std::function<double(double)> f);
 Reference of_pairs(std::function<double(double, double)> f);
+Reference of_triples(std::function<double(double, double, double)> f);
 // The elements of each slice of the dims that are reduced (all when empty), in order, through f.
 Array reduced(const Array& x, Shape dims, bool keepdim,
               const std::function<double(const std::vector<double>&)>& f);

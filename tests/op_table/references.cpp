@@ -88,6 +88,19 @@ Reference of_pairs(std::function<double(double, double)> f) {
   };
 }
 
+Reference of_triples(std::function<double(double, double, double)> f) {
+  return [f](const std::vector<Array>& x) {
+    // Each argument in the shape of all, then element by element.
+    const Reference spread = of_pairs([](double, double b) { return b; });
+    const Shape shape = broadcast_shapes(broadcast_shapes(x[0].shape, x[1].shape), x[2].shape);
+    const Array all{shape, std::vector<double>(size_t(shape.numel()))};
+    const Array a = spread({all, x[0]}), b = spread({all, x[1]});
+    Array y = spread({all, x[2]});
+    for (size_t i = 0; i < y.v.size(); ++i) y.v[i] = f(a.v[i], b.v[i], y.v[i]);
+    return y;
+  };
+}
+
 Array reduced(const Array& x, Shape dims, bool keepdim,
               const std::function<double(const std::vector<double>&)>& f) {
   std::vector<bool> gone(size_t(x.shape.size()), dims.empty());
@@ -184,8 +197,8 @@ const std::vector<Row>& all_rows() {
     std::vector<Row> all;
     for (const auto& family :
          {unary_rows(), binary_rows(), reduce_rows(), matmul_rows(), shape_rows(), softmax_rows(),
-          loss_rows(), random_rows(), index_rows(), norm_rows(), conv_rows(), pool_rows(), image_rows(),
-          attention_rows(), rnn_rows()}) {
+          loss_rows(), distance_rows(), random_rows(), index_rows(), norm_rows(), conv_rows(),
+          pool_rows(), image_rows(), attention_rows(), rnn_rows()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

@@ -37,6 +37,10 @@ template <class M> ModulePtr over_dim(const LayerSite&, int64_t dim) {
 }
 using Dim = Option<"dim", int64_t, kAnyDim, "dimension whose values sum to 1", -1>;
 
+ModulePtr parametric_relu(const LayerSite& at, int64_t num_parameters, const PReLUOptions& o) {
+  return std::make_unique<PReLU>(num_parameters, on(at.device, o));
+}
+
 ModulePtr linear(const LayerSite& at, int64_t out_features, const LinearOptions& o) {
   return std::make_unique<Linear>(at.in.back(), out_features, on(at.device, o));
 }
@@ -212,14 +216,32 @@ template <class Spec> constexpr auto layer = Layers::of<Spec>;
 template <auto kMake, class... Each> constexpr auto made = layer<Made<kMake, Each...>>;
 
 constexpr Layers::Entry kActivations[] = {
-    {"relu", layer<Plain<ReLU>>},         {"gelu", layer<Plain<GELU>>},
-    {"tanh", layer<Plain<Tanh>>},         {"sigmoid", layer<Plain<Sigmoid>>},
-    {"silu", layer<Plain<SiLU>>},         {"leaky_relu", layer<Plain<LeakyReLU>>},
-    {"relu6", layer<Plain<ReLU6>>},       {"elu", layer<Plain<ELU>>},
-    {"hardtanh", layer<Plain<Hardtanh>>}, {"softplus", layer<Plain<Softplus>>},
+    {"relu", layer<Plain<ReLU>>},
+    {"gelu", layer<Plain<GELU>>},
+    {"tanh", layer<Plain<Tanh>>},
+    {"sigmoid", layer<Plain<Sigmoid>>},
+    {"silu", layer<Plain<SiLU>>},
+    {"leaky_relu", layer<Plain<LeakyReLU>>},
+    {"relu6", layer<Plain<ReLU6>>},
+    {"elu", layer<Plain<ELU>>},
+    {"hardtanh", layer<Plain<Hardtanh>>},
+    {"softplus", layer<Plain<Softplus>>},
     {"mish", layer<Plain<Mish>>},
+    {"selu", layer<Plain<SELU>>},
+    {"celu", layer<Plain<CELU>>},
+    {"hardsigmoid", layer<Plain<Hardsigmoid>>},
+    {"hardswish", layer<Plain<Hardswish>>},
+    {"logsigmoid", layer<Plain<LogSigmoid>>},
+    {"softsign", layer<Plain<Softsign>>},
+    {"tanhshrink", layer<Plain<Tanhshrink>>},
+    {"hardshrink", layer<Plain<Hardshrink>>},
+    {"softshrink", layer<Plain<Softshrink>>},
 };
 constexpr Layers::Entry kLayers[] = {
+    {"prelu", made<parametric_relu,
+                   Option<"num_parameters", int64_t, kWidth, "1, or as many as channels", 1>,
+                   All<PReLUOptions>>},
+    {"glu", layer<Plain<GLU>>},
     {"softmax", made<over_dim<Softmax>, Dim>},
     {"log_softmax", made<over_dim<LogSoftmax>, Dim>},
     {"identity", made<identity>},

@@ -23,14 +23,15 @@ Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
       [](const Tensor& x) { return softmax(x, -1); }};
 }
 
-// Each class for itself.
-Loss bce_loss(const LossSite& at) {
+// Each class for itself: of logits, or of a model's own probabilities.
+template <bool kLogits> Loss bce_loss(const LossSite& at) {
   if (at.task != Task::kClassification) return {};
   return {[](const Tensor& x, const Tensor& y, Reduction r) {
             const Tensor wanted = one_hot(y, x.size(-1)).to(x.dtype());
+            if (!kLogits) return binary_cross_entropy(x, wanted, {.reduction = r});
             return binary_cross_entropy_with_logits(x, wanted, {.reduction = r});
           },
-          [](const Tensor& x) { return sigmoid(x); }};
+          [](const Tensor& x) { return kLogits ? sigmoid(x) : x; }};
 }
 
 // kLoss gets the values of [N, 1] as [N].
@@ -58,7 +59,8 @@ constexpr Losses::Entry kLosses[] = {
     {"l1", made<of_values<l1_loss>>},
     {"huber", made<of_values<huber_loss, double>,
                    Option<"delta", double, kPositive, "where the square becomes a line", 1>>},
-    {"bce_with_logits", made<bce_loss>},
+    {"bce", made<bce_loss<false>>},
+    {"bce_with_logits", made<bce_loss<true>>},
 };
 
 }  // namespace

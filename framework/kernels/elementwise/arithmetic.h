@@ -121,6 +121,20 @@ template <class T> TAPER_HD T gelu_inner(T x) {
   return T(0.79788456080286536) * (x + T(0.044715) * x * x * x);
 }
 
+// https://arxiv.org/abs/1706.02515
+inline constexpr double kSeluAlpha = 1.6732632423543772, kSeluScale = 1.0507009873554805;
+
+// Between 0 and 6; nan stays.
+template <class T> TAPER_HD T six(T x) {
+  const T y = x < T(0) ? T(0) : x;
+  return y > T(6) ? T(6) : y;
+}
+// n of tanh(log(1 + exp(x))) = n / (n + 2): the hyperbolic tangent's exponentials are powers.
+template <class T> TAPER_HD T mish_ratio(T x) {
+  const T e = math::exp(x);
+  return e * (e + T(2));
+}
+
 // By the GPU's own instructions, with a relative error below 3e-7.
 TAPER_HD float fast_exp2(float x) {
 #ifdef __CUDA_ARCH__

@@ -21,14 +21,19 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
   if (rule == BinaryRule::floating && !is_floating_point(promoted)) {
     promoted = numbers ? kFloat64 : kFloat32;
   }
+  if (rule == BinaryRule::integral && is_floating_point(promoted)) {
+    const bool on_gpu = a.is_cuda() || b.is_cuda();
+    throw NotImplementedError(cat("\"", name_of(op), on_gpu ? "_cuda" : "_cpu",
+                                  "\" not implemented for '", scalar_type_name(promoted), "'"));
+  }
   const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
   if (op == BinaryOp::sub && bools > 0) {
     throw Error(cat("Subtraction, the `-` operator, with ",
                     bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",
                     bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead."));
   }
-  const bool whole =
-      op == BinaryOp::floor_divide || op == BinaryOp::remainder || op == BinaryOp::pow;
+  const bool whole = op == BinaryOp::floor_divide || op == BinaryOp::remainder ||
+                     op == BinaryOp::fmod || op == BinaryOp::pow;
   if (whole && promoted == kBool) {
     throw NotImplementedError(cat("\"", name_of(op), "\" not implemented for 'Bool'"));
   }
@@ -41,6 +46,16 @@ void run(BinaryOp op, BinaryArgs args, const Tensor& out, const Tensor& a, const
   dispatch(
       out.device(), [&] { cpu::binary(op, args, iter, compute); },
       [&] { cuda::binary(op, args, iter, compute); }, name_of(op));
+}
+
+void run(TernaryOp op, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c,
+         DType compute, double value = 1) {
+  const TensorIterator iter = make_iterator(out, {&a, &b, &c});
+  const char* name = kTernaryNames[size_t(op)];
+  dispatch(
+      out.device(), [&] { cpu::ternary(op, value, iter, compute); },
+      [&] { cuda::ternary(op, value, iter, compute); }, name);
+  trace(name, out, {a, b, c}, value);
 }
 
 }  // namespace
@@ -72,10 +87,15 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   }
   const Tensor out = make_result({&condition, &a, &b}, result, device);
   const DType compute = compute_type(promote_types(condition.dtype(), result));
-  const TensorIterator iter = make_iterator(out, {&condition, &a, &b});
-  dispatch(
-      device, [&] { cpu::where(iter, compute); }, [&] { cuda::where(iter, compute); });
-  trace("where", out, {condition, a, b});
+  run(TernaryOp::where, out, condition, a, b, compute);
+  return out;
+}
+
+Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value) {
+  const Device device = common_device(kTernaryNames[size_t(op)], {&a, &b, &c});
+  const DType result = result_type({&a, &b, &c});
+  const Tensor out = make_result({&a, &b, &c}, result, device);
+  run(op, out, a, b, c, compute_type(result), value);
   return out;
 }
 

@@ -10,13 +10,16 @@ enum class BinaryOp : uint8_t {
   add, sub, mul, div, floor_divide, remainder, pow, maximum, minimum, eq, ne, lt, le, gt, ge,
   logical_and, logical_or, logical_xor, relu_backward, leaky_relu_backward, elu_backward,
   gelu_backward, gelu_tanh_backward, silu_backward, softplus_backward, sigmoid_backward,
-  tanh_backward, clamp_backward
+  tanh_backward, clamp_backward, fmod, atan2, logaddexp, xlogy, bitwise_and, bitwise_or,
+  bitwise_xor, prelu, binary_cross_entropy, selu_backward, celu_backward, hardsigmoid_backward,
+  hardswish_backward, mish_backward
 };
 // clang-format on
 
 enum class BinaryRule : uint8_t {
   promote,   // the promoted dtype
   floating,  // integers give float32
+  integral,  // the promoted dtype, which must be integer or bool
   predicate  // gives bool, computes in the promoted dtype
 };
 struct BinaryRow {
@@ -54,6 +57,20 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::sigmoid_backward, "sigmoid_backward"},        // from y: dy * y * (1 - y)
     {BinaryOp::tanh_backward, "tanh_backward"},              // from y: dy * (1 - y * y)
     {BinaryOp::clamp_backward, "clamp_backward"},            // dy where a <= x <= b, else 0
+    {BinaryOp::fmod, "fmod"},
+    {BinaryOp::atan2, "atan2", BinaryRule::floating},
+    {BinaryOp::logaddexp, "logaddexp", BinaryRule::floating},
+    {BinaryOp::xlogy, "xlogy", BinaryRule::floating},
+    {BinaryOp::bitwise_and, "bitwise_and", BinaryRule::integral},
+    {BinaryOp::bitwise_or, "bitwise_or", BinaryRule::integral},
+    {BinaryOp::bitwise_xor, "bitwise_xor", BinaryRule::integral},
+    {BinaryOp::prelu, "prelu", BinaryRule::floating},
+    {BinaryOp::binary_cross_entropy, "binary_cross_entropy", BinaryRule::floating},
+    {BinaryOp::selu_backward, "selu_backward"},  // from x, as all below
+    {BinaryOp::celu_backward, "celu_backward"},  // a = alpha
+    {BinaryOp::hardsigmoid_backward, "hardsigmoid_backward"},
+    {BinaryOp::hardswish_backward, "hardswish_backward"},
+    {BinaryOp::mish_backward, "mish_backward"},
 };
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }
@@ -76,17 +93,23 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
                  BinaryArgs args = {});
 inline const char* name_of(BinaryOp op) { return row_of(op).name; }
 
+// Functions of three tensors, of which numbers may be some, in their promoted dtype.
+enum class TernaryOp : uint8_t { where, clamp, lerp, addcmul, addcdiv };
+inline constexpr const char* kTernaryNames[] = {"where", "clamp_tensors", "lerp", "addcmul",
+                                                "addcdiv"};
+// min(max(a, b), c); a + c (b - a); a + value * b * c; a + value * b / c.
+Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 // a where condition is not zero, else b; in the promoted dtype of a and b, which must hold what is
 // a number.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 namespace cpu {
 void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute);
-void where(const TensorIterator& iter, DType compute);
+void ternary(TernaryOp op, double value, const TensorIterator& iter, DType compute);
 }  // namespace cpu
 namespace cuda {
 void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute);
-void where(const TensorIterator& iter, DType compute);
+void ternary(TernaryOp op, double value, const TensorIterator& iter, DType compute);
 }  // namespace cuda
 
 }  // namespace taper::inline v0::kernels

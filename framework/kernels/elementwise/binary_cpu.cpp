@@ -31,11 +31,14 @@ void refuse_zero_divisor(const TensorIterator& iter) {
 }  // namespace
 
 void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute) {
-  const bool divides = op == BinaryOp::floor_divide || op == BinaryOp::remainder;
+  const bool divides =
+      op == BinaryOp::floor_divide || op == BinaryOp::remainder || op == BinaryOp::fmod;
   if (divides && compute == kInt64) refuse_zero_divisor(iter);
   visit(op, args, [&](const auto& f) { run_functor<2>(iter, compute, f); });
 }
 
-void where(const TensorIterator& iter, DType compute) { run_functor<3>(iter, compute, Where{}); }
+void ternary(TernaryOp op, double value, const TensorIterator& iter, DType compute) {
+  visit(op, value, [&](const auto& f) { run_functor<3>(iter, compute, f); });
+}
 
 }  // namespace taper::inline v0::kernels::cpu

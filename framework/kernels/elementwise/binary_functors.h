@@ -85,10 +85,11 @@ struct LeakyReluBackward : Floats {
   }
 };
 struct EluBackward : Floats {
-  double alpha;
+  double alpha, scale = 1, inner = 1;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
-    const T below = dy * T(alpha) * math::exp(x);
-    return x <= T(0) ? below : dy;
+    const T above = dy * T(scale);
+    const T below = dy * T(scale * alpha * inner) * math::exp(T(inner) * x);
+    return x <= T(0) ? below : above;
   }
 };
 struct GeluBackwardForHalf : Floats {
@@ -148,11 +149,111 @@ struct ClampBackward : Floats {
     return ((x >= T(low)) & (x <= T(high))) ? dy : T(0);
   }
 };
-struct Where : Numbers {
+struct Fmod : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    if constexpr (kIsInteger<T>)
+      return b == 0 || b == -1 ? T(0) : a % b;
+    else
+      return math::fmod(a, b);
+  }
+};
+struct Atan2 : Floats {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return math::atan2(a, b); }
+};
+struct LogAddExp : Floats {
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    const T y = (a > b ? a : b) + math::log1p(math::exp(-math::abs(a - b)));
+    return (a == b) & is_inf(a) ? a : y;
+  }
+};
+struct Xlogy : Floats {
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    const T y = a * math::log(b);
+    return (a == T(0)) & !is_nan(b) ? T(0) : y;
+  }
+};
+// Of integers only.
+struct BitwiseAnd : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return T(int64_t(a) & int64_t(b)); }
+};
+struct BitwiseOr : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return T(int64_t(a) | int64_t(b)); }
+};
+struct BitwiseXor : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const { return T(int64_t(a) ^ int64_t(b)); }
+};
+struct Prelu : Floats {
+  template <class T> TAPER_HD T operator()(T x, T weight) const {
+    return x > T(0) ? x : weight * x;
+  }
+};
+// Logarithms end at -100.
+struct BinaryCrossEntropy : Floats {
+  template <class T> TAPER_HD T operator()(T x, T y) const {
+    const T p = math::log(x), q = math::log1p(-x);
+    return (y - T(1)) * (q < T(-100) ? T(-100) : q) - y * (p < T(-100) ? T(-100) : p);
+  }
+};
+struct HardSigmoidBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    return (x > T(-3)) & (x < T(3)) ? dy / T(6) : T(0);
+  }
+};
+struct HardSwishBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T bent = dy * (x / T(3) + T(0.5));
+    const T above = x < T(3) ? bent : dy;
+    return x <= T(-3) ? T(0) : above;
+  }
+};
+// With t = n / (n + 2): t + x sigmoid(x) (1 - t^2).
+struct MishBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T n = mish_ratio(x), r = T(1) / (n + T(2));
+    const T bent = dy * (n * r + x * math::sigmoid(x) * (T(4) * (n + T(1)) * r * r));
+    return x > T(20) ? dy : bent;
+  }
+};
+
+// --- of three ---
+
+// A predicate in that its condition is of another dtype than what it chooses from.
+struct Where : Predicates {
   template <class T> TAPER_HD T operator()(T condition, T a, T b) const {
     return condition != T(0) ? a : b;
   }
 };
+struct ClampBetween : Numbers {
+  template <class T> TAPER_HD T operator()(T x, T low, T high) const {
+    return Minimum()(Maximum()(x, low), high);
+  }
+};
+// From the nearer end, so that both are met.
+struct Lerp : Floats {
+  template <class T> TAPER_HD T operator()(T a, T b, T w) const {
+    return math::abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w);
+  }
+};
+struct AddCMul : Numbers {
+  double value;
+  template <class T> TAPER_HD T operator()(T a, T b, T c) const {
+    return plus(a, times(times(parameter<T>(value), b), c));
+  }
+};
+struct AddCDiv : Floats {
+  double value;
+  template <class T> TAPER_HD T operator()(T a, T b, T c) const { return a + T(value) * b / c; }
+};
+
+template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
+  switch (op) {
+    case TernaryOp::where: return f(Where{});
+    case TernaryOp::clamp: return f(ClampBetween{});
+    case TernaryOp::lerp: return f(Lerp{});
+    case TernaryOp::addcmul: return f(AddCMul{{}, value});
+    default: return f(AddCDiv{{}, value});
+  }
+}
 
 // Calls f with the functor of `op`.
 template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
@@ -184,7 +285,21 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::softplus_backward: return f(SoftplusBackward{{}, args.a, args.b});
     case BinaryOp::sigmoid_backward: return f(SigmoidBackward{});
     case BinaryOp::tanh_backward: return f(TanhBackward{});
-    default: return f(ClampBackward{{}, args.a, args.b});
+    case BinaryOp::clamp_backward: return f(ClampBackward{{}, args.a, args.b});
+    case BinaryOp::fmod: return f(Fmod{});
+    case BinaryOp::atan2: return f(Atan2{});
+    case BinaryOp::logaddexp: return f(LogAddExp{});
+    case BinaryOp::xlogy: return f(Xlogy{});
+    case BinaryOp::bitwise_and: return f(BitwiseAnd{});
+    case BinaryOp::bitwise_or: return f(BitwiseOr{});
+    case BinaryOp::bitwise_xor: return f(BitwiseXor{});
+    case BinaryOp::prelu: return f(Prelu{});
+    case BinaryOp::binary_cross_entropy: return f(BinaryCrossEntropy{});
+    case BinaryOp::selu_backward: return f(EluBackward{{}, kSeluAlpha, kSeluScale});
+    case BinaryOp::celu_backward: return f(EluBackward{{}, args.a, 1, 1 / args.a});
+    case BinaryOp::hardsigmoid_backward: return f(HardSigmoidBackward{});
+    case BinaryOp::hardswish_backward: return f(HardSwishBackward{});
+    default: return f(MishBackward{});
   }
 }
 

@@ -9,7 +9,9 @@ namespace taper::inline v0::kernels {
 enum class UnaryOp : uint8_t {
   neg, abs, sign, square, sqrt, rsqrt, reciprocal, exp, expm1, log, log2, log1p, sin, cos, tanh,
   sigmoid, relu, leaky_relu, elu, gelu, gelu_tanh, silu, softplus, erf, floor, ceil, round, clamp,
-  logical_not, isnan, isinf, isfinite
+  logical_not, isnan, isinf, isfinite, exp2, log10, tan, asin, acos, atan, sinh, cosh, trunc, frac,
+  lgamma, digamma, polygamma, selu, celu, hardsigmoid, hardswish, mish, logsigmoid, hardshrink,
+  softshrink, nan_to_num, bitwise_not
 };
 // clang-format on
 
@@ -58,14 +60,38 @@ inline constexpr UnaryRow kUnaryOps[] = {
     {UnaryOp::isnan, "isnan", UnaryRule::predicate},
     {UnaryOp::isinf, "isinf", UnaryRule::predicate},
     {UnaryOp::isfinite, "isfinite", UnaryRule::predicate},
+    {UnaryOp::exp2, "exp2", UnaryRule::floating},
+    {UnaryOp::log10, "log10", UnaryRule::floating, true},
+    {UnaryOp::tan, "tan", UnaryRule::floating, true},
+    {UnaryOp::asin, "asin", UnaryRule::floating, true},
+    {UnaryOp::acos, "acos", UnaryRule::floating, true},
+    {UnaryOp::atan, "atan", UnaryRule::floating},
+    {UnaryOp::sinh, "sinh", UnaryRule::floating, true},
+    {UnaryOp::cosh, "cosh", UnaryRule::floating, true},
+    {UnaryOp::trunc, "trunc", UnaryRule::same},
+    {UnaryOp::frac, "frac", UnaryRule::floating},
+    {UnaryOp::lgamma, "lgamma", UnaryRule::floating},
+    {UnaryOp::digamma, "digamma", UnaryRule::floating},
+    {UnaryOp::polygamma, "polygamma", UnaryRule::floating},
+    {UnaryOp::selu, "selu", UnaryRule::floating},
+    {UnaryOp::celu, "celu", UnaryRule::floating},
+    {UnaryOp::hardsigmoid, "hardsigmoid", UnaryRule::floating},
+    {UnaryOp::hardswish, "hardswish", UnaryRule::floating},
+    {UnaryOp::mish, "mish", UnaryRule::floating},
+    {UnaryOp::logsigmoid, "logsigmoid", UnaryRule::floating},
+    {UnaryOp::hardshrink, "hardshrink", UnaryRule::floating},
+    {UnaryOp::softshrink, "softshrink", UnaryRule::floating},
+    {UnaryOp::nan_to_num, "nan_to_num", UnaryRule::floating},
+    {UnaryOp::bitwise_not, "bitwise_not", UnaryRule::same},
 };
 static_assert(rows_are_in_order(kUnaryOps));
 constexpr const UnaryRow& row_of(UnaryOp op) { return kUnaryOps[size_t(op)]; }
 
-// Parameters of those that have some: leaky_relu (a = slope), elu (a = alpha), softplus (a = beta,
-// b = threshold), clamp (a = low, b = high).
+// Parameters of those that have some: leaky_relu (a = slope), elu and celu (a = alpha), softplus
+// (a = beta, b = threshold), clamp (a = low, b = high), polygamma (a = order, 1 or 2), hardshrink
+// and softshrink (a = lambda), nan_to_num (a, b, c for nan, inf, -inf).
 struct UnaryArgs {
-  double a = 0, b = 0;
+  double a = 0, b = 0, c = 0;
 };
 
 // y = op(x) in out's dtype. Transcendental functions of integers give float32; the logical ones

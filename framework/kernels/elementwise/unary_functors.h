@@ -75,11 +75,12 @@ struct LeakyRelu : Floats {
   double slope;
   template <class T> TAPER_HD T operator()(T x) const { return x > T(0) ? x : x * T(slope); }
 };
+// scale * x above 0, scale * alpha * (exp(inner * x) - 1) below.
 struct Elu : Floats {
-  double alpha;
+  double alpha, scale = 1, inner = 1;
   template <class T> TAPER_HD T operator()(T x) const {
-    const T below = T(alpha) * math::expm1(x);
-    return x > T(0) ? x : below;
+    const T above = T(scale) * x, below = T(scale * alpha) * math::expm1(T(inner) * x);
+    return x > T(0) ? above : below;
   }
 };
 // Some functors have a cheaper stand-in for results of half types on the GPU, ForHalf.
@@ -148,6 +149,89 @@ struct Clamp : Numbers {
     return y > hi ? hi : y;
   }
 };
+struct Exp2 : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::exp2(x); }
+};
+struct Log10 : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::log10(x); }
+};
+struct Tan : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::tan(x); }
+};
+struct Asin : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::asin(x); }
+};
+struct Acos : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::acos(x); }
+};
+struct Atan : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::atan(x); }
+};
+struct Sinh : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::sinh(x); }
+};
+struct Cosh : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::cosh(x); }
+};
+struct Trunc : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const {
+    if constexpr (kIsInteger<T>)
+      return x;
+    else
+      return math::trunc(x);
+  }
+};
+struct Frac : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return x - math::trunc(x); }
+};
+struct LogGamma : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::lgamma(x); }
+};
+struct Digamma : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return math::digamma(x); }
+};
+struct Polygamma : Floats {
+  double order;
+  template <class T> TAPER_HD T operator()(T x) const {
+    return order == 1 ? math::polygamma<1>(x) : math::polygamma<2>(x);
+  }
+};
+struct HardSigmoid : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return six(x + T(3)) / T(6); }
+};
+struct HardSwish : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return x * six(x + T(3)) / T(6); }
+};
+struct Mish : Floats {
+  template <class T> TAPER_HD T operator()(T x) const {
+    const T n = mish_ratio(x);
+    const T bent = x * (n / (n + T(2)));
+    return x > T(20) ? x : bent;
+  }
+};
+struct HardShrink : Floats {
+  double lambda;
+  template <class T> TAPER_HD T operator()(T x) const {
+    return math::abs(x) <= T(lambda) ? T(0) : x;
+  }
+};
+struct SoftShrink : Floats {
+  double lambda;
+  template <class T> TAPER_HD T operator()(T x) const {
+    return math::abs(x) <= T(lambda) ? T(0) : x - math::copysign(T(lambda), x);
+  }
+};
+struct NanToNum : Floats {
+  double nan, above, below;
+  template <class T> TAPER_HD T operator()(T x) const {
+    const T y = is_nan(x) ? T(nan) : x;
+    return !is_inf(x) ? y : x > T(0) ? T(above) : T(below);
+  }
+};
+// Of integers only.
+struct BitwiseNot : Numbers {
+  template <class T> TAPER_HD T operator()(T x) const { return T(~int64_t(x)); }
+};
 struct LogicalNot : Predicates {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(x == T(0)); }
 };
@@ -195,7 +279,30 @@ template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
     case UnaryOp::logical_not: return f(LogicalNot{});
     case UnaryOp::isnan: return f(IsNan{});
     case UnaryOp::isinf: return f(IsInf{});
-    default: return f(IsFinite{});
+    case UnaryOp::isfinite: return f(IsFinite{});
+    case UnaryOp::exp2: return f(Exp2{});
+    case UnaryOp::log10: return f(Log10{});
+    case UnaryOp::tan: return f(Tan{});
+    case UnaryOp::asin: return f(Asin{});
+    case UnaryOp::acos: return f(Acos{});
+    case UnaryOp::atan: return f(Atan{});
+    case UnaryOp::sinh: return f(Sinh{});
+    case UnaryOp::cosh: return f(Cosh{});
+    case UnaryOp::trunc: return f(Trunc{});
+    case UnaryOp::frac: return f(Frac{});
+    case UnaryOp::lgamma: return f(LogGamma{});
+    case UnaryOp::digamma: return f(Digamma{});
+    case UnaryOp::polygamma: return f(Polygamma{{}, args.a});
+    case UnaryOp::selu: return f(Elu{{}, kSeluAlpha, kSeluScale});
+    case UnaryOp::celu: return f(Elu{{}, args.a, 1, 1 / args.a});
+    case UnaryOp::hardsigmoid: return f(HardSigmoid{});
+    case UnaryOp::hardswish: return f(HardSwish{});
+    case UnaryOp::mish: return f(Mish{});
+    case UnaryOp::logsigmoid: return f(Softplus{{}, -1, 40});
+    case UnaryOp::hardshrink: return f(HardShrink{{}, args.a});
+    case UnaryOp::softshrink: return f(SoftShrink{{}, args.a});
+    case UnaryOp::nan_to_num: return f(NanToNum{{}, args.a, args.b, args.c});
+    default: return f(BitwiseNot{});
   }
 }
 

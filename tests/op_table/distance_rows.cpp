@@ -1,0 +1,382 @@
+// Losses of distances and of variances, and CTC.
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+#include "tests/op_table/op_table.h"
+
+namespace taper::inline v0::test {
+namespace {
+
+const Tolerance kTolerance = {.float32 = 1e-5, .float16 = 6e-3, .bfloat16 = 4e-2};
+
+Array summed(const Array& x, Reduction r) {
+  if (r == Reduction::none) return x;
+  double sum = 0;
+  for (const double v : x.v) sum += v;
+  return {{}, {r == Reduction::mean ? sum / double(x.v.size()) : sum}};
+}
+
+// A row for each reduction of a loss whose elements `each` gives.
+std::vector<Row> reductions(Row row, std::function<Tensor(const Tensors&, Reduction)> f,
+                            Reference each) {
+  std::vector<Row> rows;
+  row.tolerance = kTolerance;
+  const std::string variant = row.variant;
+  for (const auto& [r, name] :
+       {std::pair(Reduction::mean, "mean"), std::pair(Reduction::sum, "sum"),
+        std::pair(Reduction::none, "none")}) {
+    row.variant = variant + name;
+    row.f = [f, r](const Tensors& x) { return f(x, r); };
+    row.reference = [each, r](const std::vector<Array>& x) { return summed(each(x), r); };
+    rows.push_back(row);
+    row.refusals.clear();
+  }
+  return rows;
+}
+
+// --- vectors ---
+
+// Of x and y broadcast: f of the sums of x y, x x and y y along dim.
+Array of_products(const Array& x, const Array& y, int64_t dim,
+                  const std::function<double(double, double, double)>& f) {
+  const auto dot = [&](std::function<double(double, double)> product) {
+    return reduced(of_pairs(std::move(product))({x, y}), {dim}, false, [](const auto& slice) {
+      double sum = 0;
+      for (const double v : slice) sum += v;
+      return sum;
+    });
+  };
+  Array out = dot([](double a, double b) { return a * b; });
+  const Array xx = dot([](double a, double) { return a * a; });
+  const Array yy = dot([](double, double b) { return b * b; });
+  for (size_t i = 0; i < out.v.size(); ++i) out.v[i] = f(out.v[i], xx.v[i], yy.v[i]);
+  return out;
+}
+
+Row similarity(const std::string& variant, int64_t dim, double eps) {
+  return {
+      .name = "cosine_similarity",
+      .variant = variant,
+      .f = [=](const Tensors& x) { return cosine_similarity(x[0], x[1], dim, eps); },
+      .reference =
+          [=](const std::vector<Array>& x) {
+            return of_products(x[0], x[1], dim, [=](double xy, double xx, double yy) {
+              return xy / std::max(std::sqrt(xx), eps) / std::max(std::sqrt(yy), eps);
+            });
+          },
+      .samples = {{{3, 4}, {3, 4}}, {{2, 3, 5}, {3, 5}}, {{17, 65}, {17, 65}}, {{4, 3}, {1, 3}}},
+      .dtypes = floating(),
+      .tolerance = kTolerance};
+}
+
+std::vector<Row> similarities() {
+  Row last = similarity("", -1, 1e-8);
+  last.refusals = {{"integers",
+                    [](Device d) {
+                      const Tensor x = ones({2}, {.dtype = kInt64, .device = d});
+                      return cosine_similarity(x, x, 0);
+                    },
+                    "expected common dtype to be floating point, yet common dtype is Long"}};
+  // The gradient goes past the eps, and so is none of differences.
+  Row short_ones = similarity("short vectors", 1, 10);
+  short_ones.derivative = Derivative::none;
+  return {last, similarity("dim 1", 1, 1e-8), short_ones};
+}
+
+std::vector<Row> embeddings() {
+  Row row{.name = "cosine_embedding_loss",
+          .samples = {{{3, 4}, {3, 4}, {3}}, {{5}, {5}, {}}, {{17, 65}, {17, 65}, {17}}},
+          .domains = {Domain(), Domain(), {-1.4, 1.4, 1, kInt64}},
+          .dtypes = floating()};
+  const auto refusal = [](const char* what, Shape x, Shape target, const char* text) {
+    return Refusal{what,
+                   [=](Device d) {
+                     const Tensor ones_of_x = ones(x, {.device = d});
+                     return cosine_embedding_loss(ones_of_x, ones_of_x,
+                                                  ones(target, {.device = d}));
+                   },
+                   text};
+  };
+  row.refusals = {
+      refusal("matrix", {2, 2}, {1, 1},
+              "0D or 1D target tensor expected, multi-target not supported"),
+      refusal(
+          "vector", {2}, {2},
+          "1D target tensor expects 2D input tensors, but found inputs with sizes [2] and [2]."),
+      refusal("number", {2, 2}, {},
+              "0D target tensor expects 1D input tensors, but found inputs with sizes [2, 2] and "
+              "[2, 2].")};
+  return reductions(
+      row,
+      [](const Tensors& x, Reduction r) { return cosine_embedding_loss(x[0], x[1], x[2], 0.2, r); },
+      [](const std::vector<Array>& x) {
+        Array y = of_products(x[0], x[1], -1, [](double xy, double xx, double yy) {
+          return xy / std::sqrt(xx * yy);
+        });
+        for (size_t i = 0; i < y.v.size(); ++i) {
+          const double t = x[2].v[i], cosine = y.v[i];
+          y.v[i] = t == 1 ? 1 - cosine : t == -1 ? std::max(0.0, cosine - 0.2) : 0;
+        }
+        return y;
+      });
+}
+
+std::vector<Row> rankings() {
+  Row row{.name = "margin_ranking_loss",
+          .samples = {{{3, 4}, {3, 4}, {3, 4}}, {{}, {}, {}}, {{300}, {300}, {300}}},
+          .dtypes = floating()};
+  row.refusals = {{"dims",
+                   [](Device d) {
+                     const Tensor x = ones({2}, {.device = d});
+                     return margin_ranking_loss(x, x, ones({}, {.device = d}));
+                   },
+                   "margin_ranking_loss : All input tensors should have same dimension but got "
+                   "sizes: input1: torch.Size([2]), input2: torch.Size([2]), target: "
+                   "torch.Size([])"}};
+  return reductions(
+      row,
+      [](const Tensors& x, Reduction r) { return margin_ranking_loss(x[0], x[1], x[2], 0.3, r); },
+      of_triples([](double a, double b, double t) { return std::max(0.0, 0.3 - t * (a - b)); }));
+}
+
+// |x - y + eps|_p along the last dimension.
+Array distances(const Array& x, const Array& y, double p) {
+  const Array powers =
+      of_pairs([p](double a, double b) { return std::pow(std::abs(a - b + 1e-6), p); })({x, y});
+  return reduced(powers, {-1}, false, [p](const std::vector<double>& slice) {
+    double sum = 0;
+    for (const double v : slice) sum += v;
+    return std::pow(sum, 1 / p);
+  });
+}
+
+std::vector<Row> triplets(const std::string& variant, double p, bool swap) {
+  Row row{.name = "triplet_margin_loss",
+          .variant = variant,
+          .samples = {{{3, 4}, {3, 4}, {3, 4}},
+                      {{5}, {5}, {5}},
+                      {{2, 3, 5}, {2, 1, 5}, {2, 3, 5}},
+                      {{17, 65}, {17, 65}, {17, 65}}},
+          .dtypes = floating()};
+  const auto refusal = [](const char* what, Shape negative, double margin, const char* text) {
+    return Refusal{what,
+                   [=](Device d) {
+                     const Tensor x = ones({2}, {.device = d});
+                     return triplet_margin_loss(x, x, ones(negative, {.device = d}),
+                                                {.margin = margin});
+                   },
+                   text};
+  };
+  row.refusals = {refusal("dims", {2, 2}, 1,
+                          "The anchor, positive, and negative tensors are expected to have the "
+                          "same number of dimensions, but got: anchor 1D, positive 1D, and "
+                          "negative 2D inputs"),
+                  refusal("margin", {2}, -1, "margin must be greater than 0, got -1")};
+  return reductions(
+      row,
+      [=](const Tensors& x, Reduction r) {
+        return triplet_margin_loss(x[0], x[1], x[2],
+                                   {.margin = 0.7, .p = p, .swap = swap, .reduction = r});
+      },
+      [=](const std::vector<Array>& x) {
+        Array away = distances(x[0], x[2], p);
+        const auto pairs = [](auto f) { return of_pairs(f); };
+        if (swap) {
+          away = pairs([](double a, double b) { return std::min(a, b); })(
+              {away, distances(x[1], x[2], p)});
+        }
+        return pairs([](double near, double far) { return std::max(0.0, near - far + 0.7); })(
+            {distances(x[0], x[1], p), away});
+      });
+}
+
+std::vector<Row> gaussians(const std::string& variant, bool full) {
+  Row row{.name = "gaussian_nll_loss",
+          .variant = variant,
+          .samples = {{{3, 4}, {3, 4}, {3, 4}},
+                      {{3, 4}, {3, 4}, {3}},
+                      {{3, 4}, {3, 4}, {3, 1}},
+                      {{}, {}, {}},
+                      {{300}, {300}, {300}}},
+          .domains = {Domain(), Domain(), {0.4, 2}},
+          .dtypes = floating()};
+  row.refusals = {{"sizes",
+                   [](Device d) {
+                     const Tensor x = ones({2}, {.device = d});
+                     return gaussian_nll_loss(x, x, ones({3}, {.device = d}));
+                   },
+                   "var is of incorrect size"}};
+  return reductions(
+      row,
+      [=](const Tensors& x, Reduction r) {
+        return gaussian_nll_loss(x[0], x[1], x[2], full, 1e-6, r);
+      },
+      [=](std::vector<Array> x) {
+        if (x[2].shape.size() < x[0].shape.size()) x[2].shape.push_back(1);
+        return of_triples([=](double a, double b, double v) {
+          return 0.5 * (std::log(v) + (a - b) * (a - b) / v + (full ? std::log(2 * M_PI) : 0));
+        })(x);
+      });
+}
+
+// --- CTC ---
+
+// What a path says: repetitions are one, blanks nothing.
+std::vector<int64_t> said(const std::vector<int64_t>& path, int64_t blank) {
+  std::vector<int64_t> text;
+  for (size_t t = 0; t < path.size(); ++t) {
+    if (path[t] != blank && (t == 0 || path[t] != path[t - 1])) text.push_back(path[t]);
+  }
+  return text;
+}
+
+// By all paths one by one: logp [T, N, C].
+double ctc_by_paths(const Array& logp, int64_t n, int64_t steps, std::vector<int64_t> target,
+                    int64_t blank) {
+  const int64_t N = logp.shape[1], C = logp.shape[2];
+  double total = 0;
+  for (int64_t code = 0; code < int64_t(std::pow(C, steps)); ++code) {
+    std::vector<int64_t> path;
+    double chance = 0;
+    for (int64_t t = 0, rest = code; t < steps; ++t, rest /= C) {
+      path.push_back(rest % C);
+      chance += logp.v[size_t((t * N + n) * C + path.back())];
+    }
+    if (said(path, blank) == target) total += std::exp(chance);
+  }
+  return -std::log(total);
+}
+
+struct CtcCase {
+  std::string variant;
+  Reduction reduction = Reduction::mean;
+  int64_t blank = 0;
+  bool joined = false;  // targets in one dimension
+  bool zero_infinity = false;
+};
+
+// Every second row is shorter by one.
+int64_t length_of(int64_t full, int64_t n) { return full - n % 2; }
+
+Tensor lengths(int64_t full, int64_t rows) {
+  std::vector<int64_t> all;
+  for (int64_t n = 0; n < rows; ++n) all.push_back(length_of(full, n));
+  return tensor(all, {.dtype = kInt64});
+}
+
+Tensor ctc_of_logits(const CtcCase& c, const Tensor& x, const Tensor& targets) {
+  const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const Tensor logp = log_softmax(x.to(dtype), -1);
+  if (x.dim() == 2) {
+    const auto one = [](int64_t n) { return full({}, n, {.dtype = kInt64}); };
+    return ctc_loss(logp, targets, one(x.size(0)), one(targets.size(0)), c.blank, c.reduction);
+  }
+  const int64_t N = targets.size(0), S = targets.size(1);
+  Tensor given = targets;
+  if (c.joined) {
+    Tensors parts;
+    for (int64_t n = 0; n < N; ++n) parts.push_back(targets[n].narrow(0, 0, length_of(S, n)));
+    given = cat(parts, 0);
+  }
+  return ctc_loss(logp, given, lengths(x.size(0), N), lengths(S, N), c.blank, c.reduction,
+                  c.zero_infinity);
+}
+
+Row ctc_row(const CtcCase& c) {
+  Row row{.name = "ctc_loss",
+          .variant = c.variant,
+          .f = [c](const Tensors& x) { return ctc_of_logits(c, x[0], x[1]); },
+          .reference =
+              [c](const std::vector<Array>& x) {
+                Array logp = normalised(x[0], -1, true);
+                const bool alone = logp.shape.size() == 2;
+                if (alone) logp.shape.insert(1, 1);
+                const int64_t N = logp.shape[1], S = x[1].shape.back();
+                Array y{alone ? Shape{} : Shape{N}, {}};
+                for (int64_t n = 0; n < N; ++n) {
+                  const auto first = x[1].v.begin() + n * S;
+                  const double loss = ctc_by_paths(logp, n, length_of(logp.shape[0], n),
+                                                   {first, first + length_of(S, n)}, c.blank);
+                  const bool zero = c.zero_infinity && std::isinf(loss);
+                  y.v.push_back(zero ? 0 : loss);
+                  if (c.reduction == Reduction::mean) {
+                    y.v.back() /= double(std::max<int64_t>(1, length_of(S, n)));
+                  }
+                }
+                return summed(y, c.reduction);
+              },
+          .samples = {{{5, 2, 3}, {2, 2}}, {{4, 3, 4}, {3, 1}}, {{6, 1, 3}, {1, 3}}},
+          .domains = {Domain(), {1, 2, 1, kInt64}},
+          .dtypes = {kFloat32, kFloat64},
+          .derivative = Derivative::first,
+          .tolerance = {.float32 = 1e-5, .float16 = 1e-2, .bfloat16 = 6e-2}};
+  if (!c.joined) row.samples.push_back({{5, 3}, {2}});
+  return row;
+}
+
+std::vector<Row> ctc_rows() {
+  std::vector<Row> rows;
+  for (const CtcCase& c :
+       {CtcCase{"mean"}, CtcCase{"sum", Reduction::sum}, CtcCase{"none", Reduction::none},
+        CtcCase{"joined targets", Reduction::mean, 0, true}}) {
+    rows.push_back(ctc_row(c));
+  }
+  Row last = ctc_row({"last class blank", Reduction::none, 2});
+  last.samples = {{{5, 2, 3}, {2, 2}}, {{5, 3}, {2}}};
+  last.domains = {Domain(), {0, 1, 1, kInt64}};
+  // Three labels in two steps.
+  Row none = ctc_row({"no path", Reduction::none, 0, false, true});
+  none.samples = {{{2, 3, 3}, {3, 3}}};
+  const auto call = [](Tensor targets, int64_t steps, int64_t length, int64_t blank = 0,
+                       Shape shape = {5, 2, 3}) {
+    return [=](Device d) {
+      const auto lengths = [](int64_t n) { return full({2}, n, {.dtype = kInt64}); };
+      return ctc_loss(zeros(shape, {.device = d}), targets.to(d), lengths(steps), lengths(length),
+                      blank)
+          .cpu();
+    };
+  };
+  const Tensor two = ones({2, 2}, {.dtype = kInt64});
+  const std::string checking = " (while checking arguments for ctc_loss_allocate_outputs)";
+  rows[0].refusals = {
+      {"blank", call(two, 5, 2, 3), "blank must be in label range"},
+      {"steps", call(two, 6, 2),
+       "Expected input_lengths to have value at most 5, but got value 6" + checking},
+      {"negative", call(two, 5, -1),
+       "Expected target_lengths to have value at least 0, but got value -1" + checking},
+      {"length", call(two, 5, 3),
+       "Expected tensor to have size at least 3 at dimension 1, but got size 2 for argument #2 "
+       "'targets'" +
+           checking},
+      {"joined", call(ones({3}, {.dtype = kInt64}), 5, 2),
+       "Expected tensor to have size 4 at dimension 0, but got size 3 for argument #2 'targets'" +
+           checking},
+      {"rows", call(ones({3, 2}, {.dtype = kInt64}), 5, 2),
+       "Expected tensor to have size 2 at dimension 0, but got size 3 for argument #2 'targets'" +
+           checking},
+      {"empty", call(two, 0, 2, 0, {0, 2, 3}), "log_probs tensor must not be empty"},
+      {"batch", call(two, 5, 2, 0, {5, 3, 3}), "input_lengths must be of size batch_size"},
+      {"class", call(two + 2, 5, 2), "index 3 is out of bounds for a dimension with size 3"}};
+  rows.push_back(last);
+  rows.push_back(none);
+  return rows;
+}
+
+}  // namespace
+
+std::vector<Row> distance_rows() {
+  std::vector<Row> rows;
+  for (const auto& part : {similarities(), embeddings(), rankings(), triplets("", 2, false),
+                           triplets("swap, p 3, ", 3, true), gaussians("", false),
+                           gaussians("full, ", true), ctc_rows()}) {
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  return rows;
+}
+
+}  // namespace taper::inline v0::test
