@@ -172,6 +172,10 @@ def encoded(value, call):
         return form
     if isinstance(value, (list, tuple)):
         return [encoded(part, call) for part in value]
+    if isinstance(value, slice):
+        return {"slice": [value.start, value.stop, value.step]}
+    if value is Ellipsis:
+        return {"ellipsis": True}
     if isinstance(value, torch.dtype):
         if value not in DTYPES:
             raise Inexpressible(f"{name_of(value)} tensors")
