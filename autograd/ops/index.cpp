@@ -6,6 +6,7 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
+#include "autograd/rows.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/index/index.h"
@@ -17,35 +18,6 @@ namespace {
 
 using kernels::IndexRules;
 
-// --- rows of a table (framework/kernels/index/index.h): taking and adding are each other's
-// gradient ---
-
-Tensor take(const char* name, const Tensor& x, const Tensor& key, int64_t width,
-            const Shape& shape);
-
-// base may be undefined: zeros.
-Tensor add(const Tensor& base, const Shape& shape, const Tensor& key, int64_t width,
-           const Tensor& src) {
-  Tensor y = kernels::add_rows(base, shape, key, width, src);
-  if (!needs_grad({base, src})) return y;
-  return record("ScatterAddBackward0", y, {base, src},
-                [key, width, shape = src.shape()](Gradients& g) {
-                  if (g.needs(0)) g.dx(0) = g.dy();
-                  if (g.needs(1)) g.dx(1) = take("GatherBackward0", g.dy(), key, width, shape);
-                });
-}
-
-Tensor take(const char* name, const Tensor& x, const Tensor& key, int64_t width,
-            const Shape& shape) {
-  Tensor y = kernels::take_rows(x, key, width, shape);
-  if (!needs_grad({x})) return y;
-  return record(name, y, {x}, [key, width, shape = x.shape()](Gradients& g) {
-    g.dx(0) = add({}, shape, key, width, g.dy());
-  });
-}
-
-bool is_index(const Tensor& index) { return index.dtype() == kInt64 || index.dtype() == kInt32; }
-
 // Whole rows along dimension 0: index's shape, then x's sizes after the first.
 Tensor rows_of(const char* name, const IndexRules& rules, const Tensor& x, const Tensor& index) {
   Shape shape = index.shape();
@@ -54,44 +26,16 @@ Tensor rows_of(const char* name, const IndexRules& rules, const Tensor& x, const
     shape.push_back(x.shape()[i]);
     width *= x.shape()[i];
   }
-  const Tensor key = kernels::row_keys(rules, reshape(index, {index.numel()}), {x.size(0)}, 0);
-  Tensor y = take(name, x, key, width, shape);
+  const Tensor flat = reshape(index, {index.numel()});
+  Tensor y = take_rows(name, x, {kernels::row_keys(rules, flat, {x.size(0)}, 0), width}, shape);
   trace("index_select", y, {x, index}, Shape{0});
   return y;
 }
 
-// A tensor without dimensions counts as one with a single element.
-Shape at_least_1d(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
-
-// Keys of the single elements of a tensor of x's shape that an index of its own shape names.
-Tensor element_keys(const char* op, const Tensor& x, int dim, const Tensor& index) {
-  const Shape sizes = at_least_1d(index.shape());
-  return kernels::row_keys({op}, reshape(index, sizes), at_least_1d(x.shape()), dim);
-}
-
 // The elements of x that a sorted order of it names.
 Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim, Tensor order) {
-  const Tensor key = element_keys(op, x, wrap_dim(dim, x.dim()), order);
-  return {take(name, x, key, 1, order.shape()), order};
-}
-
-void check_elements(const char* op, const char* self, const Tensor& x, const Tensor& index) {
-  if (!is_index(index)) {
-    throw Error(cat(op, "(): Expected dtype int32/int64 for index, got ", index.dtype()));
-  }
-  if (std::max(1, index.dim()) != std::max(1, x.dim())) {
-    throw Error(cat("Index tensor must have the same number of dimensions as ", self,
-                    " tensor, got shapes ", index.shape(), " and ", x.shape()));
-  }
-}
-
-// The first dimension, apart from one, in which x is larger than limit; -1 for none.
-int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from) {
-  const Shape sizes = at_least_1d(x.shape()), largest = at_least_1d(limit.shape());
-  for (int d = 0; d < sizes.size(); ++d) {
-    if (d != apart_from && sizes[d] > largest[d]) return d;
-  }
-  return -1;
+  const Rows rows = element_rows(op, x, wrap_dim(dim, x.dim()), order);
+  return {take_rows(name, x, rows, order.shape()), order};
 }
 
 // Zeros of x's shape but for one side of a diagonal.
@@ -132,24 +76,6 @@ Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_
                 });
 }
 
-Tensor index(const Tensor& x, const Tensor& index) {
-  if (index.dtype() == kBool || index.dtype() == kUInt8) {
-    throw NotImplementedError(
-        "index with a mask is not supported: the size of its result would have to be read from "
-        "the device. Use masked_fill(x, mask, value) or where(mask, a, b), which keep the shape");
-  }
-  if (!is_index(index)) {
-    throw IndexError(cat("tensors used as indices must be long, int, byte or bool tensors, got ",
-                         index.dtype()));
-  }
-  if (x.dim() == 0) throw IndexError("too many indices for tensor of dimension 0");
-  if (!index.is_cpu() && index.device() != x.device()) {
-    throw Error(cat("indices should be either on cpu or on the same device as the indexed tensor (",
-                    x.device(), ")"));
-  }
-  return rows_of("IndexBackward0", {.op = "index", .wrap = true}, x, index.to(x.device()));
-}
-
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   kernels::same_device("index_select", {&x, &index}, {"self", "index"});
   const int d = wrap_dim(dim, x.dim());
@@ -165,16 +91,10 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
     throw Error(
         cat("index_select(): Index to scalar can have only 1 value, got ", count, " value(s)"));
   }
-  const Shape from = at_least_1d(x.shape());
   Shape shape = x.shape();
   if (x.dim() > 0) shape[d] = count;
-  int64_t outer = 1, width = 1;
-  for (int i = 0; i < d; ++i) outer *= from[i];
-  for (int i = d + 1; i < from.size(); ++i) width *= from[i];
-  const Tensor key =
-      kernels::row_keys({"index_select", "index out of range in self"},
-                        expand(reshape(index, {1, count}), {outer, count}), {outer, from[d]}, 1);
-  Tensor y = take("IndexSelectBackward0", x, key, width, shape);
+  const Rows rows = slice_rows({"index_select", "index out of range in self"}, x, d, index);
+  Tensor y = take_rows("IndexSelectBackward0", x, rows, shape);
   if (x.dim() > 0) trace("index_select", y, {x, index}, Shape{d});
   return y;
 }
@@ -188,33 +108,9 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
     throw Error(cat("Size does not match at dimension ", beyond, " expected index ", index.shape(),
                     " to be no larger than self ", x.shape(), " apart from dimension ", d));
   }
-  Tensor y = take("GatherBackward0", x, element_keys("gather", x, d, index), 1, index.shape());
+  Tensor y = take_rows("GatherBackward0", x, element_rows("gather", x, d, index), index.shape());
   trace("gather", y, {x, index}, Shape{d});
   return y;
-}
-
-Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
-  kernels::same_device("scatter_add", {&x, &index, &src}, {"self", "index", "src"});
-  const int d = wrap_dim(dim, x.dim());
-  check_elements("scatter", "self", x, index);
-  check_elements("scatter", "src", src, index);
-  if (x.dtype() != src.dtype()) {
-    throw Error(cat("scatter(): Expected self.dtype to be equal to src.dtype, got ", x.dtype(),
-                    " and ", src.dtype()));
-  }
-  if (dim_beyond(index, x, d) >= 0 || dim_beyond(index, src, -1) >= 0) {
-    throw Error(cat("Expected index ", index.shape(), " to be no larger than self ", x.shape(),
-                    " apart from dimension ", d, " and to be no larger size than src ",
-                    src.shape()));
-  }
-  const Shape sizes = at_least_1d(index.shape());
-  Tensor added = reshape(src, at_least_1d(src.shape()));
-  std::vector<int64_t> crop;
-  for (int i = sizes.size() - 1; i >= 0; --i) {
-    crop.insert(crop.end(), {0, sizes[i] - added.shape()[i]});
-  }
-  if (sizes != added.shape()) added = pad(added, crop);
-  return add(x, x.shape(), element_keys("scatter_add", x, d, index), 1, added);
 }
 
 Tensor one_hot(const Tensor& index, int64_t num_classes) {

@@ -1,4 +1,4 @@
-// Picking and placing elements by index, sorting and running sums
+// Picking elements by index, sorting and running sums
 // (https://pytorch.org/docs/stable/torch.html#indexing-slicing-joining). An index is an int64 or
 // int32 tensor; one out of range throws IndexError: on the CPU at once, on the GPU at the next
 // synchronising call.
@@ -16,15 +16,10 @@ namespace taper::inline v0 {
 // from the end) gets no gradient.
 Tensor embedding(const Tensor& weight, const Tensor& index,
                  std::optional<int64_t> padding_idx = std::nullopt);
-// x[index]: the same with negative numbers counted from the end; the index may be on the CPU for a
-// CUDA tensor. A bool mask is refused, for its result's size would have to be read from the device.
-Tensor index(const Tensor& x, const Tensor& index);
 // index [k]: x with k slices along dim.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 // Result of index's shape: for dim 0, y[i][j] = x[index[i][j]][j].
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
-// A copy of x to which src is added, for dim 0: y[index[i][j]][j] += src[i][j], in the order of i.
-Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 // index [...] int64: [..., num_classes] int64, 1 at each index.
 Tensor one_hot(const Tensor& index, int64_t num_classes);
 

@@ -5,7 +5,9 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
+#include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "autograd/rows.h"
 #include "autograd/view.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -49,16 +51,14 @@ void check_fits(const char* op, const Tensor& x, const Tensor& other) {
                   " (in ", op, ")"));
 }
 
-// The one way to change a tensor. `write` changes its memory; when the change is recorded instead,
-// `compute(old, other)` gives the new values as a differentiable function of what x was: in memory
-// of its own when the function keeps it, else in x's.
+// The one way to change a tensor; `other` may have any shape. `write` changes its memory; when the
+// change is recorded instead, `compute(old, other)` gives the new values as a differentiable
+// function of what x was: in memory of its own when the function keeps it, else in x's.
 template <class Write, class Compute>
-const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool keeps_old,
-                     Write write, Compute compute) {
+const Tensor& change_by_any(const char* op, const Tensor& x, const Tensor& other, bool keeps_old,
+                            Write write, Compute compute) {
   const bool recorded = x.is_floating_point() && needs_grad({x, other});
   check_changeable(op, x, recorded);
-  check_fits(op, x, other);
-  check_overlap(op, x, other);
   if (!recorded) {
     write();
     x.storage()->version.fetch_add(1, std::memory_order_relaxed);
@@ -71,6 +71,15 @@ const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool 
   x.storage()->version.fetch_add(1, std::memory_order_relaxed);
   rebase(x, y);
   return x;
+}
+
+// The same with what broadcasts to x.
+template <class Write, class Compute>
+const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool keeps_old,
+                     Write write, Compute compute) {
+  check_fits(op, x, other);
+  check_overlap(op, x, other);
+  return change_by_any(op, x, other, keeps_old, write, compute);
 }
 
 // New values that do not depend on the old ones, but on `source` where there is one.
@@ -120,6 +129,21 @@ const Tensor& apply(const char* name, const Tensor& x, Tensor (*f)(const Tensor&
   return apply(name, x, {}, [f](const Tensor& old, const Tensor&) { return f(old); });
 }
 
+// backward(g) gives the gradients of x and of src.
+template <class F>
+const Tensor& fold_rows_(const char* op, const char* node, kernels::RowOp how, const Tensor& x,
+                         const Rows& rows, const Tensor& src, F backward) {
+  // x's rows are written while src's are read.
+  const Tensor apart = src.storage() == x.storage() ? clone(src.detach()) : src;
+  const auto write = [&] {
+    kernels::fold_rows(how, x, rows.key, rows.width, apart, rows.distinct);
+  };
+  return change_by_any(op, x, src, false, write, [&](const Tensor& old, const Tensor& from) {
+    write();
+    return record(node, x.detach(), {old, from}, backward);
+  });
+}
+
 // What stands left of `=` without being a variable.
 const Tensor& assigned(const Tensor& x) {
   if (x.defined()) return x;
@@ -152,6 +176,24 @@ Tensor normal_(const Tensor& x, double mean, double std, Generator* generator) {
 Tensor bernoulli_(const Tensor& x, double p, Generator* generator) {
   return overwrite("bernoulli_", "BernoulliBackward1", x, {},
                    [&] { kernels::bernoulli_into(x, next_key(generator), p); });
+}
+
+Tensor put_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src) {
+  return fold_rows_(op, "IndexPutBackward0", kernels::RowOp::put, x, rows, src,
+                    [rows, from = Meta(src)](Gradients& g) {
+                      const Tensor none =
+                          zeros(from.shape, {.dtype = from.dtype, .device = from.device});
+                      if (g.needs(0)) g.dx(0) = put_rows_("index_put_", clone(g.dy()), rows, none);
+                      if (g.needs(1)) g.dx(1) = put_backward(g.dy(), rows, from.shape);
+                    });
+}
+
+Tensor add_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src) {
+  return fold_rows_(op, "IndexAddBackward0", kernels::RowOp::sum, x, rows, src,
+                    [rows, shape = src.shape()](Gradients& g) {
+                      if (g.needs(0)) g.dx(0) = g.dy();
+                      if (g.needs(1)) g.dx(1) = take_rows("GatherBackward0", g.dy(), rows, shape);
+                    });
 }
 
 Tensor Tensor::operator=(const Tensor& source) && { return assigned(*this).copy_(source); }

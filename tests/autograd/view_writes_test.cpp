@@ -5,6 +5,7 @@
 #include "autograd/engine.h"
 #include "autograd/function.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -46,6 +47,40 @@ const Program kPrograms[] = {
      {1, 5, 6, 16},
      {4, 0, 0, 256},
      {10, 12}},
+    {"what a tensor names",
+     [](const Tensor& a, const Tensor& b) {
+       return index_put_(a * a, {tensor({3, 0}, {.device = a.device()})}, b);
+     },
+     {6, 4, 9, 5},
+     {0, 32, 108, 0},
+     {10, 12}},
+    {"one element of a slice, twice",
+     [](const Tensor& a, const Tensor& b) {
+       const Tensor y = a * a;
+       index_put_(y.narrow(0, 1, 3), {tensor({0, 0}, {.device = a.device()})}, b, true);
+       return y;
+     },
+     {1, 15, 9, 16},
+     {4, 120, 108, 256},
+     {30, 30}},
+    {"every second",
+     [](const Tensor& a, const Tensor& b) {
+       const Tensor y = a * a;
+       index_put_(y, {Slice(None, None, 2)}, b);
+       return y;
+     },
+     {5, 4, 6, 16},
+     {0, 32, 0, 256},
+     {10, 12}},
+    {"a number where a mask is true",
+     [](const Tensor& a, const Tensor&) {
+       const Tensor y = a * a;
+       index_put_(y, {y > 5}, 2);
+       return y;
+     },
+     {1, 4, 2, 2},
+     {4, 32, 0, 0},
+     kNone},
     {"zeros in a slice",
      [](const Tensor& a, const Tensor&) {
        const Tensor y = a * a;

@@ -403,10 +403,11 @@ TEST_F(Onnx, RuntimeComputesModels) {
 // writes.
 const std::set<std::string> kMadeOfOthers = {
     "adaptive_avg_pool1d", "addmm", "affine_grid", "avg_pool1d", "bmm", "chunk", "contiguous",
-    "embedding", "expand_as", "flatten", "flip", "hardtanh", "index", "logsumexp", "masked",
-    "masked_fill", "max_pool1d", "mm", "movedim", "narrow", "norm", "outer", "pixel_shuffle",
-    "pixel_unshuffle", "relu6", "repeat", "reshape", "select", "split", "squeeze", "stack", "std",
-    "sum_to", "to_copy", "transpose", "tril", "triu", "unflatten", "unsqueeze", "var", "view_as",
+    "count_nonzero", "embedding", "expand_as", "flatten", "flip", "hardtanh", "index", "logsumexp",
+    "masked", "masked_fill", "max_pool1d", "mm", "movedim", "narrow", "norm", "outer",
+    "pixel_shuffle", "pixel_unshuffle", "relu6", "repeat", "reshape", "select", "split", "squeeze",
+    "stack", "std", "sum_to", "take_along_dim", "to_copy", "transpose", "tril", "triu", "unflatten",
+    "unsqueeze", "var", "view_as",
     // Losses, and what does nothing in evaluation mode.
     "binary_cross_entropy_with_logits", "dropout", "dropout2d", "dropout_add", "huber_loss",
     "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"};
@@ -416,17 +417,31 @@ const std::set<std::string> kWithoutForm = {"adaptive_max_pool1d",
                                             "adaptive_max_pool2d_with_indices",
                                             "argsort",
                                             "bernoulli",
+                                            "bincount",
+                                            "bucketize",
                                             "cross_entropy",
                                             "fold",
+                                            "index_add",
+                                            "index_copy",
+                                            "index_fill",
+                                            "index_put",
+                                            "masked_scatter",
+                                            "masked_select",
                                             "max_pool1d_with_indices",
                                             "max_pool2d_with_indices",
                                             "multinomial",
                                             "nll_loss",
+                                            "nonzero",
                                             "one_hot",
+                                            "repeat_interleave",
+                                            "scatter",
                                             "scatter_add",
+                                            "scatter_reduce",
+                                            "searchsorted",
                                             "sort",
                                             "topk",
-                                            "unfold"};
+                                            "unfold",
+                                            "unique"};
 
 TEST_F(Onnx, EveryOperatorHasARowOrIsKnownToHaveNone) {
   std::ifstream page(cat(TAPER_SOURCE_DIR, "/docs/operators.md"));

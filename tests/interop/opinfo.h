@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autograd/ops/indexing.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/pair.h"
 #include "framework/scalar.h"
@@ -31,6 +32,9 @@ class Args {
 
   bool none(const char* name) const { return at(name).is_null(); }
   bool is_number(const char* name) const;
+  bool is_tensor(const char* name) const {
+    return at(name).is_object() && at(name).contains("tensor_index");
+  }
   bool is_list(const char* name) const { return at(name).is_array(); }
   Tensor t(const char* name) const;  // undefined for None
   Tensors list(const char* name) const;
@@ -49,6 +53,8 @@ class Args {
   std::vector<std::optional<int64_t>> maybe_ints(const char* name) const;
   Pair pair(const char* name) const;    // one number: for both
   int64_t one(const char* name) const;  // a number or a list of one
+  // What stands in brackets; one thing or a list.
+  std::vector<TensorIndex> indices(const char* name) const;
   Reduction reduction() const;
   TensorOptions options() const { return {.dtype = dtype("dtype"), .device = device}; }
 
@@ -59,6 +65,7 @@ class Args {
   const nlohmann::json& at(const char* name) const { return args_.at(name); }
   [[noreturn]] void refuse(const char* name) const;
   Tensor tensor_of(const nlohmann::json& value, const char* name) const;
+  TensorIndex index_of(const nlohmann::json& value, const char* name) const;
 
   nlohmann::json args_;
   Tensors tensors_;  // by "tensor_index" of the arguments

@@ -33,7 +33,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import ErrorInput
 
 from opinfo_table import (DIFFERENCES, IN_PLACE, IN_PLACE_ONLY, OPERATORS, OVERRIDES, Inexpressible, bind,
-                          is_random)
+                          is_random, with_tensors)
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
           torch.int8, torch.uint8, torch.bool]
@@ -172,6 +172,10 @@ def encoded(value, call):
         return form
     if isinstance(value, (list, tuple)):
         return [encoded(part, call) for part in value]
+    if isinstance(value, slice):
+        return {"slice": [value.start, value.stop, value.step]}
+    if value is Ellipsis:
+        return {"ellipsis": True}
     if isinstance(value, torch.dtype):
         if value not in DTYPES:
             raise Inexpressible(f"{name_of(value)} tensors")
@@ -332,6 +336,7 @@ def draw(op_name):
             calls.append((row.rstrip("_") + "_", op.inplace_variant, True))
         for dtype in DTYPES:
             for kind, sample in samples_of(op, dtype):
+                sample = with_tensors(op.name, sample)
                 for name, f, in_place in calls:
                     if in_place and dtype is torch.float32:  # recorded in double, written in place here
                         sample = sample.transform(lambda t: t.detach() if isinstance(t, torch.Tensor) else t)

@@ -11,6 +11,8 @@
 #include "autograd/ops/pool.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
+#include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
@@ -370,13 +372,12 @@ void add_indices(Table& table) {
   table["flip"] = one_result([](const A& a) { return flip(a.t("input"), a.dims("dims")); });
   table["gather"] =
       one_result([](const A& a) { return gather(a.t("input"), a.i("dim"), a.t("index")); });
-  table["scatter_add"] = one_result(
-      [](const A& a) { return scatter_add(a.t("input"), a.i("dim"), a.t("index"), a.t("src")); });
   table["index_select"] =
       one_result([](const A& a) { return index_select(a.t("input"), a.i("dim"), a.t("index")); });
   table["index"] = one_result([](const A& a) {
     if (a.is_number("index")) return a.t("input")[a.i("index")];
-    return index(a.t("input"), a.t("index"));
+    return a.is_tensor("index") ? index(a.t("input"), a.t("index"))
+                                : index(a.t("input"), a.indices("index"));
   });
   table["one_hot"] =
       one_result([](const A& a) { return one_hot(a.t("input"), a.i("num_classes")); });
@@ -387,6 +388,92 @@ void add_indices(Table& table) {
   });
   table["tril"] = one_result([](const A& a) { return tril(a.t("input"), a.i("diagonal")); });
   table["triu"] = one_result([](const A& a) { return triu(a.t("input"), a.i("diagonal")); });
+}
+
+void add_places(Table& table) {
+  // By name, and in place by name and "_".
+  const auto both = [&](const std::string& name, auto f, auto in_place) {
+    table[name] = one_result([f](const A& a) { return f(a, a.t("input")); });
+    table[name + "_"] = one_result([in_place](const A& a) { return in_place(a, a.t("input")); });
+  };
+  const auto placing = [&](const std::string& name, auto f, auto in_place) {
+    const auto of = [](auto op, const char* src) {
+      return [op, src](const A& a, const Tensor& x) {
+        return op(x, a.i("dim"), a.t("index"), a.t(src));
+      };
+    };
+    const char* src = name.starts_with("index") ? "source" : "src";
+    both(name, of(f, src), of(in_place, src));
+  };
+  using Place = Tensor (*)(const Tensor&, int64_t, const Tensor&, const Tensor&);
+  placing("scatter_add", scatter_add, scatter_add_);
+  placing("index_copy", index_copy, index_copy_);
+  const auto scattered = [](Place with, auto number) {
+    return [=](const A& a, const Tensor& x) {
+      if (a.is_number("src")) return number(x, a.i("dim"), a.t("index"), a.number("src"));
+      return with(x, a.i("dim"), a.t("index"), a.t("src"));
+    };
+  };
+  using PlaceNumber = Tensor (*)(const Tensor&, int64_t, const Tensor&, Scalar);
+  both("scatter", scattered(scatter, static_cast<PlaceNumber>(scatter)),
+       scattered(scatter_, static_cast<PlaceNumber>(scatter_)));
+  const auto added = [](auto op) {
+    return [op](const A& a, const Tensor& x) {
+      return op(x, a.i("dim"), a.t("index"), a.t("source"), a.number("alpha"));
+    };
+  };
+  both("index_add", added(index_add), added(index_add_));
+  const auto filled = [](PlaceNumber op) {
+    return [op](const A& a, const Tensor& x) {
+      return op(x, a.i("dim"), a.t("index"), a.number("value"));
+    };
+  };
+  both("index_fill", filled(index_fill), filled(index_fill_));
+  using Put = Tensor (*)(const Tensor&, const std::vector<TensorIndex>&, const Tensor&, bool);
+  const auto put = [](Put op) {
+    return [op](const A& a, const Tensor& x) {
+      return op(x, a.indices("indices"), a.t("values"), a.b("accumulate"));
+    };
+  };
+  both("index_put", put(index_put), put(index_put_));
+  table["scatter_reduce"] = one_result([](const A& a) {
+    return scatter_reduce(a.t("input"), a.i("dim"), a.t("index"), a.t("src"), a.text("reduce"),
+                          a.b("include_self"));
+  });
+  table["masked_select"] =
+      one_result([](const A& a) { return masked_select(a.t("input"), a.t("mask")); });
+  table["masked_scatter"] = one_result(
+      [](const A& a) { return masked_scatter(a.t("input"), a.t("mask"), a.t("source")); });
+  table["nonzero"] = one(nonzero);
+  table["count_nonzero"] =
+      one_result([](const A& a) { return count_nonzero(a.t("input"), a.dims("dim")); });
+  table["bincount"] = one_result(
+      [](const A& a) { return bincount(a.t("input"), a.t("weights"), a.i("minlength")); });
+  table["repeat_interleave"] = one_result([](const A& a) {
+    if (a.is_number("repeats")) {
+      return repeat_interleave(a.t("input"), a.i("repeats"), a.maybe_i("dim"));
+    }
+    return repeat_interleave(a.t("input"), a.t("repeats"), a.maybe_i("dim"),
+                             a.maybe_i("output_size"));
+  });
+  table["take_along_dim"] = one_result(
+      [](const A& a) { return take_along_dim(a.t("input"), a.t("indices"), a.maybe_i("dim")); });
+  table["searchsorted"] = one_result([](const A& a) {
+    if (a.is_number("input")) {
+      return searchsorted(a.t("sorted_sequence"), a.number("input"), a.b("right"));
+    }
+    return searchsorted(a.t("sorted_sequence"), a.t("input"), a.b("right"));
+  });
+  table["bucketize"] = one_result(
+      [](const A& a) { return bucketize(a.t("input"), a.t("boundaries"), a.b("right")); });
+  table["unique"] = [](const A& a) {
+    const Uniques y =
+        unique(a.t("input"), a.b("sorted"), a.b("return_inverse"), a.b("return_counts"));
+    Tensors out = {y.output};
+    if (y.inverse_indices.defined()) out.push_back(y.inverse_indices);
+    if (y.counts.defined()) out.push_back(y.counts);
+    return out;
+  };
 }
 
 void add_losses(Table& table) {
@@ -655,8 +742,9 @@ void add_factories(Table& table) {
 const Table& opinfo_functions() {
   static const Table table = [] {
     Table out;
-    for (const auto add : {add_unary, add_binary, add_products, add_images, add_indices, add_losses,
-                           add_norms, add_pools, add_reductions, add_shapes, add_factories}) {
+    for (const auto add :
+         {add_unary, add_binary, add_products, add_images, add_indices, add_places, add_losses,
+          add_norms, add_pools, add_reductions, add_shapes, add_factories}) {
       add(out);
     }
     return out;

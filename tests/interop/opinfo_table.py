@@ -78,7 +78,23 @@ OPERATORS = {
     "masked_fill": "masked_fill: input mask value",
     "nn.functional.one_hot": "one_hot: input num_classes=-1",
     "nn.functional.pad": "pad: input pad mode='constant' value=None",
+    "scatter": "scatter: input dim index src ~reduce=None",
     "scatter_add": "scatter_add: input dim index src",
+    "scatter_reduce": "scatter_reduce: input dim index src reduce include_self=True",
+    "index_add": "index_add: input dim index source alpha=1",
+    "index_copy": "index_copy: input dim index source",
+    "index_fill": "index_fill: input dim index value",
+    "index_put": "index_put: input indices values accumulate=False",
+    "masked_select": "masked_select: input mask",
+    "masked_scatter": "masked_scatter: input mask source",
+    "nonzero": "nonzero: input ~as_tuple=False",
+    "count_nonzero": "count_nonzero: input dim=None",
+    "bincount": "bincount: input weights=None minlength=0",
+    "repeat_interleave": "repeat_interleave: input repeats dim=None output_size=None",
+    "take_along_dim": "take_along_dim: input indices dim=None",
+    "searchsorted": "searchsorted: sorted_sequence input ~out_int32=False right=False ~side=None ~sorter=None",
+    "bucketize": "bucketize: input boundaries ~out_int32=False right=False",
+    "unique": "unique: input sorted=True return_inverse=False return_counts=False ~dim=None",
     "sort": "sort: input dim=-1 descending=False ~stable=False",
     "topk": "topk: input k dim=-1 largest=True ~sorted=True",
     "tril": "tril: input diagonal=0",
@@ -177,7 +193,8 @@ OPERATORS = {
 }
 
 # OpInfos whose in-place variant Taper has, under the name of the row with a "_" behind it.
-IN_PLACE = """abs add clamp div exp fill log masked_fill mul neg pow sigmoid sqrt sub tanh zero_""".split()
+IN_PLACE = """abs add clamp div exp fill index_add index_copy index_fill index_put log masked_fill mul neg pow scatter scatter_add sigmoid sqrt
+    sub tanh zero_""".split()
 IN_PLACE_ONLY = {"fill": "fill: input value", "zero_": "zero: input"}
 
 # PyTorch's other way to write what Taper does.
@@ -188,6 +205,15 @@ OVERRIDES = {
     "argsort": lambda x, dim=-1, descending=False, stable=True:
         torch.argsort(x, stable=True, dim=dim, descending=descending),
 }
+
+
+def with_tensors(name, sample):
+    """Lists in the brackets of __getitem__ are tensors."""
+    if name == "__getitem__":
+        listed = lambda i: torch.tensor(i, dtype=None if i else torch.int64) if isinstance(i, list) else i
+        index = sample.args[0]
+        sample.args = (tuple(map(listed, index)) if isinstance(index, tuple) else listed(index),)
+    return sample
 
 
 def is_random(row, bound):
@@ -278,7 +304,6 @@ DIFFERENCES = [
      "an empty tensor's dtype is checked as any other's"),
     ("gather", r".*refuses: gather\(\): Expected dtype int32/int64 for index", "an empty index's dtype is checked too"),
     ("all|any", r"uint8: output 0: dtype bool, not uint8", "bool for every dtype; uint8 is PyTorch's heritage"),
-    ("index", r".*refuses: index with a mask", "no op waits for the GPU: the size would have to be read from it"),
     ("one_hot", r".*refuses: one_hot needs num_classes", "no op waits for the GPU: the size would have to be read from it"),
     ("multinomial", r".*takes what PyTorch refuses: (probability|invalid multinomial)",
      "no op waits for the GPU: weights are not read on the host"),
@@ -287,6 +312,10 @@ DIFFERENCES = [
     ("maximum|minimum|logaddexp", r".*takes what PyTorch refuses: .* must be Tensor, not int", "numbers as in every binary op"),
     ("fill_", rf"\w+: {ANY}refuses: unsupported operation: more than one element",
      "one rule for every in-place function: memory that elements share is not written"),
+    ("(index_copy|index_put|scatter)_?", r"\w+: (first|second) gradient 1: value 0, not",
+     "of what is put in one place only the last, which stays, has a gradient"),
+    ("scatter_reduce", r"b?float16: (first|second) gradient 1: value",
+     "x's element has no share of the gradient where it is not included, though it equal the result"),
     ("topk", r"\w+: output 1: value", "of equals the first; PyTorch leaves it open which"),
     ("rdiv", r"b?float\d+: (first|second) gradient", "PyTorch's __rdiv__ is other * reciprocal(x), with intermediates of its own"),
     ("norm", r"b?float16: (first|second) gradient", "powers in float32, where PyTorch's overflow or vanish in half types"),

@@ -108,6 +108,25 @@ int64_t Args::one(const char* name) const {
   if (ints(name).size() != 1) refuse(name);
   return ints(name)[0];
 }
+TensorIndex Args::index_of(const Json& value, const char* name) const {
+  const auto maybe = [](const Json& v) -> std::optional<int64_t> {
+    if (v.is_null()) return {};
+    return v.get<int64_t>();
+  };
+  if (value.is_null()) return None;
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (value.is_object() && value.contains("ellipsis")) return Ellipsis;
+  if (!value.is_object() || !value.contains("slice")) return tensor_of(value, name);
+  const Json& s = value["slice"];
+  return Slice(maybe(s[0]), maybe(s[1]), maybe(s[2]));
+}
+std::vector<TensorIndex> Args::indices(const char* name) const {
+  if (!is_list(name)) return {index_of(at(name), name)};
+  std::vector<TensorIndex> all;
+  for (const Json& part : at(name)) all.push_back(index_of(part, name));
+  return all;
+}
 Reduction Args::reduction() const {
   const std::string word = text("reduction");
   const std::pair<const char*, Reduction> known[] = {{"none", Reduction::none},

@@ -37,13 +37,15 @@ std::map<std::string, std::string> declared_operators() {
       "^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
   std::map<std::string, std::string> family_of;
   for (const auto& entry : std::filesystem::directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {
-    if (entry.path().extension() != ".h" || entry.path().filename() == "inplace.h") continue;
+    if (entry.path().extension() != ".h") continue;
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
       std::smatch match;
       if (!std::regex_match(line, match, declaration)) continue;
-      if (match[1].str().starts_with("operator")) continue;
-      family_of[match[1]] = entry.path().stem();
+      const std::string name = match[1];
+      if (name.starts_with("operator") || name.ends_with("_"))
+        continue;  // those change their first
+      family_of[name] = entry.path().stem();
     }
   }
   return family_of;

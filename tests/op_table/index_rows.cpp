@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "autograd/ops/index.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/scatter.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
@@ -98,8 +100,7 @@ std::vector<Refusal> index_refusals() {
       return index(ones({2, 3}, {.device = d}), tensor(data, {.dtype = dtype, .device = d})).cpu();
     };
   };
-  return {{"mask", with({true, false}, kBool), "index with a mask is not supported: the size"},
-          {"floats", with({0.0}, kFloat32),
+  return {{"floats", with({0.0}, kFloat32),
            "tensors used as indices must be long, int, byte or bool tensors"},
           {"beyond", with({2}, kInt64), "index 2 is out of bounds for dimension 0 with size 2",
            kBeyondOnCuda},

@@ -95,6 +95,7 @@ std::vector<Row> loss_rows();
 std::vector<Row> distance_rows();
 std::vector<Row> random_rows();
 std::vector<Row> index_rows();
+std::vector<Row> indexing_rows();
 std::vector<Row> norm_rows();
 std::vector<Row> conv_rows();
 std::vector<Row> pool_rows();

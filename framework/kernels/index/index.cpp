@@ -12,9 +12,10 @@ void check_on_host(const IndexRules& rules, const Tensor& index, int64_t bound, 
   const int64_t lowest = rules.wrap ? -bound : 0;
   for (int64_t i = 0; i < index.numel(); ++i) {
     if (at[i] >= lowest && at[i] < bound) continue;
-    throw IndexError(cat(rules.text ? cat(rules.text, ".")
-                                    : cat("index ", at[i], " is out of bounds for dimension ", dim,
-                                          " with size ", bound),
+    throw IndexError(cat(rules.text
+                             ? cat(rules.text, ".")
+                             : cat("index ", at[i], " is out of bounds for dimension ",
+                                   rules.named < 0 ? dim : rules.named, " with size ", bound),
                          " (", rules.op, ": element ", i, " of index is ", at[i],
                          ", it must be in [", lowest, ", ", bound, "))"));
   }
@@ -46,18 +47,44 @@ Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape&
 }
 
 Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64_t width,
-                const Tensor& src) {
-  // Sums of integers do not care where they are cut to size.
-  const DType wide = src.is_floating_point() ? src.dtype() : kInt64;
-  Tensor y = Tensor::make(shape, wide, src.device());
+                const Tensor& src, bool distinct) {
+  Tensor y = Tensor::make(shape, src.dtype(), src.device());
   if (base.defined()) copy_into(y, base);
   if (!base.defined()) fill(y, 0);
-  if (y.numel() == 0 || src.numel() == 0) return packed(y, src.dtype());
-  const Tensor rows = packed(src, wide);
+  fold_rows(RowOp::sum, y, key, width, src, distinct);
+  return y;
+}
+
+void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src,
+               bool distinct) {
+  if (y.numel() == 0 || src.numel() == 0) return;
+  // Numbers that only move keep their type; of integers int64 has the low bits.
+  const DType wide = op == RowOp::put || src.is_floating_point() ? src.dtype() : kInt64;
+  const Tensor out = packed(y, wide), rows = packed(src, wide);
   dispatch(
-      y.device(), [&] { cpu::add_rows(y, key, width, rows); },
-      [&] { cuda::add_rows(y, key, width, rows); });
-  return packed(y, src.dtype());
+      y.device(), [&] { cpu::fold_rows(op, out, key, width, rows); },
+      [&] { cuda::fold_rows(op, out, key, width, rows, distinct); });
+  if (out.storage() != y.storage()) copy_into(y, out);
+}
+
+Tensor nonzero(const Tensor& x) {
+  const Tensor mask = packed(x, kBool);
+  Tensor places = Tensor::make({0}, kInt64, x.device());
+  if (mask.numel() == 0) return places;
+  dispatch(
+      x.device(), [&] { places = cpu::nonzero(mask); }, [&] { places = cuda::nonzero(mask); });
+  return places;
+}
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& x, bool right) {
+  Tensor y = Tensor::make(x.shape(), kInt64, x.device());
+  if (y.numel() == 0) return y;
+  const DType wide = sorted.is_floating_point() || x.is_floating_point() ? kFloat64 : kInt64;
+  const Tensor rows = packed(sorted, wide), values = packed(x, wide);
+  const int64_t m = sorted.dim() == 1 ? x.numel() : x.size(-1);
+  on_device<IndexKernels>(x.device(),
+                          [&](auto k) { k.search(y, rows, values, sorted.size(-1), m, right); });
+  return y;
 }
 
 }  // namespace taper::inline v0::kernels

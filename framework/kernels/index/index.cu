@@ -1,14 +1,17 @@
-// Rows by key (`=`), and rows added by key (`+=`): positions sorted by key, then every run of equal
-// keys summed in a fixed order, in float for half types. Where few rows get many, nothing is
-// sorted: warps sum pieces of them for all rows in shared memory, then the pieces are summed.
+// Rows by key (`=`), and rows joined by key (`+=`): positions sorted by key, then every run of
+// equal keys folded in a fixed order, in float for half types. Where few rows get many to add,
+// nothing is sorted: warps sum pieces of them for all rows in shared memory, then the pieces are
+// summed.
 #include "framework/kernels/index/index.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cub/device/device_select.cuh>
+
+#include <thrust/iterator/counting_iterator.h>
 
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/index/index_kernels.h"
@@ -55,10 +58,10 @@ template <class F> void with_unit(size_t unit, F f) {
   }
 }
 
-// --- adding ---
+// --- joining ---
 
 // Positions sorted by the low bits of their keys; -1 has ones there, which is more than any row. A
-// run is all positions of one key.
+// run is all positions of one key. (Keys of which no two are equal need no sorting.)
 struct Runs {
   const uint64_t* keys;
   const int64_t* positions;
@@ -66,6 +69,9 @@ struct Runs {
 
   TAPER_HD bool starts_at(int64_t i) const {
     return keys[i] < uint64_t(rows) && (i == 0 || keys[i - 1] != keys[i]);
+  }
+  TAPER_HD bool ends_at(int64_t i) const {
+    return keys[i] < uint64_t(rows) && (i + 1 == count || keys[i + 1] != keys[i]);
   }
   // The end of the run that starts at `first`: steps that double, then halve.
   TAPER_HD int64_t end_of(int64_t first) const {
@@ -81,12 +87,26 @@ struct Runs {
   }
 };
 
+// The last row of each run, in units as for taking.
+template <class Unit> struct PutRun {
+  Unit* y;
+  const Unit* src;
+  Runs runs;
+  int64_t width;
+  TAPER_HD void operator()(int64_t i) const {
+    const int64_t last = i / width, column = i - last * width;
+    if (!runs.ends_at(last)) return;
+    y[int64_t(runs.keys[last]) * width + column] = src[runs.positions[last] * width + column];
+  }
+};
+
 // Short runs of narrow rows: one thread for each element of a run's first row.
-template <class T> struct AddRun {
+template <class T, class Fold> struct FoldRun {
   T* y;
   const T* src;
   Runs runs;
   int64_t width;
+  Fold fold;
   TAPER_HD void operator()(int64_t i) const {
     const int64_t first = i / width, column = i - first * width;
     if (!runs.starts_at(first)) return;
@@ -94,7 +114,7 @@ template <class T> struct AddRun {
     T* out = y + int64_t(key) * width + column;
     Compute<T> sum = Compute<T>(*out);
     for (int64_t p = first; p < runs.count && runs.keys[p] == key; ++p) {
-      sum = plus(sum, Compute<T>(src[runs.positions[p] * width + column]));
+      sum = fold(sum, Compute<T>(src[runs.positions[p] * width + column]));
     }
     *out = T(sum);
   }
@@ -161,34 +181,42 @@ void add_to_few(const Launch& on, const Tensor& y, const T* src, const int64_t* 
   const dim3 grid{unsigned(blocks), unsigned(ceil_div(width, kWarp))};
   sum_pieces<<<grid, dim3(kWarp, unsigned(height)), size_t(height * rows * kWarp * 4), on.stream>>>(
       parts.as<float>(), src, keys, count, int(piece), int(rows), width);
-  on.check("add_rows");
-  Backend::run("add_rows", y, rows * width, blocks,
+  on.check("fold_rows");
+  Backend::run("fold_rows", y, rows * width, blocks,
                AddParts<T>{pointer<T>(y), parts.as<float>(), blocks, rows * width});
 }
 
 constexpr int kColumns = 32;   // threads along a row
-constexpr int kMaxParts = 32;  // parts of a run, summed side by side
+constexpr int kMaxParts = 32;  // parts of a run, folded side by side
 constexpr int kLongRun = 16;   // few rows make long runs, which many threads share
 
-// The sum of src's rows at positions[begin, end), kVec elements from column `at` on.
-template <class T, int kVec>
-__device__ Vec<Compute<T>, kVec> sum_rows(const T* src, const int64_t* positions, int64_t begin,
-                                          int64_t end, int64_t width, int64_t at) {
-  Vec<Compute<T>, kVec> sum{};
+template <class C, int kVec, class Fold> __device__ Vec<C, kVec> start_of(Fold fold) {
+  Vec<C, kVec> sum;
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) sum.at[j] = fold.template start<C>();
+  return sum;
+}
+
+// src's rows at positions[begin, end), kVec elements from column `at` on.
+template <class T, int kVec, class Fold>
+__device__ Vec<Compute<T>, kVec> folded_rows(Fold fold, const T* src, const int64_t* positions,
+                                             int64_t begin, int64_t end, int64_t width,
+                                             int64_t at) {
+  Vec<Compute<T>, kVec> sum = start_of<Compute<T>, kVec>(fold);
 #pragma unroll 4
   for (int64_t i = begin; i < end; ++i) {
     const Vec<T, kVec> v = load_vec<T, kVec>(src + positions[i] * width + at);
 #pragma unroll
-    for (int j = 0; j < kVec; ++j) sum.at[j] = plus(sum.at[j], Compute<T>(v.at[j]));
+    for (int j = 0; j < kVec; ++j) sum.at[j] = fold(sum.at[j], Compute<T>(v.at[j]));
   }
   return sum;
 }
 
 // Block (kColumns, parts). blockIdx.x: a sorted position, at work where a run starts;
-// blockIdx.y: a tile of columns. Every part of a run is summed in order, then the parts in order.
-template <class T, int kVec>
+// blockIdx.y: a tile of columns. Every part of a run is folded in order, then the parts in order.
+template <class T, int kVec, class Fold>
 __global__ void __launch_bounds__(kColumns* kMaxParts)
-    add_runs(T* y, const T* src, Runs runs, int64_t width) {
+    fold_runs(T* y, const T* src, Runs runs, int64_t width, Fold fold) {
   using C = Compute<T>;
   __shared__ C parts[kMaxParts][kColumns * kVec];
   const int64_t first = blockIdx.x;
@@ -199,10 +227,10 @@ __global__ void __launch_bounds__(kColumns* kMaxParts)
   constexpr int kTile = kColumns * kVec;
   for (int64_t tile = blockIdx.y; tile * kTile < width; tile += gridDim.y) {
     const int64_t at = tile * kTile + threadIdx.x * kVec;
-    Vec<C, kVec> sum{};
+    Vec<C, kVec> sum = start_of<C, kVec>(fold);
     if (at < width) {
       const int64_t stop = min(begin + part, end);
-      sum = sum_rows<T, kVec>(src, runs.positions, begin, stop, width, at);
+      sum = folded_rows<T, kVec>(fold, src, runs.positions, begin, stop, width, at);
     }
     __syncthreads();  // the former tile's parts have been read
 #pragma unroll
@@ -214,22 +242,23 @@ __global__ void __launch_bounds__(kColumns* kMaxParts)
     for (int j = 0; j < kVec; ++j) {
       C total = sum.at[j];
       for (int p = 1; p < int(blockDim.y); ++p) {
-        total = plus(total, parts[p][j * kColumns + threadIdx.x]);
+        total = fold(total, parts[p][j * kColumns + threadIdx.x]);
       }
-      out.at[j] = T(plus(C(out.at[j]), total));
+      out.at[j] = T(fold(C(out.at[j]), total));
     }
     store_vec(y + row * width + at, out);
   }
 }
 
-template <class T>
-void launch_add_runs(const Launch& on, T* y, const T* src, const Runs& runs, int64_t width) {
+template <class T, class Fold>
+void launch_fold_runs(const Launch& on, T* y, const T* src, const Runs& runs, int64_t width,
+                      Fold fold) {
   const auto launch = [&]<int kVec>(Int<kVec>) {
     const int64_t tiles = std::min<int64_t>(ceil_div(width, kColumns * kVec), 65535);
     const int parts = runs.count / runs.rows >= kLongRun ? kMaxParts : 8;
-    add_runs<T, kVec>
+    fold_runs<T, kVec>
         <<<dim3(unsigned(runs.count), unsigned(tiles)), dim3(kColumns, parts), 0, on.stream>>>(
-            y, src, runs, width);
+            y, src, runs, width, fold);
   };
   constexpr size_t kAlign = alignof(Vec<T, 4>);
   if (width % 4 == 0 && is_aligned(y, kAlign) && is_aligned(src, kAlign)) {
@@ -237,7 +266,7 @@ void launch_add_runs(const Launch& on, T* y, const T* src, const Runs& runs, int
   } else {
     launch(Int<1>());
   }
-  on.check("add_rows");
+  on.check("fold_rows");
 }
 
 }  // namespace
@@ -252,11 +281,12 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
   });
 }
 
-void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
+void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src,
+               bool distinct) {
   const Launch on(y);
   const int64_t count = key.numel(), rows = y.numel() / width;
-  const bool few = rows <= kFewRows && count / rows >= kLongRun && width >= kWarp / 2 &&
-                   ceil_div(width, kWarp) <= 65535;
+  const bool few = op == RowOp::sum && !distinct && rows <= kFewRows && count / rows >= kLongRun &&
+                   width >= kWarp / 2 && ceil_div(width, kWarp) <= 65535;
   if (few && (y.dtype() == kFloat32 || is_half(y.dtype()))) {
     return visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
       if constexpr (sizeof(Compute<T>) == sizeof(float)) {
@@ -265,24 +295,60 @@ void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& s
       }
     });
   }
-  const bool narrow = width < kColumns && count / rows < kLongRun;
-  if (!narrow && count > kMaxPiece) {
-    throw NotImplementedError(cat("adding more than 2^31 rows on cuda, got ", count));
+  const bool narrow = distinct || (width < kColumns && count / rows < kLongRun);
+  if (!narrow && op != RowOp::put && count > kMaxPiece) {
+    throw NotImplementedError(cat("joining more than 2^31 rows on cuda, got ", count));
   }
-  const Tensor positions = Tensor::make({count}, kInt64, y.device());
-  const Tensor keys = empty_like_layout(positions, kInt64),
-               sorted = empty_like_layout(keys, kInt64);
+  Tensor keys = key, positions = Tensor::make({count}, kInt64, y.device());
   arange(positions, 0, 1);
-  sort_pairs(keys, sorted, key, positions, std::bit_width(uint64_t(rows)));
-  const Runs runs{pointer<uint64_t>(keys), pointer<int64_t>(sorted), count, rows};
-  const auto add = [&]<class T>(TypeTag<T>) {
-    T* to = pointer<T>(y);
-    const T* from = pointer<const T>(src);
-    if (!narrow) return launch_add_runs(on, to, from, runs, width);
-    Backend::run("add_rows", y, count * width, 1, AddRun<T>{to, from, runs, width});
+  if (!distinct) {
+    const Tensor unsorted = positions;
+    keys = empty_like_layout(positions, kInt64);
+    positions = empty_like_layout(positions, kInt64);
+    sort_pairs(keys, positions, key, unsorted, std::bit_width(uint64_t(rows)));
+  }
+  const Runs runs{pointer<uint64_t>(keys), pointer<int64_t>(positions), count, rows};
+  if (op == RowOp::put) {
+    const size_t row_bytes = size_t(width) * y.element_size();
+    const size_t unit = unit_of(row_bytes, y.data_ptr(), src.data_ptr());
+    return with_unit(unit, [&]<class Unit>(TypeTag<Unit>) {
+      const int64_t units = int64_t(row_bytes / unit);
+      Backend::run("fold_rows", y, count * units, 1,
+                   PutRun<Unit>{pointer<Unit>(y), pointer<const Unit>(src), runs, units});
+    });
+  }
+  with_fold(op, [&](auto fold) {
+    const auto run = [&]<class T>(TypeTag<T>) {
+      T* to = pointer<T>(y);
+      const T* from = pointer<const T>(src);
+      if (!narrow) return launch_fold_runs(on, to, from, runs, width, fold);
+      Backend::run("fold_rows", y, count * width, 1,
+                   FoldRun<T, decltype(fold)>{to, from, runs, width, fold});
+    };
+    if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
+    visit_floating(y.dtype(), run);
+  });
+}
+
+Tensor nonzero(const Tensor& mask) {
+  const Launch on(mask);
+  const int64_t n = mask.numel();
+  if (n > kMaxPiece) throw NotImplementedError(cat("nonzero of more than 2^31 on cuda, got ", n));
+  const Tensor places = Tensor::make({n}, kInt64, mask.device());
+  const Tensor count = Tensor::make({}, kInt64, mask.device());
+  size_t bytes = 0;
+  const auto select = [&](void* scratch) {
+    return cub::DeviceSelect::Flagged(scratch, bytes, thrust::counting_iterator<int64_t>(0),
+                                      pointer<const bool>(mask), pointer<int64_t>(places),
+                                      pointer<int64_t>(count), int(n), on.stream);
   };
-  if (y.dtype() == kInt64) return add(TypeTag<int64_t>{});
-  visit_floating(y.dtype(), add);
+  TAPER_CUDA_CHECK(select(nullptr));
+  const Scratch scratch(bytes, on.device);
+  TAPER_CUDA_CHECK(select(scratch.data()));
+  // In memory of its own size.
+  const Tensor chosen = Tensor::make({count.item<int64_t>()}, kInt64, mask.device());
+  copy_into(chosen, view_as(places, chosen.shape(), {1}, 0));
+  return chosen;
 }
 
 }  // namespace cuda

@@ -1,7 +1,8 @@
-// Rows by key (`=`), and rows added by key (`+=`): each row of y is summed in the order of
-// positions, in float for half types.
+// Rows by key (`=`), and rows joined by key (`+=`): each row of y in the order of positions, in
+// float for half types.
 #include "framework/kernels/index/index.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -35,13 +36,14 @@ Groups group_positions(std::span<const int64_t> key, int64_t rows) {
   return g;
 }
 
-template <class S, class T> TAPER_CLONES void add_row(S* sum, const T* x, int64_t n) {
+template <class Fold, class S, class T>
+TAPER_CLONES void fold_row(Fold fold, S* sum, const T* x, int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) sum[i] = plus(sum[i], S(x[i]));
+  for (int64_t i = 0; i < n; ++i) sum[i] = fold(sum[i], S(x[i]));
 }
 
-template <class T>
-void add_groups(T* y, const T* src, const Groups& groups, int64_t rows, int64_t width) {
+template <class Fold, class T>
+void fold_groups(Fold fold, T* y, const T* src, const Groups& groups, int64_t rows, int64_t width) {
   constexpr bool kHalf = is_half(dtype_of<T>);
   using Sum = std::conditional_t<kHalf, float, T>;
   const ConvertFn widen = converter(dtype_of<T>, dtype_of<Sum>);
@@ -57,7 +59,7 @@ void add_groups(T* y, const T* src, const Groups& groups, int64_t rows, int64_t 
       if constexpr (!kHalf) sum = row;
       if (kHalf) widen(row, 1, sum, 1, width);
       for (int64_t i = first; i < last; ++i) {
-        add_row(sum, src + groups.positions[size_t(i)] * width, width);
+        fold_row(fold, sum, src + groups.positions[size_t(i)] * width, width);
       }
       if (kHalf) narrow(sum, 1, row, 1, width);
     }
@@ -80,6 +82,16 @@ void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, 
   });
 }
 
+// In the order of positions; no key is out of range on the CPU.
+void put_bytes(const Tensor& y, const Tensor& src, std::span<const int64_t> key, int64_t width) {
+  const size_t bytes = size_t(width) * y.element_size();
+  char* to = pointer<char>(y);
+  const char* from = pointer<const char>(src);
+  for (size_t i = 0; i < key.size(); ++i) {
+    std::memcpy(to + size_t(key[i]) * bytes, from + i * bytes, bytes);
+  }
+}
+
 }  // namespace
 
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width) {
@@ -94,14 +106,27 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
   }
 }
 
-void add_rows(const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
+void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
+  if (op == RowOp::put) return put_bytes(y, src, key.span<int64_t>(), width);
   const int64_t rows = y.numel() / width;
   const Groups groups = group_positions(key.span<int64_t>(), rows);
-  const auto add = [&]<class T>(TypeTag<T>) {
-    add_groups(pointer<T>(y), pointer<const T>(src), groups, rows, width);
-  };
-  if (y.dtype() == kInt64) return add(TypeTag<int64_t>{});
-  visit_floating(y.dtype(), add);
+  with_fold(op, [&](auto fold) {
+    const auto run = [&]<class T>(TypeTag<T>) {
+      fold_groups(fold, pointer<T>(y), pointer<const T>(src), groups, rows, width);
+    };
+    if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
+    visit_floating(y.dtype(), run);
+  });
+}
+
+Tensor nonzero(const Tensor& mask) {
+  const std::span<const bool> chosen = mask.span<bool>();
+  Tensor places = Tensor::make({std::count(chosen.begin(), chosen.end(), true)}, kInt64, Device());
+  int64_t* to = pointer<int64_t>(places);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (chosen[i]) *to++ = int64_t(i);
+  }
+  return places;
 }
 
 }  // namespace cpu

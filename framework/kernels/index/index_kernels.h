@@ -1,13 +1,43 @@
 // Keys (`=`), one thread each: row numbers from an index, and numbers that sort like the elements.
+// How rows are joined; and places in sorted rows.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
 #include "framework/host_device.h"
+#include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/index/index.h"
 
 namespace taper::inline v0::kernels {
+
+// What rows of one key become; `start` changes nothing.
+struct SumOfRows {
+  template <class T> TAPER_HD T start() const { return T(0); }
+  template <class T> TAPER_HD T operator()(T a, T b) const { return plus(a, b); }
+};
+// The rarer ones share their kernels.
+struct FoldOfRows {
+  RowOp op;
+  template <class T> TAPER_HD T start() const {
+    using Limits = std::numeric_limits<T>;
+    if (op == RowOp::prod) return T(1);
+    if constexpr (kIsInteger<T>) {
+      return op == RowOp::amax ? Limits::min() : Limits::max();
+    } else {
+      return op == RowOp::amax ? -Limits::infinity() : Limits::infinity();
+    }
+  }
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    if (op == RowOp::prod) return times(a, b);
+    if (is_nan(a) || is_nan(b)) return is_nan(a) ? a : b;
+    return (op == RowOp::amax) == (a < b) ? b : a;
+  }
+};
+template <class F> void with_fold(RowOp op, F f) {
+  if (op == RowOp::sum) return f(SumOfRows{});
+  f(FoldOfRows{op});
+}
 
 template <class Check> struct RowKeys {
   int64_t* key;
@@ -53,6 +83,25 @@ struct SortKeys {
   }
 };
 
+template <class T> struct Search {
+  int64_t* y;
+  const T *sorted, *x;
+  int64_t n, m;
+  bool right;
+
+  TAPER_HD void operator()(int64_t i) const {
+    const T *row = sorted + i / m * n, value = x[i];
+    int64_t low = 0, high = n;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      const bool beyond = right ? row[middle] > value : row[middle] >= value;
+      if (beyond) high = middle;
+      if (!beyond) low = middle + 1;
+    }
+    y[i] = low;
+  }
+};
+
 template <class Backend>
 void IndexKernels<Backend>::row_keys(const IndexRules& rules, const Tensor& key,
                                      const Tensor& index, const Shape& shape, int dim) {
@@ -79,6 +128,18 @@ void IndexKernels<Backend>::sort_keys(const Tensor& key, const Tensor& x, bool d
   Backend::run("sort", key, key.numel(), 2,
                SortKeys{pointer<uint64_t>(key), pointer<const int64_t>(x), x.is_floating_point(),
                         descending});
+}
+
+template <class Backend>
+void IndexKernels<Backend>::search(const Tensor& y, const Tensor& sorted, const Tensor& x,
+                                   int64_t n, int64_t m, bool right) {
+  const auto run = [&]<class T>(TypeTag<T>) {
+    Backend::run(
+        "searchsorted", y, y.numel(), 64,
+        Search<T>{pointer<int64_t>(y), pointer<const T>(sorted), pointer<const T>(x), n, m, right});
+  };
+  if (x.dtype() == kInt64) return run(TypeTag<int64_t>{});
+  run(TypeTag<double>{});
 }
 
 }  // namespace taper::inline v0::kernels

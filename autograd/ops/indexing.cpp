@@ -1,0 +1,309 @@
+#include "autograd/ops/indexing.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/inplace.h"
+#include "autograd/ops/shape.h"
+#include "autograd/rows.h"
+#include "framework/factories.h"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/trace.h"
+
+namespace taper::inline v0 {
+namespace {
+
+// What one index picks of `dims` neighbouring dimensions: int64 numbers, or the places where a mask
+// of these dimensions is true.
+struct Picked {
+  int dim, dims;
+  Tensor index;
+  bool mask;
+  int named;  // of the dimensions of what is indexed
+};
+
+// x[indices] but for what tensors pick.
+struct Parsed {
+  Tensor view;
+  std::vector<Picked> picked;
+};
+
+bool is_mask(const Tensor& x) { return x.dtype() == kBool || x.dtype() == kUInt8; }
+
+// How many of the dimensions of what is indexed this stands for.
+int dims_of(const TensorIndex& index) {
+  if (std::holds_alternative<int64_t>(index.is) || std::holds_alternative<Slice>(index.is)) {
+    return 1;
+  }
+  const Tensor* tensor = std::get_if<Tensor>(&index.is);
+  if (!tensor) return 0;
+  return is_mask(*tensor) ? tensor->dim() : 1;
+}
+
+class Parser {
+ public:
+  Parser(const Tensor& x, const std::vector<TensorIndex>& indices) : y_{x, {}} {
+    int named = 0;
+    for (const TensorIndex& index : indices) named += dims_of(index);
+    if (named > x.dim())
+      throw IndexError(cat("too many indices for tensor of dimension ", x.dim()));
+    unnamed_ = x.dim() - named;
+    for (const TensorIndex& index : indices) {
+      std::visit([this](const auto& i) { take(i); }, index.is);
+    }
+  }
+  const Parsed& result() const { return y_; }
+
+ private:
+  void take(std::nullopt_t) { y_.view = unsqueeze(y_.view, dim_++); }
+  void take(EllipsisIndexType) { pass(unnamed_); }
+  void take(int64_t number) {
+    const int64_t size = y_.view.size(dim_);
+    if (number < -size || number >= size) {
+      throw IndexError(
+          cat("index ", number, " is out of bounds for dimension ", from_, " with size ", size));
+    }
+    y_.view = select(y_.view, dim_, number);
+    ++from_;
+  }
+  void take(bool all) { take(full({}, all)); }
+  void take(const Slice& s) {
+    if (s.start || s.stop || s.step != 1) y_.view = slice(y_.view, dim_, s.start, s.stop, s.step);
+    pass(1);
+  }
+  void take(const Tensor& index) {
+    if (is_mask(index)) return take_mask(index);
+    if (!is_index(index)) {
+      throw IndexError(cat("tensors used as indices must be long, int, byte or bool tensors, got ",
+                           index.dtype()));
+    }
+    if (index.dim() == 0) return take(index.item<int64_t>());
+    y_.picked.push_back({dim_, 1, on_device(index), false, from_});
+    pass(1);
+  }
+  void take_mask(const Tensor& mask) {
+    const int dims = std::max(1, mask.dim());
+    if (mask.dim() == 0) y_.view = unsqueeze(y_.view, dim_);
+    for (int i = 0; i < mask.dim(); ++i) {
+      if (mask.shape()[i] == y_.view.shape()[dim_ + i]) continue;
+      throw IndexError(cat("The shape of the mask ", mask.shape(), " at index ", i,
+                           " does not match the shape of the indexed tensor ", y_.view.shape(),
+                           " at index ", dim_ + i));
+    }
+    y_.picked.push_back({dim_, dims, kernels::nonzero(on_device(mask)), true, from_});
+    dim_ += dims;
+    from_ += mask.dim();
+  }
+  void pass(int dims) {
+    dim_ += dims;
+    from_ += dims;
+  }
+  Tensor on_device(const Tensor& index) const {
+    if (index.is_cpu() || index.device() == y_.view.device()) return index.to(y_.view.device());
+    throw Error(cat("indices should be either on cpu or on the same device as the indexed tensor (",
+                    y_.view.device(), ")"));
+  }
+
+  Parsed y_;
+  int dim_ = 0, from_ = 0;  // the next dimension of the view, and of what is indexed
+  int unnamed_ = 0;         // how many dimensions an ellipsis stands for
+};
+
+// The rows of `view` that tensors pick, and the shape of all of them.
+struct Plan {
+  Tensor view;
+  Rows rows;
+  Shape shape;
+};
+
+Shape broadcast_of(const std::vector<Picked>& picked) {
+  Shape shape;
+  std::string all;
+  bool fits = true;
+  for (const Picked& p : picked) {
+    all += cat(all.empty() ? "" : ", ", p.index.shape());
+    try {
+      if (fits) shape = broadcast_shapes(shape, p.index.shape());
+    } catch (const Error&) {
+      fits = false;
+    }
+  }
+  if (fits) return shape;
+  throw IndexError(
+      cat("shape mismatch: indexing tensors could not be broadcast together with shapes ", all));
+}
+
+Plan plan_of(Parsed parsed) {
+  std::vector<Picked>& picked = parsed.picked;
+  const Shape together = broadcast_of(picked);
+  bool neighbours = true;
+  for (size_t i = 1; i < picked.size(); ++i) {
+    neighbours = neighbours && picked[i].dim == picked[i - 1].dim + picked[i - 1].dims;
+  }
+  Tensor view = parsed.view;
+  int first = picked[0].dim, behind = first;  // the picked dimensions
+  if (!neighbours) {
+    Shape order;
+    for (const bool wanted : {true, false}) {
+      for (int d = 0; d < view.dim(); ++d) {
+        const bool named = std::ranges::any_of(
+            picked, [d](const Picked& p) { return d >= p.dim && d < p.dim + p.dims; });
+        if (named == wanted) order.push_back(d);
+      }
+    }
+    view = permute(view, order);
+    first = behind = 0;
+  }
+  // Numbers of rows over all picked dimensions together.
+  const int64_t n = together.numel();
+  Tensor row;
+  int64_t rows = 1, outer = 1, width = 1;
+  for (const Picked& p : picked) {
+    int64_t size = 1;
+    for (int i = 0; i < p.dims; ++i) size *= view.shape()[behind++];
+    Tensor at = reshape(expand(p.index, together), {n});
+    if (!p.mask) {
+      at = kernels::row_keys({.op = "index", .wrap = true, .named = p.named}, at, {size}, 0);
+    }
+    row = row.defined() ? row * size + at : at;
+    rows *= size;
+  }
+  Shape shape = together;
+  for (int d = 0; d < view.dim(); ++d) {
+    if (d < first) outer *= view.shape()[d];
+    if (d >= behind) width *= view.shape()[d];
+    if (d < first) shape.insert(d, view.shape()[d]);
+    if (d >= behind) shape.push_back(view.shape()[d]);
+  }
+  if (outer != 1 || picked.size() > 1) {
+    row = kernels::row_keys({"index"}, expand(unsqueeze(row, 0), {outer, n}), {outer, rows}, 1);
+  }
+  return {view, {row, width, picked.size() == 1 && picked[0].mask}, shape};
+}
+
+// Sizes of 1 in front that `shape` has no place for are dropped.
+Tensor without_ones(Tensor value, const Shape& shape) {
+  while (value.dim() > shape.size() && value.size(0) == 1) value = squeeze(value, 0);
+  return value;
+}
+
+}  // namespace
+
+TensorIndex::TensorIndex(const char* ellipsis) : is(Ellipsis) {
+  if (std::strcmp(ellipsis, "...") == 0) return;
+  throw ValueError(
+      cat("Expected \"...\" to represent an ellipsis index, but got \"", ellipsis, "\""));
+}
+
+Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices) {
+  const Parsed parsed = Parser(x, indices).result();
+  if (parsed.picked.empty()) return parsed.view;
+  const Plan plan = plan_of(parsed);
+  Tensor y = take_rows("IndexBackward0", plan.view, plan.rows, plan.shape);
+  const Picked& only = parsed.picked[0];
+  if (parsed.picked.size() == 1 && !only.mask) {
+    trace("index_select", y, {plan.view, only.index}, Shape{only.dim});
+  }
+  return y;
+}
+Tensor index(const Tensor& x, const Tensor& index) {
+  if (index.dim() > 0 || !is_index(index)) return taper::index(x, {TensorIndex(index)});
+  return squeeze(taper::index(x, {TensorIndex(reshape(index, {1}))}), 0);
+}
+Tensor index(const Tensor& x, std::initializer_list<TensorIndex> indices) {
+  return index(x, std::vector<TensorIndex>(indices));
+}
+
+Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
+                  bool accumulate) {
+  const Parsed parsed = Parser(x, indices).result();
+  if (parsed.picked.empty()) {
+    const Tensor fitting = without_ones(value, parsed.view.shape());
+    accumulate ? parsed.view.add_(fitting) : parsed.view.copy_(fitting);
+    return x;
+  }
+  if (value.dtype() != x.dtype()) {
+    throw Error(cat("Index put requires the source and destination dtypes match, got ",
+                    scalar_type_name(x.dtype()), " for the destination and ",
+                    scalar_type_name(value.dtype()), " for the source."));
+  }
+  Tensor source = value;
+  if (value.dim() == 0 && value.is_cpu()) source = value.to(x.device());
+  kernels::same_device("index_put_", {&x, &source}, {"self", "value"});
+  const Plan plan = plan_of(parsed);
+  source = without_ones(source, plan.shape);
+  try {
+    source = expand(source, plan.shape);
+  } catch (const Error&) {
+    throw Error(cat("shape mismatch: value tensor of shape ", value.shape(),
+                    " cannot be broadcast to indexing result of shape ", plan.shape));
+  }
+  if (accumulate) {
+    add_rows_("index_put_", plan.view, plan.rows, source);
+  } else {
+    put_rows_("index_put_", plan.view, plan.rows, source);
+  }
+  return x;
+}
+
+Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scalar value) {
+  // A mask alone need not be counted.
+  const Tensor* mask = indices.size() == 1 ? std::get_if<Tensor>(&indices[0].is) : nullptr;
+  if (mask && mask->dtype() == kBool && mask->dim() <= x.dim()) {
+    Shape shape = mask->shape();
+    while (shape.size() < x.dim()) shape.push_back(1);
+    if (std::equal(mask->shape().begin(), mask->shape().end(), x.shape().begin())) {
+      return x.masked_fill_(reshape(mask->to(x.device()), shape), value);
+    }
+  }
+  return index_put_(x, indices, full({}, value, {.dtype = x.dtype()}));
+}
+
+Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
+                 bool accumulate) {
+  return index_put_(clone(x), indices, value, accumulate);
+}
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  if (mask.dtype() != kBool) {
+    throw Error(cat("masked_select: expected BoolTensor for mask, got ", mask.dtype()));
+  }
+  kernels::same_device("masked_select", {&x, &mask}, {"self", "mask"});
+  const Shape shape = broadcast_shapes(x.shape(), mask.shape());
+  const Rows rows{kernels::nonzero(expand(mask, shape)), 1, true};
+  return take_rows("MaskedSelectBackward0", expand(x, shape), rows, {rows.key.numel()});
+}
+
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
+  if (mask.dtype() != kBool) {
+    throw Error(cat("masked_scatter_ only supports boolean masks, but got mask with dtype ",
+                    scalar_type_name(mask.dtype())));
+  }
+  if (x.dtype() != source.dtype()) {
+    throw Error(cat("masked_scatter: expected self and source to have same dtypes but got ",
+                    x.dtype(), " and ", source.dtype()));
+  }
+  kernels::same_device("masked_scatter", {&x, &mask, &source}, {"self", "mask", "source"});
+  const Shape shape = broadcast_shapes(x.shape(), mask.shape());
+  const Rows rows{kernels::nonzero(expand(mask, shape)), 1, true};
+  const int64_t n = rows.key.numel();
+  if (source.numel() < n) throw Error("Number of elements of source < number of ones in mask");
+  return put_rows_("masked_scatter", clone(expand(x, shape)), rows,
+                   narrow(flatten(source), 0, 0, n));
+}
+
+Tensor nonzero(const Tensor& x) {
+  Tensor place = kernels::nonzero(x.detach());
+  const int64_t n = place.numel();
+  if (x.dim() == 0) return zeros({n, 0}, {.dtype = kInt64, .device = x.device()});
+  std::vector<Tensor> columns;
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    const int64_t size = std::max<int64_t>(x.shape()[d], 1);
+    columns.insert(columns.begin(), remainder(place, size));
+    place = floor_divide(place, size);
+  }
+  return stack(columns, 1);
+}
+
+}  // namespace taper::inline v0

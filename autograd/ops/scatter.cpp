@@ -1,0 +1,232 @@
+#include "autograd/ops/scatter.h"
+
+#include <vector>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/shape.h"
+#include "autograd/rows.h"
+#include "framework/factories.h"
+#include "framework/kernels/elementwise/broadcast.h"
+
+namespace taper::inline v0 {
+namespace {
+
+using kernels::RowOp;
+
+// Where the elements of an index go, and what goes there.
+struct Placed {
+  Rows rows;
+  Tensor src;  // of the index's sizes
+};
+
+Placed placed(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
+              const Tensor& src) {
+  kernels::same_device(op, {&x, &index, &src}, {"self", "index", "src"});
+  const int d = wrap_dim(dim, x.dim());
+  check_elements("scatter", "self", x, index);
+  check_elements("scatter", "src", src, index);
+  if (x.dtype() != src.dtype()) {
+    throw Error(cat("scatter(): Expected self.dtype to be equal to src.dtype, got ", x.dtype(),
+                    " and ", src.dtype()));
+  }
+  if (dim_beyond(index, x, d) >= 0 || dim_beyond(index, src, -1) >= 0) {
+    throw Error(cat("Expected index ", index.shape(), " to be no larger than self ", x.shape(),
+                    " apart from dimension ", d, " and to be no larger size than src ",
+                    src.shape()));
+  }
+  const Shape sizes = at_least_1d(index.shape());
+  Tensor cropped = reshape(src, at_least_1d(src.shape()));
+  std::vector<int64_t> crop;
+  for (int i = sizes.size() - 1; i >= 0; --i) {
+    crop.insert(crop.end(), {0, sizes[i] - cropped.shape()[i]});
+  }
+  if (sizes != cropped.shape()) cropped = pad(cropped, crop);
+  return {element_rows(op, x, d, index), cropped};
+}
+
+Tensor with_zeros(const Tensor& x, const Rows& rows, const Shape& shape) {
+  return put_rows_("scatter", clone(x), rows,
+                   zeros(shape, {.dtype = x.dtype(), .device = x.device()}));
+}
+
+Tensor at_rows(const Tensor& x, const Rows& rows, const Tensor& src) {
+  return take_rows("GatherBackward0", x, rows, src.shape());
+}
+
+// Of e, a factor of a product: all the others. p: the product without zeros, none: how many zeros
+// there are, sum: their sum, which is 0 and says on whom a product with one zero depends.
+Tensor other_factors(const Tensor& e, const Tensor& p, const Tensor& none, const Tensor& sum) {
+  const Tensor zero = eq(e, 0), others = none - zero.to(none.dtype());
+  const Tensor rest = masked(sum - masked(e, zero), eq(others, 1));
+  return p / where(zero, 1, e) * where(eq(others, 0), 1, rest);
+}
+
+// prod, amax and amin of all of src that goes to one place, and of x there or where nothing goes.
+Tensor folded(RowOp op, const Tensor& x, const Placed& at, bool include_self) {
+  Tensor y = clone(x.detach());
+  const Rows& rows = at.rows;
+  // What changes nothing, first: 1, or one of src.
+  if (!include_self) {
+    const Tensor first = op == RowOp::prod ? ones_like(at.src) : at.src.detach();
+    kernels::fold_rows(RowOp::put, y, rows.key, 1, first);
+  }
+  kernels::fold_rows(op, y, rows.key, 1, at.src);
+  if (!needs_grad({x, at.src})) return y;
+  return record(
+      "ScatterReduceBackward0", y, {x, at.src},
+      [x = Saved(x), src = Saved(at.src), y = Saved::output(y), rows, op, include_self](auto& g) {
+        const Tensor z = x.get(g), s = src.get(g), &dy = g.dy();
+        const auto counted = [&](const Tensor& own, const Tensor& theirs) {
+          const Tensor base = include_self ? own : with_zeros(own, rows, s.shape());
+          return add_rows(base, z.shape(), rows, theirs);
+        };
+        if (op == RowOp::prod) {
+          const Tensor z0 = eq(z, 0), s0 = eq(s, 0);
+          const Tensor p = folded(op, where(z0, 1, z), {rows, where(s0, 1, s)}, include_self);
+          const Tensor none = counted(z0.to(kFloat32), s0.to(kFloat32));
+          const Tensor zeros_of = counted(masked(z, z0), masked(s, s0));
+          if (g.needs(0) && include_self) g.dx(0) = dy * other_factors(z, p, none, zeros_of);
+          if (g.needs(0) && !include_self) g.dx(0) = with_zeros(dy, rows, s.shape());
+          if (g.needs(1)) {
+            const auto there = [&](const Tensor& t) { return at_rows(t, rows, s); };
+            g.dx(1) = there(dy) * other_factors(s, there(p), there(none), there(zeros_of));
+          }
+          return;
+        }
+        // Equal ones share the gradient.
+        const Tensor best = y.get(g);
+        const Tensor own = eq(z, best).to(dy.dtype());
+        const Tensor theirs = eq(s, at_rows(best, rows, s)).to(dy.dtype());
+        const Tensor share = dy / counted(own, theirs);
+        if (g.needs(0)) {
+          g.dx(0) = masked(share, include_self ? own : with_zeros(own, rows, s.shape()));
+        }
+        if (g.needs(1)) g.dx(1) = masked(at_rows(share, rows, s), theirs);
+      });
+}
+
+// --- slices ---
+
+void check_slices(const char* op, const Tensor& x, int d, const Tensor& index,
+                  const Tensor& source) {
+  kernels::same_device(op, {&x, &index, &source}, {"self", "index", "source"});
+  if (x.dtype() != source.dtype()) {
+    throw Error(cat(op, "(): self (", scalar_type_name(x.dtype()), ") and source (",
+                    scalar_type_name(source.dtype()), ") must have the same scalar type"));
+  }
+  const int64_t slices = source.dim() == 0 ? 1 : source.size(std::min(d, source.dim() - 1));
+  if (index.numel() != slices) {
+    throw IndexError(cat(op, "(): Number of indices (", index.numel(),
+                         ") should be equal to source.size(dim): (", slices, "), for dim: ", d));
+  }
+  Shape wanted = at_least_1d(x.shape());
+  wanted[d] = slices;
+  if (wanted == at_least_1d(source.shape())) return;
+  throw Error(
+      cat("source tensor shape must match self tensor shape, excluding the specified "
+          "dimension. Got self.shape = ",
+          x.shape(), " source.shape = ", source.shape()));
+}
+
+void check_long(const char* op, const Tensor& index) {
+  if (index.dim() > 1) {
+    throw IndexError(cat(op, "(): Index should have dimension 1 or 0 (got ", index.dim(), ")"));
+  }
+  if (index.dtype() != kInt64) {
+    throw Error(
+        cat(op, "(): Expected a long tensor for index, but got ", scalar_type_name(index.dtype())));
+  }
+}
+
+}  // namespace
+
+Tensor scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  const Placed at = placed("scatter", x, dim, index, src);
+  return put_rows_("scatter_", x, at.rows, at.src);
+}
+Tensor scatter_(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  return scatter_(x, dim, index,
+                  full(index.shape(), value, {.dtype = x.dtype(), .device = x.device()}));
+}
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  return scatter_(clone(x), dim, index, src);
+}
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  return scatter_(clone(x), dim, index, value);
+}
+
+Tensor scatter_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  const Placed at = placed("scatter_add", x, dim, index, src);
+  return add_rows_("scatter_add_", x, at.rows, at.src);
+}
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  const Placed at = placed("scatter_add", x, dim, index, src);
+  return add_rows(x, x.shape(), at.rows, at.src);
+}
+
+Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                      const std::string& reduce, bool include_self) {
+  const Placed at = placed("scatter_reduce", x, dim, index, src);
+  if (reduce == "prod") return folded(RowOp::prod, x, at, include_self);
+  if (reduce == "amax") return folded(RowOp::amax, x, at, include_self);
+  if (reduce == "amin") return folded(RowOp::amin, x, at, include_self);
+  if (reduce != "sum" && reduce != "mean") {
+    throw Error(cat("reduce argument must be either sum, prod, mean, amax or amin, got ", reduce));
+  }
+  const auto total = [&](const Tensor& own, const Tensor& theirs) {
+    const Tensor base = include_self ? own : with_zeros(own, at.rows, at.src.shape());
+    return add_rows(base, x.shape(), at.rows, theirs);
+  };
+  const Tensor sum = total(x, at.src);
+  if (reduce == "sum") return sum;
+  const Tensor count = total(ones(x.shape(), {.dtype = kInt64, .device = x.device()}),
+                             ones(at.src.shape(), {.dtype = kInt64, .device = x.device()}));
+  return x.is_floating_point() ? sum / count : floor_divide(sum, count).to(x.dtype());
+}
+
+Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                  Scalar alpha) {
+  const int d = wrap_dim(dim, x.dim());
+  if (index.dim() > 1) {
+    throw IndexError(cat("index_add_(): Index is supposed to be a vector, but got dim: ",
+                         index.dim(), " and size: ", index.shape()));
+  }
+  if (!is_index(index)) {
+    throw Error(cat("index_add_(): Expected dtype int32/int64 for index but got: ",
+                    scalar_type_name(index.dtype())));
+  }
+  check_slices("index_add_", x, d, index, source);
+  const Scalar factor = x.is_floating_point() ? alpha : Scalar(alpha.to_int());
+  const Tensor added = factor.to_double() == 1 ? source : (source * factor).to(x.dtype());
+  return add_rows_("index_add_", x, slice_rows({"index_add_"}, x, d, index), added);
+}
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                 Scalar alpha) {
+  return index_add_(clone(x), dim, index, source, alpha);
+}
+
+Tensor index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const int d = wrap_dim(dim, x.dim());
+  check_long("index_copy_", index);
+  check_slices("index_copy_", x, d, index, source);
+  return put_rows_("index_copy_", x, slice_rows({"index_copy_"}, x, d, index), source);
+}
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  return index_copy_(clone(x), dim, index, source);
+}
+
+Tensor index_fill_(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  const int d = wrap_dim(dim, x.dim());
+  check_long("index_fill_", index);
+  kernels::same_device("index_fill_", {&x, &index}, {"self", "index"});
+  Shape shape = at_least_1d(x.shape());
+  shape[d] = index.numel();
+  return put_rows_("index_fill_", x, slice_rows({.op = "index_fill_", .wrap = true}, x, d, index),
+                   full(shape, value, {.dtype = x.dtype(), .device = x.device()}));
+}
+Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  return index_fill_(clone(x), dim, index, value);
+}
+
+}  // namespace taper::inline v0

@@ -1,0 +1,85 @@
+#include "autograd/rows.h"
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+
+namespace taper::inline v0 {
+namespace {
+
+// For rows that are put one after the other: whether each stays, as the last of its key.
+Tensor stays(const Rows& rows, int64_t count) {
+  const int64_t n = rows.key.numel();
+  const Device device = rows.key.device();
+  const Tensor number = arange(n, {.device = device});
+  const Tensor last = empty({count}, {.dtype = kInt64, .device = device});
+  kernels::fold_rows(kernels::RowOp::put, last, rows.key, 1, number);
+  return eq(kernels::take_rows(last, rows.key, 1, {n}), number);
+}
+
+}  // namespace
+
+bool is_index(const Tensor& index) { return index.dtype() == kInt64 || index.dtype() == kInt32; }
+
+Shape at_least_1d(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
+
+void check_elements(const char* op, const char* self, const Tensor& x, const Tensor& index) {
+  if (!is_index(index)) {
+    throw Error(cat(op, "(): Expected dtype int32/int64 for index, got ", index.dtype()));
+  }
+  if (std::max(1, index.dim()) != std::max(1, x.dim())) {
+    throw Error(cat("Index tensor must have the same number of dimensions as ", self,
+                    " tensor, got shapes ", index.shape(), " and ", x.shape()));
+  }
+}
+
+int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from) {
+  const Shape sizes = at_least_1d(x.shape()), largest = at_least_1d(limit.shape());
+  for (int d = 0; d < sizes.size(); ++d) {
+    if (d != apart_from && sizes[d] > largest[d]) return d;
+  }
+  return -1;
+}
+
+Rows slice_rows(const kernels::IndexRules& rules, const Tensor& x, int d, const Tensor& index) {
+  const Shape from = at_least_1d(x.shape());
+  const int64_t count = index.numel();
+  int64_t outer = 1, width = 1;
+  for (int i = 0; i < d; ++i) outer *= from[i];
+  for (int i = d + 1; i < from.size(); ++i) width *= from[i];
+  kernels::IndexRules named = rules;
+  named.named = d;
+  const Tensor all = expand(reshape(index, {1, count}), {outer, count});
+  return {kernels::row_keys(named, all, {outer, from[d]}, 1), width};
+}
+
+Rows element_rows(const char* op, const Tensor& x, int d, const Tensor& index) {
+  const Tensor at = reshape(index, at_least_1d(index.shape()));
+  return {kernels::row_keys({op}, at, at_least_1d(x.shape()), d)};
+}
+
+Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape) {
+  Tensor y = kernels::take_rows(x, rows.key, rows.width, shape);
+  if (!needs_grad({x})) return y;
+  return record(name, y, {x}, [rows, shape = x.shape()](Gradients& g) {
+    g.dx(0) = add_rows({}, shape, rows, g.dy());
+  });
+}
+
+Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const Tensor& src) {
+  Tensor y = kernels::add_rows(base, shape, rows.key, rows.width, src, rows.distinct);
+  if (!needs_grad({base, src})) return y;
+  return record("ScatterAddBackward0", y, {base, src}, [rows, shape = src.shape()](Gradients& g) {
+    if (g.needs(0)) g.dx(0) = g.dy();
+    if (g.needs(1)) g.dx(1) = take_rows("GatherBackward0", g.dy(), rows, shape);
+  });
+}
+
+Tensor put_backward(const Tensor& dy, const Rows& rows, const Shape& shape) {
+  const Tensor dx = take_rows("GatherBackward0", dy, rows, shape);
+  if (rows.distinct || dx.numel() == 0) return dx;
+  const Tensor kept = reshape(stays(rows, dy.numel() / rows.width), {rows.key.numel(), 1});
+  return reshape(masked(reshape(dx, {rows.key.numel(), rows.width}), kept), shape);
+}
+
+}  // namespace taper::inline v0
