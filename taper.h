@@ -19,6 +19,7 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/order.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"

@@ -70,4 +70,11 @@ template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
   return std::apply(op, inputs);
 }
 
+// f of x in a dtype that the caller chose, whatever f gives for it by itself.
+template <class F> Tensor in_dtype(DType dtype, const Tensor& x, F f) {
+  const AutocastScope off{AutocastState()};
+  const Tensor y = x.to(dtype);
+  return f(y).to(dtype);
+}
+
 }  // namespace taper::inline v0

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
+#include <type_traits>
 
 #include "framework/describe.h"
 #include "modules/module.h"
@@ -68,8 +70,16 @@ class FunctionModule : public Base {
 
  protected:
   template <class... Tensors> Tensor call(const Tensors&... tensors) const {
-    return std::apply([&](const auto&... o) { return kFunction(tensors..., o.value...); },
-                      options_.all);
+    constexpr bool kOptionsAreAll =
+        std::is_invocable_v<decltype(kFunction), const Tensors&..., typename Each::Type...>;
+    const auto f = [&](const auto&... o) -> Tensor {
+      if constexpr (kOptionsAreAll) {
+        return kFunction(tensors..., o.value...);
+      } else {
+        return kFunction(tensors..., o.value..., std::nullopt);  // a dtype is no layer's option
+      }
+    };
+    return std::apply(f, options_.all);
   }
   Options options_;
 

@@ -17,6 +17,7 @@ namespace taper::inline v0 {
 namespace {
 
 using kernels::IndexRules;
+using kernels::ReduceOp;
 
 // Whole rows along dimension 0: index's shape, then x's sizes after the first.
 Tensor rows_of(const char* name, const IndexRules& rules, const Tensor& x, const Tensor& index) {
@@ -47,6 +48,25 @@ Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   const Tensor column = arange(x.size(-1), {.device = x.device()});
   const Tensor edge = unsqueeze(row, 1) + std::clamp(diagonal, -x.size(-2), x.size(-1));
   return masked(x, lower ? le(column, edge) : ge(column, edge));
+}
+
+// dx[i] = (product of those before x[i]) * s[i], where s[i] = dy[i] + x[i + 1] s[i + 1] runs from
+// the end: in log2(n) steps, each of which joins two stretches. Nothing is divided by a zero.
+Tensor cumprod_gradient(const Tensor& x, int64_t dim, const Tensor& dy) {
+  const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
+  if (n < 2) return dy;
+  const auto part = [dim](const Tensor& t, int64_t from, int64_t length) {
+    return narrow(t, dim, from, length);
+  };
+  Tensor s = dy, factor = part(x, 1, n - 1);  // s[i] of a stretch takes factor[i] times the next
+  for (int64_t step = 1; step < n; step *= 2) {
+    const int64_t rest = n - step;
+    s = cat({part(s, 0, rest) + factor * part(s, step, rest), part(s, rest, step)}, dim);
+    if (rest > step) {
+      factor = part(factor, 0, rest - step) * part(factor, step, rest - step);
+    }
+  }
+  return cat({ones_like(part(x, 0, 1)), cumprod(part(x, 0, n - 1), dim)}, dim) * s;
 }
 
 }  // namespace
@@ -216,13 +236,25 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
   return take_order("TopkBackward0", "topk", x, dim, order);
 }
 
-Tensor cumsum(const Tensor& x, int64_t dim) {
-  if (autocasts(x)) return casted(Cast::to_float32, cumsum, x, dim);
-  Tensor y = kernels::cumsum(x, dim);
+Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumsum(t, dim); });
+  if (autocasts(x)) return casted(Cast::to_float32, cumsum, x, dim, dtype);
+  Tensor y = kernels::cumulate(ReduceOp::sum, x, dim);
   trace("cumsum", y, {x}, Shape{dim});
   if (!needs_grad({x})) return y;
   return record("CumsumBackward0", y, {x},
                 [dim](Gradients& g) { g.dx(0) = flip(cumsum(flip(g.dy(), {dim}), dim), {dim}); });
+}
+
+Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumprod(t, dim); });
+  if (autocasts(x)) return casted(Cast::to_float32, cumprod, x, dim, dtype);
+  Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);
+  trace("cumprod", y, {x}, Shape{dim});
+  if (!needs_grad({x})) return y;
+  return record("CumprodBackward0", y, {x}, [x = Saved(x), dim](Gradients& g) {
+    g.dx(0) = cumprod_gradient(x.get(g), dim, g.dy());
+  });
 }
 
 }  // namespace taper::inline v0

@@ -41,7 +41,8 @@ Sorted sort(const Tensor& x, int64_t dim = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
 // The k largest or smallest, sorted; of equals the first.
 Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
-// Integers give int64.
-Tensor cumsum(const Tensor& x, int64_t dim);
+// Running sums and products along dim, in a dtype as the reductions have it; integers give int64.
+Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype = std::nullopt);
+Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype = std::nullopt);
 
 }  // namespace taper::inline v0

@@ -1,5 +1,6 @@
 // Cutting a tensor up, and joining tensors.
 #include <algorithm>
+#include <utility>
 
 #include "autograd/ops/shape.h"
 #include "autograd/view.h"
@@ -58,6 +59,12 @@ constexpr int64_t kMostEmptyParts = int64_t(1) << 24;
 
 void check_divisible(const char* op, const Tensor& x) {
   if (x.dim() == 0) throw Error(cat(op, " expects at least a 1-dimensional tensor"));
+}
+
+int check_tensor_split(const Tensor& x, int64_t dim) {
+  if (x.dim() > 0) return wrap_dim(dim, x.dim());
+  throw Error(
+      "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
 }
 
 std::string listed(const std::vector<int64_t>& sizes) {
@@ -132,6 +139,30 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   }
   if (all == 0) return split(x, std::vector<int64_t>(size_t(chunks), 0), dim);
   return split(x, (all - 1) / chunks + 1, dim);
+}
+
+std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim) {
+  const int d = check_tensor_split(x, dim);
+  if (sections <= 0) {
+    throw Error(cat("number of sections must be larger than 0, got ", sections));
+  }
+  if (sections > kMostEmptyParts) {
+    throw Error(cat("tensor_split into ", sections, " parts, more than ", kMostEmptyParts));
+  }
+  std::vector<int64_t> sizes(size_t(sections), x.size(d) / sections);
+  for (int64_t i = 0; i < x.size(d) % sections; ++i) ++sizes[size_t(i)];
+  return split(x, sizes, d);
+}
+
+std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
+                                 int64_t dim) {
+  const int d = check_tensor_split(x, dim);
+  std::vector<Tensor> parts;
+  int64_t from = 0;
+  for (const int64_t index : indices)
+    parts.push_back(slice(x, d, std::exchange(from, index), index));
+  parts.push_back(slice(x, d, from));
+  return parts;
 }
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {

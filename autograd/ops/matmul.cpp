@@ -81,6 +81,16 @@ Tensor batched(const Tensor& a, const Tensor& b) {
   return reshape(bmm(as_3d(a), as_3d(b)), result);
 }
 
+// beta bias + alpha y. Of integers the factors lose their fractions.
+Tensor with_bias(const Tensor& bias, const Tensor& y, Scalar beta, Scalar alpha) {
+  if (!y.is_floating_point()) {
+    beta = beta.to_int();
+    alpha = alpha.to_int();
+  }
+  const Tensor full = expand(bias, y.shape()), scaled = alpha.to_double() == 1 ? y : y * alpha;
+  return beta.to_double() == 0 ? scaled : add(scaled, full, beta);
+}
+
 // Of a linear's input and weight, from that of its result before the activation.
 void put_gradients(Gradients& g, const Saved& x, const Saved& weight, const Tensor& dz) {
   if (g.needs(0)) g.dx(0) = mm(dz, weight.get(g));
@@ -154,9 +164,18 @@ Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, 
     throw Error(cat("self and mat2 must have the same dtype, but got ",
                     scalar_type_name(bias.dtype()), " and ", scalar_type_name(b.dtype())));
   }
-  const Tensor y = mm(a, b), full = expand(bias, y.shape());
-  const Tensor product = alpha.to_double() == 1 ? y : y * alpha;
-  return beta.to_double() == 0 ? product : add(product, full, beta);
+  return with_bias(bias, mm(a, b), beta, alpha);
+}
+
+Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (autocasts(a)) return casted(Cast::to_low, baddbmm, bias, a, b, beta, alpha);
+  check_dim("baddbmm", "batch1", a, 3);
+  check_dim("baddbmm", "batch2", b, 3);
+  if (bias.dtype() != a.dtype() || a.dtype() != b.dtype()) {
+    throw Error(cat("Input dtypes must be the same, got: input ", cpp_name(bias.dtype()),
+                    ", batch1: ", cpp_name(a.dtype()), ", batch2: ", cpp_name(b.dtype())));
+  }
+  return with_bias(bias, bmm(a, b), beta, alpha);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {

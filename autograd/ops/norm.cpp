@@ -113,7 +113,7 @@ void check_row_parameter(const char* name, const Tensor& p, const Shape& shape) 
 void check_size(const char* name, const Tensor& p, int64_t channels) {
   if (!p.defined() || (p.dim() == 1 && p.numel() == channels)) return;
   throw Error(cat(name, " should contain ", channels, " elements not ", p.numel(), ", in shape [",
-                  channels, "], got ", p.shape(), " (in batch_norm)"));
+                  channels, "], got ", p.shape()));
 }
 
 }  // namespace
@@ -228,6 +228,46 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     }
   }
   return y;
+}
+
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const Tensor& weight, const Tensor& bias, bool use_input_stats,
+                     double momentum, double eps) {
+  if (!use_input_stats) {
+    if (!running_mean.defined() || !running_var.defined()) {
+      throw Error(
+          "Expected running_mean and running_var to be defined when use_input_stats is "
+          "false");
+    }
+    return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
+  }
+  Shape inner;
+  for (int d = 2; d < x.dim(); ++d) inner.push_back(d);
+  if (x.dim() < 3 || Shape(x.shape().begin() + 2, x.shape().end()).numel() == 1) {
+    throw ValueError(
+        cat("Expected more than 1 spatial element when training, got input size ", x.shape()));
+  }
+  if (running_mean.defined() != running_var.defined()) {
+    throw ValueError("running_mean and running_var must either both be None or neither be None");
+  }
+  const int64_t channels = x.size(1);
+  check_size("running_mean", running_mean, channels);
+  check_size("running_var", running_var, channels);
+  check_size("weight", weight, channels);
+  check_size("bias", bias, channels);
+  check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
+  const Tensor y = group_norm(x, channels, weight, bias, eps);
+  if (running_mean.defined() && x.numel() > 0) {
+    const NoGradGuard no_grad;
+    const auto [variance, average] = var_mean(x.to(kernels::wide_type(x.dtype())), inner);
+    running_mean.mul_(1 - momentum).add_(mean(average, {0}), momentum);
+    running_var.mul_(1 - momentum).add_(mean(variance, {0}), momentum);
+  }
+  return y;
+}
+
+Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
+  return x / clamp(norm(x, p, {dim}, true), eps);
 }
 
 }  // namespace taper::inline v0

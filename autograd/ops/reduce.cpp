@@ -8,6 +8,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/reduce/reduce.h"
 
@@ -84,8 +85,24 @@ template <class F, class... Args> Tensor in_double(F f, const Tensor& x, const A
   return f(x.to(kFloat64), args...).to(x.dtype());
 }
 
-Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim) {
-  if (autocasts(x)) return casted(Cast::to_float32, softmax_of, name, log, x, dim);
+void check_norm_dtype(DType x, DType dtype) {
+  if (!is_floating_point(dtype)) {
+    throw Error(cat("linalg.vector_norm: dtype should be floating point or complex, but got ",
+                    scalar_type_name(dtype)));
+  }
+  if (promote_types(x, dtype) != dtype) {
+    throw Error(cat("linalg.vector_norm: the dtype of the input (", scalar_type_name(x),
+                    ") should be convertible without narrowing to the specified dtype (",
+                    scalar_type_name(dtype), ")"));
+  }
+}
+
+Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
+                  std::optional<DType> dtype = std::nullopt) {
+  if (dtype) {
+    return in_dtype(*dtype, x, [&](auto& t) { return softmax_of(name, log, t, dim); });
+  }
+  if (autocasts(x)) return casted(Cast::to_float32, softmax_of, name, log, x, dim, dtype);
   Tensor y = kernels::softmax(log, x, dim);
   if (!needs_grad({x})) return y;
   return record(name, y, {x}, [y = Saved::output(y), log, dim](Gradients& g) {
@@ -102,7 +119,8 @@ Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim) {
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType> dtype) {
+  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return sum(t, dims, keepdim); });
   if (autocasts(x)) {
     return casted(
         Cast::to_float32, [&](auto& t) { return sum(t, dims, keepdim); }, x);
@@ -110,15 +128,23 @@ Tensor sum(const Tensor& x, const Shape& dims, bool keepdim) {
   return linear_reduction(dims.empty() ? "SumBackward0" : "SumBackward1", ReduceOp::sum, x, dims,
                           keepdim);
 }
-Tensor sum(const Tensor& x) { return sum(x, {}, false); }
+Tensor sum(const Tensor& x, std::optional<DType> dtype) { return sum(x, {}, false, dtype); }
 
-Tensor mean(const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType> dtype) {
+  if (dtype && !is_floating_point(*dtype)) {
+    throw Error(
+        cat("mean(): could not infer output dtype. Optional dtype must be either a floating point "
+            "or complex dtype. Got: ",
+            scalar_type_name(*dtype)));
+  }
+  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return mean(t, dims, keepdim); });
   return linear_reduction(dims.empty() ? "MeanBackward0" : "MeanBackward1", ReduceOp::mean, x, dims,
                           keepdim);
 }
-Tensor mean(const Tensor& x) { return mean(x, {}, false); }
+Tensor mean(const Tensor& x, std::optional<DType> dtype) { return mean(x, {}, false, dtype); }
 
-Tensor prod(const Tensor& x, int64_t dim, bool keepdim) {
+Tensor prod(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
+  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return prod(t, dim, keepdim); });
   if (autocasts(x)) {
     return casted(
         Cast::to_float32, [&](auto& t) { return prod(t, dim, keepdim); }, x);
@@ -130,7 +156,9 @@ Tensor prod(const Tensor& x, int64_t dim, bool keepdim) {
     g.dx(0) = reshape(g.dy(), kept_shape(z, {dim})) * product_of_others(z, dim);
   });
 }
-Tensor prod(const Tensor& x) { return prod(flatten(x), 0); }
+Tensor prod(const Tensor& x, std::optional<DType> dtype) {
+  return prod(flatten(x), 0, false, dtype);
+}
 
 Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
   if (!x.is_floating_point()) {
@@ -165,12 +193,26 @@ Tensor std(const Tensor& x, const Shape& dims, double correction, bool keepdim) 
   });
 }
 
-Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim) {
-  if (autocasts(x)) return casted(Cast::to_float32, norm, x, p, dims, keepdim);
+VarMean var_mean(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+  return {var(x, dims, correction, keepdim), mean(x, dims, keepdim)};
+}
+StdMean std_mean(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+  return {std(x, dims, correction, keepdim), mean(x, dims, keepdim)};
+}
+
+Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
+            std::optional<DType> dtype) {
+  if (autocasts(x) && !dtype) {
+    return casted(Cast::to_float32, norm, x, p, dims, keepdim, dtype);
+  }
   if (!x.is_floating_point()) {
     throw Error(
         cat("linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
             scalar_type_name(x.dtype())));
+  }
+  if (dtype) {
+    check_norm_dtype(x.dtype(), *dtype);
+    return in_dtype(*dtype, x, [&](auto& t) { return norm(t, p, dims, keepdim); });
   }
   if (p == 0) return sum(ne(x, 0).to(x.dtype()), dims, keepdim);
   if (p == 1) return sum(abs(x), dims, keepdim);
@@ -208,11 +250,39 @@ Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
                 });
 }
 
-Tensor softmax(const Tensor& x, int64_t dim) {
-  return softmax_of("SoftmaxBackward0", false, x, dim);
+Tensor cdist(const Tensor& a, const Tensor& b, double p) {
+  if (autocasts(a)) return casted(Cast::to_float32, cdist, a, b, p);
+  kernels::same_device("cdist", {&a, &b}, {"x1", "x2"});
+  for (const Tensor* x : {&a, &b}) {
+    const char* name = x == &a ? "X1" : "X2";
+    if (!x->is_floating_point()) {
+      throw Error(cat("cdist only supports floating-point dtypes, ", name,
+                      " got: ", scalar_type_name(x->dtype())));
+    }
+    if (x->dim() < 2) {
+      throw Error(cat("cdist only supports at least 2D tensors, ", name, " got: ", x->dim(), "D"));
+    }
+  }
+  if (a.size(-1) != b.size(-1)) {
+    throw Error(cat("X1 and X2 must have the same number of columns. X1: ", a.size(-1),
+                    " X2: ", b.size(-1)));
+  }
+  if (a.dtype() != b.dtype()) {
+    throw Error(cat("expected scalar type ", scalar_type_name(a.dtype()), " but found ",
+                    scalar_type_name(b.dtype()), " (cdist)"));
+  }
+  if (is_half(a.dtype())) return cdist(a.to(kFloat32), b.to(kFloat32), p).to(a.dtype());
+  if (p < 0) throw Error(cat("cdist only supports non-negative p values, got ", p));
+  const Tensor apart = unsqueeze(a, -2) - unsqueeze(b, -3);
+  // Of no elements the largest has no value, but the distance is 0.
+  return a.size(-1) == 0 ? sum(apart, {-1}) : norm(apart, p, {-1});
 }
-Tensor log_softmax(const Tensor& x, int64_t dim) {
-  return softmax_of("LogSoftmaxBackward0", true, x, dim);
+
+Tensor softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  return softmax_of("SoftmaxBackward0", false, x, dim, dtype);
+}
+Tensor log_softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  return softmax_of("LogSoftmaxBackward0", true, x, dim, dtype);
 }
 
 Tensor amax(const Tensor& x, const Shape& dims, bool keepdim) {

@@ -60,30 +60,69 @@ Tensor reshaped(const char* name, const Tensor& x, const Shape& shape, const Sha
   return y;
 }
 
-// `length` elements of dimension `dim`.
-struct Slice {
-  int dim;
-  int64_t start, length, step = 1;
-};
-
-Tensor placed(const Tensor& dy, const Shape& whole, Slice s);
-
-Tensor sliced(const Tensor& x, Slice s) {
-  Shape shape = x.shape(), strides = x.strides();
-  shape[s.dim] = s.length;
-  strides[s.dim] *= s.step;
-  const auto back = [whole = x.shape(), s](const Tensor& dy) { return placed(dy, whole, s); };
-  Tensor y = make_view("SliceBackward0", x, shape, strides, back, s.start * x.strides()[s.dim]);
-  trace("slice", y, {x}, Shape{s.dim, s.start, s.length, s.step});
-  return y;
+// A view of some elements, given by what picks them. Its gradient is placed among zeros, and that
+// one's is picked again.
+template <class Part>
+Tensor make_part(const Tensor& x, const Shape& shape, const Shape& strides, Part part,
+                 int64_t start) {
+  const auto back = [whole = x.shape(), part](const Tensor& dy) { return placed(dy, whole, part); };
+  return make_view(Part::kName, x, shape, strides, back, start);
 }
 
-// dy in a slice of zeros.
-Tensor placed(const Tensor& dy, const Shape& whole, Slice s) {
+template <class Part> Tensor placed(const Tensor& dy, const Shape& whole, Part part) {
   Tensor dx = zeros(whole, {.dtype = dy.dtype(), .device = dy.device()});
-  kernels::copy_into(sliced(dx, s), dy);
+  kernels::copy_into(part(dx), dy);
   if (!needs_grad({dy})) return dx;
-  return record("SliceBackward0", dx, {dy}, [s](Gradients& g) { g.dx(0) = sliced(g.dy(), s); });
+  return record(Part::kName, dx, {dy}, [part](Gradients& g) { g.dx(0) = part(g.dy()); });
+}
+
+// `length` elements of dimension `dim`.
+struct Slice {
+  static constexpr const char* kName = "SliceBackward0";
+  int dim;
+  int64_t start, length, step = 1;
+
+  Tensor operator()(const Tensor& x) const {
+    Shape shape = x.shape(), strides = x.strides();
+    shape[dim] = length;
+    strides[dim] *= step;
+    Tensor y = make_part(x, shape, strides, *this, start * x.strides()[dim]);
+    trace("slice", y, {x}, Shape{dim, start, length, step});
+    return y;
+  }
+};
+
+struct Diagonal {
+  static constexpr const char* kName = "DiagonalBackward0";
+  int64_t offset;
+  int dim1, dim2;
+
+  Tensor operator()(const Tensor& x) const {
+    Shape shape = x.shape(), strides = x.strides();
+    const int64_t rows = shape[dim1], columns = shape[dim2];
+    const int64_t right = std::clamp<int64_t>(offset, 0, columns);
+    const int64_t down = -std::clamp<int64_t>(offset, -rows, 0);
+    const int64_t length = std::min(rows - down, columns - right);
+    const int64_t start = length == 0 ? 0 : down * strides[dim1] + right * strides[dim2];
+    const int64_t step = strides[dim1] + strides[dim2];
+    for (Shape* s : {&shape, &strides}) {
+      s->erase(std::max(dim1, dim2));
+      s->erase(std::min(dim1, dim2));
+    }
+    shape.push_back(length);
+    strides.push_back(step);
+    Tensor y = make_part(x, shape, strides, *this, start);
+    trace("diagonal", y, {x}, Shape{offset, dim1, dim2});
+    return y;
+  }
+};
+
+Diagonal diagonal_of(int64_t offset, int64_t dim1, int64_t dim2, int dims) {
+  const Diagonal d{offset, wrap_dim(dim1, dims), wrap_dim(dim2, dims)};
+  if (d.dim1 == d.dim2) {
+    throw Error(cat("diagonal dimensions cannot be identical ", dim1, ", ", dim2));
+  }
+  return d;
 }
 
 // x without those of these dimensions that have size 1.
@@ -268,7 +307,7 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
     throw Error(
         cat("start (", start, ") + length (", length, ") exceeds dimension size (", size, ")."));
   }
-  return sliced(x, {d, from, length});
+  return Slice{d, from, length}(x);
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
@@ -294,7 +333,23 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::op
   const int64_t from = place(start.value_or(0)), to = place(end.value_or(size));
   // A step past the end leads nowhere: it need not be a stride.
   const int64_t stride = std::min(step, std::max<int64_t>(size, 1));
-  return sliced(x, {d, from, to <= from ? 0 : (to - from - 1) / stride + 1, stride});
+  return Slice{d, from, to <= from ? 0 : (to - from - 1) / stride + 1, stride}(x);
+}
+
+Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+  return diagonal_of(offset, dim1, dim2, x.dim())(x);
+}
+
+Tensor diag_embed(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+  const Diagonal d = diagonal_of(offset, dim1, dim2, x.dim() + 1);
+  const int64_t size = checked_add(x.size(-1), offset < 0 ? checked_mul(offset, -1) : offset);
+  Shape whole = x.shape();
+  whole.erase(x.dim() - 1);
+  whole.insert(std::min(d.dim1, d.dim2), size);
+  whole.insert(std::max(d.dim1, d.dim2), size);
+  Tensor y = placed(x, whole, d);
+  trace("diag_embed", y, {x}, Shape{offset, d.dim1, d.dim2});
+  return y;
 }
 
 Tensor clone(const Tensor& x) { return copied(x, empty_like_layout(x, x.dtype())); }

@@ -30,6 +30,9 @@ Tensor expand(const Tensor& x, const Shape& shape);
 Tensor expand_as(const Tensor& x, const Tensor& other);
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
+// The diagonal `offset` places above the main one (negative: below) of the matrices that two
+// dimensions make: a view, in which it is the last dimension.
+Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
 // x[start:end:step] along a dimension: negative ends count from the end, all are clamped. step > 0.
 Tensor slice(const Tensor& x, int64_t dim = 0, std::optional<int64_t> start = std::nullopt,
              std::optional<int64_t> end = std::nullopt, int64_t step = 1);
@@ -38,11 +41,33 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
 // At most this many views of equal size but for the last.
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim = 0);
+// So many views, of sizes that differ by one at most; or cut before each of the indices, with ends
+// as those of slice.
+std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim = 0);
+std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
+                                 int64_t dim = 0);
+// A view of each slice along a dimension, without it.
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 
 // Joined along a dimension, in the promoted dtype. Empty 1-d tensors are passed over.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 // Joined along a new dimension.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
+// Joined along the second dimension (vectors along their only one), and along the first with
+// vectors as rows.
+Tensor hstack(const std::vector<Tensor>& tensors);
+Tensor vstack(const std::vector<Tensor>& tensors);
+// Of vectors (or numbers) of one dtype: views of one shape, in which each varies along a dimension
+// of its own: in the order given, or with the first two exchanged (xy).
+enum class MeshIndexing { ij, xy };
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors,
+                             MeshIndexing indexing = MeshIndexing::ij);
+// Elements moved by so many places along dims, or in x flattened, those from the end to the front.
+Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims = {});
+// Zeros with x's last dimension on a diagonal of the dimensions dim1 and dim2 of the result.
+Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1);
+// Of a vector the matrix with it on a diagonal; of a matrix a copy of a diagonal.
+Tensor diag(const Tensor& x, int64_t diagonal = 0);
 // x several times along each dimension; new dimensions come in front.
 Tensor repeat(const Tensor& x, const Shape& repeats);
 // Always a new tensor; keeps a dense layout.

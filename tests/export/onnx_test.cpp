@@ -204,6 +204,32 @@ TEST_F(Onnx, RuntimeComputesReductionsViewsAndIndexing) {
       {"norm", [](auto& t) { return norm(t, 2, {2}) + norm(t, 1, {2}); }},
       {"logsumexp", [](auto& t) { return logsumexp(t, {2}); }},
       {"cumsum", [](auto& t) { return cumsum(t, 1); }},
+      {"max", [](auto& t) { return max(t, 1).values + min(t, 2).values.narrow(1, 0, 1) + max(t); }},
+      {"max_places", [](auto& t) { return max(t, -1).indices; }},
+      {"normalize", [](auto& t) { return normalize(t, 2, 2) + var_mean(t, {1}, 1, true).mean; }},
+      {"instance_norm", [](auto& t) { return instance_norm(t); }},
+      {"cdist", [](auto& t) { return cdist(t, t); }},
+      {"einsum",
+       [](auto& t) {
+         return einsum("bij,bkj->bik", {t, t * 2});
+       }},
+      {"einsum_of_three",
+       [](auto& t) {
+         return einsum("...j,kj,...j->k...", {t, ones({2, 4}), t});
+       }},
+      {"tensordot",
+       [](auto& t) {
+         return tensordot(t, ones({3, 4, 2}));
+       }},
+      {"baddbmm", [](auto& t) { return baddbmm(ones({3}), t, t.transpose(1, 2), 0.5, 2); }},
+      {"roll",
+       [](auto& t) {
+         return roll(t, {1, -1}, {1, 2});
+       }},
+      {"unbind",
+       [](auto& t) {
+         return hstack({unbind(t, 1)[2], tensor_split(t, 2, 1)[1].squeeze(1)});
+       }},
       {"view",
        [](auto& t) {
          return t.view({t.size(0), 12});
@@ -259,10 +285,7 @@ TEST_F(Onnx, RuntimeComputesReductionsViewsAndIndexing) {
        [](auto& t) {
          return pad(t, {1, 2, -1, 1}, 3);
        }},
-      {"index_select",
-       [](auto& t) {
-         return index_select(t, 1, tensor({2, 0}));
-       }},
+      {"index_select", [](auto& t) { return index_select(t, 1, tensor({2, 0})); }},
       {"gather", [](auto& t) { return gather(t, 2, argmax(t, 2, true)); }}};
   for (const auto& [name, f] : ops) cases.add(name, f, x);
   cases.add(
@@ -402,6 +425,8 @@ TEST_F(Onnx, RuntimeComputesModels) {
 // Operators that are written by others' rows, as what they are made of; and those that no row
 // writes.
 const std::set<std::string> kMadeOfOthers = {
+    "baddbmm", "cdist", "einsum", "hstack", "instance_norm", "max", "meshgrid", "min", "normalize",
+    "roll", "std_mean", "tensor_split", "tensordot", "unbind", "var_mean", "vstack",
     "adaptive_avg_pool1d", "addmm", "affine_grid", "avg_pool1d", "bmm", "chunk", "contiguous",
     "count_nonzero", "embedding", "expand_as", "flatten", "flip", "hardtanh", "index", "logsumexp",
     "masked", "masked_fill", "max_pool1d", "mm", "movedim", "narrow", "norm", "outer",
@@ -411,7 +436,13 @@ const std::set<std::string> kMadeOfOthers = {
     // Losses, and what does nothing in evaluation mode.
     "binary_cross_entropy_with_logits", "dropout", "dropout2d", "dropout_add", "huber_loss",
     "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"};
-const std::set<std::string> kWithoutForm = {"adaptive_max_pool1d",
+const std::set<std::string> kWithoutForm = {"cumprod",
+                                            "diag",
+                                            "diag_embed",
+                                            "diagonal",
+                                            "median",
+                                            "quantile",
+                                            "adaptive_max_pool1d",
                                             "adaptive_max_pool1d_with_indices",
                                             "adaptive_max_pool2d",
                                             "adaptive_max_pool2d_with_indices",

@@ -8,6 +8,7 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/order.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
@@ -291,6 +292,15 @@ void add_products(Table& table) {
   table["addmm"] = one_result([](const A& a) {
     return addmm(a.t("input"), a.t("mat1"), a.t("mat2"), a.number("beta"), a.number("alpha"));
   });
+  table["baddbmm"] = one_result([](const A& a) {
+    return baddbmm(a.t("input"), a.t("batch1"), a.t("batch2"), a.number("beta"), a.number("alpha"));
+  });
+  table["einsum"] =
+      one_result([](const A& a) { return einsum(a.text("equation"), a.list("tensors")); });
+  table["tensordot"] = one_result([](const A& a) {
+    if (a.none("dims_a")) return tensordot(a.t("input"), a.t("other"), a.i("dims"));
+    return tensordot(a.t("input"), a.t("other"), a.dims("dims_a"), a.dims("dims_b"));
+  });
   table["linear"] =
       one_result([](const A& a) { return linear(a.t("input"), a.t("weight"), a.t("bias")); });
   table["conv1d"] = one_result([](const A& a) {
@@ -366,7 +376,10 @@ void add_indices(Table& table) {
     const Sorted y = topk(a.t("input"), a.i("k"), a.i("dim"), a.b("largest"));
     return Tensors{y.values, y.indices};
   };
-  table["cumsum"] = one_result([](const A& a) { return cumsum(a.t("input"), a.i("dim")); });
+  table["cumsum"] =
+      one_result([](const A& a) { return cumsum(a.t("input"), a.i("dim"), a.dtype("dtype")); });
+  table["cumprod"] =
+      one_result([](const A& a) { return cumprod(a.t("input"), a.i("dim"), a.dtype("dtype")); });
   table["embedding"] = one_result(
       [](const A& a) { return embedding(a.t("input"), a.t("indices"), a.maybe_i("padding_idx")); });
   table["flip"] = one_result([](const A& a) { return flip(a.t("input"), a.dims("dims")); });
@@ -556,9 +569,16 @@ void add_norms(Table& table) {
   table["rms_norm"] = one_result([](const A& a) {
     return rms_norm(a.t("input"), a.dims("normalized_shape"), a.t("weight"), a.maybe_f("eps"));
   });
-  table["softmax"] = one_result([](const A& a) { return softmax(a.t("input"), a.i("dim")); });
-  table["log_softmax"] =
-      one_result([](const A& a) { return log_softmax(a.t("input"), a.i("dim")); });
+  table["instance_norm"] = one_result([](const A& a) {
+    return instance_norm(a.t("input"), a.t("running_mean"), a.t("running_var"), a.t("weight"),
+                         a.t("bias"), a.b("use_input_stats"), a.f("momentum"), a.f("eps"));
+  });
+  table["normalize"] = one_result(
+      [](const A& a) { return normalize(a.t("input"), a.f("p"), a.i("dim"), a.f("eps")); });
+  table["softmax"] =
+      one_result([](const A& a) { return softmax(a.t("input"), a.i("dim"), a.dtype("dtype")); });
+  table["log_softmax"] = one_result(
+      [](const A& a) { return log_softmax(a.t("input"), a.i("dim"), a.dtype("dtype")); });
 }
 
 OutputSize output_size(const A& a) {
@@ -634,18 +654,24 @@ void add_reductions(Table& table) {
     table[name] = one_result(
         [f](const A& a) { return f(a.t("input"), a.dims("dim"), a.b("keepdim"), a.none("dim")); });
   };
-  reduction("sum", [](auto x, auto dims, bool keep, bool whole) {
-    return whole && !keep ? sum(x) : sum(x, dims, keep);
-  });
-  reduction("Tensor.sum", [](auto x, auto dims, bool keep, bool whole) {
-    return whole && !keep ? x.sum() : x.sum(dims, keep);
-  });
-  reduction("mean", [](auto x, auto dims, bool keep, bool whole) {
-    return whole && !keep ? mean(x) : mean(x, dims, keep);
-  });
-  reduction("Tensor.mean", [](auto x, auto dims, bool keep, bool whole) {
-    return whole && !keep ? x.mean() : x.mean(dims, keep);
-  });
+  for (const std::string name : {"sum", "mean"}) {
+    const bool sums = name == "sum";
+    table[name] = one_result([sums](const A& a) {
+      const Tensor x = a.t("input");
+      const bool keep = a.b("keepdim");
+      if (a.none("dim") && !keep)
+        return sums ? sum(x, a.dtype("dtype")) : mean(x, a.dtype("dtype"));
+      return sums ? sum(x, a.dims("dim"), keep, a.dtype("dtype"))
+                  : mean(x, a.dims("dim"), keep, a.dtype("dtype"));
+    });
+    table["Tensor." + name] = one_result([sums](const A& a) {
+      const Tensor x = a.t("input");
+      const bool keep = a.b("keepdim");
+      if (!a.none("dtype")) throw Inexpressible{"dtype="};
+      if (a.none("dim") && !keep) return sums ? x.sum() : x.mean();
+      return sums ? x.sum(a.dims("dim"), keep) : x.mean(a.dims("dim"), keep);
+    });
+  }
   reduction("amax", [](auto x, auto dims, bool keep, bool) { return amax(x, dims, keep); });
   reduction("amin", [](auto x, auto dims, bool keep, bool) { return amin(x, dims, keep); });
   reduction("all", [](auto x, auto dims, bool keep, bool) { return all(x, dims, keep); });
@@ -659,14 +685,65 @@ void add_reductions(Table& table) {
       return f(a.t("input"), a.maybe_i("dim"), a.b("keepdim"));
     });
   };
-  along("prod", [](auto x, auto dim, bool keep) { return dim ? prod(x, *dim, keep) : prod(x); });
+  table["prod"] = one_result([](const A& a) {
+    if (!a.none("dim")) {
+      return prod(a.t("input"), a.i("dim"), a.b("keepdim"), a.dtype("dtype"));
+    }
+    if (a.b("keepdim")) throw Inexpressible{"keepdim= without dim="};
+    return prod(a.t("input"), a.dtype("dtype"));
+  });
   along("argmax",
         [](auto x, auto dim, bool keep) { return dim ? argmax(x, *dim, keep) : argmax(x); });
   along("argmin",
         [](auto x, auto dim, bool keep) { return dim ? argmin(x, *dim, keep) : argmin(x); });
 
-  table["norm"] = one_result(
-      [](const A& a) { return norm(a.t("input"), a.f("p"), a.dims("dim"), a.b("keepdim")); });
+  const auto placed = [&](const std::string& name, auto of_all, auto of_one) {
+    table[name] = [=](const A& a) {
+      if (a.none("dim")) return Tensors{of_all(a.t("input"))};
+      const Sorted y = of_one(a.t("input"), a.i("dim"), a.b("keepdim"));
+      return Tensors{y.values, y.indices};
+    };
+  };
+  using OfAll = Tensor (*)(const Tensor&);
+  using AlongOne = Sorted (*)(const Tensor&, int64_t, bool);
+  placed("max", OfAll(max), AlongOne(max));
+  placed("min", OfAll(min), AlongOne(min));
+  placed("median", OfAll(median), AlongOne(median));
+  for (const std::string name : {"max", "min"}) {
+    table[name] = [one = table[name], largest = name == "max"](const A& a) {
+      if (a.none("other")) return one(a);
+      const Tensor x = a.t("input"), y = a.t("other");
+      return Tensors{largest ? max(x, y) : min(x, y)};
+    };
+  }
+  table["quantile"] = one_result([](const A& a) {
+    const std::pair<const char*, QuantileMode> modes[] = {{"linear", QuantileMode::linear},
+                                                          {"lower", QuantileMode::lower},
+                                                          {"higher", QuantileMode::higher},
+                                                          {"midpoint", QuantileMode::midpoint},
+                                                          {"nearest", QuantileMode::nearest}};
+    for (const auto& [name, mode] : modes) {
+      if (a.text("interpolation") != name) continue;
+      const Tensor x = a.t("input");
+      if (!a.is_number("q")) {
+        return quantile(x, a.t("q"), a.maybe_i("dim"), a.b("keepdim"), mode);
+      }
+      return quantile(x, a.f("q"), a.maybe_i("dim"), a.b("keepdim"), mode);
+    }
+    throw Inexpressible{"interpolation=" + a.text("interpolation")};
+  });
+  table["cdist"] = one_result([](const A& a) { return cdist(a.t("x1"), a.t("x2"), a.f("p")); });
+  table["norm"] = one_result([](const A& a) {
+    return norm(a.t("input"), a.f("p"), a.dims("dim"), a.b("keepdim"), a.dtype("dtype"));
+  });
+  table["std_mean"] = [](const A& a) {
+    const auto [s, m] = std_mean(a.t("input"), a.dims("dim"), a.f("correction"), a.b("keepdim"));
+    return Tensors{s, m};
+  };
+  table["var_mean"] = [](const A& a) {
+    const auto [v, m] = var_mean(a.t("input"), a.dims("dim"), a.f("correction"), a.b("keepdim"));
+    return Tensors{v, m};
+  };
   table["std"] = one_result([](const A& a) {
     return std(a.t("input"), a.dims("dim"), a.f("correction"), a.b("keepdim"));
   });
@@ -683,6 +760,25 @@ void add_shapes(Table& table) {
     if (a.is_list("split_size")) return split(a.t("input"), a.ints("split_size"), a.i("dim"));
     return split(a.t("input"), a.i("split_size"), a.i("dim"));
   };
+  table["unbind"] = [](const A& a) { return unbind(a.t("input"), a.i("dim")); };
+  table["tensor_split"] = [](const A& a) {
+    const char* how = "indices_or_sections";
+    if (a.is_list(how)) return tensor_split(a.t("input"), a.ints(how), a.i("dim"));
+    return tensor_split(a.t("input"), a.i(how), a.i("dim"));
+  };
+  table["meshgrid"] = [](const A& a) {
+    const bool xy = a.text("indexing") == "xy";
+    return meshgrid(a.list("tensors"), xy ? MeshIndexing::xy : MeshIndexing::ij);
+  };
+  table["hstack"] = one_result([](const A& a) { return hstack(a.list("tensors")); });
+  table["vstack"] = one_result([](const A& a) { return vstack(a.list("tensors")); });
+  table["roll"] =
+      one_result([](const A& a) { return roll(a.t("input"), a.dims("shifts"), a.dims("dims")); });
+  table["diag"] = one_result([](const A& a) { return diag(a.t("input"), a.i("diagonal")); });
+  table["diagonal"] = one_result(
+      [](const A& a) { return diagonal(a.t("input"), a.i("offset"), a.i("dim1"), a.i("dim2")); });
+  table["diag_embed"] = one_result(
+      [](const A& a) { return diag_embed(a.t("input"), a.i("offset"), a.i("dim1"), a.i("dim2")); });
   table["expand"] = one_result([](const A& a) { return expand(a.t("input"), a.dims("size")); });
   table["flatten"] = one_result(
       [](const A& a) { return flatten(a.t("input"), a.i("start_dim"), a.i("end_dim")); });

@@ -49,10 +49,13 @@ OPERATORS = {
     **{name: f"{name}: input other rtol=1e-5 atol=1e-8 equal_nan=False" for name in ("isclose", "allclose")},
     # products
     "addmm": "addmm: input mat1 mat2 beta=1 alpha=1",
+    "baddbmm": "baddbmm: input batch1 batch2 beta=1 alpha=1",
     "bmm": "bmm: input mat2",
+    "einsum": "einsum: tensors equation",
     "matmul": "matmul: input other",
     "mm": "mm: input mat2",
     "outer": "outer: input vec2",
+    "tensordot": "tensordot: input other dims=2 dims_a=None dims_b=None",
     "nn.functional.linear": "linear: input weight bias=None",
     "nn.functional.conv1d": "conv1d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
     "nn.functional.conv2d": "conv2d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
@@ -68,7 +71,8 @@ OPERATORS = {
     "nn.functional.grid_sample": "grid_sample: input grid mode='bilinear' padding_mode='zeros' align_corners=None",
     # indices
     "argsort": "argsort: input dim=-1 descending=False ~stable=False",
-    "cumsum": "cumsum: input dim ~dtype=None",
+    "cumprod": "cumprod: input dim dtype=None",
+    "cumsum": "cumsum: input dim dtype=None",
     "nn.functional.embedding": "embedding: input indices padding_idx=None ~max_norm=None ~norm_type=2.0"
                                " ~scale_grad_by_freq=False ~sparse=False",
     "flip": "flip: input dims",
@@ -129,8 +133,11 @@ OPERATORS = {
     "nn.functional.group_norm": "group_norm: input num_groups weight=None bias=None eps=1e-5",
     "nn.functional.layer_norm": "layer_norm: input normalized_shape weight=None bias=None eps=1e-5",
     "nn.functional.rms_norm": "rms_norm: input normalized_shape weight=None eps=None",
-    "softmax": "softmax: input dim ~dtype=None",
-    "log_softmax": "log_softmax: input dim ~dtype=None",
+    "nn.functional.instance_norm": "instance_norm: input running_mean=None running_var=None weight=None bias=None"
+                                   " use_input_stats=True momentum=0.1 eps=1e-5",
+    "nn.functional.normalize": "normalize: input p=2.0 dim=1 eps=1e-12 ~out=None",
+    "softmax": "softmax: input dim dtype=None",
+    "log_softmax": "log_softmax: input dim dtype=None",
     # pools
     **{f"nn.functional.adaptive_avg_pool{d}d": f"adaptive_avg_pool{d}d: input output_size" for d in (1, 2)},
     **{f"nn.functional.avg_pool{d}d": f"avg_pool{d}d: input kernel_size stride=None padding=0 ceil_mode=False"
@@ -150,37 +157,49 @@ OPERATORS = {
     "normal/in_place": "normal_: input mean=0 std=1",
     "uniform": "uniform_: input from=0 to=1",
     # reductions
-    **{name: f"{name}: input dim=None keepdim=False ~dtype=None"
-       for name in "all any amax amin argmax argmin logsumexp mean prod sum".split()},
-    "norm": "norm: input p='fro' dim=None keepdim=False ~dtype=None",
-    "linalg.vector_norm": "norm: input p=2 dim=None keepdim=False ~dtype=None",
-    "std": "std: input dim=None correction=1 keepdim=False",
-    "var": "var: input dim=None correction=1 keepdim=False",
+    **{name: f"{name}: input dim=None keepdim=False"
+       for name in "all any amax amin argmax argmin logsumexp median".split()},
+    **{name: f"{name}: input dim=None keepdim=False dtype=None" for name in "mean prod sum".split()},
+    **{name: f"{name}: input dim=None keepdim=False other=None" for name in "max min".split()},
+    "norm": "norm: input p='fro' dim=None keepdim=False dtype=None",
+    "linalg.vector_norm": "norm: input p=2 dim=None keepdim=False dtype=None",
+    "quantile": "quantile: input q dim=None keepdim=False interpolation='linear'",
+    "cdist": "cdist: x1 x2 p=2.0",
+    **{name: f"{name}: input dim=None correction=1 keepdim=False" for name in "std std_mean var var_mean".split()},
     # shapes
     "cat": "cat: tensors dim=0",
     "chunk": "chunk: input chunks dim=0",
     "clone": "clone: input",
     "contiguous": "contiguous: input",
+    "diag": "diag: input diagonal=0",
+    "diag_embed": "diag_embed: input offset=0 dim1=-2 dim2=-1",
+    "diagonal": "diagonal: input offset=0 dim1=0 dim2=1",
     "expand": "expand: input size",
     "expand_as": "expand_as: input other",
     "flatten": "flatten: input start_dim=0 end_dim=-1",
+    "hstack": "hstack: tensors",
+    "meshgrid": "meshgrid: tensors indexing='ij'",
     "movedim": "movedim: input source destination",
     "narrow": "narrow: input dim start length",
     "permute": "permute: input dims",
     "repeat": "repeat: input repeats",
     "reshape": "reshape: input shape",
+    "roll": "roll: input shifts dims=None",
     "select": "select: input dim index",
     "slice": "slice: input dim=0 start=None end=None step=1",
     "split": "split: input split_size dim=0",
     "split_with_sizes": "split: input split_size dim=0",
     "squeeze": "squeeze: input dim=None",
     "stack": "stack: tensors dim=0",
+    "tensor_split": "tensor_split: input indices_or_sections dim=0",
     "to": "to_copy: input dtype=None copy=False",
     "transpose": "transpose: input dim0 dim1",
+    "unbind": "unbind: input dim=0",
     "unflatten": "unflatten: input dim sizes",
     "unsqueeze": "unsqueeze: input dim",
     "view": "view: input size",
     "view_as": "view_as: input other",
+    "vstack": "vstack: tensors",
     # factories
     "arange": "arange: start end step=1 dtype=None",
     "linspace": "linspace: start end steps dtype=None",
@@ -233,13 +252,22 @@ IGNORED = {"device": ("cpu", torch.device("cpu")), "layout": (torch.strided,), "
 def adapt(name, args, kwargs):
     """Overloads of PyTorch that a list of parameters cannot say."""
     args, kwargs = list(args), dict(kwargs)
-    if name in ("std", "var"):
+    if name in ("std", "std_mean", "var", "var_mean"):
         if args[1:] and isinstance(args[1], bool):
             kwargs["unbiased"] = args.pop(1)
         if (unbiased := kwargs.pop("unbiased", None)) is not None:
             kwargs["correction"] = int(unbiased)
         if kwargs.get("correction", 1) is None:
             del kwargs["correction"]
+    elif name in ("max", "min") and args[1:] and isinstance(args[1], torch.Tensor):
+        kwargs["other"] = args.pop(1)
+    elif name == "meshgrid" and isinstance(args[0], torch.Tensor):
+        args = [args]
+    elif name == "tensordot" and isinstance(kwargs.get("dims"), (list, tuple)):
+        kwargs["dims_a"], kwargs["dims_b"] = kwargs.pop("dims")
+    elif name == "cdist":  # how PyTorch computes it
+        kwargs.pop("compute_mode", None)
+        args = args[:3]
     elif name == "arange" and len(args) == 1 and "end" not in kwargs:
         args = [0] + args
     elif name == "randint" and len(args) == 2:
@@ -318,7 +346,7 @@ DIFFERENCES = [
      "x's element has no share of the gradient where it is not included, though it equal the result"),
     ("topk", r"\w+: output 1: value", "of equals the first; PyTorch leaves it open which"),
     ("rdiv", r"b?float\d+: (first|second) gradient", "PyTorch's __rdiv__ is other * reciprocal(x), with intermediates of its own"),
-    ("norm", r"b?float16: (first|second) gradient", "powers in float32, where PyTorch's overflow or vanish in half types"),
+    ("norm|normalize", r"b?float16: (first|second) gradient", "powers in float32, where PyTorch's overflow or vanish in half types"),
     ("remainder|fmod", r"b?float16: output 0: value -?[0-9.]+, not -?nan", "no overflow of the quotient in half types"),
     ("[sc]?elu|(hard|soft)shrink", r"b?float\d+: first gradient .*value -?[0-9.]+, not (-?nan|0 at)", "at nan, where PyTorch's vector and scalar kernels differ"),
     ("r?pow_?", r"b?float\d+: second gradient .*value -?[0-9.]+, not -?nan",

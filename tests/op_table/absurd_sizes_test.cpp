@@ -320,6 +320,33 @@ const Row kCopies[] = {
     {"multinomial, without replacement", [](int64_t n) { return multinomial(kOne, n); }},
 };
 
+const Row kArranged[] = {
+    {"unbind", [](int64_t n) { return unbind(kX, n).at(0); }},
+    {"tensor_split, sections", [](int64_t n) { return tensor_split(kX, n).at(0); }},
+    {"tensor_split, index",
+     [](int64_t n) { return tensor_split(kX, std::vector<int64_t>{n}).at(0); },
+     [](const Tensor& y, int64_t n) {
+       return same(y, n > 0 ? kX : empty({0, 3}));
+     }},
+    {"tensor_split, dim", [](int64_t n) { return tensor_split(kX, 2, n).at(0); }},
+    {"roll", [](int64_t n) { return roll(kX, {n}, {0}); },
+     [](const Tensor& y, int64_t n) { return same(y, n % 2 == 0 ? kX : flip(kX, {0})); }},
+    {"roll, dim", [](int64_t n) { return roll(kX, {1}, {n}); }},
+    {"diagonal", [](int64_t n) { return diagonal(kX, n); },
+     has_shape([](int64_t) { return Shape{0}; })},
+    {"diagonal, dim", [](int64_t n) { return diagonal(kX, 0, n); }},
+    {"diag", [](int64_t n) { return diag(kX, n); }, has_shape([](int64_t) { return Shape{0}; })},
+    {"diag_embed", [](int64_t n) { return diag_embed(kX, n); }},
+    {"diag_embed, dim", [](int64_t n) { return diag_embed(kX, 0, n); }},
+    {"tensordot", [](int64_t n) { return tensordot(kX, kX, n); }},
+    {"tensordot, dim", [](int64_t n) { return tensordot(kX, kX, {n}, {0}); }},
+    {"cumprod", [](int64_t n) { return cumprod(kX, n); }},
+    {"max", [](int64_t n) { return max(kX, n).values; }},
+    {"median", [](int64_t n) { return median(kX, n).values; }},
+    {"quantile", [](int64_t n) { return quantile(kX, 0.5, n); }},
+    {"normalize", [](int64_t n) { return normalize(kX, 2, n); }},
+};
+
 const Row kReductions[] = {
     {"sum", [](int64_t n) { return sum(kX, {n}); }},
     {"mean",
@@ -564,8 +591,9 @@ TEST_P(AbsurdSizes, AreRefusedOrGiveTheRightResult) {
 
 INSTANTIATE_TEST_SUITE_P(All, AbsurdSizes,
                          ::testing::Values(std::span(kFactories), std::span(kViews),
-                                           std::span(kCopies), std::span(kReductions),
-                                           std::span(kWindows), std::span(kModules)));
+                                           std::span(kCopies), std::span(kArranged),
+                                           std::span(kReductions), std::span(kWindows),
+                                           std::span(kModules)));
 
 TEST(Sizes, BeyondWhatCanBeCountedAreRefusedInPyTorchsWords) {
   constexpr int64_t kBig = int64_t(1) << 32;

@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include "autograd/autocast.h"
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/order.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -144,7 +146,86 @@ const Case kCases[] = {
      {0},
      {NAN, NAN},
      {}},
+    {"max of nan",
+     [](const Tensor& x, const Tensor&) { return max(x); },
+     {NAN, 1, NAN},
+     {0},
+     {0.5, 0, 0.5},
+     {}},
+    {"max of equals",
+     [](const Tensor& x, const Tensor&) { return max(x); },
+     {2, 1, 2},
+     {0},
+     {0.5, 0, 0.5},
+     {}},
+    {"min of equals along a dim",
+     [](const Tensor& x, const Tensor&) { return min(x, 0).values; },
+     {2, 1, 1},
+     {0},
+     {0, 1, 0},
+     {}},
+    {"median of equals",
+     [](const Tensor& x, const Tensor&) { return median(x); },
+     {1, 2, 1},
+     {0},
+     {0.5, 0, 0.5},
+     {}},
+    {"median of nan along a dim",
+     [](const Tensor& x, const Tensor&) { return median(x, 0).values; },
+     {3, NAN, 1, NAN},
+     {0},
+     {0, 1, 0, 0},
+     {}},
+    {"quantile",
+     [](const Tensor& x, const Tensor& y) { return quantile(x, y); },
+     {4, 1, 2},
+     {0.75},
+     {0.5, 0, 0.5},
+     {4}},
+    {"cumprod of zeros",
+     [](const Tensor& x, const Tensor&) { return cumprod(x, 0); },
+     {3, 0, 2, 0},
+     {0},
+     {1, 9, 0, 0},
+     {}},
+    {"cdist of equals",
+     [](const Tensor& x, const Tensor& y) { return cdist(unsqueeze(x, 0), unsqueeze(y, 0)); },
+     {1, 2},
+     {1, 2},
+     {0, 0},
+     {0, 0}},
 };
+
+// A nan is the largest, the smallest and the middle, and of several the first.
+TEST(Edges, NanWinsInOrderStatistics) {
+  for (const Device device : all_devices()) {
+    const Values v = {1, NAN, 0, NAN, 1, 2, 3, 4};
+    const Tensor x = tensor_of(v.data(), {2, 4}, {.device = device});
+    for (const Sorted& y : {max(x, 1), min(x, 1), median(x, 1)}) {
+      EXPECT_EQ(y.indices[0].item<int64_t>(), 1);
+      EXPECT_TRUE(std::isnan(y.values[0].item<double>()));
+      EXPECT_FALSE(std::isnan(y.values[1].item<double>()));
+    }
+    for (const Tensor& y : {max(x), min(x), median(x), quantile(x, 0.5), quantile(x, 0, 1)[0]}) {
+      EXPECT_TRUE(std::isnan(y.item<double>()));
+    }
+    EXPECT_EQ(quantile(x, 0.5, 1)[1].item<double>(), 2.5);
+    EXPECT_TRUE(std::isnan(median(empty({0}, {.device = device})).item<double>()));
+  }
+}
+
+// As PyTorch 2.11: cast first, so that narrow integers wrap around.
+TEST(Edges, ReductionsInADtype) {
+  const Tensor x = tensor({300, 5});
+  EXPECT_TRUE(close(sum(x, kInt8), tensor(49).to(kInt8), 0));
+  EXPECT_TRUE(close(sum(tensor({2, -2}), kBool), tensor(true), 0));
+  EXPECT_TRUE(close(cumprod(tensor({200, 3}), 0, kUInt8), tensor({200, 88}).to(kUInt8), 0));
+  EXPECT_EQ(mean(x, kFloat16).dtype(), kFloat16);
+  EXPECT_EQ(prod(x, kInt32).dtype(), kInt32);
+  const Autocast half(DeviceType::cpu, kBFloat16);
+  EXPECT_EQ(sum(ones({2}), kFloat64).dtype(), kFloat64);
+  EXPECT_EQ(softmax(ones({2}), 0, kBFloat16).dtype(), kBFloat16);
+}
 
 TEST(Edges, GradientsFollowPyTorch) {
   for (const Device device : all_devices()) {
@@ -255,6 +336,11 @@ TEST(Edges, DimensionZeroOfANumber) {
       {"std", [](const Tensor& x) { return taper::std(x, {0}, 0); }, 0, 0},
       {"logsumexp", [](const Tensor& x) { return logsumexp(x, {0}); }, 3, 1},
       {"cumsum", [](const Tensor& x) { return cumsum(x, 0); }, 3, 1},
+      {"cumprod", [](const Tensor& x) { return cumprod(x, 0); }, 3, 1},
+      {"max", [](const Tensor& x) { return max(x, 0).values; }, 3, 1},
+      {"median", [](const Tensor& x) { return median(x, -1, true).values; }, 3, 1},
+      {"quantile", [](const Tensor& x) { return quantile(x, 0.5, 0, true); }, 3, 1},
+      {"roll", [](const Tensor& x) { return roll(x, {1}); }, 3, 1},
       {"softmax", [](const Tensor& x) { return softmax(x, 0); }, 1, 0},
       {"log_softmax", [](const Tensor& x) { return log_softmax(x, 0); }, 0, 0},
       {"sort", [](const Tensor& x) { return sort(x, 0).values; }, 3, 1},

@@ -1,8 +1,12 @@
 #include <cmath>
 
+#include <gtest/gtest.h>
+
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
+#include "tests/testing.h"
 
 namespace taper::inline v0::test {
 namespace {
@@ -114,6 +118,221 @@ std::vector<Row> products() {
   return {matrices, batches, any_rank, pairs};
 }
 
+// Sums over what the output does not name, element by element; sizes of 1 broadcast.
+Array sum_of_products(const std::string& equation, const std::vector<Array>& x) {
+  const size_t arrow = equation.find("->");
+  const std::string output = equation.substr(arrow + 2);
+  std::vector<std::string> terms = {""};
+  std::string letters = output;
+  for (const char c : equation.substr(0, arrow)) {
+    if (c == ',') {
+      terms.emplace_back();
+      continue;
+    }
+    terms.back() += c;
+    if (letters.find(c) == std::string::npos) letters += c;
+  }
+  Shape sizes;
+  for (const char c : letters) {
+    sizes.push_back(1);
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const size_t d = terms[i].find(c);
+      if (d != std::string::npos && x[i].shape[int(d)] != 1) {
+        sizes[sizes.size() - 1] = x[i].shape[int(d)];
+      }
+    }
+  }
+  Array y{Shape(sizes.begin(), sizes.begin() + output.size()), {}};
+  y.v.resize(size_t(y.shape.numel()));
+  for (int64_t n = 0; n < sizes.numel(); ++n) {
+    const Shape at = index_of(sizes, n);
+    double product = 1;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      Shape place = x[i].shape;
+      for (int d = 0; d < place.size(); ++d) {
+        place[d] = place[d] == 1 ? 0 : at[int(letters.find(terms[i][size_t(d)]))];
+      }
+      product *= x[i].v[size_t(flat_index(x[i].shape, place))];
+    }
+    y.v[size_t(flat_index(y.shape, Shape(at.begin(), at.begin() + output.size())))] += product;
+  }
+  return y;
+}
+
+struct Equation {
+  const char *text, *in_full;
+  std::vector<std::vector<Shape>> samples;
+};
+const Equation kEquations[] = {
+    {"ij,jk->ik",
+     "ij,jk->ik",
+     {{{2, 3}, {3, 4}},
+      {{0, 3}, {3, 2}},
+      {{2, 0}, {0, 3}},
+      {{1, 1}, {1, 1}},
+      {{17, 5}, {5, 33}},
+      {{2, 1}, {3, 4}},
+      {{2, 3}, {1, 4}}}},
+    {" i j , j k -> k i ", "ij,jk->ki", {{{2, 3}, {3, 4}}}},
+    {"ij,jk", "ij,jk->ik", {{{2, 3}, {3, 4}}}},
+    {"ba", "ba->ab", {{{2, 3}}}},
+    {"aB", "aB->Ba", {{{2, 3}}}},
+    {"ij->", "ij->", {{{2, 3}}, {{0, 3}}}},
+    {"ij->j", "ij->j", {{{2, 3}}, {{0, 3}}}},
+    {"ii", "ii->", {{{3, 3}}, {{1, 1}}}},
+    {"iji->ji", "iji->ji", {{{3, 2, 3}}}},
+    {"iiijj->ji", "iiijj->ji", {{{2, 2, 2, 3, 3}}}},
+    {"", "->", {{{}}}},
+    {",->", ",->", {{{}, {}}}},
+    {"ij,", "ij,->ij", {{{2, 3}, {}}}},
+    {"i,j", "i,j->ij", {{{2}, {3}}, {{0}, {3}}}},
+    {"i,i", "i,i->", {{{5}, {5}}, {{1}, {4}}}},
+    {"ij,ij->ij", "ij,ij->ij", {{{2, 3}, {2, 3}}, {{2, 1}, {1, 3}}}},
+    {"ij,kl->i", "ij,kl->i", {{{2, 3}, {3, 2}}}},
+    {"bij,bjk->bik",
+     "bij,bjk->bik",
+     {{{2, 3, 4}, {2, 4, 5}}, {{1, 3, 4}, {2, 4, 5}}, {{0, 2, 3}, {0, 3, 2}}}},
+    {"bhid,bhjd->bhij", "bhid,bhjd->bhij", {{{2, 2, 3, 4}, {2, 2, 2, 4}}}},
+    {"...ij,...jk", "abij,abjk->abik", {{{2, 1, 2, 3}, {1, 2, 3, 2}}}},
+    {"i...j,j->...i", "iabj,j->abi", {{{2, 2, 3, 2}, {2}}}},
+    {"...d,d->...", "abd,d->ab", {{{2, 3, 4}, {4}}}},
+    {"...ij->ij", "abij->ij", {{{2, 2, 3, 2}}}},
+    {"ij->ij...", "ij->ij", {{{2, 3}}}},
+    {"bn,anm,bm->ba",
+     "bn,anm,bm->ba",
+     {{{2, 5}, {3, 5, 4}, {2, 4}}, {{17, 3}, {5, 3, 4}, {17, 4}}}},
+    {"i,ij,jk,k", "i,ij,jk,k->", {{{2}, {2, 3}, {3, 2}, {2}}}}};
+
+Tensor einsum_of(const char* equation, Device d, const std::vector<Shape>& shapes) {
+  Tensors x;
+  for (const Shape& shape : shapes) x.push_back(ones(shape, {.device = d}));
+  return einsum(equation, x);
+}
+
+struct BadEquation {
+  const char* text;
+  std::vector<Shape> shapes;
+  const char* message;
+};
+const BadEquation kBadEquations[] = {
+    {"", {}, "einsum(): must specify the equation string and at least one operand"},
+    {"ij,jk", {{2, 3}}, "einsum(): fewer operands were provided than specified in the equation"},
+    {"ij",
+     {{2, 3}, {3, 4}},
+     "einsum(): more operands were provided than specified in the equation"},
+    {"i1",
+     {{2, 3}},
+     "einsum(): invalid subscript given at index 1 in the equation string, subscripts "
+     "must be in [a-zA-Z]"},
+    {"ij->->", {{2, 3}}, "einsum(): invalid subscript given at index 4 in the equation string"},
+    {"ij- >j", {{2, 3}}, "einsum(): invalid subscript given at index 2 in the equation string"},
+    {"ij,jk->ik,",
+     {{2, 3}, {3, 4}},
+     "einsum(): invalid subscript given at index 9 in the equation"},
+    {"i.j", {{2, 3}}, "einsum(): found '.' for operand 0 that is not part of any ellipsis"},
+    {"......",
+     {{2, 3}},
+     "einsum(): found '.' for operand 0 for which an ellipsis was already found"},
+    {"ij->i.", {{2, 3}}, "einsum(): found '.' for output that is not part of any ellipsis (...)"},
+    {"ij->......",
+     {{2, 3}},
+     "einsum(): found '.' for output but an ellipsis (...) was already found"},
+    {"i",
+     {{2, 3}},
+     "einsum(): the number of subscripts in the equation (1) does not match the number of "
+     "dimensions (2) for operand 0 and no ellipsis was given"},
+    {"ijk...",
+     {{2, 3}},
+     "einsum(): the number of subscripts in the equation (3) is more than the number "
+     "of dimensions (2) for operand 0"},
+    {"ij->ii", {{2, 3}}, "einsum(): output subscript i appears more than once in the output"},
+    {"ij->ik",
+     {{2, 3}},
+     "einsum(): output subscript k does not appear in the equation for any input "
+     "operand"},
+    {"ii",
+     {{2, 3}},
+     "einsum(): subscript i is repeated for operand 0 but the sizes don't match, 3 != 2"},
+    {"ij,jk",
+     {{2, 3}, {2, 3}},
+     "einsum(): subscript j has size 2 for operand 1 which does not broadcast "
+     "with previously seen size 3"},
+    {"...,...", {{2, 3}, {3, 4}}, "einsum(): dimension 0 covered by ellipsis in operand 1"}};
+
+std::vector<Row> named_sums() {
+  std::vector<Row> rows;
+  for (const Equation& e : kEquations) {
+    rows.push_back(row(
+        "einsum", [&e](const Tensors& x) { return einsum(e.text, x); }, e.samples));
+    rows.back().variant = cat("'", e.text, "'");
+    rows.back().reference = [&e](const std::vector<Array>& x) {
+      return sum_of_products(e.in_full, x);
+    };
+  }
+  for (const BadEquation& bad : kBadEquations) {
+    rows[0].refusals.push_back(
+        {bad.text, [&bad](Device d) { return einsum_of(bad.text, d, bad.shapes); }, bad.message});
+  }
+  struct Pairs {
+    const char *variant, *in_full;
+    Tensor (*f)(const Tensor&, const Tensor&);
+    std::vector<std::vector<Shape>> samples;
+  };
+  const Pairs pairs[] = {
+      {"",
+       "abc,bcd->ad",
+       [](const Tensor& a, const Tensor& b) { return tensordot(a, b); },
+       {{{2, 3, 4}, {3, 4, 2}}, {{0, 2, 1}, {2, 1, 3}}, {{17, 3, 5}, {3, 5, 7}}}},
+      {"0 dims",
+       "ab,c->abc",
+       [](const Tensor& a, const Tensor& b) { return tensordot(a, b, 0); },
+       {{{2, 3}, {4}}}},
+      {"lists",
+       "abcd,cea->bde",
+       [](const Tensor& a, const Tensor& b) {
+         return tensordot(a, b, {0, -2}, {2, 0});
+       },
+       {{{2, 3, 4, 2}, {4, 3, 2}}, {{2, 3, 1, 2}, {4, 3, 2}}}}};
+  for (const Pairs& p : pairs) {
+    rows.push_back(row(
+        "tensordot", [f = p.f](const Tensors& x) { return f(x[0], x[1]); }, p.samples));
+    rows.back().variant = p.variant;
+    rows.back().reference = [in_full = std::string(p.in_full)](const std::vector<Array>& x) {
+      return sum_of_products(in_full, x);
+    };
+  }
+  const auto dot = [](auto... dims) {
+    return [=](Device d) {
+      return tensordot(ones({2, 3}, {.device = d}), ones({3, 4}, {.device = d}), dims...);
+    };
+  };
+  rows.back().refusals = {
+      {"negative", dot(int64_t(-1)), "tensordot expects dims >= 0, but got dims=-1"},
+      {"too many", dot(int64_t(3)), "tensordot expects dims < ndim_a or ndim_b, but got dims=3"},
+      {"lengths", dot(Shape{0, 1}, Shape{0}), "both dimension lists should have same length"},
+      {"sizes", dot(Shape{0}, Shape{0}),
+       "contracted dimensions need to match, but first has size 2 in dim 0 and second has size 3 "
+       "in "
+       "dim 0"},
+      {"twice", dot(Shape{1, -1}, Shape{0, 0}), "dim 1 appears multiple times in the list of dims"},
+      {"dim", dot(Shape{2}, Shape{0}),
+       "Dimension out of range (expected to be in range of [-2, 1], but got 2)"},
+      {"dtypes",
+       [](Device d) {
+         return tensordot(ones({2}, {.device = d}), ones({2}, {.dtype = kFloat64, .device = d}), 1);
+       },
+       "both inputs should have same dtype"}};
+  return rows;
+}
+
+TEST(Einsum, NamesMoreDimensionsThanATensorHas) {
+  const Tensor a = reshape(arange(12, {.dtype = kFloat64}), {1, 2, 1, 2, 3});
+  const Tensor b = reshape(arange(12, {.dtype = kFloat64}), {3, 1, 2, 1, 2});
+  const Tensor y = mm(reshape(a, {4, 3}), reshape(b, {3, 4}));
+  EXPECT_TRUE(
+      close(einsum("abcde,efghi->abcdfghi", {a, b}), reshape(y, {1, 2, 1, 2, 1, 2, 1, 2}), 1e-12));
+}
+
 struct NamedActivation {
   const char* name;
   Activation activation;
@@ -163,6 +382,30 @@ std::vector<Row> affine_maps() {
   };
   scaled.refusals.clear();
 
+  Row of_batches = with_bias;
+  of_batches.name = "baddbmm";
+  of_batches.f = [](const Tensors& x) { return baddbmm(x[0], x[1], x[2], 0.5, -2); };
+  of_batches.reference = scaled.reference;
+  of_batches.samples = {{{2, 2, 4}, {2, 2, 3}, {2, 3, 4}},
+                        {{4}, {2, 2, 3}, {2, 3, 4}},
+                        {{}, {1, 1, 1}, {1, 1, 1}},
+                        {{2, 1, 1}, {2, 3, 0}, {2, 0, 2}}};
+  const auto batches = [](Shape bias, Shape a, Shape b, DType of_bias) {
+    return [=](Device d) {
+      return baddbmm(ones(bias, {.dtype = of_bias, .device = d}), ones(a, {.device = d}),
+                     ones(b, {.device = d}));
+    };
+  };
+  of_batches.refusals = {
+      {"rank", batches({2}, {2, 2}, {2, 2, 2}, kFloat32), "batch1 must be a 3D tensor"},
+      {"batches", batches({2}, {5, 2, 3}, {5, 2, 3}, kFloat32),
+       "Expected size for first two dimensions of batch2 tensor to be: [5, 3] but got: [5, 2]."},
+      {"bias", batches({7}, {5, 2, 3}, {5, 3, 4}, kFloat32),
+       "The expanded size of the tensor (4) must match the existing size (7) at non-singleton "
+       "dimension 2.  Target sizes: [5, 2, 4].  Tensor sizes: [7]"},
+      {"dtype of the bias", batches({4}, {5, 2, 3}, {5, 3, 4}, kFloat64),
+       "Input dtypes must be the same, got: input double, batch1: float, batch2: float"}};
+
   const std::vector<std::vector<Shape>> inputs = {
       {{2, 3}, {4, 3}, {4}},       {{3}, {2, 3}, {2}},         {{2, 3, 5}, {4, 5}, {4}},
       {{1, 1}, {1, 1}, {1}},       {{17, 33}, {3, 33}, {3}},   {{0, 3}, {2, 3}, {2}},
@@ -197,7 +440,7 @@ std::vector<Row> affine_maps() {
   bare.samples.clear();
   for (const auto& sample : inputs) bare.samples.push_back({sample[0], sample[1]});
   bare.refusals.clear();
-  std::vector<Row> rows = {with_bias, scaled, full, bare};
+  std::vector<Row> rows = {with_bias, scaled, of_batches, full, bare};
   for (const auto& [name, activation, f] : kActivations) {
     Row fused = full;
     fused.variant = name;
@@ -234,6 +477,7 @@ std::vector<Row> matmul_rows() {
     r.bench = {{1024, 1024}, {1024, 1024}};
     r.flops = [](const std::vector<Shape>& s) { return 2.0 * double(s[0].numel() * s[1][1]); };
   }
+  for (Row& r : named_sums()) rows.push_back(std::move(r));
   for (Row& r : affine_maps()) rows.push_back(std::move(r));
   return rows;
 }

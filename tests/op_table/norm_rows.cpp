@@ -1,9 +1,12 @@
 #include <cmath>
 
+#include <gtest/gtest.h>
+
 #include "autograd/ops/norm.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
+#include "tests/testing.h"
 
 namespace taper::inline v0::test {
 namespace {
@@ -332,12 +335,114 @@ std::vector<Row> batch_norms() {
   return rows;
 }
 
+std::vector<Row> instance_norms() {
+  Row own{
+      .name = "instance_norm",
+      .f = [](const Tensors& x) { return instance_norm(x[0], {}, {}, at(x, 1), at(x, 2)); },
+      .reference =
+          [](const std::vector<Array>& x) { return reference(in_groups(x[0].shape[1]), 1e-5)(x); },
+      .samples = {{{2, 3, 5}}, {{1, 1, 7}}, {{2, 3, 5, 7}}, {{0, 3, 4}}, {{2, 8, 2, 3, 2}}},
+      .dtypes = floating(),
+      .tolerance = kTolerance,
+      .refusals =
+          {{"no inner dimension",
+            [](Device d) {
+              return instance_norm(make({2, 3}, d));
+            },
+            "Expected more than 1 spatial element when training, got input size "},
+           {"one inner element",
+            [](Device d) {
+              return instance_norm(make({2, 3, 1}, d));
+            },
+            "Expected more than 1 spatial element when training, got input size "},
+           {"no running statistics",
+            [](Device d) {
+              return instance_norm(make({2, 3, 4}, d), {}, {}, {}, {}, false);
+            },
+            "Expected running_mean and running_var to be defined when use_input_stats is false"},
+           {"one of the two",
+            [](Device d) {
+              return instance_norm(make({2, 3, 4}, d), make({3}, d));
+            },
+            "running_mean and running_var must either both be None or neither be None"},
+           {"weight",
+            [](Device d) {
+              return instance_norm(make({2, 3, 4}, d), {}, {}, make({2}, d));
+            },
+            "weight should contain 3 elements not 2"},
+           {"integers",
+            [](Device d) {
+              return instance_norm(make({2, 3, 4}, d, kInt64));
+            },
+            "\"batch_norm\" not implemented for 'Long'"}}};
+  Row given = own;
+  given.variant = "running";
+  given.f = [](const Tensors& x) {
+    return instance_norm(x[0], running(x[0], -1, 0.25), running(x[0], 1, 0.5), at(x, 1), at(x, 2),
+                         false);
+  };
+  given.reference = by_running;
+  given.refusals.clear();
+  std::vector<Row> rows;
+  for (const Row& row : {own, given}) {
+    for (const Row& r : with_parameters(row, 2, [](const Shape& x) { return Shape{x[1]}; })) {
+      rows.push_back(r);
+    }
+  }
+  return rows;
+}
+
+std::vector<Row> unit_lengths() {
+  std::vector<Row> rows;
+  for (const double p : {2.0, 1.0, 3.0}) {
+    const Reference divided =
+        of_pairs([](double v, double length) { return v / std::max(length, 1e-12); });
+    rows.push_back({.name = "normalize",
+                    .variant = cat("p ", p),
+                    .f = [p](const Tensors& x) { return normalize(x[0], p); },
+                    .reference =
+                        [p, divided](const std::vector<Array>& x) {
+                          const Array length =
+                              reduced(x[0], {1}, true, [p](const std::vector<double>& s) {
+                                double sum = 0;
+                                for (const double v : s) sum += std::pow(std::abs(v), p);
+                                return std::pow(sum, 1 / p);
+                              });
+                          return divided({x[0], length});
+                        },
+                    .samples = {{{3, 5}}, {{2, 3, 4}}, {{0, 3}}, {{2, 33}}},
+                    .dtypes = floating(),
+                    .tolerance = {.float32 = 1e-5, .float16 = 4e-3, .bfloat16 = 3e-2}});
+  }
+  rows[0].refusals = {{"integers",
+                       [](Device d) {
+                         return normalize(make({2, 3}, d, kInt64));
+                       },
+                       "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+                       "Got Long"},
+                      {"dim", [](Device d) { return normalize(make({3}, d)); },
+                       "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}};
+  return rows;
+}
+
+TEST(Norms, InstanceNormMovesItsRunningStatisticsAsPyTorchDoes) {
+  for (const Device device : all_devices()) {
+    const Tensor x = reshape(arange(12, {.dtype = kFloat32, .device = device}), {2, 2, 3});
+    const Tensor mean = zeros({2}, {.device = device}), var = ones({2}, {.device = device});
+    (void)instance_norm(x, mean, var, {}, {}, true, 0.5);
+    EXPECT_TRUE(close(mean, {2}, {2, 3.5}, 1e-6));  // half of (1 + 7) / 2 and of (4 + 10) / 2
+    EXPECT_TRUE(close(var, {2}, {1, 1}, 1e-6));
+  }
+}
+
 }  // namespace
 
 std::vector<Row> norm_rows() {
   std::vector<Row> rows = row_norms();
   for (const Row& row : group_norms()) rows.push_back(row);
   for (const Row& row : batch_norms()) rows.push_back(row);
+  for (const Row& row : instance_norms()) rows.push_back(row);
+  for (const Row& row : unit_lengths()) rows.push_back(row);
   return rows;
 }
 

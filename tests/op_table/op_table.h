@@ -103,6 +103,8 @@ std::vector<Row> image_rows();
 std::vector<Row> attention_rows();
 std::vector<Row> rnn_rows();
 std::vector<Row> shape_rows();
+std::vector<Row> order_rows();
+std::vector<Row> arrange_rows();
 const std::vector<Row>& all_rows();
 
 // The family (a header of autograd/ops without its ending) of every public operator by its name.

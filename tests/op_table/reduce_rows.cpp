@@ -4,7 +4,10 @@
 #include <numeric>
 #include <tuple>
 
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
@@ -202,6 +205,85 @@ std::vector<Row> products() {
   return rows;
 }
 
+// Cast first, whatever the dtype is.
+std::vector<Row> in_float64() {
+  const auto row = [](const char* name, Function f, Fold fold) {
+    Row r = over_all(name, std::move(f), fold, everything(), Gives::float64);
+    r.variant = "in float64, dim 1";
+    r.reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {1}, false, fold); };
+    r.samples = {{{3, 5, 7}}, {{2, 1, 3}}, {{3, 17}}};
+    r.domains = {{0.6, 1.4}};
+    return r;
+  };
+  std::vector<Row> rows = {
+      row(
+          "sum", [](const Tensors& x) { return sum(x[0], {1}, false, kFloat64); }, total),
+      row(
+          "mean", [](const Tensors& x) { return mean(x[0], {1}, false, kFloat64); }, average),
+      row(
+          "prod", [](const Tensors& x) { return prod(x[0], 1, false, kFloat64); }, product)};
+  rows[1].refusals = {
+      {"integers", [](Device d) { return mean(ones({2}, {.device = d}), kInt64); },
+       "mean(): could not infer output dtype. Optional dtype must be either a floating point or "
+       "complex dtype. Got: Long"}};
+  return rows;
+}
+
+// --- running products ---
+
+Row cumprod_row(int64_t dim, Samples samples) {
+  return {.name = "cumprod",
+          .variant = cat("dim ", dim),
+          .f = [dim](const Tensors& x) { return cumprod(x[0], dim); },
+          .reference =
+              [dim](const std::vector<Array>& x) {
+                Array y = x[0];
+                if (y.shape.empty()) return y;
+                const int d = wrap_dim(dim, y.shape.size());
+                for (int64_t i = 0; i < y.shape.numel(); ++i) {
+                  Shape before = index_of(y.shape, i);
+                  if (before[d]-- == 0) continue;
+                  y.v[size_t(i)] *= y.v[size_t(flat_index(y.shape, before))];
+                }
+                return y;
+              },
+          .samples = std::move(samples),
+          .domains = {{0.6, 1.4}},
+          .dtypes = everything(),
+          .gives = Gives::wide,
+          .tolerance = {.float32 = 1e-5, .gradient = 16}};
+}
+
+std::vector<Row> running_products() {
+  std::vector<Row> rows = {
+      cumprod_row(0, {{{5}}, {{3, 4}}, {{}}, {{0, 3}}, {{3, 0}}, {{1, 3}}, {{17, 4}}}),
+      cumprod_row(-1, {{{3, 5}}, {{2, 3, 4}}, {{3, 1}}, {{2, 33}}}),
+      cumprod_row(1, {{{3, 5}}, {{2, 6, 4}}})};
+  Row zeros = cumprod_row(1, {{{3, 5}}, {{2, 7, 2}}, {{4, 2}}});
+  zeros.variant += ", zeros";
+  zeros.domains = {{-1, 2, 1}};
+  rows.push_back(zeros);
+  Row in_double = cumprod_row(1, {{{3, 5}}, {{2, 1, 3}}});
+  in_double.variant += ", in float64";
+  in_double.f = [](const Tensors& x) { return cumprod(x[0], 1, kFloat64); };
+  in_double.gives = Gives::float64;
+  rows.push_back(in_double);
+  // Long rows are joined piece by piece.
+  Row ones_and_minus_ones = cumprod_row(-1, {{{2, 1100}}, {{3000}}});
+  ones_and_minus_ones.variant = "long rows of 1 and -1";
+  ones_and_minus_ones.f = [](const Tensors& x) { return cumprod(where(x[0] > 0, x[0], -1), -1); };
+  ones_and_minus_ones.reference = [one = rows[1].reference](std::vector<Array> x) {
+    for (double& v : x[0].v) v = v > 0 ? v : -1;
+    return one(x);
+  };
+  ones_and_minus_ones.domains = {{0, 1, 1}};
+  ones_and_minus_ones.dtypes = {kFloat32, kFloat64, kInt64};
+  ones_and_minus_ones.derivative = Derivative::none;
+  rows.push_back(ones_and_minus_ones);
+  rows[0].refusals = {dim_refusal([](const Tensor& x) { return cumprod(x, 2); })};
+  return rows;
+}
+
 // --- distances from the mean, norms, logarithms of sums ---
 
 double squares_apart(const Slice& s) {
@@ -255,6 +337,90 @@ std::vector<Row> spreads() {
       "std", [](const Tensors& x) { return taper::std(x[0]); }, deviation, floating(),
       Gives::same));
   rows.back().samples = {{{3}}, {{17}}, {{2, 3, 4}}};
+  for (const bool root : {false, true}) {
+    Row both = over_all(
+        root ? "std_mean" : "var_mean",
+        [root](const Tensors& x) {
+          if (root) {
+            const auto [spread, centre] = std_mean(x[0], {1}, 0, true);
+            return cat({spread, centre}, 1);
+          }
+          const auto [spread, centre] = var_mean(x[0], {1}, 0, true);
+          return cat({spread, centre}, 1);
+        },
+        total, floating(), Gives::same);
+    both.variant = "dim 1, keepdim";
+    both.reference = [root](const std::vector<Array>& x) {
+      const Array centre = reduced(x[0], {1}, true, average);
+      const Array spread = reduced(x[0], {1}, true, [root](const Slice& s) {
+        const double v = squares_apart(s) / double(s.size());
+        return root ? std::sqrt(v) : v;
+      });
+      Array y{{centre.shape[0], 2}, {}};
+      for (size_t i = 0; i < centre.v.size(); ++i) {
+        y.v.insert(y.v.end(), {spread.v[i], centre.v[i]});
+      }
+      return y;
+    };
+    both.samples = {{{3, 5}}, {{2, 3}}, {{17, 4}}};
+    rows.push_back(both);
+  }
+  return rows;
+}
+
+// The norms of the differences of rows.
+std::vector<Row> distances() {
+  const double inf = std::numeric_limits<double>::infinity();
+  std::vector<Row> rows;
+  for (const double p : {2.0, 1.0, 3.0, 0.5, inf, 0.0}) {
+    const auto distance = [p](const Slice& a) {
+      double sum = 0, most = 0;
+      for (const double v : a) {
+        sum += p == 0 ? double(v != 0) : std::pow(std::abs(v), p);
+        most = std::max(most, std::abs(v));
+      }
+      return std::isinf(p) ? most : p == 0 ? sum : std::pow(sum, 1 / p);
+    };
+    Row r{.name = "cdist",
+          .variant = cat("p ", p),
+          .f = [p](const Tensors& x) { return cdist(x[0], x[1], p); },
+          .reference =
+              [distance](const std::vector<Array>& x) {
+                Array a = x[0], b = x[1];
+                a.shape.insert(a.shape.size() - 1, 1);
+                b.shape.insert(b.shape.size() - 2, 1);
+                const Reference apart = of_pairs([](double u, double v) { return u - v; });
+                return reduced(apart({a, b}), {-1}, false, distance);
+              },
+          .samples = {{{3, 2}, {4, 2}},
+                      {{2, 3, 2}, {2, 2, 2}},
+                      {{2, 1, 2, 2}, {3, 4, 2}},
+                      {{0, 3}, {2, 3}},
+                      {{2, 0}, {3, 0}},
+                      {{17, 5}, {33, 5}}},
+          .dtypes = floating(),
+          .tolerance = kSums};
+    if (p == 0) r.derivative = Derivative::none;
+    rows.push_back(r);
+  }
+  const auto of = [](Shape a, Shape b, DType dtype, double p) {
+    return [=](Device d) {
+      return cdist(ones(a, {.dtype = dtype, .device = d}), ones(b, {.dtype = dtype, .device = d}),
+                   p);
+    };
+  };
+  rows[0].refusals = {
+      {"columns", of({2, 3}, {3, 4}, kFloat32, 2),
+       "X1 and X2 must have the same number of columns. X1: 3 X2: 4"},
+      {"rank", of({3}, {2, 3}, kFloat32, 2), "cdist only supports at least 2D tensors, X1 got: 1D"},
+      {"rank of the second", of({2, 3}, {3}, kFloat32, 2),
+       "cdist only supports at least 2D tensors, X2 got: 1D"},
+      {"p", of({2, 3}, {2, 3}, kFloat32, -1), "cdist only supports non-negative p values"},
+      {"integers", of({2, 3}, {2, 3}, kInt64, 2),
+       "cdist only supports floating-point dtypes, X1 got: Long"},
+      {"batches", of({5, 2, 3}, {4, 2, 3}, kFloat32, 2),
+       "The size of tensor a (5) must match the size of tensor b (4) at non-singleton dimension "
+       "0"}};
   return rows;
 }
 
@@ -290,6 +456,22 @@ std::vector<Row> norms() {
   rows[0].refusals.push_back(
       {"integers", [](Device d) { return norm(ones({2}, {.dtype = kInt64, .device = d})); },
        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got Long"});
+  rows[0].refusals.push_back(
+      {"integer dtype",
+       [](Device d) { return norm(ones({2}, {.device = d}), 2, {}, false, kInt64); },
+       "linalg.vector_norm: dtype should be floating point or complex, but got Long"});
+  rows[0].refusals.push_back(
+      {"narrower dtype",
+       [](Device d) {
+         return norm(ones({2}, {.dtype = kFloat64, .device = d}), 2, {}, false, kFloat32);
+       },
+       "linalg.vector_norm: the dtype of the input (Double) should be convertible without "
+       "narrowing to the specified dtype (Float)"});
+  rows.push_back(rows[0]);
+  rows.back().variant = "p 2, in float64";
+  rows.back().f = [](const Tensors& x) { return norm(x[0], 2, {}, false, kFloat64); };
+  rows.back().gives = Gives::float64;
+  rows.back().refusals.clear();
   return rows;
 }
 
@@ -361,9 +543,12 @@ std::vector<Row> reduce_rows() {
   std::vector<Row> rows = sums();
   rows.push_back(products_with_zeros());
   append(rows, products());
+  append(rows, in_float64());
+  append(rows, running_products());
   append(rows, extremes());
   append(rows, spreads());
   append(rows, norms());
+  append(rows, distances());
   append(rows, sums_of_exponentials());
   append(rows, places_in_all());
   append(rows, arg_rows("argmax", argmax, index_of_largest));

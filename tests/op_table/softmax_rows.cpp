@@ -5,7 +5,7 @@
 namespace taper::inline v0::test {
 namespace {
 
-using Softmax = Tensor (*)(const Tensor&, int64_t);
+using Softmax = Tensor (*)(const Tensor&, int64_t, std::optional<DType>);
 
 std::vector<Row> softmax_rows(const std::string& name, Softmax f, bool log) {
   std::vector<Row> rows;
@@ -13,7 +13,7 @@ std::vector<Row> softmax_rows(const std::string& name, Softmax f, bool log) {
     rows.push_back(
         {.name = name,
          .variant = cat("dim ", dim),
-         .f = [f, dim](const Tensors& x) { return f(x[0], dim); },
+         .f = [f, dim](const Tensors& x) { return f(x[0], dim, {}); },
          .reference = [log,
                        dim](const std::vector<Array>& x) { return normalised(x[0], dim, log); },
          .samples = {{{3, 5}}, {{1, 1}}, {{2, 3, 4}}, {{3, 17, 2}}, {{2, 1025}}, {{0, 3}}},
@@ -24,10 +24,15 @@ std::vector<Row> softmax_rows(const std::string& name, Softmax f, bool log) {
   }
   rows[0].samples.push_back({{}});
   rows[0].samples.push_back({{7}});
+  rows.push_back(rows[0]);
+  rows.back().variant = "in float64";
+  rows.back().f = [f](const Tensors& x) { return f(x[0], -1, kFloat64); };
+  rows.back().dtypes = everything();
+  rows.back().gives = Gives::float64;
   rows[0].refusals = {
-      {"integers", [f](Device d) { return f(ones({2}, {.dtype = kInt64, .device = d}), 0); },
+      {"integers", [f](Device d) { return f(ones({2}, {.dtype = kInt64, .device = d}), 0, {}); },
        cat("\"", name, "\" not implemented for 'Long'")},
-      {"dim", [f](Device d) { return f(ones({2}, {.device = d}), 1); },
+      {"dim", [f](Device d) { return f(ones({2}, {.device = d}), 1, {}); },
        "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}};
   return rows;
 }

@@ -36,14 +36,15 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
   return dense(swapped(order, d));
 }
 
-Tensor cumsum(const Tensor& x, int64_t dim) {
+Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim) {
   const int d = wrap_dim(dim, x.dim());
   const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
   const Tensor y = Tensor::make(rows.shape(), rows.dtype(), x.device());
   if (y.numel() > 0) {
     const int64_t n = row_length(rows);
     dispatch(
-        x.device(), [&] { cpu::cumsum(y, rows, n); }, [&] { cuda::cumsum(y, rows, n); });
+        x.device(), [&] { cpu::cumulate(op, y, rows, n); },
+        [&] { cuda::cumulate(op, y, rows, n); });
   }
   return packed(swapped(y, d), x.is_floating_point() ? x.dtype() : kInt64);
 }

@@ -1,5 +1,5 @@
-// Order and running sums of rows (`=`). Rows are sorted all at once: by key, then by row, each time
-// stably. A block sums its row piece by piece.
+// Order, running sums and products of rows (`=`). Rows are sorted all at once: by key, then by row,
+// each time stably. A block joins its row piece by piece.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/per_element.cuh"
+#include "framework/kernels/reduce/reduce.cuh"
 
 namespace taper::inline v0::kernels::cuda {
 namespace {
@@ -32,24 +33,26 @@ struct PlaceInRow {
 
 constexpr int kItems = 4;  // neighbours that a thread owns
 
-template <class T>
+// F: Sum or Product (reduce.cuh).
+template <class F, class T>
 __global__ void __launch_bounds__(kThreads)
-    cumsum_kernel(T* y, const T* x, int64_t rows, int64_t n) {
+    cumulate_kernel(T* y, const T* x, int64_t rows, int64_t n) {
+  const auto join = [](T a, T b) { return F().join(a, b); };
   using Scan = cub::BlockScan<T, kThreads>;
   __shared__ typename Scan::TempStorage storage;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    T before = 0;
+    T before = F::none();
     for (int64_t start = 0; start < n; start += kThreads * kItems) {
       const int64_t at = start + int64_t(threadIdx.x) * kItems;
-      T v[kItems], sum;
+      T v[kItems], all;
 #pragma unroll
-      for (int j = 0; j < kItems; ++j) v[j] = at + j < n ? x[row * n + at + j] : T(0);
-      Scan(storage).InclusiveSum(v, v, sum);
+      for (int j = 0; j < kItems; ++j) v[j] = at + j < n ? x[row * n + at + j] : F::none();
+      Scan(storage).InclusiveScan(v, v, join, all);
 #pragma unroll
       for (int j = 0; j < kItems; ++j) {
-        if (at + j < n) y[row * n + at + j] = before + v[j];
+        if (at + j < n) y[row * n + at + j] = join(before, v[j]);
       }
-      before += sum;
+      before = join(before, all);
       __syncthreads();  // storage serves the next piece
     }
   }
@@ -86,17 +89,19 @@ void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
                PlaceInRow{pointer<int64_t>(order), pointer<int64_t>(position), n});
 }
 
-void cumsum(const Tensor& y, const Tensor& x, int64_t n) {
+void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n) {
   const Launch on(y);
   const int64_t rows = y.numel() / n;
-  const auto sum = [&]<class T>(TypeTag<T>) {
-    cumsum_kernel<<<unsigned(std::min(rows, kMaxPiece)), kThreads, 0, on.stream>>>(
+  const auto run = [&]<class T>(TypeTag<T>) {
+    const auto kernel =
+        op == ReduceOp::prod ? cumulate_kernel<Product<T>, T> : cumulate_kernel<Sum<T>, T>;
+    kernel<<<unsigned(std::min(rows, kMaxPiece)), kThreads, 0, on.stream>>>(
         pointer<T>(y), pointer<const T>(x), rows, n);
-    on.check("cumsum");
+    on.check("cumulate");
   };
-  if (y.dtype() == kInt64) return sum(TypeTag<int64_t>{});
-  if (y.dtype() == kFloat64) return sum(TypeTag<double>{});
-  sum(TypeTag<float>{});
+  if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
+  if (y.dtype() == kFloat64) return run(TypeTag<double>{});
+  run(TypeTag<float>{});
 }
 
 }  // namespace taper::inline v0::kernels::cuda

@@ -1,21 +1,21 @@
-// Order and running sums along one dimension.
+// Order, running sums and running products along one dimension.
 #pragma once
 
-#include "framework/tensor.h"
+#include "framework/kernels/reduce/reduce.h"
 
 namespace taper::inline v0::kernels {
 
 // The places (int64) of x's elements along dim in rising or falling order; equal elements keep
 // theirs, nan counts as the largest.
 Tensor argsort(const Tensor& x, int64_t dim, bool descending);
-// Each element and all before it along dim, summed in a fixed order. Integers and bool give int64;
-// half types are summed in float.
-Tensor cumsum(const Tensor& x, int64_t dim);
+// Each element and all before it along dim, joined (sum or prod) in a fixed order. Integers and
+// bool give int64; half types are joined in float.
+Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim);
 
 // Dense rows of n elements. keys: unsigned numbers held as int64.
 namespace cpu {
 void argsort(const Tensor& order, const Tensor& keys, int64_t n);
-void cumsum(const Tensor& y, const Tensor& x, int64_t n);
+void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n);
 }  // namespace cpu
 namespace cuda {
 // Pairs (key, number), all int64, by the low `bits` bits of their keys, which count as unsigned;
@@ -23,7 +23,7 @@ namespace cuda {
 void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const Tensor& keys,
                 const Tensor& numbers, int bits);
 void argsort(const Tensor& order, const Tensor& keys, int64_t n);
-void cumsum(const Tensor& y, const Tensor& x, int64_t n);
+void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n);
 }  // namespace cuda
 
 }  // namespace taper::inline v0::kernels

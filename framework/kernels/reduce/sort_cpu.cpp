@@ -1,12 +1,13 @@
-// Order and running sums of rows (`=`): one thread a row, from its first element to its last.
+// Order, running sums and products of rows (`=`): one thread a row, from its first element to its
+// last.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
-#include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/parallel_cpu.h"
+#include "framework/kernels/reduce/reduce_runs_cpu.h"
 
 namespace taper::inline v0::kernels::cpu {
 
@@ -21,16 +22,25 @@ void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
   });
 }
 
-void cumsum(const Tensor& y, const Tensor& x, int64_t n) {
-  const auto sum = [&]<class T>(TypeTag<T>) {
-    parallel_each(y.numel() / n, n, [&](int64_t r) {
-      const T* row = x.data<T>() + r * n;
-      std::partial_sum(row, row + n, y.data<T>() + r * n, plus<T>);
-    });
+namespace {
+
+template <class F, class T> void cumulate_rows(const Tensor& y, const Tensor& x, int64_t n) {
+  parallel_each(y.numel() / n, n, [&](int64_t r) {
+    const T* row = x.data<T>() + r * n;
+    std::partial_sum(row, row + n, y.data<T>() + r * n, F());
+  });
+}
+
+}  // namespace
+
+void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n) {
+  const auto run = [&]<class T>(TypeTag<T>) {
+    return op == ReduceOp::prod ? cumulate_rows<ProdOf, T>(y, x, n)
+                                : cumulate_rows<SumOf, T>(y, x, n);
   };
-  if (y.dtype() == kInt64) return sum(TypeTag<int64_t>{});
-  if (y.dtype() == kFloat64) return sum(TypeTag<double>{});
-  sum(TypeTag<float>{});
+  if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
+  if (y.dtype() == kFloat64) return run(TypeTag<double>{});
+  run(TypeTag<float>{});
 }
 
 }  // namespace taper::inline v0::kernels::cpu

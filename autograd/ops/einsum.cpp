@@ -1,0 +1,289 @@
+// Sums of products by the names of dimensions. Each dimension of an operand has a name of one
+// character: the equation's letter, and for those of an ellipsis digits from the right, '0' the
+// last.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+
+namespace taper::inline v0 {
+namespace {
+
+using Names = std::string;
+
+struct Named {
+  Tensor x;
+  Names names;
+};
+
+bool has(const Names& names, char name) { return names.find(name) != Names::npos; }
+
+// What stands between commas, '.' for an ellipsis, without spaces.
+struct Equation {
+  std::vector<std::string> inputs = {""};
+  std::optional<std::string> output;
+};
+
+Equation parsed(const std::string& text, size_t operands) {
+  Equation e;
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string& term = e.output ? *e.output : e.inputs.back();
+    if (text[i] == ' ') continue;
+    if (text[i] == ',' && !e.output) {
+      e.inputs.emplace_back();
+    } else if (text.compare(i, 2, "->") == 0 && !e.output) {
+      e.output = "";
+      ++i;
+    } else if (text[i] == '.') {
+      const std::string place = e.output ? "output" : cat("operand ", e.inputs.size() - 1);
+      if (has(term, '.')) {
+        throw Error(cat("einsum(): found '.' for ", place, e.output ? " but" : " for which",
+                        " an ellipsis ", e.output ? "(...) " : "", "was already found"));
+      }
+      if (text.compare(i, 3, "...") != 0) {
+        throw Error(cat("einsum(): found '.' for ", place, " that is not part of any ellipsis",
+                        e.output ? " (...)" : ""));
+      }
+      term += '.';
+      i += 2;
+    } else if (std::isalpha(static_cast<unsigned char>(text[i]))) {
+      if (e.output && has(term, text[i])) {
+        throw Error(
+            cat("einsum(): output subscript ", text[i], " appears more than once in the output"));
+      }
+      term += text[i];
+    } else {
+      throw Error(cat("einsum(): invalid subscript given at index ", i,
+                      " in the equation string, subscripts must be in [a-zA-Z]"));
+    }
+  }
+  if (e.inputs.size() != operands) {
+    throw Error(cat("einsum(): ", e.inputs.size() > operands ? "fewer" : "more",
+                    " operands were provided than specified in the equation"));
+  }
+  return e;
+}
+
+// The term with `dims` digits for its ellipsis: "i210j".
+Names with_digits(const std::string& term, int dims) {
+  Names digits;
+  while (dims > 0) digits += char('0' + --dims);
+  const size_t at = term.find('.');
+  return at == std::string::npos ? term : Names(term).replace(at, 1, digits);
+}
+
+Names names_of(const std::string& term, int dims, size_t operand) {
+  const bool ellipsis = has(term, '.');
+  const int letters = int(term.size()) - ellipsis;
+  if (!ellipsis && letters != dims) {
+    throw Error(cat("einsum(): the number of subscripts in the equation (", letters,
+                    ") does not match the number of dimensions (", dims, ") for operand ", operand,
+                    " and no ellipsis was given"));
+  }
+  if (letters > dims) {
+    throw Error(cat("einsum(): the number of subscripts in the equation (", letters,
+                    ") is more than the number of dimensions (", dims, ") for operand ", operand));
+  }
+  return with_digits(term, dims - letters);
+}
+
+// Letters that come once in all terms, in order, behind the ellipsis.
+std::string implicit_output(const Equation& e) {
+  std::map<char, int> count;
+  for (const std::string& term : e.inputs) {
+    for (const char c : term) ++count[c];
+  }
+  std::string output = count.count('.') ? "." : "";
+  for (const auto& [letter, n] : count) {
+    if (n == 1 && letter != '.') output += letter;
+  }
+  return output;
+}
+
+// A name that comes twice stands for the diagonal.
+Named without_repeats(Named a, size_t operand) {
+  for (size_t i = 0; i < a.names.size(); ++i) {
+    for (size_t j; (j = a.names.find(a.names[i], i + 1)) != Names::npos; a.names.erase(j, 1)) {
+      const int64_t size = a.x.size(int64_t(i)), other = a.x.size(int64_t(j));
+      if (size != other) {
+        throw Error(cat("einsum(): subscript ", a.names[i], " is repeated for operand ", operand,
+                        " but the sizes don't match, ", other, " != ", size));
+      }
+      a.x = movedim(diagonal(a.x, 0, int64_t(i), int64_t(j)), -1, int64_t(i));
+    }
+  }
+  return a;
+}
+
+using Sizes = std::map<char, int64_t>;
+
+// The size of each name; one of 1 gives way to another.
+void add_sizes(Sizes& sizes, const Named& a, size_t operand) {
+  for (size_t d = 0; d < a.names.size(); ++d) {
+    const int64_t size = a.x.size(int64_t(d));
+    int64_t& seen = sizes.emplace(a.names[d], size).first->second;
+    if (seen == 1) seen = size;
+    if (size == 1 || size == seen) continue;
+    if (std::isdigit(static_cast<unsigned char>(a.names[d]))) {
+      throw Error(cat("einsum(): dimension ", d, " covered by ellipsis in operand ", operand,
+                      " has size ", size,
+                      " which does not broadcast with previously seen ellipsis with size ", seen,
+                      " for the respective dimension"));
+    }
+    throw Error(cat("einsum(): subscript ", a.names[d], " has size ", size, " for operand ",
+                    operand, " which does not broadcast with previously seen size ", seen));
+  }
+}
+
+// Without the dimensions of size 1 that stand for a larger one.
+Named without_broadcast(Named a, const Sizes& sizes) {
+  for (size_t d = a.names.size(); d-- > 0;) {
+    if (a.x.size(int64_t(d)) == sizes.at(a.names[d])) continue;
+    a.x = squeeze(a.x, int64_t(d));
+    a.names.erase(d, 1);
+  }
+  return a;
+}
+
+// Summed over what is not wanted.
+Named summed(const Named& a, const Names& wanted) {
+  Shape dims;
+  Names rest;
+  for (size_t d = 0; d < a.names.size(); ++d) {
+    if (has(wanted, a.names[d]))
+      rest += a.names[d];
+    else
+      dims.push_back(int64_t(d));
+  }
+  return dims.empty() ? a : Named{sum(a.x, dims), rest};
+}
+
+// In the order of `names`, of which a may lack some: those have size 1.
+Tensor ordered(const Named& a, const Names& names) {
+  Shape order;
+  for (const char name : names) {
+    if (has(a.names, name)) order.push_back(int64_t(a.names.find(name)));
+  }
+  Tensor y = permute(a.x, order);
+  for (size_t d = 0; d < names.size(); ++d) {
+    if (!has(a.names, names[d])) y = unsqueeze(y, int64_t(d));
+  }
+  return y;
+}
+
+// The product of two, summed over what is not kept.
+Named contracted(Named a, Named b, const Names& kept, const Sizes& sizes) {
+  a = summed(a, kept + b.names);
+  b = summed(b, kept + a.names);
+  Names batch, left, inner, right;
+  for (const char c : a.names) (!has(b.names, c) ? left : has(kept, c) ? batch : inner) += c;
+  for (const char c : b.names) {
+    if (!has(a.names, c)) right += c;
+  }
+  const Names names = batch + left + right;
+  if (inner.empty()) return {ordered(a, names) * ordered(b, names), names};
+
+  const auto shape_of = [&](const Names& of) {
+    Shape shape;
+    for (const char c : of) shape.push_back(sizes.at(c));
+    return shape;
+  };
+  const auto matrices = [&](const Named& t, const Names& rows, const Names& columns) {
+    Shape shape{shape_of(rows).numel(), shape_of(columns).numel()};
+    if (!batch.empty()) shape.insert(0, shape_of(batch).numel());
+    return reshape(ordered(t, batch + rows + columns), shape);
+  };
+  const Tensor y = matmul(matrices(a, left, inner), matrices(b, inner, right));
+  return {reshape(y, shape_of(names)), names};
+}
+
+}  // namespace
+
+Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
+  if (operands.empty()) {
+    throw ValueError(
+        "einsum(): must specify the equation string and at least one operand, or at least one "
+        "operand and its subscripts list");
+  }
+  const Equation e = parsed(equation, operands.size());
+  std::vector<Named> all;
+  Sizes sizes;
+  int dotted = 0;  // dimensions that an ellipsis stands for, at most
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Tensor& x = operands[i];
+    const Names names = names_of(e.inputs[i], x.dim(), i);
+    if (has(e.inputs[i], '.')) dotted = std::max(dotted, x.dim() + 1 - int(e.inputs[i].size()));
+    all.push_back(without_repeats({x, names}, i));
+    add_sizes(sizes, all.back(), i);
+  }
+  const Names output = with_digits(e.output ? *e.output : implicit_output(e), dotted);
+  for (const char name : output) {
+    if (sizes.count(name)) continue;
+    throw Error(cat("einsum(): output subscript ", name,
+                    " does not appear in the equation for any input operand"));
+  }
+  for (Named& a : all) a = without_broadcast(a, sizes);
+  Named y = all[0];
+  for (size_t i = 1; i < all.size(); ++i) {
+    Names kept = output;
+    for (size_t later = i + 1; later < all.size(); ++later) kept += all[later].names;
+    y = contracted(y, all[i], kept, sizes);
+  }
+  return ordered(summed(y, output), output);
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
+  if (dims < 0) throw Error(cat("tensordot expects dims >= 0, but got dims=", dims));
+  if (dims > a.dim() || dims > b.dim()) {
+    throw Error(cat("tensordot expects dims < ndim_a or ndim_b, but got dims=", dims));
+  }
+  Shape last, first;
+  for (int64_t d = 0; d < dims; ++d) {
+    last.push_back(a.dim() - dims + d);
+    first.push_back(d);
+  }
+  return tensordot(a, b, last, first);
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Shape& dims_b) {
+  if (dims_a.size() != dims_b.size()) {
+    throw Error("both dimension lists should have same length");
+  }
+  if (a.dtype() != b.dtype()) {
+    throw Error(cat("both inputs should have same dtype, got ", a.dtype(), " and ", b.dtype()));
+  }
+  Tensor x = a, y = b;
+  Names of_x = Names("abcdefgh").substr(0, size_t(a.dim())),
+        of_y = Names("ABCDEFGH").substr(0, size_t(b.dim()));
+  Names rest_x = of_x, rest_y = of_y;
+  const auto take = [](Names& rest, char name, int dim) {
+    const size_t at = rest.find(name);
+    if (at == Names::npos) {
+      throw Error(cat("dim ", dim, " appears multiple times in the list of dims"));
+    }
+    rest.erase(at, 1);
+  };
+  for (int i = 0; i < dims_a.size(); ++i) {
+    const int dx = wrap_dim(dims_a[i], a.dim()), dy = wrap_dim(dims_b[i], b.dim());
+    if (a.dim() == 0 || b.dim() == 0) continue;  // a number's one dimension
+    const int64_t size = a.size(dx), other = b.size(dy);
+    if (size != other && size != 1 && other != 1) {
+      throw Error(cat("contracted dimensions need to match, but first has size ", size, " in dim ",
+                      dx, " and second has size ", other, " in dim ", dy));
+    }
+    // One element stands for all: they are summed, in their dtype.
+    if (other == 1) x = sum(x, {dx}, true, a.dtype());
+    if (size == 1) y = sum(y, {dy}, true, b.dtype());
+    take(rest_x, char('a' + dx), dx);
+    take(rest_y, char('A' + dy), dy);
+    of_y[size_t(dy)] = of_x[size_t(dx)];
+  }
+  return einsum(cat(of_x, ",", of_y, "->", rest_x, rest_y), {x, y});
+}
+
+}  // namespace taper::inline v0

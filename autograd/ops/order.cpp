@@ -1,0 +1,143 @@
+#include "autograd/ops/order.h"
+
+#include <limits>
+
+#include "autograd/node.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/reduce/reduce.h"
+
+namespace taper::inline v0 {
+namespace {
+
+int64_t size_along(const Tensor& x, int64_t dim) {
+  const int d = wrap_dim(dim, x.dim());
+  return x.dim() == 0 ? 1 : x.size(d);
+}
+
+// y, one of x's elements, with the gradient in equal parts to all that are equal to it.
+Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
+  if (!needs_grad({x})) return y;
+  return record(name, y, {x}, [x = Saved(x), y = Saved::output(y)](Gradients& g) {
+    const Tensor z = x.get(g), value = y.get(g);
+    const Tensor equal = logical_or(eq(z, value), logical_and(isnan(z), isnan(value)));
+    g.dx(0) = masked(g.dy() / sum(equal).to(z.dtype()), equal);
+  });
+}
+
+// The elements at `index`, one for each row along dim.
+Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& index, bool keepdim) {
+  Sorted y{gather(x.detach(), dim, index), index};
+  if (!keepdim) y = {squeeze(y.values, dim).detach(), squeeze(index, dim).detach()};
+  if (!needs_grad({x})) return y;
+  y.values = record(name, y.values, {x}, [shape = x.shape(), dim, index](Gradients& g) {
+    const Tensor none = zeros(shape, {.dtype = g.dy().dtype(), .device = g.dy().device()});
+    g.dx(0) = scatter_add(none, dim, index, reshape(g.dy(), index.shape()));
+  });
+  return y;
+}
+
+Tensor extreme(const char* name, const char* node, bool largest, const Tensor& x) {
+  if (x.numel() == 0) {
+    throw Error(cat(name,
+                    "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                    "the reduction dim with the 'dim' argument."));
+  }
+  using kernels::ReduceOp;
+  return shared_gradient(node, x,
+                         kernels::reduce(largest ? ReduceOp::amax : ReduceOp::amin, x, {}));
+}
+
+Sorted extreme(const char* name, const char* node, bool largest, const Tensor& x, int64_t dim,
+               bool keepdim) {
+  if (size_along(x, dim) == 0) {
+    throw IndexError(cat(name, "(): Expected reduction dim ", dim, " to have non-zero size."));
+  }
+  return taken(node, x, dim, kernels::arg_reduce(largest, x, dim, true), keepdim);
+}
+
+// How many numbers, and no nan, there are along dim, which is kept.
+Tensor count_numbers(const Tensor& x, int64_t dim) {
+  return sum(logical_not(isnan(x.detach())), {dim}, true);
+}
+
+// Where the median of each row stands: in the middle of the sorted row, or at its first nan.
+Tensor place_of_median(const Tensor& x, int64_t dim) {
+  const int64_t n = size_along(x, dim);
+  const Tensor numbers = count_numbers(x, dim);
+  return gather(argsort(x, dim), dim, where(eq(numbers, n), (n - 1) / 2, numbers));
+}
+
+}  // namespace
+
+Tensor max(const Tensor& x) { return extreme("max", "MaxBackward1", true, x); }
+Tensor min(const Tensor& x) { return extreme("min", "MinBackward1", false, x); }
+Sorted max(const Tensor& x, int64_t dim, bool keepdim) {
+  return extreme("max", "MaxBackward0", true, x, dim, keepdim);
+}
+Sorted min(const Tensor& x, int64_t dim, bool keepdim) {
+  return extreme("min", "MinBackward0", false, x, dim, keepdim);
+}
+
+Tensor median(const Tensor& x) {
+  if (x.numel() == 0) {
+    return full({}, std::numeric_limits<double>::quiet_NaN(), {.device = x.device()}).to(x.dtype());
+  }
+  const Tensor all = flatten(x.detach());
+  const Tensor y = gather(all, 0, place_of_median(all, 0));
+  return shared_gradient("MedianBackward0", x, reshape(y, {}));
+}
+
+Sorted median(const Tensor& x, int64_t dim, bool keepdim) {
+  if (size_along(x, dim) == 0) {
+    throw IndexError(cat("median(): Expected reduction dim ", dim, " to have non-zero size."));
+  }
+  return taken("MedianBackward1", x, dim, place_of_median(x.detach(), dim), keepdim);
+}
+
+Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+                QuantileMode mode) {
+  if (x.numel() == 0) throw Error("quantile() input tensor must be non-empty");
+  if (q.dim() > 1) throw Error(cat("quantile() q must be a scalar or 1D tensor, got ", q.shape()));
+  if (x.dtype() != kFloat32 && x.dtype() != kFloat64) {
+    throw Error(
+        cat("quantile() input tensor must be either float or double dtype, got ", x.dtype()));
+  }
+  if (q.dtype() != x.dtype()) {
+    throw Error(cat("quantile() q tensor must be same dtype as the input tensor, got ", q.dtype(),
+                    " and ", x.dtype()));
+  }
+  kernels::same_device("quantile", {&x, &q}, {"input", "q"});
+  if (q.is_cpu() && !all(logical_and(q >= 0, q <= 1)).item<bool>()) {
+    throw Error("quantile() q values must be in the range [0, 1]");
+  }
+  const int d = dim ? wrap_dim(*dim, x.dim()) : 0;
+  const Tensor rows = dim && x.dim() > 0 ? movedim(x, d, -1) : flatten(x);
+  const int64_t last = rows.size(-1) - 1;
+  // A row with a nan has nothing but nan: its last element.
+  Tensor rank = where(eq(count_numbers(rows, -1), last + 1), flatten(q) * last, last);
+  if (mode == QuantileMode::lower) rank = floor(rank);
+  if (mode == QuantileMode::higher) rank = ceil(rank);
+  if (mode == QuantileMode::nearest) rank = round(rank);
+  const Tensor sorted = sort(rows, -1).values, below = floor(rank.detach());
+  Tensor y = gather(sorted, -1, below.to(kInt64));
+  if (mode == QuantileMode::linear || mode == QuantileMode::midpoint) {
+    const Tensor above = gather(sorted, -1, ceil(rank.detach()).to(kInt64));
+    const Tensor step = above - y;
+    y = y + (mode == QuantileMode::linear ? step * (rank - below) : step * 0.5);
+  }
+  y = movedim(y, -1, 0);
+  for (int i = 0; keepdim && !dim && i < x.dim(); ++i) y = unsqueeze(y, -1);
+  if (keepdim && dim && x.dim() > 0) y = unsqueeze(y, 1 + d);
+  return q.dim() == 0 ? squeeze(y, 0) : y;
+}
+
+Tensor quantile(const Tensor& x, double q, std::optional<int64_t> dim, bool keepdim,
+                QuantileMode mode) {
+  if (!(q >= 0 && q <= 1)) throw Error(cat("quantile() q must be in the range [0, 1] but got ", q));
+  return quantile(x, full({}, q, {.dtype = x.dtype(), .device = x.device()}), dim, keepdim, mode);
+}
+
+}  // namespace taper::inline v0
