@@ -55,6 +55,7 @@
 #include "modules/loss.h"
 #include "modules/module.h"
 #include "modules/norm.h"
+#include "modules/packed_sequence.h"
 #include "modules/rnn.h"
 #include "modules/stateless.h"
 #include "modules/summary.h"

@@ -82,6 +82,20 @@ std::string demangled(const char* name) {
   return text;
 }
 
+std::string short_name(const std::type_info& type) {
+  std::string name = demangled(type.name());
+  if (name.ends_with('>')) {
+    size_t open = name.size() - 1;
+    for (int depth = 1; depth > 0;) {
+      --open;
+      depth += (name[open] == '>') - (name[open] == '<');
+    }
+    name.resize(open);
+  }
+  const size_t scope = name.rfind("::");
+  return scope == name.npos ? name : name.substr(scope + 2);
+}
+
 bool is_anomaly_enabled() { return enabled; }
 void set_detect_anomaly(bool on) { enabled = on; }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "autograd/node.h"
@@ -34,6 +35,8 @@ struct ForwardCall {
 std::unique_ptr<ForwardCall> current_call();
 // A compiler's name for a function or type as it is written; the name itself when it is none.
 std::string demangled(const char* name);
+// A type's name without namespaces, enclosing classes and template arguments.
+std::string short_name(const std::type_info& type);
 // "The forward was called in module net.2, at:" and a line for each function, without Taper's own.
 std::string to_string(const ForwardCall& call);
 

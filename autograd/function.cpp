@@ -37,9 +37,7 @@ bool is_in(const Tensor& x, const std::vector<Tensor>& tensors) {
 }  // namespace
 
 std::string backward_name(const std::type_info& type) {
-  const std::string name = demangled(type.name());
-  const size_t scope = name.rfind("::", name.find('<'));
-  return (scope == std::string::npos ? name : name.substr(scope + 2)) + "Backward";
+  return short_name(type) + "Backward";
 }
 
 std::vector<Tensor> Context::saved_tensors() const {

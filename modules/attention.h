@@ -29,9 +29,9 @@ struct Attended {
 };
 
 // PyTorch's name for the Linear in it.
-class NonDynamicallyQuantizableLinear : public Linear {
+class NonDynamicallyQuantizableLinear : public Cloneable<NonDynamicallyQuantizableLinear, Linear> {
  public:
-  using Linear::Linear;
+  using Cloneable::Cloneable;
   std::string type_name() const override { return "NonDynamicallyQuantizableLinear"; }
 };
 
@@ -39,8 +39,10 @@ class NonDynamicallyQuantizableLinear : public Linear {
 // on; or all without B. in_proj_weight [3 * embed_dim, embed_dim] (rows of query, key, value) is
 // drawn by Xavier's rule; biases are 0. There are no other sizes of key and value (kdim, vdim), no
 // bias_kv and no zero_attn.
-class MultiheadAttention : public Module {
+class MultiheadAttention : public Cloneable<MultiheadAttention> {
  public:
+  using Options = MultiheadAttentionOptions;
+
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options = {});
 
   // Attention of x to itself: the output alone.

@@ -24,7 +24,17 @@ Activation fusible(const Module& layer, const Module& activation) {
   return by_tanh ? Activation::gelu_tanh : Activation::gelu;
 }
 
+size_t place_of(int64_t index, size_t size) {
+  const int64_t n = int64_t(size);
+  if (index < -n || index >= n) throw IndexError(cat("index ", index, " is out of range"));
+  return size_t(index < 0 ? index + n : index);
+}
+
 }  // namespace
+
+ModuleContainer::ModuleContainer(ModuleContainer& other) : Module(other) {
+  for (const std::unique_ptr<Module>& child : other.owned_) owned_.push_back(child->clone());
+}
 
 void ModuleContainer::own(const std::string& name, std::unique_ptr<Module> child) {
   if (!child) throw TypeError(cat("nullptr is not a Module subclass (child of ", type_name(), ")"));
@@ -43,9 +53,20 @@ void ModuleContainer::refuse_type(const Module& child, const std::type_info& wan
 }
 
 Module& ModuleList::operator[](int64_t index) const {
-  const int64_t n = int64_t(size());
-  if (index < -n || index >= n) throw IndexError(cat("index ", index, " is out of range"));
-  return *children()[size_t(index < 0 ? index + n : index)].second;
+  return *children()[place_of(index, size())].second;
+}
+
+Parameter& ParameterList::operator[](int64_t index) { return parameters_[place_of(index, size())]; }
+
+std::string ParameterList::extra_repr() const {
+  std::string text;
+  for (size_t i = 0; i < size(); ++i) {
+    std::string sizes;
+    for (const int64_t n : parameters_[i]->shape()) sizes += cat(sizes.empty() ? "" : "x", n);
+    text += cat(i > 0 ? "\n" : "", "  (", i, "): Parameter containing: [torch.",
+                parameters_[i]->dtype(), " of size ", sizes, "]");
+  }
+  return text;
 }
 
 Tensor activated(Module& layer, Module& activation, const Tensor& x) {

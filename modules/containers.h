@@ -1,7 +1,7 @@
 // Modules one after the other, in a list or by name
 // (https://pytorch.org/docs/stable/generated/torch.nn.Sequential.html,
 // .../torch.nn.ModuleList.html,
-// .../torch.nn.ModuleDict.html).
+// .../torch.nn.ModuleDict.html), and parameters in a list (.../torch.nn.ParameterList.html).
 #pragma once
 
 #include <memory>
@@ -21,6 +21,9 @@ concept ModuleRvalue = std::same_as<M, std::remove_cvref_t<M>> && std::derived_f
 //   for (const auto& [name, layer] : layers) x = (*layer)(x);
 class ModuleContainer : public Module {
  public:
+  ModuleContainer() = default;
+  ModuleContainer(ModuleContainer&&) = default;
+  ModuleContainer(ModuleContainer& other);  // as Module's
   size_t size() const { return children().size(); }
   auto begin() const { return children().begin(); }
   auto end() const { return children().end(); }
@@ -54,7 +57,7 @@ class ModuleContainer : public Module {
 };
 
 // Children are named "0", "1", ...; equal neighbours are printed once.
-class ModuleList : public ModuleContainer {
+class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleList"; }
 
@@ -72,19 +75,43 @@ class ModuleList : public ModuleContainer {
   }
 };
 
-// Modules called one after the other: Sequential net(Linear(784, 512), ReLU(), Linear(512, 10));
-class Sequential : public ModuleList {
+// A function or lambda as a layer.
+template <class F> class Lambda : public Cloneable<Lambda<F>> {
  public:
-  template <ModuleRvalue... Modules> explicit Sequential(Modules&&... modules) {
-    (add(std::make_unique<Modules>(std::move(modules))), ...);
+  explicit Lambda(F f) : function_(std::move(f)) {}
+  Tensor forward(const Tensor& x) override { return function_(x); }
+  std::string type_name() const override { return "Lambda"; }
+
+ private:
+  F function_;
+};
+template <class F>
+concept LayerFunction = !std::derived_from<std::remove_cvref_t<F>, Module> &&
+                        std::is_invocable_r_v<Tensor, std::decay_t<F>&, const Tensor&>;
+
+// Modules called one after the other, functions of one tensor among them:
+//   Sequential net(Linear(784, 512), ReLU(), [](const Tensor& x) { return x * 2; });
+class Sequential : public Cloneable<Sequential, ModuleList> {
+ public:
+  template <class... Layers>
+  requires((ModuleRvalue<Layers> ||
+            LayerFunction<Layers>)&&...) explicit Sequential(Layers&&... layers) {
+    (add(std::forward<Layers>(layers)), ...);
   }
   Sequential(Sequential&&) = default;
+  Sequential(Sequential&) = default;  // as Module's
 
   using ModuleList::add;
-  // Appends under the next number; returns *this.
+  // These append under the next number and return *this.
   Sequential& add(std::unique_ptr<Module> module) {
     append(std::move(module));
     return *this;
+  }
+  template <ModuleRvalue M> Sequential& add(M&& module) {
+    return add(std::make_unique<M>(std::move(module)));
+  }
+  template <LayerFunction F> Sequential& add(F&& function) {
+    return add(std::make_unique<Lambda<std::decay_t<F>>>(std::forward<F>(function)));
   }
 
   Tensor forward(const Tensor& x) override;
@@ -96,7 +123,7 @@ class Sequential : public ModuleList {
 // so.
 Tensor activated(Module& layer, Module& activation, const Tensor& x);
 
-class ModuleDict : public ModuleContainer {
+class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleDict"; }
 
@@ -112,6 +139,25 @@ class ModuleDict : public ModuleContainer {
   template <ModuleRvalue M> M& replace(const std::string& key, M&& fresh) {
     return exchange((*this)[key], std::move(fresh));
   }
+};
+
+// Parameters named "0", "1", ...: Child<ParameterList> scales{*this, "scales"}.
+class ParameterList : public Cloneable<ParameterList> {
+ public:
+  explicit ParameterList(const std::vector<Tensor>& values = {}) {
+    for (const Tensor& value : values) append(value);
+  }
+  void append(const Tensor& value) { parameters_.emplace_back(*this, cat(size()), value); }
+  size_t size() const { return parameters_.size(); }
+  auto begin() const { return parameters_.begin(); }
+  auto end() const { return parameters_.end(); }
+  // A negative index counts from the end; throws IndexError out of range.
+  Parameter& operator[](int64_t index);
+  std::string type_name() const override { return "ParameterList"; }
+  std::string extra_repr() const override;
+
+ private:
+  std::vector<Parameter> parameters_;
 };
 
 }  // namespace taper::inline v0

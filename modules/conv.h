@@ -22,8 +22,10 @@ struct ConvOptions {
 // drawn from U(-1/sqrt(n), 1/sqrt(n)) with n = in / groups * kernel's numel. Of pairs one dimension
 // takes the w. Throws ValueError for sizes that are not positive and for groups that do not divide
 // the channels.
-template <int kDims> class Conv : public Module {
+template <int kDims> class Conv : public Cloneable<Conv<kDims>> {
  public:
+  using Options = ConvOptions;
+
   Conv(int64_t in_channels, int64_t out_channels, Pair kernel_size,
        const ConvOptions& options = {});
 
@@ -31,7 +33,7 @@ template <int kDims> class Conv : public Module {
   using Module::operator();
   // activation(y), in one pass; of Conv2d.
   Tensor operator()(const Tensor& x, Activation activation) requires(kDims == 2) {
-    return within([this](const auto&... a) { return convolve(a...); }, x, activation);
+    return this->within([this](const auto&... a) { return convolve(a...); }, x, activation);
   }
   std::string type_name() const override { return cat("Conv", kDims, "d"); }
   std::string extra_repr() const override;

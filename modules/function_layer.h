@@ -92,9 +92,10 @@ class FunctionModule : public Base {
 // using ELU = FunctionLayer<"ELU", elu, Option<"alpha", double, kPositive, "...", 1>>;
 // Options behind those given, as in Softplus(2), are left at their defaults.
 template <LayerName kName, auto kFunction, class... Each>
-class FunctionLayer : public FunctionModule<Module, kName, kFunction, Each...> {
+class FunctionLayer : public Cloneable<FunctionLayer<kName, kFunction, Each...>,
+                                       FunctionModule<Module, kName, kFunction, Each...>> {
  public:
-  using FunctionModule<Module, kName, kFunction, Each...>::FunctionModule;
+  using FunctionLayer::Cloneable::Cloneable;
   Tensor forward(const Tensor& x) override { return this->call(x); }
   std::string extra_repr() const override {
     std::string text;

@@ -18,9 +18,14 @@ struct LinearOptions {
 
 // x [..., in_features] to [..., out_features]. weight [out, in] and bias [out] are drawn from
 // U(-1/sqrt(in), 1/sqrt(in)) by the default generator: the same bits on every device.
-class Linear : public Module {
+class Linear : public Cloneable<Linear> {
  public:
+  using Options = LinearOptions;
+
   Linear(int64_t in_features, int64_t out_features, LinearOptions options = {});
+  // Linear(3, 4, false): a bool and nothing that becomes one.
+  Linear(int64_t in, int64_t out, std::same_as<bool> auto with_bias)
+      : Linear(in, out, LinearOptions{.bias = with_bias}) {}
 
   Tensor forward(const Tensor& x) override;
   using Module::operator();
@@ -42,8 +47,10 @@ struct EmbeddingOptions {
 
 // index of any shape (int64 or int32) to [..., embedding_dim]. weight [num_embeddings,
 // embedding_dim] is drawn from N(0, 1).
-class Embedding : public Module {
+class Embedding : public Cloneable<Embedding> {
  public:
+  using Options = EmbeddingOptions;
+
   Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingOptions options = {});
 
   Tensor forward(const Tensor& index) override;

@@ -23,9 +23,10 @@ class Loss : public Module {
 };
 
 template <LayerName kName, auto kFunction, class... Each>
-class FunctionLoss : public FunctionModule<Loss, kName, kFunction, Each...> {
+class FunctionLoss : public Cloneable<FunctionLoss<kName, kFunction, Each...>,
+                                      FunctionModule<Loss, kName, kFunction, Each...>> {
  public:
-  using FunctionModule<Loss, kName, kFunction, Each...>::FunctionModule;
+  using FunctionLoss::Cloneable::Cloneable;
   Tensor forward(const Tensor& input, const Tensor& target) override {
     return this->call(input, target);
   }
@@ -44,9 +45,15 @@ using KLDivLoss = FunctionLoss<"KLDivLoss", kl_div, ReductionOption,
                                Option<"log_target", bool, kAny, "targets are logarithms", false>>;
 
 // Losses with weights, which are buffers.
-template <LayerName kName, auto kFunction, class Options> class WeightedLoss : public Loss {
+template <LayerName kName, auto kFunction, class LossOptions>
+class WeightedLoss : public Cloneable<WeightedLoss<kName, kFunction, LossOptions>, Loss> {
  public:
+  using Options = LossOptions;
+
   explicit WeightedLoss(const Options& o = {}) : options(registered(o)) {}
+  WeightedLoss(WeightedLoss&&) = default;
+  WeightedLoss(WeightedLoss& other)
+      : WeightedLoss::Cloneable(other), options(copied_tensors(other.options)) {}
   Tensor forward(const Tensor& input, const Tensor& target) override {
     return kFunction(input, target, options);
   }
@@ -55,9 +62,14 @@ template <LayerName kName, auto kFunction, class Options> class WeightedLoss : p
   const Options options;
 
  private:
+  static Options copied_tensors(Options o) {
+    o.weight = Module::copy_of(o.weight);
+    if constexpr (requires { o.pos_weight; }) o.pos_weight = Module::copy_of(o.pos_weight);
+    return o;
+  }
   Options registered(Options o) {
     const auto add = [&](const char* name, Tensor& weight) {
-      if (weight.defined()) register_buffer(name, weight = weight.detach());
+      if (weight.defined()) this->register_buffer(name, weight = weight.detach());
     };
     add("weight", o.weight);
     if constexpr (requires { o.pos_weight; }) add("pos_weight", o.pos_weight);

@@ -33,15 +33,6 @@ std::string joined(const std::string& prefix, const std::string& name) {
 
 thread_local Module* running = nullptr;  // the innermost module whose forward runs
 
-// For hooks of one tensor; undefined where there is none.
-Tensor first(const std::vector<Tensor>& tensors) { return tensors.empty() ? Tensor() : tensors[0]; }
-std::vector<Tensor> with_first(std::vector<Tensor> tensors, const Tensor& by) {
-  if (!by.defined()) return {};
-  if (tensors.empty()) return {by};
-  tensors[0] = by;
-  return tensors;
-}
-
 std::string indented(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -63,6 +54,8 @@ Tensor Module::forward(const Tensor&) {
 Tensor Module::operator()(const Tensor& x) {
   return within([this](const Tensor& input) { return forward(input); }, x);
 }
+
+std::string Module::type_name() const { return short_name(typeid(*this)); }
 
 Module::Call::Call(Module& module)
     : module_(module),
@@ -94,66 +87,6 @@ std::string Module::path_in(Module* other) const {
   return parents_.empty() ? "" : place_in(*parents_[0])->first;
 }
 
-void Module::Call::before(std::vector<Tensor>& inputs) const {
-  // A copy, for a hook may remove itself.
-  const auto hooks = module_.hooks_->before;
-  for (const auto& [id, hook] : hooks) replace(inputs, hook(module_, inputs), "a pre-hook");
-}
-
-void Module::Call::after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) const {
-  const auto hooks = module_.hooks_->after;
-  for (const auto& [id, hook] : hooks) replace(outputs, hook(module_, inputs, outputs), "a hook");
-}
-
-void Module::Call::replace(std::vector<Tensor>& tensors, std::vector<Tensor> by,
-                           const char* whose) const {
-  if (by.empty()) return;
-  if (by.size() != tensors.size()) {
-    throw Error(cat(whose, " of ", module_.type_name(), " returned ", by.size(),
-                    " tensors to replace ", tensors.size(), " with"));
-  }
-  tensors = std::move(by);
-}
-
-ModuleHooks& Module::hooks() {
-  if (!hooks_) hooks_ = std::make_shared<ModuleHooks>();
-  return *hooks_;
-}
-
-ModuleHookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
-  hooks().before.push_back({hooks().next_id, std::move(hook)});
-  return {hooks_, hooks_->next_id++};
-}
-
-ModuleHookHandle Module::register_forward_hook(ForwardHook hook) {
-  hooks().after.push_back({hooks().next_id, std::move(hook)});
-  return {hooks_, hooks_->next_id++};
-}
-
-ModuleHookHandle Module::register_forward_pre_hook(FirstPreHook hook) {
-  return register_forward_pre_hook(
-      [hook = std::move(hook)](Module& m, const std::vector<Tensor>& inputs) {
-        return with_first(inputs, hook(m, first(inputs)));
-      });
-}
-
-ModuleHookHandle Module::register_forward_hook(FirstHook hook) {
-  return register_forward_hook([hook = std::move(hook)](Module& m,
-                                                        const std::vector<Tensor>& inputs,
-                                                        const std::vector<Tensor>& outputs) {
-    return with_first(outputs, hook(m, first(inputs), first(outputs)));
-  });
-}
-
-void ModuleHookHandle::remove() {
-  if (const std::shared_ptr<ModuleHooks> hooks = hooks_.lock()) {
-    const auto is_this = [&](const auto& entry) { return entry.first == id_; };
-    std::erase_if(hooks->before, is_this);
-    std::erase_if(hooks->after, is_this);
-  }
-  hooks_.reset();
-}
-
 // --- the tree ---
 
 Module::Module(Module&& other) noexcept
@@ -162,6 +95,7 @@ Module::Module(Module&& other) noexcept
       parents_(std::move(other.parents_)),
       hooks_(std::move(other.hooks_)),
       training_(other.training_) {
+  if (hooks_) hooks_->module = this;
   for (const auto& [name, child] : children_) std::ranges::replace(child->parents_, &other, this);
   for (Module* parent : parents_) {
     for (auto& [name, child] : parent->children_) {
@@ -343,7 +277,10 @@ void Module::zero_grad() {
 
 std::string to_string(const Module& module) {
   const std::string extra = module.extra_repr();
-  if (module.children().empty()) return cat(module.type_name(), "(", extra, ")");
+  if (module.children().empty()) {
+    const bool lines = extra.find('\n') != std::string::npos;  // each is to be one of its own
+    return cat(module.type_name(), "(", lines ? indented("\n" + extra) + "\n" : extra, ")");
+  }
   std::string out = cat(module.type_name(), "(");
   const auto& children = module.children();
   for (size_t i = 0, next; i < children.size(); i = next) {

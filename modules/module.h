@@ -18,6 +18,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -49,11 +50,18 @@ using ForwardHook = std::function<std::vector<Tensor>(Module&, const std::vector
 // The same of the first argument and the first result alone; a defined tensor replaces it.
 using FirstPreHook = std::function<Tensor(Module&, const Tensor& x)>;
 using FirstHook = std::function<Tensor(Module&, const Tensor& x, const Tensor& y)>;
+// Sees the gradients of a call: those of its tensors, undefined where there is none. One that
+// returns tensors, as many as the inputs, replaces theirs.
+using BackwardHook = std::function<std::vector<Tensor>(
+    Module&, const std::vector<Tensor>& grad_input, const std::vector<Tensor>& grad_output)>;
 struct ModuleHooks {
   std::vector<std::pair<uint64_t, ForwardPreHook>> before;
   std::vector<std::pair<uint64_t, ForwardHook>> after;
+  std::vector<std::pair<uint64_t, BackwardHook>> backward;
+  Module* module = nullptr;  // whose they are, wherever it moves
   uint64_t next_id = 0;
 };
+struct BackwardCall;
 // Returned by register_forward_hook; the hook stays when the handle goes.
 class ModuleHookHandle {
  public:
@@ -114,9 +122,10 @@ using HeldArgument =
 class Module {
  public:
   Module() = default;
-  // Moving takes parameters, buffers, children, hooks and the place in a parent along; copying
-  // would not say whether weights are shared.
+  // Moving takes parameters, buffers, children, hooks and the place in a parent along. Copying
+  // throws Error, for it would not say whether weights are shared: clone() does.
   Module(Module&& other) noexcept;
+  Module(Module& other);
   // A module that goes leaves its parents; the order of the others stays.
   virtual ~Module();
 
@@ -126,9 +135,14 @@ class Module {
   // train runs inside another one's forward without being in a tree: they would be forgotten.
   Tensor operator()(const Tensor& x);
 
-  // PyTorch's class name, "Linear", and what it prints in brackets behind it.
-  virtual std::string type_name() const = 0;
+  // PyTorch's class name, "Linear" (the class's own here, without its namespace, where nothing else
+  // is said), and what it prints in brackets behind it.
+  virtual std::string type_name() const;
   virtual std::string extra_repr() const { return ""; }
+
+  // The module again, with memory of its own, as clone(module) below makes it of a type that is
+  // known. Throws Error for a class, here or below, that is neither a Cloneable nor a ModuleOf.
+  std::unique_ptr<Module> clone() const;
 
   // Depth first, in order of registration; a tensor that is registered twice is listed once.
   std::vector<Tensor> parameters() const;
@@ -177,7 +191,12 @@ class Module {
   ModuleHookHandle register_forward_pre_hook(FirstPreHook hook);
   ModuleHookHandle register_forward_hook(ForwardHook hook);
   ModuleHookHandle register_forward_hook(FirstHook hook);
-  bool has_hooks() const { return hooks_ && !(hooks_->before.empty() && hooks_->after.empty()); }
+  // Runs in the backward pass, once the gradients of the call's inputs are there; where none of
+  // them requires grad, once those of its outputs are.
+  ModuleHookHandle register_full_backward_hook(BackwardHook hook);
+  bool has_hooks() const {
+    return hooks_ && !(hooks_->before.empty() && hooks_->after.empty() && hooks_->backward.empty());
+  }
 
   // Adds a tensor or child to the tree. Throws for a name that is empty, has a dot, or is taken,
   // and for a child that this module is below. A child may go before or after its parents.
@@ -195,26 +214,47 @@ class Module {
   //     return within([this](const auto&... a) { return score(a...); }, x, state);
   //   }
   template <class F, class... Args> auto within(const F& body, const Args&... arguments) {
-    const Call call(*this);
+    Call call(*this);
     try {
       if (!has_hooks()) return body(arguments...);
       std::tuple<HeldArgument<Args>...> held(arguments...);
-      std::vector<Tensor> inputs = tensors_of(held);
+      std::vector<Tensor> inputs = tensors_of(held), outputs;
       call.before(inputs);
       set_tensors(held, inputs);
-      auto y = std::apply(body, held);
-      std::vector<Tensor> outputs = tensors_of(y);
-      call.after(inputs, outputs);
-      set_tensors(y, outputs);
-      return y;
+      if constexpr (std::is_void_v<decltype(body(arguments...))>) {
+        std::apply(body, held);
+        call.after(inputs, outputs);
+      } else {
+        auto y = std::apply(body, held);
+        outputs = tensors_of(y);
+        call.after(inputs, outputs);
+        set_tensors(y, outputs);
+        return y;
+      }
     } catch (Error& error) {
       call.locate(error);
       throw;
     }
   }
 
+  // This module's copy, of all of its type.
+  virtual std::unique_ptr<Module> copied();
+  // For copy constructors of classes that keep tensors as plain members: the copy of one, which is
+  // the registered one's where it is registered too.
+  static Tensor copy_of(const Tensor& tensor);
+  // A copy of a module with all of its type: of M itself by its copy constructor.
+  template <std::derived_from<Module> M> static std::unique_ptr<M> copy_of(M& module) {
+    if constexpr (std::is_constructible_v<M, M&>) {
+      if (typeid(module) == typeid(M)) return std::make_unique<M>(module);
+    }
+    return std::unique_ptr<M>(static_cast<M*>(static_cast<Module&>(module).copied().release()));
+  }
+
  private:
   friend class ModuleTensor;
+  friend class CloneScope;
+  template <class M> friend class Child;
+  template <std::derived_from<Module> M> friend M clone(const M& module);
   struct Entry {
     std::string name;
     std::shared_ptr<Tensor> tensor;  // shared with the Parameter or Buffer
@@ -226,8 +266,8 @@ class Module {
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
-    void before(std::vector<Tensor>& inputs) const;
-    void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) const;
+    void before(std::vector<Tensor>& inputs);
+    void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
     void replace(std::vector<Tensor>& tensors, std::vector<Tensor> by, const char* whose) const;
     // Adds the module's place in the one that called it.
     void locate(Error& error) const;
@@ -236,6 +276,7 @@ class Module {
     Module& module_;
     Module* outer_;  // the module that called this one
     ModuleScope scope_;
+    std::shared_ptr<BackwardCall> backward_;  // where there are hooks for it
   };
 
   void register_tensor(const std::string& name, std::shared_ptr<Tensor> tensor, bool is_buffer);
@@ -265,6 +306,64 @@ class Module {
   bool training_ = true;
 };
 
+// While it lives, modules may be copied in this thread: all as one, so that what is tied or shared
+// between them is so between the copies.
+class CloneScope {
+ public:
+  CloneScope();
+  ~CloneScope();
+  CloneScope(const CloneScope&) = delete;
+  CloneScope& operator=(const CloneScope&) = delete;
+  // Throws Error for a child of a copy that was not copied: a module that is registered with one
+  // that does not hold it.
+  void finish() const;
+
+ private:
+  bool is_outermost_;
+};
+
+// The module again, as copy.deepcopy gives it: weights and buffers have memory of their own, tied
+// ones stay tied, modes stay; gradients and hooks do not come along. Tensors and pointers that are
+// plain members are copied as such: a class that keeps some says how in its copy constructor, which
+// takes no constant: Net(Net& other) : ModuleOf(other), mask(copy_of(other.mask)) {}.
+template <std::derived_from<Module> M> M clone(const M& module) {
+  const CloneScope scope;
+  const std::unique_ptr<M> made = Module::copy_of(const_cast<M&>(module));
+  scope.finish();
+  return std::move(*made);
+}
+
+// Says to D how it is cloned where its type is not known, as in a Sequential. Base: what D would
+// derive from.
+template <class D, class Base = Module> class Cloneable : public Base {
+ public:
+  using Base::Base;
+
+ private:
+  std::unique_ptr<Module> copied() override {
+    if constexpr (std::is_constructible_v<D, D&>) {
+      if (typeid(*this) == typeid(D)) return std::make_unique<D>(static_cast<D&>(*this));
+    }
+    return Module::copied();
+  }
+};
+
+// A module whose forward takes any arguments and gives any result, with hooks on the tensors among
+// them and its path in errors:
+//   struct Gated : ModuleOf<Gated> {
+//     Child<Linear> value{*this, "value", 4, 4}, gate{*this, "gate", 4, 4};
+//     std::pair<Tensor, Tensor> forward(const Tensor& x, const Tensor& context) {...}
+//   };
+//   const auto [y, g] = net(x, context);
+// Compilers that warn of hidden virtual functions want `using Module::forward;` in it.
+template <class D> class ModuleOf : public Cloneable<D> {
+ public:
+  template <class... Args> auto operator()(const Args&... arguments) {
+    return this->within([this](const auto&... a) { return static_cast<D&>(*this).forward(a...); },
+                        arguments...);
+  }
+};
+
 // "Sequential(\n  (0): Linear(in_features=784, out_features=512, bias=True)\n ...)".
 std::string to_string(const Module& module);
 
@@ -285,6 +384,7 @@ class ModuleTensor {
   // Undefined, and not registered.
   ModuleTensor() = default;
   ModuleTensor(ModuleTensor&&) = default;
+  ModuleTensor(const ModuleTensor& other);  // as Module's
   ModuleTensor(Module& owner, const std::string& name, const Tensor& value, bool is_buffer);
   ~ModuleTensor();
   void assign(const Tensor& value);
@@ -307,6 +407,7 @@ class Parameter : public ModuleTensor {
     return *this;
   }
   Parameter(Parameter&&) = default;
+  Parameter(const Parameter&) = default;
   Parameter& operator=(const Parameter& other) { return *this = *other; }
   // From now on this is the other parameter, of the same shape, under its own name too: PyTorch's
   // `head.weight = embedding.weight`. Optimizers are made after it.
@@ -321,6 +422,7 @@ class Buffer : public ModuleTensor {
   // Undefined, and not registered.
   Buffer() = default;
   Buffer(Buffer&&) = default;
+  Buffer(const Buffer&) = default;
   Buffer& operator=(const Buffer& other) { return *this = *other; }
   Buffer& operator=(const Tensor& value) {
     assign(value);
@@ -330,16 +432,31 @@ class Buffer : public ModuleTensor {
 
 [[noreturn]] void refuse_moved_child();
 
-// A child of type M, made in place with M's own arguments. Moving a Child takes the module along,
-// which keeps its place; what is left must not be called.
+// A child of type M, made in place with M's own arguments, the last of which may be options in
+// braces: Child<Conv2d> c{*this, "c", 1, 8, 3, {.padding = 1}}. Moving a Child takes the module
+// along, which keeps its place; what is left must not be called.
 template <class M> class Child {
  public:
   template <class... Args>
   Child(Module& owner, const std::string& name, Args&&... args)
-      : module_(std::make_unique<M>(std::forward<Args>(args)...)) {
-    owner.register_module(name, *module_);
-  }
+      : Child(owner, name, std::make_unique<M>(std::forward<Args>(args)...)) {}
+  template <class N = M>
+  Child(Module& owner, const std::string& name, const typename N::Options& o)
+      : Child(owner, name, std::make_unique<M>(o)) {}
+  template <class A, class N = M>
+  Child(Module& owner, const std::string& name, const A& a, const typename N::Options& o)
+      : Child(owner, name, std::make_unique<M>(a, o)) {}
+  template <class A, class B, class N = M>
+  Child(Module& owner, const std::string& name, const A& a, const B& b,
+        const typename N::Options& o)
+      : Child(owner, name, std::make_unique<M>(a, b, o)) {}
+  template <class A, class B, class C, class N = M>
+  Child(Module& owner, const std::string& name, const A& a, const B& b, const C& c,
+        const typename N::Options& o)
+      : Child(owner, name, std::make_unique<M>(a, b, c, o)) {}
   Child(Child&&) = default;
+  Child(const Child& other)  // as Module's
+      : module_(other.module_ ? Module::copy_of(*other.module_) : nullptr) {}
   // Another module (an M or derived from it) under the same name. It keeps its own mode, device and
   // hooks; the old one goes, and optimizers keep the handles that they had.
   template <std::derived_from<M> N> Child& operator=(N&& fresh) {
@@ -361,6 +478,10 @@ template <class M> class Child {
   M* operator->() const { return &**this; }
 
  private:
+  Child(Module& owner, const std::string& name, std::unique_ptr<M> made)
+      : module_(std::move(made)) {
+    owner.register_module(name, *module_);
+  }
   Child& replace_by(std::unique_ptr<M> fresh) {
     (**this).give_place_to(*fresh);
     module_ = std::move(fresh);

@@ -55,7 +55,7 @@ template <int kDims> Tensor BatchNorm<kDims>::forward(const Tensor& x) {
   if (kDims == 2 && x.dim() != 4) {
     throw ValueError(cat("expected 4D input (got ", x.dim(), "D input)"));
   }
-  const bool tracks = is_training() && options.track_running_stats;
+  const bool tracks = this->is_training() && options.track_running_stats;
   if (tracks && !momentum) return with_cumulative_average(x);
   const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0));
   if (tracks) num_batches_tracked->add_(1);
@@ -65,10 +65,10 @@ template <int kDims> Tensor BatchNorm<kDims>::forward(const Tensor& x) {
 template <int kDims>
 Tensor BatchNorm<kDims>::normalised(const Tensor& x, const Tensor& mean, const Tensor& var,
                                     double share) const {
-  if (ranks_ && is_training()) {
+  if (ranks_ && this->is_training()) {
     return sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
   }
-  const bool by_batch = is_training() || !options.track_running_stats;
+  const bool by_batch = this->is_training() || !options.track_running_stats;
   return batch_norm(x, mean, var, weight, bias, by_batch, share, options.eps);
 }
 

@@ -21,8 +21,10 @@ struct BatchNormOptions {
 // x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims 1),
 // normalised over all but the channels: by the batch's own mean and variance while training (which
 // then enter the running ones) and where none are tracked, else by the running ones.
-template <int kDims> class BatchNorm : public Module {
+template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>> {
  public:
+  using Options = BatchNormOptions;
+
   explicit BatchNorm(int64_t num_features, const BatchNormOptions& options = {});
 
   Tensor forward(const Tensor& x) override;
@@ -75,8 +77,10 @@ struct GroupNormOptions {
 };
 
 // x [N, num_channels, ...]: each of N by groups of channels.
-class GroupNorm : public Module {
+class GroupNorm : public Cloneable<GroupNorm> {
  public:
+  using Options = GroupNormOptions;
+
   GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options = {});
 
   Tensor forward(const Tensor& x) override;
@@ -96,9 +100,12 @@ struct LayerNormOptions {
 };
 
 // Normalised over the last dimensions, which must be normalized_shape.
-class LayerNorm : public Module {
+class LayerNorm : public Cloneable<LayerNorm> {
  public:
+  using Options = LayerNormOptions;
+
   explicit LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
+  explicit LayerNorm(int64_t size, LayerNormOptions o = {}) : LayerNorm(Shape{size}, o) {}
 
   Tensor forward(const Tensor& x) override;
   using Module::operator();
@@ -125,9 +132,12 @@ struct RMSNormOptions {
 };
 
 // The same by the root of the mean of squares.
-class RMSNorm : public Module {
+class RMSNorm : public Cloneable<RMSNorm> {
  public:
+  using Options = RMSNormOptions;
+
   explicit RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
+  explicit RMSNorm(int64_t size, RMSNormOptions o = {}) : RMSNorm(Shape{size}, o) {}
 
   Tensor forward(const Tensor& x) override;
   std::string type_name() const override { return "RMSNorm"; }

@@ -1,12 +1,15 @@
 #include "modules/rnn.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/autocast.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/random.h"
-#include "autograd/ops/rnn.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/init.h"
 #include "modules/repr.h"
@@ -19,11 +22,38 @@ int64_t positive(const char* name, int64_t n) {
   throw ValueError(cat(name, " must be greater than zero"));
 }
 
-void check_probability(double p) {
-  if (p >= 0 && p <= 1) return;
-  throw ValueError(
-      "dropout should be a number in range [0, 1] representing the probability of an element being "
-      "zeroed");
+void check_options(const RnnOptions& o, int64_t hidden, int64_t gates) {
+  if (!(o.dropout >= 0 && o.dropout <= 1)) {
+    throw ValueError(
+        "dropout should be a number in range [0, 1] representing the probability of an element "
+        "being zeroed");
+  }
+  if (o.proj_size < 0) {
+    throw ValueError("proj_size should be a positive integer or zero to disable projections");
+  }
+  if (o.proj_size >= hidden) throw ValueError("proj_size has to be smaller than hidden_size");
+  if (o.proj_size > 0 && gates != 4) {
+    throw ValueError("proj_size argument is only supported for LSTM, not RNN or GRU");
+  }
+}
+
+void check_nonlinearity(const std::string& name) {
+  if (name == "tanh" || name == "relu") return;
+  throw ValueError(cat("Unknown nonlinearity '", name, "'. Select from 'tanh' or 'relu'."));
+}
+
+// The state after a step.
+LstmState advance(int64_t gates, const std::string& nonlinearity, const Tensor& gx,
+                  const Tensor& gh, const LstmState& s) {
+  if (gates == 4) return lstm_cell(gx, gh, s.c);
+  if (gates == 3) return {gru_cell(gx, gh, s.h), {}};
+  return {nonlinearity == "relu" ? relu(gx + gh) : tanh(gx + gh), {}};
+}
+
+// Of the gates' dtype, which autocast may have changed.
+Tensor started(const Tensor& s, const Tensor& gates, int64_t B, int64_t width) {
+  if (s.defined()) return s.to(gates.dtype());
+  return zeros({B, width}, {.dtype = gates.dtype(), .device = gates.device()});
 }
 
 }  // namespace
@@ -33,59 +63,59 @@ RnnBase::RnnBase(int64_t in, int64_t hidden, int64_t gates, const RnnOptions& o)
       hidden_size(positive("hidden_size", hidden)),
       options(o),
       gates_(gates) {
-  check_probability(o.dropout);
+  check_options(o, hidden, gates);
+  check_nonlinearity(o.nonlinearity);
   const double bound = 1 / std::sqrt(double(hidden));
   const int64_t rows = checked_mul(gates, hidden);
   for (int64_t i = 0; i < checked_mul(positive("num_layers", o.num_layers), directions()); ++i) {
     const int64_t layer = i / directions();
     const std::string suffix = cat("_l", layer, i % directions() == 1 ? "_reverse" : "");
-    const auto drawn = [&](const char* name, const Shape& shape) {
+    const auto drawn = [&](const char* name, const Shape& shape, bool is_there = true) {
+      if (!is_there) return Parameter();
       return Parameter(*this, name + suffix, uniform_within(bound, shape, o.device));
     };
-    const auto bias = [&](const char* name) { return o.bias ? drawn(name, {rows}) : Parameter(); };
-    cells.push_back(Cell{drawn("weight_ih", {rows, layer == 0 ? in : directions() * hidden}),
-                         drawn("weight_hh", {rows, hidden}), bias("bias_ih"), bias("bias_hh")});
+    cells.push_back(Cell{drawn("weight_ih", {rows, layer == 0 ? in : directions() * width()}),
+                         drawn("weight_hh", {rows, width()}), drawn("bias_ih", {rows}, o.bias),
+                         drawn("bias_hh", {rows}, o.bias),
+                         drawn("weight_hr", {width(), hidden}, o.proj_size > 0)});
   }
 }
 
-void RnnBase::check(const Tensor& x, const RnnState& state) const {
-  if (x.dim() != 2 && x.dim() != 3) {
-    throw ValueError(
-        cat(type_name(), ": Expected input to be 2D or 3D, got ", x.dim(), "D instead"));
-  }
+void RnnBase::check_input(const Tensor& x) const {
   if (x.size(-1) != input_size) {
     throw Error(cat("input.size(-1) must be equal to input_size. Expected ", input_size, ", got ",
                     x.size(-1)));
   }
   const DType own = cells[0].weight_ih->dtype();
-  const bool casts = autocasts(x);
-  if (x.dtype() != own && !casts) {
+  if (x.dtype() != own && !autocasts(x)) {
     throw ValueError(cat("RNN input dtype (torch.", x.dtype(),
                          ") does not match weight dtype (torch.", own,
                          "). Convert input: input.to(torch.", own,
                          "), or convert model: model.to(torch.", x.dtype(), ")"));
   }
-  const bool batched = x.dim() == 3, lstm = gates_ == 4;
-  if (x.size(batched && options.batch_first ? 1 : 0) == 0) {
-    throw Error("Expected sequence length to be larger than 0 in RNN");
-  }
-  Shape want{int64_t(cells.size()), hidden_size};
-  if (batched) want.insert(1, x.size(options.batch_first ? 0 : 1));
-  const auto dim = [&](const Tensor& s) { return s.defined() ? s.dim() : want.size(); };
-  if (dim(state.h) != want.size() || dim(state.c) != want.size()) {
-    throw Error(cat("For ", batched ? "batched 3-D" : "unbatched 2-D", " input, hx",
-                    lstm ? " and cx" : "", " should also be ", want.size(), "-D but got ",
+}
+
+void RnnBase::check_state(const Tensor& x, const RnnState& state,
+                          std::optional<int64_t> batch) const {
+  const bool lstm = gates_ == 4;
+  const int want_dim = batch ? 3 : 2;
+  const auto dim = [&](const Tensor& s) { return s.defined() ? s.dim() : want_dim; };
+  if (dim(state.h) != want_dim || dim(state.c) != want_dim) {
+    throw Error(cat("For ", batch ? "batched 3-D" : "unbatched 2-D", " input, hx",
+                    lstm ? " and cx" : "", " should also be ", want_dim, "-D but got ",
                     lstm ? cat("(", dim(state.h), "-D, ", dim(state.c), "-D) tensors")
                          : cat(dim(state.h), "-D tensor")));
   }
   for (const Tensor* s : {&state.h, &state.c}) {
     if (!s->defined()) continue;
+    Shape want{int64_t(cells.size()), s == &state.h ? width() : hidden_size};
+    if (batch) want.insert(1, *batch);
     if (s->shape() != want) {
       const char* number = s == &state.h ? "[0]" : "[1]";
       throw Error(
           cat("Expected hidden", lstm ? number : "", " size ", py(want), ", got ", s->shape()));
     }
-    if (s->dtype() != x.dtype() && !casts) {
+    if (s->dtype() != x.dtype() && !autocasts(x)) {
       throw Error(cat("Input and hidden tensors are not the same dtype, found input tensor with ",
                       scalar_type_name(x.dtype()), " and hidden tensor with ",
                       scalar_type_name(s->dtype())));
@@ -93,69 +123,184 @@ void RnnBase::check(const Tensor& x, const RnnState& state) const {
   }
 }
 
-// rows [T * B, in] to [T * B, hidden_size]. The state [B, hidden_size] becomes that behind the last
-// step.
-Tensor RnnBase::run_cell(const Cell& cell, const Tensor& rows, int64_t T, bool reverse,
-                         RnnState& state) const {
-  const int64_t B = rows.size(0) / T;
-  const std::vector<Tensor> gx =
-      split(linear(rows, cell.weight_ih, cell.bias_ih), std::vector<int64_t>(size_t(T), B), 0);
-  // The state follows the gates' dtype, which autocast may have changed.
-  const auto start = [&](const Tensor& s) {
-    if (s.defined()) return s.to(gx[0].dtype());
-    return zeros({B, hidden_size}, {.dtype = gx[0].dtype(), .device = rows.device()});
+// rows [sum of batch_sizes, in] to [.., width]. The state [B, ...] becomes that behind the last
+// step of each sequence. Of the sequences, which are sorted by their lengths, the first
+// batch_sizes[t] have a step t: forwards the last of them end first, backwards they begin last.
+Tensor RnnBase::run_cell(const Cell& cell, const Tensor& rows, const Sizes& batch_sizes,
+                         bool reverse, RnnState& state) const {
+  const std::vector<Tensor> gx = split(linear(rows, cell.weight_ih, cell.bias_ih), batch_sizes, 0);
+  const int64_t T = std::ssize(gx), B = batch_sizes[0];
+  const bool lstm = gates_ == 4;
+  const LstmState begin{started(state.h, gx[0], B, width()),
+                        lstm ? started(state.c, gx[0], B, hidden_size) : Tensor()};
+  const auto part = [&](const LstmState& s, int64_t from, int64_t to) {
+    return LstmState{s.h.narrow(0, from, to - from), lstm ? s.c.narrow(0, from, to - from) : s.c};
   };
-  LstmState s{start(state.h), gates_ == 4 ? start(state.c) : Tensor()};
+  const auto joined = [&](const LstmState& a, const LstmState& b) {
+    return LstmState{cat({a.h, b.h}, 0), lstm ? cat({a.c, b.c}, 0) : a.c};
+  };
+  std::vector<LstmState> ended;
   std::vector<Tensor> outputs(gx.size());
+  int64_t running = reverse ? batch_sizes.back() : B;
+  LstmState s = running == B ? begin : part(begin, 0, running);
   for (int64_t step = 0; step < T; ++step) {
     const size_t t = size_t(reverse ? T - 1 - step : step);
-    const Tensor gh = linear(s.h, cell.weight_hh, cell.bias_hh);
-    s = gates_ == 4 ? lstm_cell(gx[t], gh, s.c) : LstmState{gru_cell(gx[t], gh, s.h), {}};
+    const int64_t now = batch_sizes[t];
+    if (now > running) s = joined(s, part(begin, running, now));
+    if (now < running) {
+      ended.push_back(part(s, now, running));
+      s = part(s, 0, now);
+    }
+    running = now;
+    s = advance(gates_, options.nonlinearity, gx[t], linear(s.h, cell.weight_hh, cell.bias_hh), s);
+    if (cell.weight_hr.defined()) s.h = linear(s.h, cell.weight_hr);
     outputs[t] = s.h;
   }
+  for (auto it = ended.rbegin(); it != ended.rend(); ++it) s = joined(s, *it);
   state = {s.h, s.c};
   return cat(outputs, 0);
 }
 
-RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
-  check(x, state);
-  const bool batched = x.dim() == 3, turned = batched && options.batch_first;
-  const Tensor by_time = turned ? x.transpose(0, 1) : batched ? x : x.unsqueeze(1);
-  const int64_t T = by_time.size(0), B = by_time.size(1);
-  Tensor rows = by_time.reshape({T * B, input_size});
+// rows [sum of batch_sizes, input_size]; states, in and out, are [num_layers * directions, B, ...].
+RnnResult RnnBase::run_rows(Tensor rows, const Sizes& batch_sizes, const RnnState& state) const {
   std::vector<Tensor> h_n, c_n;
   for (size_t i = 0; i < cells.size();) {
     if (i > 0) rows = dropout(rows, options.dropout, is_training());
     std::vector<Tensor> sides;
     for (int64_t d = 0; d < directions(); ++d, ++i) {
-      const auto part = [&](const Tensor& s) {
-        return s.defined() ? s.select(0, int64_t(i)).reshape({B, hidden_size}) : s;
-      };
+      const auto part = [&](const Tensor& s) { return s.defined() ? s.select(0, int64_t(i)) : s; };
       RnnState own{part(state.h), part(state.c)};
-      sides.push_back(run_cell(cells[i], rows, T, d == 1, own));
+      sides.push_back(run_cell(cells[i], rows, batch_sizes, d == 1, own));
       h_n.push_back(own.h);
       c_n.push_back(own.c);
     }
     rows = sides.size() == 1 ? sides[0] : cat(sides, 1);
   }
-  const Tensor y = rows.view({T, B, directions() * hidden_size});
-  const auto stacked = [&](const std::vector<Tensor>& s) {
-    return batched ? stack(s) : stack(s).squeeze(1);
+  return {rows, stack(h_n), gates_ == 4 ? stack(c_n) : Tensor()};
+}
+
+RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
+  if (x.dim() != 2 && x.dim() != 3) {
+    throw ValueError(
+        cat(type_name(), ": Expected input to be 2D or 3D, got ", x.dim(), "D instead"));
+  }
+  check_input(x);
+  const bool batched = x.dim() == 3, turned = batched && options.batch_first;
+  if (x.size(turned ? 1 : 0) == 0) {
+    throw Error("Expected sequence length to be larger than 0 in RNN");
+  }
+  const Tensor by_time = turned ? x.transpose(0, 1) : batched ? x : x.unsqueeze(1);
+  const int64_t T = by_time.size(0), B = by_time.size(1);
+  check_state(x, state, batched ? std::optional(B) : std::nullopt);
+  const auto with_batch = [&](const Tensor& s) {
+    return batched || !s.defined() ? s : s.unsqueeze(1);
   };
-  return {turned    ? y.transpose(0, 1)
-          : batched ? y
-                    : y.squeeze(1),
-          stacked(h_n), gates_ == 4 ? stacked(c_n) : Tensor()};
+  const auto without = [&](const Tensor& s) { return batched || !s.defined() ? s : s.squeeze(1); };
+  const RnnResult out = run_rows(by_time.reshape({T * B, input_size}), Sizes(size_t(T), B),
+                                 {with_batch(state.h), with_batch(state.c)});
+  const Tensor y = out.output.view({T, B, directions() * width()});
+  return {turned ? y.transpose(0, 1) : without(y), without(out.h_n), without(out.c_n)};
+}
+
+PackedRnnResult RnnBase::run_packed(const PackedSequence& x, const RnnState& state) const {
+  if (x.data.dim() != 2) {
+    throw Error(cat("input must have 2 dimensions, got ", x.data.dim()));
+  }
+  check_input(x.data);
+  check_state(x.data, state, x.batch_sizes.at(0));
+  const auto reordered = [](const Tensor& s, const Tensor& order) {
+    return s.defined() && order.defined() ? index_select(s, 1, order) : s;
+  };
+  const RnnResult out =
+      run_rows(x.data, x.batch_sizes,
+               {reordered(state.h, x.sorted_indices), reordered(state.c, x.sorted_indices)});
+  PackedSequence y = x;
+  y.data = out.output;
+  return {y, reordered(out.h_n, x.unsorted_indices), reordered(out.c_n, x.unsorted_indices)};
 }
 
 std::string RnnBase::extra_repr() const {
   const RnnOptions& o = options;
   std::string text = cat(input_size, ", ", hidden_size);
+  if (o.proj_size != 0) text += ", " + fields("proj_size", o.proj_size);
   if (o.num_layers != 1) text += ", " + fields("num_layers", o.num_layers);
   if (!o.bias) text += ", bias=False";
   if (o.batch_first) text += ", batch_first=True";
   if (o.dropout != 0) text += ", " + fields("dropout", o.dropout);
   if (o.bidirectional) text += ", bidirectional=True";
+  return text;
+}
+
+namespace {
+
+// One of a cell's, before the cell's own members are there.
+Parameter drawn(Module& cell, const char* name, int64_t gates, int64_t hidden,
+                std::optional<int64_t> in, const RnnCellOptions& o, bool is_there = true) {
+  if (!is_there) return Parameter();
+  const int64_t rows = checked_mul(gates, hidden);
+  return Parameter(
+      cell, name,
+      uniform_within(1 / std::sqrt(double(hidden)), in ? Shape{rows, *in} : Shape{rows}, o.device));
+}
+
+}  // namespace
+
+RnnCellBase::RnnCellBase(int64_t in, int64_t hidden, int64_t gates, const RnnCellOptions& o)
+    : input_size(positive("input_size", in)),
+      hidden_size(positive("hidden_size", hidden)),
+      options(o),
+      weight_ih(drawn(*this, "weight_ih", gates, hidden, in, o)),
+      weight_hh(drawn(*this, "weight_hh", gates, hidden, hidden, o)),
+      bias_ih(drawn(*this, "bias_ih", gates, hidden, {}, o, o.bias)),
+      bias_hh(drawn(*this, "bias_hh", gates, hidden, {}, o, o.bias)),
+      gates_(gates) {
+  check_nonlinearity(o.nonlinearity);
+}
+
+LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
+  const bool lstm = gates_ == 4;
+  if (x.dim() != 1 && x.dim() != 2) {
+    throw ValueError(
+        cat(type_name(), ": Expected input to be 1D or 2D, got ", x.dim(), "D instead"));
+  }
+  const bool batched = x.dim() == 2;
+  const auto rows = [&](const Tensor& t) { return batched || !t.defined() ? t : t.unsqueeze(0); };
+  const Tensor in = rows(x);
+  if (in.size(1) != input_size) {
+    throw Error(
+        cat("input has inconsistent input_size: got ", in.size(1), " expected ", input_size));
+  }
+  LstmState s{rows(state.h), rows(state.c)};
+  for (const Tensor* part : {&s.h, &s.c}) {
+    const int number = part == &s.h ? 0 : 1;
+    if (!part->defined()) continue;
+    if (part->dim() != 2) {
+      throw ValueError(cat(type_name(), ": Expected ", lstm ? cat("hx[", number, "]") : "hidden",
+                           " to be 1D or 2D, got ", part->dim() - (batched ? 0 : 1), "D instead"));
+    }
+    if (part->size(1) != hidden_size) {
+      throw Error(cat("hidden", number, " has inconsistent hidden_size: got ", part->size(1),
+                      ", expected ", hidden_size));
+    }
+    if (part->size(0) != in.size(0)) {
+      throw Error(cat("Input batch size ", in.size(0), " doesn't match hidden", number,
+                      " batch size ", part->size(0)));
+    }
+  }
+  const Tensor gx = linear(in, weight_ih, bias_ih);
+  s.h = started(s.h, gx, in.size(0), hidden_size);
+  if (lstm) s.c = started(s.c, gx, in.size(0), hidden_size);
+  s = advance(gates_, options.nonlinearity, gx, linear(s.h, weight_hh, bias_hh), s);
+  if (batched) return s;
+  return {s.h.squeeze(0), lstm ? s.c.squeeze(0) : s.c};
+}
+
+std::string RnnCellBase::extra_repr() const {
+  std::string text = cat(input_size, ", ", hidden_size);
+  if (!options.bias) text += ", bias=False";
+  if (gates_ == 1 && options.nonlinearity != "tanh") {
+    text += cat(", nonlinearity=", options.nonlinearity);
+  }
   return text;
 }
 

@@ -1,11 +1,12 @@
-// Recurrent layers (https://pytorch.org/docs/stable/generated/torch.nn.LSTM.html,
-// .../torch.nn.GRU.html). There is neither a projection (proj_size) nor a packed sequence:
-// sequences of a batch have one length, and what stands behind a shorter one's end is for the
-// caller to mask.
+// Recurrent layers (https://pytorch.org/docs/stable/generated/torch.nn.RNN.html,
+// .../torch.nn.LSTM.html,
+// .../torch.nn.GRU.html), and one step of each as a module (.../torch.nn.LSTMCell.html).
 #pragma once
 
+#include "autograd/ops/rnn.h"
 #include "framework/describe.h"
 #include "modules/module.h"
+#include "modules/packed_sequence.h"
 
 namespace taper::inline v0 {
 
@@ -15,6 +16,8 @@ struct RnnOptions {
   bool batch_first = false;
   double dropout = 0;  // on what each layer but the last gives, while training
   bool bidirectional = false;
+  int64_t proj_size = 0;              // of an LSTM: its h has this many units, where it is not 0
+  std::string nonlinearity = "tanh";  // of an RNN: or "relu"
   Device device = DeviceType::cpu;
 
   template <class V> void describe(V& v) {
@@ -26,33 +29,44 @@ struct RnnOptions {
 };
 
 // h, c [num_layers * directions, B, hidden_size], or without B where the input is; layer by layer,
-// forward before backward. Undefined: zeros. c is the LSTM's alone.
+// forward before backward. Undefined: zeros. c is the LSTM's alone, whose h has proj_size units
+// where that is given.
 struct RnnState {
   Tensor h = {}, c = {};
   auto tensors() { return std::tie(h, c); }
 };
 struct RnnResult {
   Tensor output;    // of the last layer, directions side by side: [T, B, directions * hidden_size]
-  Tensor h_n, c_n;  // after the last step; c_n is undefined for a GRU
+  Tensor h_n, c_n;  // after the last step; c_n is an LSTM's
   auto tensors() { return std::tie(output, h_n, c_n); }
 };
+struct PackedRnnResult {
+  PackedSequence output;
+  Tensor h_n, c_n;  // after the last step of each sequence
+  auto tensors() { return std::tie(output.data, h_n, c_n); }
+};
 
-// x [T, B, input_size], [B, T, input_size] with batch_first, or [T, input_size]. Parameters
-// "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", and "..._reverse", are drawn from
-// U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)).
+// x [T, B, input_size], [B, T, input_size] with batch_first, [T, input_size], or a packed sequence.
+// Parameters "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0" (of a
+// projection), and "..._reverse", are drawn from U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)).
 class RnnBase : public Module {
  public:
+  using Options = RnnOptions;
+
   // The output alone, from a state of zeros.
   Tensor forward(const Tensor& x) override { return run(x, {}).output; }
   using Module::operator();
   RnnResult operator()(const Tensor& x, const RnnState& state) {
     return within([this](const auto&... a) { return run(a...); }, x, state);
   }
+  PackedRnnResult operator()(const PackedSequence& x, const RnnState& state = {}) {
+    return within([this](const auto&... a) { return run_packed(a...); }, x, state);
+  }
   std::string extra_repr() const override;
 
   // One layer in one direction.
   struct Cell {
-    Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+    Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
   };
 
   const int64_t input_size, hidden_size;
@@ -60,29 +74,99 @@ class RnnBase : public Module {
   std::vector<Cell> cells;  // in the order of RnnState
 
  protected:
-  // gates: 4 for an LSTM, 3 for a GRU.
+  // gates: 4 for an LSTM, 3 for a GRU, 1 for an RNN.
   RnnBase(int64_t input_size, int64_t hidden_size, int64_t gates, const RnnOptions& options);
 
  private:
+  using Sizes = std::vector<int64_t>;
   RnnResult run(const Tensor& x, const RnnState& state) const;
-  Tensor run_cell(const Cell& cell, const Tensor& rows, int64_t T, bool reverse,
+  PackedRnnResult run_packed(const PackedSequence& x, const RnnState& state) const;
+  RnnResult run_rows(Tensor rows, const Sizes& batch_sizes, const RnnState& state) const;
+  Tensor run_cell(const Cell& cell, const Tensor& rows, const Sizes& batch_sizes, bool reverse,
                   RnnState& state) const;
-  void check(const Tensor& x, const RnnState& state) const;
+  void check_input(const Tensor& x) const;
+  void check_state(const Tensor& x, const RnnState& state, std::optional<int64_t> batch) const;
   int64_t directions() const { return options.bidirectional ? 2 : 1; }
+  // Units of h, which is also the output of one direction.
+  int64_t width() const { return options.proj_size > 0 ? options.proj_size : hidden_size; }
 
   const int64_t gates_;
 };
 
-class LSTM : public RnnBase {
+class RNN : public Cloneable<RNN, RnnBase> {
  public:
-  LSTM(int64_t in, int64_t hidden, RnnOptions o = {}) : RnnBase(in, hidden, 4, o) {}
+  RNN(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
+  std::string type_name() const override { return "RNN"; }
+};
+
+class LSTM : public Cloneable<LSTM, RnnBase> {
+ public:
+  LSTM(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
   std::string type_name() const override { return "LSTM"; }
 };
 
-class GRU : public RnnBase {
+class GRU : public Cloneable<GRU, RnnBase> {
  public:
-  GRU(int64_t in, int64_t hidden, RnnOptions o = {}) : RnnBase(in, hidden, 3, o) {}
+  GRU(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
   std::string type_name() const override { return "GRU"; }
+};
+
+struct RnnCellOptions {
+  bool bias = true;
+  std::string nonlinearity = "tanh";  // of an RNNCell: or "relu"
+  Device device = DeviceType::cpu;
+};
+
+// One step: x [B, input_size] and a state [B, hidden_size] (undefined: zeros), or both without B.
+// Parameters "weight_ih", "weight_hh", "bias_ih", "bias_hh" are drawn as those of the layers.
+class RnnCellBase : public Module {
+ public:
+  using Options = RnnCellOptions;
+
+  // h, from a state of zeros.
+  Tensor forward(const Tensor& x) override { return step(x, {}).h; }
+  std::string extra_repr() const override;
+
+  const int64_t input_size, hidden_size;
+  const RnnCellOptions options;
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+
+ protected:
+  RnnCellBase(int64_t input_size, int64_t hidden_size, int64_t gates, const RnnCellOptions& o);
+  LstmState step(const Tensor& x, const LstmState& state) const;
+  Tensor call(const Tensor& x, const Tensor& h) {
+    return within([this](const Tensor& a, const Tensor& b) { return step(a, {b, {}}).h; }, x, h);
+  }
+
+ private:
+  const int64_t gates_;
+};
+
+class RNNCell : public Cloneable<RNNCell, RnnCellBase> {
+ public:
+  RNNCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
+  using Module::operator();
+  Tensor operator()(const Tensor& x, const Tensor& h) { return call(x, h); }
+  std::string type_name() const override { return "RNNCell"; }
+};
+
+class GRUCell : public Cloneable<GRUCell, RnnCellBase> {
+ public:
+  GRUCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
+  using Module::operator();
+  Tensor operator()(const Tensor& x, const Tensor& h) { return call(x, h); }
+  std::string type_name() const override { return "GRUCell"; }
+};
+
+class LSTMCell : public Cloneable<LSTMCell, RnnCellBase> {
+ public:
+  LSTMCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {})
+      : Cloneable(in, hidden, 4, o) {}
+  // const auto [h, c] = cell(x, {h, c});
+  LstmState operator()(const Tensor& x, const LstmState& state = {}) {
+    return within([this](const auto&... a) { return step(a...); }, x, state);
+  }
+  std::string type_name() const override { return "LSTMCell"; }
 };
 
 }  // namespace taper::inline v0

@@ -63,7 +63,7 @@ struct GELUOptions {
   }
 };
 
-class GELU : public Module {
+class GELU : public Cloneable<GELU> {
  public:
   using Options = GELUOptions;
 
@@ -104,7 +104,8 @@ struct DropoutOptions {
   template <class V> void describe(V& v) { v("p", p, kBelowOne, "chance of a zero"); }
 };
 
-template <LayerName kName, auto kFunction> class DropoutLayer : public Module {
+template <LayerName kName, auto kFunction>
+class DropoutLayer : public Cloneable<DropoutLayer<kName, kFunction>> {
  public:
   using Options = DropoutOptions;
 
@@ -114,7 +115,7 @@ template <LayerName kName, auto kFunction> class DropoutLayer : public Module {
       throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", py(p)));
     }
   }
-  Tensor forward(const Tensor& x) override { return kFunction(x, p, is_training(), nullptr); }
+  Tensor forward(const Tensor& x) override { return kFunction(x, p, this->is_training(), nullptr); }
   std::string type_name() const override { return kName.text; }
   std::string extra_repr() const override { return fields("p", p, "inplace", false); }
 
@@ -145,9 +146,10 @@ using AdaptiveMaxPool2d =
                   Option<"output_size", OutputSize, kWidth, "height and width of the output">>;
 
 // kDims: of space.
-template <LayerName kName, int kDims, auto kFunction, class Options>
-class PoolLayer : public Module {
+template <LayerName kName, int kDims, auto kFunction, class PoolOptions>
+class PoolLayer : public Cloneable<PoolLayer<kName, kDims, kFunction, PoolOptions>> {
  public:
+  using Options = PoolOptions;
   using Size = std::conditional_t<kDims == 1, int64_t, Pair>;
 
   explicit PoolLayer(Size size, Options o = {}) : kernel_size(size), options(o) {}
@@ -183,7 +185,7 @@ using AvgPool2d = PoolLayer<"AvgPool2d", 2, avg_pool2d, AvgPoolOptions>;
 
 // --- shapes ---
 
-class Identity : public Module {
+class Identity : public Cloneable<Identity> {
  public:
   Tensor forward(const Tensor& x) override { return x; }
   std::string type_name() const override { return "Identity"; }
@@ -202,7 +204,7 @@ using Unflatten =
                   Option<"unflattened_size", Shape, kSizeOrRest, "sizes; one may be -1">>;
 
 // Upsample({.scale_factor = 2, .mode = Interpolation::bilinear}).
-class Upsample : public Module {
+class Upsample : public Cloneable<Upsample> {
  public:
   using Options = InterpolateOptions;
 

@@ -1,66 +1,148 @@
 #include "modules/transformer.h"
 
+#include <limits>
+
 #include "autograd/ops/binary.h"
+#include "autograd/ops/index.h"
 #include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "modules/init.h"
 
 namespace taper::inline v0 {
 namespace {
 
-const TransformerEncoderLayerOptions& checked(const TransformerEncoderLayerOptions& o) {
+using LayerOptions = TransformerEncoderLayerOptions;
+
+const LayerOptions& checked(const LayerOptions& o) {
   if (o.activation == "relu" || o.activation == "gelu") return o;
   throw Error(cat("activation should be relu/gelu, not ", o.activation));
 }
 
-LinearOptions linear_options(const TransformerEncoderLayerOptions& o) {
-  return {.bias = o.bias, .device = o.device};
-}
-LayerNormOptions norm_options(const TransformerEncoderLayerOptions& o) {
+LinearOptions linear_options(const LayerOptions& o) { return {.bias = o.bias, .device = o.device}; }
+LayerNormOptions norm_options(const LayerOptions& o) {
   return {.eps = o.layer_norm_eps, .bias = o.bias, .device = o.device};
+}
+MultiheadAttentionOptions attention_options(const LayerOptions& o) {
+  return {.dropout = o.dropout, .bias = o.bias, .batch_first = o.batch_first, .device = o.device};
+}
+LayerOptions layer_options(const TransformerOptions& o) {
+  return {.dim_feedforward = o.dim_feedforward,
+          .dropout = o.dropout,
+          .activation = o.activation,
+          .layer_norm_eps = o.layer_norm_eps,
+          .batch_first = o.batch_first,
+          .norm_first = o.norm_first,
+          .bias = o.bias,
+          .device = o.device};
+}
+
+// x + part(norm(x)), or norm(x + part(x)).
+template <class Part>
+Tensor residual(const LayerOptions& o, Child<LayerNorm>& norm, const Tensor& x, const Part& part) {
+  return o.norm_first ? x + part(norm(x)) : norm(x + part(x));
+}
+
+// The last part of a layer, but for its dropout.
+template <class Layer> Tensor feed_forward(Layer& layer, const Tensor& x) {
+  const Tensor z = layer.linear1(x);
+  return layer.linear2(layer.dropout(layer.options.activation == "relu" ? relu(z) : gelu(z)));
 }
 
 }  // namespace
 
-TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
-                                                 TransformerEncoderLayerOptions o)
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead, LayerOptions o)
     : options(checked(o)),
-      self_attn(*this, "self_attn", d_model, nhead,
-                MultiheadAttentionOptions{.dropout = o.dropout,
-                                          .bias = o.bias,
-                                          .batch_first = o.batch_first,
-                                          .device = o.device}),
+      self_attn(*this, "self_attn", d_model, nhead, attention_options(o)),
       linear1(*this, "linear1", d_model, o.dim_feedforward, linear_options(o)),
       dropout(*this, "dropout", o.dropout),
       linear2(*this, "linear2", o.dim_feedforward, d_model, linear_options(o)),
-      norm1(*this, "norm1", Shape{d_model}, norm_options(o)),
-      norm2(*this, "norm2", Shape{d_model}, norm_options(o)),
+      norm1(*this, "norm1", d_model, norm_options(o)),
+      norm2(*this, "norm2", d_model, norm_options(o)),
       dropout1(*this, "dropout1", o.dropout),
       dropout2(*this, "dropout2", o.dropout) {}
-
-Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
-  const Tensor z = linear1(x);
-  return dropout2(linear2(dropout(options.activation == "relu" ? relu(z) : gelu(z))));
-}
 
 Tensor TransformerEncoderLayer::encode(const Tensor& src, const EncodeOptions& how) {
   const AttendOptions masks{.key_padding_mask = how.src_key_padding_mask,
                             .need_weights = false,
                             .attn_mask = how.src_mask,
                             .is_causal = how.is_causal};
-  const auto attend = [&](const Tensor& x) { return dropout1(self_attn(x, x, x, masks).output); };
-  if (options.norm_first) {
-    const Tensor x = src + attend(norm1(src));
-    return x + feed_forward(norm2(x));
-  }
-  const Tensor x = norm1(src + attend(src));
-  return norm2(x + feed_forward(x));
+  const Tensor x = residual(options, norm1, src, [&](const Tensor& z) {
+    return dropout1(self_attn(z, z, z, masks).output);
+  });
+  return residual(options, norm2, x,
+                  [&](const Tensor& z) { return dropout2(feed_forward(*this, z)); });
 }
 
-Tensor TransformerEncoder::encode(const Tensor& src, const EncodeOptions& how) {
-  Tensor x = src;
-  for (const auto& [name, layer] : *layers) {
-    x = dynamic_cast<TransformerEncoderLayer&>(*layer)(x, how);
+TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead, LayerOptions o)
+    : options(checked(o)),
+      self_attn(*this, "self_attn", d_model, nhead, attention_options(o)),
+      multihead_attn(*this, "multihead_attn", d_model, nhead, attention_options(o)),
+      linear1(*this, "linear1", d_model, o.dim_feedforward, linear_options(o)),
+      dropout(*this, "dropout", o.dropout),
+      linear2(*this, "linear2", o.dim_feedforward, d_model, linear_options(o)),
+      norm1(*this, "norm1", d_model, norm_options(o)),
+      norm2(*this, "norm2", d_model, norm_options(o)),
+      norm3(*this, "norm3", d_model, norm_options(o)),
+      dropout1(*this, "dropout1", o.dropout),
+      dropout2(*this, "dropout2", o.dropout),
+      dropout3(*this, "dropout3", o.dropout) {}
+
+Tensor TransformerDecoderLayer::decode(const Tensor& tgt, const Tensor& memory,
+                                       const DecodeOptions& how) {
+  const AttendOptions own{.key_padding_mask = how.tgt_key_padding_mask,
+                          .need_weights = false,
+                          .attn_mask = how.tgt_mask,
+                          .is_causal = how.tgt_is_causal};
+  const AttendOptions others{.key_padding_mask = how.memory_key_padding_mask,
+                             .need_weights = false,
+                             .attn_mask = how.memory_mask,
+                             .is_causal = how.memory_is_causal};
+  Tensor x = residual(options, norm1, tgt,
+                      [&](const Tensor& z) { return dropout1(self_attn(z, z, z, own).output); });
+  x = residual(options, norm2, x, [&](const Tensor& z) {
+    return dropout2(multihead_attn(z, memory, memory, others).output);
+  });
+  return residual(options, norm3, x,
+                  [&](const Tensor& z) { return dropout3(feed_forward(*this, z)); });
+}
+
+Transformer::Transformer(int64_t dim, int64_t heads, const TransformerOptions& o)
+    : d_model(dim),
+      nhead(heads),
+      options(o),
+      encoder(
+          *this, "encoder", [&] { return TransformerEncoderLayer(dim, heads, layer_options(o)); },
+          o.num_encoder_layers, LayerNorm(dim, norm_options(layer_options(o)))),
+      decoder(
+          *this, "decoder", [&] { return TransformerDecoderLayer(dim, heads, layer_options(o)); },
+          o.num_decoder_layers, LayerNorm(dim, norm_options(layer_options(o)))) {
+  for (const Tensor& p : parameters()) {
+    if (p.dim() > 1) init::xavier_uniform_(p);
   }
-  return norm ? (*norm)(x) : x;
+}
+
+Tensor Transformer::transform(const Tensor& src, const Tensor& tgt, const TransformOptions& how) {
+  const int batch = options.batch_first ? 0 : 1;
+  if (src.dim() == 3 && (tgt.dim() != 3 || src.size(batch) != tgt.size(batch))) {
+    throw Error("the batch number of src and tgt must be equal");
+  }
+  if (src.size(-1) != d_model || tgt.size(-1) != d_model) {
+    throw Error("the feature number of src and tgt must be equal to d_model");
+  }
+  const Tensor memory = encoder(src, EncodeOptions{.src_mask = how.src_mask,
+                                                   .src_key_padding_mask = how.src_key_padding_mask,
+                                                   .is_causal = how.src_is_causal});
+  return decoder(tgt, memory,
+                 DecodeOptions{.tgt_mask = how.tgt_mask,
+                               .memory_mask = how.memory_mask,
+                               .tgt_key_padding_mask = how.tgt_key_padding_mask,
+                               .memory_key_padding_mask = how.memory_key_padding_mask,
+                               .tgt_is_causal = how.tgt_is_causal,
+                               .memory_is_causal = how.memory_is_causal});
+}
+
+Tensor Transformer::generate_square_subsequent_mask(int64_t size, TensorOptions options) {
+  return triu(full({size, size}, -std::numeric_limits<double>::infinity(), options), 1);
 }
 
 }  // namespace taper::inline v0

@@ -1,6 +1,5 @@
-// The transformer's encoder
-// (https://pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html,
-// .../torch.nn.TransformerEncoder.html).
+// The transformer (https://pytorch.org/docs/stable/generated/torch.nn.Transformer.html,
+// .../torch.nn.TransformerEncoderLayer.html, .../torch.nn.TransformerDecoderLayer.html).
 #pragma once
 
 #include <optional>
@@ -22,6 +21,7 @@ struct TransformerEncoderLayerOptions {
   bool bias = true;
   Device device = DeviceType::cpu;
 };
+using TransformerDecoderLayerOptions = TransformerEncoderLayerOptions;
 
 // Masks as in AttendOptions.
 struct EncodeOptions {
@@ -30,10 +30,22 @@ struct EncodeOptions {
   bool is_causal = false;            // needs no mask beside it
   auto tensors() { return std::tie(src_mask, src_key_padding_mask); }
 };
+struct DecodeOptions {
+  Tensor tgt_mask = {};                                  // [T, T] or [B * nhead, T, T]
+  Tensor memory_mask = {};                               // [T, S] or [B * nhead, T, S]
+  Tensor tgt_key_padding_mask = {};                      // [B, T]
+  Tensor memory_key_padding_mask = {};                   // [B, S]
+  bool tgt_is_causal = false, memory_is_causal = false;  // need no mask beside them
+  auto tensors() {
+    return std::tie(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
+  }
+};
 
 // src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model]; to the same.
-class TransformerEncoderLayer : public Module {
+class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
  public:
+  using Options = TransformerEncoderLayerOptions;
+
   TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                           TransformerEncoderLayerOptions options = {});
 
@@ -54,36 +66,126 @@ class TransformerEncoderLayer : public Module {
 
  private:
   Tensor encode(const Tensor& src, const EncodeOptions& how);
-  Tensor feed_forward(const Tensor& x);
 };
 
-// TransformerEncoder net([] { return TransformerEncoderLayer(512, 8); }, 6, LayerNorm({512}));
-// The layers one after the other, then a norm where there is one. The function is called for each
+// tgt [T, B, d_model] and memory, what an encoder gave, [S, B, d_model]; batch_first and no batch
+// as above. To tgt's shape.
+class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
+ public:
+  using Options = TransformerDecoderLayerOptions;
+
+  TransformerDecoderLayer(int64_t d_model, int64_t nhead,
+                          TransformerDecoderLayerOptions options = {});
+
+  Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {}) {
+    return within([this](const auto&... a) { return decode(a...); }, tgt, memory, how);
+  }
+  std::string type_name() const override { return "TransformerDecoderLayer"; }
+
+  const TransformerDecoderLayerOptions options;
+  Child<MultiheadAttention> self_attn, multihead_attn;
+  Child<Linear> linear1;
+  Child<Dropout> dropout;
+  Child<Linear> linear2;
+  Child<LayerNorm> norm1, norm2, norm3;
+  Child<Dropout> dropout1, dropout2, dropout3;
+
+ private:
+  Tensor decode(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how);
+};
+
+// Layers one after the other, then a norm where there is one. The function is called for each
 // layer, which so has its own first weights (PyTorch copies one layer).
-class TransformerEncoder : public Module {
+template <class Layer> class TransformerStack : public Module {
  public:
   template <class MakeLayer>
-  TransformerEncoder(MakeLayer make_layer, int64_t num_layers) : layers(*this, "layers") {
-    for (int64_t i = 0; i < num_layers; ++i) layers->add<TransformerEncoderLayer>(make_layer());
+  TransformerStack(MakeLayer make_layer, int64_t num_layers) : layers(*this, "layers") {
+    for (int64_t i = 0; i < num_layers; ++i) layers->template add<Layer>(make_layer());
   }
   template <class MakeLayer>
-  TransformerEncoder(MakeLayer make_layer, int64_t num_layers, LayerNorm final_norm)
-      : TransformerEncoder(make_layer, num_layers) {
+  TransformerStack(MakeLayer make_layer, int64_t num_layers, LayerNorm&& final_norm)
+      : TransformerStack(make_layer, num_layers) {
     norm.emplace(*this, "norm", std::move(final_norm));
   }
-
-  Tensor forward(const Tensor& src) override { return encode(src, {}); }
-  using Module::operator();
-  Tensor operator()(const Tensor& src, const EncodeOptions& how) {
-    return within([this](const auto&... a) { return encode(a...); }, src, how);
-  }
-  std::string type_name() const override { return "TransformerEncoder"; }
 
   Child<ModuleList> layers;
   std::optional<Child<LayerNorm>> norm;
 
+ protected:
+  // x through each layer, called with these, and the norm.
+  template <class... Args> Tensor run(Tensor x, const Args&... args) {
+    for (const auto& [name, layer] : *layers) x = dynamic_cast<Layer&>(*layer)(x, args...);
+    return norm ? (*norm)(x) : x;
+  }
+};
+
+// TransformerEncoder net([] { return TransformerEncoderLayer(512, 8); }, 6, LayerNorm(512));
+class TransformerEncoder
+    : public Cloneable<TransformerEncoder, TransformerStack<TransformerEncoderLayer>> {
+ public:
+  using Cloneable::Cloneable;
+
+  Tensor forward(const Tensor& src) override { return run(src, EncodeOptions()); }
+  using Module::operator();
+  Tensor operator()(const Tensor& src, const EncodeOptions& how) {
+    return within([this](const auto&... a) { return run(a...); }, src, how);
+  }
+  std::string type_name() const override { return "TransformerEncoder"; }
+};
+
+class TransformerDecoder
+    : public Cloneable<TransformerDecoder, TransformerStack<TransformerDecoderLayer>> {
+ public:
+  using Cloneable::Cloneable;
+
+  Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {}) {
+    return within([this](const auto&... a) { return run(a...); }, tgt, memory, how);
+  }
+  std::string type_name() const override { return "TransformerDecoder"; }
+};
+
+struct TransformerOptions {
+  int64_t num_encoder_layers = 6, num_decoder_layers = 6;
+  int64_t dim_feedforward = 2048;
+  double dropout = 0.1;
+  std::string activation = "relu";  // or "gelu"
+  double layer_norm_eps = 1e-5;
+  bool batch_first = false;
+  bool norm_first = false;
+  bool bias = true;
+  Device device = DeviceType::cpu;
+};
+struct TransformOptions {
+  Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};
+  Tensor src_key_padding_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
+  bool src_is_causal = false, tgt_is_causal = false, memory_is_causal = false;
+  auto tensors() {
+    return std::tie(src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask,
+                    memory_key_padding_mask);
+  }
+};
+
+// Encoder and decoder, each with a norm at its end; matrices are drawn by xavier_uniform_.
+class Transformer : public Cloneable<Transformer> {
+ public:
+  using Options = TransformerOptions;
+
+  explicit Transformer(int64_t d_model = 512, int64_t nhead = 8, const TransformerOptions& o = {});
+
+  Tensor operator()(const Tensor& src, const Tensor& tgt, const TransformOptions& how = {}) {
+    return within([this](const auto&... a) { return transform(a...); }, src, tgt, how);
+  }
+  // float32 [size, size]: -inf above the diagonal, 0 elsewhere.
+  static Tensor generate_square_subsequent_mask(int64_t size, TensorOptions options = {});
+  std::string type_name() const override { return "Transformer"; }
+
+  const int64_t d_model, nhead;
+  const TransformerOptions options;
+  Child<TransformerEncoder> encoder;
+  Child<TransformerDecoder> decoder;
+
  private:
-  Tensor encode(const Tensor& src, const EncodeOptions& how);
+  Tensor transform(const Tensor& src, const Tensor& tgt, const TransformOptions& how);
 };
 
 }  // namespace taper::inline v0

@@ -4,12 +4,15 @@
 // Half types are computed in float.
 #pragma once
 
+#include <tuple>
+
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
 
 struct LstmState {
-  Tensor h, c;  // [B, H]
+  Tensor h = {}, c = {};  // [B, H]
+  auto tensors() { return std::tie(h, c); }
 };
 // gx, gh [B, 4H] for the gates i, f, g, o; c [B, H].
 LstmState lstm_cell(const Tensor& gx, const Tensor& gh, const Tensor& c);

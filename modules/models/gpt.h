@@ -35,7 +35,7 @@ struct GPTOptions {
 
 // Each position attends to itself and those before it. [B, T, C] to the same; with a residual it is
 // added.
-class CausalSelfAttention : public Module {
+class CausalSelfAttention : public Cloneable<CausalSelfAttention> {
  public:
   explicit CausalSelfAttention(const GPTOptions& options);
 
@@ -54,7 +54,7 @@ class CausalSelfAttention : public Module {
 };
 
 // The feed-forward half of a block. [B, T, C] to the same; with a residual it is added.
-class GPTMLP : public Module {
+class GPTMLP : public Cloneable<GPTMLP> {
  public:
   explicit GPTMLP(const GPTOptions& options);
 
@@ -70,7 +70,7 @@ class GPTMLP : public Module {
 };
 
 // x + attention, then + MLP, each of its layer-normed input.
-class GPTBlock : public Module {
+class GPTBlock : public Cloneable<GPTBlock> {
  public:
   explicit GPTBlock(const GPTOptions& options);
 
@@ -84,7 +84,7 @@ class GPTBlock : public Module {
 };
 
 // Everything but the head. Tokens [B, T] to [B, T, n_embd].
-class GPTTransformer : public Module {
+class GPTTransformer : public Cloneable<GPTTransformer> {
  public:
   explicit GPTTransformer(const GPTOptions& options);
 
@@ -101,7 +101,7 @@ class GPTTransformer : public Module {
 // transformer.wte.weight. Weights are drawn from N(0, 0.02), those of the projections back onto the
 // residual stream from N(0, 0.02 / sqrt(2 n_layer)); biases are 0. Throws ValueError where n_head
 // does not divide n_embd.
-class GPT : public Module {
+class GPT : public Cloneable<GPT> {
  public:
   explicit GPT(const GPTOptions& options = {});
 

@@ -28,7 +28,7 @@ struct ResNetOptions {
 
 // x + two convolutions of x; the sum's first part goes through `downsample`, a convolution with a
 // kernel of 1, where the shape changes. [N, in, H, W] to [N, out, H / stride, W / stride].
-class BasicBlock : public Module {
+class BasicBlock : public Cloneable<BasicBlock> {
  public:
   BasicBlock(int64_t in, int64_t out, int64_t stride, Device device);
 
@@ -45,7 +45,7 @@ class BasicBlock : public Module {
 
 // x [N, in_channels, H, W] to logits [N, num_classes]. The image is halved five times before its
 // mean is taken. Convolutions are drawn by kaiming_normal_ over their outputs.
-class ResNet : public Module {
+class ResNet : public Cloneable<ResNet> {
  public:
   // blocks: how many each of the four stages has.
   explicit ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions options = {});

@@ -26,7 +26,7 @@ struct LSTMClassifierOptions {
 };
 
 // Tokens [B, T] (int64 or int32) to logits [B, num_classes].
-class LSTMClassifier : public Module {
+class LSTMClassifier : public Cloneable<LSTMClassifier> {
  public:
   explicit LSTMClassifier(const LSTMClassifierOptions& options);
 
@@ -47,7 +47,7 @@ struct EncoderClassifierOptions {
 };
 
 // Tokens [B, T] (int64 or int32, T <= max_len) to logits [B, num_classes]. Positions are learned.
-class EncoderClassifier : public Module {
+class EncoderClassifier : public Cloneable<EncoderClassifier> {
  public:
   explicit EncoderClassifier(const EncoderClassifierOptions& options);
 

@@ -72,10 +72,10 @@ INSTANTIATE_TEST_SUITE_P(
     Guide, PyTorchPage,
     testing::Values(
         Declared{"modules",
-                 "\nclass (\\w+) : public (?:Module|ModuleContainer|ModuleList|RnnBase)\\b",
+                 "\nclass (\\w+) : public (?:Module|Cloneable<[^{]*>|ModuleContainer) ",
                  13,
                  {"ModuleContainer", "Loss", "PoolLayer", "RnnBase", "Conv", "BatchNorm",
-                  "DropoutLayer"}},
+                  "DropoutLayer", "RnnCellBase", "NonDynamicallyQuantizableLinear"}},
         Declared{"modules",
                  "\nusing (\\w+) =\\s*(?:FunctionLayer|DropoutLayer|PoolLayer|"
                  "FunctionLoss|WeightedLoss|Conv<|BatchNorm<)",

@@ -87,7 +87,7 @@ Tensor dy_of(const Tensor& y) {
 // One row on one device in one dtype.
 void compare(const LayerRow& row, const Stored& stored, Device device, DType dtype) {
   const double tolerance = dtype == kFloat64 ? 1e-10 : 1e-5;
-  const std::unique_ptr<Module> module = row.make();
+  const std::unique_ptr<Module> module = row.make()->clone();  // which computes the same
   module->to(device, dtype).train(stored.meta.at("training") == "True");
   std::vector<NamedTensor> state;
   for (const auto& [key, tensor] : stored.with("state")) state.push_back({key, tensor});

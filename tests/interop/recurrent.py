@@ -9,6 +9,7 @@ import pathlib
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from layers import Row, store
 
@@ -22,6 +23,16 @@ BAND = torch.tensor([[abs(i - j) > 2 for j in range(4)] for i in range(5)])
 
 def lstm(module, x, h, c):
     return module(x, (h, c))
+
+
+def packed(lengths, **options):
+    """Sequences of these lengths; the padded output and the states."""
+    def call(module, x, *state):
+        sequence = pack_padded_sequence(x, lengths, **options)
+        y, states = module(sequence, (state if len(state) > 1 else state[0]) if state else None)
+        first = options.get("batch_first", False)
+        return pad_packed_sequence(y, first, padding_value=0.5, total_length=6)[0], states
+    return call
 
 
 def attend(**options):
@@ -49,6 +60,22 @@ def recurrent_rows():
         Row("GRU eval", lambda: nn.GRU(3, 4, 2, dropout=0.25), [x], training=False),
         Row("GRU no bias", lambda: nn.GRU(3, 4, bias=False, bidirectional=True), [x, (2, 2, 4)]),
         Row("GRU unbatched", lambda: nn.GRU(3, 4, bidirectional=True), [(5, 3)]),
+        Row("RNN", lambda: nn.RNN(3, 4), [x]),
+        Row("RNN relu", lambda: nn.RNN(3, 4, nonlinearity="relu", **both), [(2, 5, 3), (4, 2, 4)]),
+        Row("LSTM projection", lambda: nn.LSTM(3, 4, proj_size=2, **both), [(2, 5, 3), (4, 2, 2), (4, 2, 4)], call=lstm),
+        Row("LSTM projection unbatched", lambda: nn.LSTM(3, 4, proj_size=3), [(5, 3)]),
+        Row("LSTM packed", lambda: nn.LSTM(3, 4, 2, bidirectional=True), [(5, 3, 3), (4, 3, 4), (4, 3, 4)],
+            call=packed([3, 5, 2], enforce_sorted=False)),
+        Row("LSTM packed projection", lambda: nn.LSTM(3, 4, proj_size=2, **both), [(3, 5, 3)],
+            call=packed([5, 5, 1], batch_first=True)),
+        Row("GRU packed", lambda: nn.GRU(3, 4, bidirectional=True), [(5, 3, 3), (2, 3, 4)], call=packed([4, 4, 3])),
+        Row("RNN packed", lambda: nn.RNN(3, 4), [(5, 3, 3)], call=packed([1, 2, 5], enforce_sorted=False)),
+        Row("RNNCell", lambda: nn.RNNCell(3, 4), [(2, 3)]),
+        Row("RNNCell relu", lambda: nn.RNNCell(3, 4, nonlinearity="relu"), [(2, 3), (2, 4)]),
+        Row("GRUCell", lambda: nn.GRUCell(3, 4), [(2, 3), (2, 4)]),
+        Row("GRUCell unbatched", lambda: nn.GRUCell(3, 4, bias=False), [(3,), (4,)]),
+        Row("LSTMCell", lambda: nn.LSTMCell(3, 4), [(2, 3), (2, 4), (2, 4)], call=lstm),
+        Row("LSTMCell unbatched", lambda: nn.LSTMCell(3, 4, bias=False), [(3,)]),
     ]
 
 
@@ -94,6 +121,12 @@ def encoder_rows():
     def encoder(norm, **options):
         return nn.TransformerEncoder(layer(**options), 2, norm, enable_nested_tensor=False)
 
+    def decoder_layer(**options):
+        return nn.TransformerDecoderLayer(6, 2, 8, **{"dropout": 0.0, **options})
+
+    def whole(**options):
+        return nn.Transformer(6, 2, 2, 1, 8, **{"dropout": 0.0, **options})
+
     def masked(m, x, mask, padding):
         return m(x, mask, padding)
 
@@ -109,6 +142,17 @@ def encoder_rows():
         Row("TransformerEncoderLayer unbatched", lambda: layer(), [(5, 6)]),
         Row("TransformerEncoder", lambda: encoder(nn.LayerNorm(6), batch_first=True),
             [(2, 5, 6), CAUSAL, PADDING], call=masked),
+        Row("TransformerDecoderLayer", lambda: decoder_layer(), [(5, 2, 6), (4, 2, 6)]),
+        Row("TransformerDecoderLayer pre-norm",
+            lambda: decoder_layer(activation="gelu", norm_first=True, batch_first=True, bias=False),
+            [(2, 5, 6), (2, 4, 6), CAUSAL, BAND, PADDING, PADDING[:, 1:]]),
+        Row("TransformerDecoder", lambda: nn.TransformerDecoder(decoder_layer(), 2, nn.LayerNorm(6)),
+            [(5, 2, 6), (4, 2, 6), CAUSAL], call=lambda m, t, s, mask: m(t, s, mask, tgt_is_causal=True)),
+        Row("TransformerDecoder eval", lambda: nn.TransformerDecoder(decoder_layer(dropout=0.3), 1),
+            [(5, 6), (4, 6)], training=False),
+        Row("Transformer", lambda: whole(), [(4, 2, 6), (5, 2, 6)]),
+        Row("Transformer masks", lambda: whole(batch_first=True, norm_first=True),
+            [(2, 5, 6), (2, 5, 6), CAUSAL, CAUSAL.T, BAND.new_zeros(5, 5), PADDING, PADDING.flip(1), PADDING]),
         Row("TransformerEncoder eval", lambda: encoder(None, dropout=0.3), [(5, 2, 6)], training=False),
     ]
 

@@ -16,6 +16,49 @@ Tensors run_rnn(Module& module, const Tensors& x) {
   return y.c_n.defined() ? Tensors{y.output, y.h_n, y.c_n} : Tensors{y.output, y.h_n};
 }
 
+// Sequences of these lengths; the padded output and the states.
+CallModule packed(std::vector<int64_t> lengths, bool batch_first = false, bool sorted = true) {
+  return [=](Module& module, const Tensors& x) {
+    const PackedSequence in = pack_padded_sequence(x[0], lengths, batch_first, sorted);
+    const PackedRnnResult y = dynamic_cast<RnnBase&>(module)(in, {at(x, 1), at(x, 2)});
+    const Tensor padded = pad_packed_sequence(y.output, batch_first, 0.5, 6).output;
+    return y.c_n.defined() ? Tensors{padded, y.h_n, y.c_n} : Tensors{padded, y.h_n};
+  };
+}
+template <class M> Tensors run_cell(Module& module, const Tensors& x) {
+  return {dynamic_cast<M&>(module)(x[0], at(x, 1))};
+}
+Tensors run_lstm_cell(Module& module, const Tensors& x) {
+  const LstmState y = dynamic_cast<LSTMCell&>(module)(x[0], {at(x, 1), at(x, 2)});
+  return {y.h, y.c};
+}
+
+std::vector<LayerRow> others() {
+  const RnnOptions both{.num_layers = 2, .batch_first = true, .bidirectional = true};
+  RnnOptions relu = both, projected = both;
+  relu.nonlinearity = "relu";
+  projected.proj_size = 2;
+  const RnnCellOptions bare{.bias = false};
+  return {
+      {"RNN", make<RNN>(3, 4), run_rnn},
+      {"RNN relu", make<RNN>(3, 4, relu), run_rnn},
+      {"LSTM projection", make<LSTM>(3, 4, projected), run_rnn},
+      {"LSTM projection unbatched", make<LSTM>(3, 4, RnnOptions{.proj_size = 3}), run_rnn},
+      {"LSTM packed", make<LSTM>(3, 4, RnnOptions{.num_layers = 2, .bidirectional = true}),
+       packed({3, 5, 2}, false, false)},
+      {"LSTM packed projection", make<LSTM>(3, 4, projected), packed({5, 5, 1}, true)},
+      {"GRU packed", make<GRU>(3, 4, RnnOptions{.bidirectional = true}), packed({4, 4, 3})},
+      {"RNN packed", make<RNN>(3, 4), packed({1, 2, 5}, false, false)},
+      {"RNNCell", make<RNNCell>(3, 4), run_cell<RNNCell>},
+      {"RNNCell relu", make<RNNCell>(3, 4, RnnCellOptions{.nonlinearity = "relu"}),
+       run_cell<RNNCell>},
+      {"GRUCell", make<GRUCell>(3, 4), run_cell<GRUCell>},
+      {"GRUCell unbatched", make<GRUCell>(3, 4, bare), run_cell<GRUCell>},
+      {"LSTMCell", make<LSTMCell>(3, 4), run_lstm_cell},
+      {"LSTMCell unbatched", make<LSTMCell>(3, 4, bare), run_lstm_cell},
+  };
+}
+
 template <class M> LayerRow rnn(const char* name, int64_t in, int64_t hidden, RnnOptions o = {}) {
   return {name, make<M>(in, hidden, o), run_rnn};
 }
@@ -94,6 +137,53 @@ template <class M> Tensors encode(Module& module, const Tensors& x) {
   return {dynamic_cast<M&>(module)(x[0], {.src_mask = at(x, 1), .src_key_padding_mask = at(x, 2)})};
 }
 
+template <class M> Tensors decode(Module& module, const Tensors& x) {
+  return {dynamic_cast<M&>(module)(x[0], x[1],
+                                   {.tgt_mask = at(x, 2),
+                                    .memory_mask = at(x, 3),
+                                    .tgt_key_padding_mask = at(x, 4),
+                                    .memory_key_padding_mask = at(x, 5)})};
+}
+Tensors transform(Module& module, const Tensors& x) {
+  return {dynamic_cast<Transformer&>(module)(x[0], x[1],
+                                             {.src_mask = at(x, 2),
+                                              .tgt_mask = at(x, 3),
+                                              .memory_mask = at(x, 4),
+                                              .src_key_padding_mask = at(x, 5),
+                                              .tgt_key_padding_mask = at(x, 6),
+                                              .memory_key_padding_mask = at(x, 7)})};
+}
+
+std::vector<LayerRow> decoders() {
+  using Layer = TransformerDecoderLayer;
+  const TransformerDecoderLayerOptions small{.dim_feedforward = 8, .dropout = 0};
+  TransformerDecoderLayerOptions before = small, dropping = small;
+  before.activation = "gelu";
+  before.norm_first = before.batch_first = true;
+  before.bias = false;
+  dropping.dropout = 0.3;
+  const auto stack_of = [](const auto& o) { return [o] { return Layer(6, 2, o); }; };
+  const TransformerOptions whole{
+      .num_encoder_layers = 2, .num_decoder_layers = 1, .dim_feedforward = 8, .dropout = 0};
+  TransformerOptions masked = whole;
+  masked.norm_first = masked.batch_first = true;
+  return {
+      {"TransformerDecoderLayer", make<Layer>(6, 2, small), decode<Layer>},
+      {"TransformerDecoderLayer pre-norm", make<Layer>(6, 2, before), decode<Layer>},
+      {"TransformerDecoder",
+       [=] { return std::make_unique<TransformerDecoder>(stack_of(small), 2, LayerNorm(6)); },
+       [](Module& module, const Tensors& x) {  // without the mask that PyTorch wants beside it
+         return Tensors{
+             dynamic_cast<TransformerDecoder&>(module)(x[0], x[1], {.tgt_is_causal = true})};
+       }},
+      {"TransformerDecoder eval",
+       [=] { return std::make_unique<TransformerDecoder>(stack_of(dropping), 1); },
+       decode<TransformerDecoder>},
+      {"Transformer", make<Transformer>(6, 2, whole), transform},
+      {"Transformer masks", make<Transformer>(6, 2, masked), transform},
+  };
+}
+
 std::vector<LayerRow> encoders() {
   using Layer = TransformerEncoderLayer;
   using Options = TransformerEncoderLayerOptions;
@@ -130,6 +220,7 @@ std::vector<LayerRow> encoders() {
 TEST(Recurrent, LayersComputeWhatPyTorchComputes) {
   std::vector<LayerRow> rows = recurrent<LSTM>("LSTM");
   for (const LayerRow& r : recurrent<GRU>("GRU")) rows.push_back(r);
+  for (const LayerRow& r : others()) rows.push_back(r);
   rows.push_back({"LSTM long", make<LSTM>(2, 3),
                   [](Module& module, const Tensors& x) { return Tensors{module(x[0])[-1]}; }});
   compare_with_pytorch("recurrent.safetensors", rows);
@@ -140,7 +231,9 @@ TEST(Attention, LayersComputeWhatPyTorchComputes) {
 }
 
 TEST(Transformer, LayersComputeWhatPyTorchComputes) {
-  compare_with_pytorch("transformer.safetensors", encoders());
+  std::vector<LayerRow> rows = encoders();
+  for (const LayerRow& r : decoders()) rows.push_back(r);
+  compare_with_pytorch("transformer.safetensors", rows);
 }
 
 }  // namespace

@@ -187,17 +187,38 @@ template <class M> struct LastStep : M {
   using M::M;
   Tensor forward(const Tensor& x) override { return M::forward(x).select(1, -1); }
 };
-template <class M>
-ModulePtr recurrent(const LayerSite& at, int64_t hidden_size, RnnOptions o, bool last_step) {
+// What one kind has beside all.
+struct NoMore {
+  template <class V> void describe(V&) {}
+  void add_to(RnnOptions&) const {}
+};
+struct Projection {
+  int64_t proj_size = 0;
+  template <class V> void describe(V& v) {
+    v("proj_size", proj_size, kWidthOrNone, "width of the output, by a matrix; 0: hidden_size");
+  }
+  void add_to(RnnOptions& o) const { o.proj_size = proj_size; }
+};
+struct Nonlinearity {
+  std::string nonlinearity = "tanh";
+  template <class V> void describe(V& v) {
+    v("nonlinearity", nonlinearity, {"tanh", "relu"}, "of each step");
+  }
+  void add_to(RnnOptions& o) const { o.nonlinearity = nonlinearity; }
+};
+template <class M, class More>
+ModulePtr recurrent(const LayerSite& at, int64_t hidden_size, RnnOptions o, const More& more,
+                    bool last_step) {
   o.batch_first = true;
+  more.add_to(o);
   o.device = at.device;
   if (last_step) return std::make_unique<LastStep<M>>(at.in.back(), hidden_size, o);
   return std::make_unique<M>(at.in.back(), hidden_size, o);
 }
-template <class M>
+template <class M, class More = NoMore>
 using Recurrent =
-    Made<recurrent<M>, Option<"hidden_size", int64_t, kWidth, "width of the state">,
-         All<RnnOptions>,
+    Made<recurrent<M, More>, Option<"hidden_size", int64_t, kWidth, "width of the state">,
+         All<RnnOptions>, All<More>,
          Option<"last_step", bool, kAny, "give the output of the last step alone", false>>;
 
 ModulePtr encoder_layer(const LayerSite& at, int64_t nhead, int64_t dim_feedforward, double dropout,
@@ -288,7 +309,8 @@ constexpr Layers::Entry kLayers[] = {
                               "number of vectors; without it the data's vocabulary">,
                        Option<"padding_idx", std::optional<int64_t>, kWidthOrNone,
                               "index of the vector that stays 0">>},
-    {"lstm", layer<Recurrent<LSTM>>},
+    {"rnn", layer<Recurrent<RNN, Nonlinearity>>},
+    {"lstm", layer<Recurrent<LSTM, Projection>>},
     {"gru", layer<Recurrent<GRU>>},
     {"transformer_encoder_layer",
      made<encoder_layer, Option<"nhead", int64_t, kWidth, "attention heads">,

@@ -1,0 +1,104 @@
+// Copies of modules: of a whole tree at once, in which each module, on being copied, takes the
+// place of the one that it was copied from.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "autograd/node.h"
+#include "autograd/ops/shape.h"
+#include "modules/module.h"
+
+namespace taper::inline v0 {
+namespace {
+
+// What was copied so far, by what it was copied from.
+struct Copies {
+  std::map<const Module*, Module*> modules = {};
+  std::map<const Tensor*, std::shared_ptr<Tensor>> places = {};  // of tensors in modules
+  std::map<const TensorImpl*, Tensor> tensors = {};              // one for all that are tied
+
+  std::shared_ptr<Tensor> place(const std::shared_ptr<Tensor>& from) {
+    std::shared_ptr<Tensor>& to = places[from.get()];
+    if (!to) to = std::make_shared<Tensor>(from->defined() ? tensor(*from) : Tensor());
+    return to;
+  }
+  Tensor tensor(const Tensor& from) {
+    Tensor& to = tensors[from.impl()];
+    if (to.defined()) return to;
+    to = from.detach().clone();
+    to.requires_grad_(from.requires_grad());
+    to.impl()->is_parameter = from.impl()->is_parameter;
+    return to;
+  }
+};
+thread_local std::optional<Copies> copies;
+
+Copies& copies_or_refuse() {
+  if (copies) return *copies;
+  throw Error(
+      "a module is not copied, for that would not say whether weights are shared: clone(module) "
+      "gives one with weights of its own, std::move(module) gives it away");
+}
+
+}  // namespace
+
+CloneScope::CloneScope() : is_outermost_(!copies) {
+  if (is_outermost_) copies.emplace();
+}
+CloneScope::~CloneScope() {
+  if (is_outermost_) copies.reset();
+}
+
+void CloneScope::finish() const {
+  for (const auto& [from, to] : copies->modules) {
+    if (!is_outermost_) return;
+    for (const auto& [name, child] : to->children_) {
+      if (std::ranges::count(child->parents_, to) > 0) continue;
+      throw Error(cat("clone: ", to->type_name(), " does not hold its child '", name,
+                      "', which somebody else registered with it"));
+    }
+  }
+}
+
+Module::Module(Module& other) : children_(other.children_), training_(other.training_) {
+  Copies& all = copies_or_refuse();
+  all.modules[&other] = this;
+  for (const auto& [name, tensor, is_buffer] : other.tensors_) {
+    if (tensor->defined()) tensors_.push_back({name, all.place(tensor), is_buffer});
+  }
+  // Children and parents that were copied before.
+  for (auto& [name, child] : children_) {
+    const auto copy = all.modules.find(child);
+    if (copy == all.modules.end()) continue;
+    child = copy->second;
+    child->parents_.push_back(this);
+  }
+  for (const Module* parent : other.parents_) {
+    const auto copy = all.modules.find(parent);
+    if (copy == all.modules.end()) continue;
+    std::ranges::find(copy->second->children_, &other, &Named::second)->second = this;
+    parents_.push_back(copy->second);
+  }
+}
+
+std::unique_ptr<Module> Module::copied() {
+  throw Error(cat("clone: of a ", type_name(),
+                  " behind a Module nothing says how it is copied: let it derive from ModuleOf<",
+                  type_name(), "> or Cloneable<", type_name(), ", its base>"));
+}
+
+std::unique_ptr<Module> Module::clone() const {
+  const CloneScope scope;
+  std::unique_ptr<Module> made = const_cast<Module*>(this)->copied();
+  scope.finish();
+  return made;
+}
+
+Tensor Module::copy_of(const Tensor& tensor) {
+  return tensor.defined() ? copies_or_refuse().tensor(tensor) : tensor;
+}
+
+ModuleTensor::ModuleTensor(const ModuleTensor& other)
+    : tensor_(other.tensor_ ? copies_or_refuse().place(other.tensor_) : nullptr) {}
+
+}  // namespace taper::inline v0

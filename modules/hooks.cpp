@@ -1,0 +1,148 @@
+// Hooks of modules: what sees the tensors of a call, and their gradients.
+#include "autograd/node.h"
+#include "modules/module.h"
+
+namespace taper::inline v0 {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+// For hooks of one tensor; undefined where there is none.
+Tensor first(const Tensors& tensors) { return tensors.empty() ? Tensor() : tensors[0]; }
+Tensors with_first(Tensors tensors, const Tensor& by) {
+  if (!by.defined()) return {};
+  if (tensors.empty()) return {by};
+  tensors[0] = by;
+  return tensors;
+}
+
+// Those that require grad go through a node of the tape, which hands the gradients of all
+// (undefined where there is none) to `see` and passes on what that gives.
+bool watch(Tensors& tensors, std::function<Tensors(const Tensors&)> see) {
+  std::vector<size_t> places;
+  Tensors outputs;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined() || !tensors[i].requires_grad()) continue;
+    places.push_back(i);
+    outputs.push_back(tensors[i].detach());
+  }
+  if (places.empty()) return false;
+  std::vector<TensorRef> inputs;
+  for (const size_t i : places) inputs.push_back(tensors[i]);
+  record_many("BackwardHookFunctionBackward", outputs, inputs,
+              [places, count = tensors.size(), see = std::move(see)](Gradients& g) {
+                Tensors gradients(count);
+                for (size_t k = 0; k < places.size(); ++k) gradients[places[k]] = g.dy(k);
+                gradients = see(gradients);
+                for (size_t k = 0; k < places.size(); ++k) g.dx(k) = gradients[places[k]];
+              });
+  for (size_t k = 0; k < places.size(); ++k) tensors[places[k]] = outputs[k];
+  return true;
+}
+
+}  // namespace
+
+// A call whose gradients hooks wait for; the module may be gone by then.
+struct BackwardCall {
+  std::weak_ptr<ModuleHooks> hooks;
+  size_t num_inputs;
+  bool has_inputs = false;  // that require grad
+  Tensors grad_output = {};
+
+  Tensors run(Tensors grad_input) const {
+    const std::shared_ptr<ModuleHooks> alive = hooks.lock();
+    if (!alive) return grad_input;
+    const auto functions = alive->backward;  // a copy, for a hook may remove itself
+    for (const auto& [id, hook] : functions) {
+      Tensors by = hook(*alive->module, grad_input, grad_output);
+      if (by.empty()) continue;
+      if (!has_inputs) {
+        throw Error(
+            "Backward hook for Modules where no input requires gradient should always return None "
+            "or None for all gradients.");
+      }
+      if (by.size() != grad_input.size()) {
+        throw Error(cat("Backward hook returned an invalid number of grad_input, got ", by.size(),
+                        ", but expected ", grad_input.size()));
+      }
+      grad_input = std::move(by);
+    }
+    return grad_input;
+  }
+};
+
+void Module::Call::before(Tensors& inputs) {
+  // A copy, for a hook may remove itself.
+  const auto hooks = module_.hooks_->before;
+  for (const auto& [id, hook] : hooks) replace(inputs, hook(module_, inputs), "a pre-hook");
+  if (module_.hooks_->backward.empty() || !is_grad_enabled()) return;
+  backward_ = std::make_shared<BackwardCall>(BackwardCall{module_.hooks_, inputs.size()});
+  backward_->has_inputs =
+      watch(inputs, [call = backward_](const Tensors& gradients) { return call->run(gradients); });
+}
+
+void Module::Call::after(const Tensors& inputs, Tensors& outputs) {
+  const auto hooks = module_.hooks_->after;
+  for (const auto& [id, hook] : hooks) replace(outputs, hook(module_, inputs, outputs), "a hook");
+  if (!backward_) return;
+  (void)watch(outputs, [call = backward_](const Tensors& gradients) {
+    call->grad_output = gradients;
+    if (!call->has_inputs) (void)call->run(Tensors(call->num_inputs));
+    return gradients;
+  });
+}
+
+void Module::Call::replace(Tensors& tensors, Tensors by, const char* whose) const {
+  if (by.empty()) return;
+  if (by.size() != tensors.size()) {
+    throw Error(cat(whose, " of ", module_.type_name(), " returned ", by.size(),
+                    " tensors to replace ", tensors.size(), " with"));
+  }
+  tensors = std::move(by);
+}
+
+ModuleHooks& Module::hooks() {
+  if (!hooks_) hooks_ = std::make_shared<ModuleHooks>();
+  hooks_->module = this;
+  return *hooks_;
+}
+
+ModuleHookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
+  hooks().before.push_back({hooks().next_id, std::move(hook)});
+  return {hooks_, hooks_->next_id++};
+}
+
+ModuleHookHandle Module::register_forward_hook(ForwardHook hook) {
+  hooks().after.push_back({hooks().next_id, std::move(hook)});
+  return {hooks_, hooks_->next_id++};
+}
+
+ModuleHookHandle Module::register_full_backward_hook(BackwardHook hook) {
+  hooks().backward.push_back({hooks().next_id, std::move(hook)});
+  return {hooks_, hooks_->next_id++};
+}
+
+ModuleHookHandle Module::register_forward_pre_hook(FirstPreHook hook) {
+  return register_forward_pre_hook([hook = std::move(hook)](Module& m, const Tensors& inputs) {
+    return with_first(inputs, hook(m, first(inputs)));
+  });
+}
+
+ModuleHookHandle Module::register_forward_hook(FirstHook hook) {
+  return register_forward_hook(
+      [hook = std::move(hook)](Module& m, const Tensors& inputs, const Tensors& outputs) {
+        return with_first(outputs, hook(m, first(inputs), first(outputs)));
+      });
+}
+
+void ModuleHookHandle::remove() {
+  if (const std::shared_ptr<ModuleHooks> hooks = hooks_.lock()) {
+    const auto is_this = [&](const auto& entry) { return entry.first == id_; };
+    std::erase_if(hooks->before, is_this);
+    std::erase_if(hooks->after, is_this);
+    std::erase_if(hooks->backward, is_this);
+  }
+  hooks_.reset();
+}
+
+}  // namespace taper::inline v0
