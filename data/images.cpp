@@ -150,24 +150,24 @@ std::vector<int64_t> read_shape(const fs::path& file, Stream& in) {
   return shape;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
+std::string shape_text(std::span<const int64_t> shape) {
   std::string out;
   for (const int64_t size : shape) out += cat(out.empty() ? "(" : ", ", size);
   return out + ')';
 }
 
 int64_t count_elements(const fs::path& file, const std::vector<int64_t>& shape) {
-  if (std::ranges::count(shape, 0) > 0) return 0;
+  if (shape.size() > kMaxDims) fail(file, "more than ", kMaxDims, " dimensions: ", shape.size());
   int64_t product = 1;
   for (const int64_t size : shape) {
-    if (!__builtin_mul_overflow(product, size, &product)) continue;
+    if (!__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product)) continue;
     fail(file, "the header claims an impossible shape ", shape_text(shape),
          ": its number of elements overflows 64 bits");
   }
-  return product;
+  return std::ranges::count(shape, 0) > 0 ? 0 : product;
 }
 
-void require_rank(const fs::path& file, const std::vector<int64_t>& shape, size_t rank,
+void require_rank(const fs::path& file, std::span<const int64_t> shape, size_t rank,
                   std::string_view what) {
   if (shape.size() == rank) return;
   fail(file, "expected ", what, ", got the shape ", shape_text(shape));
@@ -189,11 +189,6 @@ fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::strin
 
 constexpr double kWhite = 255;
 
-DatasetPtr dataset_of(const Batch& images) {
-  return std::make_shared<TensorDataset>(
-      Batch{images.inputs.to(kFloat32).div_(kWhite), images.targets});
-}
-
 DataInfo info_of(const Shape& size, int64_t classes) {
   return {.input_shape = size, .outputs = classes, .class_names = numbers_below(classes)};
 }
@@ -202,27 +197,35 @@ void require_size(const DataInfo& info, const Batch& images, const char* what) {
   const Shape ours = info.input_shape, theirs = sample_shape(images.inputs);
   if (ours == theirs) return;
   throw InputError(cat("training images are ", ours[1], "x", ours[2], ", ", what, " images are ",
-                       theirs[1], "x", theirs[2]));
+                       theirs[1], "x", theirs[2],
+                       ours[0] == theirs[0] ? "" : " of other channels"));
 }
 
 }  // namespace
 
-IdxArray read_idx(const fs::path& file) try {
+Tensor pixels_of(const Tensor& bytes) { return bytes.to(kFloat32, {.copy = true}).div_(kWhite); }
+
+DatasetPtr dataset_of(const Batch& images) {
+  return std::make_shared<TensorDataset>(Batch{pixels_of(images.inputs), images.targets});
+}
+
+Tensor read_idx(const fs::path& file) try {
   Stream in(file);
-  IdxArray out{read_shape(file, in), {}};
-  const auto expected = static_cast<size_t>(count_elements(file, out.shape));
+  const std::vector<int64_t> shape = read_shape(file, in);
+  const auto expected = static_cast<size_t>(count_elements(file, shape));
+  Bytes data;
   // A header that claims more than the file can hold is not believed: what is there is counted.
   const bool is_claimed = expected > in.most_left();
-  if (!is_claimed) in.read(out.data, expected);
-  const size_t got = is_claimed ? in.count_rest(kCountedBytes) : out.data.size();
+  if (!is_claimed) in.read(data, expected);
+  const size_t got = is_claimed ? in.count_rest(kCountedBytes) : data.size();
   if (got < expected) {
-    fail(file, "the data is cut off: shape ", shape_text(out.shape), " needs ", expected,
+    fail(file, "the data is cut off: shape ", shape_text(shape), " needs ", expected,
          " bytes, got ", got, got == kCountedBytes ? " or more" : "");
   }
   const size_t over = in.count_rest(kCountedBytes);
-  if (over == 0) return out;
+  if (over == 0) return tensor_of(data.data(), Shape(shape));
   const char* more = over == kCountedBytes ? " or more" : "";
-  fail(file, "shape ", shape_text(out.shape), " needs ", expected, " bytes of data, got ",
+  fail(file, "shape ", shape_text(shape), " needs ", expected, " bytes of data, got ",
        expected + over, more, " (", over, more, " left over)");
 } catch (const std::bad_alloc&) {
   throw OutOfMemoryError(cat(file.string(), ": no memory for the data"));
@@ -230,18 +233,20 @@ IdxArray read_idx(const fs::path& file) try {
 
 Batch read_idx_images(const fs::path& images_file, const fs::path& labels_file,
                       int64_t num_classes) {
-  const auto [shape, pixels] = read_idx(images_file);
-  require_rank(images_file, shape, 3, "images of 3 dimensions (count, height, width)");
-  if (pixels.empty()) fail(images_file, "no images: the shape is ", shape_text(shape));
-  Batch out{tensor_of(pixels.data(), {shape[0], 1, shape[1], shape[2]}), {}};
+  const Tensor images = read_idx(images_file);
+  require_rank(images_file, images.shape(), 3, "images of 3 dimensions (count, height, width)");
+  if (images.numel() == 0)
+    fail(images_file, "no images: the shape is ", shape_text(images.shape()));
+  Batch out{images.unsqueeze(1), {}};
   if (labels_file.empty()) return out;
-  const IdxArray labels = read_idx(labels_file);
-  require_rank(labels_file, labels.shape, 1, "labels of 1 dimension (count)");
-  if (labels.shape[0] != shape[0]) {
-    fail(labels_file, "expected ", shape[0], " labels, one for each image in ",
-         images_file.string(), ", got ", labels.shape[0]);
+  const Tensor labels = read_idx(labels_file);
+  require_rank(labels_file, labels.shape(), 1, "labels of 1 dimension (count)");
+  const int64_t count = images.size(0);
+  if (labels.size(0) != count) {
+    fail(labels_file, "expected ", count, " labels, one for each image in ", images_file.string(),
+         ", got ", labels.size(0));
   }
-  out.targets = tensor_of(labels.data.data(), {shape[0]}).to(kInt64);
+  out.targets = labels.to(kInt64);
   require_classes(out.targets.span<int64_t>(), num_classes, labels_file);
   return out;
 }

@@ -1,4 +1,4 @@
-// Grey images with labels, and files of them in IDX, the format of MNIST
+// Images with labels, and files of grey ones in IDX, the format of MNIST
 // (http://yann.lecun.com/exdb/mnist/): two zero bytes, the element type, the number of dimensions,
 // each size as a big-endian uint32, then the elements row by row. Every input problem is an
 // InputError whose message names the file, what was expected and what was seen.
@@ -14,8 +14,12 @@
 
 namespace taper::inline v0::data {
 
-// Images are bytes [N, 1, H, W], 0 for the background and 255 for full ink, with classes [N]
+// Images are bytes [N, C, H, W], 0 for the background and 255 for full ink, with classes [N]
 // (int64) or none. To be learned from, pixels become float32 in [0, 1].
+
+// As a model takes them.
+Tensor pixels_of(const Tensor& bytes);
+DatasetPtr dataset_of(const Batch& images);
 
 // Classes 0 .. classes - 1. InputError: images of different sizes.
 Splits splits_of_images(const Batch& train, const Batch& test, int64_t classes = 10);
@@ -59,16 +63,12 @@ struct Mnist : ImageSource {
   std::vector<DataFile> files() const { return files_in(root); }
 };
 
-struct IdxArray {
-  std::vector<int64_t> shape;
-  std::vector<uint8_t> data;  // row-major, as many bytes as the product of shape
-};
-
-// Reads an IDX file of unsigned bytes (type code 0x08), plain or gzip; its first bytes, not its
-// name, say which. Memory grows with the bytes that are there, never with what the header claims.
-// InputError: no such file, a directory, empty, another format, another element type, cut off,
-// bytes left over, sizes whose product overflows, a damaged gzip stream.
-IdxArray read_idx(const std::filesystem::path& file);
+// uint8 of the file's shape: reads an IDX file of unsigned bytes (type code 0x08), plain or gzip;
+// its first bytes, not its name, say which. Memory grows with the bytes that are there, never with
+// what the header claims. InputError: no such file, a directory, empty, another format, another
+// element type, cut off, bytes left over, more than eight dimensions, sizes whose product
+// overflows, a damaged gzip stream.
+Tensor read_idx(const std::filesystem::path& file);
 
 // Reads images of shape (count, height, width) with labels of shape (count), each in
 // [0, num_classes); without labels when no file of them is named. InputError: as read_idx; also

@@ -39,6 +39,8 @@ class Taper(ConanFile):
         if self.options.with_runner:
             self.requires("zlib/[>=1.2 <2]")
             self.requires("utf8proc/[>=2.7 <3]")
+            self.requires("libpng/[>=1.6 <2]")
+            self.requires("libjpeg-turbo/[>=2.1 <4]")
             for private in ("cli11/[>=2.1 <3]", "fmt/[>=9 <12]", "yaml-cpp/[>=0.7 <1]"):
                 self.requires(private, visible=False)
 

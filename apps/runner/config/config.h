@@ -29,11 +29,14 @@ struct DataConfig : Component {
   std::filesystem::path base{};  // not of the file: where relative paths begin, if there
   int64_t workers = 0;           // threads that prefetch; 0: none
   data::OnDevice on_device = data::OnDevice::kAuto;
+  std::vector<Component> transforms{};
 
   template <class V> void describe(V& v) {
     v("workers", workers, {0, kMaxThreads}, "threads that prepare batches ahead; the order stays");
     v("on_device", on_device, {"auto", "always", "never"},
       "keep the whole set on the GPU; auto: when it fits");
+    v("transforms", transforms, image_transforms(),
+      "random changes of the training images, one after another");
   }
 };
 // Where they come from, with the paths that are there below `base` found there.

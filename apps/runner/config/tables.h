@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "apps/runner/config/table.h"
 #include "data/source.h"
+#include "data/transform.h"
 #include "framework/device.h"
 #include "framework/shape.h"
 
@@ -90,6 +92,11 @@ template <class Options> std::unique_ptr<data::Source> make_source(const Options
   return std::make_unique<data::SourceOf<Options>>(options);
 }
 
+// What batches of training images go through (data/image_transforms.h).
+using ImageTransform = std::function<Tensor(const Tensor&, data::Draws&)>;
+using ImageTransforms = Table<ImageTransform()>;
+ImageTransforms& image_transforms();
+
 // Who looks on at a run, by the config's word (apps/runner/train/train.h).
 struct CallbackSite {
   const std::filesystem::path& dir;  // the run's
@@ -110,6 +117,10 @@ template <class Options, class Make> void register_model(const std::string& name
 }
 template <class Options, class Make> void register_callback(const std::string& name, Make make) {
   callbacks().add<Options>(name, std::move(make));
+}
+template <class Options> ImageTransform make_transform(const Options& options) { return options; }
+template <class Options> void register_transform(const std::string& name) {
+  image_transforms().add<Options>(name, make_transform<Options>);
 }
 // Options that load what they name (data/source.h).
 template <class Options> void register_data(const std::string& name) {

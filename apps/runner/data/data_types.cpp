@@ -1,7 +1,10 @@
 // The types of data, and where their files are found.
 #include "apps/runner/config/config.h"
+#include "data/cifar.h"
 #include "data/csv.h"
 #include "data/digits.h"
+#include "data/image_files.h"
+#include "data/image_transforms.h"
 #include "data/images.h"
 #include "data/npy.h"
 #include "data/text.h"
@@ -14,8 +17,19 @@ namespace fs = std::filesystem;
 template <class Options> constexpr auto row = DataTypes::of<Options, make_source<Options>>;
 
 constexpr DataTypes::Entry kDataTypes[] = {
-    {"digits", row<data::Digits>}, {"mnist", row<data::Mnist>}, {"idx", row<data::Idx>},
-    {"csv", row<data::Csv>},       {"text", row<data::Text>},   {"npy", row<data::Npy>}};
+    {"digits", row<data::Digits>}, {"mnist", row<data::Mnist>},   {"idx", row<data::Idx>},
+    {"cifar", row<data::Cifar>},   {"images", row<data::Images>}, {"csv", row<data::Csv>},
+    {"text", row<data::Text>},     {"npy", row<data::Npy>}};
+
+template <class Options>
+constexpr auto transform = ImageTransforms::of<Options, make_transform<Options>>;
+
+constexpr ImageTransforms::Entry kTransforms[] = {
+    {"random_crop", transform<data::RandomCrop>},
+    {"random_horizontal_flip", transform<data::RandomHorizontalFlip>},
+    {"random_affine", transform<data::RandomAffine>},
+    {"color_jitter", transform<data::ColorJitter>},
+    {"cutout", transform<data::Cutout>}};
 
 void find_below(const fs::path& base, std::string& path) {
   if (path.empty()) return;
@@ -34,6 +48,11 @@ void find_below(const fs::path& base, std::string& path) {
 DataTypes& data_types() {
   static DataTypes types("data type", {kDataTypes});
   return types;
+}
+
+ImageTransforms& image_transforms() {
+  static ImageTransforms transforms("transform", {kTransforms});
+  return transforms;
 }
 
 std::unique_ptr<data::Source> source_of(const DataConfig& config) {

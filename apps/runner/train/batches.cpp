@@ -5,13 +5,30 @@
 
 #include "apps/runner/run/errors.h"
 #include "data/distributed_sampler.h"
+#include "data/image_transforms.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::runner {
 namespace {
 
-data::DataLoaderOptions whole_batches(const RunConfig& c) {
-  return {c.train.batch_size, c.train.shuffle, 0, c.data.workers, c.data.on_device};
+data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
+  data::DataLoaderOptions out{c.train.batch_size, c.train.shuffle, 0, c.data.workers,
+                              c.data.on_device};
+  if (c.data.transforms.empty()) return out;
+  if (sample.size() != 3) {
+    throw ConfigError(
+        cat("data.transforms: these are for images [C, H, W], but samples have the "
+            "shape ",
+            sample));
+  }
+  std::vector<ImageTransform> steps;
+  for (const Component& row : c.data.transforms) steps.push_back(image_transforms().make(row));
+  out.transform = data::compose([steps](const Tensor& images, data::Draws& draws) {
+    Tensor x = images;
+    for (const ImageTransform& step : steps) x = step(x, draws);
+    return x;
+  });
+  return out;
 }
 
 }  // namespace
@@ -19,7 +36,7 @@ data::DataLoaderOptions whole_batches(const RunConfig& c) {
 // Of all ranks, and this rank's part of it.
 struct Batches::Order {
   Order(const RunConfig& c, const data::Splits& data, const distributed::Communicator& ranks)
-      : options(whole_batches(c)) {
+      : options(whole_batches(c, data.input_shape)) {
     const int n = ranks.size();
     if (options.batch_size % n != 0) {
       throw ConfigError(cat("train.batch_size: ", options.batch_size,

@@ -206,6 +206,23 @@ struct HardSwishBackward : Floats {
     return x <= T(-3) ? T(0) : above;
   }
 };
+// How a draw x of a gamma distribution of shape a moves with a while P(a, x) stays: -(dP / da) over
+// the density. P is the density times x / a times the sum of the products of x / (a + 1), ...
+// (https://dlmf.nist.gov/8.7.E1); from a million on the draws are normal.
+struct GammaGradient : Floats {
+  template <class T> TAPER_HD T operator()(T shape, T draw) const {
+    const double a = double(shape), x = double(draw);
+    if (a > 1e6) return T(1 + (x - a) / (2 * a));
+    double term = 1, sum = 1, by_a = 0, inverses = 0;
+    for (int k = 1; term > 1e-17 * sum; ++k) {
+      term *= x / (a + k);
+      inverses += 1 / (a + k);
+      sum += term;
+      by_a -= term * inverses;
+    }
+    return T(-(x / a) * (sum * (math::log(x) - math::digamma(a + 1)) + by_a));
+  }
+};
 // With t = n / (n + 2): t + x sigmoid(x) (1 - t^2).
 struct MishBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
@@ -299,7 +316,8 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::celu_backward: return f(EluBackward{{}, args.a, 1, 1 / args.a});
     case BinaryOp::hardsigmoid_backward: return f(HardSigmoidBackward{});
     case BinaryOp::hardswish_backward: return f(HardSwishBackward{});
-    default: return f(MishBackward{});
+    case BinaryOp::mish_backward: return f(MishBackward{});
+    default: return f(GammaGradient{});
   }
 }
 

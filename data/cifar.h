@@ -1,0 +1,39 @@
+// CIFAR-10 and CIFAR-100 in their binary form (https://www.cs.toronto.edu/~kriz/cifar.html):
+// records of a label, or a coarse and a fine one, and 3 x 32 x 32 bytes of red, green and blue.
+#pragma once
+
+#include "data/images.h"
+
+namespace taper::inline v0::data {
+
+enum class CifarLabels { kTen, kFine, kCoarse };  // of CIFAR-10; of CIFAR-100's 100 and 20 classes
+constexpr int64_t classes_of(CifarLabels labels) {
+  return labels == CifarLabels::kTen ? 10 : labels == CifarLabels::kFine ? 100 : 20;
+}
+
+// Images [N, 3, 32, 32] (uint8) with classes [N] (int64). InputError: no such file, empty, no whole
+// records, or a label out of range.
+Batch read_cifar(const std::filesystem::path& file, CifarLabels labels = CifarLabels::kTen);
+
+// One half of the set in a directory: data_batch_1.bin to data_batch_5.bin or test_batch.bin of
+// CIFAR-10, train.bin or test.bin of CIFAR-100. InputError: as above.
+Batch load_cifar(const std::filesystem::path& root, bool train,
+                 CifarLabels labels = CifarLabels::kTen);
+
+struct Cifar : ImageSource {
+  std::string root;
+  CifarLabels labels = CifarLabels::kTen;
+
+  template <class V> void describe(V& v) {
+    v("root", root, kPath, "directory of the .bin files").required();
+    v("labels", labels, {"cifar10", "fine", "coarse"},
+      "which set it is, and of CIFAR-100 which classes");
+  }
+
+  Splits load(uint64_t seed) const;
+  std::vector<DataFile> files() const { return files_in(root); }
+  // A further file of records.
+  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+};
+
+}  // namespace taper::inline v0::data

@@ -1,0 +1,229 @@
+#include "data/image_codecs.h"
+
+#ifdef TAPER_WITH_IMAGES
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+#include <jpeglib.h>
+// Behind jpeglib.h.
+#include <jerror.h>
+#include <png.h>
+#endif
+
+namespace taper::inline v0::data {
+
+#ifdef TAPER_WITH_IMAGES
+namespace {
+
+// No format packs more bytes of pixels into one, and no picture has more pixels.
+constexpr int64_t kMostPacked = 4096, kMostPixels = int64_t(1) << 28;
+
+void allocate(Pixels& out, std::string_view file, const std::string& name) {
+  const int64_t pixels = out.height * out.width;  // each below 2^31
+  if (pixels > kMostPixels || pixels * out.channels > kMostPacked * std::ssize(file)) {
+    throw InputError(cat(name, ": the header claims ", out.width, "x", out.height,
+                         " pixels, more than a file of ", file.size(), " bytes can hold"));
+  }
+  out.bytes.resize(size_t(pixels * out.channels));
+}
+
+[[noreturn]] void fail(const std::string& name, const char* format, const char* why) {
+  throw InputError(cat(name, ": the ", format, " image is damaged or cut off: ", why));
+}
+
+// Both libraries end by a jump to where setjmp was called, over frames that must have nothing to
+// destroy: so each step that may fail is a function by itself, and what it needs is its caller's.
+
+// --- PNG ---
+
+struct PngReader {
+  std::string_view left;
+  char why[128] = "";
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+
+  ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
+};
+
+void on_png_error(png_structp png, png_const_charp text) {
+  auto& reader = *static_cast<PngReader*>(png_get_error_ptr(png));
+  std::snprintf(reader.why, sizeof reader.why, "%s", text);
+  png_longjmp(png, 1);
+}
+void on_png_warning(png_structp, png_const_charp) {}
+
+void read_png_bytes(png_structp png, png_bytep out, size_t count) {
+  std::string_view& left = static_cast<PngReader*>(png_get_io_ptr(png))->left;
+  if (count > left.size()) png_error(png, "the file ends too early");
+  std::memcpy(out, left.data(), count);
+  left.remove_prefix(count);
+}
+
+bool read_png_header(PngReader& r, ImageMode mode) {
+  if (setjmp(png_jmpbuf(r.png))) return false;
+  png_set_read_fn(r.png, &r, read_png_bytes);
+  png_read_info(r.png, r.info);
+  const int color = png_get_color_type(r.png, r.info);
+  png_set_scale_16(r.png);
+  if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(r.png);
+  png_set_expand_gray_1_2_4_to_8(r.png);
+  if (png_get_valid(r.png, r.info, PNG_INFO_tRNS)) png_set_tRNS_to_alpha(r.png);
+  if (mode != ImageMode::kUnchanged) png_set_strip_alpha(r.png);
+  const bool is_coloured = color & PNG_COLOR_MASK_COLOR;
+  if (mode == ImageMode::kRgb && !is_coloured) png_set_gray_to_rgb(r.png);
+  if (mode == ImageMode::kGray && is_coloured) png_set_rgb_to_gray(r.png, 1, 0.299, 0.587);
+  png_set_interlace_handling(r.png);
+  png_read_update_info(r.png, r.info);
+  return true;
+}
+
+bool read_png_rows(PngReader& r, png_bytepp rows) {
+  if (setjmp(png_jmpbuf(r.png))) return false;
+  png_read_image(r.png, rows);
+  png_read_end(r.png, nullptr);
+  return true;
+}
+
+// --- JPEG ---
+
+struct JpegReader {
+  jpeg_decompress_struct jpeg{};
+  jpeg_error_mgr errors{};
+  std::jmp_buf at_error{};
+  char why[JMSG_LENGTH_MAX] = "";
+
+  ~JpegReader() { jpeg_destroy_decompress(&jpeg); }
+};
+
+void on_jpeg_error(j_common_ptr jpeg) {
+  auto& reader = *static_cast<JpegReader*>(jpeg->client_data);
+  jpeg->err->format_message(jpeg, reader.why);
+  std::longjmp(reader.at_error, 1);
+}
+
+// Of a file that is cut off or damaged the library makes a picture that is grey in part, and warns;
+// other warnings are of marks that programs write and readers pass over.
+void on_jpeg_message(j_common_ptr jpeg, int level) {
+  const int code = jpeg->err->msg_code;
+  if (level >= 0) return;
+  if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE ||
+      code == JWRN_ARITH_BAD_CODE || code == JWRN_MUST_RESYNC) {
+    on_jpeg_error(jpeg);
+  }
+}
+
+bool read_jpeg_header(JpegReader& r, std::string_view file, ImageMode mode) {
+  if (setjmp(r.at_error)) return false;
+  jpeg_create_decompress(&r.jpeg);
+  jpeg_mem_src(&r.jpeg, reinterpret_cast<const unsigned char*>(file.data()),
+               static_cast<unsigned long>(file.size()));
+  jpeg_read_header(&r.jpeg, TRUE);
+  const int channels = r.jpeg.num_components;
+  if (channels == 4) {
+    r.jpeg.out_color_space = JCS_CMYK;
+  } else if (mode == ImageMode::kGray || (mode == ImageMode::kUnchanged && channels == 1)) {
+    r.jpeg.out_color_space = JCS_GRAYSCALE;
+  } else {
+    r.jpeg.out_color_space = JCS_RGB;
+  }
+  jpeg_calc_output_dimensions(&r.jpeg);
+  return true;
+}
+
+bool read_jpeg_rows(JpegReader& r, uint8_t* to, size_t row_bytes) {
+  if (setjmp(r.at_error)) return false;
+  jpeg_start_decompress(&r.jpeg);
+  while (r.jpeg.output_scanline < r.jpeg.output_height) {
+    JSAMPROW row = to + r.jpeg.output_scanline * row_bytes;
+    jpeg_read_scanlines(&r.jpeg, &row, 1);
+  }
+  jpeg_finish_decompress(&r.jpeg);
+  return true;
+}
+
+// Printers' colours, which Adobe's programs store inverted.
+Pixels of_cmyk(const Pixels& in, bool is_inverted, ImageMode mode) {
+  const bool is_gray = mode == ImageMode::kGray;
+  Pixels out{in.height, in.width, is_gray ? 1 : 3};
+  for (size_t i = 0; i < in.bytes.size(); i += 4) {
+    int light[4];
+    for (size_t c = 0; c < 4; ++c) light[c] = is_inverted ? in.bytes[i + c] : 255 - in.bytes[i + c];
+    for (size_t c = 0; c < 3; ++c) light[c] = (light[c] * light[3] + 127) / 255;
+    const int gray = (299 * light[0] + 587 * light[1] + 114 * light[2] + 500) / 1000;
+    for (size_t c = 0; c < (is_gray ? 1 : 3); ++c) {
+      out.bytes.push_back(uint8_t(is_gray ? gray : light[c]));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name) {
+  PngReader r{.left = file};
+  r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_png_error, on_png_warning);
+  if (r.png) r.info = png_create_info_struct(r.png);
+  if (!r.info) throw OutOfMemoryError(cat(name, ": no memory for libpng"));
+  if (!read_png_header(r, mode)) fail(name, "PNG", r.why);
+  Pixels out{png_get_image_height(r.png, r.info), png_get_image_width(r.png, r.info),
+             png_get_channels(r.png, r.info)};
+  allocate(out, file, name);
+  std::vector<png_bytep> rows(size_t(out.height), nullptr);
+  for (size_t y = 0; y < rows.size(); ++y) {
+    rows[y] = &out.bytes[y * size_t(out.width * out.channels)];
+  }
+  if (!read_png_rows(r, rows.data())) fail(name, "PNG", r.why);
+  return out;
+}
+
+Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name) {
+  JpegReader r;
+  r.jpeg.err = jpeg_std_error(&r.errors);
+  r.errors.error_exit = on_jpeg_error;
+  r.errors.emit_message = on_jpeg_message;
+  r.jpeg.client_data = &r;
+  if (!read_jpeg_header(r, file, mode)) fail(name, "JPEG", r.why);
+  Pixels out{r.jpeg.output_height, r.jpeg.output_width, r.jpeg.output_components};
+  allocate(out, file, name);
+  if (!read_jpeg_rows(r, out.bytes.data(), size_t(out.width * out.channels))) {
+    fail(name, "JPEG", r.why);
+  }
+  return out.channels == 4 ? of_cmyk(out, r.jpeg.saw_Adobe_marker, mode) : out;
+}
+
+std::string encode_png(const Pixels& pixels) {
+  static constexpr png_uint_32 kFormats[] = {PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB,
+                                             PNG_FORMAT_RGBA};
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = png_uint_32(pixels.height);
+  image.width = png_uint_32(pixels.width);
+  image.format = kFormats[pixels.channels - 1];
+  std::string out;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  out.resize(size);
+  if (!png_image_write_to_memory(&image, out.data(), &size, 0, pixels.bytes.data(), 0, nullptr)) {
+    throw Error(cat("write_png: ", image.message));
+  }
+  out.resize(size);
+  return out;
+}
+
+#else
+
+namespace {
+[[noreturn]] void refuse(const std::string& name) {
+  throw Error(cat(name,
+                  ": this build of Taper reads and writes no PNG and JPEG images: install "
+                  "libpng-dev and libjpeg-dev, and configure it again with -DTAPER_IMAGES=ON"));
+}
+}  // namespace
+
+Pixels decode_png(std::string_view, ImageMode, const std::string& name) { refuse(name); }
+Pixels decode_jpeg(std::string_view, ImageMode, const std::string& name) { refuse(name); }
+std::string encode_png(const Pixels&) { refuse("write_png"); }
+
+#endif
+
+}  // namespace taper::inline v0::data

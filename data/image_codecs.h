@@ -1,0 +1,23 @@
+// PNG and JPEG, by libpng and libjpeg: what data/image_files.cpp reads and writes with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "data/image_files.h"
+
+namespace taper::inline v0::data {
+
+// Rows of pixels, the channels of each side by side.
+struct Pixels {
+  int64_t height = 0, width = 0, channels = 0;
+  std::vector<uint8_t> bytes{};
+};
+
+// `name` is the file's, for messages. InputError: damaged, cut off, or too large to be true.
+Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name);
+Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name);
+std::string encode_png(const Pixels& pixels);
+
+}  // namespace taper::inline v0::data

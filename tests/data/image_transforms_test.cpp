@@ -1,0 +1,234 @@
+// Transforms of images against plain loops that draw the same numbers.
+#include "data/image_transforms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "autograd/ops/binary.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
+#include "data/loader.h"
+#include "framework/factories.h"
+#include "tests/data_files.h"
+#include "tests/testing.h"
+
+namespace taper::inline v0::data {
+namespace {
+
+using test::all_devices;
+
+constexpr int64_t B = 6, H = 5, W = 7;
+
+Tensor images(int64_t channels = 3) {
+  Generator draws(1);
+  return rand({B, channels, H, W}, {}, &draws);
+}
+Draws draws_on(Device device) { return {3, 1, {4, 8, 1, 0, 100, 17}, device}; }
+// The same numbers, drawn once more.
+std::vector<float> numbers(int64_t count, double low = 0, double high = 1) {
+  return draws_on("cpu").uniform(count, low, high).to_floats();
+}
+
+// A pixel of image b, or 0 outside.
+struct At {
+  explicit At(const Tensor& x) : values(x.cpu().to_floats()), shape(x.shape()) {}
+  double operator()(int64_t b, int64_t c, int64_t i, int64_t j) const {
+    if (i < 0 || j < 0 || i >= shape[2] || j >= shape[3]) return 0;
+    return values[size_t(((b * shape[1] + c) * shape[2] + i) * shape[3] + j)];
+  }
+  std::vector<float> values;
+  Shape shape;
+};
+
+// transform(images) is expected(b, c, i, j) everywhere, on every device.
+void expect_pixels(const auto& transform, const Tensor& x, const auto& expected, double error = 0) {
+  for (const Device device : all_devices()) {
+    Draws draws = draws_on(device);
+    const Tensor y = transform(x.to(device), draws);
+    EXPECT_EQ(y.device().type(), device.type());
+    const At at(y);
+    for (int64_t b = 0; b < B; ++b) {
+      for (int64_t c = 0; c < y.size(1); ++c) {
+        for (int64_t i = 0; i < y.size(2); ++i) {
+          for (int64_t j = 0; j < y.size(3); ++j) {
+            ASSERT_NEAR(at(b, c, i, j), expected(b, c, i, j), error) << b << c << i << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ImageTransforms, NormalizeByChannel) {
+  const At at(images());
+  const std::vector<double> mean = {0.1, 0.2, 0.3}, std = {0.5, 1, 2};
+  expect_pixels(
+      Normalize{mean, std}, images(),
+      [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+        return (at(b, c, i, j) - mean[size_t(c)]) / std[size_t(c)];
+      },
+      1e-6);
+  Draws draws = draws_on("cpu");
+  EXPECT_THROW((Normalize{{0.1}, {1}}(images(), draws)), ValueError);
+  EXPECT_THROW((Normalize{{0}, {0}}(images(1), draws)), ValueError);
+  EXPECT_THROW((Normalize{{0}, {1}}(images(1)[0], draws)), ValueError);
+}
+
+TEST(ImageTransforms, CropsLieAnywhereInThePaddedImage) {
+  const At at(images());
+  const std::vector<float> u = numbers(2);
+  std::vector<int64_t> tops;
+  for (size_t b = 0; b < B; ++b) tops.push_back(int64_t(u[2 * b] * 5));
+  EXPECT_GT(*std::ranges::max_element(tops), *std::ranges::min_element(tops));
+  expect_pixels(RandomCrop{.padding = 2}, images(),
+                [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+                  const int64_t left = int64_t(u[size_t(2 * b + 1)] * 5);
+                  return at(b, c, tops[size_t(b)] + i - 2, left + j - 2);
+                });
+  expect_pixels(RandomCrop{.size = 3}, images(), [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+    return at(b, c, int64_t(u[size_t(2 * b)] * 3) + i, int64_t(u[size_t(2 * b + 1)] * 5) + j);
+  });
+  Draws draws = draws_on("cpu");
+  EXPECT_EQ(refusal_of<ValueError>([&] { (void)RandomCrop{.size = 6}(images(), draws); }),
+            "Required crop size [6, 6] is larger than input image size [5, 7]");
+}
+
+TEST(ImageTransforms, FlipsComeWithTheirProbability) {
+  const At at(images());
+  const std::vector<float> u = numbers(1);
+  for (const double p : {0.0, 0.4, 1.0}) {
+    expect_pixels(RandomHorizontalFlip{p}, images(),
+                  [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+                    return at(b, c, i, u[size_t(b)] < p ? W - 1 - j : j);
+                  });
+  }
+}
+
+TEST(ImageTransforms, AffineSamplesBetweenPixels) {
+  const At at(images());
+  const RandomAffine turn{.degrees = 40, .translate = {0.3, 0.2}, .scale = {0.7, 1.4}};
+  const std::vector<float> u = numbers(4, -1, 1);
+  expect_pixels(
+      turn, images(),
+      [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+        const float* n = &u[size_t(4 * b)];
+        const double angle = n[0] * 40 * std::numbers::pi / 180, scale = 1.05 + n[3] * 0.35;
+        const double x = double(j) - 3 - std::nearbyint(n[1] * 0.3 * W);
+        const double y = double(i) - 2 - std::nearbyint(n[2] * 0.2 * H);
+        const double from_x = (std::cos(angle) * x + std::sin(angle) * y) / scale + 3;
+        const double from_y = (std::cos(angle) * y - std::sin(angle) * x) / scale + 2;
+        const auto left = int64_t(std::floor(from_x)), top = int64_t(std::floor(from_y));
+        const double fx = from_x - double(left), fy = from_y - double(top);
+        return (1 - fy) * ((1 - fx) * at(b, c, top, left) + fx * at(b, c, top, left + 1)) +
+               fy * ((1 - fx) * at(b, c, top + 1, left) + fx * at(b, c, top + 1, left + 1));
+      },
+      1e-4);
+  expect_pixels(RandomAffine{}, images(), at, 1e-5);
+}
+
+TEST(ImageTransforms, ColoursMoveWithinTheirBounds) {
+  const At at(images());
+  const std::vector<float> u = numbers(3);
+  const auto clamped = [](double x) { return std::clamp(x, 0.0, 1.0); };
+  const auto grey = [](const auto& x, int64_t b, int64_t i, int64_t j) {
+    return 0.2989 * x(b, 0, i, j) + 0.587 * x(b, 1, i, j) + 0.114 * x(b, 2, i, j);
+  };
+  const auto lit = [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+    return clamped(at(b, c, i, j) * (0.4 + 1.2 * u[size_t(3 * b)]));
+  };
+  std::vector<double> means;
+  for (int64_t b = 0; b < B; ++b) {
+    double sum = 0;
+    for (int64_t i = 0; i < H * W; ++i) sum += grey(lit, b, i / W, i % W);
+    means.push_back(sum / double(H * W));
+  }
+  const auto contrasted = [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+    const double m = means[size_t(b)];
+    return clamped(m + (lit(b, c, i, j) - m) * (0.5 + u[size_t(3 * b + 1)]));
+  };
+  const auto saturated = [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+    const double g = grey(contrasted, b, i, j);
+    return clamped(g + (contrasted(b, c, i, j) - g) * (3 * u[size_t(3 * b + 2)]));
+  };
+  // A change of 2 takes the factor down to 0, no further.
+  expect_pixels(ColorJitter{0.6, 0.5, 2}, images(), saturated, 1e-5);
+  expect_pixels(ColorJitter{}, images(), at);
+  Draws draws = draws_on("cpu");
+  EXPECT_THROW((void)ColorJitter{.contrast = 1}(images(2), draws), ValueError);
+}
+
+TEST(ImageTransforms, CutoutIsASquareOfZeros) {
+  const At at(images());
+  const std::vector<float> u = numbers(2);
+  expect_pixels(Cutout{3}, images(), [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+    const int64_t y = int64_t(u[size_t(2 * b)] * H), x = int64_t(u[size_t(2 * b + 1)] * W);
+    return std::abs(i - y) <= 1 && std::abs(j - x) <= 1 ? 0 : at(b, c, i, j);
+  });
+}
+
+TEST(ImageTransforms, MixupMixesInputsAndTargetsAlike) {
+  const Tensor x = images(), y = tensor({0, 1, 2, 3, 1, 0});
+  for (const Device device : all_devices()) {
+    Draws draws = draws_on(device);
+    const Batch b = Mixup{.num_classes = 4, .alpha = 1}({x.to(device), y.to(device)}, draws);
+    EXPECT_EQ(b.targets.shape(), (Shape{B, 4}));
+    const At was(x), is(b.inputs);
+    const std::vector<float> p = b.targets.cpu().to_floats();
+    for (int64_t k = 0; k < B; ++k) {
+      // The part of the sample itself, by its class, which its partner does not have.
+      const int64_t own = y[k].item<int64_t>(), other = y[B - 1 - k].item<int64_t>();
+      if (own == other) continue;
+      const double part = p[size_t(4 * k + own)];
+      EXPECT_NEAR(part + p[size_t(4 * k + other)], 1, 1e-6);
+      EXPECT_NEAR(is(k, 2, 3, 1), part * was(k, 2, 3, 1) + (1 - part) * was(B - 1 - k, 2, 3, 1),
+                  1e-5);
+    }
+    EXPECT_GT(cross_entropy(zeros({B, 4}).to(device), b.targets).item<float>(), 1);
+  }
+  Draws draws = draws_on("cpu");
+  EXPECT_THROW((void)Mixup{}({x, y}, draws), ValueError);
+}
+
+// Its moments: 1/2 and 1 / (4 (2 a + 1)).
+TEST(ImageTransforms, MixupDrawsFromBeta) {
+  std::vector<int64_t> samples(20000, 0);
+  for (size_t i = 0; i < samples.size(); ++i) samples[i] = int64_t(i);
+  const Tensor x = arange(20000).to(kFloat64).reshape({20000, 1});
+  for (const double alpha : {0.2, 1.0, 4.0}) {
+    Draws draws(7, 0, samples, "cpu");
+    const Batch b = Mixup{.alpha = alpha}({(x < 10000).to(kFloat64), {}}, draws);
+    const Tensor part = b.inputs.narrow(0, 0, 10000);  // mixed with zeros
+    EXPECT_NEAR(mean(part).item<double>(), 0.5, 0.01) << alpha;
+    EXPECT_NEAR(var(part).item<double>(), 0.25 / (2 * alpha + 1), 0.005) << alpha;
+    EXPECT_GE(amin(part).item<double>(), 0);
+    EXPECT_LE(amax(part).item<double>(), 1);
+  }
+}
+
+TEST(ImageTransforms, AreComposedForALoader) {
+  const auto set = std::make_shared<TensorDataset>(Batch{images(), tensor({0, 1, 2, 3, 4, 5})});
+  const Transform all = compose(
+      RandomCrop{.padding = 1}, [](const Tensor& x, Draws&) { return x * 2; },
+      Mixup{.num_classes = 6});
+  std::vector<std::vector<float>> wanted;
+  for (const Device device : all_devices()) {
+    for (const int64_t workers : {0, 3}) {
+      DataLoader loader(
+          set, {.batch_size = 3, .shuffle = true, .workers = workers, .transform = all}, device, 5);
+      std::vector<std::vector<float>> seen;
+      for (const Batch& b : loader.epoch(2)) {
+        EXPECT_EQ(b.targets.shape(), (Shape{3, 6}));
+        seen.push_back(b.inputs.cpu().to_floats());
+      }
+      if (wanted.empty()) wanted = seen;
+      ASSERT_EQ(seen.size(), wanted.size());
+      for (size_t k = 0; k < seen.size(); ++k) {
+        for (size_t i = 0; i < seen[k].size(); ++i) EXPECT_NEAR(seen[k][i], wanted[k][i], 1e-6);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace taper::inline v0::data
