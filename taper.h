@@ -32,6 +32,7 @@
 #include "autograd/sparse.h"
 #include "autograd/step_graph.h"
 #include "autograd/sync_batch_norm.h"
+#include "distributions/distributions.h"
 #include "framework/cuda.h"
 #include "framework/distributed/communicator.h"
 #include "framework/dlpack.h"

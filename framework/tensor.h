@@ -225,8 +225,16 @@ class Tensor {
   [[nodiscard]] Tensor div(const Tensor& b, const std::string& rounding_mode) const;
   [[nodiscard]] Tensor floor_divide(const Tensor& b) const;
   [[nodiscard]] Tensor remainder(const Tensor& b) const;
+  [[nodiscard]] Tensor fmod(const Tensor& b) const;
   [[nodiscard]] Tensor pow(const Tensor& exponent) const;
   [[nodiscard]] Tensor pow(Scalar exponent) const;
+  [[nodiscard]] Tensor atan2(const Tensor& x) const;
+  [[nodiscard]] Tensor logaddexp(const Tensor& b) const;
+  [[nodiscard]] Tensor xlogy(const Tensor& b) const;
+  [[nodiscard]] Tensor lerp(const Tensor& end, const Tensor& weight) const;
+  [[nodiscard]] Tensor lerp(const Tensor& end, Scalar weight) const;
+  [[nodiscard]] Tensor addcmul(const Tensor& a, const Tensor& b, Scalar value = 1) const;
+  [[nodiscard]] Tensor addcdiv(const Tensor& a, const Tensor& b, Scalar value = 1) const;
   [[nodiscard]] Tensor maximum(const Tensor& b) const;
   [[nodiscard]] Tensor minimum(const Tensor& b) const;
   [[nodiscard]] Tensor eq(const Tensor& b) const;
@@ -238,6 +246,14 @@ class Tensor {
   [[nodiscard]] Tensor logical_and(const Tensor& b) const;
   [[nodiscard]] Tensor logical_or(const Tensor& b) const;
   [[nodiscard]] Tensor logical_xor(const Tensor& b) const;
+  [[nodiscard]] Tensor bitwise_and(const Tensor& b) const;
+  [[nodiscard]] Tensor bitwise_or(const Tensor& b) const;
+  [[nodiscard]] Tensor bitwise_xor(const Tensor& b) const;
+  [[nodiscard]] Tensor isclose(const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
+                               bool equal_nan = false) const;
+  [[nodiscard]] bool allclose(const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
+                              bool equal_nan = false) const;
+  [[nodiscard]] bool equal(const Tensor& b) const;
   [[nodiscard]] Tensor add(Scalar b) const;
   [[nodiscard]] Tensor sub(Scalar b) const;
   [[nodiscard]] Tensor mul(Scalar b) const;
@@ -245,6 +261,13 @@ class Tensor {
   [[nodiscard]] Tensor div(Scalar b, const std::string& rounding_mode) const;
   [[nodiscard]] Tensor floor_divide(Scalar b) const;
   [[nodiscard]] Tensor remainder(Scalar b) const;
+  [[nodiscard]] Tensor fmod(Scalar b) const;
+  [[nodiscard]] Tensor atan2(Scalar x) const;
+  [[nodiscard]] Tensor logaddexp(Scalar b) const;
+  [[nodiscard]] Tensor xlogy(Scalar b) const;
+  [[nodiscard]] Tensor bitwise_and(Scalar b) const;
+  [[nodiscard]] Tensor bitwise_or(Scalar b) const;
+  [[nodiscard]] Tensor bitwise_xor(Scalar b) const;
   [[nodiscard]] Tensor maximum(Scalar b) const;
   [[nodiscard]] Tensor minimum(Scalar b) const;
   [[nodiscard]] Tensor eq(Scalar b) const;
@@ -253,10 +276,8 @@ class Tensor {
   [[nodiscard]] Tensor le(Scalar b) const;
   [[nodiscard]] Tensor gt(Scalar b) const;
   [[nodiscard]] Tensor ge(Scalar b) const;
-  [[nodiscard]] Tensor index(const Tensor& index) const;
   [[nodiscard]] Tensor index_select(int64_t dim, const Tensor& index) const;
   [[nodiscard]] Tensor gather(int64_t dim, const Tensor& index) const;
-  [[nodiscard]] Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& src) const;
   [[nodiscard]] Tensor masked_fill(const Tensor& mask, Scalar value) const;
   [[nodiscard]] Tensor tril(int64_t diagonal = 0) const;
   [[nodiscard]] Tensor triu(int64_t diagonal = 0) const;
@@ -265,7 +286,19 @@ class Tensor {
   [[nodiscard]] struct Sorted sort(int64_t dim = -1, bool descending = false) const;
   [[nodiscard]] Tensor argsort(int64_t dim = -1, bool descending = false) const;
   [[nodiscard]] struct Sorted topk(int64_t k, int64_t dim = -1, bool largest = true) const;
-  [[nodiscard]] Tensor cumsum(int64_t dim) const;
+  [[nodiscard]] Tensor cumsum(int64_t dim, std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor cumprod(int64_t dim, std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor index(const Tensor& index) const;
+  [[nodiscard]] Tensor index(const std::vector<TensorIndex>& indices) const;
+  [[nodiscard]] Tensor index(std::initializer_list<TensorIndex> indices) const;
+  Tensor index_put_(const std::vector<TensorIndex>& indices, const Tensor& value,
+                    bool accumulate = false) const;
+  Tensor index_put_(const std::vector<TensorIndex>& indices, Scalar value) const;
+  [[nodiscard]] Tensor index_put(const std::vector<TensorIndex>& indices, const Tensor& value,
+                                 bool accumulate = false) const;
+  [[nodiscard]] Tensor masked_select(const Tensor& mask) const;
+  [[nodiscard]] Tensor masked_scatter(const Tensor& mask, const Tensor& source) const;
+  [[nodiscard]] Tensor nonzero() const;
   Tensor copy_(const Tensor& source, bool non_blocking = false) const;
   Tensor fill_(Scalar value) const;
   Tensor uniform_(double low = 0, double high = 1, Generator* generator = nullptr) const;
@@ -276,21 +309,50 @@ class Tensor {
   [[nodiscard]] Tensor bmm(const Tensor& b) const;
   [[nodiscard]] Tensor addmm(const Tensor& a, const Tensor& b, Scalar beta = 1,
                              Scalar alpha = 1) const;
+  [[nodiscard]] Tensor baddbmm(const Tensor& a, const Tensor& b, Scalar beta = 1,
+                               Scalar alpha = 1) const;
+  [[nodiscard]] Tensor tensordot(const Tensor& b, int64_t dims = 2) const;
+  [[nodiscard]] Tensor tensordot(const Tensor& b, const Shape& dims_a, const Shape& dims_b) const;
   [[nodiscard]] Tensor outer(const Tensor& b) const;
-  [[nodiscard]] Tensor sum() const;
-  [[nodiscard]] Tensor sum(const Shape& dims, bool keepdim = false) const;
-  [[nodiscard]] Tensor mean() const;
-  [[nodiscard]] Tensor mean(const Shape& dims, bool keepdim = false) const;
-  [[nodiscard]] Tensor prod() const;
-  [[nodiscard]] Tensor prod(int64_t dim, bool keepdim = false) const;
+  [[nodiscard]] Tensor max() const;
+  [[nodiscard]] Tensor min() const;
+  [[nodiscard]] struct Sorted max(int64_t dim, bool keepdim = false) const;
+  [[nodiscard]] struct Sorted min(int64_t dim, bool keepdim = false) const;
+  [[nodiscard]] Tensor max(const Tensor& b) const;
+  [[nodiscard]] Tensor min(const Tensor& b) const;
+  [[nodiscard]] Tensor median() const;
+  [[nodiscard]] struct Sorted median(int64_t dim, bool keepdim = false) const;
+  [[nodiscard]] Tensor quantile(const Tensor& q, std::optional<int64_t> dim = std::nullopt,
+                                bool keepdim = false) const;
+  [[nodiscard]] Tensor quantile(const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+                                QuantileMode interpolation) const;
+  [[nodiscard]] Tensor quantile(double q, std::optional<int64_t> dim = std::nullopt,
+                                bool keepdim = false) const;
+  [[nodiscard]] Tensor quantile(double q, std::optional<int64_t> dim, bool keepdim,
+                                QuantileMode interpolation) const;
+  [[nodiscard]] Tensor sum(std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor sum(const Shape& dims, bool keepdim = false,
+                           std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor mean(std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor mean(const Shape& dims, bool keepdim = false,
+                            std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor prod(std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor prod(int64_t dim, bool keepdim = false,
+                            std::optional<DType> dtype = std::nullopt) const;
   [[nodiscard]] Tensor var(const Shape& dims = {}, double correction = 1,
                            bool keepdim = false) const;
   [[nodiscard]] Tensor std(const Shape& dims = {}, double correction = 1,
                            bool keepdim = false) const;
-  [[nodiscard]] Tensor norm(double p = 2, const Shape& dims = {}, bool keepdim = false) const;
+  [[nodiscard]] struct VarMean var_mean(const Shape& dims = {}, double correction = 1,
+                                        bool keepdim = false) const;
+  [[nodiscard]] struct StdMean std_mean(const Shape& dims = {}, double correction = 1,
+                                        bool keepdim = false) const;
+  [[nodiscard]] Tensor norm(double p = 2, const Shape& dims = {}, bool keepdim = false,
+                            std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor cdist(const Tensor& b, double p = 2) const;
   [[nodiscard]] Tensor logsumexp(const Shape& dims, bool keepdim = false) const;
-  [[nodiscard]] Tensor softmax(int64_t dim) const;
-  [[nodiscard]] Tensor log_softmax(int64_t dim) const;
+  [[nodiscard]] Tensor softmax(int64_t dim, std::optional<DType> dtype = std::nullopt) const;
+  [[nodiscard]] Tensor log_softmax(int64_t dim, std::optional<DType> dtype = std::nullopt) const;
   [[nodiscard]] Tensor amax(const Shape& dims = {}, bool keepdim = false) const;
   [[nodiscard]] Tensor amin(const Shape& dims = {}, bool keepdim = false) const;
   [[nodiscard]] Tensor argmax() const;
@@ -299,6 +361,35 @@ class Tensor {
   [[nodiscard]] Tensor argmin(int64_t dim, bool keepdim = false) const;
   [[nodiscard]] Tensor all(const Shape& dims = {}, bool keepdim = false) const;
   [[nodiscard]] Tensor any(const Shape& dims = {}, bool keepdim = false) const;
+  [[nodiscard]] Tensor scatter(int64_t dim, const Tensor& index, const Tensor& src) const;
+  [[nodiscard]] Tensor scatter(int64_t dim, const Tensor& index, Scalar value) const;
+  [[nodiscard]] Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& src) const;
+  [[nodiscard]] Tensor scatter_reduce(int64_t dim, const Tensor& index, const Tensor& src,
+                                      const std::string& reduce, bool include_self = true) const;
+  [[nodiscard]] Tensor index_add(int64_t dim, const Tensor& index, const Tensor& source,
+                                 Scalar alpha = 1) const;
+  [[nodiscard]] Tensor index_copy(int64_t dim, const Tensor& index, const Tensor& source) const;
+  [[nodiscard]] Tensor index_fill(int64_t dim, const Tensor& index, Scalar value) const;
+  Tensor scatter_(int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor scatter_(int64_t dim, const Tensor& index, Scalar value) const;
+  Tensor scatter_add_(int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor index_add_(int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha = 1) const;
+  Tensor index_copy_(int64_t dim, const Tensor& index, const Tensor& source) const;
+  Tensor index_fill_(int64_t dim, const Tensor& index, Scalar value) const;
+  [[nodiscard]] Tensor count_nonzero(const Shape& dims = {}) const;
+  [[nodiscard]] Tensor bincount(const Tensor& weights = {}, int64_t minlength = 0) const;
+  [[nodiscard]] Tensor repeat_interleave(int64_t repeats,
+                                         std::optional<int64_t> dim = std::nullopt) const;
+  [[nodiscard]] Tensor repeat_interleave(const Tensor& repeats,
+                                         std::optional<int64_t> dim = std::nullopt,
+                                         std::optional<int64_t> output_size = std::nullopt) const;
+  [[nodiscard]] Tensor take_along_dim(const Tensor& indices,
+                                      std::optional<int64_t> dim = std::nullopt) const;
+  [[nodiscard]] Tensor searchsorted(const Tensor& x, bool right = false) const;
+  [[nodiscard]] Tensor searchsorted(Scalar value, bool right = false) const;
+  [[nodiscard]] Tensor bucketize(const Tensor& boundaries, bool right = false) const;
+  [[nodiscard]] struct Uniques unique(bool sorted = true, bool return_inverse = false,
+                                      bool return_counts = false) const;
   [[nodiscard]] Tensor view(const Shape& shape) const;
   [[nodiscard]] Tensor reshape(const Shape& shape) const;
   [[nodiscard]] Tensor view_as(const Tensor& other) const;
@@ -315,11 +406,19 @@ class Tensor {
   [[nodiscard]] Tensor expand_as(const Tensor& other) const;
   [[nodiscard]] Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
   [[nodiscard]] Tensor select(int64_t dim, int64_t index) const;
+  [[nodiscard]] Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;
   [[nodiscard]] Tensor slice(int64_t dim = 0, std::optional<int64_t> start = std::nullopt,
                              std::optional<int64_t> end = std::nullopt, int64_t step = 1) const;
   [[nodiscard]] std::vector<Tensor> split(int64_t size, int64_t dim = 0) const;
   [[nodiscard]] std::vector<Tensor> split(const std::vector<int64_t>& sizes, int64_t dim = 0) const;
   [[nodiscard]] std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0) const;
+  [[nodiscard]] std::vector<Tensor> tensor_split(int64_t sections, int64_t dim = 0) const;
+  [[nodiscard]] std::vector<Tensor> tensor_split(const std::vector<int64_t>& indices,
+                                                 int64_t dim = 0) const;
+  [[nodiscard]] std::vector<Tensor> unbind(int64_t dim = 0) const;
+  [[nodiscard]] Tensor roll(const Shape& shifts, const Shape& dims = {}) const;
+  [[nodiscard]] Tensor diag_embed(int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1) const;
+  [[nodiscard]] Tensor diag(int64_t diagonal = 0) const;
   [[nodiscard]] Tensor repeat(const Shape& repeats) const;
   [[nodiscard]] Tensor clone() const;
   [[nodiscard]] Tensor contiguous() const;
@@ -334,26 +433,54 @@ class Tensor {
   [[nodiscard]] Tensor expm1() const;
   [[nodiscard]] Tensor log() const;
   [[nodiscard]] Tensor log2() const;
+  [[nodiscard]] Tensor log10() const;
+  [[nodiscard]] Tensor exp2() const;
   [[nodiscard]] Tensor log1p() const;
   [[nodiscard]] Tensor sin() const;
   [[nodiscard]] Tensor cos() const;
+  [[nodiscard]] Tensor tan() const;
+  [[nodiscard]] Tensor asin() const;
+  [[nodiscard]] Tensor acos() const;
+  [[nodiscard]] Tensor atan() const;
+  [[nodiscard]] Tensor sinh() const;
+  [[nodiscard]] Tensor cosh() const;
   [[nodiscard]] Tensor tanh() const;
   [[nodiscard]] Tensor sigmoid() const;
   [[nodiscard]] Tensor erf() const;
+  [[nodiscard]] Tensor lgamma() const;
+  [[nodiscard]] Tensor digamma() const;
   [[nodiscard]] Tensor floor() const;
   [[nodiscard]] Tensor ceil() const;
   [[nodiscard]] Tensor round() const;
+  [[nodiscard]] Tensor trunc() const;
+  [[nodiscard]] Tensor frac() const;
   [[nodiscard]] Tensor relu() const;
   [[nodiscard]] Tensor leaky_relu(double negative_slope = 0.01) const;
   [[nodiscard]] Tensor elu(double alpha = 1) const;
   [[nodiscard]] Tensor gelu(bool tanh_form = false) const;
   [[nodiscard]] Tensor silu() const;
   [[nodiscard]] Tensor softplus(double beta = 1, double threshold = 20) const;
+  [[nodiscard]] Tensor selu() const;
+  [[nodiscard]] Tensor celu(double alpha = 1) const;
+  [[nodiscard]] Tensor hardsigmoid() const;
+  [[nodiscard]] Tensor hardswish() const;
+  [[nodiscard]] Tensor mish() const;
+  [[nodiscard]] Tensor logsigmoid() const;
+  [[nodiscard]] Tensor softsign() const;
+  [[nodiscard]] Tensor tanhshrink() const;
+  [[nodiscard]] Tensor hardshrink(double lambd = 0.5) const;
+  [[nodiscard]] Tensor softshrink(double lambd = 0.5) const;
+  [[nodiscard]] Tensor glu(int64_t dim = -1) const;
+  [[nodiscard]] Tensor prelu(const Tensor& weight) const;
   [[nodiscard]] Tensor clamp(std::optional<Scalar> min,
                              std::optional<Scalar> max = std::nullopt) const;
+  [[nodiscard]] Tensor clamp(const Tensor& min, const Tensor& max = {}) const;
   [[nodiscard]] Tensor hardtanh(double min_val = -1, double max_val = 1) const;
   [[nodiscard]] Tensor relu6() const;
+  [[nodiscard]] Tensor nan_to_num(double nan = 0, std::optional<double> posinf = std::nullopt,
+                                  std::optional<double> neginf = std::nullopt) const;
   [[nodiscard]] Tensor logical_not() const;
+  [[nodiscard]] Tensor bitwise_not() const;
   [[nodiscard]] Tensor isnan() const;
   [[nodiscard]] Tensor isinf() const;
   [[nodiscard]] Tensor isfinite() const;
