@@ -4,6 +4,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "framework/kernels/sparse/sparse.h"

@@ -320,9 +320,9 @@ Tensor kl_divergence(const Uniform& p, const Uniform& q) {
 }
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
   // Of one outcome, which p and q give these probabilities and logits.
-  const auto part = [](const Tensor& p, const Tensor& q, const Tensor& lp, const Tensor& lq) {
-    const Tensor t = p * (softplus(neg(lq)) - softplus(neg(lp)));
-    return masked_fill(infinite_where(eq(q, 0), t), eq(p, 0), 0);
+  const auto part = [](const Tensor& a, const Tensor& b, const Tensor& la, const Tensor& lb) {
+    const Tensor t = a * (softplus(neg(lb)) - softplus(neg(la)));
+    return masked_fill(infinite_where(eq(b, 0), t), eq(a, 0), 0);
   };
   return part(p.probs, q.probs, p.logits, q.logits) +
          part(1 - p.probs, 1 - q.probs, neg(p.logits), neg(q.logits));

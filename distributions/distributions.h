@@ -90,7 +90,7 @@ struct Odds {
 // 1 with probability probs (= sigmoid(logits)), else 0.
 class Bernoulli : public Distribution {
  public:
-  explicit Bernoulli(const TensorOrNumber& probs) : Bernoulli(Odds{.probs = probs}) {}
+  explicit Bernoulli(const TensorOrNumber& p) : Bernoulli(Odds{.probs = p}) {}
   // Bernoulli({.logits = x})
   explicit Bernoulli(const Odds& odds);
   Tensor log_prob(const Tensor& value) const override;
@@ -108,7 +108,7 @@ class Bernoulli : public Distribution {
 // any logarithms of them.
 class Categorical : public Distribution {
  public:
-  explicit Categorical(const Tensor& probs) : Categorical(Odds{.probs = probs}) {}
+  explicit Categorical(const Tensor& p) : Categorical(Odds{.probs = p}) {}
   explicit Categorical(const Odds& odds);
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;

@@ -4,6 +4,7 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/elementwise/broadcast.h"
