@@ -257,7 +257,7 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scal
       return x.masked_fill_(reshape(mask->to(x.device()), shape), value);
     }
   }
-  return index_put_(x, indices, full({}, value, {.dtype = x.dtype()}));
+  return index_put_(x, indices, full({}, value, {.dtype = x.dtype(), .device = x.device()}));
 }
 
 Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
