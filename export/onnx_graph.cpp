@@ -102,7 +102,7 @@ std::string in_module(const std::string& path) {
   throw NotImplementedError(cat("export_onnx: ", what, in_module(module)));
 }
 
-bool equal(const Tensor& a, const Tensor& b) {
+bool same_values(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   const Tensor both_nan = logical_and(ne(a, a), ne(b, b));
@@ -310,7 +310,7 @@ class GraphBuilder {
       const Step &step = here_.steps[*a.op], &twin = there_.steps[*b.op];
       size_t i = 0;
       const size_t inputs = std::min(step.op.inputs.size(), twin.op.inputs.size());
-      while (i < inputs && equal(step.op.inputs[i], twin.op.inputs[i])) ++i;
+      while (i < inputs && same_values(step.op.inputs[i], twin.op.inputs[i])) ++i;
       if (i == inputs) break;
       x = step.op.inputs[i];
       other = twin.op.inputs[i];
@@ -330,7 +330,7 @@ class GraphBuilder {
                           const std::string& module, DType dtype) {
     const auto made_of_inputs = [&] { refuse_hidden(x, other, reader, module); };
     if (x.shape() == other.shape()) {
-      if (!equal(x, other)) made_of_inputs();
+      if (!same_values(x, other)) made_of_inputs();
       return constant(x.detach().to(dtype));
     }
     // Equal rows, as many as the batch has.
@@ -341,7 +341,7 @@ class GraphBuilder {
       row = narrow(row, d, 0, 1);
       other_row = narrow(other_row, d, 0, 1);
     }
-    if (!equal(row, other_row) || !equal(expand(row, x.shape()), x)) made_of_inputs();
+    if (!same_values(row, other_row) || !same_values(expand(row, x.shape()), x)) made_of_inputs();
     const Step at{{reader.c_str(), {}, {}, {}}, {}, {}, module};
     return add(at, "Expand",
                {constant(contiguous(row.detach()).to(dtype)), sizes(at, x.shape(), other.shape())},
