@@ -1,0 +1,17 @@
+# Runs PROGRAM ARGUMENTS and compares the first number behind WORDS with the last.
+execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} OUTPUT_VARIABLE printed RESULT_VARIABLE status
+  ECHO_OUTPUT_VARIABLE)
+if(status)
+  message(FATAL_ERROR "${PROGRAM} ended with ${status}")
+endif()
+string(REGEX MATCHALL "(${WORDS}) [-+.e0-9]+" found "${printed}")
+list(TRANSFORM found REPLACE "^.* " "")
+list(LENGTH found count)
+if(count LESS 2)
+  message(FATAL_ERROR "'${WORDS}' and a number were printed ${count} times")
+endif()
+list(GET found 0 first)
+list(GET found -1 last)
+if(WAY STREQUAL "falls" AND NOT last LESS first OR WAY STREQUAL "rises" AND NOT last GREATER first)
+  message(FATAL_ERROR "from ${first} to ${last}: that is no number that ${WAY}")
+endif()
