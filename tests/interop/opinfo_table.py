@@ -337,7 +337,7 @@ DIFFERENCES = [
      "no op waits for the GPU: weights are not read on the host"),
     ("batch_norm", r".*refuses: batch_norm expects an input \[N, C", "PyTorch takes a tensor of one dimension if it is empty"),
     ("embedding", r".*takes what PyTorch refuses: 'weight' must be 2-D", "rows of weight may have any shape"),
-    ("maximum|minimum|logaddexp", r".*takes what PyTorch refuses: .* must be Tensor, not int", "numbers as in every binary op"),
+    ("maximum|minimum|logaddexp|atan2", r".*takes what PyTorch refuses: .* must be Tensor, not int", "numbers as in every binary op"),
     ("fill_", rf"\w+: {ANY}refuses: unsupported operation: more than one element",
      "one rule for every in-place function: memory that elements share is not written"),
     ("(index_copy|index_put|scatter)_?", r"\w+: (first|second) gradient 1: value 0, not",
