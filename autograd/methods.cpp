@@ -86,10 +86,6 @@ Tensor Tensor::lt(Scalar b) const { return taper::lt(*this, b); }
 Tensor Tensor::le(Scalar b) const { return taper::le(*this, b); }
 Tensor Tensor::gt(Scalar b) const { return taper::gt(*this, b); }
 Tensor Tensor::ge(Scalar b) const { return taper::ge(*this, b); }
-Tensor Tensor::embedding_bag(const Tensor& weight, const Tensor& offsets,
-                             const BagOptions& options) const {
-  return taper::embedding_bag(*this, weight, offsets, options);
-}
 Tensor Tensor::index_select(int64_t dim, const Tensor& index) const {
   return taper::index_select(*this, dim, index);
 }

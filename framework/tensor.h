@@ -276,8 +276,6 @@ class Tensor {
   [[nodiscard]] Tensor le(Scalar b) const;
   [[nodiscard]] Tensor gt(Scalar b) const;
   [[nodiscard]] Tensor ge(Scalar b) const;
-  [[nodiscard]] Tensor embedding_bag(const Tensor& weight, const Tensor& offsets = {},
-                                     const BagOptions& options = {}) const;
   [[nodiscard]] Tensor index_select(int64_t dim, const Tensor& index) const;
   [[nodiscard]] Tensor gather(int64_t dim, const Tensor& index) const;
   [[nodiscard]] Tensor masked_fill(const Tensor& mask, Scalar value) const;
