@@ -12,6 +12,7 @@
 #include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/conv.h"
+#include "autograd/ops/embedding_bag.h"
 #include "autograd/ops/image.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/indexing.h"

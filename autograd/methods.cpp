@@ -1,5 +1,6 @@
 // Made by scripts/methods.sh of the functions declared in autograd/ops/: do not edit.
 #include "autograd/ops/binary.h"
+#include "autograd/ops/embedding_bag.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/inplace.h"

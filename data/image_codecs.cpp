@@ -28,6 +28,17 @@ void allocate(Pixels& out, std::string_view file, const std::string& name) {
   out.bytes.resize(size_t(pixels * out.channels));
 }
 
+// RGB as grey, where it is not grey yet: of the values as they are, whatever gamma the file names.
+Pixels grey_of(const Pixels& in) {
+  if (in.channels == 1) return in;
+  Pixels out{in.height, in.width, 1};
+  for (size_t i = 0; i < in.bytes.size(); i += 3) {
+    const int sum = 299 * in.bytes[i] + 587 * in.bytes[i + 1] + 114 * in.bytes[i + 2];
+    out.bytes.push_back(uint8_t((sum + 500) / 1000));
+  }
+  return out;
+}
+
 [[noreturn]] void fail(const std::string& name, const char* format, const char* why) {
   throw InputError(cat(name, ": the ", format, " image is damaged or cut off: ", why));
 }
@@ -70,9 +81,8 @@ bool read_png_header(PngReader& r, ImageMode mode) {
   png_set_expand_gray_1_2_4_to_8(r.png);
   if (png_get_valid(r.png, r.info, PNG_INFO_tRNS)) png_set_tRNS_to_alpha(r.png);
   if (mode != ImageMode::kUnchanged) png_set_strip_alpha(r.png);
-  const bool is_coloured = color & PNG_COLOR_MASK_COLOR;
-  if (mode == ImageMode::kRgb && !is_coloured) png_set_gray_to_rgb(r.png);
-  if (mode == ImageMode::kGray && is_coloured) png_set_rgb_to_gray(r.png, 1, 0.299, 0.587);
+  const bool is_grey = !(color & PNG_COLOR_MASK_COLOR);
+  if (mode == ImageMode::kRgb && is_grey) png_set_gray_to_rgb(r.png);
   png_set_interlace_handling(r.png);
   png_read_update_info(r.png, r.info);
   return true;
@@ -143,17 +153,13 @@ bool read_jpeg_rows(JpegReader& r, uint8_t* to, size_t row_bytes) {
 }
 
 // Printers' colours, which Adobe's programs store inverted.
-Pixels of_cmyk(const Pixels& in, bool is_inverted, ImageMode mode) {
-  const bool is_gray = mode == ImageMode::kGray;
-  Pixels out{in.height, in.width, is_gray ? 1 : 3};
+Pixels of_cmyk(const Pixels& in, bool is_inverted) {
+  Pixels out{in.height, in.width, 3};
   for (size_t i = 0; i < in.bytes.size(); i += 4) {
-    int light[4];
-    for (size_t c = 0; c < 4; ++c) light[c] = is_inverted ? in.bytes[i + c] : 255 - in.bytes[i + c];
-    for (size_t c = 0; c < 3; ++c) light[c] = (light[c] * light[3] + 127) / 255;
-    const int gray = (299 * light[0] + 587 * light[1] + 114 * light[2] + 500) / 1000;
-    for (size_t c = 0; c < (is_gray ? 1 : 3); ++c) {
-      out.bytes.push_back(uint8_t(is_gray ? gray : light[c]));
-    }
+    const auto light = [&](size_t c) {
+      return is_inverted ? in.bytes[i + c] : 255 - in.bytes[i + c];
+    };
+    for (size_t c = 0; c < 3; ++c) out.bytes.push_back(uint8_t((light(c) * light(3) + 127) / 255));
   }
   return out;
 }
@@ -174,7 +180,7 @@ Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name
     rows[y] = &out.bytes[y * size_t(out.width * out.channels)];
   }
   if (!read_png_rows(r, rows.data())) fail(name, "PNG", r.why);
-  return out;
+  return mode == ImageMode::kGray ? grey_of(out) : out;
 }
 
 Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name) {
@@ -189,7 +195,8 @@ Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& nam
   if (!read_jpeg_rows(r, out.bytes.data(), size_t(out.width * out.channels))) {
     fail(name, "JPEG", r.why);
   }
-  return out.channels == 4 ? of_cmyk(out, r.jpeg.saw_Adobe_marker, mode) : out;
+  if (out.channels == 4) out = of_cmyk(out, r.jpeg.saw_Adobe_marker);
+  return mode == ImageMode::kGray ? grey_of(out) : out;
 }
 
 std::string encode_png(const Pixels& pixels) {

@@ -1,12 +1,14 @@
 // A traced forward pass as a graph of ONNX's operators; not a public header.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "export/onnx.h"
+#include "framework/kernels/elementwise/activation.h"
 #include "framework/trace.h"
 
 namespace taper::inline v0::onnx_export {
@@ -79,6 +81,11 @@ struct OnnxRow {
   const char *op, *onnx;
   std::string (*write)(OpWriter& w) = nullptr;
 };
+// Of onnx_elementwise.cpp: its rows, and what others share with them.
+std::span<const OnnxRow> elementwise_rows();
+std::string x_of(OpWriter& w);  // input 0 in the result's dtype
+std::string with(OpWriter& w, const char* onnx, const std::string& x, double number);
+std::string activated(OpWriter& w, const std::string& x, Activation activation);
 // TensorProto's number of it.
 int onnx_type(DType dtype);
 // nullptr: ONNX has no form for it.

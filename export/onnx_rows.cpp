@@ -22,134 +22,6 @@ namespace {
 using std::string;
 using Ints = std::vector<int64_t>;
 
-// --- element-wise ---
-
-const kernels::UnaryArgs& unary_args(OpWriter& w) { return w.options<kernels::UnaryArgs>(); }
-string with(OpWriter& w, const char* onnx, const string& x, double number) {
-  return w.add(onnx, {x, w.number(number, w.dtype())});
-}
-string x_of(OpWriter& w) { return w.in(0, w.dtype()); }
-
-string square(OpWriter& w) { return w.add("Mul", {x_of(w), x_of(w)}); }
-string rsqrt(OpWriter& w) { return w.add("Reciprocal", {w.add("Sqrt", {x_of(w)})}); }
-string expm1(OpWriter& w) { return with(w, "Sub", w.add("Exp", {x_of(w)}), 1); }
-string log1p(OpWriter& w) { return w.add("Log", {with(w, "Add", x_of(w), 1)}); }
-string log2(OpWriter& w) { return with(w, "Div", w.add("Log", {x_of(w)}), std::numbers::ln2); }
-string log10(OpWriter& w) { return with(w, "Div", w.add("Log", {x_of(w)}), std::numbers::ln10); }
-string exp2(OpWriter& w) { return w.add("Pow", {w.number(2, w.dtype()), x_of(w)}); }
-string trunc(OpWriter& w) {
-  return w.add("Mul", {w.add("Sign", {x_of(w)}), w.add("Floor", {w.add("Abs", {x_of(w)})})});
-}
-string frac(OpWriter& w) { return w.add("Sub", {x_of(w), trunc(w)}); }
-string celu(OpWriter& w) { return w.add("Celu", {x_of(w)}, {{"alpha", float(unary_args(w).a)}}); }
-string hardsigmoid(OpWriter& w) {
-  return w.add("HardSigmoid", {x_of(w)}, {{"alpha", 1.F / 6}, {"beta", 0.5F}});
-}
-string mish(OpWriter& w) {
-  return w.add("Mul", {x_of(w), w.add("Tanh", {w.add("Softplus", {x_of(w)})})});
-}
-string logsigmoid(OpWriter& w) {
-  return w.add("Neg", {w.add("Softplus", {w.add("Neg", {x_of(w)})})});
-}
-template <bool kSoft> string shrink(OpWriter& w) {
-  const auto lambda = float(unary_args(w).a);
-  return w.add("Shrink", {x_of(w)}, {{"lambd", lambda}, {"bias", kSoft ? lambda : 0.F}});
-}
-string leaky_relu(OpWriter& w) {
-  return w.add("LeakyRelu", {x_of(w)}, {{"alpha", float(unary_args(w).a)}});
-}
-string elu(OpWriter& w) { return w.add("Elu", {x_of(w)}, {{"alpha", float(unary_args(w).a)}}); }
-string silu(OpWriter& w) { return w.add("Mul", {x_of(w), w.add("Sigmoid", {x_of(w)})}); }
-// Beyond the threshold the two differ by less than float32 holds.
-string softplus(OpWriter& w) {
-  const double beta = unary_args(w).a;
-  if (beta == 1) return w.add("Softplus", {x_of(w)});
-  return with(w, "Div", w.add("Softplus", {with(w, "Mul", x_of(w), beta)}), beta);
-}
-string clamp(OpWriter& w) {
-  const auto bound = [&](double b) { return std::isinf(b) ? "" : w.number(b, w.dtype()); };
-  return w.add("Clip", {x_of(w), bound(unary_args(w).a), bound(unary_args(w).b)});
-}
-string gelu(OpWriter& w, const string& x, bool tanh_form) {
-  string inner;
-  if (tanh_form) {
-    const string cube = w.add("Mul", {w.add("Mul", {x, x}), x});
-    const string sum = w.add("Add", {x, with(w, "Mul", cube, 0.044715)});
-    inner = w.add("Tanh", {with(w, "Mul", sum, std::sqrt(2 / std::numbers::pi))});
-  } else {
-    inner = w.add("Erf", {with(w, "Mul", x, 1 / std::numbers::sqrt2)});
-  }
-  return with(w, "Mul", w.add("Mul", {x, with(w, "Add", inner, 1)}), 0.5);
-}
-string gelu_erf(OpWriter& w) { return gelu(w, x_of(w), false); }
-string gelu_tanh(OpWriter& w) { return gelu(w, x_of(w), true); }
-string activated(OpWriter& w, const string& x, Activation activation) {
-  if (activation == Activation::none) return x;
-  if (activation == Activation::relu) return w.add("Relu", {x});
-  return gelu(w, x, activation == Activation::gelu_tanh);
-}
-string logical_not(OpWriter& w) { return w.add("Not", {w.in(0, kBool)}); }
-string isnan(OpWriter& w) { return w.add("IsNaN", {w.in()}); }
-string isinf(OpWriter& w) { return w.add("IsInf", {w.in()}); }
-string isfinite(OpWriter& w) { return w.add("Not", {w.add("Or", {isnan(w), isinf(w)})}); }
-
-// b, times alpha.
-string scaled(OpWriter& w) {
-  const double alpha = w.options<kernels::BinaryArgs>().a;
-  const string b = w.in(1, w.dtype());
-  return alpha == 1 ? b : with(w, "Mul", b, alpha);
-}
-string add(OpWriter& w) { return w.add(w.dtype() == kBool ? "Or" : "Add", {x_of(w), scaled(w)}); }
-string mul(OpWriter& w) {
-  return w.add(w.dtype() == kBool ? "And" : "Mul", {x_of(w), w.in(1, w.dtype())});
-}
-string sub(OpWriter& w) { return w.add("Sub", {x_of(w), scaled(w)}); }
-string floor_divide(OpWriter& w) {
-  if (!is_floating_point(w.dtype())) w.refuse("of integers has no ONNX form: Div cuts towards 0");
-  return w.add("Floor", {w.add("Div", {x_of(w), w.in(1, w.dtype())})});
-}
-string remainder(OpWriter& w) {
-  const string a = x_of(w), b = w.in(1, w.dtype());
-  if (!is_floating_point(w.dtype())) return w.add("Mod", {a, b});
-  return w.add("Sub", {a, w.add("Mul", {b, w.add("Floor", {w.add("Div", {a, b})})})});
-}
-string fmod(OpWriter& w) {
-  return w.add("Mod", {x_of(w), w.in(1, w.dtype())}, {{"fmod", int64_t(1)}});
-}
-string logaddexp(OpWriter& w) {
-  const string a = x_of(w), b = w.in(1, w.dtype());
-  const string distance = w.add("Neg", {w.add("Abs", {w.add("Sub", {a, b})})});
-  const string rest = w.add("Log", {with(w, "Add", w.add("Exp", {distance}), 1)});
-  return w.add("Add", {w.add("Max", {a, b}), rest});
-}
-string third(OpWriter& w) { return w.in(2, w.dtype()); }
-string clamp_tensors(OpWriter& w) {
-  return w.add("Min", {w.add("Max", {x_of(w), w.in(1, w.dtype())}), third(w)});
-}
-string lerp(OpWriter& w) {
-  const string way = w.add("Sub", {w.in(1, w.dtype()), x_of(w)});
-  return w.add("Add", {x_of(w), w.add("Mul", {third(w), way})});
-}
-template <const char* onnx> string add_combined(OpWriter& w) {
-  const string scaled = with(w, "Mul", w.in(1, w.dtype()), w.options<double>());
-  return w.add("Add", {x_of(w), w.add(onnx, {scaled, third(w)})});
-}
-constexpr char kMul[] = "Mul", kDiv[] = "Div";
-template <const char* onnx> string compare(OpWriter& w) {
-  const DType dtype = kernels::result_type({&w.x(0), &w.x(1)});
-  return w.add(onnx, {w.in(0, dtype), w.in(1, dtype)});
-}
-template <const char* onnx> string logical(OpWriter& w) {
-  return w.add(onnx, {w.in(0, kBool), w.in(1, kBool)});
-}
-constexpr char kEqual[] = "Equal", kLess[] = "Less", kLessOrEqual[] = "LessOrEqual",
-               kGreater[] = "Greater", kGreaterOrEqual[] = "GreaterOrEqual", kAnd[] = "And",
-               kOr[] = "Or", kXor[] = "Xor";
-string ne(OpWriter& w) { return w.add("Not", {compare<kEqual>(w)}); }
-string where(OpWriter& w) {
-  return w.add("Where", {w.in(0, kBool), w.in(1, w.dtype()), w.in(2, w.dtype())});
-}
-
 // --- reductions ---
 
 struct Axes {
@@ -469,82 +341,6 @@ string gru_cell(OpWriter& w) {
 }
 
 constexpr OnnxRow kRows[] = {
-    {"neg", "Neg"},
-    {"abs", "Abs"},
-    {"sign", "Sign"},
-    {"square", nullptr, square},
-    {"sqrt", "Sqrt"},
-    {"rsqrt", nullptr, rsqrt},
-    {"reciprocal", "Reciprocal"},
-    {"exp", "Exp"},
-    {"expm1", nullptr, expm1},
-    {"log", "Log"},
-    {"log1p", nullptr, log1p},
-    {"log2", nullptr, log2},
-    {"log10", nullptr, log10},
-    {"exp2", nullptr, exp2},
-    {"sin", "Sin"},
-    {"cos", "Cos"},
-    {"tan", "Tan"},
-    {"asin", "Asin"},
-    {"acos", "Acos"},
-    {"atan", "Atan"},
-    {"sinh", "Sinh"},
-    {"cosh", "Cosh"},
-    {"tanh", "Tanh"},
-    {"sigmoid", "Sigmoid"},
-    {"erf", "Erf"},
-    {"floor", "Floor"},
-    {"ceil", "Ceil"},
-    {"round", "Round"},
-    {"trunc", nullptr, trunc},
-    {"frac", nullptr, frac},
-    {"relu", "Relu"},
-    {"leaky_relu", nullptr, leaky_relu},
-    {"elu", nullptr, elu},
-    {"selu", "Selu"},
-    {"celu", nullptr, celu},
-    {"hardsigmoid", nullptr, hardsigmoid},
-    {"hardswish", "HardSwish"},
-    {"mish", nullptr, mish},
-    {"logsigmoid", nullptr, logsigmoid},
-    {"hardshrink", nullptr, shrink<false>},
-    {"softshrink", nullptr, shrink<true>},
-    {"prelu", "PRelu"},
-    {"gelu", nullptr, gelu_erf},
-    {"gelu_tanh", nullptr, gelu_tanh},
-    {"silu", nullptr, silu},
-    {"softplus", nullptr, softplus},
-    {"clamp", nullptr, clamp},
-    {"logical_not", nullptr, logical_not},
-    {"isnan", nullptr, isnan},
-    {"isinf", nullptr, isinf},
-    {"isfinite", nullptr, isfinite},
-    {"add", nullptr, add},
-    {"sub", nullptr, sub},
-    {"mul", nullptr, mul},
-    {"div", "Div"},
-    {"pow", "Pow"},
-    {"maximum", "Max"},
-    {"minimum", "Min"},
-    {"floor_divide", nullptr, floor_divide},
-    {"remainder", nullptr, remainder},
-    {"fmod", nullptr, fmod},
-    {"logaddexp", nullptr, logaddexp},
-    {"clamp_tensors", nullptr, clamp_tensors},
-    {"lerp", nullptr, lerp},
-    {"addcmul", nullptr, add_combined<kMul>},
-    {"addcdiv", nullptr, add_combined<kDiv>},
-    {"eq", nullptr, compare<kEqual>},
-    {"ne", nullptr, ne},
-    {"lt", nullptr, compare<kLess>},
-    {"le", nullptr, compare<kLessOrEqual>},
-    {"gt", nullptr, compare<kGreater>},
-    {"ge", nullptr, compare<kGreaterOrEqual>},
-    {"logical_and", nullptr, logical<kAnd>},
-    {"logical_or", nullptr, logical<kOr>},
-    {"logical_xor", nullptr, logical<kXor>},
-    {"where", nullptr, where},
     {"sum", nullptr, sum},
     {"mean", nullptr, reduce<kMean>},
     {"prod", nullptr, reduce<kProd>},
@@ -606,8 +402,11 @@ int onnx_type(DType dtype) {
 }
 
 const OnnxRow* onnx_row(const string& op) {
-  for (const OnnxRow& row : kRows) {
-    if (row.op == op) return &row;
+  for (const std::span<const OnnxRow> rows :
+       {elementwise_rows(), std::span<const OnnxRow>(kRows)}) {
+    for (const OnnxRow& row : rows) {
+      if (row.op == op) return &row;
+    }
   }
   return nullptr;
 }

@@ -22,6 +22,10 @@ std::optional<int64_t> checked_padding(std::optional<int64_t> padding_idx, int64
   return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
 }
 
+BagOptions of(const EmbeddingBagOptions& o, const Tensor& per_sample_weights) {
+  return {o.mode, per_sample_weights, o.include_last_offset, o.padding_idx};
+}
+
 }  // namespace
 
 Linear::Linear(int64_t in, int64_t out, LinearOptions options)
@@ -54,6 +58,33 @@ Tensor Embedding::forward(const Tensor& index) { return embedding(weight, index,
 std::string Embedding::extra_repr() const {
   return cat(num_embeddings, ", ", embedding_dim,
              padding_idx ? cat(", padding_idx=", *padding_idx) : "");
+}
+
+EmbeddingBag::EmbeddingBag(int64_t rows, int64_t dim, EmbeddingBagOptions o)
+    : num_embeddings(rows),
+      embedding_dim(dim),
+      options{o.mode, checked_padding(o.padding_idx, rows), o.include_last_offset, o.device},
+      weight(*this, "weight", randn({rows, dim}, {.device = o.device})) {
+  if (options.padding_idx) init::zeros_(weight->detach()[*options.padding_idx]);
+}
+
+Tensor EmbeddingBag::forward(const Tensor& index) {
+  return embedding_bag(index, weight, {}, of(options, {}));
+}
+
+Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets,
+                                const Tensor& per_sample_weights) {
+  return within(
+      [&](const Tensor& rows) {
+        return embedding_bag(rows, weight, offsets, of(options, per_sample_weights));
+      },
+      index);
+}
+
+std::string EmbeddingBag::extra_repr() const {
+  const std::string mode = kBagModeNames[size_t(options.mode)];
+  return cat(num_embeddings, ", ", embedding_dim, ", ", fields("mode", mode),
+             options.padding_idx ? cat(", padding_idx=", *options.padding_idx) : "");
 }
 
 }  // namespace taper::inline v0

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "autograd/ops/embedding_bag.h"
 #include "framework/describe.h"
 #include "framework/kernels/elementwise/activation.h"
 #include "modules/module.h"
@@ -59,6 +60,32 @@ class Embedding : public Cloneable<Embedding> {
 
   const int64_t num_embeddings, embedding_dim;
   const std::optional<int64_t> padding_idx;
+  Parameter weight;
+};
+
+struct EmbeddingBagOptions {
+  BagMode mode = BagMode::mean;
+  // This row (negative: counted from the end) starts as zeros, and takes no part.
+  std::optional<int64_t> padding_idx = std::nullopt;
+  bool include_last_offset = false;
+  Device device = DeviceType::cpu;
+};
+
+// Of each bag of rows one vector (embedding_bag): index [B, n], or [n] with offsets [B]; weight as
+// Embedding's.
+class EmbeddingBag : public Module {
+ public:
+  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options = {});
+
+  Tensor forward(const Tensor& index) override;
+  using Module::operator();
+  Tensor operator()(const Tensor& index, const Tensor& offsets,
+                    const Tensor& per_sample_weights = {});
+  std::string type_name() const override { return "EmbeddingBag"; }
+  std::string extra_repr() const override;
+
+  const int64_t num_embeddings, embedding_dim;
+  const EmbeddingBagOptions options;
   Parameter weight;
 };
 

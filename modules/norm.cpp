@@ -3,6 +3,7 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/sync_batch_norm.h"
 #include "framework/factories.h"
@@ -155,6 +156,37 @@ std::string GroupNorm::extra_repr() const {
   return cat(num_groups, ", ", num_channels, ", ",
              fields("eps", options.eps, "affine", options.affine));
 }
+
+template <int kDims>
+InstanceNorm<kDims>::InstanceNorm(int64_t n, const InstanceNormOptions& o)
+    : num_features(n),
+      options(o),
+      weight(filled<Parameter>(*this, "weight", o.affine, 1, {n}, o.device)),
+      bias(filled<Parameter>(*this, "bias", o.affine, 0, {n}, o.device)),
+      running_mean(filled<Buffer>(*this, "running_mean", o.track_running_stats, 0, {n}, o.device)),
+      running_var(filled<Buffer>(*this, "running_var", o.track_running_stats, 1, {n}, o.device)),
+      num_batches_tracked(filled<Buffer>(*this, "num_batches_tracked", o.track_running_stats, 0, {},
+                                         o.device, kInt64)) {}
+
+template <int kDims> Tensor InstanceNorm<kDims>::forward(const Tensor& x) {
+  if (x.dim() != kDims + 1 && x.dim() != kDims + 2) {
+    throw ValueError(
+        cat("expected ", kDims + 1, "D or ", kDims + 2, "D input (got ", x.dim(), "D input)"));
+  }
+  if (x.dim() == kDims + 1) return squeeze(forward(unsqueeze(x, 0)), 0);
+  return instance_norm(x, running_mean, running_var, weight, bias,
+                       is_training() || !options.track_running_stats, options.momentum,
+                       options.eps);
+}
+
+template <int kDims> std::string InstanceNorm<kDims>::extra_repr() const {
+  return cat(num_features, ", ",
+             fields("eps", options.eps, "momentum", options.momentum, "affine", options.affine,
+                    "track_running_stats", options.track_running_stats));
+}
+
+template class InstanceNorm<1>;
+template class InstanceNorm<2>;
 
 LayerNorm::LayerNorm(const Shape& shape, LayerNormOptions o)
     : normalized_shape(shape),

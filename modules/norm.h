@@ -92,6 +92,40 @@ class GroupNorm : public Cloneable<GroupNorm> {
   Parameter weight, bias;  // undefined without affine
 };
 
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;  // share of a new batch in the running statistics
+  bool affine = false;
+  bool track_running_stats = false;
+  Device device = DeviceType::cpu;
+
+  template <class V> void describe(V& v) {
+    v("eps", eps, kPositive, "keeps the division finite");
+    v("momentum", momentum, kUnit, "share of the new batch in the running statistics");
+    v("affine", affine, "whether a weight and a bias follow");
+    v("track_running_stats", track_running_stats, "evaluate with running statistics");
+  }
+};
+
+// x [N, num_features, H, W] (kDims 2) or [N, num_features, L] (kDims 1), or without N: each channel
+// of each of N by its own mean and variance, or in evaluation by the running ones where those are
+// tracked.
+template <int kDims> class InstanceNorm : public Module {
+ public:
+  explicit InstanceNorm(int64_t num_features, const InstanceNormOptions& options = {});
+
+  Tensor forward(const Tensor& x) override;
+  std::string type_name() const override { return cat("InstanceNorm", kDims, "d"); }
+  std::string extra_repr() const override;
+
+  const int64_t num_features;
+  const InstanceNormOptions options;
+  Parameter weight, bias;                                 // undefined without affine
+  Buffer running_mean, running_var, num_batches_tracked;  // undefined when not tracked
+};
+using InstanceNorm1d = InstanceNorm<1>;
+using InstanceNorm2d = InstanceNorm<2>;
+
 struct LayerNormOptions {
   double eps = 1e-5;
   bool elementwise_affine = true;

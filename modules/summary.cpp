@@ -1,6 +1,7 @@
 #include "modules/summary.h"
 
 #include <algorithm>
+#include <ostream>
 #include <unordered_map>
 
 #include "framework/cuda.h"
@@ -127,6 +128,10 @@ std::string summary(Module& model, const Tensor& input) {
          cat("parameters: ", grouped(all.parameters), " (", grouped(all.trained), " trained), ",
              in_units(bytes), "\nmultiply-adds: ", grouped(all.multiply_adds),
              "\nactivations: ", in_units(all.activation_bytes), " for input ", input.shape(), "\n");
+}
+
+std::ostream& operator<<(std::ostream& out, const Module& module) {
+  return out << to_string(module);
 }
 
 }  // namespace taper::inline v0

@@ -1,12 +1,16 @@
 // What a model is made of and costs, module by module.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
 #include "modules/module.h"
 
 namespace taper::inline v0 {
+
+// What to_string gives: `std::cout << net`.
+std::ostream& operator<<(std::ostream& out, const Module& module);
 
 struct ModuleSummary {
   std::string path;  // "layers.0", empty for the model

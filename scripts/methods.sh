@@ -12,7 +12,7 @@ trap 'rm -rf "$out"' EXIT
 
 headers=$(ls autograd/ops/*.h | grep -vE '/(attention|conv|image|loss|norm|pool|random|rnn)\.h$')
 # What takes another place among the arguments, or is no operator of PyTorch's.
-export NO_METHOD=" embedding linear masked one_hot sum_to to_copy where "
+export NO_METHOD=" embedding embedding_bag linear masked one_hot sum_to to_copy where "
 awk -v declared="$out/declared" -v defined="$out/defined" '
   # Parts of a list, split where no bracket is open.
   function split_list(text, parts,    i, c, depth, n) {

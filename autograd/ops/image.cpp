@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
@@ -310,6 +311,9 @@ Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
 }
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& o) {
+  if (x.dtype() != grid.dtype() && autocasts(x)) {
+    return casted(Cast::to_float32, grid_sample, x, grid, o);
+  }
   check_grid(x, grid, o);
   const int64_t N = x.size(0), C = x.size(1), H = x.size(2), W = x.size(3);
   const Tensor at = grid.to(compute_type(grid.dtype()));

@@ -44,8 +44,8 @@ enum class GridPadding : uint8_t { zeros, border, reflection };
 struct GridSampleOptions {
   Interpolation mode = Interpolation::bilinear;  // or nearest
   GridPadding padding_mode = GridPadding::zeros;
-  bool align_corners =
-      false;  // whether -1 and 1 are the centres of the outer pixels, or their edges
+  // Whether -1 and 1 are the centres of the outer pixels; else their edges.
+  bool align_corners = false;
 };
 // x [N, C, H, W] at the places grid [N, H', W', 2], each (x, y) in [-1, 1], both of one floating
 // dtype: [N, C, H', W']. Made of gathers: while it runs, and for the backward pass, the four pixels

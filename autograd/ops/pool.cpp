@@ -6,8 +6,10 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "framework/factories.h"
 #include "framework/kernels/pool/pool.h"
 #include "framework/trace.h"
 
@@ -154,6 +156,43 @@ Pooled max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
             x.shape()));
   }
   return of_images(max_pool("max_pool1d", x.unsqueeze(-2), {1, kernel_size}, of_rows(options)));
+}
+
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair kernel,
+                    const MaxUnpoolOptions& o) {
+  if (indices.dtype() != kInt64) {
+    throw Error(cat("elements in indices should be type int64 but got: ",
+                    scalar_type_name(indices.dtype())));
+  }
+  if (x.dim() != 3 && x.dim() != 4) {
+    throw Error(cat("Input to max_unpooling2d should be a 3d or 4d Tensor, but got a tensor with ",
+                    x.dim(), " dimensions"));
+  }
+  if (indices.shape() != x.shape()) {
+    throw Error(cat("Expected shape of indices to be same as that of the input tensor (", x.shape(),
+                    ") but got indices tensor with shape: ", indices.shape()));
+  }
+  const Pair stride = o.stride.value_or(kernel);
+  check_window_numbers("max_unpool2d", {kernel.h, kernel.w, stride.h, stride.w, o.padding.h,
+                                        o.padding.w, x.size(-2), x.size(-1)});
+  const Pair usual((x.size(-2) - 1) * stride.h + kernel.h - 2 * o.padding.h,
+                   (x.size(-1) - 1) * stride.w + kernel.w - 2 * o.padding.w);
+  const Pair size = o.output_size.value_or(usual);
+  const auto fits = [](int64_t n, int64_t middle, int64_t step) {
+    return n > middle - step && n < middle + step;
+  };
+  if (o.output_size && (!fits(size.h, usual.h, stride.h) || !fits(size.w, usual.w, stride.w))) {
+    throw ValueError(cat("invalid output_size \"(", size.h, ", ", size.w, ")\""));
+  }
+  if (size.h < 1 || size.w < 1) {
+    throw Error(cat("max_unpool2d: the result would have ", size.h, " rows of ", size.w));
+  }
+  Shape shape = x.shape();
+  shape[x.dim() - 2] = size.h;
+  shape[x.dim() - 1] = size.w;
+  const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
+  return reshape(scatter(flatten(zeros(shape, like), -2), -1, flatten(indices, -2), flatten(x, -2)),
+                 shape);
 }
 
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& options) {

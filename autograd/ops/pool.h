@@ -39,6 +39,16 @@ Pooled max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
 Pooled max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
                                const MaxPoolOptions& options = {});
 
+struct MaxUnpoolOptions {
+  std::optional<Pair> stride = std::nullopt;  // the kernel size
+  Pair padding = 0;
+  std::optional<Pair> output_size = std::nullopt;  // of those that such a pool makes x's size of
+};
+// Zeros, with x [N, C, H, W] or [C, H, W] at the places that max_pool2d_with_indices took it from;
+// of two in one place the last.
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair kernel_size,
+                    const MaxUnpoolOptions& options = {});
+
 struct AvgPoolOptions {
   std::optional<Pair> stride = std::nullopt;  // the kernel size
   Pair padding = 0;                           // zeros

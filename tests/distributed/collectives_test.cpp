@@ -24,7 +24,7 @@ Tensor numbers(int64_t n, DType dtype, int rank) {
   return values.to(dtype).to(test_device());
 }
 
-bool equal(const Tensor& got, const Tensor& want) {
+bool same_values(const Tensor& got, const Tensor& want) {
   return got.shape() == want.shape() && got.dtype() == want.dtype() &&
          got.cpu().to_vector<double>() == want.cpu().to_vector<double>();
 }
@@ -49,7 +49,7 @@ TEST_P(Collectives, AllReduceIsEveryRanksSum) {
       if (op == ReduceOp::avg && !is_floating_point(dtype)) continue;
       const Tensor x = numbers(n, dtype, world().rank());
       world().all_reduce(x, op).wait();
-      EXPECT_TRUE(equal(x, reduced(n, dtype, op).to(dtype))) << n << " op " << int(op);
+      EXPECT_TRUE(same_values(x, reduced(n, dtype, op).to(dtype))) << n << " op " << int(op);
     }
   }
 }
@@ -61,7 +61,7 @@ TEST_P(Collectives, ReduceScatterGivesEachRankItsPart) {
     const Tensor out = numbers(n, dtype, 6);
     world().reduce_scatter(out, in).wait();
     const Tensor all = reduced(n * world().size(), dtype, ReduceOp::sum).to(dtype);
-    EXPECT_TRUE(equal(out, all.narrow(0, world().rank() * n, n))) << n;
+    EXPECT_TRUE(same_values(out, all.narrow(0, world().rank() * n, n))) << n;
   }
 }
 
@@ -71,7 +71,7 @@ TEST_P(Collectives, AllGatherIsInTheOrderOfRanks) {
     const Tensor out = numbers(n * world().size(), dtype, 6);
     world().all_gather(out, numbers(n, dtype, world().rank())).wait();
     for (int r = 0; r < world().size(); ++r) {
-      EXPECT_TRUE(equal(out.narrow(0, r * n, n), numbers(n, dtype, r))) << n << " of " << r;
+      EXPECT_TRUE(same_values(out.narrow(0, r * n, n), numbers(n, dtype, r))) << n << " of " << r;
     }
   }
 }
@@ -84,7 +84,7 @@ TEST_P(Collectives, AllToAllTransposesParts) {
     world().all_to_all(out, numbers(all, dtype, world().rank())).wait();
     for (int r = 0; r < world().size(); ++r) {
       const Tensor theirs = numbers(all, dtype, r).narrow(0, world().rank() * n, n);
-      EXPECT_TRUE(equal(out.narrow(0, r * n, n), theirs)) << n << " of " << r;
+      EXPECT_TRUE(same_values(out.narrow(0, r * n, n), theirs)) << n << " of " << r;
     }
   }
 }
@@ -95,7 +95,7 @@ TEST_P(Collectives, BroadcastIsTheRoots) {
     for (int root = 0; root < world().size(); ++root) {
       const Tensor x = numbers(n, dtype, world().rank());
       world().broadcast(x, root).wait();
-      EXPECT_TRUE(equal(x, numbers(n, dtype, root))) << n << " from " << root;
+      EXPECT_TRUE(same_values(x, numbers(n, dtype, root))) << n << " from " << root;
     }
   }
 }
@@ -112,7 +112,7 @@ TEST(Communicators, ManyTensorsAreBroadcastFromTheirRoots) {
   }
   world().broadcast(xs, roots).wait();
   for (int i = 0; i < 10; ++i) {
-    EXPECT_TRUE(equal(xs[size_t(i)], numbers(10 + i, kAllDTypes[i], i % world().size()))) << i;
+    EXPECT_TRUE(same_values(xs[size_t(i)], numbers(10 + i, kAllDTypes[i], i % world().size()))) << i;
   }
 }
 
@@ -182,8 +182,8 @@ TEST(Communicators, WhatTheRootNamesIsThereOnAllRanks) {
     const std::vector<NamedTensor> got = world().broadcast_named(given, root);
     ASSERT_EQ(got.size(), 3u);
     EXPECT_EQ(got[0].name, "a name of words");
-    EXPECT_TRUE(equal(got[0].tensor, numbers(6, kInt64, root).view({2, 3}).cpu()));
-    EXPECT_TRUE(equal(got[1].tensor, numbers(1, kFloat32, root).view({}).cpu()));
+    EXPECT_TRUE(same_values(got[0].tensor, numbers(6, kInt64, root).view({2, 3}).cpu()));
+    EXPECT_TRUE(same_values(got[1].tensor, numbers(1, kFloat32, root).view({}).cpu()));
     EXPECT_EQ(got[2].tensor.dtype(), kBool);
   }
 }
@@ -213,14 +213,14 @@ TEST(Communicators, OneRankAloneCopies) {
   EXPECT_EQ(alone.split(3).size(), 1);
   const Tensor x = numbers(7, kFloat32, 1), y = numbers(7, kFloat32, 2);
   alone.all_reduce(x, ReduceOp::avg).wait();
-  EXPECT_TRUE(equal(x, numbers(7, kFloat32, 1)));
+  EXPECT_TRUE(same_values(x, numbers(7, kFloat32, 1)));
   alone.broadcast(x).wait();
   alone.all_to_all(y, x).wait();
-  EXPECT_TRUE(equal(y, x));
+  EXPECT_TRUE(same_values(y, x));
   Work work = alone.reduce_scatter(y, numbers(7, kFloat32, 2));
   EXPECT_TRUE(work.done());
   work.wait();
-  EXPECT_TRUE(equal(y, numbers(7, kFloat32, 2)));
+  EXPECT_TRUE(same_values(y, numbers(7, kFloat32, 2)));
   EXPECT_EQ(alone.all_gather_text("own"), std::vector<std::string>{"own"});
   alone.barrier();
   alone.check();
@@ -230,9 +230,9 @@ TEST(Communicators, TensorsInAnyOrderOfMemoryAreBroadcast) {
   const Tensor x = numbers(12, kFloat32, world().rank()).view({3, 4});
   const Tensor every_second = numbers(12, kInt64, world().rank()).view({6, 2}).select(1, 0);
   world().broadcast_strided({x.t(), every_second}, {0, world().size() - 1});
-  EXPECT_TRUE(equal(x, numbers(12, kFloat32, 0).view({3, 4})));
+  EXPECT_TRUE(same_values(x, numbers(12, kFloat32, 0).view({3, 4})));
   const Tensor want = numbers(12, kInt64, world().size() - 1).view({6, 2}).select(1, 0);
-  EXPECT_TRUE(equal(every_second, want));
+  EXPECT_TRUE(same_values(every_second, want));
 }
 
 // --- bad use ends in an error on every rank, and the next call works ---

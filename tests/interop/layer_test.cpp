@@ -111,6 +111,12 @@ std::vector<LayerRow> norms() {
                        BatchNormOptions{.affine = false, .track_running_stats = false}),
       row<GroupNorm>("GroupNorm", 2, 4),
       row<GroupNorm>("GroupNorm bare", 4, 4, GroupNormOptions{.eps = 1e-3, .affine = false}),
+      row<InstanceNorm1d>("InstanceNorm1d", 4),
+      row<InstanceNorm2d>("InstanceNorm2d unbatched", 4, InstanceNormOptions{.eps = 1e-3}),
+      row<InstanceNorm2d>("InstanceNorm2d tracked", 4,
+                          InstanceNormOptions{.affine = true, .track_running_stats = true}),
+      row<InstanceNorm2d>("InstanceNorm2d eval", 4,
+                          InstanceNormOptions{.affine = true, .track_running_stats = true}),
       row<LayerNorm>("LayerNorm", Shape{4}),
       row<LayerNorm>("LayerNorm two", Shape{5, 4}, LayerNormOptions{.eps = 1e-6}),
       row<LayerNorm>("LayerNorm no bias", Shape{4}, LayerNormOptions{.bias = false}),
@@ -200,6 +206,13 @@ TEST(Layers, ComputeWhatPyTorchComputes) {
       row<Linear>("Linear no bias", 4, 3, LinearOptions{.bias = false}),
       row<Embedding>("Embedding", 6, 3),
       row<Embedding>("Embedding padding", 6, 3, EmbeddingOptions{.padding_idx = -5}),
+      row<EmbeddingBag>("EmbeddingBag", 6, 3),
+      row<EmbeddingBag>("EmbeddingBag max", 6, 3,
+                        EmbeddingBagOptions{.mode = BagMode::max, .padding_idx = -5}),
+      {"EmbeddingBag offsets", make<EmbeddingBag>(6, 3, EmbeddingBagOptions{.mode = BagMode::sum}),
+       [](Module& m, const Tensors& x) {
+         return Tensors{dynamic_cast<EmbeddingBag&>(m)(x[0], x[1], x[2])};
+       }},
   };
   for (const auto& part : {convolutions(), pools(), norms(), functions(), losses()}) {
     rows.insert(rows.end(), part.begin(), part.end());

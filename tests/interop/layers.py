@@ -188,6 +188,11 @@ def layer_rows():
             training=False),
         Row("GroupNorm", lambda: nn.GroupNorm(2, 4), [image]),
         Row("GroupNorm bare", lambda: nn.GroupNorm(4, 4, eps=1e-3, affine=False), [line]),
+        Row("InstanceNorm1d", lambda: nn.InstanceNorm1d(4), [line]),
+        Row("InstanceNorm2d unbatched", lambda: nn.InstanceNorm2d(4, eps=1e-3), [(4, 5, 4)]),
+        Row("InstanceNorm2d tracked", lambda: nn.InstanceNorm2d(4, affine=True, track_running_stats=True), [image]),
+        Row("InstanceNorm2d eval", lambda: nn.InstanceNorm2d(4, affine=True, track_running_stats=True), [image],
+            training=False),
         Row("LayerNorm", lambda: nn.LayerNorm(4), [rows]),
         Row("LayerNorm two", lambda: nn.LayerNorm((5, 4), eps=1e-6), [image]),
         Row("LayerNorm no bias", lambda: nn.LayerNorm(4, bias=False), [rows]),
@@ -197,6 +202,10 @@ def layer_rows():
         # tables
         Row("Embedding", lambda: nn.Embedding(6, 3), [integers(6, 2, 5)]),
         Row("Embedding padding", lambda: nn.Embedding(6, 3, padding_idx=-5), [integers(6, 2, 5)]),
+        Row("EmbeddingBag", lambda: nn.EmbeddingBag(6, 3), [integers(6, 2, 5)]),
+        Row("EmbeddingBag max", lambda: nn.EmbeddingBag(6, 3, mode="max", padding_idx=-5), [integers(6, 2, 5)]),
+        Row("EmbeddingBag offsets", lambda: nn.EmbeddingBag(6, 3, mode="sum"),
+            [integers(6, 7), torch.tensor([0, 2, 2, 5]), (7,)]),
         # dropout
         Row("Dropout eval", lambda: nn.Dropout(), [rows], training=False),
         Row("Dropout2d eval", lambda: nn.Dropout2d(0.25), [one], training=False),

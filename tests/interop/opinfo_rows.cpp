@@ -2,6 +2,7 @@
 #include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/conv.h"
+#include "autograd/ops/embedding_bag.h"
 #include "autograd/ops/image.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/inplace.h"
@@ -382,6 +383,12 @@ void add_indices(Table& table) {
       one_result([](const A& a) { return cumprod(a.t("input"), a.i("dim"), a.dtype("dtype")); });
   table["embedding"] = one_result(
       [](const A& a) { return embedding(a.t("input"), a.t("indices"), a.maybe_i("padding_idx")); });
+  table["embedding_bag"] = one_result([](const A& a) {
+    return embedding_bag(
+        a.t("input"), a.t("weight"), a.t("offsets"),
+        {BagMode(number_of(kBagModeNames, a.text("mode"))), a.t("per_sample_weights"),
+         a.b("include_last_offset"), a.maybe_i("padding_idx")});
+  });
   table["flip"] = one_result([](const A& a) { return flip(a.t("input"), a.dims("dims")); });
   table["gather"] =
       one_result([](const A& a) { return gather(a.t("input"), a.i("dim"), a.t("index")); });
@@ -634,6 +641,16 @@ void add_pools(Table& table) {
                   : max_pool2d_with_indices(a.t("input"), a.pair("kernel_size"), options);
     });
   }
+  table["max_unpool2d"] = one_result([=](const A& a) {
+    std::optional<Pair> size;
+    if (!a.none("output_size")) {
+      const std::vector<int64_t> sizes = a.ints("output_size");
+      if (sizes.size() < 2) throw Inexpressible{"output_size="};
+      size = Pair(sizes[sizes.size() - 2], sizes.back());
+    }
+    return max_unpool2d(a.t("input"), a.t("indices"), a.pair("kernel_size"),
+                        {stride(a, false), a.pair("padding"), size});
+  });
   const auto resized = [of](const A& a, InterpolateOptions options) {
     const bool rows = a.t("input").dim() == 3;
     if (!a.none("size")) options.size = of(a, "size", rows);

@@ -271,7 +271,7 @@ struct Written : Module {
 TEST(Written, AsPeopleDo) {
   Written net;
   EXPECT_EQ(net.type_name(), "Written");
-  EXPECT_EQ(net.conv->options.padding.size.h, 1);
+  EXPECT_EQ(net.conv->options.padding.h, 1);
   EXPECT_EQ(net.pool->options.stride->h, 1);
   EXPECT_FALSE(net.fc->bias.defined() || net.out->bias.defined());
   EXPECT_EQ(net.norm->options.eps, 1e-3);

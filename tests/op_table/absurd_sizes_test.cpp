@@ -452,6 +452,16 @@ const Row kWindows[] = {
     {"adaptive_max_pool2d", [](int64_t n) { return adaptive_max_pool2d(kImages, n); }},
     {"max_pool2d_with_indices, padding",
      [](int64_t n) { return max_pool2d_with_indices(kImages, 2, {.padding = n}).indices; }},
+    {"max_unpool2d",
+     [](int64_t n) { return max_unpool2d(kImages, zeros_like(kImages).to(kInt64), n); }},
+    {"max_unpool2d, size",
+     [](int64_t n) {
+       return max_unpool2d(kImages, zeros_like(kImages).to(kInt64), 2, {.output_size = n});
+     }},
+    {"embedding_bag, padding",
+     [](int64_t n) {
+       return embedding_bag(kIndex.view({1, 2}), kX, {}, {.padding_idx = n});
+     }},
     {"pad, reflect",
      [](int64_t n) {
        return pad(kImages, {n, 1, 0, n}, PadMode::reflect);
@@ -514,6 +524,8 @@ const Row kModules[] = {
     {"Embedding, width", [](int64_t n) { return weight_of(Embedding(2, n)); }},
     {"Embedding, padding",
      [](int64_t n) { return weight_of(Embedding(2, 2, {.padding_idx = n})); }},
+    {"EmbeddingBag", [](int64_t n) { return weight_of(EmbeddingBag(n, n)); }},
+    {"InstanceNorm2d", [](int64_t n) { return weight_of(InstanceNorm2d(n, {.affine = true})); }},
     {"Conv1d, in", [](int64_t n) { return weight_of(Conv1d(n, 1, 1)); }},
     {"Conv1d, out", [](int64_t n) { return weight_of(Conv1d(1, n, 1)); }},
     {"Conv2d, kernel", [](int64_t n) { return weight_of(Conv2d(1, 1, n)); }},

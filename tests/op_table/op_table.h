@@ -100,6 +100,7 @@ std::vector<Row> norm_rows();
 std::vector<Row> conv_rows();
 std::vector<Row> pool_rows();
 std::vector<Row> image_rows();
+std::vector<Row> embedding_bag_rows();
 std::vector<Row> attention_rows();
 std::vector<Row> rnn_rows();
 std::vector<Row> shape_rows();

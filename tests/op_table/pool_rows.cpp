@@ -377,6 +377,61 @@ std::vector<Row> largest_rows() {
   return rows;
 }
 
+// The places of the largest elements, filled again.
+std::vector<Row> unpool_rows() {
+  const auto unpooled = [](Pair kernel, MaxPoolOptions o, std::optional<Pair> size) {
+    return [=](const Tensors& x) {
+      const Pooled y = max_pool2d_with_indices(x[0], kernel, o);
+      return max_unpool2d(y.values, y.indices, kernel, {o.stride, o.padding, size});
+    };
+  };
+  // Windows that do not overlap: what is the largest of its window stays, the rest is 0.
+  const auto reference = [](const auto& x) {
+    const Shape& s = x[0].shape;
+    const int d = s.size();
+    Array y = x[0];
+    for (int64_t i = 0; i < s.numel(); ++i) {
+      Shape at = index_of(s, i);
+      const int64_t h = at[d - 2] / 2 * 2, w = at[d - 1] / 2 * 2;
+      bool largest = h + 1 < s[d - 2] && w + 1 < s[d - 1];
+      for (int64_t k = 0; largest && k < 4; ++k) {
+        at[d - 2] = h + k / 2, at[d - 1] = w + k % 2;
+        largest = x[0].v[size_t(flat_index(s, at))] <= x[0].v[size_t(i)];
+      }
+      if (!largest) y.v[size_t(i)] = 0;
+    }
+    return y;
+  };
+  const auto refused = [](const char* what, Shape indices, DType dtype, std::optional<Pair> size,
+                          const char* text) {
+    return Refusal{what,
+                   [=](Device d) {
+                     return max_unpool2d(ones({1, 2, 2, 2}, {.device = d}),
+                                         zeros(indices, {.dtype = dtype, .device = d}), 2,
+                                         {.output_size = size});
+                   },
+                   text};
+  };
+  Row even{.name = "max_unpool2d",
+           .f = unpooled(2, {}, {}),
+           .reference = reference,
+           .samples = {{{1, 2, 4, 6}}, {{2, 3, 8, 2}}, {{3, 4, 4}}, {{0, 2, 4, 4}}},
+           .dtypes = floating(),
+           .refusals = {refused("dtype", {1, 2, 2, 2}, kFloat32, {},
+                                "elements in indices should be type int64 but got: Float"),
+                        refused("shape", {1, 2, 2, 3}, kInt64, {},
+                                "Expected shape of indices to be same as that of the input tensor "
+                                "([1, 2, 2, 2]) but got indices tensor with shape: [1, 2, 2, 3]"),
+                        refused("size", {1, 2, 2, 2}, kInt64, Pair(9, 9),
+                                "invalid output_size \"(9, 9)\"")}};
+  Row odd = even;
+  odd.variant = "of an odd size";
+  odd.refusals = {};
+  odd.samples = {{{1, 2, 5, 7}}, {{2, 1, 5, 7}}};
+  odd.f = unpooled(2, {}, Pair(5, 7));
+  return {even, odd};
+}
+
 // --- interpolation ---
 
 // Through the four inputs around it, those at the edges for those beyond.
@@ -579,7 +634,7 @@ void refuse(std::vector<Row>& rows, const std::string& name, std::vector<Refusal
 
 std::vector<Row> pool_rows() {
   std::vector<Row> rows = max_pool_rows();
-  for (auto family : {avg_pool_rows, adaptive_rows, largest_rows, interpolate_rows}) {
+  for (auto family : {avg_pool_rows, adaptive_rows, largest_rows, unpool_rows, interpolate_rows}) {
     for (Row& row : family()) rows.push_back(std::move(row));
   }
   refuse(rows, "max_pool2d", max_pool_refusals());

@@ -193,7 +193,9 @@ std::string part_of(const Union& tagged, const std::string& path) {
   for (const Alternative& a : tagged.alternatives()) {
     for (const Field& field : a.fields) {
       const auto* list = std::get_if<UnionList>(&field.target);
-      if (list != nullptr) out += entries_of(*list, cat(path, ".", field.name));
+      if (list == nullptr) continue;
+      const std::string entries = entries_of(*list, cat(path, ".", field.name));
+      if (out.find(entries) == std::string::npos) out += entries;  // a key of all types stands once
     }
   }
   return out;

@@ -160,6 +160,10 @@ ModulePtr group_norm(const LayerSite& at, int64_t num_groups, std::optional<doub
   return std::make_unique<GroupNorm>(num_groups, at.in[0], with(eps, o));
 }
 
+template <class M> ModulePtr instance_norm(const LayerSite& at, const InstanceNormOptions& o) {
+  return std::make_unique<M>(at.in[0], on(at.device, o));
+}
+
 ModulePtr layer_norm(const LayerSite& at, const std::vector<int64_t>& sizes,
                      std::optional<double> eps, bool elementwise_affine, bool bias) {
   const LayerNormOptions o{
@@ -181,6 +185,25 @@ ModulePtr embedding(const LayerSite& at, int64_t embedding_dim,
   return std::make_unique<Embedding>(num_embeddings.value_or(at.vocab_size), embedding_dim,
                                      EmbeddingOptions{padding_idx, at.device});
 }
+
+struct BagModeOption {
+  BagMode mode = BagMode::mean;
+  template <class V> void describe(V& v) {
+    v("mode", mode, {"sum", "mean", "max"}, "what is made of a row of vectors");
+  }
+};
+ModulePtr embedding_bag(const LayerSite& at, int64_t embedding_dim,
+                        std::optional<int64_t> num_embeddings, std::optional<int64_t> padding_idx,
+                        const BagModeOption& o) {
+  return std::make_unique<EmbeddingBag>(
+      num_embeddings.value_or(at.vocab_size), embedding_dim,
+      EmbeddingBagOptions{.mode = o.mode, .padding_idx = padding_idx, .device = at.device});
+}
+using EmbeddingDim = Option<"embedding_dim", int64_t, kWidth, "width of a vector">;
+using NumEmbeddings = Option<"num_embeddings", std::optional<int64_t>, kWidth,
+                             "number of vectors; without it the data's vocabulary">;
+using PaddingIdx =
+    Option<"padding_idx", std::optional<int64_t>, kWidthOrNone, "index of the vector that stays 0">;
 
 // PyTorch's gives all steps; `last_step: true` the last one alone.
 template <class M> struct LastStep : M {
@@ -292,6 +315,8 @@ constexpr Layers::Entry kLayers[] = {
     {"batch_norm2d", layer<BatchNormOf<BatchNorm2d>>},
     {"group_norm",
      made<group_norm, Option<"num_groups", int64_t, kWidth, "groups of channels">, Eps, Affine>},
+    {"instance_norm1d", made<instance_norm<InstanceNorm1d>, All<InstanceNormOptions>>},
+    {"instance_norm2d", made<instance_norm<InstanceNorm2d>, All<InstanceNormOptions>>},
     {"layer_norm",
      made<layer_norm, NormalizedShape, Eps,
           Option<"elementwise_affine", bool, kAny, "whether a weight follows", true>, Bias>},
@@ -304,11 +329,9 @@ constexpr Layers::Entry kLayers[] = {
           Option<"unflattened_size", std::vector<int64_t>, kSizeOrRest, "sizes; one may be -1">,
           Option<"dim", int64_t, kAnyDim, "dimension to divide; 0 is the batch", 1>>},
     {"upsample", layer<Plain<Upsample>>},
-    {"embedding", made<embedding, Option<"embedding_dim", int64_t, kWidth, "width of a vector">,
-                       Option<"num_embeddings", std::optional<int64_t>, kWidth,
-                              "number of vectors; without it the data's vocabulary">,
-                       Option<"padding_idx", std::optional<int64_t>, kWidthOrNone,
-                              "index of the vector that stays 0">>},
+    {"embedding", made<embedding, EmbeddingDim, NumEmbeddings, PaddingIdx>},
+    {"embedding_bag",
+     made<embedding_bag, EmbeddingDim, NumEmbeddings, PaddingIdx, All<BagModeOption>>},
     {"rnn", layer<Recurrent<RNN, Nonlinearity>>},
     {"lstm", layer<Recurrent<LSTM, Projection>>},
     {"gru", layer<Recurrent<GRU>>},

@@ -70,24 +70,30 @@ template <class Check> struct CtcLabels {
   }
 };
 
-// Of step t: what leads to a state from it and the two before; two labels that are equal need a
-// blank between them.
-template <class T> struct CtcAlpha {
+// Of step t: the chance of all ways from the start to a state (alpha), or from it to the end
+// (beta): by it and the two states before in the direction of the walk. Two labels that are equal
+// need a blank between them.
+template <class T, bool kFromEnd> struct CtcWays {
   CtcView<T> c;
+  T* sums;
   int64_t t;
 
   TAPER_HD void operator()(int64_t i) const {
-    const int64_t n = i / c.states, s = i % c.states;
+    constexpr int64_t kBack = kFromEnd ? 1 : -1;
+    const int64_t n = i / c.states, s = i % c.states, length = c.input_length(n);
+    const int64_t before = kFromEnd ? c.last_state(n) - s : s;
     const int64_t* label = c.labels_of(n) + s;
     T sum = kNoPath<T>;
-    if (*label >= 0 && t < c.input_length(n)) {
-      const T* before = c.alpha + (t - 1) * c.rows * c.states + i;
-      sum = t == 0 ? (s < 2 ? T(0) : kNoPath<T>)
-                   : log_sum(before[0], s > 0 ? before[-1] : kNoPath<T>,
-                             s > 1 && label[0] != label[-2] ? before[-2] : kNoPath<T>);
+    if (*label >= 0 && t < length) {
+      const T* last = sums + (t + kBack) * c.rows * c.states + i;
+      sum =
+          t == (kFromEnd ? length - 1 : 0)
+              ? (before < 2 ? T(0) : kNoPath<T>)
+              : log_sum(last[0], before > 0 ? last[kBack] : kNoPath<T>,
+                        before > 1 && label[0] != label[2 * kBack] ? last[2 * kBack] : kNoPath<T>);
       sum += c.log_prob(t, n, *label);
     }
-    c.alpha[t * c.rows * c.states + i] = sum;
+    sums[t * c.rows * c.states + i] = sum;
   }
 };
 
@@ -102,28 +108,6 @@ template <class T> struct CtcLoss {
     }
     const T* end = c.alpha + ((length - 1) * c.rows + n) * c.states + last;
     c.loss[n] = -log_sum(end[0], last > 0 ? end[-1] : kNoPath<T>, kNoPath<T>);
-  }
-};
-
-// Of step t: the same from the end.
-template <class T> struct CtcBeta {
-  CtcView<T> c;
-  T* beta;
-  int64_t t;
-
-  TAPER_HD void operator()(int64_t i) const {
-    const int64_t n = i / c.states, s = i % c.states;
-    const int64_t length = c.input_length(n), last = c.last_state(n);
-    const int64_t* label = c.labels_of(n) + s;
-    T sum = kNoPath<T>;
-    if (*label >= 0 && t < length) {
-      const T* after = beta + (t + 1) * c.rows * c.states + i;
-      sum = t == length - 1 ? (s >= last - 1 ? T(0) : kNoPath<T>)
-                            : log_sum(after[0], s < last ? after[1] : kNoPath<T>,
-                                      s < last - 1 && label[0] != label[2] ? after[2] : kNoPath<T>);
-      sum += c.log_prob(t, n, *label);
-    }
-    beta[t * c.rows * c.states + i] = sum;
   }
 };
 
@@ -173,7 +157,8 @@ template <class Backend> void CtcKernels<Backend>::forward(const Ctc& c) {
   const auto run = [&]<class T>(TypeTag<T>) {
     const CtcView<T> view(c);
     for (int64_t t = 0; t < c.T(); ++t) {
-      Backend::run("ctc_loss", c.alpha, c.N() * c.L(), kCtcWork, CtcAlpha<T>{view, t});
+      Backend::run("ctc_loss", c.alpha, c.N() * c.L(), kCtcWork,
+                   CtcWays<T, false>{view, view.alpha, t});
     }
     Backend::run("ctc_loss", c.loss, c.N(), kCtcWork, CtcLoss<T>{view});
   };
@@ -187,7 +172,7 @@ void CtcKernels<Backend>::backward(const Tensor& sums, const Tensor& beta, const
     const CtcView<T> view(c);
     T *b = pointer<T>(beta), *to = pointer<T>(sums);
     for (int64_t t = c.T() - 1; t >= 0; --t) {
-      Backend::run("ctc_loss", sums, c.N() * c.L(), kCtcWork, CtcBeta<T>{view, b, t});
+      Backend::run("ctc_loss", sums, c.N() * c.L(), kCtcWork, CtcWays<T, true>{view, b, t});
     }
     Backend::run("ctc_loss", sums, c.T() * c.N(), kCtcWork * c.L(), CtcSums<T>{view, to, b});
     Backend::run("ctc_loss", sums, sums.numel(), kCtcWork,

@@ -94,6 +94,10 @@ template <class C> TAPER_HD C weight(const Axis& a, int64_t o, int64_t i) {
   if (a.kind == Axis::Kind::nearest) return nearest_source(a, o) == i ? C(1) : C(0);
   if (a.kind == Axis::Kind::cubic) {  // inputs beyond the edges are those at the edges
     const Between<C> source = cubic_source<C>(a, o);
+    const int64_t step = i - source.low;
+    if (i > 0 && i < a.in - 1) {
+      return step >= -1 && step <= 2 ? cubic_weight(C(step) - source.share) : C(0);
+    }
     C sum = 0;
     for (int64_t k = -1; k <= 2; ++k) {
       if (within(a, source.low + k) == i) sum += cubic_weight(C(k) - source.share);
@@ -164,13 +168,20 @@ template <class T, bool kTransposed> struct Resample {
     const Place at = y.at(i);
     const T* plane = x.plane(at);
     const Span rows = span(axes.h, at.h), columns = span(axes.w, at.w);
+    // Weights that are dear are computed once, where they are few.
+    constexpr int64_t kKept = 16;
+    C kept[kKept];
+    const bool keeps = axes.w.kind == Axis::Kind::cubic && columns.end - columns.begin <= kKept;
+    for (int64_t w = columns.begin; keeps && w < columns.end; ++w) {
+      kept[w - columns.begin] = share(axes.w, at.w, w);
+    }
     C sum = 0;
     for (int64_t h = rows.begin; h < rows.end; ++h) {
       const C of_row = share(axes.h, at.h, h);
       if (of_row == C(0)) continue;
       C row = 0;
       for (int64_t w = columns.begin; w < columns.end; ++w) {
-        const C part = share(axes.w, at.w, w);
+        const C part = keeps ? kept[w - columns.begin] : share(axes.w, at.w, w);
         if (part != C(0)) row += part * C(plane[x.in_plane(h, w)]);
       }
       sum += of_row * row;
