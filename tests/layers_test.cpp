@@ -214,7 +214,7 @@ struct Part {
 const Part kParts[] = {
     {"framework", {"framework/"}, 22'640, 24'545},
     {"autograd", {"autograd/"}, 6'740, 7'095},
-    {"modules", {"modules/"}, 3'875, 4'400},
+    {"modules", {"modules/"}, 4'475, 5'350},
     {"optim", {"optim/"}, 2'319, 2'960},
     {"data", {"data/"}, 2'936, 3'900},
     {"export", {"export/"}, 1'280, 1'280},
