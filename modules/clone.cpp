@@ -50,8 +50,8 @@ CloneScope::~CloneScope() {
 }
 
 void CloneScope::finish() const {
+  if (!is_outermost_) return;
   for (const auto& [from, to] : copies->modules) {
-    if (!is_outermost_) return;
     for (const auto& [name, child] : to->children_) {
       if (std::ranges::count(child->parents_, to) > 0) continue;
       throw Error(cat("clone: ", to->type_name(), " does not hold its child '", name,

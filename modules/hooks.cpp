@@ -1,4 +1,6 @@
 // Hooks of modules: what sees the tensors of a call, and their gradients.
+#include <algorithm>
+
 #include "autograd/node.h"
 #include "modules/module.h"
 
@@ -57,6 +59,7 @@ struct BackwardCall {
       Tensors by = hook(*alive->module, grad_input, grad_output);
       if (by.empty()) continue;
       if (!has_inputs) {
+        if (std::ranges::none_of(by, &Tensor::defined)) continue;
         throw Error(
             "Backward hook for Modules where no input requires gradient should always return None "
             "or None for all gradients.");

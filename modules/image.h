@@ -10,7 +10,8 @@
 namespace taper::inline v0 {
 
 // ReflectionPad2d(1), or {left, right, top, bottom}; of one dimension {left, right}.
-template <LayerName kName, int kDims, PadMode kMode> class PadLayer : public Module {
+template <LayerName kName, int kDims, PadMode kMode>
+class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
  public:
   explicit PadLayer(int64_t all) : padding(2 * kDims, all) {}
   explicit PadLayer(std::vector<int64_t> sides) : padding(std::move(sides)) {
@@ -40,7 +41,7 @@ using PixelUnshuffle =
     FunctionLayer<"PixelUnshuffle", pixel_unshuffle,
                   Option<"downscale_factor", int64_t, kWidth, "how much smaller they become">>;
 
-class Unfold : public Module {
+class Unfold : public Cloneable<Unfold> {
  public:
   explicit Unfold(Pair kernel, UnfoldOptions o = {}) : kernel_size(kernel), options(o) {}
   Tensor forward(const Tensor& x) override { return unfold(x, kernel_size, options); }
@@ -54,7 +55,7 @@ class Unfold : public Module {
   const UnfoldOptions options;
 };
 
-class Fold : public Module {
+class Fold : public Cloneable<Fold> {
  public:
   Fold(Pair size, Pair kernel, UnfoldOptions o = {})
       : output_size(size), kernel_size(kernel), options(o) {}

@@ -215,14 +215,14 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'802, 24'707},
-    {"autograd", {"autograd/"}, 7'685, 8'040},
-    {"modules", {"modules/"}, 3'875, 4'400},
+    {"framework", {"framework/"}, 22'802, 26'050},
+    {"autograd", {"autograd/"}, 7'685, 10'800},
+    {"modules", {"modules/"}, 3'875, 5'650},
     {"optim", {"optim/"}, 2'319, 2'960},
-    {"distributions", {"distributions/"}, 500, 500},
+    {"distributions", {"distributions/"}, 500, 560},
     {"data", {"data/"}, 3'936, 4'760},
-    {"export", {"export/"}, 1'280, 1'280},
-    {"apps", {"apps/runner/", "apps/taper/"}, 5'790, 10'355},
+    {"export", {"export/"}, 1'280, 1'380},
+    {"apps", {"apps/runner/", "apps/taper/"}, 5'790, 10'375},
     {"examples", {"apps/examples/"}, 1'600, 1'600},
     {"testing", {"testing/taper_testing", "testing/verdict", "testing/example_test"}, 600, 600},
     {"conformance rows", {"testing/conformance/"}, 1'150, 1'150},

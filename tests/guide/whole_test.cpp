@@ -70,25 +70,26 @@ TEST_P(PyTorchPage, NamesAllOf) {
 
 INSTANTIATE_TEST_SUITE_P(
     Guide, PyTorchPage,
-    testing::Values(
-        Declared{"modules",
-                 "\nclass (\\w+) : public (?:Module|Cloneable<[^{]*>|ModuleContainer) ",
-                 13,
-                 {"ModuleContainer", "Loss", "PoolLayer", "RnnBase", "Conv", "BatchNorm",
-                  "DropoutLayer", "RnnCellBase", "NonDynamicallyQuantizableLinear"}},
-        Declared{"modules",
-                 "\nusing (\\w+) =\\s*(?:FunctionLayer|DropoutLayer|PoolLayer|"
-                 "FunctionLoss|WeightedLoss|Conv<|BatchNorm<)",
-                 34},
-        Declared{"optim", "\nusing (\\w+) = OptimizerOf<", 9},
-        Declared{"optim/schedule.h", "\nSchedule (\\w+)\\(", 11},
-        Declared{"optim/clip.h", "\n(?:Tensor|void) (\\w+)\\(", 3},
-        Declared{"modules/init.h", "\nTensor (\\w+_)\\(", 12},
-        Declared{"framework/factories.h",
-                 "\nTensor (\\w+)\\(",
-                 18,
-                 {"tensor_from_bytes", "wrap_scalar"}},
-        Declared{"framework/dtype.h", "inline constexpr DType (k\\w+) =", 10}),
+    testing::Values(Declared{"modules",
+                             "\nclass (\\w+) : public (?:Module|Cloneable<[^{]*>|ModuleContainer) ",
+                             13,
+                             {"ModuleContainer", "Loss", "PoolLayer", "RnnBase", "Conv",
+                              "BatchNorm", "DropoutLayer", "RnnCellBase",
+                              "NonDynamicallyQuantizableLinear", "FunctionLayer", "FunctionLoss",
+                              "WeightedLoss", "PadLayer"}},
+                    Declared{"modules",
+                             "\nusing (\\w+) =\\s*(?:FunctionLayer|DropoutLayer|PoolLayer|"
+                             "FunctionLoss|WeightedLoss|Conv<|BatchNorm<)",
+                             34},
+                    Declared{"optim", "\nusing (\\w+) = OptimizerOf<", 9},
+                    Declared{"optim/schedule.h", "\nSchedule (\\w+)\\(", 11},
+                    Declared{"optim/clip.h", "\n(?:Tensor|void) (\\w+)\\(", 3},
+                    Declared{"modules/init.h", "\nTensor (\\w+_)\\(", 12},
+                    Declared{"framework/factories.h",
+                             "\nTensor (\\w+)\\(",
+                             18,
+                             {"tensor_from_bytes", "wrap_scalar"}},
+                    Declared{"framework/dtype.h", "inline constexpr DType (k\\w+) =", 10}),
     [](const auto& row) { return std::to_string(row.index); });
 
 TEST(GuidePages, LinksLeadSomewhere) {

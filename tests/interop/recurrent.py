@@ -145,7 +145,7 @@ def encoder_rows():
         Row("TransformerDecoderLayer", lambda: decoder_layer(), [(5, 2, 6), (4, 2, 6)]),
         Row("TransformerDecoderLayer pre-norm",
             lambda: decoder_layer(activation="gelu", norm_first=True, batch_first=True, bias=False),
-            [(2, 5, 6), (2, 4, 6), CAUSAL, BAND, PADDING, PADDING[:, 1:]]),
+            [(2, 5, 6), (2, 4, 6), CAUSAL, BAND, PADDING, PADDING.flip(1)[:, 1:]]),
         Row("TransformerDecoder", lambda: nn.TransformerDecoder(decoder_layer(), 2, nn.LayerNorm(6)),
             [(5, 2, 6), (4, 2, 6), CAUSAL], call=lambda m, t, s, mask: m(t, s, mask, tgt_is_causal=True)),
         Row("TransformerDecoder eval", lambda: nn.TransformerDecoder(decoder_layer(dropout=0.3), 1),

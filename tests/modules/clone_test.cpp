@@ -135,16 +135,16 @@ TEST(Clone, RefusesWhatItCannotCopy) {
   EXPECT_EQ(to_string(clone(plain)), to_string(plain));  // of a known type it can
   Sequential net(std::move(plain));
   EXPECT_TRUE(
-      refuses<Error>([&] { return clone(net).size(); }, "let it derive from ModuleOf<Plain>"));
+      refuses<Error>([&] { return clone(net).size(); }, "clone: of a Plain behind a Module"));
   Linear shared(2, 2);
   const Beside beside(shared);
   EXPECT_TRUE(refuses<Error>([&] { return clone(beside).num_parameters(); },
-                             "Beside does not hold its child 'shared'"));
+                             "clone: Beside does not hold its child 'shared'"));
   EXPECT_EQ(shared.num_parameters(), 6);
   Linear layer(2, 2);
   EXPECT_TRUE(refuses<Error>([&] { return Linear(layer).in_features; }, "a module is not copied"));
-  EXPECT_TRUE(refuses<Error>([&] { return Parameter(layer.weight).defined(); },
-                             "clone(module) gives one with weights of its own"));
+  EXPECT_TRUE(
+      refuses<Error>([&] { return Parameter(layer.weight).defined(); }, "a module is not copied"));
 }
 
 // --- forward of any arguments and results ---
@@ -182,9 +182,15 @@ TEST(ModuleOf, TakesAnyArgumentsAndResultsWithHooksAndPlaces) {
   quiet(Tensors{x, x, x});
   EXPECT_EQ(quiet.seen, 5);
   EXPECT_EQ(seen, 3u);
-  EXPECT_TRUE(refuses<Error>([&] { return net(x, ones({2, 3})).second; }, "gate"));
-  EXPECT_TRUE(refuses<NotImplementedError>([&] { return static_cast<Module&>(net)(x); },
-                                           "is missing the required \"forward\" function"));
+  try {
+    (void)net(x, ones({2, 3}));
+    FAIL() << "a context of the wrong width";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("gate"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(
+      refuses<NotImplementedError>([&] { return static_cast<Module&>(net)(x); },
+                                   "Module [Gated] is missing the required \"forward\" function"));
 }
 
 // --- backward hooks ---
@@ -225,12 +231,16 @@ TEST(BackwardHooks, RunWithoutInputsThatRequireGradAndAfterAMove) {
     return Tensors();
   });
   const Tensor y = (*layer)(ones({1, 2}));
+  const auto nothing = [](Module&, const Tensors& in, const Tensors&) { return in; };
+  layer->register_full_backward_hook(nothing);  // an undefined tensor replaces nothing
   Linear moved = std::move(*layer);
   layer.reset();
   y.sum().backward();
   EXPECT_EQ(calls, 1);
   EXPECT_TRUE(undefined);
-  moved.register_full_backward_hook([](Module&, const Tensors& in, const Tensors&) { return in; });
+  moved.register_full_backward_hook([](Module&, const Tensors& in, const Tensors&) {
+    return Tensors(in.size(), ones({1, 2}));
+  });
   const Tensor z = moved(ones({1, 2}));
   EXPECT_TRUE(refuses<Error>([&] { return z.sum().backward(), 0; },
                              "Backward hook for Modules where no input requires gradient"));
