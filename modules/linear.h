@@ -73,7 +73,7 @@ struct EmbeddingBagOptions {
 
 // Of each bag of rows one vector (embedding_bag): index [B, n], or [n] with offsets [B]; weight as
 // Embedding's.
-class EmbeddingBag : public Module {
+class EmbeddingBag : public Cloneable<EmbeddingBag> {
  public:
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options = {});
 
