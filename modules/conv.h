@@ -60,8 +60,10 @@ struct ConvTransposeOptions {
 
 // The transpose of such a convolution (conv_transpose2d), weight [in, out / groups, kernel...]:
 // drawn as above, with n = out / groups * kernel's numel.
-template <int kDims> class ConvTranspose : public Module {
+template <int kDims> class ConvTranspose : public Cloneable<ConvTranspose<kDims>> {
  public:
+  using Options = ConvTransposeOptions;
+
   ConvTranspose(int64_t in_channels, int64_t out_channels, Pair kernel_size,
                 const ConvTransposeOptions& options = {});
 

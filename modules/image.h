@@ -10,7 +10,8 @@
 namespace taper::inline v0 {
 
 // ReflectionPad2d(1), or {left, right, top, bottom}; of one dimension {left, right}.
-template <LayerName kName, int kDims, PadMode kMode> class PadLayer : public Module {
+template <LayerName kName, int kDims, PadMode kMode>
+class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
  public:
   explicit PadLayer(int64_t all) : padding(2 * kDims, all) {}
   explicit PadLayer(std::vector<int64_t> sides) : padding(std::move(sides)) {
@@ -40,8 +41,10 @@ using PixelUnshuffle =
     FunctionLayer<"PixelUnshuffle", pixel_unshuffle,
                   Option<"downscale_factor", int64_t, kWidth, "how much smaller they become">>;
 
-class Unfold : public Module {
+class Unfold : public Cloneable<Unfold> {
  public:
+  using Options = UnfoldOptions;
+
   explicit Unfold(Pair kernel, UnfoldOptions o = {}) : kernel_size(kernel), options(o) {}
   Tensor forward(const Tensor& x) override { return unfold(x, kernel_size, options); }
   std::string type_name() const override { return "Unfold"; }
@@ -54,8 +57,10 @@ class Unfold : public Module {
   const UnfoldOptions options;
 };
 
-class Fold : public Module {
+class Fold : public Cloneable<Fold> {
  public:
+  using Options = UnfoldOptions;
+
   Fold(Pair size, Pair kernel, UnfoldOptions o = {})
       : output_size(size), kernel_size(kernel), options(o) {}
   Tensor forward(const Tensor& x) override { return fold(x, output_size, kernel_size, options); }
