@@ -75,6 +75,8 @@ struct EmbeddingBagOptions {
 // Embedding's.
 class EmbeddingBag : public Cloneable<EmbeddingBag> {
  public:
+  using Options = EmbeddingBagOptions;
+
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options = {});
 
   Tensor forward(const Tensor& index) override;

@@ -112,6 +112,8 @@ struct InstanceNormOptions {
 // tracked.
 template <int kDims> class InstanceNorm : public Cloneable<InstanceNorm<kDims>> {
  public:
+  using Options = InstanceNormOptions;
+
   explicit InstanceNorm(int64_t num_features, const InstanceNormOptions& options = {});
 
   Tensor forward(const Tensor& x) override;
