@@ -37,7 +37,9 @@ bool is_in(const Tensor& x, const std::vector<Tensor>& tensors) {
 }  // namespace
 
 std::string backward_name(const std::type_info& type) {
-  return short_name(type) + "Backward";
+  const std::string name = demangled(type.name());
+  const size_t scope = name.rfind("::", name.find('<'));
+  return (scope == std::string::npos ? name : name.substr(scope + 2)) + "Backward";
 }
 
 std::vector<Tensor> Context::saved_tensors() const {

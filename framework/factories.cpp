@@ -79,14 +79,14 @@ Tensor tensor_from_bytes(const void* data, DType dtype, const Shape& shape, Tens
 Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDeleter deleter,
                  TensorOptions options) {
   if (strides.size() != sizes.size()) {
-    throw ValueError(
-        cat("from_blob: sizes ", sizes, " and strides ", strides, " must have the same length"));
+    throw ValueError(cat("sizes ", sizes, " and strides ", strides,
+                         " of given memory must have the same length"));
   }
   int64_t last = 0;
   for (int i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0 || strides[i] < 0) {
       throw ValueError(
-          cat("from_blob: sizes ", sizes, " and strides ", strides, " must not be negative"));
+          cat("sizes ", sizes, " and strides ", strides, " of given memory must not be negative"));
     }
     last = checked_add(last, checked_mul(std::max<int64_t>(sizes[i] - 1, 0), strides[i]));
   }

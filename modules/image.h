@@ -43,6 +43,8 @@ using PixelUnshuffle =
 
 class Unfold : public Cloneable<Unfold> {
  public:
+  using Options = UnfoldOptions;
+
   explicit Unfold(Pair kernel, UnfoldOptions o = {}) : kernel_size(kernel), options(o) {}
   Tensor forward(const Tensor& x) override { return unfold(x, kernel_size, options); }
   std::string type_name() const override { return "Unfold"; }
@@ -57,6 +59,8 @@ class Unfold : public Cloneable<Unfold> {
 
 class Fold : public Cloneable<Fold> {
  public:
+  using Options = UnfoldOptions;
+
   Fold(Pair size, Pair kernel, UnfoldOptions o = {})
       : output_size(size), kernel_size(kernel), options(o) {}
   Tensor forward(const Tensor& x) override { return fold(x, output_size, kernel_size, options); }

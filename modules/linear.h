@@ -73,8 +73,10 @@ struct EmbeddingBagOptions {
 
 // Of each bag of rows one vector (embedding_bag): index [B, n], or [n] with offsets [B]; weight as
 // Embedding's.
-class EmbeddingBag : public Module {
+class EmbeddingBag : public Cloneable<EmbeddingBag> {
  public:
+  using Options = EmbeddingBagOptions;
+
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options = {});
 
   Tensor forward(const Tensor& index) override;

@@ -109,7 +109,7 @@ using CTCLoss = LossOfTensors<4, "CTCLoss", ctc_loss,
                               Option<"blank", int64_t, kAny, "its class", 0>, ReductionOption,
                               Option<"zero_infinity", bool, kAny, "0 where no way fits", false>>;
 
-class TripletMarginLoss : public Module {
+class TripletMarginLoss : public Cloneable<TripletMarginLoss> {
  public:
   explicit TripletMarginLoss(const TripletMarginOptions& o = {}) : options(o) {}
   Tensor operator()(const Tensor& anchor, const Tensor& positive, const Tensor& negative) {

@@ -175,7 +175,7 @@ template <int kDims> Tensor InstanceNorm<kDims>::forward(const Tensor& x) {
   }
   if (x.dim() == kDims + 1) return squeeze(forward(unsqueeze(x, 0)), 0);
   return instance_norm(x, running_mean, running_var, weight, bias,
-                       is_training() || !options.track_running_stats, options.momentum,
+                       this->is_training() || !options.track_running_stats, options.momentum,
                        options.eps);
 }
 

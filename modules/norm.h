@@ -110,8 +110,10 @@ struct InstanceNormOptions {
 // x [N, num_features, H, W] (kDims 2) or [N, num_features, L] (kDims 1), or without N: each channel
 // of each of N by its own mean and variance, or in evaluation by the running ones where those are
 // tracked.
-template <int kDims> class InstanceNorm : public Module {
+template <int kDims> class InstanceNorm : public Cloneable<InstanceNorm<kDims>> {
  public:
+  using Options = InstanceNormOptions;
+
   explicit InstanceNorm(int64_t num_features, const InstanceNormOptions& options = {});
 
   Tensor forward(const Tensor& x) override;

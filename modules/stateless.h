@@ -86,7 +86,7 @@ struct PReLUOptions {
 };
 
 // weight: the slope below 0, one for all or one for each channel.
-class PReLU : public Module {
+class PReLU : public Cloneable<PReLU> {
  public:
   explicit PReLU(int64_t num_parameters = 1, PReLUOptions o = {})
       : weight(*this, "weight", full({num_parameters}, o.init, {.device = o.device})) {}

@@ -20,6 +20,12 @@ void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, con
         "types: Long, Int; but got ",
         scalar_type_name(index.dtype()), " instead (while checking arguments for embedding_bag)"));
   }
+  if (!weight.is_floating_point()) {
+    throw Error(cat(
+        "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
+        "Half, BFloat16, Float, Double; but got ",
+        scalar_type_name(weight.dtype()), " instead (while checking arguments for embedding_bag)"));
+  }
   if (weight.dim() != 2) {
     throw Error(cat("weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim()));
   }

@@ -191,8 +191,16 @@ Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair kernel,
   shape[x.dim() - 2] = size.h;
   shape[x.dim() - 1] = size.w;
   const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
-  return reshape(scatter(flatten(zeros(shape, like), -2), -1, flatten(indices, -2), flatten(x, -2)),
-                 shape);
+  const Tensor places = flatten(indices, -2);
+  const Tensor filled =
+      scatter(flatten(zeros(shape, like), -2), -1, places, flatten(x.detach(), -2));
+  Tensor y = Tensor::make(filled.storage(), shape, contiguous_strides(shape),
+                          filled.storage_offset(), x.dtype());
+  if (!needs_grad({x})) return y;
+  // Where two went to one place, both have its gradient, as in PyTorch.
+  return record("MaxUnpool2DBackward0", y, {x}, [places, from = x.shape()](Gradients& g) {
+    g.dx(0) = reshape(gather(flatten(g.dy(), -2), -1, places), from);
+  });
 }
 
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& options) {

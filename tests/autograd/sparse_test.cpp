@@ -73,7 +73,10 @@ TEST(Sparse, DifferentiatesByValuesAndByTheDenseMatrixTwice) {
     };
     EXPECT_TRUE(gradcheck(f, {values, x}));
     const Tensor dy = randn({4, 3}, {.dtype = kFloat64, .device = device});
-    const auto slope = [&](const std::vector<Tensor>& in) {
+    const auto slope = [&](std::vector<Tensor> in) {
+      for (Tensor& t : in) {
+        if (!t.requires_grad()) t = t.clone().requires_grad_();
+      }
       const auto g = grad({f(in)}, in, {dy}, true, true);
       return cat({flatten(g[0]), flatten(g[1])});
     };

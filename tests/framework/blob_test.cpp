@@ -65,7 +65,7 @@ TEST(Dlpack, GoesOutAndComesBackWithTheSameMemory) {
     EXPECT_EQ(managed->dl_tensor.ndim, 2);
     EXPECT_EQ(managed->dl_tensor.strides[0], 1);
     EXPECT_EQ(managed->dl_tensor.data, x.data_ptr());
-    const int before = x.storage()->refs;
+    const int before = x.impl()->refs;
     {
       const Tensor back = from_dlpack(managed);
       EXPECT_EQ(back.dtype(), dtype);
@@ -73,7 +73,7 @@ TEST(Dlpack, GoesOutAndComesBackWithTheSameMemory) {
       EXPECT_EQ(back.strides(), x.strides());
       EXPECT_EQ(back.data_ptr(), x.data_ptr());
     }
-    EXPECT_EQ(x.storage()->refs, before - 1) << "the deleter was called";
+    EXPECT_EQ(x.impl()->refs, before - 1) << "the deleter was called";
   }
 }
 

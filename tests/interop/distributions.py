@@ -63,7 +63,7 @@ def gamma_gradients():
             if at <= 0:
                 continue
             density = mpmath.exp((alpha - 1) * mpmath.log(at) - at - mpmath.loggamma(alpha))
-            slope = mpmath.diff(lambda s: mpmath.gammainc(s, 0, at, regularized=True), alpha)
+            slope = -mpmath.diff(lambda s: mpmath.gammainc(s, at, mpmath.inf, regularized=True), alpha)
             a.append(alpha)
             x.append(float(at))
             out.append(float(-slope / density))

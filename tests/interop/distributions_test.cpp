@@ -90,9 +90,11 @@ TEST(Distributions, SayWhatPyTorchSays) {
         if (!has_gradient) return;
         Tensors g(p.size());
         if (y.requires_grad()) g = grad({y.sum()}, p, {}, true, false, true);
+        // Of entropies: PyTorch's trigamma has nine digits.
         for (size_t i = 0; i < p.size(); ++i) {
           const Tensor own = g[i].defined() ? g[i] : zeros_like(p[i]);
-          EXPECT_TRUE(test::close(own.cpu(), file.at(cat(row.name, ".", what, ".d", i)), 1e-11));
+          EXPECT_TRUE(test::close(own.cpu(), file.at(cat(row.name, ".", what, ".d", i)),
+                                  what == "log_prob" ? 1e-11 : 3e-9));
         }
       };
       agree("log_prob", one->log_prob(file.at(cat(row.name, ".value")).to(device)), true);

@@ -76,7 +76,7 @@ OPERATORS = {
     "nn.functional.embedding": "embedding: input indices padding_idx=None ~max_norm=None ~norm_type=2.0"
                                " ~scale_grad_by_freq=False ~sparse=False",
     "nn.functional.embedding_bag":
-        "embedding_bag: input weight offsets=None ~max_norm=None ~norm_type=2.0 ~scale_grad_by_freq=False mode='mean'"
+        "embedding_bag: weight input offsets=None ~max_norm=None ~norm_type=2.0 ~scale_grad_by_freq=False mode='mean'"
         " ~sparse=False per_sample_weights=None include_last_offset=False padding_idx=None",
     "nn.functional.max_unpool2d": "max_unpool2d: input indices kernel_size stride=None padding=0 output_size=None",
     "flip": "flip: input dims",

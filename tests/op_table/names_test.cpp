@@ -39,7 +39,7 @@ const Group kGroups[] = {
      "binary_cross_entropy triplet_margin_loss cosine_embedding_loss margin_ranking_loss "
      "gaussian_nll_loss ctc_loss"},
     {"autograd framework",
-     "SparseTensor sparse_coo_tensor sparse_csr_tensor from_blob to_dlpack from_dlpack jacobian "
+     "SparseTensor sparse_coo_tensor sparse_csr_tensor from_blob load_npy to_dlpack from_dlpack jacobian "
      "hessian jvp vjp InferenceMode Slice"},
     {"modules",
      "ModuleList ModuleDict ParameterList clone RNN LSTM GRU RNNCell LSTMCell GRUCell "
@@ -54,7 +54,7 @@ const Group kGroups[] = {
      "kl_divergence"},
     {"data",
      "Dataset DataLoader TensorDataset Subset ConcatDataset random_split drop_last collate "
-     "read_idx read_npy read_image accuracy topk_accuracy f1_score auc confusion_matrix "
+     "read_idx read_image accuracy topk_accuracy f1_score auc confusion_matrix "
      "perplexity mean_absolute_error root_mean_squared_error r2_score Meter"},
 };
 

@@ -86,14 +86,15 @@ const std::vector<WrongRow> kWrong = {
     {4, "train:\n  epochs: 1\n  epochs: 2", "6:3", "duplicate key 'epochs', first in line 5"},
     {4, "data: {type: digits}", "4:1", "duplicate key 'data', first in line 1"},
     {1, "", "2:1",
-     "missing key 'data' (what is learned from, with a type: digits, mnist, idx, csv, text, npy)"},
+     "missing key 'data' (what is learned from, with a type: digits, mnist, idx, cifar, images, "
+     "csv, text, npy)"},
     {1, "data: {}", "1:1",
-     "missing key 'type' in 'data'; one of digits, mnist, idx, csv, text, npy"},
+     "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, csv, text, npy"},
     {1, "data: {type: mnist}", "1:1", "missing key 'root' in 'data'"},
     {1, "data: {type: digits, root: x}", "1:22",
      "key 'root' is not for data of type digits but for type mnist"},
     {3, "optimizer: {type: sgd, betas: [0.9, 0.99]}", "3:24",
-     "but for type adam, adamw, adamax, lion"},
+     "but for type adam, adamw, adamax, nadam, radam, lion"},
     {1, "data: {type: csv, path: a, test_path: b, test_fraction: 0.1}", "1:42",
      "has no meaning when test_path is given"},
     {4, "train: &t {epochs: 1}\ncheckpoint: {<<: *t}", "5:14", "unknown key '<<' in 'checkpoint'"},
@@ -101,7 +102,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {~: 1}", "4:9", "a key must be a single word"},
     // Names.
     {1, "data: {type: digit}", "1:14",
-     "expected one of digits, mnist, idx, csv, text, npy, got 'digit'; did you mean 'digits'?"},
+     "expected one of digits, mnist, idx, cifar, images, csv, text, npy, got 'digit'; did you mean "
+     "'digits'?"},
     {2, "model: {type: MLP}", "2:15", "did you mean 'mlp'?"},
     {2, "model: {type: [mlp]}", "2:15", "got a list"},
     {2, "model: {type: mlp, activation: leakyrelu}", "2:32", "did you mean 'leaky_relu'?"},
@@ -179,7 +181,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: 3", "4:8", "train: expected a map with the keys epochs"},
     {4, "train:\n  epochs:3", "5:3", "a space belongs after ':'"},
     {1, "data: digits", "1:7",
-     "data: expected a map with a type: digits, mnist, idx, csv, text, npy, got 'digits'"},
+     "data: expected a map with a type: digits, mnist, idx, cifar, images, csv, text, npy, got "
+     "'digits'"},
     {3, "optimizer: {type: sgd, nesterov: true}", "3:24",
      "optimizer.nesterov: needs a momentum above 0"},
     {2, "model: {type: sequential, layers: [conv2d: 8]}", "2:36",
@@ -290,7 +293,7 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "  1 | sed: 3\n"
       "    | ^\n"
       "run.yaml:2:22: unknown key '\xc3\xa9' in 'data'; known keys: type, train_size, "
-      "test_size, seed, workers, on_device\n"
+      "test_size, seed, workers, on_device, transforms\n"
       "  2 | data: {type: digits, \xc3\xa9: 1}\n"
       "    |                      ^\n"
       "run.yaml:4:28: optimizer.lr: expected a number, above 0, got 'fast'\n"
@@ -635,7 +638,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "tensorboard: false\n"
             "checkpoint:\n  interval: \"10m\"\n  keep: 2\n"
             "distributed:\n  timeout: 600\n  bucket_mb: 25\n  reduce: fp32\n"
-            "  shard_optimizer: false\n");
+            "  shard_optimizer: false\n  sync_batch_norm: false\n");
   const std::string origins = to_yaml_with_origins(c);
   EXPECT_NE(origins.find("epochs: 2  # command line: train.epochs=2\n"), std::string::npos);
   EXPECT_NE(origins.find("seed: 0  # default\n"), std::string::npos);

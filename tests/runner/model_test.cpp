@@ -80,6 +80,17 @@ const LayerRow kLayers[] = {
     {"hardtanh: {min_val: -2, max_val: 2}", {5}, 5, 0},
     {"softplus: {beta: 2}", {5}, 5, 0},
     {"mish", {5}, 5, 0},
+    {"selu", {5}, 5, 0},
+    {"celu: 0.5", {5}, 5, 0},
+    {"hardsigmoid", {5}, 5, 0},
+    {"hardswish", {5}, 5, 0},
+    {"logsigmoid", {5}, 5, 0},
+    {"softsign", {5}, 5, 0},
+    {"tanhshrink", {5}, 5, 0},
+    {"hardshrink: 0.2", {5}, 5, 0},
+    {"softshrink", {5}, 5, 0},
+    {"prelu", {5}, 5, 1},
+    {"glu", {6}, 3, 0},
     {"softmax: 1", {5}, 5, 0},
     {"log_softmax", {5}, 5, 0},
     {"identity", {5}, 5, 0},
@@ -91,14 +102,28 @@ const LayerRow kLayers[] = {
      {2, 5, 6},
      120,
      16},
+    {"conv_transpose1d: {out_channels: 4, kernel_size: 3}", {2, 8}, 40, 28},
+    {"conv_transpose2d: {out_channels: 4, kernel_size: 2, stride: 2}", {2, 3, 3}, 144, 36},
+    {"zero_pad2d: 1", {2, 3, 3}, 50, 0},
+    {"reflection_pad2d: 1", {2, 3, 3}, 50, 0},
+    {"replication_pad2d: [1, 2]", {2, 3, 3}, 70, 0},
+    {"circular_pad2d: 1", {2, 3, 3}, 50, 0},
+    {"unfold: 2", {2, 3, 3}, 32, 0},
+    {"fold: {output_size: 3, kernel_size: 2}", {8, 4}, 18, 0},
+    {"pixel_shuffle: 2", {4, 3, 3}, 36, 0},
+    {"pixel_unshuffle: 2", {1, 4, 4}, 16, 0},
     {"max_pool1d: 2", {2, 8}, 8, 0},
     {"max_pool2d: {kernel_size: 3, stride: 2, padding: 1}", {2, 8, 8}, 32, 0},
     {"avg_pool1d: 2", {2, 8}, 8, 0},
     {"avg_pool2d: {kernel_size: 2, ceil_mode: true}", {2, 5, 5}, 18, 0},
     {"adaptive_avg_pool1d: 3", {2, 8}, 6, 0},
     {"adaptive_avg_pool2d: [2, 3]", {2, 8, 8}, 12, 0},
+    {"adaptive_max_pool1d: 3", {2, 8}, 6, 0},
+    {"adaptive_max_pool2d: [2, 3]", {2, 8, 8}, 12, 0},
     {"batch_norm1d", {6}, 6, 12},
     {"batch_norm2d: {affine: false}", {6, 2, 2}, 24, 0},
+    {"instance_norm1d", {2, 8}, 16, 0},
+    {"instance_norm2d: {affine: true}", {6, 2, 2}, 24, 12},
     {"group_norm: 3", {6, 2, 2}, 24, 12},
     {"layer_norm", {4, 6}, 24, 12},
     {"layer_norm: {normalized_shape: [4, 6], bias: false}", {4, 6}, 24, 24},
@@ -108,13 +133,14 @@ const LayerRow kLayers[] = {
     {"flatten", {2, 3}, 6, 0},
     {"unflatten: {unflattened_size: [2, -1]}", {6}, 6, 0},
     {"upsample: {scale_factor: 2, mode: bilinear}", {1, 3, 3}, 36, 0},
+    {"rnn: {hidden_size: 4, last_step: true}", {7, 3}, 4, 36},
     {"lstm: {hidden_size: 4, last_step: true}", {7, 3}, 4, 144},
     {"gru: {hidden_size: 4, num_layers: 2, bidirectional: true}", {7, 3}, 56, 552},
     {"transformer_encoder_layer: {nhead: 2, dim_feedforward: 8}", {7, 4}, 28, 172},
 };
 
 TEST_F(ModelTest, EveryLayerOfASequentialModelInfersItsInput) {
-  std::set<std::string> seen = {"embedding"};  // below
+  std::set<std::string> seen = {"embedding", "embedding_bag"};  // below
   for (const LayerRow& row : kLayers) {
     SCOPED_TRACE(row.layer);
     const std::string model = cat("{type: sequential, layers: [", row.layer, ", flatten]}");
@@ -136,6 +162,9 @@ TEST_F(ModelTest, AnEmbeddingTakesTheVocabularyOfTheData) {
       build("{type: sequential, layers: [embedding: 3, gru: {hidden_size: 6}, linear: 5]}", data);
   EXPECT_EQ(model->parameters()[0].shape(), Shape({5, 3}));
   EXPECT_EQ((*model)(sample_batch(data, 2, DeviceType::cpu)).shape(), Shape({2, 4, 5}));
+  const auto bag = build("{type: sequential, layers: [embedding_bag: 3, linear: 5]}", data);
+  EXPECT_EQ(bag->parameters()[0].shape(), Shape({5, 3}));
+  EXPECT_EQ((*bag)(sample_batch(data, 2, DeviceType::cpu)).shape(), Shape({2, 5}));
 }
 
 // What is drawn must not depend on the calls that shapes are inferred by.

@@ -185,7 +185,7 @@ TEST(Schema, EveryLayerHasTheFormsThatTheReaderTakes) {
   };
   const Json model = Json::parse(json_schema())["else"]["properties"]["model"];
   const Json entries = model["oneOf"][1]["properties"]["layers"]["items"]["oneOf"];
-  ASSERT_EQ(entries.size(), 38u);  // names alone, then one for each layer
+  ASSERT_EQ(entries.size(), 65u);  // names alone, then one for each layer
   for (std::size_t i = 1; i < entries.size(); ++i) {
     const std::string name = entries[i]["required"][0];
     if (name == "upsample") continue;  // one of two keys: a rule, which JSON Schema does not say

@@ -208,12 +208,24 @@ struct HardSwishBackward : Floats {
 };
 // How a draw x of a gamma distribution of shape a moves with a while P(a, x) stays: -(dP / da) over
 // the density. P is the density times x / a times the sum of the products of x / (a + 1), ...
-// (https://dlmf.nist.gov/8.7.E1); from a million on the draws are normal.
+// (https://dlmf.nist.gov/8.7.E1). Far above the mean 1 - P is the density times 1 + (a - 1) / x +
+// ... (https://dlmf.nist.gov/8.11.E2); from a million on the draws are normal.
 struct GammaGradient : Floats {
   template <class T> TAPER_HD T operator()(T shape, T draw) const {
     const double a = double(shape), x = double(draw);
     if (a > 1e6) return T(1 + (x - a) / (2 * a));
-    double term = 1, sum = 1, by_a = 0, inverses = 0;
+    double term = 1, sum = 1, by_a = 0;
+    if (x > 40 && x > 4 * a) {
+      double slope = 0;  // of term by a
+      for (int k = 1; k < 40 && math::abs(term) > 1e-17; ++k) {
+        slope = (slope * (a - k) + term) / x;
+        term *= (a - k) / x;
+        sum += term;
+        by_a += slope;
+      }
+      return T(sum * (math::log(x) - math::digamma(a)) + by_a);
+    }
+    double inverses = 0;
     for (int k = 1; term > 1e-17 * sum; ++k) {
       term *= x / (a + k);
       inverses += 1 / (a + k);
