@@ -88,9 +88,10 @@ using BCEWithLogitsLoss =
 
 // Losses of other tensors than an input and a target, in the order of their functions.
 template <int kTensors, LayerName kName, auto kFunction, class... Each>
-class LossOfTensors : public FunctionModule<Module, kName, kFunction, Each...> {
+class LossOfTensors : public Cloneable<LossOfTensors<kTensors, kName, kFunction, Each...>,
+                                       FunctionModule<Module, kName, kFunction, Each...>> {
  public:
-  using FunctionModule<Module, kName, kFunction, Each...>::FunctionModule;
+  using LossOfTensors::Cloneable::Cloneable;
   template <std::convertible_to<const Tensor&>... T>
   requires(sizeof...(T) == kTensors) Tensor operator()(const T&... x) {
     return this->within([this](const auto&... a) { return this->call(a...); },

@@ -38,8 +38,9 @@ using CELU =
     FunctionLayer<"CELU", celu,
                   Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
 using Lambd = Option<"lambd", double, kNonNegative, "what becomes 0 is no larger", 1, 2>;
-template <LayerName kName, auto kFunction> struct Shrink : FunctionLayer<kName, kFunction, Lambd> {
-  using FunctionLayer<kName, kFunction, Lambd>::FunctionLayer;
+template <LayerName kName, auto kFunction>
+struct Shrink : Cloneable<Shrink<kName, kFunction>, FunctionLayer<kName, kFunction, Lambd>> {
+  using Shrink::Cloneable::Cloneable;
   std::string extra_repr() const override { return py(std::get<0>(this->options_.all).value); }
 };
 using Hardshrink = Shrink<"Hardshrink", hardshrink>;

@@ -188,8 +188,9 @@ TEST(ModuleOf, TakesAnyArgumentsAndResultsWithHooksAndPlaces) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("gate"), std::string::npos) << error.what();
   }
+  Gated without_hooks;
   EXPECT_TRUE(
-      refuses<NotImplementedError>([&] { return static_cast<Module&>(net)(x); },
+      refuses<NotImplementedError>([&] { return static_cast<Module&>(without_hooks)(x); },
                                    "Module [Gated] is missing the required \"forward\" function"));
 }
 

@@ -162,9 +162,12 @@ TEST_F(ModelTest, AnEmbeddingTakesTheVocabularyOfTheData) {
       build("{type: sequential, layers: [embedding: 3, gru: {hidden_size: 6}, linear: 5]}", data);
   EXPECT_EQ(model->parameters()[0].shape(), Shape({5, 3}));
   EXPECT_EQ((*model)(sample_batch(data, 2, DeviceType::cpu)).shape(), Shape({2, 4, 5}));
-  const auto bag = build("{type: sequential, layers: [embedding_bag: 3, linear: 5]}", data);
+  const auto bag = build(
+      "{type: sequential, layers: [embedding_bag: 3, linear: 20, "
+      "unflatten: {unflattened_size: [4, 5]}]}",
+      data);
   EXPECT_EQ(bag->parameters()[0].shape(), Shape({5, 3}));
-  EXPECT_EQ((*bag)(sample_batch(data, 2, DeviceType::cpu)).shape(), Shape({2, 5}));
+  EXPECT_EQ((*bag)(sample_batch(data, 2, DeviceType::cpu)).shape(), Shape({2, 4, 5}));
 }
 
 // What is drawn must not depend on the calls that shapes are inferred by.

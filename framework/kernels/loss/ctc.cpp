@@ -3,12 +3,8 @@
 #include <limits>
 
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/kernels/loss/ctc_kernels.h"
-#include "framework/kernels/per_element_cpu.h"
 
 namespace taper::inline v0::kernels {
-
-template struct CtcKernels<cpu::Backend>;
 
 void ctc(Ctc& c) {
   const Device device = c.log_probs.device();
