@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                              {"ModuleContainer", "Loss", "PoolLayer", "RnnBase", "Conv",
                               "BatchNorm", "DropoutLayer", "RnnCellBase",
                               "NonDynamicallyQuantizableLinear", "FunctionLayer", "FunctionLoss",
-                              "WeightedLoss", "PadLayer"}},
+                              "WeightedLoss", "LossOfTensors", "PadLayer"}},
                     Declared{"modules",
                              "\nusing (\\w+) =\\s*(?:FunctionLayer|DropoutLayer|PoolLayer|"
                              "FunctionLoss|WeightedLoss|Conv<|BatchNorm<)",
