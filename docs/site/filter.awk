@@ -1,6 +1,8 @@
 # What Doxygen reads: comments of headers as its own kind, pages with the names that it gives them.
 
 # A header's comments are contracts: "// text" before a declaration, or behind a member.
+# Names are written without the version's namespace.
+FILENAME ~ /\.h$/ && /^namespace taper::inline v0/ { sub(/inline v0/, ""); sub(/taper:: /, "taper "); sub(/::::/, "::") }
 FILENAME ~ /\.h$/ && /^#pragma once/ {
   print "/// @file"
   next
