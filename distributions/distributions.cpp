@@ -93,8 +93,10 @@ Tensor draw_gamma(const Tensor& alpha, Generator* generator) {
   // Below 1 that of alpha + 1, times a power of a uniform number.
   const Tensor is_low = alpha < 1;
   const Tensor d = where(is_low, alpha + 1, alpha) - 1. / 3, c = rsqrt(d * 9);
-  Tensor y = where(alpha > 0, zeros_like(alpha), full_like(alpha, NAN));
-  for (Tensor open = alpha > 0; any(open).item<bool>();) {
+  // What is none is never accepted: nan.
+  Tensor open = logical_and(alpha > 0, isfinite(alpha));
+  Tensor y = where(open, zeros_like(alpha), full_like(alpha, NAN));
+  while (any(open).item<bool>()) {
     const Tensor x = randn(alpha.shape(), options, generator), root = 1 + c * x;
     const Tensor v = root * root * root;
     const Tensor fits =

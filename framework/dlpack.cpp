@@ -74,6 +74,7 @@ DLManagedTensor* to_dlpack(const Tensor& x) {
 }
 
 Tensor from_dlpack(DLManagedTensor* managed) {
+  if (!managed) throw ValueError("from_dlpack: there is no tensor, for the pointer is null");
   std::unique_ptr<DLManagedTensor, decltype(&delete_managed)> owner(managed, delete_managed);
   const DLTensor& t = managed->dl_tensor;
   const Shape shape(t.shape, t.shape + t.ndim);

@@ -117,6 +117,8 @@ TEST(Dlpack, GivesBackWhatItRefuses) {
   refused([](DLTensor& t) { t.device.device_type = kDLMetal; },
           "from_dlpack: memory of DLPack's device type 8 cannot be used");
   refused([](DLTensor& t) { t.shape[0] = -2; }, "sizes [-2, 3] and strides");
+  EXPECT_TRUE(test::refuses<ValueError>([] { return from_dlpack(nullptr); },
+                                        "from_dlpack: there is no tensor"));
   EXPECT_TRUE(
       test::refuses<Error>([&] { return to_dlpack(ones({2}, {.requires_grad = true})); },
                            "Can't export tensors that require gradient, use tensor.detach()"));

@@ -1,6 +1,7 @@
 // distributions.py stores what PyTorch says of these; draws are compared with their own moments.
 #include "distributions/distributions.h"
 
+#include <cmath>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -148,6 +149,11 @@ TEST(Distributions, GammaGradientIsThatOfTheDistributionFunction) {
                         file.at("gamma.x").to(device));
     EXPECT_TRUE(test::close(got.cpu(), file.at("gamma.dx"), 1e-8));
   }
+}
+
+TEST(Distributions, DrawingFromWhatIsInfiniteEnds) {
+  const Tensor x = Gamma(tensor({HUGE_VAL, 2.}), 1.).sample();
+  EXPECT_EQ(isfinite(x).to_vector<bool>(), (std::vector<bool>{false, true}));
 }
 
 // d E[x] / d parameter, by the draws' own gradients.
