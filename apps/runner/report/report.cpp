@@ -36,7 +36,8 @@ bool is_sound(const Json& row) {
   };
   return row.is_object() && row.contains("step") && is("step", &Json::is_number) &&
          is("kind", &Json::is_string) && is("split", &Json::is_string) &&
-         is("seconds", &Json::is_number) && is("confusion", &Json::is_array) &&
+         is("seconds", &Json::is_number) && is("peak_bytes", &Json::is_number) &&
+         is("confusion", &Json::is_array) &&
          (!row.contains("confusion") || std::ranges::all_of(row["confusion"], are_counts));
 }
 
@@ -160,7 +161,7 @@ Json summary(const RunFiles& run) {
   double seconds = 0;
   for (const Json& row : run.timing) {
     seconds += row.value("seconds", 0.0);
-    if (row.contains("ratio") && row["peak_bytes"].is_number()) {
+    if (row.contains("ratio") && row.contains("peak_bytes")) {
       out["most memory"] = fmt::format("{:.1f} MiB", row["peak_bytes"].get<double>() / (1 << 20));
       out["most memory / foretold"] = row["ratio"];
     }
