@@ -4,9 +4,9 @@
 #include <typeinfo>
 
 #include "autograd/anomaly.h"
-#include "modules/conv.h"
-#include "modules/linear.h"
-#include "modules/stateless.h"
+#include "modules/layers/conv.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/stateless.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <tuple>
 
-#include "optim/adagrad.h"
-#include "optim/adam.h"
-#include "optim/lbfgs.h"
-#include "optim/muon.h"
-#include "optim/sgd.h"
+#include "optim/algorithms/adagrad.h"
+#include "optim/algorithms/adam.h"
+#include "optim/algorithms/lbfgs.h"
+#include "optim/algorithms/muon.h"
+#include "optim/algorithms/sgd.h"
 
 namespace taper::inline v0::optim {
 

@@ -4,9 +4,9 @@
 
 #include "framework/describe.h"
 #include "modules/containers.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
-#include "modules/stateless.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/norm.h"
+#include "modules/layers/stateless.h"
 
 namespace taper::inline v0 {
 

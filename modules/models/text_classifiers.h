@@ -3,9 +3,9 @@
 #pragma once
 
 #include "framework/describe.h"
-#include "modules/linear.h"
-#include "modules/rnn.h"
-#include "modules/transformer.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/rnn.h"
+#include "modules/layers/transformer.h"
 
 namespace taper::inline v0 {
 

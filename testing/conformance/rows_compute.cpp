@@ -7,7 +7,7 @@
 #include "autograd/print.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"
-#include "modules/linear.h"
+#include "modules/layers/linear.h"
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 

@@ -9,8 +9,8 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/norm.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 

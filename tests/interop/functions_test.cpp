@@ -3,8 +3,8 @@
 
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"
-#include "modules/loss.h"
-#include "modules/stateless.h"
+#include "modules/layers/loss.h"
+#include "modules/layers/stateless.h"
 #include "tests/interop/layer_rows.h"
 
 namespace taper::inline v0::test {

@@ -8,10 +8,10 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
+#include "optim/algorithms/sgd.h"
 #include "optim/clip.h"
 #include "optim/ema.h"
 #include "optim/grad_scaler.h"
-#include "optim/sgd.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

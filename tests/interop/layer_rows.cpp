@@ -11,7 +11,7 @@
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
-#include "modules/loss.h"
+#include "modules/layers/loss.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

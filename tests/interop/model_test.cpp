@@ -15,9 +15,9 @@
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
 #include "modules/models/text_classifiers.h"
-#include "optim/adam.h"
+#include "optim/algorithms/adam.h"
+#include "optim/algorithms/sgd.h"
 #include "optim/clip.h"
-#include "optim/sgd.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -18,8 +18,8 @@
 #include "framework/io/safetensors.h"
 #include "framework/text.h"
 #include "modules/containers.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/norm.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -1,9 +1,9 @@
 // recurrent.py stores what these compute in real PyTorch.
 #include <gtest/gtest.h>
 
-#include "modules/attention.h"
-#include "modules/rnn.h"
-#include "modules/transformer.h"
+#include "modules/layers/attention.h"
+#include "modules/layers/rnn.h"
+#include "modules/layers/transformer.h"
 #include "tests/interop/layer_rows.h"
 
 namespace taper::inline v0::test {

@@ -5,8 +5,8 @@
 
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
+#include "optim/algorithms/sgd.h"
 #include "optim/schedule.h"
-#include "optim/sgd.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -14,8 +14,8 @@
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/random/random.h"
 #include "framework/threads.h"
-#include "optim/adam.h"
-#include "optim/sgd.h"
+#include "optim/algorithms/adam.h"
+#include "optim/algorithms/sgd.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -1,5 +1,5 @@
 // MultiheadAttention and the transformer's encoder; tests/interop compares them with PyTorch.
-#include "modules/attention.h"
+#include "modules/layers/attention.h"
 
 #include <cmath>
 
@@ -7,7 +7,7 @@
 
 #include "autograd/autocast.h"
 #include "framework/factories.h"
-#include "modules/transformer.h"
+#include "modules/layers/transformer.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

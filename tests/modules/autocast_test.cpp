@@ -15,8 +15,8 @@
 #include "framework/factories.h"
 #include "framework/memory/half_copy.h"
 #include "framework/precision.h"
-#include "modules/linear.h"
-#include "optim/adam.h"
+#include "modules/layers/linear.h"
+#include "optim/algorithms/adam.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -5,8 +5,8 @@
 
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "modules/linear.h"
-#include "modules/stateless.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/stateless.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -8,11 +8,11 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "modules/containers.h"
-#include "modules/conv.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
-#include "modules/stateless.h"
-#include "optim/adam.h"
+#include "modules/layers/conv.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/norm.h"
+#include "modules/layers/stateless.h"
+#include "optim/algorithms/adam.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

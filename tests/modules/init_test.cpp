@@ -10,7 +10,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
 #include "framework/factories.h"
-#include "modules/linear.h"
+#include "modules/layers/linear.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

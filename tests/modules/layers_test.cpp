@@ -8,10 +8,10 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/containers.h"
-#include "modules/linear.h"
-#include "modules/loss.h"
-#include "modules/repr.h"
-#include "modules/stateless.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/loss.h"
+#include "modules/layers/repr.h"
+#include "modules/layers/stateless.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "framework/factories.h"
-#include "modules/conv.h"
-#include "modules/image.h"
-#include "modules/linear.h"
-#include "modules/loss.h"
-#include "modules/norm.h"
-#include "modules/stateless.h"
+#include "modules/layers/conv.h"
+#include "modules/layers/image.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/loss.h"
+#include "modules/layers/norm.h"
+#include "modules/layers/stateless.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -1,5 +1,5 @@
 // LSTM and GRU; tests/interop compares them with PyTorch.
-#include "modules/rnn.h"
+#include "modules/layers/rnn.h"
 
 #include <cmath>
 
@@ -9,7 +9,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "modules/containers.h"
-#include "modules/linear.h"
+#include "modules/layers/linear.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

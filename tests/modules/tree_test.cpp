@@ -9,12 +9,12 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/containers.h"
-#include "modules/conv.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
-#include "modules/stateless.h"
+#include "modules/layers/conv.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/norm.h"
+#include "modules/layers/stateless.h"
 #include "modules/summary.h"
-#include "optim/sgd.h"
+#include "optim/algorithms/sgd.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -8,7 +8,7 @@
 
 #include "autograd/node.h"
 #include "framework/factories.h"
-#include "modules/linear.h"
+#include "modules/layers/linear.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

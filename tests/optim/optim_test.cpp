@@ -9,9 +9,9 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"
-#include "modules/linear.h"
-#include "optim/adam.h"
-#include "optim/sgd.h"
+#include "modules/layers/linear.h"
+#include "optim/algorithms/adam.h"
+#include "optim/algorithms/sgd.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -8,10 +8,10 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
-#include "optim/adam.h"
+#include "optim/algorithms/adam.h"
+#include "optim/algorithms/sgd.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
-#include "optim/sgd.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/factories.h"
-#include "optim/sgd.h"
+#include "optim/algorithms/sgd.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "modules/containers.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/norm.h"
 #include "tests/optim/all_optimizers.h"
 
 namespace taper::inline v0::test {

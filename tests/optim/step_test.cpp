@@ -5,7 +5,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/kernels/optim/update.h"
 #include "framework/memory/half_copy.h"
-#include "modules/linear.h"
+#include "modules/layers/linear.h"
 #include "tests/optim/all_optimizers.h"
 
 namespace taper::inline v0::test {

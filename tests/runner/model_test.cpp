@@ -12,8 +12,8 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/random.h"
-#include "modules/linear.h"
-#include "optim/sgd.h"
+#include "modules/layers/linear.h"
+#include "optim/algorithms/sgd.h"
 #include "tests/data_files.h"
 
 namespace taper::inline v0::runner {

@@ -23,9 +23,9 @@
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
 #include "modules/containers.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
-#include "modules/stateless.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/norm.h"
+#include "modules/layers/stateless.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::inline v0::runner {

@@ -6,13 +6,13 @@
 #include "apps/runner/config/tables.h"
 #include "apps/runner/train/made.h"
 #include "autograd/ops/shape.h"
-#include "modules/conv.h"
-#include "modules/image.h"
-#include "modules/linear.h"
-#include "modules/norm.h"
-#include "modules/rnn.h"
-#include "modules/stateless.h"
-#include "modules/transformer.h"
+#include "modules/layers/conv.h"
+#include "modules/layers/image.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/norm.h"
+#include "modules/layers/rnn.h"
+#include "modules/layers/stateless.h"
+#include "modules/layers/transformer.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -1,12 +1,12 @@
 // Rows of tables whose options stand in the row itself, each in one line
-// (modules/function_layer.h):
+// (modules/layers/function_layer.h):
 //
 //   {"huber", Losses::of<Made<huber, Option<"delta", double, kPositive, "the bend", 1>>>}
 #pragma once
 
 #include <tuple>
 
-#include "modules/function_layer.h"
+#include "modules/layers/function_layer.h"
 
 namespace taper::inline v0::runner {
 

@@ -11,7 +11,7 @@
 #include "apps/runner/train/optimizer.h"
 #include "apps/runner/train/schedule.h"
 #include "framework/random.h"
-#include "modules/norm.h"
+#include "modules/layers/norm.h"
 
 namespace taper::inline v0::runner {
 namespace {

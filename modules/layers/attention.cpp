@@ -1,4 +1,4 @@
-#include "modules/attention.h"
+#include "modules/layers/attention.h"
 
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "modules/init.h"
-#include "modules/repr.h"
+#include "modules/layers/repr.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <optional>
 
-#include "modules/attention.h"
 #include "modules/containers.h"
-#include "modules/norm.h"
-#include "modules/stateless.h"
+#include "modules/layers/attention.h"
+#include "modules/layers/norm.h"
+#include "modules/layers/stateless.h"
 
 namespace taper::inline v0 {
 

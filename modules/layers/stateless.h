@@ -10,7 +10,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "modules/function_layer.h"
+#include "modules/layers/function_layer.h"
 
 namespace taper::inline v0 {
 

@@ -1,4 +1,4 @@
-#include "modules/packed_sequence.h"
+#include "modules/layers/packed_sequence.h"
 
 #include <algorithm>
 #include <numeric>

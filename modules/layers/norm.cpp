@@ -1,4 +1,4 @@
-#include "modules/norm.h"
+#include "modules/layers/norm.h"
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
@@ -7,7 +7,7 @@
 #include "autograd/ops/unary.h"
 #include "autograd/sync_batch_norm.h"
 #include "framework/factories.h"
-#include "modules/repr.h"
+#include "modules/layers/repr.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "autograd/ops/loss.h"
-#include "modules/function_layer.h"
+#include "modules/layers/function_layer.h"
 
 namespace taper::inline v0 {
 

@@ -1,4 +1,4 @@
-#include "optim/lbfgs.h"
+#include "optim/algorithms/lbfgs.h"
 
 #include <algorithm>
 #include <cmath>

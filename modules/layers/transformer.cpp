@@ -1,4 +1,4 @@
-#include "modules/transformer.h"
+#include "modules/layers/transformer.h"
 
 #include <limits>
 

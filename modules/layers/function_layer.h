@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "framework/describe.h"
+#include "modules/layers/repr.h"
 #include "modules/module.h"
-#include "modules/repr.h"
 
 namespace taper::inline v0 {
 

@@ -1,4 +1,4 @@
-#include "modules/rnn.h"
+#include "modules/layers/rnn.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/init.h"
-#include "modules/repr.h"
+#include "modules/layers/repr.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autograd/ops/image.h"
-#include "modules/function_layer.h"
+#include "modules/layers/function_layer.h"
 
 namespace taper::inline v0 {
 

@@ -1,4 +1,4 @@
-#include "optim/muon.h"
+#include "optim/algorithms/muon.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/reduce/reduce.h"
-#include "optim/sgd.h"
+#include "optim/algorithms/sgd.h"
 
 namespace taper::inline v0::optim {
 namespace {

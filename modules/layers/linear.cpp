@@ -1,10 +1,10 @@
-#include "modules/linear.h"
+#include "modules/layers/linear.h"
 
 #include "autograd/ops/index.h"
 #include "autograd/ops/matmul.h"
 #include "framework/factories.h"
 #include "modules/init.h"
-#include "modules/repr.h"
+#include "modules/layers/repr.h"
 
 namespace taper::inline v0 {
 namespace {

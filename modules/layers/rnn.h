@@ -5,8 +5,8 @@
 
 #include "autograd/ops/rnn.h"
 #include "framework/describe.h"
+#include "modules/layers/packed_sequence.h"
 #include "modules/module.h"
-#include "modules/packed_sequence.h"
 
 namespace taper::inline v0 {
 

@@ -2,7 +2,7 @@
 // (https://pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html).
 #pragma once
 
-#include "modules/linear.h"
+#include "modules/layers/linear.h"
 
 namespace taper::inline v0 {
 

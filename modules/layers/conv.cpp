@@ -1,7 +1,7 @@
-#include "modules/conv.h"
+#include "modules/layers/conv.h"
 
 #include "modules/init.h"
-#include "modules/repr.h"
+#include "modules/layers/repr.h"
 
 namespace taper::inline v0 {
 namespace {
