@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "autograd/engine.h"
-#include "autograd/ops/indexing.h"
+#include "autograd/ops/index/indexing.h"
 #include "autograd/ops/shape.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"

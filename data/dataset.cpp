@@ -6,7 +6,7 @@
 #include <typeinfo>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/random.h"
 #include "data/loader.h"
 #include "framework/factories.h"

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/pool.h"
+#include "autograd/ops/nn/pool.h"
 #include "data/image_codecs.h"
 #include "data/split.h"
 #include "framework/factories.h"

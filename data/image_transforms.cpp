@@ -5,8 +5,8 @@
 #include <numbers>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/image.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/nn/image.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"

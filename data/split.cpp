@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 

@@ -8,7 +8,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"

@@ -3,11 +3,11 @@
 #include <limits>
 #include <numbers>
 
-#include "autograd/ops/attention.h"
-#include "autograd/ops/conv.h"
-#include "autograd/ops/image.h"
-#include "autograd/ops/norm.h"
-#include "autograd/ops/pool.h"
+#include "autograd/ops/nn/attention.h"
+#include "autograd/ops/nn/conv.h"
+#include "autograd/ops/nn/image.h"
+#include "autograd/ops/nn/norm.h"
+#include "autograd/ops/nn/pool.h"
 #include "export/onnx_graph.h"
 #include "framework/factories.h"
 #include "framework/kernels/conv/conv.h"

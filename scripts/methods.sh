@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes the methods of Tensor that are operators: one for each function of autograd/ops/ whose first
 # argument is a tensor, declared between two marks of framework/tensor.h and defined in
-# autograd/methods.cpp. As in PyTorch, what belongs to nn.functional (layers, losses, pools) is none.
+# autograd/ops/methods.cpp. As in PyTorch, what belongs to nn.functional (ops/nn/) is none.
 #
 #   scripts/methods.sh           after a declaration changed
 #   scripts/methods.sh --check   says what would change, and fails where something would
@@ -10,9 +10,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-headers=$(ls autograd/ops/*.h | grep -vE '/(attention|conv|image|loss|norm|pool|random|rnn)\.h$')
+headers=$(find autograd/ops -name '*.h' -not -path '*/nn/*' -printf '%f %p\n' | LC_ALL=C sort |
+  cut -d' ' -f2 | grep -vE '/(activation|random|rows|sparse)\.h$')
 # What takes another place among the arguments, or is no operator of PyTorch's.
-export NO_METHOD=" embedding embedding_bag linear masked one_hot sum_to to_copy where "
+export NO_METHOD=" embedding linear masked one_hot sum_to to_copy where "
 awk -v declared="$out/declared" -v defined="$out/defined" '
   # Parts of a list, split where no bracket is open.
   function split_list(text, parts,    i, c, depth, n) {
@@ -97,7 +98,7 @@ if command -v clang-format >/dev/null; then
 fi
 
 same=true
-for pair in "$out/tensor.h framework/tensor.h" "$out/methods.cpp autograd/methods.cpp"; do
+for pair in "$out/tensor.h framework/tensor.h" "$out/methods.cpp autograd/ops/methods.cpp"; do
   read -r made kept <<<"$pair"
   if [[ ${1:-} == --check ]]; then
     # Layout is clang-format'"'"'s, which need not be here.

@@ -4,10 +4,10 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/rows.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "autograd/rows.h"
 #include "autograd/view.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"

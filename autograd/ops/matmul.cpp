@@ -1,8 +1,8 @@
 #include "autograd/ops/matmul.h"
 
-#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
+#include "autograd/ops/activation.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

@@ -3,9 +3,9 @@
 #include <limits>
 #include <numbers>
 
-#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
+#include "autograd/ops/activation.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "framework/kernels/elementwise/arithmetic.h"

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/nn/attention.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

@@ -1,8 +1,8 @@
 // Convolutions (https://pytorch.org/docs/stable/generated/torch.nn.Conv2d.html).
 #pragma once
 
-#include "autograd/ops/conv.h"
-#include "autograd/ops/image.h"
+#include "autograd/ops/nn/conv.h"
+#include "autograd/ops/nn/image.h"
 #include "modules/module.h"
 
 namespace taper::inline v0 {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "autograd/ops/image.h"
+#include "autograd/ops/nn/image.h"
 #include "modules/layers/function_layer.h"
 
 namespace taper::inline v0 {

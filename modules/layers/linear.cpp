@@ -1,6 +1,6 @@
 #include "modules/layers/linear.h"
 
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/matmul.h"
 #include "framework/factories.h"
 #include "modules/init.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "autograd/ops/embedding_bag.h"
+#include "autograd/ops/nn/embedding_bag.h"
 #include "framework/describe.h"
 #include "framework/kernels/elementwise/activation.h"
 #include "modules/module.h"

@@ -1,10 +1,10 @@
 // Losses as modules (https://pytorch.org/docs/stable/nn.html#loss-functions):
 //   CrossEntropyLoss criterion({.label_smoothing = 0.1});
 //   Tensor loss = criterion(net(x), target);
-// Their arguments are those of the functions in autograd/ops/loss.h, in the same order.
+// Their arguments are those of the functions in autograd/ops/nn/loss.h, in the same order.
 #pragma once
 
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "modules/layers/function_layer.h"
 
 namespace taper::inline v0 {

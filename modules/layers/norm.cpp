@@ -2,10 +2,10 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/norm.h"
+#include "autograd/ops/nn/norm.h"
+#include "autograd/ops/nn/sync_batch_norm.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "autograd/sync_batch_norm.h"
 #include "framework/factories.h"
 #include "modules/layers/repr.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 

@@ -5,7 +5,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"

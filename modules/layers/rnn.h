@@ -3,7 +3,7 @@
 // .../torch.nn.GRU.html), and one step of each as a module (.../torch.nn.LSTMCell.html).
 #pragma once
 
-#include "autograd/ops/rnn.h"
+#include "autograd/ops/nn/rnn.h"
 #include "framework/describe.h"
 #include "modules/layers/packed_sequence.h"
 #include "modules/module.h"

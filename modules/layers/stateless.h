@@ -4,7 +4,7 @@
 #pragma once
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/pool.h"
+#include "autograd/ops/nn/pool.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

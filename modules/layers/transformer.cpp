@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/init.h"

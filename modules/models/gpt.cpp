@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "autograd/autocast.h"
-#include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/nn/attention.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "modules/init.h"

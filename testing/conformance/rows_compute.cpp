@@ -1,9 +1,9 @@
 // Rows of operands that meet: on several devices, of other shapes, of other dtypes.
 #include "autograd/ops/binary.h"
-#include "autograd/ops/conv.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/nn/conv.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/print.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"

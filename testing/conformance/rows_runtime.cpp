@@ -1,6 +1,6 @@
 // Rows of the GPU's runtime: the current device, events, memory, random numbers, bad indices.
 #include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/print.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"

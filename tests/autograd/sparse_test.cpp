@@ -1,5 +1,5 @@
 // Sparse matrices against the same ones dense: products, gradients of both orders, forms, refusals.
-#include "autograd/sparse.h"
+#include "autograd/ops/sparse.h"
 
 #include <gtest/gtest.h>
 

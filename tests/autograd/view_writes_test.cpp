@@ -5,7 +5,7 @@
 #include "autograd/engine.h"
 #include "autograd/function.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/indexing.h"
+#include "autograd/ops/index/indexing.h"
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

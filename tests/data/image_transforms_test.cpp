@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/ops/reduce.h"
 #include "data/loader.h"
 #include "framework/factories.h"

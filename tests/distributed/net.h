@@ -6,7 +6,7 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/layers/linear.h"

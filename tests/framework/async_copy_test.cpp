@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/matmul.h"
 #include "framework/cuda.h"
 #include "framework/factories.h"

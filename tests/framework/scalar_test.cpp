@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "tests/testing.h"

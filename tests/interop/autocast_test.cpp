@@ -7,14 +7,14 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/conv.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/norm.h"
-#include "autograd/ops/pool.h"
+#include "autograd/ops/nn/attention.h"
+#include "autograd/ops/nn/conv.h"
+#include "autograd/ops/nn/loss.h"
+#include "autograd/ops/nn/norm.h"
+#include "autograd/ops/nn/pool.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

@@ -9,7 +9,7 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
 #include "modules/models/gpt.h"

@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "autograd/ops/indexing.h"
+#include "autograd/ops/index/indexing.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/pair.h"
 #include "framework/scalar.h"

@@ -1,6 +1,6 @@
 // Attention beyond its rows in the op table: queries without keys, tied arguments, exact
 // repetition, and what it keeps in memory.
-#include "autograd/ops/attention.h"
+#include "autograd/ops/nn/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What the rows of the op table do not ask of a convolution: its memory format, slices of the batch
 // and threads, and columns of several rounds.
-#include "autograd/ops/conv.h"
+#include "autograd/ops/nn/conv.h"
 
 #include <algorithm>
 #include <vector>

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
-#include "autograd/ops/attention.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/nn/attention.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "framework/kernels/matmul/matmul.h"

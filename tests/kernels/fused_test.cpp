@@ -3,8 +3,8 @@
 
 #include "autograd/autocast.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
-#include "autograd/ops/norm.h"
+#include "autograd/ops/nn/loss.h"
+#include "autograd/ops/nn/norm.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"

@@ -1,6 +1,6 @@
 // What the op table cannot say of normalisation: running statistics, mixed dtypes, layouts, large
 // means and the same bits for any number of threads.
-#include "autograd/ops/norm.h"
+#include "autograd/ops/nn/norm.h"
 
 #include <cmath>
 

@@ -6,8 +6,8 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/conv.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/nn/conv.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "modules/containers.h"

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "autograd/autocast.h"
-#include "autograd/ops/attention.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/conv.h"
-#include "autograd/ops/loss.h"
-#include "autograd/ops/pool.h"
+#include "autograd/ops/nn/attention.h"
+#include "autograd/ops/nn/conv.h"
+#include "autograd/ops/nn/loss.h"
+#include "autograd/ops/nn/pool.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/ops/attention.h"
+#include "autograd/ops/nn/attention.h"
 #include "framework/factories.h"
 #include "framework/philox.h"
 #include "tests/op_table/op_table.h"

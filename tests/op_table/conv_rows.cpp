@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "autograd/ops/conv.h"
+#include "autograd/ops/nn/conv.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "autograd/ops/embedding_bag.h"
+#include "autograd/ops/nn/embedding_bag.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 

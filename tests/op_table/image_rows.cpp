@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/ops/image.h"
+#include "autograd/ops/nn/image.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 

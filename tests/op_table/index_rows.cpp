@@ -3,9 +3,9 @@
 #include <limits>
 #include <numeric>
 
-#include "autograd/ops/index.h"
-#include "autograd/ops/indexing.h"
-#include "autograd/ops/scatter.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/indexing.h"
+#include "autograd/ops/index/scatter.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"

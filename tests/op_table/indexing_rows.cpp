@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/indexing.h"
-#include "autograd/ops/scatter.h"
-#include "autograd/ops/search.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/indexing.h"
+#include "autograd/ops/index/scatter.h"
+#include "autograd/ops/index/search.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"

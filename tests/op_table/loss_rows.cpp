@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 

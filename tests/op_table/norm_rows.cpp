@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/norm.h"
+#include "autograd/ops/nn/norm.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"

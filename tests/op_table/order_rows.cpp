@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/ops/order.h"
+#include "autograd/ops/index/order.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/pool.h"
+#include "autograd/ops/nn/pool.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"

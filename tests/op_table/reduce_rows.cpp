@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"

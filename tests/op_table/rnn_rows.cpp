@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "autograd/ops/rnn.h"
+#include "autograd/ops/nn/rnn.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/unary.h"
 #include "optim/optimizer.h"
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "framework/factories.h"
 #include "framework/profiler.h"
 #include "modules/containers.h"

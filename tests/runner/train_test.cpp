@@ -19,7 +19,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/step.h"
 #include "autograd/engine.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/nn/loss.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
 #include "modules/containers.h"

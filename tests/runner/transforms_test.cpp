@@ -2,7 +2,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/train.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "data/image_transforms.h"
 #include "framework/factories.h"
 #include "tests/data_files.h"

@@ -10,7 +10,7 @@
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/model.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"

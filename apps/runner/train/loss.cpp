@@ -1,8 +1,8 @@
 #include "apps/runner/train/loss.h"
 
 #include "apps/runner/train/made.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"

@@ -6,7 +6,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"

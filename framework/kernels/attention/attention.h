@@ -1,6 +1,6 @@
 // Scaled dot product attention, fused: no matrix of scores is kept, and only cuDNN's backward pass
 // has one for a moment. What no kernel takes is a composition of other ops
-// (autograd/ops/attention.cpp), which also says what is computed.
+// (autograd/ops/nn/attention.cpp), which also says what is computed.
 #pragma once
 
 #include "framework/philox.h"

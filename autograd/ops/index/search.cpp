@@ -1,14 +1,14 @@
-#include "autograd/ops/search.h"
+#include "autograd/ops/index/search.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/rows.h"
+#include "autograd/ops/index/scatter.h"
 #include "autograd/ops/reduce.h"
-#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
-#include "autograd/rows.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/broadcast.h"
 

@@ -1,11 +1,11 @@
-#include "autograd/ops/scatter.h"
+#include "autograd/ops/index/scatter.h"
 
 #include <vector>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/rows.h"
 #include "autograd/ops/shape.h"
-#include "autograd/rows.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/broadcast.h"
 

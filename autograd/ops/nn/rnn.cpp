@@ -1,4 +1,4 @@
-#include "autograd/ops/rnn.h"
+#include "autograd/ops/nn/rnn.h"
 
 #include "autograd/node.h"
 #include "framework/kernels/rnn/rnn.h"

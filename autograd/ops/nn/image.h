@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "autograd/ops/pool.h"
+#include "autograd/ops/nn/pool.h"
 #include "framework/describe.h"
 #include "framework/pair.h"
 #include "framework/scalar.h"

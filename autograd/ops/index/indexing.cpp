@@ -1,12 +1,12 @@
-#include "autograd/ops/indexing.h"
+#include "autograd/ops/index/indexing.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "autograd/ops/binary.h"
+#include "autograd/ops/index/rows.h"
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/shape.h"
-#include "autograd/rows.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/trace.h"

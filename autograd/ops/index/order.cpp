@@ -1,10 +1,10 @@
-#include "autograd/ops/order.h"
+#include "autograd/ops/index/order.h"
 
 #include <limits>
 
 #include "autograd/node.h"
+#include "autograd/ops/index/scatter.h"
 #include "autograd/ops/reduce.h"
-#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/elementwise/broadcast.h"

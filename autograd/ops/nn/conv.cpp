@@ -1,12 +1,12 @@
-#include "autograd/ops/conv.h"
+#include "autograd/ops/nn/conv.h"
 
 #include <algorithm>
 
-#include "autograd/activation.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
+#include "autograd/ops/activation.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"

@@ -1,11 +1,11 @@
-#include "autograd/ops/image.h"
+#include "autograd/ops/nn/image.h"
 
 #include <algorithm>
 
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"

@@ -1,12 +1,12 @@
-#include "autograd/ops/pool.h"
+#include "autograd/ops/nn/pool.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/scatter.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/norm.h"
+#include "autograd/ops/nn/norm.h"
 
 #include <algorithm>
 #include <limits>

@@ -7,8 +7,8 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/loss.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"

@@ -1,8 +1,8 @@
-#include "autograd/ops/embedding_bag.h"
+#include "autograd/ops/nn/embedding_bag.h"
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
-#include "autograd/ops/scatter.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"

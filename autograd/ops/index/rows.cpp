@@ -1,4 +1,4 @@
-#include "autograd/rows.h"
+#include "autograd/ops/index/rows.h"
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/attention.h"
+#include "autograd/ops/nn/attention.h"
 
 #include <algorithm>
 #include <cmath>

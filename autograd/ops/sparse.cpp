@@ -1,10 +1,10 @@
-#include "autograd/sparse.h"
+#include "autograd/ops/sparse.h"
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/scatter.h"
 #include "autograd/ops/reduce.h"
-#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "framework/kernels/sparse/sparse.h"

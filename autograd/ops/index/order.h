@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 
 namespace taper::inline v0 {
 

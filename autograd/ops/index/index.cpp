@@ -1,12 +1,12 @@
-#include "autograd/ops/index.h"
+#include "autograd/ops/index/index.h"
 
 #include <algorithm>
 
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/index/rows.h"
 #include "autograd/ops/shape.h"
-#include "autograd/rows.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/index/index.h"

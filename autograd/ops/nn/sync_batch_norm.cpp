@@ -1,4 +1,4 @@
-#include "autograd/sync_batch_norm.h"
+#include "autograd/ops/nn/sync_batch_norm.h"
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
