@@ -11,7 +11,7 @@
 #include "autograd/module_scope.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -9,7 +9,7 @@
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/memory/half_copy.h"
 #include "framework/memory/small_blocks.h"
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 #include "framework/random.h"
 
 namespace taper::inline v0 {

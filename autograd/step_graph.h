@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {

@@ -6,7 +6,7 @@
 #include "autograd/engine.h"
 #include "autograd/ops/index/indexing.h"
 #include "autograd/ops/shape.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0 {

@@ -5,7 +5,7 @@
 
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
 
 namespace taper::inline v0::data {

@@ -12,9 +12,9 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 
 namespace taper::inline v0::data {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "framework/factories.h"
+#include "framework/host/threads.h"
 #include "framework/philox.h"
-#include "framework/threads.h"
 
 namespace taper::inline v0::data {
 namespace {

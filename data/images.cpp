@@ -15,7 +15,7 @@
 
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
 
 namespace taper::inline v0::data {

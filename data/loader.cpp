@@ -13,8 +13,8 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
-#include "framework/cuda.h"
-#include "framework/hooks.h"
+#include "framework/cuda/cuda.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "framework/factories.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::data {
 

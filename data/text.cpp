@@ -5,9 +5,9 @@
 #include <glob.h>
 
 #include "framework/factories.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 
 namespace taper::inline v0::data {
 namespace {

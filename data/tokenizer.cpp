@@ -9,10 +9,10 @@
 #include <utf8proc.h>
 
 #include "framework/error.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
 #include "framework/io/json.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 
 namespace taper::inline v0::data {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "export/onnx.h"
 #include "framework/kernels/elementwise/activation.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0::onnx_export {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 
 namespace taper::inline v0 {
 

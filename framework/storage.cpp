@@ -2,8 +2,8 @@
 
 #include <new>
 
-#include "framework/cuda.h"
 #include "framework/cuda/allocator.h"
+#include "framework/cuda/cuda.h"
 #include "framework/error.h"
 #include "framework/memory/cpu_allocator.h"
 #include "framework/memory/small_blocks.h"

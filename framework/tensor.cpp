@@ -1,6 +1,6 @@
 #include "framework/tensor.h"
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/memory/half_copy.h"
 #include "framework/memory/small_blocks.h"

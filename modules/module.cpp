@@ -7,11 +7,11 @@
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
 #include "autograd/print.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/memory/half_copy.h"
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 
 namespace taper::inline v0 {
 namespace {

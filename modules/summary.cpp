@@ -4,7 +4,7 @@
 #include <ostream>
 #include <unordered_map>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/memory/cpu_allocator.h"
 #include "framework/random.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "framework/factories.h"
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 
 namespace taper::inline v0::optim {
 namespace {

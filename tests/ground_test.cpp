@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"

@@ -150,6 +150,7 @@ bool in_apps_or_data(const std::string& file) {
   return in_apps(file) || (starts_with_any(file, {"data/"}) && ends_with(file, ".cpp"));
 }
 bool in_cuda(const std::string& file) {
+  if (file == "framework/cuda/cuda.h") return false;  // users' header
   return ends_with(file, ".cu") || ends_with(file, ".cuh") || ends_with(file, "_cudnn.cpp") ||
          starts_with_any(file, {"framework/cuda/"});
 }

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/memory/small_blocks.h"
 

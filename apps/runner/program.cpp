@@ -13,7 +13,7 @@
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/verbs/verbs.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -31,7 +31,7 @@ int print(const std::string& text, bool passed = true);
 
 // The program: runs a command line, with Taper's own commands and those given. What a command
 // throws ends as one message on stderr, and so does what is logged, unless a logger was set before
-// (framework/hooks.h). Returns the exit code (docs/exit_codes.md).
+// (framework/host/hooks.h). Returns the exit code (docs/exit_codes.md).
 int main(int argc, char** argv, const std::vector<Command>& more = {});
 
 }  // namespace taper::inline v0::runner

@@ -6,7 +6,7 @@
 #include "autograd/view.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -8,7 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

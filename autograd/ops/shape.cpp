@@ -4,10 +4,10 @@
 
 #include "autograd/ops/binary.h"
 #include "autograd/view.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

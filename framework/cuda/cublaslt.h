@@ -4,7 +4,7 @@
 
 #include <cublasLt.h>
 
-#include "framework/shared_library.h"
+#include "framework/host/shared_library.h"
 
 namespace taper::inline v0::cuda {
 

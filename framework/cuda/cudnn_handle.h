@@ -8,7 +8,7 @@
 
 #include <cudnn.h>
 
-#include "framework/shared_library.h"
+#include "framework/host/shared_library.h"
 
 namespace taper::inline v0::cuda {
 

@@ -10,8 +10,8 @@
 
 #include <cuda_runtime.h>
 
-#include "framework/cuda.h"
 #include "framework/cuda/allocator.h"
+#include "framework/cuda/cuda.h"
 #include "framework/cuda/fence.h"
 
 namespace taper::inline v0::cuda {

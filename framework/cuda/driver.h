@@ -1,12 +1,12 @@
-// What framework/cuda.h is made of: what it asks of the CUDA runtime. Streams and events are void*,
-// so a build without CUDA reads this header too; it links none of it. Device indices here are valid
-// ones.
+// What framework/cuda/cuda.h is made of: what it asks of the CUDA runtime. Streams and events are
+// void*, so a build without CUDA reads this header too; it links none of it. Device indices here
+// are valid ones.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 
 namespace taper::inline v0::cuda::driver {
 

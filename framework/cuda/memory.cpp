@@ -1,9 +1,9 @@
-// The counters of the caching allocator, as framework/cuda.h offers them.
+// The counters of the caching allocator, as framework/cuda/cuda.h offers them.
 #include <charconv>
 #include <string>
 
-#include "framework/cuda.h"
 #include "framework/cuda/allocator.h"
+#include "framework/cuda/cuda.h"
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
 

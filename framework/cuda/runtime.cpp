@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/error.h"
 
 namespace taper::inline v0::cuda {

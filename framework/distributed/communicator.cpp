@@ -5,7 +5,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/distributed/backend.h"
 #include "framework/kernels/elementwise/copy.h"
 

@@ -12,13 +12,13 @@
 
 #include <nccl.h>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/cuda/runtime.h"
 #include "framework/distributed/backend.h"
 #include "framework/factories.h"
+#include "framework/host/shared_library.h"
+#include "framework/io/text.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/shared_library.h"
-#include "framework/text.h"
 
 namespace taper::inline v0::distributed {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "framework/error.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 
 namespace taper::inline v0 {
 namespace {

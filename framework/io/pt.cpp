@@ -13,7 +13,7 @@
 #include "framework/io/pickle.h"
 #include "framework/io/safetensors.h"
 #include "framework/io/saving.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 
 namespace taper::inline v0 {
 namespace {

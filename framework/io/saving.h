@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "framework/io/text.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/tensor.h"
-#include "framework/text.h"
 
 namespace taper::inline v0::detail {
 

@@ -1,8 +1,8 @@
 // Picks the device of a kernel call; the CUDA side is not even referred to in a build without it.
 #pragma once
 
-#include "framework/cuda.h"
-#include "framework/profiler.h"
+#include "framework/cuda/cuda.h"
+#include "framework/profiler/profiler.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::kernels {

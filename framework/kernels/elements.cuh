@@ -10,7 +10,7 @@
 #include <cuda_runtime.h>
 
 #include "framework/dtype.h"
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 
 namespace taper::inline v0::kernels::cuda {
 

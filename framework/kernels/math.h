@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "framework/half.h"
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 
 namespace taper::inline v0::math {
 

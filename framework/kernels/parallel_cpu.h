@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <exception>
 
-#include "framework/threads.h"
+#include "framework/host/threads.h"
 
 namespace taper::inline v0::kernels::cpu {
 

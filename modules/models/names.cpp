@@ -6,7 +6,7 @@
 
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 
 namespace taper::inline v0 {
 namespace {

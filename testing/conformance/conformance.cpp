@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/error.h"
 #include "testing/conformance/expected.h"
 #include "testing/conformance/families.h"

@@ -5,7 +5,7 @@
 #include "autograd/ops/nn/conv.h"
 #include "autograd/ops/nn/loss.h"
 #include "autograd/print.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "modules/layers/linear.h"
 #include "testing/conformance/families.h"

@@ -1,5 +1,5 @@
 // Rows of the device object: its grammar, its texts, and ordinals that do not exist.
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"

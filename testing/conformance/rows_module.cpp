@@ -1,7 +1,7 @@
 // Rows of modules that move in place, of the backward pass, and of optimizers around a move.
 #include "autograd/ops/binary.h"
 #include "autograd/print.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "modules/containers.h"
 #include "modules/layers/conv.h"

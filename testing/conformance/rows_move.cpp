@@ -1,7 +1,7 @@
 // Rows of tensors that move, and of the host's access to them.
 #include "autograd/ops/binary.h"
 #include "autograd/print.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/io/npy.h"
 #include "testing/conformance/families.h"

@@ -2,7 +2,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/loss.h"
 #include "autograd/print.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"

@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <nccl.h>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 
 namespace taper::inline v0::bench {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/print.h"
 #include "taper.h"
 

@@ -9,7 +9,7 @@
 
 #include "data/tokenizer.h"
 #include "framework/factories.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 #include "tests/data_files.h"
 
 namespace taper::inline v0::data {

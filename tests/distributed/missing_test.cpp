@@ -1,7 +1,7 @@
 // What is said where MPI or NCCL are not there. Runs as one process without a launcher.
 #include <cstdlib>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 

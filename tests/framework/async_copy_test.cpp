@@ -5,7 +5,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/matmul.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "tests/testing.h"
 

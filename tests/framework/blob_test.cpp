@@ -4,8 +4,8 @@
 #include <dlpack/dlpack.h>
 #include <gtest/gtest.h>
 
-#include "framework/dlpack.h"
 #include "framework/factories.h"
+#include "framework/io/dlpack.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0 {

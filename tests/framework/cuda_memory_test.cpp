@@ -1,5 +1,5 @@
 // The caching allocators, streams that are busy, and the bad-index report: all of it needs a GPU.
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 
 #ifdef TAPER_WITH_CUDA
 

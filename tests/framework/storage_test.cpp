@@ -15,7 +15,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/unary.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/error.h"
 #include "framework/factories.h"
 #include "framework/memory/cpu_allocator.h"

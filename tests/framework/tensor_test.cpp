@@ -12,7 +12,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "tests/testing.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/error.h"
 #include "framework/print.h"
 

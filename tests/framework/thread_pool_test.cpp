@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "framework/error.h"
-#include "framework/threads.h"
+#include "framework/host/threads.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

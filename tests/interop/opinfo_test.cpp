@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/io/safetensors.h"
 #include "tests/testing.h"

@@ -16,7 +16,7 @@
 #include "framework/io/archive.h"
 #include "framework/io/pickle.h"
 #include "framework/io/safetensors.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 #include "modules/containers.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/norm.h"

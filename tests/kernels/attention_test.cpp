@@ -11,7 +11,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/kernels/attention/attention.h"
 #include "framework/kernels/dispatch.h"

@@ -12,8 +12,8 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "framework/host/threads.h"
 #include "framework/kernels/conv/conv.h"
-#include "framework/threads.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -8,12 +8,12 @@
 #include <gtest/gtest.h>
 
 #include "framework/factories.h"
+#include "framework/host/threads.h"
 #include "framework/kernels/index/index.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/random/random.h"
-#include "framework/threads.h"
 #include "optim/algorithms/adam.h"
 #include "optim/algorithms/sgd.h"
 

@@ -9,8 +9,8 @@
 #include "autograd/ops/nn/attention.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
+#include "framework/host/threads.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/threads.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -10,8 +10,8 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
+#include "framework/host/threads.h"
 #include "framework/random.h"
-#include "framework/threads.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

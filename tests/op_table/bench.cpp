@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "autograd/engine.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 

@@ -14,7 +14,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"

@@ -8,7 +8,7 @@
 
 #include "autograd/ops/nn/loss.h"
 #include "framework/factories.h"
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 #include "modules/containers.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/norm.h"

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/error.h"
 
 namespace taper::inline v0 {

@@ -15,7 +15,7 @@
 #include "apps/runner/run/process.h"
 #include "data/csv.h"
 #include "data/images.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::inline v0::runner {

@@ -7,9 +7,9 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/evaluate.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/device.h"
-#include "framework/threads.h"
+#include "framework/host/threads.h"
 
 namespace taper::inline v0::runner {
 

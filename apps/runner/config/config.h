@@ -13,7 +13,7 @@
 #include "apps/runner/config/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "data/loader.h"
-#include "framework/threads.h"
+#include "framework/host/threads.h"
 
 namespace taper::inline v0::runner {
 

@@ -3,7 +3,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/train/train.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 

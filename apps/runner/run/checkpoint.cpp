@@ -9,7 +9,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/text.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "framework/io/safetensors.h"
 
 namespace taper::inline v0::runner {

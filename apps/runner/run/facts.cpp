@@ -11,8 +11,8 @@
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/run_directory.h"
-#include "framework/cuda.h"
-#include "framework/threads.h"
+#include "framework/cuda/cuda.h"
+#include "framework/host/threads.h"
 
 namespace taper::inline v0::runner {
 

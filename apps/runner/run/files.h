@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "framework/error.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 

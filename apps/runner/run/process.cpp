@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "apps/runner/run/errors.h"
-#include "framework/cuda.h"
-#include "framework/hooks.h"
-#include "framework/precision.h"
-#include "framework/threads.h"
+#include "framework/cuda/cuda.h"
+#include "framework/cuda/precision.h"
+#include "framework/host/hooks.h"
+#include "framework/host/threads.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -19,8 +19,8 @@ bool owns_process();
 void own_process();
 
 // Listens until the end of the scope, then gives the signals back to whom they were. A second
-// SIGINT ends the process at once. check_stop() (framework/hooks.h) throws Interrupted meanwhile
-// where a signal came: loops before a run begins end then.
+// SIGINT ends the process at once. check_stop() (framework/host/hooks.h) throws Interrupted
+// meanwhile where a signal came: loops before a run begins end then.
 class SignalScope {
  public:
   SignalScope();

@@ -10,8 +10,8 @@
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
-#include "framework/cuda.h"
-#include "framework/threads.h"
+#include "framework/cuda/cuda.h"
+#include "framework/host/threads.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -11,7 +11,7 @@
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
 #include "framework/distributed/communicator.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 

@@ -16,7 +16,7 @@
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -1,4 +1,4 @@
-// Text in configs and messages; how it is read stands in framework/text.h.
+// Text in configs and messages; how it is read stands in framework/io/text.h.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 
 #include "framework/error.h"
 #include "framework/io/input_file.h"
-#include "framework/text.h"
+#include "framework/io/text.h"
 
 namespace taper::inline v0::runner {
 
-using namespace detail;  // of framework/text.h
+using namespace detail;  // of framework/io/text.h
 
 // Lower case, '-' as '_': what does not count as a difference between two names.
 inline std::string folded(std::string text) {

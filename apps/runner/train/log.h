@@ -14,7 +14,7 @@
 #include "apps/runner/report/tensorboard.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/train/state.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 

@@ -8,7 +8,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "apps/runner/train/made.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 namespace {

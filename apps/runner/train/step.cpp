@@ -14,10 +14,10 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/optim/foreach.h"
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 #include "optim/clip.h"
 #include "optim/shared.h"
 

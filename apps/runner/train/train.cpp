@@ -23,10 +23,10 @@
 #include "apps/runner/train/validate.h"
 #include "data/distributed_sampler.h"
 #include "framework/factories.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 #include "framework/io/safetensors.h"
 #include "framework/kernels/random/random.h"
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -4,7 +4,7 @@
 #include "apps/runner/run/facts.h"
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/verbs/verbs.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 

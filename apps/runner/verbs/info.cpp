@@ -5,10 +5,10 @@
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/verbs/verbs.h"
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/distributed/communicator.h"
 #include "framework/error.h"
-#include "framework/threads.h"
+#include "framework/host/threads.h"
 #include "testing/conformance/conformance.h"
 
 namespace taper::inline v0::runner {

@@ -12,7 +12,7 @@
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -11,7 +11,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/index/index.h"
 #include "framework/kernels/reduce/sort.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -9,7 +9,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/broadcast.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -16,7 +16,7 @@
 #include "framework/kernels/attention/attention.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

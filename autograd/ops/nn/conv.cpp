@@ -12,7 +12,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

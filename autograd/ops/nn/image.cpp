@@ -14,7 +14,7 @@
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -11,7 +11,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/norm/norm.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

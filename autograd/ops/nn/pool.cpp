@@ -11,7 +11,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/kernels/pool/pool.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "autograd/node.h"
 #include "framework/kernels/rnn/rnn.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/conv/conv_fma.cuh"
 #include "framework/kernels/conv/conv_kernels.h"
@@ -11,7 +12,6 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary_functors.h"
 #include "framework/kernels/per_element.cuh"
-#include "framework/precision.h"
 
 namespace taper::inline v0::kernels {
 namespace cuda {

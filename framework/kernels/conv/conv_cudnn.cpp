@@ -9,9 +9,9 @@
 #include <tuple>
 
 #include "framework/cuda/cudnn_handle.h"
+#include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/conv/conv.h"
-#include "framework/precision.h"
 
 namespace taper::inline v0::kernels::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 #include "framework/kernels/math.h"
 
 namespace taper::inline v0::kernels {

@@ -1,7 +1,7 @@
 // Copies between layouts, dtypes and devices; fill; arange. out = x.
 #include "framework/kernels/elementwise/copy.h"
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/math.h"
 #include "framework/kernels/per_element.cuh"

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "framework/host_device.h"
 #include "framework/kernels/elements.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/host_device.h"
 
 namespace taper::inline v0::kernels::cuda {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "framework/host_device.h"
 #include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/host_device.h"
 #include "framework/kernels/index/index.h"
 
 namespace taper::inline v0::kernels {

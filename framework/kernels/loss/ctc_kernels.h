@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 #include "framework/kernels/loss/ctc.h"
 #include "framework/kernels/math.h"
 

@@ -3,7 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0::kernels {
 namespace {

@@ -16,13 +16,13 @@
 #include <utility>
 
 #include "framework/cuda/cublaslt.h"
+#include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
 #include "framework/kernels/elements.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/per_element.cuh"
-#include "framework/precision.h"
 
 namespace taper::inline v0::kernels::cuda {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <atomic>
 
+#include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/elements.cuh"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/precision.h"
 
 namespace taper::inline v0::kernels::cuda {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "framework/host_device.h"
 #include "framework/kernels/dispatch.h"
+#include "framework/kernels/host_device.h"
 
 namespace taper::inline v0::kernels {
 

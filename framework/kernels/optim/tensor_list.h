@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::kernels {

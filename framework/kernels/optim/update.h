@@ -14,8 +14,8 @@
 
 #include <vector>
 
-#include "framework/host_device.h"
 #include "framework/kernels/dispatch.h"
+#include "framework/kernels/host_device.h"
 #include "framework/kernels/math.h"
 #include "framework/kernels/optim/tensor_list.h"
 #include "framework/tensor.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 #include "framework/kernels/math.h"
 #include "framework/kernels/pool/pool.h"
 

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 #include "framework/kernels/math.h"
 #include "framework/kernels/rnn/rnn.h"
 

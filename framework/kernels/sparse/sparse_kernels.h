@@ -2,7 +2,7 @@
 // neighbours read neighbours of a row.
 #pragma once
 
-#include "framework/host_device.h"
+#include "framework/kernels/host_device.h"
 #include "framework/kernels/sparse/sparse.h"
 #include "framework/tensor_types.h"
 

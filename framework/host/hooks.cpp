@@ -1,4 +1,4 @@
-#include "framework/hooks.h"
+#include "framework/host/hooks.h"
 
 #include <mutex>
 #include <utility>

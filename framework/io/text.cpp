@@ -1,4 +1,4 @@
-#include "framework/text.h"
+#include "framework/io/text.h"
 
 #include <algorithm>
 #include <numeric>

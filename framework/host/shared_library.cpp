@@ -1,4 +1,4 @@
-#include "framework/shared_library.h"
+#include "framework/host/shared_library.h"
 
 #include <utility>
 

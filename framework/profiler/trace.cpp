@@ -1,4 +1,4 @@
-#include "framework/trace.h"
+#include "framework/profiler/trace.h"
 
 #include <utility>
 

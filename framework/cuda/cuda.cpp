@@ -1,4 +1,4 @@
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 
 #include <algorithm>
 #include <atomic>

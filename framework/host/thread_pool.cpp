@@ -11,8 +11,8 @@
 #include <sched.h>
 
 #include "framework/error.h"
+#include "framework/host/threads.h"
 #include "framework/kernels/parallel_cpu.h"
-#include "framework/threads.h"
 
 namespace taper::inline v0 {
 namespace {

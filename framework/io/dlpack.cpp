@@ -1,10 +1,10 @@
-#include "framework/dlpack.h"
+#include "framework/io/dlpack.h"
 
 #include <memory>
 
 #include <dlpack/dlpack.h>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0 {

@@ -1,4 +1,4 @@
-#include "framework/profiler.h"
+#include "framework/profiler/profiler.h"
 
 #include <chrono>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "framework/cuda.h"
+#include "framework/cuda/cuda.h"
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
 #include "framework/io/atomic_file.h"
