@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/sampler.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::data {
@@ -32,57 +33,6 @@ struct Batch {
 };
 
 inline constexpr int64_t kIgnoredTarget = -100;  // cross_entropy's ignore_index
-
-// The order in which an epoch takes samples (torch.utils.data.Sampler).
-class Sampler {
- public:
-  virtual ~Sampler() = default;
-  // Samples of an epoch.
-  virtual int64_t size() const = 0;
-  // Their rows (int64, on the device): a function of the sampler and the epoch alone.
-  virtual Tensor order(int64_t epoch, Device device) const = 0;
-};
-
-// Rows 0, step, 2 step, ...
-class SequentialSampler : public Sampler {
- public:
-  explicit SequentialSampler(int64_t size, int64_t step = 1) : size_(size), step_(step) {}
-  int64_t size() const override { return size_; }
-  Tensor order(int64_t epoch, Device device) const override;
-
- private:
-  int64_t size_, step_;
-};
-
-// Each of `rows` once, in another order every epoch; or so many of them, with replacement.
-class RandomSampler : public Sampler {
- public:
-  RandomSampler(int64_t rows, uint64_t seed, int64_t with_replacement = 0)
-      : rows_(rows), replaced_(with_replacement), seed_(seed) {}
-  int64_t size() const override { return replaced_ > 0 ? replaced_ : rows_; }
-  Tensor order(int64_t epoch, Device device) const override;
-
- private:
-  int64_t rows_, replaced_;
-  uint64_t seed_;
-};
-
-// Rows drawn with these weights (not negative, not all 0), which need no sum of 1
-// (torch.utils.data.WeightedRandomSampler). ValueError: other weights, no samples, or without
-// replacement more than there are weights.
-class WeightedRandomSampler : public Sampler {
- public:
-  WeightedRandomSampler(const std::vector<double>& weights, int64_t num_samples,
-                        bool replacement = true, uint64_t seed = 0);
-  int64_t size() const override { return samples_; }
-  Tensor order(int64_t epoch, Device device) const override;
-
- private:
-  Tensor weights_;
-  int64_t samples_;
-  bool replacement_;
-  uint64_t seed_;
-};
 
 // torch.utils.data.Dataset, but that it gives whole batches. Read by several threads at a time.
 class Dataset {

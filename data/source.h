@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 namespace taper::inline v0::data {
 
-struct CsvRecipe;  // data/csv.h
+struct CsvRecipe;  // data/tables/csv.h
 
 // What models, metrics and later programs know of the data.
 struct DataInfo {

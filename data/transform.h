@@ -27,7 +27,7 @@ class Draws {
   uint64_t drawn_ = 0;  // numbers of each sample
 };
 
-// Done to each batch where it is used (data/image_transforms.h has those of images).
+// Done to each batch where it is used (data/images/transforms.h has those of images).
 using Transform = std::function<Batch(const Batch&, Draws&)>;
 
 // Takes each feature x to ((x or, for nan, fill) - mean) / std.

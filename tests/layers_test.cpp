@@ -165,7 +165,7 @@ bool in_mpi_plugin(const std::string& file) {
 
 bool in_onnx(const std::string& file) { return file == "export/onnx.cpp"; }
 bool in_archive(const std::string& file) { return file == "framework/io/archive.cpp"; }
-bool in_image_codecs(const std::string& file) { return file == "data/image_codecs.cpp"; }
+bool in_image_codecs(const std::string& file) { return file == "data/images/codecs.cpp"; }
 
 const Home kHomes[] = {
     {"yaml-cpp", {"yaml-cpp/"}, in_apps},

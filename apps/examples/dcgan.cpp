@@ -2,7 +2,7 @@
 // pytorch/examples' dcgan, on digits of 32x32 pixels: transposed convolutions, two optimizers.
 #include <iostream>
 
-#include <taper/data/digits.h>
+#include <taper/data/images/digits.h>
 #include <taper/data/loader.h>
 #include <taper/taper.h>
 

@@ -2,7 +2,7 @@
 // which noise was added to an image, and draws new ones by taking it off in 200 steps.
 #include <iostream>
 
-#include <taper/data/digits.h>
+#include <taper/data/images/digits.h>
 #include <taper/data/loader.h>
 #include <taper/taper.h>
 

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <random>
 
-#include <taper/data/digits.h>
+#include <taper/data/images/digits.h>
 #include <taper/data/loader.h>
 #include <taper/modules/models/resnet.h>
 #include <taper/taper.h>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <iostream>
 
-#include <taper/data/digits.h>
+#include <taper/data/images/digits.h>
 #include <taper/data/loader.h>
 #include <taper/taper.h>
 

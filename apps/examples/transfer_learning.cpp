@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include <taper/data/digits.h>
+#include <taper/data/images/digits.h>
 #include <taper/data/loader.h>
 #include <taper/modules/models/resnet.h>
 #include <taper/taper.h>

@@ -2,7 +2,7 @@
 // a forward pass with three results and noise, and new digits drawn from the prior at the end.
 #include <iostream>
 
-#include <taper/data/digits.h>
+#include <taper/data/images/digits.h>
 #include <taper/data/loader.h>
 #include <taper/taper.h>
 

@@ -2,7 +2,7 @@
 // vision_transformer: patches as tokens, a class token, encoder blocks with the norm in front.
 #include <iostream>
 
-#include <taper/data/digits.h>
+#include <taper/data/images/digits.h>
 #include <taper/data/loader.h>
 #include <taper/taper.h>
 

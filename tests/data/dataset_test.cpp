@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "data/csv.h"
-#include "data/images.h"
+#include "data/images/images.h"
+#include "data/tables/csv.h"
 #include "framework/factories.h"
 #include "tests/data_files.h"
 

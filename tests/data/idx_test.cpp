@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "data/images.h"
+#include "data/images/images.h"
 
 namespace taper::inline v0::data {
 namespace {

@@ -1,11 +1,10 @@
 // PNG and JPEG files, folders of them, and CIFAR's records.
-#include "data/image_files.h"
-
 #include <algorithm>
 #include <cstdio>
 
 #include "autograd/ops/binary.h"
-#include "data/cifar.h"
+#include "data/images/cifar.h"
+#include "data/images/files.h"
 #include "data/loader.h"
 #include "framework/factories.h"
 #include "framework/io/input_file.h"

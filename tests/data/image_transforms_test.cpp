@@ -1,6 +1,4 @@
 // Transforms of images against plain loops that draw the same numbers.
-#include "data/image_transforms.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -8,6 +6,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/loss.h"
 #include "autograd/ops/reduce.h"
+#include "data/images/transforms.h"
 #include "data/loader.h"
 #include "framework/factories.h"
 #include "tests/data_files.h"

@@ -1,5 +1,5 @@
 // NumPy's arrays as a data set.
-#include "data/npy.h"
+#include "data/tables/npy.h"
 
 #include <limits>
 

@@ -1,5 +1,5 @@
 // Tokenizers and text files.
-#include "data/text.h"
+#include "data/text/text.h"
 
 #include <random>
 #include <set>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "framework/factories.h"
 #include "framework/io/text.h"
 #include "tests/data_files.h"

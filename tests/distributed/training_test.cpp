@@ -6,7 +6,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/step_graph.h"
-#include "data/distributed_sampler.h"
+#include "data/sampler.h"
 #include "modules/containers.h"
 #include "modules/data_parallel.h"
 #include "optim/clip.h"

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include <gtest/gtest.h>
-#include <taper/data/digits.h>
+#include <taper/data/images/digits.h>
 #include <taper/data/loader.h>
 #include <taper/taper.h>
 

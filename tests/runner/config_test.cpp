@@ -10,8 +10,8 @@
 
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
-#include "data/csv.h"
-#include "data/text.h"
+#include "data/tables/csv.h"
+#include "data/text/text.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -13,8 +13,8 @@
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/process.h"
-#include "data/csv.h"
-#include "data/images.h"
+#include "data/images/images.h"
+#include "data/tables/csv.h"
 #include "framework/host/hooks.h"
 #include "tests/runner/run_process.h"
 

@@ -1,9 +1,10 @@
 // Random changes of training images, as a config names them.
+#include "data/images/transforms.h"
+
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/train.h"
 #include "autograd/ops/index/index.h"
-#include "data/image_transforms.h"
 #include "framework/factories.h"
 #include "tests/data_files.h"
 

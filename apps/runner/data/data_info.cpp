@@ -8,7 +8,7 @@
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/json.h"
-#include "data/csv.h"
+#include "data/tables/csv.h"
 
 namespace taper::inline v0::data {
 

@@ -1,13 +1,13 @@
 // The types of data, and where their files are found.
 #include "apps/runner/config/config.h"
-#include "data/cifar.h"
-#include "data/csv.h"
-#include "data/digits.h"
-#include "data/image_files.h"
-#include "data/image_transforms.h"
-#include "data/images.h"
-#include "data/npy.h"
-#include "data/text.h"
+#include "data/images/cifar.h"
+#include "data/images/digits.h"
+#include "data/images/files.h"
+#include "data/images/images.h"
+#include "data/images/transforms.h"
+#include "data/tables/csv.h"
+#include "data/tables/npy.h"
+#include "data/text/text.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "apps/runner/run/errors.h"
-#include "data/distributed_sampler.h"
-#include "data/image_transforms.h"
+#include "data/images/transforms.h"
+#include "data/sampler.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::runner {

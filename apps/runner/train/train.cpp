@@ -21,7 +21,7 @@
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/step.h"
 #include "apps/runner/train/validate.h"
-#include "data/distributed_sampler.h"
+#include "data/sampler.h"
 #include "framework/factories.h"
 #include "framework/host/hooks.h"
 #include "framework/io/safetensors.h"

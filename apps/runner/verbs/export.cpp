@@ -5,7 +5,7 @@
 #include "apps/runner/train/loss.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/ops/binary.h"
-#include "data/csv.h"
+#include "data/tables/csv.h"
 #include "export/onnx.h"
 #include "framework/factories.h"
 #include "framework/io/pt.h"

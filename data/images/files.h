@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/images.h"
+#include "data/images/images.h"
 
 namespace taper::inline v0::data {
 

@@ -1,11 +1,11 @@
-// PNG and JPEG, by libpng and libjpeg: what data/image_files.cpp reads and writes with.
+// PNG and JPEG, by libpng and libjpeg: what data/images/files.cpp reads and writes with.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "data/image_files.h"
+#include "data/images/files.h"
 
 namespace taper::inline v0::data {
 

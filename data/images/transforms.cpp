@@ -1,4 +1,4 @@
-#include "data/image_transforms.h"
+#include "data/images/transforms.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,62 @@
-#include "data/distributed_sampler.h"
+#include "data/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "autograd/ops/binary.h"
+#include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"
+#include "framework/factories.h"
 
 namespace taper::inline v0::data {
+namespace {
+
+// Draws of their own for each epoch, far from the streams that init and dropout take in turn.
+Generator draws_of(uint64_t seed, int64_t epoch) {
+  constexpr uint64_t kOrderStreams = uint64_t(1) << 62;
+  Generator generator;
+  generator.set_state({seed, kOrderStreams + uint64_t(epoch)});
+  return generator;
+}
+
+}  // namespace
+
+Tensor SequentialSampler::order(int64_t, Device device) const {
+  const Tensor numbers = arange(size_, {.dtype = kInt64, .device = device});
+  return step_ == 1 ? numbers : numbers * step_;
+}
+
+Tensor RandomSampler::order(int64_t epoch, Device device) const {
+  Generator generator = draws_of(seed_, epoch);
+  const TensorOptions here = {.dtype = kInt64, .device = device};
+  if (replaced_ > 0) return randint(0, rows_, {replaced_}, here, &generator);
+  return randperm(rows_, here, &generator);
+}
+
+WeightedRandomSampler::WeightedRandomSampler(const std::vector<double>& weights,
+                                             int64_t num_samples, bool replacement, uint64_t seed)
+    : weights_(tensor_of(weights.data(), {std::ssize(weights)})),
+      samples_(num_samples),
+      replacement_(replacement),
+      seed_(seed) {
+  const auto is_bad = [](double w) { return !(w >= 0 && std::isfinite(w)); };
+  const auto zeros = std::ranges::count(weights, 0.0);
+  if (num_samples < 1) {
+    throw ValueError(
+        cat("num_samples should be a positive integer value, but got num_samples=", num_samples));
+  }
+  if (std::ranges::any_of(weights, is_bad) || zeros == std::ssize(weights) ||
+      (!replacement && num_samples > std::ssize(weights) - zeros)) {
+    throw ValueError(cat("WeightedRandomSampler: ", num_samples, " samples cannot be drawn ",
+                         replacement ? "with" : "without", " replacement by ", weights.size(),
+                         " weights, ", zeros, " of them 0; they must be finite and not negative"));
+  }
+}
+
+Tensor WeightedRandomSampler::order(int64_t epoch, Device device) const {
+  Generator generator = draws_of(seed_, epoch);
+  return multinomial(weights_, samples_, replacement_, &generator).to(device);
+}
 
 DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> all, int64_t batch_size,
                                        int rank, int ranks)

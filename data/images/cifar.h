@@ -2,7 +2,7 @@
 // records of a label, or a coarse and a fine one, and 3 x 32 x 32 bytes of red, green and blue.
 #pragma once
 
-#include "data/images.h"
+#include "data/images/images.h"
 
 namespace taper::inline v0::data {
 

@@ -1,4 +1,4 @@
-#include "data/image_codecs.h"
+#include "data/images/codecs.h"
 
 #ifdef TAPER_WITH_IMAGES
 #include <csetjmp>

@@ -1,4 +1,4 @@
-#include "data/cifar.h"
+#include "data/images/cifar.h"
 
 #include <cstring>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "data/digits.h"
+#include "data/images/digits.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "data/npy.h"
+#include "data/tables/npy.h"
 
 #include <algorithm>
 #include <cmath>

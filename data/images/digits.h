@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "data/images.h"
+#include "data/images/images.h"
 
 namespace taper::inline v0::data {
 

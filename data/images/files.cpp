@@ -1,11 +1,11 @@
-#include "data/image_files.h"
+#include "data/images/files.h"
 
 #include <algorithm>
 #include <cctype>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/pool.h"
-#include "data/image_codecs.h"
+#include "data/images/codecs.h"
 #include "data/split.h"
 #include "framework/factories.h"
 #include "framework/io/atomic_file.h"
