@@ -4,6 +4,7 @@
 
 #include <cublasLt.h>
 
+#include "framework/error.h"
 #include "framework/host/shared_library.h"
 
 namespace taper::inline v0::cuda {
@@ -12,32 +13,28 @@ const SharedLibrary& cublaslt_library();
 
 // Its functions without "cublasLt" in their names.
 struct CublasLt {
-  decltype(&cublasLtCreate) Create = cublaslt_library()("cublasLtCreate");
-  decltype(&cublasLtDestroy) Destroy = cublaslt_library()("cublasLtDestroy");
-  decltype(&cublasLtGetStatusName) GetStatusName = cublaslt_library()("cublasLtGetStatusName");
-  decltype(&cublasLtMatmul) Matmul = cublaslt_library()("cublasLtMatmul");
+  static SharedLibrary::Symbol load(const char* name) {
+    return cublaslt_library()(cat("cublasLt", name).c_str());
+  }
+  decltype(&cublasLtCreate) Create = load("Create");
+  decltype(&cublasLtDestroy) Destroy = load("Destroy");
+  decltype(&cublasLtGetStatusName) GetStatusName = load("GetStatusName");
+  decltype(&cublasLtMatmul) Matmul = load("Matmul");
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute =
-      cublaslt_library()("cublasLtMatmulAlgoConfigGetAttribute");
-  decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic =
-      cublaslt_library()("cublasLtMatmulAlgoGetHeuristic");
-  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate =
-      cublaslt_library()("cublasLtMatmulDescCreate");
-  decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy =
-      cublaslt_library()("cublasLtMatmulDescDestroy");
-  decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute =
-      cublaslt_library()("cublasLtMatmulDescSetAttribute");
-  decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate =
-      cublaslt_library()("cublasLtMatmulPreferenceCreate");
+      load("MatmulAlgoConfigGetAttribute");
+  decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic = load("MatmulAlgoGetHeuristic");
+  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate = load("MatmulDescCreate");
+  decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy = load("MatmulDescDestroy");
+  decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute = load("MatmulDescSetAttribute");
+  decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate = load("MatmulPreferenceCreate");
   decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy =
-      cublaslt_library()("cublasLtMatmulPreferenceDestroy");
+      load("MatmulPreferenceDestroy");
   decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute =
-      cublaslt_library()("cublasLtMatmulPreferenceSetAttribute");
-  decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate =
-      cublaslt_library()("cublasLtMatrixLayoutCreate");
-  decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy =
-      cublaslt_library()("cublasLtMatrixLayoutDestroy");
+      load("MatmulPreferenceSetAttribute");
+  decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate = load("MatrixLayoutCreate");
+  decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy = load("MatrixLayoutDestroy");
   decltype(&cublasLtMatrixLayoutSetAttribute) MatrixLayoutSetAttribute =
-      cublaslt_library()("cublasLtMatrixLayoutSetAttribute");
+      load("MatrixLayoutSetAttribute");
 };
 const CublasLt& cublaslt();
 

@@ -8,6 +8,7 @@
 
 #include <cudnn.h>
 
+#include "framework/error.h"
 #include "framework/host/shared_library.h"
 
 namespace taper::inline v0::cuda {
@@ -16,56 +17,46 @@ const SharedLibrary& cudnn_library();
 
 // Its functions without "cudnn" in their names.
 struct Cudnn {
-  decltype(&cudnnBackendCreateDescriptor) BackendCreateDescriptor =
-      cudnn_library()("cudnnBackendCreateDescriptor");
+  static SharedLibrary::Symbol load(const char* name) {
+    return cudnn_library()(cat("cudnn", name).c_str());
+  }
+  decltype(&cudnnBackendCreateDescriptor) BackendCreateDescriptor = load("BackendCreateDescriptor");
   decltype(&cudnnBackendDestroyDescriptor) BackendDestroyDescriptor =
-      cudnn_library()("cudnnBackendDestroyDescriptor");
-  decltype(&cudnnBackendExecute) BackendExecute = cudnn_library()("cudnnBackendExecute");
-  decltype(&cudnnBackendFinalize) BackendFinalize = cudnn_library()("cudnnBackendFinalize");
-  decltype(&cudnnBackendGetAttribute) BackendGetAttribute =
-      cudnn_library()("cudnnBackendGetAttribute");
-  decltype(&cudnnBackendSetAttribute) BackendSetAttribute =
-      cudnn_library()("cudnnBackendSetAttribute");
-  decltype(&cudnnConvolutionBackwardData) ConvolutionBackwardData =
-      cudnn_library()("cudnnConvolutionBackwardData");
+      load("BackendDestroyDescriptor");
+  decltype(&cudnnBackendExecute) BackendExecute = load("BackendExecute");
+  decltype(&cudnnBackendFinalize) BackendFinalize = load("BackendFinalize");
+  decltype(&cudnnBackendGetAttribute) BackendGetAttribute = load("BackendGetAttribute");
+  decltype(&cudnnBackendSetAttribute) BackendSetAttribute = load("BackendSetAttribute");
+  decltype(&cudnnConvolutionBackwardData) ConvolutionBackwardData = load("ConvolutionBackwardData");
   decltype(&cudnnConvolutionBackwardFilter) ConvolutionBackwardFilter =
-      cudnn_library()("cudnnConvolutionBackwardFilter");
-  decltype(&cudnnConvolutionForward) ConvolutionForward =
-      cudnn_library()("cudnnConvolutionForward");
-  decltype(&cudnnCreate) Create = cudnn_library()("cudnnCreate");
+      load("ConvolutionBackwardFilter");
+  decltype(&cudnnConvolutionForward) ConvolutionForward = load("ConvolutionForward");
+  decltype(&cudnnCreate) Create = load("Create");
   decltype(&cudnnCreateConvolutionDescriptor) CreateConvolutionDescriptor =
-      cudnn_library()("cudnnCreateConvolutionDescriptor");
-  decltype(&cudnnCreateFilterDescriptor) CreateFilterDescriptor =
-      cudnn_library()("cudnnCreateFilterDescriptor");
-  decltype(&cudnnCreateTensorDescriptor) CreateTensorDescriptor =
-      cudnn_library()("cudnnCreateTensorDescriptor");
-  decltype(&cudnnDestroy) Destroy = cudnn_library()("cudnnDestroy");
+      load("CreateConvolutionDescriptor");
+  decltype(&cudnnCreateFilterDescriptor) CreateFilterDescriptor = load("CreateFilterDescriptor");
+  decltype(&cudnnCreateTensorDescriptor) CreateTensorDescriptor = load("CreateTensorDescriptor");
+  decltype(&cudnnDestroy) Destroy = load("Destroy");
   decltype(&cudnnDestroyConvolutionDescriptor) DestroyConvolutionDescriptor =
-      cudnn_library()("cudnnDestroyConvolutionDescriptor");
-  decltype(&cudnnDestroyFilterDescriptor) DestroyFilterDescriptor =
-      cudnn_library()("cudnnDestroyFilterDescriptor");
-  decltype(&cudnnDestroyTensorDescriptor) DestroyTensorDescriptor =
-      cudnn_library()("cudnnDestroyTensorDescriptor");
+      load("DestroyConvolutionDescriptor");
+  decltype(&cudnnDestroyFilterDescriptor) DestroyFilterDescriptor = load("DestroyFilterDescriptor");
+  decltype(&cudnnDestroyTensorDescriptor) DestroyTensorDescriptor = load("DestroyTensorDescriptor");
   decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) GetConvolutionBackwardDataAlgorithm_v7 =
-      cudnn_library()("cudnnGetConvolutionBackwardDataAlgorithm_v7");
+      load("GetConvolutionBackwardDataAlgorithm_v7");
   decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7)
-      GetConvolutionBackwardFilterAlgorithm_v7 =
-          cudnn_library()("cudnnGetConvolutionBackwardFilterAlgorithm_v7");
+      GetConvolutionBackwardFilterAlgorithm_v7 = load("GetConvolutionBackwardFilterAlgorithm_v7");
   decltype(&cudnnGetConvolutionForwardAlgorithm_v7) GetConvolutionForwardAlgorithm_v7 =
-      cudnn_library()("cudnnGetConvolutionForwardAlgorithm_v7");
-  decltype(&cudnnGetErrorString) GetErrorString = cudnn_library()("cudnnGetErrorString");
-  decltype(&cudnnGetVersion) GetVersion = cudnn_library()("cudnnGetVersion");
+      load("GetConvolutionForwardAlgorithm_v7");
+  decltype(&cudnnGetErrorString) GetErrorString = load("GetErrorString");
+  decltype(&cudnnGetVersion) GetVersion = load("GetVersion");
   decltype(&cudnnSetConvolution2dDescriptor) SetConvolution2dDescriptor =
-      cudnn_library()("cudnnSetConvolution2dDescriptor");
+      load("SetConvolution2dDescriptor");
   decltype(&cudnnSetConvolutionGroupCount) SetConvolutionGroupCount =
-      cudnn_library()("cudnnSetConvolutionGroupCount");
-  decltype(&cudnnSetConvolutionMathType) SetConvolutionMathType =
-      cudnn_library()("cudnnSetConvolutionMathType");
-  decltype(&cudnnSetFilter4dDescriptor) SetFilter4dDescriptor =
-      cudnn_library()("cudnnSetFilter4dDescriptor");
-  decltype(&cudnnSetStream) SetStream = cudnn_library()("cudnnSetStream");
-  decltype(&cudnnSetTensor4dDescriptor) SetTensor4dDescriptor =
-      cudnn_library()("cudnnSetTensor4dDescriptor");
+      load("SetConvolutionGroupCount");
+  decltype(&cudnnSetConvolutionMathType) SetConvolutionMathType = load("SetConvolutionMathType");
+  decltype(&cudnnSetFilter4dDescriptor) SetFilter4dDescriptor = load("SetFilter4dDescriptor");
+  decltype(&cudnnSetStream) SetStream = load("SetStream");
+  decltype(&cudnnSetTensor4dDescriptor) SetTensor4dDescriptor = load("SetTensor4dDescriptor");
 };
 // Throws AcceleratorError where it is not there.
 const Cudnn& cudnn();
