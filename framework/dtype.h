@@ -109,6 +109,15 @@ template <class F> constexpr decltype(auto) visit(DType t, F&& f) {
   }
 }
 
+// The same of a compute type: float, double or int64_t.
+template <class F> decltype(auto) visit_computed(DType t, F&& f) {
+  switch (t) {
+    case DType::float64: return f(TypeTag<double>{});
+    case DType::int64: return f(TypeTag<int64_t>{});
+    default: return f(TypeTag<float>{});
+  }
+}
+
 // The same over the floating types only; the caller has checked.
 template <class F> decltype(auto) visit_floating(DType t, F&& f) {
   switch (t) {

@@ -1,8 +1,8 @@
 // Errors are exceptions; nothing aborts. The first sentence is PyTorch's where it has one.
 #pragma once
 
-#include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -63,12 +63,15 @@ inline void append_to(std::string& out, const std::string& text) { out += text; 
 inline void append_to(std::string& out, char c) { out += c; }
 inline void append_to(std::string& out, bool b) { out += b ? "true" : "false"; }
 
-template <class T>
-requires std::integral<T> || std::floating_point<T>
-void append_to(std::string& out, T value) {
-  char text[40];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  out.append(text, size_t(end - text));
+void append_number(std::string& out, int64_t value);
+void append_number(std::string& out, uint64_t value);
+void append_number(std::string& out, float value);
+void append_number(std::string& out, double value);
+template <std::floating_point T> void append_to(std::string& out, T value) {
+  append_number(out, value);
+}
+template <std::integral T> void append_to(std::string& out, T value) {
+  append_number(out, std::conditional_t<std::signed_integral<T>, int64_t, uint64_t>(value));
 }
 
 template <class T>
@@ -78,7 +81,9 @@ requires(std::is_class_v<T> || std::is_enum_v<T>) && requires(const T& t) {
 void append_to(std::string& out, const T& value) { out += to_string(value); }
 
 template <class T>
-concept Printable = requires(std::string& out, const T& t) { append_to(out, t); };
+concept Printable = requires(std::string& out, const T& t) {
+  append_to(out, t);
+};
 
 // cat("size ", 3, " of ", shape): one string of all arguments. (Tensors are joined by another cat.)
 template <Printable... Args> std::string cat(const Args&... args) {

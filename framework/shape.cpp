@@ -20,17 +20,23 @@ void Shape::refuse_count() const {
   throw Error(cat("Storage size calculation overflowed with sizes=", *this));
 }
 
-int64_t Shape::nbytes(size_t item) const {
+std::optional<int64_t> Shape::counted_bytes(size_t item) const {
   int64_t most = int64_t(item);
   bool none = false;
   for (const int64_t n : *this) {
-    if (n < 0) {
-      throw Error(cat("Trying to create tensor with negative dimension ", n, ": ", *this));
-    }
     none = none || n == 0;
-    if (__builtin_mul_overflow(most, std::max<int64_t>(n, 1), &most)) refuse_count();
+    if (n < 0 || __builtin_mul_overflow(most, std::max<int64_t>(n, 1), &most)) return std::nullopt;
   }
   return none ? 0 : most;
+}
+
+int64_t Shape::nbytes(size_t item) const {
+  if (const auto counted = counted_bytes(item)) return *counted;
+  for (const int64_t n : *this) {
+    if (n >= 0) continue;
+    throw Error(cat("Trying to create tensor with negative dimension ", n, ": ", *this));
+  }
+  refuse_count();
 }
 
 void Shape::insert(int at, int64_t dim) {

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -74,6 +75,8 @@ class Shape {
   // What a dense tensor of such elements takes. Throws Error for a negative size, and where this or
   // a stride could not be counted even if a size of 0 were 1: then no part of it needs a check.
   int64_t nbytes(size_t item) const;
+  // The same, and none in place of an error.
+  std::optional<int64_t> counted_bytes(size_t item) const;
 
   bool operator==(const Shape& other) const;
 
@@ -82,6 +85,16 @@ class Shape {
 
   int size_ = 0;
   int64_t dims_[kMaxDims];
+};
+
+// One number for each of two spatial dimensions (kernel sizes, strides, paddings), written 3 or
+// {3, 5}: height first.
+struct Pair {
+  int64_t h = 0, w = 0;
+  constexpr Pair() = default;
+  constexpr Pair(int64_t both) : h(both), w(both) {}
+  constexpr Pair(int64_t height, int64_t width) : h(height), w(width) {}
+  constexpr bool operator==(const Pair& other) const { return h == other.h && w == other.w; }
 };
 
 // "[2, 3]", as PyTorch prints sizes in messages.

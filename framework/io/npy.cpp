@@ -6,11 +6,11 @@
 #include <charconv>
 #include <fstream>
 #include <optional>
-#include <span>
 #include <system_error>
 
 #include "framework/io/atomic_file.h"
 #include "framework/io/input_file.h"
+#include "framework/io/tensor_file.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0 {
@@ -230,21 +230,13 @@ std::string read_header_text(const std::string& path, Reader& file) {
   return text;
 }
 
-// Throws unless the rest of the file is exactly the data. Zero sizes are counted as one first,
-// because strides are products of the others.
+// Throws unless the rest of the file is exactly the data.
 void check_data_size(const std::string& path, const Header& header, size_t left) {
-  int64_t nbytes = int64_t(size_of(header.dtype));
-  bool empty = false;
-  for (const int64_t n : header.shape) {
-    empty = empty || n == 0;
-    if (__builtin_mul_overflow(nbytes, std::max<int64_t>(n, 1), &nbytes)) {
-      refuse(path, cat("shape ", header.shape, " has more bytes than can be counted"));
-    }
-  }
-  if (empty) nbytes = 0;
-  if (left == size_t(nbytes)) return;
-  refuse(path, cat("expected ", nbytes, " bytes for shape ", header.shape, " of ", header.dtype,
-                   ", got ", left, left < size_t(nbytes) ? " (is the file truncated?)" : ""));
+  const std::optional<int64_t> nbytes = header.shape.counted_bytes(size_of(header.dtype));
+  if (!nbytes) refuse(path, cat("shape ", header.shape, " has more bytes than can be counted"));
+  if (left == size_t(*nbytes)) return;
+  refuse(path, cat("expected ", *nbytes, " bytes for shape ", header.shape, " of ", header.dtype,
+                   ", got ", left, left < size_t(*nbytes) ? " (is the file truncated?)" : ""));
 }
 
 Shape column_major_strides(const Shape& shape) {
@@ -277,9 +269,7 @@ Tensor load_npy(const std::string& path) {
   Tensor x = Tensor::make(header.shape, header.dtype, Device());
   if (x.numel() == 0) return x;
   file.read(x.data_ptr(), x.nbytes(), "data");
-  // Any byte but 0 counts as true; C++ knows only 1.
-  const size_t bools = header.dtype == kBool ? x.nbytes() : 0;
-  for (uint8_t& byte : std::span(static_cast<uint8_t*>(x.data_ptr()), bools)) byte = byte != 0;
+  detail::tidy_bools(x.data_ptr(), x.nbytes(), header.dtype);
   if (!header.column_major) return x;
   return kernels::dense(view_as(x, header.shape, column_major_strides(header.shape), 0));
 }

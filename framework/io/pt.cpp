@@ -12,7 +12,7 @@
 #include "framework/io/input_file.h"
 #include "framework/io/pickle.h"
 #include "framework/io/safetensors.h"
-#include "framework/io/saving.h"
+#include "framework/io/tensor_file.h"
 #include "framework/io/text.h"
 
 namespace taper::inline v0 {
@@ -29,38 +29,38 @@ constexpr int kMaxValues = 1 << 22;
 constexpr std::string_view kZipMagic = "PK\x03\x04";
 constexpr std::string_view kLegacyMagic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
-struct StorageName {
-  DType dtype;
-  std::string_view name;
-};
-constexpr StorageName kStorageNames[] = {
-    {kFloat32, "torch.FloatStorage"}, {kFloat64, "torch.DoubleStorage"},
-    {kFloat16, "torch.HalfStorage"},  {kBFloat16, "torch.BFloat16Storage"},
-    {kInt64, "torch.LongStorage"},    {kInt32, "torch.IntStorage"},
-    {kInt16, "torch.ShortStorage"},   {kInt8, "torch.CharStorage"},
-    {kUInt8, "torch.ByteStorage"},    {kBool, "torch.BoolStorage"},
-};
-
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 
+// The class of a storage, of module torch: "FloatStorage".
+std::string storage_class(DType dtype) { return cat(scalar_type_name(dtype), "Storage"); }
+
 // Besides the storages: what a pickle may call, and the values that checkpoints hold beside
 // tensors.
-std::vector<std::string_view> allowed_globals() {
-  std::vector<std::string_view> names = {kRebuildTensor, kRebuildParameter, "torch.Size",
-                                         "torch.device", "_codecs.encode"};
-  for (const StorageName& s : kStorageNames) names.push_back(s.name);
-  for (const char* dtype :
-       {"torch.float32", "torch.float64", "torch.float16", "torch.bfloat16", "torch.int64",
-        "torch.int32", "torch.int16", "torch.int8", "torch.uint8", "torch.bool"}) {
-    names.push_back(dtype);
-  }
-  return names;
+std::span<const std::string_view> allowed_globals() {
+  static const std::vector<std::string> of_dtypes = [] {
+    std::vector<std::string> names;
+    for (const DType t : kAllDTypes) {
+      names.push_back(cat("torch.", storage_class(t)));
+      names.push_back(cat("torch.", t));
+    }
+    return names;
+  }();
+  static const std::vector<std::string_view> all = [] {
+    std::vector<std::string_view> names(of_dtypes.begin(), of_dtypes.end());
+    names.insert(names.end(), {kRebuildTensor, kRebuildParameter, "torch.Size", "torch.device",
+                               "_codecs.encode"});
+    return names;
+  }();
+  return all;
 }
 
-const StorageName* storage_name(const PickleValue& type) {
-  const auto known = std::ranges::find(kStorageNames, type.text, &StorageName::name);
-  return type.is(Kind::global) && known != std::end(kStorageNames) ? &*known : nullptr;
+// None for what is no class of a storage.
+std::optional<DType> storage_dtype(const PickleValue& type) {
+  for (const DType t : kAllDTypes) {
+    if (type.is(Kind::global) && type.text == cat("torch.", storage_class(t))) return t;
+  }
+  return std::nullopt;
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
@@ -86,8 +86,8 @@ class OldFile final : public Archive {
     std::map<std::string_view, size_t> sizes;  // of an element of each storage
     for (const PickleValue* p : tensors.all(Kind::persistent)) {
       const auto& id = p->items[0]->items;
-      const StorageName* type = id.size() > 2 ? storage_name(*id[1]) : nullptr;
-      if (type) sizes.emplace(id[2]->text, size_of(type->dtype));
+      const auto dtype = id.size() > 2 ? storage_dtype(*id[1]) : std::nullopt;
+      if (dtype) sizes.emplace(id[2]->text, size_of(*dtype));
     }
     const Pickle keys = next_pickle();
     for (const PickleValue* key : keys.root().items) add_storage(std::string(key->text), sizes);
@@ -122,9 +122,8 @@ class OldFile final : public Archive {
     at_ += nbytes;
   }
   Pickle next_pickle() {
-    static const std::vector<std::string_view> allowed = allowed_globals();
     const std::string_view rest = std::string_view(bytes_).substr(std::min(at_, bytes_.size()));
-    Pickle pickle(rest, cat(path_, ": in the pickle from byte ", at_), allowed, false);
+    Pickle pickle(rest, cat(path_, ": in the pickle from byte ", at_), allowed_globals(), false);
     at_ += pickle.size();
     return pickle;
   }
@@ -185,9 +184,8 @@ class PtReader {
         refuse(path_, "its bytes are not little-endian");
       }
     }
-    static const std::vector<std::string_view> allowed = allowed_globals();
     return Pickle({static_cast<const char*>(pickle_bytes_->data), pickle_bytes_->nbytes},
-                  cat(path_, ": ", folder_, "data.pkl"), allowed);
+                  cat(path_, ": ", folder_, "data.pkl"), allowed_globals());
   }
 
   static std::string key_of(const PickleValue& key) {
@@ -259,26 +257,25 @@ class PtReader {
     const PickleValue& type = argument(id, 1, Kind::global, "a storage's type");
     const std::string key(argument(id, 2, Kind::text, "a storage's key").text);
     const int64_t elements = argument(id, 4, Kind::integer, "a storage's size").integer;
-    const StorageName* known = storage_name(type);
-    if (!known)
+    const std::optional<DType> dtype = storage_dtype(type);
+    if (!dtype) {
       pickle_.refuse(persistent.at, cat(in_quotes(type.text), " is no type of a storage"));
-    const auto [found, is_new] = storages_.try_emplace(key, Bytes{known->dtype, {}});
+    }
+    const auto [found, is_new] = storages_.try_emplace(key, Bytes{*dtype, {}});
     if (!is_new) {
-      if (found->second.dtype == known->dtype) return found->second;
+      if (found->second.dtype == *dtype) return found->second;
       pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " has two types"));
     }
     const std::optional<size_t> index = find(cat(folder_, "data/", key));
     if (!index) pickle_.refuse(persistent.at, cat("the archive has no data/", key));
     const uint64_t nbytes = archive_->entries()[*index].nbytes;
-    if (elements < 0 || uint64_t(elements) != nbytes / size_of(known->dtype) ||
-        nbytes % size_of(known->dtype) != 0) {
-      pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " of ", elements, " x ",
-                                        known->dtype, " has ", nbytes, " bytes"));
+    const size_t size = size_of(*dtype);
+    if (elements < 0 || uint64_t(elements) != nbytes / size || nbytes % size != 0) {
+      pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " of ", elements, " x ", *dtype,
+                                        " has ", nbytes, " bytes"));
     }
     found->second.storage = archive_->read(*index);
-    // Any byte but 0 counts as true; C++ knows only 1.
-    auto* bytes = static_cast<uint8_t*>(found->second.storage->data);
-    for (uint8_t& byte : std::span(bytes, known->dtype == kBool ? nbytes : 0)) byte = byte != 0;
+    detail::tidy_bools(found->second.storage->data, nbytes, *dtype);
     return found->second;
   }
 
@@ -296,14 +293,13 @@ class PtReader {
     const Bytes& bytes = storage_of(argument(call, 0, Kind::persistent, "a storage"));
     const int64_t offset = argument(call, 1, Kind::integer, "an offset").integer;
     const Shape shape = numbers(call, 2, "sizes"), strides = numbers(call, 3, "strides");
-    // The last element's place; sizes of 0 count as 1, because strides are products of the others.
-    int64_t last = offset, count = int64_t(size_of(bytes.dtype));
-    bool fits = offset >= 0 && shape.size() == strides.size();
+    int64_t last = offset;  // the last element's place
+    bool fits =
+        offset >= 0 && shape.size() == strides.size() && shape.counted_bytes(size_of(bytes.dtype));
     for (int d = 0; fits && d < shape.size(); ++d) {
       int64_t step;
       fits = !__builtin_mul_overflow(std::max<int64_t>(shape[d], 1) - 1, strides[d], &step) &&
-             !__builtin_add_overflow(last, step, &last) &&
-             !__builtin_mul_overflow(count, std::max<int64_t>(shape[d], 1), &count);
+             !__builtin_add_overflow(last, step, &last);
     }
     const auto elements = int64_t(bytes.storage->nbytes / size_of(bytes.dtype));
     fits = fits && (shape.numel() == 0 ? offset <= elements : last < elements);
@@ -385,9 +381,8 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
       same = here.insert(here.end(), {x, storages.size()});
       storages.push_back(detail::on_host(x));
     }
-    const auto type = std::ranges::find(kStorageNames, x.dtype(), &StorageName::dtype)->name;
     pickle.text(named.name).global("torch._utils", "_rebuild_tensor_v2").op("((").text("storage");
-    pickle.global("torch", type.substr(type.find('.') + 1)).text(cat(same->second)).text("cpu");
+    pickle.global("torch", storage_class(x.dtype())).text(cat(same->second)).text("cpu");
     pickle.integer(x.numel()).op("tQ").integer(0).tuple(x.shape());
     pickle.tuple(contiguous_strides(x.shape())).op("\x89");
     pickle.global("collections", "OrderedDict").op(")RtR");

@@ -18,7 +18,7 @@
 #include "framework/io/atomic_file.h"
 #include "framework/io/input_file.h"
 #include "framework/io/json.h"
-#include "framework/io/saving.h"
+#include "framework/io/tensor_file.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -117,17 +117,6 @@ struct Header {
                      : "the header is not valid JSON");
 }
 
-// None beyond 2^63, also with the sizes of 0 left out: strides are products of some of them.
-std::optional<int64_t> bytes_of(const std::vector<uint64_t>& sizes, DType dtype) {
-  int64_t nbytes = int64_t(size_of(dtype));
-  bool empty = false;
-  for (const uint64_t n : sizes) {
-    empty = empty || n == 0;
-    if (__builtin_mul_overflow(nbytes, std::max<uint64_t>(n, 1), &nbytes)) return std::nullopt;
-  }
-  return empty ? 0 : nbytes;
-}
-
 Entry entry_of(const std::string& path, const std::string& name, const Json& description,
                uint64_t data_size) {
   const auto fail = [&](const auto&... what) { refuse(path, name, cat(what...)); };
@@ -164,15 +153,15 @@ Entry entry_of(const std::string& path, const std::string& name, const Json& des
     fail("data_offsets [", begin, ", ", end, "] do not lie within the ", data_size,
          " bytes of data (is the file truncated?)");
   }
-  const std::optional<int64_t> nbytes = bytes_of(sizes, known->dtype);
+  Entry entry{name, known->dtype, {}, begin, end};
+  for (const uint64_t n : sizes) entry.shape.push_back(int64_t(n));
+  const std::optional<int64_t> nbytes = entry.shape.counted_bytes(size_of(entry.dtype));
   const std::string shape = shown(sizes);
   if (!nbytes) fail("shape ", shape, " has more bytes than can be counted");
   if (end - begin != uint64_t(*nbytes)) {
     fail("expected ", *nbytes, " bytes for shape ", shape, " of ", known->dtype,
          ", got data_offsets [", begin, ", ", end, "], ", end - begin, " bytes");
   }
-  Entry entry{name, known->dtype, {}, begin, end};
-  for (const uint64_t n : sizes) entry.shape.push_back(int64_t(n));
   return entry;
 }
 
@@ -281,10 +270,7 @@ StoragePtr map_file(const std::string& path) {
 // A tensor over `nbytes` of the mapping, which it keeps alive.
 Tensor mapped_tensor(StoragePtr mapping, char* data, size_t nbytes, const Shape& shape,
                      DType dtype) {
-  // Any byte but 0 counts as true; C++ knows only 1.
-  for (size_t i = 0; dtype == kBool && i < nbytes; ++i) {
-    if (uint8_t(data[i]) > 1) data[i] = 1;
-  }
+  detail::tidy_bools(data, nbytes, dtype);
   // Files of others need not align their data.
   if (nbytes == 0 || reinterpret_cast<uintptr_t>(data) % size_of(dtype) != 0) {
     Tensor copy = Tensor::make(shape, dtype, Device());

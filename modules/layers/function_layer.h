@@ -1,7 +1,6 @@
 // Layers without parameters that are one function of their input and of options.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <type_traits>
@@ -14,7 +13,9 @@ namespace taper::inline v0 {
 
 // Text as a template argument.
 template <size_t N> struct LayerName {
-  constexpr LayerName(const char (&name)[N]) { std::copy_n(name, N, text); }
+  constexpr LayerName(const char (&name)[N]) {
+    for (size_t i = 0; i < N; ++i) text[i] = name[i];
+  }
   char text[N];
 };
 

@@ -1,26 +1,15 @@
 // Settings of layers as Python prints them: 1e-05, 2.0, True, None, (2, 3), 'tanh'.
 #pragma once
 
-#include <charconv>
-#include <cmath>
 #include <optional>
 #include <string>
 
 #include "framework/error.h"
-#include "framework/pair.h"
 #include "framework/shape.h"
 
 namespace taper::inline v0 {
 
-inline std::string py(double value) {
-  // Python writes these sizes without an exponent, and all others with one.
-  const double size = std::abs(value);
-  if (!std::isfinite(value) || (size != 0 && size < 1e-4) || size >= 1e16) return cat(value);
-  char text[40];
-  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr;
-  const std::string digits(text, end);
-  return digits.find('.') == std::string::npos ? digits + ".0" : digits;
-}
+std::string py(double value);
 inline std::string py(bool value) { return value ? "True" : "False"; }
 inline std::string py(int64_t value) { return cat(value); }
 inline std::string py(const std::string& text) { return cat("'", text, "'"); }

@@ -12,7 +12,6 @@
 
 #include "autograd/ops/index/indexing.h"
 #include "framework/kernels/loss/softmax.h"
-#include "framework/pair.h"
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 

@@ -20,7 +20,7 @@
 
 #include "apps/runner/config/yaml.h"
 #include "framework/describe.h"
-#include "framework/pair.h"
+#include "framework/shape.h"
 
 namespace taper::inline v0::runner {
 

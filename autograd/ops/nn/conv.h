@@ -5,7 +5,6 @@
 #include <string>
 
 #include "framework/kernels/elementwise/activation.h"
-#include "framework/pair.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {

@@ -6,7 +6,6 @@
 
 #include "autograd/ops/nn/pool.h"
 #include "framework/describe.h"
-#include "framework/pair.h"
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 

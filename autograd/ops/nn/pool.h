@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "framework/describe.h"
-#include "framework/pair.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {

@@ -96,9 +96,8 @@ void multiply(ConvPass pass, const ConvSizes& s, const ConvTensors& t, const Ten
   g.beta = (dweight && first > 0) || (y && t.bias.defined()) ? 1 : 0;
   g.dtype = t.x.dtype();
   g.device = t.x.device().index();
-  dispatch(
-      t.x.device(), [&] { cpu::gemm(g, a.address(), b.address(), c.address()); },
-      [&] { cuda::gemm(g, a.address(), b.address(), c.address()); });
+  dispatch<cpu::gemm, cuda::gemm>(t.x.device(), g, a.address(), b.address(), c.address(),
+                                  Epilogue());
 }
 
 void apply_relu(const ConvTensors& t) {

@@ -7,7 +7,6 @@
 #include <compare>
 
 #include "framework/kernels/dispatch.h"
-#include "framework/pair.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::kernels {

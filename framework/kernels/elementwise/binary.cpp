@@ -43,18 +43,14 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
 void run(BinaryOp op, BinaryArgs args, const Tensor& out, const Tensor& a, const Tensor& b,
          DType compute) {
   const TensorIterator iter = make_iterator(out, {&a, &b});
-  dispatch(
-      out.device(), [&] { cpu::binary(op, args, iter, compute); },
-      [&] { cuda::binary(op, args, iter, compute); }, name_of(op));
+  dispatch<cpu::binary, cuda::binary>({out.device(), name_of(op)}, op, args, iter, compute);
 }
 
 void run(TernaryOp op, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c,
          DType compute, double value = 1) {
   const TensorIterator iter = make_iterator(out, {&a, &b, &c});
   const char* name = kTernaryNames[size_t(op)];
-  dispatch(
-      out.device(), [&] { cpu::ternary(op, value, iter, compute); },
-      [&] { cuda::ternary(op, value, iter, compute); }, name);
+  dispatch<cpu::ternary, cuda::ternary>({out.device(), name}, op, value, iter, compute);
   trace(name, out, {a, b, c}, value);
 }
 

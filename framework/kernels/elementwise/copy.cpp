@@ -6,9 +6,7 @@ namespace taper::inline v0::kernels {
 namespace {
 
 void copy_on_device(const Tensor& out, const Tensor& x) {
-  const TensorIterator iter = make_iterator(out, {&x});
-  dispatch(
-      out.device(), [&] { cpu::copy(iter); }, [&] { cuda::copy(iter); }, "copy_");
+  dispatch<cpu::copy, cuda::copy>({out.device(), "copy_"}, make_iterator(out, {&x}));
 }
 
 // Both sides can be moved as one run of bytes in the same order.
@@ -59,16 +57,12 @@ Tensor packed(const Tensor& x, DType dtype) {
 void fill(const Tensor& out, Scalar value) {
   value.check_holds(out.dtype());
   if (out.numel() == 0) return;
-  const TensorIterator iter = make_iterator(out, {});
-  dispatch(
-      out.device(), [&] { cpu::fill(iter, value); }, [&] { cuda::fill(iter, value); }, "fill_");
+  dispatch<cpu::fill, cuda::fill>({out.device(), "fill_"}, make_iterator(out, {}), value);
 }
 
 void arange_into(const Tensor& out, Scalar start, Scalar step) {
   if (out.numel() == 0) return;
-  dispatch(
-      out.device(), [&] { cpu::arange(out, start, step); },
-      [&] { cuda::arange(out, start, step); });
+  dispatch<cpu::arange, cuda::arange>(out.device(), out, start, step);
 }
 
 }  // namespace taper::inline v0::kernels

@@ -28,9 +28,7 @@ void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args) 
   }
   const DType compute = compute_type(result == kBool ? x.dtype() : result);
   const TensorIterator iter = make_iterator(out, {&x});
-  dispatch(
-      out.device(), [&] { cpu::unary(op, args, iter, compute); },
-      [&] { cuda::unary(op, args, iter, compute); }, name_of(op));
+  dispatch<cpu::unary, cuda::unary>({out.device(), name_of(op)}, op, args, iter, compute);
 }
 
 Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args) {

@@ -39,10 +39,7 @@ Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape&
     fill(y, 0);
     return y;
   }
-  const Tensor rows = dense(x);
-  dispatch(
-      y.device(), [&] { cpu::take_rows(y, rows, key, width); },
-      [&] { cuda::take_rows(y, rows, key, width); });
+  dispatch<cpu::take_rows, cuda::take_rows>(y.device(), y, dense(x), key, width);
   return y;
 }
 

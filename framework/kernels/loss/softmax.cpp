@@ -44,10 +44,7 @@ Tensor softmax(bool log, const Tensor& x, int64_t dim) {
   const ReduceSizes sizes = sizes_along(x, dim);
   Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
   if (y.numel() == 0) return y;
-  const Tensor from = dense(x);
-  dispatch(
-      x.device(), [&] { cpu::softmax(log, y, from, sizes); },
-      [&] { cuda::softmax(log, y, from, sizes); });
+  dispatch<cpu::softmax, cuda::softmax>(x.device(), log, y, dense(x), sizes);
   trace(log ? "log_softmax" : "softmax", y, {x}, Shape{dim});
   return y;
 }
@@ -56,10 +53,8 @@ Tensor softmax_backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim
   const ReduceSizes sizes = sizes_along(y, dim);
   Tensor dx = Tensor::make(y.shape(), y.dtype(), y.device());
   if (dx.numel() == 0) return dx;
-  const Tensor from_dy = dense(dy), from_y = dense(y);
-  dispatch(
-      y.device(), [&] { cpu::softmax_backward(log, dx, from_dy, from_y, sizes); },
-      [&] { cuda::softmax_backward(log, dx, from_dy, from_y, sizes); });
+  dispatch<cpu::softmax_backward, cuda::softmax_backward>(y.device(), log, dx, dense(dy), dense(y),
+                                                          sizes);
   return dx;
 }
 

@@ -107,11 +107,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   const Operand2d left = as_operand(a), right = as_operand(b);
   const Gemm g = make_gemm(left, right, out, a.shape().back());
   multiply_adds += g.batch * g.m * g.n * g.k;
-  const void* pa = left.x.data_ptr();
-  const void* pb = right.x.data_ptr();
-  dispatch(
-      a.device(), [&] { cpu::gemm(g, pa, pb, out.data_ptr()); },
-      [&] { cuda::gemm(g, pa, pb, out.data_ptr()); });
+  dispatch<cpu::gemm, cuda::gemm>(a.device(), g, left.x.data_ptr(), right.x.data_ptr(),
+                                  out.data_ptr(), Epilogue());
   return out;
 }
 
@@ -134,12 +131,9 @@ LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const Operand2d left = as_operand(x), right = as_operand(wt);
   const Gemm g = make_gemm(left, right, y, x.size(1));
   multiply_adds += g.m * g.n * g.k;
-  const void* pa = left.x.data_ptr();
-  const void* pb = right.x.data_ptr();
-  const Epilogue then{pointer<void>(row), activation, pointer<void>(before)};
-  dispatch(
-      x.device(), [&] { cpu::gemm(g, pa, pb, y.data_ptr(), then); },
-      [&] { cuda::gemm(g, pa, pb, y.data_ptr(), then); });
+  dispatch<cpu::gemm, cuda::gemm>(x.device(), g, left.x.data_ptr(), right.x.data_ptr(),
+                                  y.data_ptr(),
+                                  Epilogue{pointer<void>(row), activation, pointer<void>(before)});
   return {y, before};
 }
 

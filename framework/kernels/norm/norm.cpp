@@ -50,9 +50,7 @@ const char* name_of(const Norm& norm) {
 void run(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
          const Tensor& sums) {
   if (x.numel() == 0) return;
-  dispatch(
-      x.device(), [&] { cpu::norm(norm, out, dy, x, sums); },
-      [&] { cuda::norm(norm, out, dy, x, sums); }, name_of(norm));
+  dispatch<cpu::norm, cuda::norm>({x.device(), name_of(norm)}, norm, out, dy, x, sums);
 }
 
 void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,

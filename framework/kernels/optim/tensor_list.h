@@ -6,7 +6,6 @@
 //   cuda::for_each_chunk(op, on, entries, f);    framework/kernels/optim/tensor_list.cuh
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "framework/kernels/host_device.h"

@@ -1,6 +1,8 @@
 // The chunks of a list of tensors on the threads of the CPU.
 #pragma once
 
+#include <algorithm>
+
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/optim/tensor_list.h"
 #include "framework/kernels/parallel_cpu.h"

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "framework/kernels/dispatch.h"
-#include "framework/pair.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::kernels {

@@ -66,9 +66,7 @@ void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
 
 void randperm_into(const Tensor& out, PhiloxKey key) {
   if (out.numel() == 0 || skips_draws) return;
-  dispatch(
-      out.device(), [&] { cpu::randperm(out, key); }, [&] { cuda::randperm(out, key); },
-      "randperm");
+  dispatch<cpu::randperm, cuda::randperm>({out.device(), "randperm"}, out, key);
 }
 
 Tensor dropout(const Tensor& x, double p, PhiloxKey key) { return dropout(x, p, key, x.dtype()); }

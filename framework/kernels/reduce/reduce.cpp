@@ -97,9 +97,7 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
   }
   Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype()), x.device());
   if (out.numel() == 0) return out;
-  dispatch(
-      x.device(), [&] { cpu::reduce(op, out, plan.x, plan.sizes); },
-      [&] { cuda::reduce(op, out, plan.x, plan.sizes); }, name_of(op));
+  dispatch<cpu::reduce, cuda::reduce>({x.device(), name_of(op)}, op, out, plan.x, plan.sizes);
   trace(name_of(op), out, {x}, ReduceTrace{dims, keepdim});
   return out;
 }
@@ -112,9 +110,7 @@ Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
   }
   Tensor out = Tensor::make(plan.result, kInt64, x.device());
   if (out.numel() == 0) return out;
-  dispatch(
-      x.device(), [&] { cpu::arg_reduce(largest, out, plan.x, plan.sizes); },
-      [&] { cuda::arg_reduce(largest, out, plan.x, plan.sizes); }, name);
+  dispatch<cpu::arg_reduce, cuda::arg_reduce>({x.device(), name}, largest, out, plan.x, plan.sizes);
   trace(name, out, {x}, ReduceTrace{{dim}, keepdim});
   return out;
 }

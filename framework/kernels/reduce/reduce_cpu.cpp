@@ -134,11 +134,9 @@ void reduce_as(const Tensor& out, const Tensor& x, ReduceSizes sizes, DType as, 
 
 template <class F>
 void reduce_numbers(const Tensor& out, const Tensor& x, ReduceSizes sizes, double divisor = 1) {
-  switch (compute_type(x.dtype())) {
-    case DType::float64: return reduce_as<F, double>(out, x, sizes, kFloat64, divisor);
-    case DType::float32: return reduce_as<F, float>(out, x, sizes, kFloat32, divisor);
-    default: return reduce_as<F, int64_t>(out, x, sizes, kInt64, divisor);
-  }
+  visit_computed(compute_type(x.dtype()), [&]<class T>(TypeTag<T>) {
+    reduce_as<F, T>(out, x, sizes, dtype_of<T>, divisor);
+  });
 }
 
 // --- the index of the largest or smallest ---
@@ -198,11 +196,8 @@ void arg_reduce_as(const Tensor& out, const Tensor& tensor, ReduceSizes sizes) {
 }
 
 template <class F> void arg_reduce_numbers(const Tensor& out, const Tensor& x, ReduceSizes sizes) {
-  switch (compute_type(x.dtype())) {
-    case DType::float64: return arg_reduce_as<F, double>(out, x, sizes);
-    case DType::float32: return arg_reduce_as<F, float>(out, x, sizes);
-    default: return arg_reduce_as<F, int64_t>(out, x, sizes);
-  }
+  visit_computed(compute_type(x.dtype()),
+                 [&]<class T>(TypeTag<T>) { arg_reduce_as<F, T>(out, x, sizes); });
 }
 
 }  // namespace

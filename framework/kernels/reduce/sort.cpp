@@ -29,9 +29,7 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
   const Tensor order = Tensor::make(rows.shape(), kInt64, x.device());
   if (order.numel() > 0) {
     on_device<IndexKernels>(x.device(), [&](auto k) { k.sort_keys(keys, rows, descending); });
-    const int64_t n = row_length(rows);
-    dispatch(
-        x.device(), [&] { cpu::argsort(order, keys, n); }, [&] { cuda::argsort(order, keys, n); });
+    dispatch<cpu::argsort, cuda::argsort>(x.device(), order, keys, row_length(rows));
   }
   return dense(swapped(order, d));
 }
@@ -41,10 +39,7 @@ Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim) {
   const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
   const Tensor y = Tensor::make(rows.shape(), rows.dtype(), x.device());
   if (y.numel() > 0) {
-    const int64_t n = row_length(rows);
-    dispatch(
-        x.device(), [&] { cpu::cumulate(op, y, rows, n); },
-        [&] { cuda::cumulate(op, y, rows, n); });
+    dispatch<cpu::cumulate, cuda::cumulate>(x.device(), op, y, rows, row_length(rows));
   }
   return packed(swapped(y, d), x.is_floating_point() ? x.dtype() : kInt64);
 }

@@ -34,13 +34,9 @@ template <class F, class T> void cumulate_rows(const Tensor& y, const Tensor& x,
 }  // namespace
 
 void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n) {
-  const auto run = [&]<class T>(TypeTag<T>) {
-    return op == ReduceOp::prod ? cumulate_rows<ProdOf, T>(y, x, n)
-                                : cumulate_rows<SumOf, T>(y, x, n);
-  };
-  if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
-  if (y.dtype() == kFloat64) return run(TypeTag<double>{});
-  run(TypeTag<float>{});
+  visit_computed(y.dtype(), [&]<class T>(TypeTag<T>) {
+    op == ReduceOp::prod ? cumulate_rows<ProdOf, T>(y, x, n) : cumulate_rows<SumOf, T>(y, x, n);
+  });
 }
 
 }  // namespace taper::inline v0::kernels::cpu

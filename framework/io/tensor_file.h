@@ -1,4 +1,4 @@
-// What the writers of named tensors share.
+// What the readers and writers of files of tensors share.
 #pragma once
 
 #include <set>
@@ -21,6 +21,14 @@ inline void check_savable(const std::string& path, const std::vector<NamedTensor
                         : !seen.insert(t.name).second    ? "is given twice"
                                                          : nullptr;
     if (wrong) throw ValueError(cat(path, ": cannot save: tensor ", in_quotes(t.name), " ", wrong));
+  }
+}
+
+// Elements from a file. Of a bool any byte but 0 counts as true; C++ knows only 1.
+inline void tidy_bools(void* data, size_t nbytes, DType dtype) {
+  auto* bytes = static_cast<uint8_t*>(data);
+  for (size_t i = 0; dtype == kBool && i < nbytes; ++i) {
+    if (bytes[i] > 1) bytes[i] = 1;
   }
 }
 

@@ -1,0 +1,21 @@
+#include "framework/error.h"
+
+#include <charconv>
+
+namespace taper::inline v0 {
+namespace {
+
+template <class T> void append_shortest(std::string& out, T value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  out.append(text, size_t(end - text));
+}
+
+}  // namespace
+
+void append_number(std::string& out, int64_t value) { append_shortest(out, value); }
+void append_number(std::string& out, uint64_t value) { append_shortest(out, value); }
+void append_number(std::string& out, float value) { append_shortest(out, value); }
+void append_number(std::string& out, double value) { append_shortest(out, value); }
+
+}  // namespace taper::inline v0

@@ -1,0 +1,18 @@
+#include "modules/layers/repr.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace taper::inline v0 {
+
+std::string py(double value) {
+  // Python writes these sizes without an exponent, and all others with one.
+  const double size = std::abs(value);
+  if (!std::isfinite(value) || (size != 0 && size < 1e-4) || size >= 1e16) return cat(value);
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr;
+  const std::string digits(text, end);
+  return digits.find('.') == std::string::npos ? digits + ".0" : digits;
+}
+
+}  // namespace taper::inline v0
