@@ -30,14 +30,14 @@ void dispatch(Device device, OnCpu on_cpu, [[maybe_unused]] OnCuda on_cuda,
 }
 
 // Where an op runs; its name as above.
-struct Place {
-  Place(Device at, const char* name = __builtin_FUNCTION()) : device(at), op(name) {}
+struct OpPlace {
+  OpPlace(Device at, const char* name = __builtin_FUNCTION()) : device(at), op(name) {}
   Device device;
   const char* op;
 };
 // The same of two functions that take the same: dispatch<cpu::fill, cuda::fill>(device, iter, 0).
 template <auto kOnCpu, auto kOnCuda, class... Args>
-void dispatch(const Place& at, const Args&... args) {
+void dispatch(const OpPlace& at, const Args&... args) {
   dispatch(
       at.device, [&] { kOnCpu(args...); }, [&] { kOnCuda(args...); }, at.op);
 }

@@ -44,47 +44,20 @@ TAPER_HD double add_rn(double a, double b) {
 #endif
 }
 
+using std::acos, std::asin, std::atan, std::atan2, std::ceil, std::copysign, std::cos, std::cosh,
+    std::exp2, std::floor, std::fmod, std::log10, std::pow, std::sin, std::sinh, std::sqrt,
+    std::tan, std::trunc;
 TAPER_HD float abs(float x) { return ::fabsf(x); }
 TAPER_HD double abs(double x) { return ::fabs(x); }
-TAPER_HD float sqrt(float x) { return ::sqrtf(x); }
-TAPER_HD double sqrt(double x) { return ::sqrt(x); }
-TAPER_HD float floor(float x) { return ::floorf(x); }
-TAPER_HD double floor(double x) { return ::floor(x); }
-TAPER_HD float ceil(float x) { return ::ceilf(x); }
-TAPER_HD double ceil(double x) { return ::ceil(x); }
 // Half to even.
 TAPER_HD float round(float x) { return ::rintf(x); }
 TAPER_HD double round(double x) { return ::rint(x); }
-TAPER_HD float sin(float x) { return ::sinf(x); }
-TAPER_HD double sin(double x) { return ::sin(x); }
-TAPER_HD float cos(float x) { return ::cosf(x); }
-TAPER_HD double cos(double x) { return ::cos(x); }
-TAPER_HD float trunc(float x) { return ::truncf(x); }
-TAPER_HD double trunc(double x) { return ::trunc(x); }
-TAPER_HD float tan(float x) { return ::tanf(x); }
-TAPER_HD double tan(double x) { return ::tan(x); }
-TAPER_HD float asin(float x) { return ::asinf(x); }
-TAPER_HD double asin(double x) { return ::asin(x); }
-TAPER_HD float acos(float x) { return ::acosf(x); }
-TAPER_HD double acos(double x) { return ::acos(x); }
-TAPER_HD float atan(float x) { return ::atanf(x); }
-TAPER_HD double atan(double x) { return ::atan(x); }
-TAPER_HD float sinh(float x) { return ::sinhf(x); }
-TAPER_HD double sinh(double x) { return ::sinh(x); }
-TAPER_HD float cosh(float x) { return ::coshf(x); }
-TAPER_HD double cosh(double x) { return ::cosh(x); }
-TAPER_HD float exp2(float x) { return ::exp2f(x); }
-TAPER_HD double exp2(double x) { return ::exp2(x); }
-TAPER_HD float log10(float x) { return ::log10f(x); }
-TAPER_HD double log10(double x) { return ::log10(x); }
-TAPER_HD float atan2(float y, float x) { return ::atan2f(y, x); }
-TAPER_HD double atan2(double y, double x) { return ::atan2(y, x); }
-TAPER_HD float pow(float x, float y) { return ::powf(x, y); }
-TAPER_HD double pow(double x, double y) { return ::pow(x, y); }
-TAPER_HD float fmod(float x, float y) { return ::fmodf(x, y); }
-TAPER_HD double fmod(double x, double y) { return ::fmod(x, y); }
-TAPER_HD float copysign(float x, float y) { return ::copysignf(x, y); }
-TAPER_HD double copysign(double x, double y) { return ::copysign(x, y); }
+// Of integers; the smallest one has no other absolute value.
+TAPER_HD int64_t abs(int64_t x) { return x < 0 ? int64_t(-uint64_t(x)) : x; }
+TAPER_HD int64_t ceil(int64_t x) { return x; }
+TAPER_HD int64_t floor(int64_t x) { return x; }
+TAPER_HD int64_t round(int64_t x) { return x; }
+TAPER_HD int64_t trunc(int64_t x) { return x; }
 
 TAPER_HD double exp(double x) { return ::exp(x); }
 TAPER_HD double expm1(double x) { return ::expm1(x); }

@@ -14,12 +14,7 @@ struct Neg : Numbers {
   }
 };
 struct Abs : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const {
-    if constexpr (kIsInteger<T>)
-      return x < 0 ? minus(T(0), x) : x;
-    else
-      return math::abs(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::abs(x); }
 };
 // 0 for nan, as in PyTorch.
 struct Sign : Numbers {
@@ -117,28 +112,13 @@ struct Erf : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::erf(x); }
 };
 struct Floor : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const {
-    if constexpr (kIsInteger<T>)
-      return x;
-    else
-      return math::floor(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::floor(x); }
 };
 struct Ceil : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const {
-    if constexpr (kIsInteger<T>)
-      return x;
-    else
-      return math::ceil(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::ceil(x); }
 };
 struct Round : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const {
-    if constexpr (kIsInteger<T>)
-      return x;
-    else
-      return math::round(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::round(x); }
 };
 struct Clamp : Numbers {
   double low, high;
@@ -174,12 +154,7 @@ struct Cosh : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::cosh(x); }
 };
 struct Trunc : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const {
-    if constexpr (kIsInteger<T>)
-      return x;
-    else
-      return math::trunc(x);
-  }
+  template <class T> TAPER_HD T operator()(T x) const { return math::trunc(x); }
 };
 struct Frac : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return x - math::trunc(x); }
