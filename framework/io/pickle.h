@@ -1,6 +1,7 @@
 // Python's pickles, read without running anything
 // (https://docs.python.org/3/library/pickletools.html): values and containers alone. What a pickle
-// would have Python call becomes a value that says so, and only for callables that are listed.
+// would have Python call becomes a value that says so, and only for callables that are listed. And
+// how they are written.
 #pragma once
 
 #include <cstdint>
@@ -89,6 +90,36 @@ class Pickle {
   std::vector<PickleValue*> stack_;
   std::unordered_map<uint64_t, PickleValue*> memo_;
   const PickleValue* root_ = nullptr;
+};
+
+// A dict that begins and is to be ended by op("u."), in opcodes of protocol 2, without a memo:
+// names are short beside the tensors. Numbers are little-endian.
+class PickleWriter {
+ public:
+  PickleWriter& op(std::string_view opcodes) {
+    text_ += opcodes;
+    return *this;
+  }
+  PickleWriter& text(std::string_view value) {
+    return op("X").raw(uint32_t(value.size())).op(value);
+  }
+  PickleWriter& integer(int64_t value) { return op("\x8a").raw(uint8_t(sizeof value)).raw(value); }
+  PickleWriter& global(std::string_view module, std::string_view name) {
+    return op("c").op(module).op("\n").op(name).op("\n");
+  }
+  PickleWriter& tuple(std::span<const int64_t> values) {
+    op("(");
+    for (const int64_t n : values) integer(n);
+    return op("t");
+  }
+  const std::string& bytes() const { return text_; }
+
+ private:
+  template <class T> PickleWriter& raw(T value) {
+    text_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  std::string text_ = std::string("\x80\x02}(", 4);
 };
 
 }  // namespace taper::inline v0

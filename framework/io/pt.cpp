@@ -322,37 +322,6 @@ class PtReader {
   std::vector<NamedTensor> out_;
 };
 
-// --- writing ---
-
-// Opcodes of protocol 2, without a memo: names are short beside the tensors.
-class PickleWriter {
- public:
-  PickleWriter& op(std::string_view opcodes) {
-    text_ += opcodes;
-    return *this;
-  }
-  PickleWriter& text(std::string_view value) {
-    return op("X").raw(uint32_t(value.size())).op(value);
-  }
-  PickleWriter& integer(int64_t value) { return op("\x8a").raw(uint8_t(sizeof value)).raw(value); }
-  PickleWriter& global(std::string_view module, std::string_view name) {
-    return op("c").op(module).op("\n").op(name).op("\n");
-  }
-  PickleWriter& tuple(const Shape& values) {
-    op("(");
-    for (const int64_t n : values) integer(n);
-    return op("t");
-  }
-  const std::string& bytes() const { return text_; }
-
- private:
-  template <class T> PickleWriter& raw(T value) {
-    text_.append(reinterpret_cast<const char*>(&value), sizeof value);
-    return *this;
-  }
-  std::string text_ = std::string("\x80\x02}(", 4);
-};
-
 }  // namespace
 
 std::vector<NamedTensor> load_pt(const std::string& path, const std::string& entry) {
