@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "framework/error.h"
 #include "framework/half.h"
@@ -76,6 +77,10 @@ constexpr DType compute_type(DType t) {
   if (t == DType::float64) return t;
   return is_floating_point(t) ? DType::float32 : DType::int64;
 }
+
+// What half types, too, are summed and computed in: double for double, else float.
+constexpr DType wide_type(DType t) { return t == DType::float64 ? t : DType::float32; }
+template <class T> using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // The C++ type of elements, and back.
 template <class T>

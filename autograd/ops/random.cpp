@@ -99,7 +99,7 @@ Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement,
                    Generator* generator) {
   check_multinomial(weights, num_samples, replacement);
   const NoGradGuard no_grad;
-  const DType type = weights.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const DType type = wide_type(weights.dtype());
   const Tensor w = weights.to(type).reshape({-1, weights.size(-1)});
   const int64_t rows = w.size(0);
   Tensor picked;

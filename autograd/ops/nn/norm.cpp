@@ -25,10 +25,9 @@ void check_dtypes(const char* op, const Tensor& x,
   for (const Tensor& p : parameters) {
     if (!p.defined() || p.dtype() == x.dtype()) continue;
     if (is_half(x.dtype()) && p.dtype() == kFloat32) continue;
-    throw Error(cat("expected scalar type ", scalar_type_name(kernels::wide_type(x.dtype())),
-                    " but found ", scalar_type_name(p.dtype()), " (parameter of ", op,
-                    " with shape ", p.shape(), "; its input is ", scalar_type_name(x.dtype()),
-                    ")"));
+    throw Error(cat("expected scalar type ", scalar_type_name(wide_type(x.dtype())), " but found ",
+                    scalar_type_name(p.dtype()), " (parameter of ", op, " with shape ", p.shape(),
+                    "; its input is ", scalar_type_name(x.dtype()), ")"));
   }
 }
 
@@ -36,7 +35,7 @@ void check_dtypes(const char* op, const Tensor& x,
 void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const Tensor& w,
                         DType bias_dtype) {
   const NormSizes& s = norm.sizes;
-  const DType wide = kernels::wide_type(x.dtype());
+  const DType wide = wide_type(x.dtype());
   // [outer, groups, channels of a group, inner]; batch norm's groups are channels.
   const int64_t groups = s.groups > 0 ? s.groups : s.channels;
   const Shape parts{s.outer, groups, s.per_group(), s.inner};
@@ -259,7 +258,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   const Tensor y = group_norm(x, channels, weight, bias, eps);
   if (running_mean.defined() && x.numel() > 0) {
     const NoGradGuard no_grad;
-    const auto [variance, average] = var_mean(x.to(kernels::wide_type(x.dtype())), inner);
+    const auto [variance, average] = var_mean(x.to(wide_type(x.dtype())), inner);
     running_mean.mul_(1 - momentum).add_(mean(average, {0}), momentum);
     running_var.mul_(1 - momentum).add_(mean(variance, {0}), momentum);
   }

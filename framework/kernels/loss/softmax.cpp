@@ -35,8 +35,6 @@ void check_cross_entropy(const Tensor& logits, const Tensor& target, const NllOp
   check_dtype("weight", o.weight, loss_dtype);
 }
 
-DType wide(DType t) { return t == kFloat64 ? kFloat64 : kFloat32; }
-
 }  // namespace
 
 Tensor softmax(bool log, const Tensor& x, int64_t dim) {
@@ -61,7 +59,7 @@ Tensor softmax_backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
                            const NllOptions& given, DType loss_dtype, bool with_gradient) {
   check_cross_entropy(logits, target, given, loss_dtype);
-  const DType sum_type = wide(logits.dtype());
+  const DType sum_type = wide_type(logits.dtype());
   const int64_t n = logits.size(0);
   const bool reduces = reduction != Reduction::none, means = reduction == Reduction::mean;
   const Tensor x = dense(logits), t = dense(target);

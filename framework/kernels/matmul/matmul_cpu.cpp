@@ -54,13 +54,12 @@ bool multiply_by_onednn(const Gemm& g, const float* a, const float* b, float* c)
 
 // C = activation(C) of a part of the matrix, and what C was goes to `before`.
 template <class T> void activate(const Gemm& part, T* c, const Epilogue& then, int64_t at) {
-  using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
   if (then.activation == Activation::none) return;
   visit(then.activation, [&](auto f) {
     for (int64_t i = 0; i < part.m; ++i) {
       T *y = c + at + i * part.ldc, *kept = static_cast<T*>(then.before);
       if (kept) std::copy_n(y, part.n, kept + at + i * part.ldc);
-      vector_for(part.n, [=](int64_t j) { y[j] = T(f(Real(y[j]))); });
+      vector_for(part.n, [=](int64_t j) { y[j] = T(f(WideOf<T>(y[j]))); });
     }
   });
 }

@@ -36,8 +36,6 @@ struct NormGradients {
   Tensor sums;  // [2, channels], of dy * xhat (dweight) and of dy (dbias), in the dtype of rstd
 };
 
-constexpr DType wide_type(DType t) { return t == kFloat64 ? kFloat64 : kFloat32; }
-
 // Returns y, of type `result` (x's, or of rows a half type where x is float32). Batch norm keeps
 // channels-last, and moves the running statistics, where defined and
 // not `given`, by momentum; other results are row-major.

@@ -6,8 +6,6 @@
 
 namespace taper::inline v0::kernels {
 
-template <class T> using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 // The middle one of a channel's first, middle and last element: sums of (x - pivot) and of its
 // square lose little to cancellation, whatever the mean, and one outlier does not matter.
 template <class T> TAPER_HD WideOf<T> pivot_of(const T* x, const NormSizes& s, int64_t c) {

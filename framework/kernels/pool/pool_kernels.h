@@ -149,22 +149,20 @@ template <class T> struct Planes {
 
 // --- one element of a result ---
 
-template <class T> using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 template <class T, bool kTransposed> struct Resample {
   Planes<T> y;
   Planes<const T> x;
   Axes axes;
 
   static TAPER_HD Span span(const Axis& a, int64_t at) {
-    return kTransposed ? outputs_of(a, at) : inputs_of<Wide<T>>(a, at);
+    return kTransposed ? outputs_of(a, at) : inputs_of<WideOf<T>>(a, at);
   }
-  static TAPER_HD Wide<T> share(const Axis& a, int64_t at, int64_t j) {
-    using C = Wide<T>;
+  static TAPER_HD WideOf<T> share(const Axis& a, int64_t at, int64_t j) {
+    using C = WideOf<T>;
     return kTransposed ? weight<C>(a, j, at) / divisor<C>(a, j) : weight<C>(a, at, j);
   }
   TAPER_HD void operator()(int64_t i) const {
-    using C = Wide<T>;
+    using C = WideOf<T>;
     const Place at = y.at(i);
     const T* plane = x.plane(at);
     const Span rows = span(axes.h, at.h), columns = span(axes.w, at.w);
@@ -212,7 +210,7 @@ template <class T> struct MaxPoolForward {
   Axes axes;
 
   TAPER_HD void operator()(int64_t i) const {
-    using C = Wide<T>;
+    using C = WideOf<T>;
     const Place at = y.at(i);
     const T* plane = x.plane(at);
     C best = -std::numeric_limits<C>::infinity();
@@ -245,10 +243,10 @@ template <class T> struct MaxPoolBackward {
     const int64_t* chosen = index.plane(at);
     const Span rows = outputs_of(axes.h, at.h), columns = outputs_of(axes.w, at.w);
     const int64_t here = at.h * axes.w.in + at.w;
-    Wide<T> sum = 0;
+    WideOf<T> sum = 0;
     for (int64_t h = rows.begin; h < rows.end; ++h) {
       for (int64_t w = columns.begin; w < columns.end; ++w) {
-        if (chosen[index.in_plane(h, w)] == here) sum += Wide<T>(plane[dy.in_plane(h, w)]);
+        if (chosen[index.in_plane(h, w)] == here) sum += WideOf<T>(plane[dy.in_plane(h, w)]);
       }
     }
     dx.data[i] = T(sum);

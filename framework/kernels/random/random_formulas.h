@@ -13,9 +13,6 @@
 
 namespace taper::inline v0::kernels {
 
-// float64 draws are computed in double, all others in float.
-template <class T> using DrawReal = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 // The elements that one block makes.
 template <class T, int kSize> struct Drawn {
   using Element = T;
@@ -32,7 +29,7 @@ template <class T> TAPER_HD float unit_of_word(uint32_t word) {
 
 // --- uniform: low + u * (high - low), below high after rounding too ---
 template <class T> struct UniformDraw {
-  using Real = DrawReal<T>;
+  using Real = WideOf<T>;
   using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
   Real low, span, limit;
 
@@ -70,7 +67,7 @@ template <class T> T next_below(T x) {
 
 // Numbers of [low, high); low alone when the two are equal in T.
 template <class T> UniformDraw<T> uniform_draw(double low, double high) {
-  using Real = DrawReal<T>;
+  using Real = WideOf<T>;
   T limit = T(Real(high));
   if (double(Real(limit)) >= high) limit = next_below(limit);
   const T first = T(Real(low));
@@ -79,7 +76,7 @@ template <class T> UniformDraw<T> uniform_draw(double low, double high) {
 
 // --- normal: elements 2j and 2j + 1 are one Box-Muller pair ---
 template <class T> struct NormalDraw {
-  using Real = DrawReal<T>;
+  using Real = WideOf<T>;
   using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
   Real mean, std;
 
@@ -168,7 +165,7 @@ struct Pick {
 
 // --- dropout: element i is kept when its float32 uniform number, word i % 4, is at least p ---
 template <class T> struct DropoutRule {
-  using Real = DrawReal<T>;
+  using Real = WideOf<T>;
   uint32_t threshold;  // p * 2^24, rounded up: the numbers are whole multiples of 2^-24
   Real scale;
 
@@ -179,7 +176,7 @@ template <class T> struct DropoutRule {
   TAPER_HD T operator()(T x, uint32_t word) const { return T(scaled(x, word)); }
 };
 template <class T> DropoutRule<T> dropout_rule(double p) {
-  return {uint32_t(std::ceil(float(p) * 16777216.0f)), DrawReal<T>(1 / (1 - p))};
+  return {uint32_t(std::ceil(float(p) * 16777216.0f)), WideOf<T>(1 / (1 - p))};
 }
 
 // --- what a backend does with them ---
@@ -197,7 +194,7 @@ void RandomKernels<Backend>::uniform(const Tensor& out, PhiloxKey key, double lo
 template <class Backend>
 void RandomKernels<Backend>::normal(const Tensor& out, PhiloxKey key, double mean, double std) {
   visit_floating(out.dtype(), [&]<class T>(TypeTag<T>) {
-    using Real = DrawReal<T>;
+    using Real = WideOf<T>;
     Draws<Backend>::run("normal", out, key, NormalDraw<T>{Real(mean), Real(std)});
   });
 }

@@ -9,15 +9,13 @@
 
 namespace taper::inline v0::kernels {
 
-template <class T> using StepType = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 // The gates of one unit of one row in a tensor [B, count * H].
 template <class T> struct UnitGates {
   T* first;
   int64_t hidden;
   TAPER_HD UnitGates(T* gates, int64_t row, int64_t unit, int64_t H, int count)
       : first(gates + row * count * H + unit), hidden(H) {}
-  TAPER_HD StepType<std::remove_const_t<T>> operator[](int k) const { return first[k * hidden]; }
+  TAPER_HD WideOf<std::remove_const_t<T>> operator[](int k) const { return first[k * hidden]; }
   template <class... C> TAPER_HD void set(C... values) const {
     int64_t at = -hidden;
     ((first[at += hidden] = T(values)), ...);
@@ -36,7 +34,7 @@ template <class T, bool kLstm> struct StepForward {
 
   TAPER_HD void operator()(int64_t u) const { step(u / H, u % H); }
   TAPER_HD void step(int64_t row, int64_t unit) const {
-    using C = StepType<T>;
+    using C = WideOf<T>;
     const int64_t u = row * H + unit;
     const UnitGates<const T> x(gx, row, unit, H, 3 + kLstm), y(gh, row, unit, H, 3 + kLstm);
     const UnitGates<T> kept(gates, row, unit, H, 4);
@@ -62,7 +60,7 @@ template <class T, bool kLstm> struct StepBackward {
 
   TAPER_HD void operator()(int64_t u) const { step(u / H, u % H); }
   TAPER_HD void step(int64_t row, int64_t unit) const {
-    using C = StepType<T>;
+    using C = WideOf<T>;
     const int64_t u = row * H + unit;
     const UnitGates<const T> gate(gates, row, unit, H, 4);
     const UnitGates<T> dx(dgx, row, unit, H, 3 + kLstm), dy(dgh, row, unit, H, 3 + kLstm);

@@ -8,8 +8,6 @@
 
 namespace taper::inline v0::kernels {
 
-template <class T> using SparseSum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 template <class T> struct SparseMm {
   T* y;
   const int64_t *crow, *col;
@@ -18,9 +16,9 @@ template <class T> struct SparseMm {
 
   TAPER_HD void operator()(int64_t i) const {
     const int64_t r = i / width, c = i % width;
-    SparseSum<T> sum = 0;
+    WideOf<T> sum = 0;
     for (int64_t k = crow[r]; k < crow[r + 1]; ++k) {
-      sum += SparseSum<T>(values[k]) * SparseSum<T>(x[col[k] * width + c]);
+      sum += WideOf<T>(values[k]) * WideOf<T>(x[col[k] * width + c]);
     }
     y[i] = T(sum);
   }
@@ -35,8 +33,8 @@ template <class T> struct SampledMm {
   TAPER_HD void operator()(int64_t k) const {
     const T* left = a + row[k] * width;
     const T* right = b + col[k] * width;
-    SparseSum<T> sum = 0;
-    for (int64_t j = 0; j < width; ++j) sum += SparseSum<T>(left[j]) * SparseSum<T>(right[j]);
+    WideOf<T> sum = 0;
+    for (int64_t j = 0; j < width; ++j) sum += WideOf<T>(left[j]) * WideOf<T>(right[j]);
     y[k] = T(sum);
   }
 };
