@@ -1,6 +1,7 @@
 #include "autograd/hooks.h"
 
 #include <memory>
+#include <mutex>
 
 #include "autograd/node.h"
 

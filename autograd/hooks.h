@@ -4,10 +4,10 @@
 
 #include <concepts>
 #include <functional>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "framework/host/lock.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -29,7 +29,7 @@ struct TensorHook : std::function<Tensor(const Tensor&)> {
 // The hooks of all outputs of a node; a leaf's are in its accumulator.
 struct Hooks {
   std::atomic<int> refs{1};
-  mutable std::mutex mutex{};
+  mutable detail::Lock mutex{};
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
   struct Entry {
     uint64_t id;

@@ -1,5 +1,7 @@
 #include "framework/random.h"
 
+#include <mutex>
+
 namespace taper::inline v0 {
 namespace {
 
@@ -12,6 +14,21 @@ Generator& of_the_process() {
 }
 
 }  // namespace
+
+PhiloxKey Generator::next(uint64_t draws) {
+  const std::lock_guard guard(lock_);
+  const PhiloxKey key = key_;
+  key_.stream += draws;
+  return key;
+}
+PhiloxKey Generator::state() const {
+  const std::lock_guard guard(lock_);
+  return key_;
+}
+void Generator::set_state(PhiloxKey state) {
+  const std::lock_guard guard(lock_);
+  key_ = state;
+}
 
 Generator& default_generator() {
   for (const DrawScope* scope = innermost; scope; scope = scope->outer_) {

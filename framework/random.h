@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "framework/host/lock.h"
 #include "framework/philox.h"
 
 namespace taper::inline v0 {
@@ -25,24 +25,13 @@ class Generator {
   void manual_seed(uint64_t seed) { set_state({seed, 0}); }
   uint64_t initial_seed() const { return state().seed; }
   // The key of one draw, or the first of so many in a row; the next call gives another.
-  PhiloxKey next(uint64_t draws = 1) {
-    const std::lock_guard lock(mutex_);
-    const PhiloxKey key = key_;
-    key_.stream += draws;
-    return key;
-  }
+  PhiloxKey next(uint64_t draws = 1);
   // What a checkpoint keeps.
-  PhiloxKey state() const {
-    const std::lock_guard lock(mutex_);
-    return key_;
-  }
-  void set_state(PhiloxKey state) {
-    const std::lock_guard lock(mutex_);
-    key_ = state;
-  }
+  PhiloxKey state() const;
+  void set_state(PhiloxKey state);
 
  private:
-  mutable std::mutex mutex_;
+  mutable detail::Lock lock_;
   PhiloxKey key_;
 };
 

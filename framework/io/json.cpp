@@ -1,5 +1,6 @@
 #include "framework/io/json.h"
 
+#include <algorithm>
 #include <iterator>
 #include <set>
 #include <vector>

@@ -2,6 +2,7 @@
 // five hundred mutations of them are refused by both, at the mutated line.
 #include "apps/runner/config/schema.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>

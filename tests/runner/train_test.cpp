@@ -2,6 +2,7 @@
 #include "apps/runner/train/train.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <functional>

@@ -1,6 +1,7 @@
 #include "apps/runner/run/json.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/runner/run/errors.h"
 #include "framework/io/json.h"

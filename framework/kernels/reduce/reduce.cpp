@@ -1,5 +1,7 @@
 #include "framework/kernels/reduce/reduce.h"
 
+#include <algorithm>
+
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
