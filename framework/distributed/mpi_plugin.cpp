@@ -109,7 +109,8 @@ class Ranks : public MpiRanks {
 
   Request* start(Kind kind, ReduceOp reduction, DType dtype, const void* in, void* out,
                  size_t count, int root) override {
-    if (count > size_t(INT_MAX)) throw Error(cat("MPI takes 2^31 - 1 elements, got ", count));
+    if (count > size_t(INT_MAX))
+      throw Error("MPI takes 2^31 - 1 elements, got " + std::to_string(count));
     const int n = int(count);
     const MPI_Datatype type = datatype_of(dtype);
     const MPI_Op op = op_of(dtype, reduction);
