@@ -68,20 +68,25 @@ TEST_P(PyTorchPage, NamesAllOf) {
   EXPECT_GE(count, d.at_least) << d.where;
 }
 
+constexpr char kModules[] =
+    "\n(?:class|struct) (\\w+) : (?:public )?"
+    "(?:Module|ModuleOf<\\w+>|Cloneable<[^{]*>|ModuleContainer) ";
+
 INSTANTIATE_TEST_SUITE_P(
     Guide, PyTorchPage,
-    testing::Values(Declared{"modules",
-                             "\nclass (\\w+) : public (?:Module|Cloneable<[^{]*>|ModuleContainer) ",
+    testing::Values(Declared{"modules/containers.h", kModules, 3, {"ModuleContainer"}},
+                    Declared{"modules/layers",
+                             kModules,
                              13,
-                             {"ModuleContainer", "Loss", "PoolLayer", "RnnBase", "Conv",
-                              "BatchNorm", "DropoutLayer", "RnnCellBase",
-                              "NonDynamicallyQuantizableLinear", "FunctionLayer", "FunctionLoss",
-                              "WeightedLoss", "LossOfTensors", "PadLayer"}},
-                    Declared{"modules",
-                             "\nusing (\\w+) =\\s*(?:FunctionLayer|DropoutLayer|PoolLayer|"
-                             "FunctionLoss|WeightedLoss|Conv<|BatchNorm<)",
+                             {"Loss", "PoolLayer", "RnnBase", "ConvTranspose", "InstanceNorm",
+                              "DropoutLayer", "RnnCellBase", "NonDynamicallyQuantizableLinear",
+                              "FunctionLayer", "FunctionLoss", "WeightedLoss", "LossOfTensors",
+                              "PadLayer", "Shrink"}},
+                    Declared{"modules/layers",
+                             "\nusing (\\w+) =\\s*(?:FunctionLayer|DropoutLayer|PoolLayer|PadLayer|"
+                             "FunctionLoss|WeightedLoss|Conv<|BatchNorm<|InstanceNorm<)",
                              34},
-                    Declared{"optim", "\nusing (\\w+) = OptimizerOf<", 9},
+                    Declared{"optim/algorithms", "\nusing (\\w+) = OptimizerOf<", 9},
                     Declared{"optim/schedule.h", "\nSchedule (\\w+)\\(", 11},
                     Declared{"optim/clip.h", "\n(?:Tensor|void) (\\w+)\\(", 3},
                     Declared{"modules/init.h", "\nTensor (\\w+_)\\(", 12},
