@@ -12,6 +12,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "framework/profiler/profiler.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -143,8 +144,8 @@ void check_no_nan(const char* name, std::span<const Tensor> gradients) {
   const NoGradGuard no_grad;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const Tensor& dx = gradients[i];
-    if (!dx.defined() || !dx.is_floating_point() || !any(isnan(dx)).item<bool>()) continue;
-    throw Error(cat("Function '", name, "' returned nan values in its ", i, "th output."));
+    require(!dx.defined() || !dx.is_floating_point() || !any(isnan(dx)).item<bool>(), "Function '",
+            name, "' returned nan values in its ", i, "th output.");
   }
 }
 

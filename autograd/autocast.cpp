@@ -1,6 +1,7 @@
 #include "autograd/autocast.h"
 
 #include "framework/memory/half_copy.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -13,10 +14,8 @@ const std::optional<DType>& low_type(const Tensor& x) {
 
 AutocastState changed(DeviceType device, std::optional<DType> dtype, bool enabled) {
   const DType low = dtype.value_or(device == DeviceType::cuda ? kFloat16 : kBFloat16);
-  if (!is_half(low)) {
-    throw ValueError(
-        cat("Autocast only supports dtypes of torch.bfloat16, torch.float16, got ", low));
-  }
+  require<ValueError>(is_half(low),
+                      "Autocast only supports dtypes of torch.bfloat16, torch.float16, got ", low);
   AutocastState state = current;
   (device == DeviceType::cuda ? state.cuda : state.cpu) =
       enabled ? std::optional(low) : std::nullopt;

@@ -6,6 +6,7 @@
 #include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "framework/random.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 
@@ -77,18 +78,16 @@ Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* 
   auto& region = static_cast<CheckpointRegion&>(base);
   const std::lock_guard lock(region.mutex);
   if (region.values.empty()) region.run_again();
-  if (region.values.size() != region.count) {
-    throw Error(
-        cat("torch.utils.checkpoint: A different number of tensors was saved during the "
-            "original forward and recomputation.\nNumber of tensors saved during forward: ",
-            region.count, "\nNumber of tensors saved during recomputation: ", region.values.size(),
-            " (asked for by ", reader, ")"));
-  }
+  require(region.values.size() == region.count,
+          "torch.utils.checkpoint: A different number of tensors was saved during the original "
+          "forward and recomputation.\nNumber of tensors saved during forward: ",
+          region.count, "\nNumber of tensors saved during recomputation: ", region.values.size(),
+          " (asked for by ", reader, ")");
   Tensor x = region.values[index].read(reader);
   if (x.shape() == like.shape() && x.dtype() == like.dtype()) return x;
   throw Error(
-      cat("torch.utils.checkpoint: Recomputed values for the following tensors have "
-          "different metadata than during the forward pass.\ntensor at position ",
+      cat("torch.utils.checkpoint: Recomputed values for the following tensors have different "
+          "metadata than during the forward pass.\ntensor at position ",
           index, ":\nsaved metadata: ", like.shape(), " ", like.dtype(),
           "\nrecomputed metadata: ", x.shape(), " ", x.dtype(), " (asked for by ", reader, ")"));
 }

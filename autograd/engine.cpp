@@ -10,6 +10,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 #include "framework/profiler/profiler.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -172,31 +173,22 @@ class Pass {
 };
 
 void start(Pass& pass, std::span<const Tensor> outputs, std::span<const Tensor> gradients) {
-  if (!gradients.empty() && gradients.size() != outputs.size()) {
-    throw Error(cat("got ", outputs.size(), " tensors and ", gradients.size(), " gradients"));
-  }
+  require(gradients.empty() || gradients.size() == outputs.size(), "got ", outputs.size(),
+          " tensors and ", gradients.size(), " gradients");
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& y = outputs[i];
-    if (!y.requires_grad()) {
-      throw Error(
-          cat("element ", i, " of tensors does not require grad and does not have a grad_fn"));
-    }
+    require(y.requires_grad(), "element ", i,
+            " of tensors does not require grad and does not have a grad_fn");
     Tensor dy = i < gradients.size() ? gradients[i] : Tensor();
     if (!dy.defined()) {
-      if (y.numel() != 1) {
-        throw Error(cat("grad can be implicitly created only for scalar outputs (got shape ",
-                        y.shape(), ")"));
-      }
+      require(y.numel() == 1, "grad can be implicitly created only for scalar outputs (got shape ",
+              y.shape(), ")");
       dy = ones_like(y);
     }
-    if (dy.shape() != y.shape()) {
-      throw Error(cat("Mismatch in shape: grad_output[", i, "] has a shape of ", dy.shape(),
-                      " and output[", i, "] has a shape of ", y.shape(), "."));
-    }
-    if (dy.device() != y.device()) {
-      throw Error(
-          cat("grad_output[", i, "] is on ", dy.device(), " and output[", i, "] on ", y.device()));
-    }
+    require(dy.shape() == y.shape(), "Mismatch in shape: grad_output[", i, "] has a shape of ",
+            dy.shape(), " and output[", i, "] has a shape of ", y.shape(), ".");
+    require(dy.device() == y.device(), "grad_output[", i, "] is on ", dy.device(), " and output[",
+            i, "] on ", y.device());
     pass.deliver(edge_of(y), dy.to(y.dtype()));
   }
 }
@@ -214,23 +206,21 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients, bool retain_graph, bool create_graph,
                          bool allow_unused) {
-  if (inputs.empty()) throw ValueError("grad requires non-empty inputs.");
+  require<ValueError>(!inputs.empty(), "grad requires non-empty inputs.");
   Pass pass(retain_graph || create_graph, false);
   GradMode mode(create_graph);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].requires_grad()) {
-      throw Error(cat("One of the differentiated Tensors does not require grad (input ", i, ")"));
-    }
+    require(inputs[i].requires_grad(),
+            "One of the differentiated Tensors does not require grad (input ", i, ")");
     pass.capture(edge_of(inputs[i]), i);
   }
   start(pass, outputs, gradients);
   std::vector<Tensor> results = pass.run(inputs.size());
   for (size_t i = 0; i < results.size() && !allow_unused; ++i) {
-    if (results[i].defined()) continue;
-    throw Error(
-        cat("One of the differentiated Tensors appears to not have been used in the graph. Set "
+    require(results[i].defined(),
+            "One of the differentiated Tensors appears to not have been used in the graph. Set "
             "allow_unused=True if this is the desired behavior. (input ",
-            i, ")"));
+            i, ")");
   }
   return results;
 }

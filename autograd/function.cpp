@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/anomaly.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -88,10 +89,9 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
     Context context(ctx, &g);
     std::vector<Tensor> dx = backward(context, dy);
     while (dx.size() > inputs.size() && !dx.back().defined()) dx.pop_back();
-    if (dx.size() < required || dx.size() > inputs.size()) {
-      throw Error(cat("function ", name, " returned an incorrect number of gradients (expected ",
-                      inputs.size(), ", got ", dx.size(), ")"));
-    }
+    require(dx.size() >= required && dx.size() <= inputs.size(), "function ", name,
+            " returned an incorrect number of gradients (expected ", inputs.size(), ", got ",
+            dx.size(), ")");
     for (size_t i = 0; i < dx.size(); ++i) {
       if (g.needs(i) && dx[i].defined()) g.dx(i) = checked(name, i, dx[i], inputs[i]);
     }

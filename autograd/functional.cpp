@@ -4,6 +4,7 @@
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -44,23 +45,17 @@ Tensors gradients(const Tensors& outputs, const Tensors& inputs, const Tensors& 
 // v, which may lack where there is one tensor of one element.
 Tensors checked(const char* op, const char* what, const Tensors& v, const Tensors& like) {
   if (v.empty()) {
-    if (like.size() != 1 || like[0].numel() != 1) {
-      throw Error(cat("The vector v can only be None if the user-provided function ",
-                      what[0] == 'o' ? "returns" : "takes",
-                      " a single Tensor with a single element"
-                      " (in ",
-                      op, ")"));
-    }
+    require(like.size() == 1 && like[0].numel() == 1,
+            "The vector v can only be None if the user-provided function ",
+            what[0] == 'o' ? "returns" : "takes", " a single Tensor with a single element (in ", op,
+            ")");
     return {ones_like(like[0])};
   }
-  if (v.size() != like.size()) {
-    throw Error(
-        cat(op, ": v is of invalid length: should be ", like.size(), " but got ", v.size()));
-  }
+  require(v.size() == like.size(), op, ": v is of invalid length: should be ", like.size(),
+          " but got ", v.size());
   for (size_t i = 0; i < v.size(); ++i) {
-    if (v[i].shape() == like[i].shape()) continue;
-    throw Error(cat(op, ": v[", i, "] has invalid size: should be ", like[i].shape(), " but got ",
-                    v[i].shape()));
+    require(v[i].shape() == like[i].shape(), op, ": v[", i, "] has invalid size: should be ",
+            like[i].shape(), " but got ", v[i].shape());
   }
   return v;
 }
@@ -126,10 +121,8 @@ std::vector<Tensors> jacobian(const TensorsFunction& f, const Tensors& inputs, b
 std::vector<Tensors> hessian(const TensorsFunction& f, const Tensors& inputs, bool create_graph) {
   const auto slopes = [&](const Tensors& x) {
     const Tensors y = f(x);
-    if (y.size() != 1 || y[0].numel() != 1) {
-      throw Error(
-          "The function given to hessian should return a single Tensor with a single element");
-    }
+    require(y.size() == 1 && y[0].numel() == 1,
+            "The function given to hessian should return a single Tensor with a single element");
     return gradients(y, x, {ones_like(y[0])}, true);
   };
   return jacobian(slopes, inputs, create_graph);

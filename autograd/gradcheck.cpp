@@ -3,6 +3,7 @@
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -19,7 +20,7 @@ bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, double eps, double atol, double rtol) {
   std::vector<Tensor> leaves;
   for (const Tensor& x : inputs) {
-    if (x.dtype() != kFloat64) throw Error(cat("gradcheck needs float64 inputs, got ", x.dtype()));
+    require(x.dtype() == kFloat64, "gradcheck needs float64 inputs, got ", x.dtype());
     leaves.push_back(x.detach().clone());
     leaves.back().requires_grad_();
   }
@@ -41,9 +42,9 @@ bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
         return (f(arguments) * dy).sum().item<double>();
       };
       const double numeric = (value_at(eps) - value_at(-eps)) / (2 * eps);
-      if (std::abs(slope[j] - numeric) <= atol + rtol * std::abs(numeric)) continue;
-      throw Error(cat("gradcheck: input ", i, " of shape ", leaves[i].shape(), ", element ", j,
-                      ": the tape gives ", slope[j], ", differences give ", numeric));
+      require(std::abs(slope[j] - numeric) <= atol + rtol * std::abs(numeric), "gradcheck: input ",
+              i, " of shape ", leaves[i].shape(), ", element ", j, ": the tape gives ", slope[j],
+              ", differences give ", numeric);
     }
   }
   return true;

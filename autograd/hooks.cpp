@@ -4,14 +4,13 @@
 #include <mutex>
 
 #include "autograd/node.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
 
 HookHandle add_hook(const Tensor& x, uint32_t output, TensorHook&& hook) {
-  if (!x.requires_grad()) {
-    throw Error("cannot register a hook on a tensor that doesn't require gradient");
-  }
+  require(x.requires_grad(), "cannot register a hook on a tensor that doesn't require gradient");
   const Edge place = edge_of(x);
   std::atomic<Hooks*>& known = place.node->hooks;
   if (!known) {
@@ -26,10 +25,8 @@ HookHandle add_hook(const Tensor& x, uint32_t output, TensorHook&& hook) {
 }
 
 void check_replacement(const Tensor& got, const Tensor& dy, size_t number) {
-  if (got.shape() != dy.shape()) {
-    throw Error(cat("hook '", number, "' has changed the size of value (was ", dy.shape(), " got ",
-                    got.shape(), ")"));
-  }
+  require(got.shape() == dy.shape(), "hook '", number, "' has changed the size of value (was ",
+          dy.shape(), " got ", got.shape(), ")");
   if (got.dtype() != dy.dtype() || got.device() != dy.device()) {
     throw Error(cat("hook '", number, "' has changed the type of value (was ", dy.type(), " got ",
                     got.type(), ")"));
@@ -75,9 +72,7 @@ HookHandle Tensor::register_hook(TensorHook hook) const {
 }
 
 HookHandle Tensor::register_post_accumulate_grad_hook(TensorHook hook) const {
-  if (!is_leaf()) {
-    throw Error("post accumulate grad hooks cannot be registered on non-leaf tensors");
-  }
+  require(is_leaf(), "post accumulate grad hooks cannot be registered on non-leaf tensors");
   return add_hook(*this, Hooks::kAfterAccumulation, std::move(hook));
 }
 

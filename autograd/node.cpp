@@ -9,6 +9,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 #include "framework/memory/small_blocks.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -221,11 +222,9 @@ Tensor Meta::or_zeros(const Tensor& dy) const {
 }
 
 void refuse_second_derivative(const char* op, const Tensor& dy) {
-  if (!is_grad_enabled()) return;
-  throw NotImplementedError(cat("the backward pass of ", op,
-                                " is one fused kernel without a second derivative; gradient of "
-                                "shape ",
-                                dy.shape()));
+  require<NotImplementedError>(
+      !is_grad_enabled(), "the backward pass of ", op,
+      " is one fused kernel without a second derivative; gradient of shape ", dy.shape());
 }
 
 void Saved::keep(const Tensor& x) {

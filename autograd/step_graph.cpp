@@ -10,6 +10,7 @@
 #include "framework/memory/small_blocks.h"
 #include "framework/profiler/profiler.h"
 #include "framework/random.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 
@@ -68,7 +69,7 @@ class OnStream {
 
 StepGraph::StepGraph(Step step, int warm_up, size_t max_graphs)
     : step_(std::move(step)), warm_up_(warm_up), max_graphs_(max_graphs) {
-  if (warm_up < 1) throw ValueError(cat("StepGraph: warm_up must be at least 1, got ", warm_up));
+  require<ValueError>(warm_up >= 1, "StepGraph: warm_up must be at least 1, got ", warm_up);
 }
 
 StepGraph::~StepGraph() {

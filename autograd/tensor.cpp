@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 
@@ -25,7 +26,7 @@ Tensor Tensor::to(const Tensor& other, ToOptions options) const {
 }
 Tensor Tensor::cuda() const { return cuda(Device(DeviceType::cuda)); }
 Tensor Tensor::cuda(Device device, ToOptions options) const {
-  if (!device.is_cuda()) throw Error(cat("Invalid device, must be cuda device (got ", device, ")"));
+  require(device.is_cuda(), "Invalid device, must be cuda device (got ", device, ")");
   return to_copy(*this, device, dtype(), options);
 }
 Tensor Tensor::cpu() const { return to_copy(*this, Device(), dtype()); }
@@ -41,9 +42,8 @@ Tensor Tensor::grad() const {
 
 void Tensor::set_grad(const Tensor& grad) const {
   const auto check = [](const char* what, bool same, const auto& got, const auto& own) {
-    if (same) return;
-    throw Error(cat("attempting to assign a gradient ", what, " '", got, "' to a tensor ", what,
-                    " '", own, "'. Please ensure that the gradient and the tensor are the same"));
+    require(same, "attempting to assign a gradient ", what, " '", got, "' to a tensor ", what, " '",
+            own, "'. Please ensure that the gradient and the tensor are the same");
   };
   if (grad.defined()) {
     check("of size", grad.shape() == shape(), grad.shape(), shape());
@@ -59,7 +59,7 @@ const char* Tensor::grad_fn() const {
 }
 
 void Tensor::retain_grad() const {
-  if (!requires_grad()) throw Error("can't retain_grad on Tensor that has requires_grad=False");
+  require(requires_grad(), "can't retain_grad on Tensor that has requires_grad=False");
   if (is_leaf()) return;
   auto& retained = node_of(*this)->retained;
   const bool known = std::any_of(retained.begin(), retained.end(),
@@ -72,9 +72,7 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_gra
 }
 
 Tensor Tensor::t() const {
-  if (dim() > 2) {
-    throw Error(cat("t() expects a tensor with <= 2 dimensions, but self is ", dim(), "D"));
-  }
+  require(dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", dim(), "D");
   return dim() < 2 ? *this : transpose(0, 1);
 }
 const Tensor Tensor::operator[](const Tensor& index) const { return taper::index(*this, index); }

@@ -6,6 +6,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -53,11 +54,9 @@ Tensor scatter(const Tensor& dy, Window w) {
             [](const Step& a, const Step& b) { return a.stride < b.stride; });
   int64_t reach = 0;
   for (const auto& [stride, size] : steps) {
-    if (stride <= reach) {
-      throw NotImplementedError(cat("the gradient of a view that overlaps itself (", w.shape,
-                                    " with strides ", w.strides,
-                                    "), after its base was changed in place"));
-    }
+    require<NotImplementedError>(stride > reach, "the gradient of a view that overlaps itself (",
+                                 w.shape, " with strides ", w.strides,
+                                 "), after its base was changed in place");
     reach += (size - 1) * stride;
   }
   const Tensor zero = zeros(w.base_shape, {.dtype = dy.dtype(), .device = dy.device()});
@@ -126,8 +125,8 @@ void check_changeable(const char* op, const Tensor& x, bool recorded) {
   if (repeats(x.shape(), x.strides()) ||
       (recorded && base.defined() && repeats(base.shape(), base.strides()))) {
     refuse(
-        "unsupported operation: more than one element of the written-to tensor refers to a "
-        "single memory location. Please clone() the tensor before performing the operation.",
+        "unsupported operation: more than one element of the written-to tensor refers to a single "
+        "memory location. Please clone() the tensor before performing the operation.",
         op);
   }
   if (!is_grad_enabled()) return;

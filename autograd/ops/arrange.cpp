@@ -3,17 +3,18 @@
 
 #include "autograd/ops/shape.h"
 #include "framework/kernels/elementwise/broadcast.h"
+#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {
 
 void check_has_dims(const Tensor& x) {
-  if (x.dim() == 0) throw IndexError("Dimension specified as 0 but tensor has no dimensions");
+  require<IndexError>(x.dim() != 0, "Dimension specified as 0 but tensor has no dimensions");
 }
 
 // Dimensions of size 1 in front, where some are missing.
 std::vector<Tensor> at_least(int dims, const char* op, const std::vector<Tensor>& tensors) {
-  if (tensors.empty()) throw Error(cat(op, " expects a non-empty TensorList"));
+  require(!tensors.empty(), op, " expects a non-empty TensorList");
   std::vector<Tensor> out = tensors;
   for (Tensor& x : out) {
     while (x.dim() < dims) x = unsqueeze(x, 0);
@@ -40,18 +41,16 @@ Tensor hstack(const std::vector<Tensor>& tensors) {
 Tensor vstack(const std::vector<Tensor>& tensors) { return cat(at_least(2, "vstack", tensors), 0); }
 
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, MeshIndexing indexing) {
-  if (tensors.empty()) throw Error("meshgrid expects a non-empty TensorList");
+  require(!tensors.empty(), "meshgrid expects a non-empty TensorList");
   std::vector<Tensor> axes = tensors;
   for (size_t i = 0; i < axes.size(); ++i) {
     kernels::same_device("meshgrid", {&axes[0], &axes[i]}, {"tensors", "tensors"});
-    if (axes[i].dtype() != axes[0].dtype()) {
-      throw Error(cat("meshgrid expects all tensors to have the same dtype, got ", axes[0].dtype(),
-                      " and ", axes[i].dtype()));
-    }
-    if (axes[i].dim() > 1) {
-      throw Error(cat("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: ",
-                      axes[i].shape()));
-    }
+    require(axes[i].dtype() == axes[0].dtype(),
+            "meshgrid expects all tensors to have the same dtype, got ", axes[0].dtype(), " and ",
+            axes[i].dtype());
+    require(
+        axes[i].dim() <= 1,
+        "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: ", axes[i].shape());
   }
   const bool exchanged = indexing == MeshIndexing::xy && axes.size() > 1;
   if (exchanged) std::swap(axes[0], axes[1]);
@@ -68,12 +67,10 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, MeshIndexing in
 }
 
 Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims) {
-  if (shifts.empty()) throw Error("`shifts` required");
+  require(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) return reshape(roll(flatten(x), shifts, {0}), x.shape());
-  if (shifts.size() != dims.size()) {
-    throw Error(
-        cat("shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size()));
-  }
+  require(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
+          ", dims:", dims.size());
   check_has_dims(x);
   Tensor y = x;
   for (int i = 0; i < dims.size(); ++i) {

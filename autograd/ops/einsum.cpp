@@ -7,9 +7,8 @@
 #include <optional>
 
 #include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -41,31 +40,23 @@ Equation parsed(const std::string& text, size_t operands) {
       ++i;
     } else if (text[i] == '.') {
       const std::string place = e.output ? "output" : cat("operand ", e.inputs.size() - 1);
-      if (has(term, '.')) {
-        throw Error(cat("einsum(): found '.' for ", place, e.output ? " but" : " for which",
-                        " an ellipsis ", e.output ? "(...) " : "", "was already found"));
-      }
-      if (text.compare(i, 3, "...") != 0) {
-        throw Error(cat("einsum(): found '.' for ", place, " that is not part of any ellipsis",
-                        e.output ? " (...)" : ""));
-      }
+      require(!has(term, '.'), "einsum(): found '.' for ", place, e.output ? " but" : " for which",
+              " an ellipsis ", e.output ? "(...) " : "", "was already found");
+      require(text.compare(i, 3, "...") == 0, "einsum(): found '.' for ", place,
+              " that is not part of any ellipsis", e.output ? " (...)" : "");
       term += '.';
       i += 2;
     } else if (std::isalpha(static_cast<unsigned char>(text[i]))) {
-      if (e.output && has(term, text[i])) {
-        throw Error(
-            cat("einsum(): output subscript ", text[i], " appears more than once in the output"));
-      }
+      require(!e.output || !has(term, text[i]), "einsum(): output subscript ", text[i],
+              " appears more than once in the output");
       term += text[i];
     } else {
       throw Error(cat("einsum(): invalid subscript given at index ", i,
                       " in the equation string, subscripts must be in [a-zA-Z]"));
     }
   }
-  if (e.inputs.size() != operands) {
-    throw Error(cat("einsum(): ", e.inputs.size() > operands ? "fewer" : "more",
-                    " operands were provided than specified in the equation"));
-  }
+  require(e.inputs.size() == operands, "einsum(): ", e.inputs.size() > operands ? "fewer" : "more",
+          " operands were provided than specified in the equation");
   return e;
 }
 
@@ -80,15 +71,11 @@ Names with_digits(const std::string& term, int dims) {
 Names names_of(const std::string& term, int dims, size_t operand) {
   const bool ellipsis = has(term, '.');
   const int letters = int(term.size()) - ellipsis;
-  if (!ellipsis && letters != dims) {
-    throw Error(cat("einsum(): the number of subscripts in the equation (", letters,
-                    ") does not match the number of dimensions (", dims, ") for operand ", operand,
-                    " and no ellipsis was given"));
-  }
-  if (letters > dims) {
-    throw Error(cat("einsum(): the number of subscripts in the equation (", letters,
-                    ") is more than the number of dimensions (", dims, ") for operand ", operand));
-  }
+  require(ellipsis || letters == dims, "einsum(): the number of subscripts in the equation (",
+          letters, ") does not match the number of dimensions (", dims, ") for operand ", operand,
+          " and no ellipsis was given");
+  require(letters <= dims, "einsum(): the number of subscripts in the equation (", letters,
+          ") is more than the number of dimensions (", dims, ") for operand ", operand);
   return with_digits(term, dims - letters);
 }
 
@@ -110,10 +97,8 @@ Named without_repeats(Named a, size_t operand) {
   for (size_t i = 0; i < a.names.size(); ++i) {
     for (size_t j; (j = a.names.find(a.names[i], i + 1)) != Names::npos; a.names.erase(j, 1)) {
       const int64_t size = a.x.size(int64_t(i)), other = a.x.size(int64_t(j));
-      if (size != other) {
-        throw Error(cat("einsum(): subscript ", a.names[i], " is repeated for operand ", operand,
-                        " but the sizes don't match, ", other, " != ", size));
-      }
+      require(size == other, "einsum(): subscript ", a.names[i], " is repeated for operand ",
+              operand, " but the sizes don't match, ", other, " != ", size);
       a.x = movedim(diagonal(a.x, 0, int64_t(i), int64_t(j)), -1, int64_t(i));
     }
   }
@@ -205,11 +190,9 @@ Named contracted(Named a, Named b, const Names& kept, const Sizes& sizes) {
 }  // namespace
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
-  if (operands.empty()) {
-    throw ValueError(
-        "einsum(): must specify the equation string and at least one operand, or at least one "
-        "operand and its subscripts list");
-  }
+  require<ValueError>(!operands.empty(),
+                      "einsum(): must specify the equation string and at least one operand, or at "
+                      "least one operand and its subscripts list");
   const Equation e = parsed(equation, operands.size());
   std::vector<Named> all;
   Sizes sizes;
@@ -223,9 +206,8 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   }
   const Names output = with_digits(e.output ? *e.output : implicit_output(e), dotted);
   for (const char name : output) {
-    if (sizes.count(name)) continue;
-    throw Error(cat("einsum(): output subscript ", name,
-                    " does not appear in the equation for any input operand"));
+    require(sizes.count(name), "einsum(): output subscript ", name,
+            " does not appear in the equation for any input operand");
   }
   for (Named& a : all) a = without_broadcast(a, sizes);
   Named y = all[0];
@@ -238,10 +220,9 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
-  if (dims < 0) throw Error(cat("tensordot expects dims >= 0, but got dims=", dims));
-  if (dims > a.dim() || dims > b.dim()) {
-    throw Error(cat("tensordot expects dims < ndim_a or ndim_b, but got dims=", dims));
-  }
+  require(dims >= 0, "tensordot expects dims >= 0, but got dims=", dims);
+  require(dims <= a.dim() && dims <= b.dim(),
+          "tensordot expects dims < ndim_a or ndim_b, but got dims=", dims);
   Shape last, first;
   for (int64_t d = 0; d < dims; ++d) {
     last.push_back(a.dim() - dims + d);
@@ -251,31 +232,25 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Shape& dims_b) {
-  if (dims_a.size() != dims_b.size()) {
-    throw Error("both dimension lists should have same length");
-  }
-  if (a.dtype() != b.dtype()) {
-    throw Error(cat("both inputs should have same dtype, got ", a.dtype(), " and ", b.dtype()));
-  }
+  require(dims_a.size() == dims_b.size(), "both dimension lists should have same length");
+  require(a.dtype() == b.dtype(), "both inputs should have same dtype, got ", a.dtype(), " and ",
+          b.dtype());
   Tensor x = a, y = b;
   Names of_x = Names("abcdefgh").substr(0, size_t(a.dim())),
         of_y = Names("ABCDEFGH").substr(0, size_t(b.dim()));
   Names rest_x = of_x, rest_y = of_y;
   const auto take = [](Names& rest, char name, int dim) {
     const size_t at = rest.find(name);
-    if (at == Names::npos) {
-      throw Error(cat("dim ", dim, " appears multiple times in the list of dims"));
-    }
+    require(at != Names::npos, "dim ", dim, " appears multiple times in the list of dims");
     rest.erase(at, 1);
   };
   for (int i = 0; i < dims_a.size(); ++i) {
     const int dx = wrap_dim(dims_a[i], a.dim()), dy = wrap_dim(dims_b[i], b.dim());
     if (a.dim() == 0 || b.dim() == 0) continue;  // a number's one dimension
     const int64_t size = a.size(dx), other = b.size(dy);
-    if (size != other && size != 1 && other != 1) {
-      throw Error(cat("contracted dimensions need to match, but first has size ", size, " in dim ",
-                      dx, " and second has size ", other, " in dim ", dy));
-    }
+    require(size == other || size == 1 || other == 1,
+            "contracted dimensions need to match, but first has size ", size, " in dim ", dx,
+            " and second has size ", other, " in dim ", dy);
     // One element stands for all: they are summed, in their dtype.
     if (other == 1) x = sum(x, {dx}, true, a.dtype());
     if (size == 1) y = sum(y, {dy}, true, b.dtype());

@@ -2,12 +2,9 @@
 
 #include <cmath>
 
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/rows.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
 #include "autograd/view.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -34,21 +31,19 @@ void check_overlap(const char* op, const Tensor& x, const Tensor& other) {
   if (!other.defined() || other.storage() != x.storage()) return;
   const Extent a(x), b(other);
   if (!a.begin || !b.begin || a.begin >= b.end || b.begin >= a.end) return;
-  if (a.begin == b.begin && a.end == b.end && x.strides() == other.strides()) return;
-  throw Error(
-      cat("unsupported operation: some elements of the input tensor and the written-to tensor "
-          "refer to a single memory location. Please clone() the tensor before performing the "
-          "operation. (",
-          op, ")"));
+  require(
+      a.begin == b.begin && a.end == b.end && x.strides() == other.strides(),
+      "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+      "a single memory location. Please clone() the tensor before performing the operation. (",
+      op, ")");
 }
 
 // Nothing grows in place: what is computed with other has x's shape.
 void check_fits(const char* op, const Tensor& x, const Tensor& other) {
   if (!other.defined()) return;
   const Shape shape = broadcast_shapes(x.shape(), other.shape());
-  if (shape == x.shape()) return;
-  throw Error(cat("output with shape ", x.shape(), " doesn't match the broadcast shape ", shape,
-                  " (in ", op, ")"));
+  require(shape == x.shape(), "output with shape ", x.shape(),
+          " doesn't match the broadcast shape ", shape, " (in ", op, ")");
 }
 
 // The one way to change a tensor; `other` may have any shape. `write` changes its memory; when the
@@ -115,11 +110,9 @@ template <class F>
 const Tensor& apply(const char* name, const Tensor& x, const Tensor& other, F f) {
   const auto write = [&] {
     const Tensor y = f(x, other);
-    if (y.dtype() != x.dtype()) {
-      throw Error(cat("result type ", scalar_type_name(y.dtype()),
-                      " can't be cast to the desired output type ", scalar_type_name(x.dtype()),
-                      " (in ", name, ")"));
-    }
+    require(y.dtype() == x.dtype(), "result type ", scalar_type_name(y.dtype()),
+            " can't be cast to the desired output type ", scalar_type_name(x.dtype()), " (in ",
+            name, ")");
     kernels::copy_into(x, y);
   };
   return change(name, x, other, true, write, f);

@@ -2,11 +2,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/shape.h"
 #include "autograd/view.h"
-#include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -27,9 +26,7 @@ Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
     kernels::same_device("cat", {&tensors[0], &x}, {"tensors", "tensors"});
-    if (x.dim() == 0) {
-      throw Error(cat("zero-dimensional tensor (at position ", i, ") cannot be concatenated"));
-    }
+    require(x.dim() != 0, "zero-dimensional tensor (at position ", i, ") cannot be concatenated");
     y.dtype = promote_types(y.dtype, x.dtype());
   }
   const auto first = std::find_if(tensors.begin(), tensors.end(), counts);
@@ -40,15 +37,13 @@ Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
     if (!counts(x)) continue;
-    if (x.dim() != y.shape.size()) {
-      throw Error(cat("Tensors must have same number of dimensions: got ", y.shape.size(), " and ",
-                      x.dim()));
-    }
+    require(x.dim() == y.shape.size(), "Tensors must have same number of dimensions: got ",
+            y.shape.size(), " and ", x.dim());
     for (int d = 0; d < x.dim(); ++d) {
-      if (d == y.dim || x.shape()[d] == y.shape[d]) continue;
-      throw Error(cat("Sizes of tensors must match except in dimension ", y.dim, ". Expected size ",
-                      y.shape[d], " but got size ", x.shape()[d], " for tensor number ", i,
-                      " in the list."));
+      require(d == y.dim || x.shape()[d] == y.shape[d],
+              "Sizes of tensors must match except in dimension ", y.dim, ". Expected size ",
+              y.shape[d], " but got size ", x.shape()[d], " for tensor number ", i,
+              " in the list.");
     }
     y.shape[y.dim] = checked_add(y.shape[y.dim], x.shape()[y.dim]);
   }
@@ -58,7 +53,7 @@ Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
 constexpr int64_t kMostEmptyParts = int64_t(1) << 24;
 
 void check_divisible(const char* op, const Tensor& x) {
-  if (x.dim() == 0) throw Error(cat(op, " expects at least a 1-dimensional tensor"));
+  require(x.dim() != 0, op, " expects at least a 1-dimensional tensor");
 }
 
 int check_tensor_split(const Tensor& x, int64_t dim) {
@@ -115,14 +110,10 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
 
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
   check_divisible("split", x);
-  if (size < 0) {
-    throw Error(cat("split expects split_size be non-negative, but got split_size=", size));
-  }
+  require(size >= 0, "split expects split_size be non-negative, but got split_size=", size);
   const int64_t all = x.size(dim);
-  if (size == 0 && all != 0) {
-    throw Error(
-        cat("split_size can only be 0 if dimension size is 0, but got dimension size of ", all));
-  }
+  require(size != 0 || all == 0,
+          "split_size can only be 0 if dimension size is 0, but got dimension size of ", all);
   std::vector<int64_t> sizes;
   for (int64_t at = 0; at < all; at += size) sizes.push_back(std::min(size, all - at));
   if (all == 0) sizes.push_back(0);
@@ -131,24 +122,19 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
 
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   check_divisible("chunk", x);
-  if (chunks <= 0) throw Error(cat("chunk expects `chunks` to be greater than 0, got: ", chunks));
+  require(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
   const int64_t all = x.size(dim);
-  if (all == 0 && chunks > kMostEmptyParts) {
-    throw Error(
-        cat("chunk of an empty dimension into ", chunks, " parts, more than ", kMostEmptyParts));
-  }
+  require(all != 0 || chunks <= kMostEmptyParts, "chunk of an empty dimension into ", chunks,
+          " parts, more than ", kMostEmptyParts);
   if (all == 0) return split(x, std::vector<int64_t>(size_t(chunks), 0), dim);
   return split(x, (all - 1) / chunks + 1, dim);
 }
 
 std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim) {
   const int d = check_tensor_split(x, dim);
-  if (sections <= 0) {
-    throw Error(cat("number of sections must be larger than 0, got ", sections));
-  }
-  if (sections > kMostEmptyParts) {
-    throw Error(cat("tensor_split into ", sections, " parts, more than ", kMostEmptyParts));
-  }
+  require(sections > 0, "number of sections must be larger than 0, got ", sections);
+  require(sections <= kMostEmptyParts, "tensor_split into ", sections, " parts, more than ",
+          kMostEmptyParts);
   std::vector<int64_t> sizes(size_t(sections), x.size(d) / sections);
   for (int64_t i = 0; i < x.size(d) % sections; ++i) ++sizes[size_t(i)];
   return split(x, sizes, d);
@@ -195,24 +181,20 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
-  if (tensors.empty()) throw Error("stack expects a non-empty TensorList");
+  require(!tensors.empty(), "stack expects a non-empty TensorList");
   std::vector<Tensor> rows;
   for (const Tensor& x : tensors) {
-    if (x.shape() != tensors[0].shape()) {
-      throw Error(cat("stack expects each tensor to be equal size, but got ", tensors[0].shape(),
-                      " at entry 0 and ", x.shape(), " at entry ", rows.size()));
-    }
+    require(x.shape() == tensors[0].shape(), "stack expects each tensor to be equal size, but got ",
+            tensors[0].shape(), " at entry 0 and ", x.shape(), " at entry ", rows.size());
     rows.push_back(unsqueeze(x, dim));
   }
   return cat(rows, wrap_dim(dim, rows[0].dim()));
 }
 
 Tensor repeat(const Tensor& x, const Shape& repeats) {
-  if (repeats.size() < x.dim()) {
-    throw Error(
-        "Number of dimensions of repeat dims can not be smaller than number of dimensions "
-        "of tensor");
-  }
+  require(
+      repeats.size() >= x.dim(),
+      "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
   Shape shape = x.shape(), result = repeats;
   while (shape.size() < repeats.size()) shape.insert(0, 1);
   for (int d = 0; d < shape.size(); ++d) result[d] = checked_mul(result[d], shape[d]);

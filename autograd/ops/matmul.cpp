@@ -1,14 +1,8 @@
 #include "autograd/ops/matmul.h"
 
-#include "autograd/autocast.h"
-#include "autograd/node.h"
 #include "autograd/ops/activation.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/formulas.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -28,9 +22,8 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b) {
 }
 
 void check_dim(const char* op, const char* argument, const Tensor& x, int dim) {
-  if (x.dim() == dim) return;
-  throw Error(cat(argument, " must be a ", dim == 2 ? "matrix" : "3D tensor", " (", op, " got ",
-                  x.shape(), ")"));
+  require(x.dim() == dim, argument, " must be a ", dim == 2 ? "matrix" : "3D tensor", " (", op,
+          " got ", x.shape(), ")");
 }
 
 // Of [..., k] as one matrix.
@@ -58,9 +51,9 @@ void check_vector(const Tensor& a, const Tensor& b) {
 }
 
 void check_batches(const Tensor& a, const Tensor& b) {
-  if (a.size(0) == b.size(0) && a.size(2) == b.size(1)) return;
-  throw Error(cat("Expected size for first two dimensions of batch2 tensor to be: [", a.size(0),
-                  ", ", a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "]."));
+  require(a.size(0) == b.size(0) && a.size(2) == b.size(1),
+          "Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
+          a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
 }
 
 // Batches of any rank, as one batch dimension each.
@@ -138,10 +131,9 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   if (autocasts(a)) return casted(Cast::to_low, matmul, a, b);
-  if (a.dim() == 0 || b.dim() == 0) {
-    throw Error(cat("both arguments to matmul need to be at least 1D, but they are ", a.dim(),
-                    "D and ", b.dim(), "D"));
-  }
+  require(a.dim() != 0 && b.dim() != 0,
+          "both arguments to matmul need to be at least 1D, but they are ", a.dim(), "D and ",
+          b.dim(), "D");
   if (b.dim() == 1) {
     check_vector(a, b);
     const Tensor y = squeeze(matmul(a.dim() == 1 ? unsqueeze(a, 0) : a, unsqueeze(b, 1)), -1);
@@ -160,10 +152,8 @@ Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, 
   if (autocasts(a)) return casted(Cast::to_low, addmm, bias, a, b, beta, alpha);
   check_dim("addmm", "mat1", a, 2);
   check_dim("addmm", "mat2", b, 2);
-  if (bias.dtype() != b.dtype()) {
-    throw Error(cat("self and mat2 must have the same dtype, but got ",
-                    scalar_type_name(bias.dtype()), " and ", scalar_type_name(b.dtype())));
-  }
+  require(bias.dtype() == b.dtype(), "self and mat2 must have the same dtype, but got ",
+          scalar_type_name(bias.dtype()), " and ", scalar_type_name(b.dtype()));
   return with_bias(bias, mm(a, b), beta, alpha);
 }
 
@@ -171,18 +161,16 @@ Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta
   if (autocasts(a)) return casted(Cast::to_low, baddbmm, bias, a, b, beta, alpha);
   check_dim("baddbmm", "batch1", a, 3);
   check_dim("baddbmm", "batch2", b, 3);
-  if (bias.dtype() != a.dtype() || a.dtype() != b.dtype()) {
-    throw Error(cat("Input dtypes must be the same, got: input ", cpp_name(bias.dtype()),
-                    ", batch1: ", cpp_name(a.dtype()), ", batch2: ", cpp_name(b.dtype())));
-  }
+  require(bias.dtype() == a.dtype() && a.dtype() == b.dtype(),
+          "Input dtypes must be the same, got: input ", cpp_name(bias.dtype()),
+          ", batch1: ", cpp_name(a.dtype()), ", batch2: ", cpp_name(b.dtype()));
   return with_bias(bias, bmm(a, b), beta, alpha);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
   for (const Tensor* x : {&a, &b}) {
-    if (x->dim() == 1) continue;
-    throw Error(cat("outer: Expected 1-D argument ", x == &a ? "self" : "vec2", ", but got ",
-                    x->dim(), "-D"));
+    require(x->dim() == 1, "outer: Expected 1-D argument ", x == &a ? "self" : "vec2", ", but got ",
+            x->dim(), "-D");
   }
   return unsqueeze(a, 1) * b;
 }
@@ -190,7 +178,7 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   if (autocasts(x)) return casted(Cast::to_low, linear, x, weight, bias, activation);
   check_dim("linear", "weight", weight, 2);
-  if (x.dim() == 0) throw Error("linear needs an input with at least one dimension");
+  require(x.dim() != 0, "linear needs an input with at least one dimension");
   if (x.dim() != 2) {
     const Tensor y = by_rows(x, weight.size(0),
                              [&](const Tensor& u) { return linear(u, weight, bias, activation); });

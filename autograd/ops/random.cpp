@@ -2,37 +2,29 @@
 
 #include <algorithm>
 
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/random/random.h"
 
 namespace taper::inline v0 {
 namespace {
 
 void check_multinomial(const Tensor& weights, int64_t num_samples, bool replacement) {
-  if (weights.dim() != 1 && weights.dim() != 2) throw Error("prob_dist must be 1 or 2 dim");
-  if (!weights.is_floating_point()) {
-    throw Error(cat("multinomial only supports floating-point dtypes for input, got: ",
-                    scalar_type_name(weights.dtype())));
-  }
+  require(weights.dim() == 1 || weights.dim() == 2, "prob_dist must be 1 or 2 dim");
+  require(weights.is_floating_point(),
+          "multinomial only supports floating-point dtypes for input, got: ",
+          scalar_type_name(weights.dtype()));
   const int64_t k = weights.size(-1);
-  if (num_samples <= 0) throw Error("cannot sample n_sample <= 0 samples");
-  if (!replacement && num_samples > k) {
-    throw Error("cannot sample n_sample > prob_dist.size(-1) samples without replacement");
-  }
-  if (k > 1 << 24) throw Error("number of categories cannot exceed 2^24");
-  if (k == 0) throw Error("invalid multinomial distribution (sum of probabilities <= 0)");
+  require(num_samples > 0, "cannot sample n_sample <= 0 samples");
+  require(replacement || num_samples <= k,
+          "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  require(k <= 1 << 24, "number of categories cannot exceed 2^24");
+  require(k != 0, "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
 void check_probability(double p) {
-  if (p >= 0 && p <= 1) return;
-  throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", p));
+  require<ValueError>(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ",
+                      p);
 }
 
 // dropout is linear: its gradient is the same mask, drawn again, and so is the gradient's gradient.
@@ -79,19 +71,16 @@ Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& resid
 }
 
 Tensor dropout2d(const Tensor& x, double p, bool training, Generator* generator) {
-  if (x.dim() < 2) throw Error("Feature dropout requires at least 2 dimensions in the input");
+  require(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
   Shape channels = x.shape();
   std::fill(channels.begin() + 2, channels.end(), 1);
-  const Tensor kept =
-      dropout(ones(channels, {.dtype = x.dtype(), .device = x.device()}), p, training, generator);
+  const Tensor kept = dropout(ones(channels, options_of(x)), p, training, generator);
   return training && p > 0 ? x * kept : x;
 }
 
 Tensor bernoulli(const Tensor& p, Generator* generator) {
-  if (!p.is_floating_point()) {
-    throw NotImplementedError(
-        cat("\"bernoulli_tensor\" not implemented for '", scalar_type_name(p.dtype()), "'"));
-  }
+  require<NotImplementedError>(p.is_floating_point(), "\"bernoulli_tensor\" not implemented for '",
+                               scalar_type_name(p.dtype()), "'");
   return lt(rand(p.shape(), {.device = p.device()}, generator), p).to(p.dtype());
 }
 

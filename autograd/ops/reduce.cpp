@@ -3,12 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/autocast.h"
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/kernels/elementwise/broadcast.h"
+#include "autograd/ops/formulas.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/reduce/reduce.h"
 
@@ -54,11 +49,9 @@ Tensor extremum(const char* name, ReduceOp op, const Tensor& x, const Shape& dim
 }
 
 Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
-  if (x.numel() == 0) {
-    throw IndexError(cat(name,
-                         "(): Expected reduction dim to be specified for input.numel() == 0. "
-                         "Specify the reduction dim with the 'dim' argument."));
-  }
+  require<IndexError>(x.numel() != 0, name,
+                      "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                      "the reduction dim with the 'dim' argument.");
   return kernels::arg_reduce(largest, flatten(x.detach()), 0);
 }
 
@@ -86,15 +79,12 @@ template <class F, class... Args> Tensor in_double(F f, const Tensor& x, const A
 }
 
 void check_norm_dtype(DType x, DType dtype) {
-  if (!is_floating_point(dtype)) {
-    throw Error(cat("linalg.vector_norm: dtype should be floating point or complex, but got ",
-                    scalar_type_name(dtype)));
-  }
-  if (promote_types(x, dtype) != dtype) {
-    throw Error(cat("linalg.vector_norm: the dtype of the input (", scalar_type_name(x),
-                    ") should be convertible without narrowing to the specified dtype (",
-                    scalar_type_name(dtype), ")"));
-  }
+  require(is_floating_point(dtype),
+          "linalg.vector_norm: dtype should be floating point or complex, but got ",
+          scalar_type_name(dtype));
+  require(promote_types(x, dtype) == dtype, "linalg.vector_norm: the dtype of the input (",
+          scalar_type_name(x), ") should be convertible without narrowing to the specified dtype (",
+          scalar_type_name(dtype), ")");
 }
 
 Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
@@ -131,13 +121,13 @@ Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType
 Tensor sum(const Tensor& x, std::optional<DType> dtype) { return sum(x, {}, false, dtype); }
 
 Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType> dtype) {
-  if (dtype && !is_floating_point(*dtype)) {
-    throw Error(
-        cat("mean(): could not infer output dtype. Optional dtype must be either a floating point "
+  if (dtype) {
+    require(is_floating_point(*dtype),
+            "mean(): could not infer output dtype. Optional dtype must be either a floating point "
             "or complex dtype. Got: ",
-            scalar_type_name(*dtype)));
+            scalar_type_name(*dtype));
+    return in_dtype(*dtype, x, [&](auto& t) { return mean(t, dims, keepdim); });
   }
-  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return mean(t, dims, keepdim); });
   return linear_reduction(dims.empty() ? "MeanBackward0" : "MeanBackward1", ReduceOp::mean, x, dims,
                           keepdim);
 }
@@ -161,10 +151,8 @@ Tensor prod(const Tensor& x, std::optional<DType> dtype) {
 }
 
 Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
-  if (!x.is_floating_point()) {
-    throw Error(
-        cat("std and var only support floating point and complex dtypes (got ", x.dtype(), ")"));
-  }
+  require(x.is_floating_point(), "std and var only support floating point and complex dtypes (got ",
+          x.dtype(), ")");
   if (x.dtype() != kFloat64) return in_double(var, x, dims, correction, keepdim);
   // In two passes, so that a mean far from 0 costs no digits.
   const Tensor plain = x.detach();
@@ -205,11 +193,9 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
   if (autocasts(x) && !dtype) {
     return casted(Cast::to_float32, norm, x, p, dims, keepdim, dtype);
   }
-  if (!x.is_floating_point()) {
-    throw Error(
-        cat("linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
-            scalar_type_name(x.dtype())));
-  }
+  require(x.is_floating_point(),
+          "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
+          scalar_type_name(x.dtype()));
   if (dtype) {
     check_norm_dtype(x.dtype(), *dtype);
     return in_dtype(*dtype, x, [&](auto& t) { return norm(t, p, dims, keepdim); });
@@ -255,24 +241,17 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   kernels::same_device("cdist", {&a, &b}, {"x1", "x2"});
   for (const Tensor* x : {&a, &b}) {
     const char* name = x == &a ? "X1" : "X2";
-    if (!x->is_floating_point()) {
-      throw Error(cat("cdist only supports floating-point dtypes, ", name,
-                      " got: ", scalar_type_name(x->dtype())));
-    }
-    if (x->dim() < 2) {
-      throw Error(cat("cdist only supports at least 2D tensors, ", name, " got: ", x->dim(), "D"));
-    }
+    require(x->is_floating_point(), "cdist only supports floating-point dtypes, ", name,
+            " got: ", scalar_type_name(x->dtype()));
+    require(x->dim() >= 2, "cdist only supports at least 2D tensors, ", name, " got: ", x->dim(),
+            "D");
   }
-  if (a.size(-1) != b.size(-1)) {
-    throw Error(cat("X1 and X2 must have the same number of columns. X1: ", a.size(-1),
-                    " X2: ", b.size(-1)));
-  }
-  if (a.dtype() != b.dtype()) {
-    throw Error(cat("expected scalar type ", scalar_type_name(a.dtype()), " but found ",
-                    scalar_type_name(b.dtype()), " (cdist)"));
-  }
+  require(a.size(-1) == b.size(-1),
+          "X1 and X2 must have the same number of columns. X1: ", a.size(-1), " X2: ", b.size(-1));
+  require(a.dtype() == b.dtype(), "expected scalar type ", scalar_type_name(a.dtype()),
+          " but found ", scalar_type_name(b.dtype()), " (cdist)");
   if (is_half(a.dtype())) return cdist(a.to(kFloat32), b.to(kFloat32), p).to(a.dtype());
-  if (p < 0) throw Error(cat("cdist only supports non-negative p values, got ", p));
+  require(!(p < 0), "cdist only supports non-negative p values, got ", p);
   const Tensor apart = unsqueeze(a, -2) - unsqueeze(b, -3);
   // Of no elements the largest has no value, but the distance is 0.
   return a.size(-1) == 0 ? sum(apart, {-1}) : norm(apart, p, {-1});

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/view.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -44,8 +42,7 @@ Tensor make_view(const char* name, const Tensor& x, const Shape& shape, const Sh
                  F back, int64_t start = 0) {
   Tensor y = view_as(x, shape, strides, x.storage_offset() + start);
   track_view(y, x);
-  if (!needs_grad({x})) return y;
-  return record(name, y, {x}, [back](Gradients& g) { g.dx(0) = back(g.dy()); });
+  return linear_in(x, name, y, back);
 }
 
 struct Reshaped {
@@ -70,10 +67,9 @@ Tensor make_part(const Tensor& x, const Shape& shape, const Shape& strides, Part
 }
 
 template <class Part> Tensor placed(const Tensor& dy, const Shape& whole, Part part) {
-  Tensor dx = zeros(whole, {.dtype = dy.dtype(), .device = dy.device()});
+  Tensor dx = zeros(whole, options_of(dy));
   kernels::copy_into(part(dx), dy);
-  if (!needs_grad({dy})) return dx;
-  return record(Part::kName, dx, {dy}, [part](Gradients& g) { g.dx(0) = part(g.dy()); });
+  return linear_in(dy, Part::kName, dx, part);
 }
 
 // `length` elements of dimension `dim`.
@@ -119,9 +115,7 @@ struct Diagonal {
 
 Diagonal diagonal_of(int64_t offset, int64_t dim1, int64_t dim2, int dims) {
   const Diagonal d{offset, wrap_dim(dim1, dims), wrap_dim(dim2, dims)};
-  if (d.dim1 == d.dim2) {
-    throw Error(cat("diagonal dimensions cannot be identical ", dim1, ", ", dim2));
-  }
+  require(d.dim1 != d.dim2, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
   return d;
 }
 
@@ -130,7 +124,7 @@ Tensor without(const char* name, const Tensor& x, const Shape& dims) {
   bool named[kMaxDims] = {};
   for (const int64_t dim : dims) {
     const int d = wrap_dim(dim, x.dim());
-    if (named[d]) throw Error(cat("dim ", d, " appears multiple times in the list of dims"));
+    require(!named[d], "dim ", d, " appears multiple times in the list of dims");
     named[d] = true;
   }
   Shape shape, strides;
@@ -154,7 +148,7 @@ Tensor permuted(const char* name, const Tensor& x, const Shape& order) {
   bool seen[kMaxDims] = {};
   for (int i = 0; i < x.dim(); ++i) {
     const int from = wrap_dim(order[i], x.dim());
-    if (seen[from]) throw Error("permute(): duplicate dims are not allowed.");
+    require(!seen[from], "permute(): duplicate dims are not allowed.");
     seen[from] = true;
     shape[i] = x.shape()[from];
     strides[i] = x.strides()[from];
@@ -170,8 +164,7 @@ Tensor permuted(const char* name, const Tensor& x, const Shape& order) {
 Tensor copied(const Tensor& x, Tensor y) {
   kernels::copy_into(y, x);
   trace("clone", y, {x});
-  if (!needs_grad({x})) return y;
-  return record("CloneBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy(); });
+  return linear_in(x, "CloneBackward0", y, [](const Tensor& dy) { return dy; });
 }
 
 }  // namespace
@@ -179,13 +172,10 @@ Tensor copied(const Tensor& x, Tensor y) {
 Tensor view(const Tensor& x, const Shape& wanted) {
   const Shape shape = infer_shape(wanted, x.numel());
   const std::optional<Shape> strides = view_strides(x, shape);
-  if (!strides) {
-    throw Error(
-        cat("view size is not compatible with input tensor's size and stride (at least one "
-            "dimension spans across two contiguous subspaces). Use .reshape(...) instead. "
-            "(view ",
-            shape, " of ", x.shape(), " with strides ", x.strides(), ")"));
-  }
+  require(strides.has_value(),
+          "view size is not compatible with input tensor's size and stride (at least one dimension "
+          "spans across two contiguous subspaces). Use .reshape(...) instead. (view ",
+          shape, " of ", x.shape(), " with strides ", x.strides(), ")");
   return reshaped("ViewBackward0", x, shape, *strides);
 }
 
@@ -196,9 +186,7 @@ Tensor reshape(const Tensor& x, const Shape& wanted) {
 
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   const int start = wrap_dim(start_dim, x.dim()), end = wrap_dim(end_dim, x.dim());
-  if (start > end) {
-    throw Error("flatten() has invalid args: start_dim cannot come after end_dim");
-  }
+  require(start <= end, "flatten() has invalid args: start_dim cannot come after end_dim");
   if (x.dim() == 0) return reshape(x, {1});
   Shape shape;
   int64_t run = 1;
@@ -213,7 +201,7 @@ Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
 Tensor view_as(const Tensor& x, const Tensor& other) { return view(x, other.shape()); }
 
 Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes) {
-  if (sizes.empty()) throw Error("unflatten: sizes must be non-empty");
+  require(!sizes.empty(), "unflatten: sizes must be non-empty");
   const int d = wrap_dim(dim, x.dim());
   Shape shape = x.shape(), inner;
   try {
@@ -247,12 +235,10 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
 }
 
 Tensor permute(const Tensor& x, const Shape& order) {
-  if (order.size() != x.dim()) {
-    throw Error(
-        cat("permute: number of dimensions in the tensor input does not match "
-            "the length of the desired ordering of dimensions i.e. input.dim() = ",
-            x.dim(), " is not equal to len(dims) = ", order.size()));
-  }
+  require(order.size() == x.dim(),
+          "permute: number of dimensions in the tensor input does not match the length of the "
+          "desired ordering of dimensions i.e. input.dim() = ",
+          x.dim(), " is not equal to len(dims) = ", order.size());
   return permuted("PermuteBackward0", x, order);
 }
 
@@ -280,11 +266,9 @@ Tensor expand(const Tensor& x, const Shape& wanted) {
     const int64_t size = i < extra ? 1 : x.shape()[i - extra];
     const int64_t step = i < extra ? 0 : x.strides()[i - extra];
     if (wanted[i] == -1 && i >= extra) shape[i] = size;
-    if (shape[i] < 0 || (size != 1 && shape[i] != size)) {
-      throw Error(cat("The expanded size of the tensor (", wanted[i],
-                      ") must match the existing size (", size, ") at non-singleton dimension ", i,
-                      ".  Target sizes: ", wanted, ".  Tensor sizes: ", x.shape()));
-    }
+    require(shape[i] >= 0 && (size == 1 || shape[i] == size), "The expanded size of the tensor (",
+            wanted[i], ") must match the existing size (", size, ") at non-singleton dimension ", i,
+            ".  Target sizes: ", wanted, ".  Tensor sizes: ", x.shape());
     strides[i] = size == 1 && shape[i] != 1 ? 0 : step;
   }
   Tensor y = make_view("ExpandBackward0", x, shape, strides,
@@ -294,37 +278,32 @@ Tensor expand(const Tensor& x, const Shape& wanted) {
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
-  if (x.dim() == 0) throw Error("narrow() cannot be applied to a 0-dim tensor.");
+  require(x.dim() != 0, "narrow() cannot be applied to a 0-dim tensor.");
   const int d = wrap_dim(dim, x.dim());
   const int64_t size = x.shape()[d];
-  if (length < 0) throw Error("narrow(): length must be non-negative.");
-  if (start < -size || start > size) {
-    throw IndexError(cat("start out of range (expected to be in range of [", -size, ", ", size,
-                         "], but got ", start, ")"));
-  }
+  require(length >= 0, "narrow(): length must be non-negative.");
+  require<IndexError>(start >= -size && start <= size,
+                      "start out of range (expected to be in range of [", -size, ", ", size,
+                      "], but got ", start, ")");
   const int64_t from = start < 0 ? start + size : start;
-  if (length > size - from) {
-    throw Error(
-        cat("start (", start, ") + length (", length, ") exceeds dimension size (", size, ")."));
-  }
+  require(length <= size - from, "start (", start, ") + length (", length,
+          ") exceeds dimension size (", size, ").");
   return Slice{d, from, length}(x);
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
-  if (x.dim() == 0) throw IndexError("select() cannot be applied to a 0-dim tensor.");
+  require<IndexError>(x.dim() != 0, "select() cannot be applied to a 0-dim tensor.");
   const int d = wrap_dim(dim, x.dim());
   const int64_t size = x.shape()[d];
-  if (index < -size || index >= size) {
-    throw IndexError(
-        cat("index ", index, " is out of bounds for dimension ", d, " with size ", size));
-  }
+  require<IndexError>(index >= -size && index < size, "index ", index,
+                      " is out of bounds for dimension ", d, " with size ", size);
   return squeeze(narrow(x, d, index < 0 ? index + size : index, 1), d);
 }
 
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
              int64_t step) {
-  if (x.dim() == 0) throw IndexError("slice() cannot be applied to a 0-dim tensor.");
-  if (step <= 0) throw ValueError("step must be greater than zero");
+  require<IndexError>(x.dim() != 0, "slice() cannot be applied to a 0-dim tensor.");
+  require<ValueError>(step > 0, "step must be greater than zero");
   const int d = wrap_dim(dim, x.dim());
   const int64_t size = x.shape()[d];
   const auto place = [size](int64_t i) {

@@ -1,12 +1,8 @@
 #include "autograd/ops/sparse.h"
 
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/scatter.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
 #include "framework/kernels/sparse/sparse.h"
 
 namespace taper::inline v0 {
@@ -29,24 +25,21 @@ kernels::SparseRows rows_of(const Tensor& row, const Tensor& col, int64_t count)
 void check_range(const char* what, const Tensor& index, int64_t size) {
   if (index.numel() == 0) return;
   const int64_t low = amin(index).item<int64_t>(), high = amax(index).item<int64_t>();
-  if (low < 0) throw Error(cat("found negative index ", low, " among the ", what));
-  if (high < size) return;
-  throw Error(cat("size is inconsistent with indices: for the ", what, ", size is ", size,
-                  " but found index ", high));
+  require(low >= 0, "found negative index ", low, " among the ", what);
+  require(high < size, "size is inconsistent with indices: for the ", what, ", size is ", size,
+          " but found index ", high);
 }
 
 Tensor as_index(const char* what, const Tensor& index) {
-  if (index.dtype() != kInt64 && index.dtype() != kInt32) {
-    throw Error(cat(what, " must be an int64 or int32 tensor, but got ", index.dtype()));
-  }
+  require(index.dtype() == kInt64 || index.dtype() == kInt32, what,
+          " must be an int64 or int32 tensor, but got ", index.dtype());
   return index.detach().to(kInt64).contiguous();
 }
 
 void check_values(const Tensor& values, int64_t count) {
-  if (!values.is_floating_point() || values.dim() != 1 || values.size(0) != count) {
-    throw Error(cat("values must be a floating tensor of shape [", count, "], one for each index, ",
-                    "but got ", values.dtype(), " ", values.shape()));
-  }
+  require(values.is_floating_point() && values.dim() == 1 && values.size(0) == count,
+          "values must be a floating tensor of shape [", count, "], one for each index, ",
+          "but got ", values.dtype(), " ", values.shape());
 }
 
 }  // namespace
@@ -61,15 +54,14 @@ SparseTensor::PatternPtr SparseTensor::make_pattern(const Tensor& row, const Ten
 
 SparseTensor sparse_coo_tensor(const Tensor& indices, const Tensor& values,
                                std::optional<Shape> size) {
-  if (indices.dim() != 2 || indices.size(0) != 2) {
-    throw Error(cat("indices must be a matrix of shape [2, nnz], but got ", indices.shape()));
-  }
+  require(indices.dim() == 2 && indices.size(0) == 2,
+          "indices must be a matrix of shape [2, nnz], but got ", indices.shape());
   const Tensor index = as_index("indices", indices);
   const Tensor row = index.select(0, 0).contiguous(), col = index.select(0, 1).contiguous();
   check_values(values, row.numel());
   const auto extent = [](const Tensor& i) { return i.numel() ? amax(i).item<int64_t>() + 1 : 0; };
   const Shape shape = size ? *size : Shape{extent(row), extent(col)};
-  if (shape.size() != 2) throw Error(cat("a sparse tensor is a matrix, but size is ", shape));
+  require(shape.size() == 2, "a sparse tensor is a matrix, but size is ", shape);
   check_range("rows", row, shape[0]);
   check_range("columns", col, shape[1]);
   const Tensor order = argsort(row);
@@ -85,13 +77,13 @@ SparseTensor sparse_csr_tensor(const Tensor& crow_indices, const Tensor& col_ind
   const int64_t nnz = col.numel();
   check_values(values, nnz);
   const int64_t rows = crow.numel() - 1;
-  if (crow.dim() != 1 || col.dim() != 1 || rows < 0 || crow[0].item<int64_t>() != 0 ||
-      crow[rows].item<int64_t>() != nnz ||
-      any(crow.narrow(0, 1, rows) < crow.narrow(0, 0, rows)).item<bool>()) {
-    throw Error(cat("crow_indices must rise from 0 to the number of col_indices, ", nnz));
-  }
-  if (size && (size->size() != 2 || (*size)[0] != rows)) {
-    throw Error(cat("size ", *size, " does not fit crow_indices of ", rows, " rows"));
+  require(crow.dim() == 1 && col.dim() == 1 && rows >= 0 && crow[0].item<int64_t>() == 0 &&
+              crow[rows].item<int64_t>() == nnz &&
+              !any(crow.narrow(0, 1, rows) < crow.narrow(0, 0, rows)).item<bool>(),
+          "crow_indices must rise from 0 to the number of col_indices, ", nnz);
+  if (size) {
+    require(size->size() == 2 && (*size)[0] == rows, "size ", *size,
+            " does not fit crow_indices of ", rows, " rows");
   }
   // Element k is in the row that the last beginning at or before k opens.
   const Tensor begins = scatter_add(zeros({nnz + 1}, {.dtype = kInt64, .device = crow.device()}), 0,
@@ -167,16 +159,11 @@ Tensor mm(const SparseTensor& a, const Tensor& x) {
                     " and ", x.dim() == 2 ? cat(x.size(0), "x", x.size(1)) : to_string(x.shape()),
                     ")"));
   }
-  if (a.dtype() != x.dtype()) {
-    throw Error(cat("expected mat1 and mat2 to have the same dtype, but got: ", a.dtype(),
-                    " != ", x.dtype()));
-  }
-  if (a.device() != x.device()) {
-    throw Error(
-        cat("Expected all tensors to be on the same device, but found at least two "
-            "devices, ",
-            a.device(), " and ", x.device(), "!"));
-  }
+  require(a.dtype() == x.dtype(),
+          "expected mat1 and mat2 to have the same dtype, but got: ", a.dtype(), " != ", x.dtype());
+  require(a.device() == x.device(),
+          "Expected all tensors to be on the same device, but found at least two devices, ",
+          a.device(), " and ", x.device(), "!");
   return SparseTensor::product(a.pattern_, false, a.values_, x);
 }
 

@@ -2,36 +2,17 @@
 
 #include <algorithm>
 
-#include "autograd/autocast.h"
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/rows.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/index/index.h"
 #include "framework/kernels/reduce/sort.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
 
 using kernels::IndexRules;
 using kernels::ReduceOp;
-
-// Whole rows along dimension 0: index's shape, then x's sizes after the first.
-Tensor rows_of(const char* name, const IndexRules& rules, const Tensor& x, const Tensor& index) {
-  Shape shape = index.shape();
-  int64_t width = 1;
-  for (int i = 1; i < x.dim(); ++i) {
-    shape.push_back(x.shape()[i]);
-    width *= x.shape()[i];
-  }
-  const Tensor flat = reshape(index, {index.numel()});
-  Tensor y = take_rows(name, x, {kernels::row_keys(rules, flat, {x.size(0)}, 0), width}, shape);
-  trace("index_select", y, {x, index}, Shape{0});
-  return y;
-}
 
 // The elements of x that a sorted order of it names.
 Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim, Tensor order) {
@@ -41,9 +22,8 @@ Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim
 
 // Zeros of x's shape but for one side of a diagonal.
 Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
-  if (x.dim() < 2) {
-    throw Error(cat(op, ": input tensor must have at least 2 dimensions, got shape ", x.shape()));
-  }
+  require(x.dim() >= 2, op, ": input tensor must have at least 2 dimensions, got shape ",
+          x.shape());
   const Tensor row = arange(x.size(-2), {.device = x.device()});
   const Tensor column = arange(x.size(-1), {.device = x.device()});
   const Tensor edge = unsqueeze(row, 1) + std::clamp(diagonal, -x.size(-2), x.size(-1));
@@ -73,44 +53,41 @@ Tensor cumprod_gradient(const Tensor& x, int64_t dim, const Tensor& dy) {
 
 Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx) {
   kernels::same_device("embedding", {&weight, &index}, {"self", "index"});
-  if (!is_index(index)) {
-    throw Error(
-        cat("Expected tensor for argument #1 'indices' to have one of the following scalar "
-            "types: Long, Int; but got ",
-            scalar_type_name(index.dtype()), " instead (while checking arguments for embedding)"));
-  }
-  if (weight.dim() == 0) throw Error("embedding needs a weight with at least one dimension");
+  require(is_index(index),
+          "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+          "Long, Int; but got ",
+          scalar_type_name(index.dtype()), " instead (while checking arguments for embedding)");
+  require(weight.dim() != 0, "embedding needs a weight with at least one dimension");
   const int64_t rows = weight.size(0);
-  if (padding_idx && (*padding_idx < -rows || *padding_idx >= rows)) {
-    throw ValueError("Padding_idx must be within num_embeddings");
+  require<ValueError>(!padding_idx || (*padding_idx >= -rows && *padding_idx < rows),
+                      "Padding_idx must be within num_embeddings");
+  const Shape row(weight.shape().begin() + 1, weight.shape().end());
+  Shape shape = index.shape(), ones = index.shape();
+  for (const int64_t size : row) {
+    shape.push_back(size);
+    ones.push_back(1);
   }
-  const Tensor y =
-      rows_of("EmbeddingBackward0", {"embedding", "index out of range in self"}, weight, index);
+  const IndexRules rules{"embedding", "index out of range in self"};
+  const Tensor key = kernels::row_keys(rules, reshape(index, {index.numel()}), {rows}, 0);
+  const Tensor y = take_rows("EmbeddingBackward0", weight, {key, row.numel()}, shape);
+  trace("index_select", y, {weight, index}, Shape{0});
   if (!padding_idx || !needs_grad({y})) return y;
   const int64_t padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
-  Shape row = index.shape();
-  while (row.size() < y.dim()) row.push_back(1);
-  return record("EmbeddingBackward0", y.detach(), {y},
-                [counts = ne(index, wrap_scalar(padding)).reshape(row)](Gradients& g) {
-                  g.dx(0) = masked(g.dy(), counts);
-                });
+  const Tensor counts = reshape(ne(index, wrap_scalar(padding)), ones);
+  return linear_in(y, "EmbeddingBackward0", y.detach(),
+                   [counts](const Tensor& dy) { return masked(dy, counts); });
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   kernels::same_device("index_select", {&x, &index}, {"self", "index"});
   const int d = wrap_dim(dim, x.dim());
-  if (!is_index(index)) {
-    throw Error(
-        cat("index_select(): Expected dtype int32 or int64 for index, got ", index.dtype()));
-  }
-  if (index.dim() > 1) {
-    throw IndexError(cat("index_select(): Index is supposed to be a vector, got ", index.shape()));
-  }
+  require(is_index(index), "index_select(): Expected dtype int32 or int64 for index, got ",
+          index.dtype());
+  require<IndexError>(index.dim() <= 1, "index_select(): Index is supposed to be a vector, got ",
+                      index.shape());
   const int64_t count = index.numel();
-  if (x.dim() == 0 && count != 1) {
-    throw Error(
-        cat("index_select(): Index to scalar can have only 1 value, got ", count, " value(s)"));
-  }
+  require(x.dim() != 0 || count == 1, "index_select(): Index to scalar can have only 1 value, got ",
+          count, " value(s)");
   Shape shape = x.shape();
   if (x.dim() > 0) shape[d] = count;
   const Rows rows = slice_rows({"index_select", "index out of range in self"}, x, d, index);
@@ -124,24 +101,18 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   const int d = wrap_dim(dim, x.dim());
   check_elements("gather", "input", x, index);
   const int beyond = dim_beyond(index, x, d);
-  if (beyond >= 0) {
-    throw Error(cat("Size does not match at dimension ", beyond, " expected index ", index.shape(),
-                    " to be no larger than self ", x.shape(), " apart from dimension ", d));
-  }
+  require(beyond < 0, "Size does not match at dimension ", beyond, " expected index ",
+          index.shape(), " to be no larger than self ", x.shape(), " apart from dimension ", d);
   Tensor y = take_rows("GatherBackward0", x, element_rows("gather", x, d, index), index.shape());
   trace("gather", y, {x, index}, Shape{d});
   return y;
 }
 
 Tensor one_hot(const Tensor& index, int64_t num_classes) {
-  if (index.dtype() != kInt64) {
-    throw Error(
-        cat("one_hot is only applicable to index tensor of type LongTensor, got ", index.dtype()));
-  }
-  if (num_classes < 1) {
-    throw Error(cat("one_hot needs num_classes, got ", num_classes,
-                    ": finding the largest index would wait for the device"));
-  }
+  require(index.dtype() == kInt64,
+          "one_hot is only applicable to index tensor of type LongTensor, got ", index.dtype());
+  require(num_classes >= 1, "one_hot needs num_classes, got ", num_classes,
+          ": finding the largest index would wait for the device");
   const Tensor flat = reshape(index, {index.numel()});
   const IndexRules rules{"one_hot",
                          "Class values must be non-negative and smaller than num_classes"};
@@ -153,10 +124,8 @@ Tensor one_hot(const Tensor& index, int64_t num_classes) {
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
-  if (mask.dtype() != kBool) {
-    throw Error(
-        cat("masked_fill_ only supports boolean masks, but got mask with dtype ", mask.dtype()));
-  }
+  require(mask.dtype() == kBool,
+          "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.dtype());
   return where(mask, full({}, value, {.dtype = x.dtype()}), x);
 }
 
@@ -167,7 +136,7 @@ Tensor flip(const Tensor& x, const Shape& dims) {
   bool flipped[kMaxDims] = {};
   for (const int64_t dim : dims) {
     const int d = wrap_dim(dim, x.dim());
-    if (flipped[d]) throw Error(cat("dim ", d, " appears multiple times in the list of dims"));
+    require(!flipped[d], "dim ", d, " appears multiple times in the list of dims");
     flipped[d] = true;
   }
   Tensor y = clone(x.detach());
@@ -175,21 +144,16 @@ Tensor flip(const Tensor& x, const Shape& dims) {
     if (!flipped[d] || x.shape()[d] < 2) continue;
     y = index_select(y, d, arange(x.shape()[d] - 1, -1, -1, {.device = x.device()}));
   }
-  if (!needs_grad({x})) return y;
-  return record("FlipBackward0", y, {x}, [dims](Gradients& g) { g.dx(0) = flip(g.dy(), dims); });
+  return linear_in(x, "FlipBackward0", y, [dims](const Tensor& dy) { return flip(dy, dims); });
 }
 
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
   const int pairs = int(padding.size() / 2);
-  if (padding.size() % 2 != 0) {
-    throw Error(cat("Padding length must be divisible by 2, got ", padding.size()));
-  }
-  if (pairs > x.dim()) {
-    throw Error(
-        cat("Padding length should be less than or equal to two times the input dimension but got "
-            "padding length ",
-            padding.size(), " and input of dimension ", x.dim()));
-  }
+  require(padding.size() % 2 == 0, "Padding length must be divisible by 2, got ", padding.size());
+  require(pairs <= x.dim(),
+          "Padding length should be less than or equal to two times the input dimension but got "
+          "padding length ",
+          padding.size(), " and input of dimension ", x.dim());
   Shape shape = x.shape(), kept = x.shape(), start = x.shape();
   std::fill(start.begin(), start.end(), 0);  // of what is kept, in the result
   int64_t from = x.storage_offset(), to = 0;
@@ -199,10 +163,8 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
     shape[d] = checked_add(checked_add(shape[d], before), after);
     kept[d] = checked_add(checked_add(kept[d], std::min<int64_t>(before, 0)),
                           std::min<int64_t>(after, 0));
-    if (kept[d] < 0) {
-      throw Error(cat("narrow(): length must be non-negative. (pad: dimension ", d, " of size ",
-                      x.shape()[d], " is cropped by ", before, " and ", after, ")"));
-    }
+    require(kept[d] >= 0, "narrow(): length must be non-negative. (pad: dimension ", d, " of size ",
+            x.shape()[d], " is cropped by ", before, " and ", after, ")");
     start[d] = std::max<int64_t>(before, 0);
     from += std::max<int64_t>(-before, 0) * x.strides()[d];
   }
@@ -211,11 +173,10 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
   kernels::fill(y, value);
   kernels::copy_into(view_as(y, kept, y.strides(), to), view_as(x, kept, x.strides(), from));
   trace("pad", y, {x}, std::pair(padding, value));
-  if (!needs_grad({x})) return y;
   std::vector<int64_t> back = padding;
   for (int64_t& n : back) n = -n;
-  return record("ConstantPadNdBackward0", y, {x},
-                [back](Gradients& g) { g.dx(0) = pad(g.dy(), back); });
+  return linear_in(x, "ConstantPadNdBackward0", y,
+                   [back](const Tensor& dy) { return pad(dy, back); });
 }
 
 Sorted sort(const Tensor& x, int64_t dim, bool descending) {
@@ -228,9 +189,7 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
 
 Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
   const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
-  if (k < 0 || k > size) {
-    throw Error(cat("selected index k out of range, got ", k, " of ", size, " elements"));
-  }
+  require(k >= 0 && k <= size, "selected index k out of range, got ", k, " of ", size, " elements");
   Tensor order = argsort(x, dim, largest);
   if (x.dim() > 0) order = contiguous(narrow(order, dim, 0, k));
   return take_order("TopkBackward0", "topk", x, dim, order);
@@ -241,9 +200,8 @@ Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   if (autocasts(x)) return casted(Cast::to_float32, cumsum, x, dim, dtype);
   Tensor y = kernels::cumulate(ReduceOp::sum, x, dim);
   trace("cumsum", y, {x}, Shape{dim});
-  if (!needs_grad({x})) return y;
-  return record("CumsumBackward0", y, {x},
-                [dim](Gradients& g) { g.dx(0) = flip(cumsum(flip(g.dy(), {dim}), dim), {dim}); });
+  return linear_in(x, "CumsumBackward0", y,
+                   [dim](const Tensor& dy) { return flip(cumsum(flip(dy, {dim}), dim), {dim}); });
 }
 
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {

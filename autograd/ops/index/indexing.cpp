@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/kernels/elementwise/broadcast.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -46,8 +42,7 @@ class Parser {
   Parser(const Tensor& x, const std::vector<TensorIndex>& indices) : y_{x, {}} {
     int named = 0;
     for (const TensorIndex& index : indices) named += dims_of(index);
-    if (named > x.dim())
-      throw IndexError(cat("too many indices for tensor of dimension ", x.dim()));
+    require<IndexError>(named <= x.dim(), "too many indices for tensor of dimension ", x.dim());
     unnamed_ = x.dim() - named;
     for (const TensorIndex& index : indices) {
       std::visit([this](const auto& i) { take(i); }, index.is);
@@ -60,10 +55,8 @@ class Parser {
   void take(EllipsisIndexType) { pass(unnamed_); }
   void take(int64_t number) {
     const int64_t size = y_.view.size(dim_);
-    if (number < -size || number >= size) {
-      throw IndexError(
-          cat("index ", number, " is out of bounds for dimension ", from_, " with size ", size));
-    }
+    require<IndexError>(number >= -size && number < size, "index ", number,
+                        " is out of bounds for dimension ", from_, " with size ", size);
     y_.view = select(y_.view, dim_, number);
     ++from_;
   }
@@ -74,10 +67,9 @@ class Parser {
   }
   void take(const Tensor& index) {
     if (is_mask(index)) return take_mask(index);
-    if (!is_index(index)) {
-      throw IndexError(cat("tensors used as indices must be long, int, byte or bool tensors, got ",
-                           index.dtype()));
-    }
+    require<IndexError>(is_index(index),
+                        "tensors used as indices must be long, int, byte or bool tensors, got ",
+                        index.dtype());
     if (index.dim() == 0) return take(index.item<int64_t>());
     y_.picked.push_back({dim_, 1, on_device(index), false, from_});
     pass(1);
@@ -86,10 +78,10 @@ class Parser {
     const int dims = std::max(1, mask.dim());
     if (mask.dim() == 0) y_.view = unsqueeze(y_.view, dim_);
     for (int i = 0; i < mask.dim(); ++i) {
-      if (mask.shape()[i] == y_.view.shape()[dim_ + i]) continue;
-      throw IndexError(cat("The shape of the mask ", mask.shape(), " at index ", i,
-                           " does not match the shape of the indexed tensor ", y_.view.shape(),
-                           " at index ", dim_ + i));
+      require<IndexError>(mask.shape()[i] == y_.view.shape()[dim_ + i], "The shape of the mask ",
+                          mask.shape(), " at index ", i,
+                          " does not match the shape of the indexed tensor ", y_.view.shape(),
+                          " at index ", dim_ + i);
     }
     y_.picked.push_back({dim_, dims, kernels::nonzero(on_device(mask)), true, from_});
     dim_ += dims;
@@ -191,9 +183,9 @@ Tensor without_ones(Tensor value, const Shape& shape) {
 }  // namespace
 
 TensorIndex::TensorIndex(const char* ellipsis) : is(Ellipsis) {
-  if (std::strcmp(ellipsis, "...") == 0) return;
-  throw ValueError(
-      cat("Expected \"...\" to represent an ellipsis index, but got \"", ellipsis, "\""));
+  require<ValueError>(std::strcmp(ellipsis, "...") == 0,
+                      "Expected \"...\" to represent an ellipsis index, but got \"", ellipsis,
+                      "\"");
 }
 
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices) {
@@ -223,11 +215,10 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, cons
     accumulate ? parsed.view.add_(fitting) : parsed.view.copy_(fitting);
     return x;
   }
-  if (value.dtype() != x.dtype()) {
-    throw Error(cat("Index put requires the source and destination dtypes match, got ",
-                    scalar_type_name(x.dtype()), " for the destination and ",
-                    scalar_type_name(value.dtype()), " for the source."));
-  }
+  require(value.dtype() == x.dtype(),
+          "Index put requires the source and destination dtypes match, got ",
+          scalar_type_name(x.dtype()), " for the destination and ", scalar_type_name(value.dtype()),
+          " for the source.");
   Tensor source = value;
   if (value.dim() == 0 && value.is_cpu()) source = value.to(x.device());
   kernels::same_device("index_put_", {&x, &source}, {"self", "value"});
@@ -257,7 +248,7 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scal
       return x.masked_fill_(reshape(mask->to(x.device()), shape), value);
     }
   }
-  return index_put_(x, indices, full({}, value, {.dtype = x.dtype(), .device = x.device()}));
+  return index_put_(x, indices, full({}, value, options_of(x)));
 }
 
 Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
@@ -266,9 +257,7 @@ Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
-  if (mask.dtype() != kBool) {
-    throw Error(cat("masked_select: expected BoolTensor for mask, got ", mask.dtype()));
-  }
+  require(mask.dtype() == kBool, "masked_select: expected BoolTensor for mask, got ", mask.dtype());
   kernels::same_device("masked_select", {&x, &mask}, {"self", "mask"});
   const Shape shape = broadcast_shapes(x.shape(), mask.shape());
   const Rows rows{kernels::nonzero(expand(mask, shape)), 1, true};
@@ -276,19 +265,17 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 }
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
-  if (mask.dtype() != kBool) {
-    throw Error(cat("masked_scatter_ only supports boolean masks, but got mask with dtype ",
-                    scalar_type_name(mask.dtype())));
-  }
-  if (x.dtype() != source.dtype()) {
-    throw Error(cat("masked_scatter: expected self and source to have same dtypes but got ",
-                    x.dtype(), " and ", source.dtype()));
-  }
+  require(mask.dtype() == kBool,
+          "masked_scatter_ only supports boolean masks, but got mask with dtype ",
+          scalar_type_name(mask.dtype()));
+  require(x.dtype() == source.dtype(),
+          "masked_scatter: expected self and source to have same dtypes but got ", x.dtype(),
+          " and ", source.dtype());
   kernels::same_device("masked_scatter", {&x, &mask, &source}, {"self", "mask", "source"});
   const Shape shape = broadcast_shapes(x.shape(), mask.shape());
   const Rows rows{kernels::nonzero(expand(mask, shape)), 1, true};
   const int64_t n = rows.key.numel();
-  if (source.numel() < n) throw Error("Number of elements of source < number of ones in mask");
+  require(source.numel() >= n, "Number of elements of source < number of ones in mask");
   return put_rows_("masked_scatter", clone(expand(x, shape)), rows,
                    narrow(flatten(source), 0, 0, n));
 }

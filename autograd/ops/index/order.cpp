@@ -2,12 +2,8 @@
 
 #include <limits>
 
-#include "autograd/node.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/scatter.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::inline v0 {
@@ -34,18 +30,16 @@ Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& index
   if (!keepdim) y = {squeeze(y.values, dim).detach(), squeeze(index, dim).detach()};
   if (!needs_grad({x})) return y;
   y.values = record(name, y.values, {x}, [shape = x.shape(), dim, index](Gradients& g) {
-    const Tensor none = zeros(shape, {.dtype = g.dy().dtype(), .device = g.dy().device()});
+    const Tensor none = zeros(shape, options_of(g.dy()));
     g.dx(0) = scatter_add(none, dim, index, reshape(g.dy(), index.shape()));
   });
   return y;
 }
 
 Tensor extreme(const char* name, const char* node, bool largest, const Tensor& x) {
-  if (x.numel() == 0) {
-    throw Error(cat(name,
-                    "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
-                    "the reduction dim with the 'dim' argument."));
-  }
+  require(x.numel() != 0, name,
+          "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+          "reduction dim with the 'dim' argument.");
   using kernels::ReduceOp;
   return shared_gradient(node, x,
                          kernels::reduce(largest ? ReduceOp::amax : ReduceOp::amin, x, {}));
@@ -53,9 +47,8 @@ Tensor extreme(const char* name, const char* node, bool largest, const Tensor& x
 
 Sorted extreme(const char* name, const char* node, bool largest, const Tensor& x, int64_t dim,
                bool keepdim) {
-  if (size_along(x, dim) == 0) {
-    throw IndexError(cat(name, "(): Expected reduction dim ", dim, " to have non-zero size."));
-  }
+  require<IndexError>(size_along(x, dim) != 0, name, "(): Expected reduction dim ", dim,
+                      " to have non-zero size.");
   return taken(node, x, dim, kernels::arg_reduce(largest, x, dim, true), keepdim);
 }
 
@@ -92,28 +85,23 @@ Tensor median(const Tensor& x) {
 }
 
 Sorted median(const Tensor& x, int64_t dim, bool keepdim) {
-  if (size_along(x, dim) == 0) {
-    throw IndexError(cat("median(): Expected reduction dim ", dim, " to have non-zero size."));
-  }
+  require<IndexError>(size_along(x, dim) != 0, "median(): Expected reduction dim ", dim,
+                      " to have non-zero size.");
   return taken("MedianBackward1", x, dim, place_of_median(x.detach(), dim), keepdim);
 }
 
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                 QuantileMode mode) {
-  if (x.numel() == 0) throw Error("quantile() input tensor must be non-empty");
-  if (q.dim() > 1) throw Error(cat("quantile() q must be a scalar or 1D tensor, got ", q.shape()));
-  if (x.dtype() != kFloat32 && x.dtype() != kFloat64) {
-    throw Error(
-        cat("quantile() input tensor must be either float or double dtype, got ", x.dtype()));
-  }
-  if (q.dtype() != x.dtype()) {
-    throw Error(cat("quantile() q tensor must be same dtype as the input tensor, got ", q.dtype(),
-                    " and ", x.dtype()));
-  }
+  require(x.numel() != 0, "quantile() input tensor must be non-empty");
+  require(q.dim() <= 1, "quantile() q must be a scalar or 1D tensor, got ", q.shape());
+  require(x.dtype() == kFloat32 || x.dtype() == kFloat64,
+          "quantile() input tensor must be either float or double dtype, got ", x.dtype());
+  require(q.dtype() == x.dtype(),
+          "quantile() q tensor must be same dtype as the input tensor, got ", q.dtype(), " and ",
+          x.dtype());
   kernels::same_device("quantile", {&x, &q}, {"input", "q"});
-  if (q.is_cpu() && !all(logical_and(q >= 0, q <= 1)).item<bool>()) {
-    throw Error("quantile() q values must be in the range [0, 1]");
-  }
+  require(!q.is_cpu() || all(logical_and(q >= 0, q <= 1)).item<bool>(),
+          "quantile() q values must be in the range [0, 1]");
   const int d = dim ? wrap_dim(*dim, x.dim()) : 0;
   const Tensor rows = dim && x.dim() > 0 ? movedim(x, d, -1) : flatten(x);
   const int64_t last = rows.size(-1) - 1;
@@ -137,8 +125,8 @@ Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> dim, bo
 
 Tensor quantile(const Tensor& x, double q, std::optional<int64_t> dim, bool keepdim,
                 QuantileMode mode) {
-  if (!(q >= 0 && q <= 1)) throw Error(cat("quantile() q must be in the range [0, 1] but got ", q));
-  return quantile(x, full({}, q, {.dtype = x.dtype(), .device = x.device()}), dim, keepdim, mode);
+  require(q >= 0 && q <= 1, "quantile() q must be in the range [0, 1] but got ", q);
+  return quantile(x, full({}, q, options_of(x)), dim, keepdim, mode);
 }
 
 }  // namespace taper::inline v0

@@ -1,8 +1,6 @@
 #include "autograd/ops/index/rows.h"
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/formulas.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -24,13 +22,10 @@ bool is_index(const Tensor& index) { return index.dtype() == kInt64 || index.dty
 Shape at_least_1d(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
 
 void check_elements(const char* op, const char* self, const Tensor& x, const Tensor& index) {
-  if (!is_index(index)) {
-    throw Error(cat(op, "(): Expected dtype int32/int64 for index, got ", index.dtype()));
-  }
-  if (std::max(1, index.dim()) != std::max(1, x.dim())) {
-    throw Error(cat("Index tensor must have the same number of dimensions as ", self,
-                    " tensor, got shapes ", index.shape(), " and ", x.shape()));
-  }
+  require(is_index(index), op, "(): Expected dtype int32/int64 for index, got ", index.dtype());
+  require(std::max(1, index.dim()) == std::max(1, x.dim()),
+          "Index tensor must have the same number of dimensions as ", self, " tensor, got shapes ",
+          index.shape(), " and ", x.shape());
 }
 
 int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from) {
@@ -60,9 +55,8 @@ Rows element_rows(const char* op, const Tensor& x, int d, const Tensor& index) {
 
 Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape) {
   Tensor y = kernels::take_rows(x, rows.key, rows.width, shape);
-  if (!needs_grad({x})) return y;
-  return record(name, y, {x}, [rows, shape = x.shape()](Gradients& g) {
-    g.dx(0) = add_rows({}, shape, rows, g.dy());
+  return linear_in(x, name, y, [rows, shape = x.shape()](const Tensor& dy) {
+    return add_rows({}, shape, rows, dy);
   });
 }
 

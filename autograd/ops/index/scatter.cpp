@@ -2,12 +2,9 @@
 
 #include <vector>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/rows.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/kernels/elementwise/broadcast.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -26,15 +23,11 @@ Placed placed(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
   const int d = wrap_dim(dim, x.dim());
   check_elements("scatter", "self", x, index);
   check_elements("scatter", "src", src, index);
-  if (x.dtype() != src.dtype()) {
-    throw Error(cat("scatter(): Expected self.dtype to be equal to src.dtype, got ", x.dtype(),
-                    " and ", src.dtype()));
-  }
-  if (dim_beyond(index, x, d) >= 0 || dim_beyond(index, src, -1) >= 0) {
-    throw Error(cat("Expected index ", index.shape(), " to be no larger than self ", x.shape(),
-                    " apart from dimension ", d, " and to be no larger size than src ",
-                    src.shape()));
-  }
+  require(x.dtype() == src.dtype(), "scatter(): Expected self.dtype to be equal to src.dtype, got ",
+          x.dtype(), " and ", src.dtype());
+  require(dim_beyond(index, x, d) < 0 && dim_beyond(index, src, -1) < 0, "Expected index ",
+          index.shape(), " to be no larger than self ", x.shape(), " apart from dimension ", d,
+          " and to be no larger size than src ", src.shape());
   const Shape sizes = at_least_1d(index.shape());
   Tensor cropped = reshape(src, at_least_1d(src.shape()));
   std::vector<int64_t> crop;
@@ -46,8 +39,12 @@ Placed placed(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
 }
 
 Tensor with_zeros(const Tensor& x, const Rows& rows, const Shape& shape) {
-  return put_rows_("scatter", clone(x), rows,
-                   zeros(shape, {.dtype = x.dtype(), .device = x.device()}));
+  return put_rows_("scatter", clone(x), rows, zeros(shape, options_of(x)));
+}
+
+// src added to x, or to zeros where it goes.
+Tensor with_added(const Tensor& x, const Rows& rows, const Tensor& src, bool include_self) {
+  return add_rows(include_self ? x : with_zeros(x, rows, src.shape()), x.shape(), rows, src);
 }
 
 Tensor at_rows(const Tensor& x, const Rows& rows, const Tensor& src) {
@@ -78,8 +75,7 @@ Tensor folded(RowOp op, const Tensor& x, const Placed& at, bool include_self) {
       [x = Saved(x), src = Saved(at.src), y = Saved::output(y), rows, op, include_self](auto& g) {
         const Tensor z = x.get(g), s = src.get(g), &dy = g.dy();
         const auto counted = [&](const Tensor& own, const Tensor& theirs) {
-          const Tensor base = include_self ? own : with_zeros(own, rows, s.shape());
-          return add_rows(base, z.shape(), rows, theirs);
+          return with_added(own, rows, theirs, include_self);
         };
         if (op == RowOp::prod) {
           const Tensor z0 = eq(z, 0), s0 = eq(s, 0);
@@ -111,32 +107,24 @@ Tensor folded(RowOp op, const Tensor& x, const Placed& at, bool include_self) {
 void check_slices(const char* op, const Tensor& x, int d, const Tensor& index,
                   const Tensor& source) {
   kernels::same_device(op, {&x, &index, &source}, {"self", "index", "source"});
-  if (x.dtype() != source.dtype()) {
-    throw Error(cat(op, "(): self (", scalar_type_name(x.dtype()), ") and source (",
-                    scalar_type_name(source.dtype()), ") must have the same scalar type"));
-  }
+  require(x.dtype() == source.dtype(), op, "(): self (", scalar_type_name(x.dtype()),
+          ") and source (", scalar_type_name(source.dtype()), ") must have the same scalar type");
   const int64_t slices = source.dim() == 0 ? 1 : source.size(std::min(d, source.dim() - 1));
-  if (index.numel() != slices) {
-    throw IndexError(cat(op, "(): Number of indices (", index.numel(),
-                         ") should be equal to source.size(dim): (", slices, "), for dim: ", d));
-  }
+  require<IndexError>(index.numel() == slices, op, "(): Number of indices (", index.numel(),
+                      ") should be equal to source.size(dim): (", slices, "), for dim: ", d);
   Shape wanted = at_least_1d(x.shape());
   wanted[d] = slices;
-  if (wanted == at_least_1d(source.shape())) return;
-  throw Error(
-      cat("source tensor shape must match self tensor shape, excluding the specified "
-          "dimension. Got self.shape = ",
-          x.shape(), " source.shape = ", source.shape()));
+  require(wanted == at_least_1d(source.shape()),
+          "source tensor shape must match self tensor shape, excluding the specified dimension. "
+          "Got self.shape = ",
+          x.shape(), " source.shape = ", source.shape());
 }
 
 void check_long(const char* op, const Tensor& index) {
-  if (index.dim() > 1) {
-    throw IndexError(cat(op, "(): Index should have dimension 1 or 0 (got ", index.dim(), ")"));
-  }
-  if (index.dtype() != kInt64) {
-    throw Error(
-        cat(op, "(): Expected a long tensor for index, but got ", scalar_type_name(index.dtype())));
-  }
+  require<IndexError>(index.dim() <= 1, op, "(): Index should have dimension 1 or 0 (got ",
+                      index.dim(), ")");
+  require(index.dtype() == kInt64, op, "(): Expected a long tensor for index, but got ",
+          scalar_type_name(index.dtype()));
 }
 
 }  // namespace
@@ -146,8 +134,7 @@ Tensor scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor&
   return put_rows_("scatter_", x, at.rows, at.src);
 }
 Tensor scatter_(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
-  return scatter_(x, dim, index,
-                  full(index.shape(), value, {.dtype = x.dtype(), .device = x.device()}));
+  return scatter_(x, dim, index, full(index.shape(), value, options_of(x)));
 }
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   return scatter_(clone(x), dim, index, src);
@@ -171,31 +158,24 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
   if (reduce == "prod") return folded(RowOp::prod, x, at, include_self);
   if (reduce == "amax") return folded(RowOp::amax, x, at, include_self);
   if (reduce == "amin") return folded(RowOp::amin, x, at, include_self);
-  if (reduce != "sum" && reduce != "mean") {
-    throw Error(cat("reduce argument must be either sum, prod, mean, amax or amin, got ", reduce));
-  }
-  const auto total = [&](const Tensor& own, const Tensor& theirs) {
-    const Tensor base = include_self ? own : with_zeros(own, at.rows, at.src.shape());
-    return add_rows(base, x.shape(), at.rows, theirs);
-  };
-  const Tensor sum = total(x, at.src);
+  require(reduce == "sum" || reduce == "mean",
+          "reduce argument must be either sum, prod, mean, amax or amin, got ", reduce);
+  const Tensor sum = with_added(x, at.rows, at.src, include_self);
   if (reduce == "sum") return sum;
-  const Tensor count = total(ones(x.shape(), {.dtype = kInt64, .device = x.device()}),
-                             ones(at.src.shape(), {.dtype = kInt64, .device = x.device()}));
+  const TensorOptions counts{.dtype = kInt64, .device = x.device()};
+  const Tensor count =
+      with_added(ones(x.shape(), counts), at.rows, ones(at.src.shape(), counts), include_self);
   return x.is_floating_point() ? sum / count : floor_divide(sum, count).to(x.dtype());
 }
 
 Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
                   Scalar alpha) {
   const int d = wrap_dim(dim, x.dim());
-  if (index.dim() > 1) {
-    throw IndexError(cat("index_add_(): Index is supposed to be a vector, but got dim: ",
-                         index.dim(), " and size: ", index.shape()));
-  }
-  if (!is_index(index)) {
-    throw Error(cat("index_add_(): Expected dtype int32/int64 for index but got: ",
-                    scalar_type_name(index.dtype())));
-  }
+  require<IndexError>(index.dim() <= 1,
+                      "index_add_(): Index is supposed to be a vector, but got dim: ", index.dim(),
+                      " and size: ", index.shape());
+  require(is_index(index), "index_add_(): Expected dtype int32/int64 for index but got: ",
+          scalar_type_name(index.dtype()));
   check_slices("index_add_", x, d, index, source);
   const Scalar factor = x.is_floating_point() ? alpha : Scalar(alpha.to_int());
   const Tensor added = factor.to_double() == 1 ? source : (source * factor).to(x.dtype());
@@ -223,7 +203,7 @@ Tensor index_fill_(const Tensor& x, int64_t dim, const Tensor& index, Scalar val
   Shape shape = at_least_1d(x.shape());
   shape[d] = index.numel();
   return put_rows_("index_fill_", x, slice_rows({.op = "index_fill_", .wrap = true}, x, d, index),
-                   full(shape, value, {.dtype = x.dtype(), .device = x.device()}));
+                   full(shape, value, options_of(x)));
 }
 Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
   return index_fill_(clone(x), dim, index, value);

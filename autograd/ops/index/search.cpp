@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/kernels/elementwise/broadcast.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -22,25 +18,20 @@ std::vector<int64_t> read(const std::vector<Tensor>& numbers) {
 
 void check_sequence(const Tensor& sorted, const Tensor& x) {
   kernels::same_device("searchsorted", {&sorted, &x}, {"boundaries", "input"});
-  if (sorted.dim() == 0) {
-    throw Error(
-        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
-        "dimension");
-  }
+  require(sorted.dim() != 0,
+          "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+          "dimension");
   if (sorted.dim() == 1) return;
-  if (x.dim() == 0) {
-    throw Error(
-        cat("torch.searchsorted(): input value can be a scalar only when boundaries tensor "
-            "dimension is 1, but we got boundaries tensor dim(",
-            sorted.dim(), ") and input value's dim(0) numel(1)"));
-  }
+  require(x.dim() != 0,
+          "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+          "is 1, but we got boundaries tensor dim(",
+          sorted.dim(), ") and input value's dim(0) numel(1)");
   const Shape a = sorted.shape(), b = x.shape();
-  if (a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin())) return;
-  throw Error(
-      cat("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
-          "dimensions of boundaries tensor and input value tensor must match, but we got "
-          "boundaries tensor ",
-          a, " and input value tensor ", b));
+  require(
+      a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin()),
+      "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
+      "of boundaries tensor and input value tensor must match, but we got boundaries tensor ",
+      a, " and input value tensor ", b);
 }
 
 }  // namespace
@@ -48,14 +39,15 @@ void check_sequence(const Tensor& sorted, const Tensor& x) {
 Tensor count_nonzero(const Tensor& x, const Shape& dims) { return sum(ne(x, 0), dims); }
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
-  if (minlength < 0) throw Error("minlength should be >= 0");
+  require(minlength >= 0, "minlength should be >= 0");
   const auto refuse = [] {
     throw Error("bincount only supports 1-d non-negative integral inputs.");
   };
   if (x.dim() != 1 || x.is_floating_point() || x.dtype() == kBool) refuse();
-  if (weights.defined() && weights.shape() != x.shape()) {
-    throw Error(cat("weights should be 1-d and have the same length as input, got shapes ",
-                    weights.shape(), " and ", x.shape()));
+  if (weights.defined()) {
+    require(weights.shape() == x.shape(),
+            "weights should be 1-d and have the same length as input, got shapes ", weights.shape(),
+            " and ", x.shape());
   }
   int64_t bins = minlength;
   if (x.numel() > 0) {
@@ -71,7 +63,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
-  if (repeats < 0) throw Error(cat("Repeats must be non-negative, got ", repeats));
+  require(repeats >= 0, "Repeats must be non-negative, got ", repeats);
   if (!dim || x.dim() == 0) return repeat_interleave(flatten(x), repeats, 0);
   const int d = wrap_dim(*dim, x.dim());
   Shape shape = x.shape();
@@ -84,47 +76,38 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim,
                          std::optional<int64_t> output_size) {
   kernels::same_device("repeat_interleave", {&x, &repeats}, {"self", "repeats"});
-  if (repeats.dim() > 1) throw Error("repeats must be 0-dim or 1-dim tensor");
-  if (!is_index(repeats)) {
-    throw Error(cat("repeats has to be Long or Int tensor, got ", repeats.dtype()));
-  }
+  require(repeats.dim() <= 1, "repeats must be 0-dim or 1-dim tensor");
+  require(is_index(repeats), "repeats has to be Long or Int tensor, got ", repeats.dtype());
   if (x.dim() != 1 && (!dim || x.dim() == 0)) {
     return repeat_interleave(flatten(x), repeats, 0, output_size);
   }
   const int d = wrap_dim(dim.value_or(0), x.dim());
   const int64_t size = x.size(d);
-  if (repeats.numel() != 1 && repeats.numel() != size) {
-    throw Error(
-        cat("repeats must have the same size as input along dim, but got repeats.size(0) = ",
-            repeats.numel(), " and input.size(", d, ") = ", size));
-  }
+  require(repeats.numel() == 1 || repeats.numel() == size,
+          "repeats must have the same size as input along dim, but got repeats.size(0) = ",
+          repeats.numel(), " and input.size(", d, ") = ", size);
   const Tensor ends = cumsum(expand(reshape(repeats, {repeats.numel()}), {size}), 0);
   int64_t total = output_size.value_or(0);
   if (size > 0 && (!output_size || x.is_cpu())) {
     const std::vector<int64_t> known = read({amin(repeats).to(kInt64), select(ends, 0, -1)});
-    if (known[0] < 0) throw Error("repeats can not be negative");
+    require(known[0] >= 0, "repeats can not be negative");
     total = known[1];
   }
-  if (output_size && *output_size != total) {
-    throw Error(cat("allocated size does not match required size: output_size is ", *output_size,
-                    ", repeats add up to ", total));
-  }
+  const int64_t wanted = output_size.value_or(total);
+  require(wanted == total, "allocated size does not match required size: output_size is ", wanted,
+          ", repeats add up to ", total);
   return index_select(x, d, searchsorted(ends, arange(total, {.device = x.device()}), true));
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim) {
   kernels::same_device("take_along_dim", {&x, &indices}, {"self", "indices"});
-  if (!is_index(indices)) {
-    throw Error(cat("torch.take_along_dim(): dtype of indices should be Long but got ",
-                    scalar_type_name(indices.dtype())));
-  }
+  require(is_index(indices), "torch.take_along_dim(): dtype of indices should be Long but got ",
+          scalar_type_name(indices.dtype()));
   if (!dim) return gather(flatten(x), 0, flatten(indices));
-  if (x.dim() != indices.dim()) {
-    throw Error(
-        cat("torch.take_along_dim(): input and indices should have the same number of "
-            "dimensions, but got ",
-            x.dim(), " dimensions for input, and ", indices.dim(), " dimensions for indices"));
-  }
+  require(x.dim() == indices.dim(),
+          "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+          "but got ",
+          x.dim(), " dimensions for input, and ", indices.dim(), " dimensions for indices");
   const int d = wrap_dim(*dim, x.dim());
   if (x.dim() == 0) return gather(x, 0, where(indices < 0, indices + 1, indices));
   Shape from = x.shape(), to = indices.shape();
@@ -145,9 +128,8 @@ Tensor searchsorted(const Tensor& sorted_sequence, Scalar value, bool right) {
 }
 
 Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right) {
-  if (boundaries.dim() != 1) {
-    throw Error(cat("boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")"));
-  }
+  require(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
+          boundaries.dim(), ")");
   return searchsorted(boundaries, x, right);
 }
 

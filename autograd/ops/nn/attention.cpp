@@ -5,18 +5,12 @@
 #include <limits>
 #include <numeric>
 
-#include "autograd/autocast.h"
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/random.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
 #include "framework/kernels/attention/attention.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -153,7 +147,7 @@ void backward(const kernels::AttentionGradients& out, const Tensor& dy, const Te
 }
 
 // For the gradient of x: as x lies in memory, where that is by row and then head, else dense.
-Tensor like(const Tensor& x) {
+Tensor memory_like(const Tensor& x) {
   if (x.stride(1) >= x.stride(2)) return Tensor::make(x.shape(), x.dtype(), x.device());
   return kernels::rows_of_heads(x.size(0), x.size(1), x.size(2), x.size(3), x);
 }
@@ -179,7 +173,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& m
                     d = composed_backward(g.dy(), queries, keys, values, bias, how,
                                           g.needs(3) ? &g.dx(3) : nullptr);
                   } else {
-                    d = {like(queries), like(keys), like(values)};
+                    d = {memory_like(queries), memory_like(keys), memory_like(values)};
                     backward(d, g.dy(), queries, keys, values, bias, {y.get(g), lse}, how);
                   }
                   if (g.needs(0)) g.dx(0) = d.dq;
@@ -205,15 +199,6 @@ Heads heads_of(const Tensor& x, int64_t H) {
   return {part(0), part(1), part(2)};
 }
 
-// The same on the tape.
-Heads recorded_heads_of(const Tensor& x, int64_t H) {
-  const int64_t C = x.size(2) / 3;
-  const auto part = [&](int64_t i) {
-    return transpose(unflatten(narrow(x, 2, i * C, C), 2, {H, C / H}), 1, 2);
-  };
-  return {part(0), part(1), part(2)};
-}
-
 // [B, H, T, D] to [B, T, C] and back.
 Tensor merged(const Tensor& y) { return flatten(transpose(y, 1, 2), 2); }
 Tensor by_head(const Tensor& y, int64_t H) {
@@ -224,8 +209,9 @@ Tensor by_head(const Tensor& y, int64_t H) {
 Tensor packed_backward(const Tensor& dy, const Tensor& qkv, const kernels::AttentionResult& forward,
                        int64_t H, const Attention& how) {
   if (is_grad_enabled()) {
-    const Heads x = recorded_heads_of(qkv, H);
-    const auto d = composed_backward(by_head(dy, H), x.q, x.k, x.v, {}, how);
+    const int64_t C = qkv.size(2) / 3;
+    const auto part = [&](int64_t i) { return by_head(narrow(qkv, 2, i * C, C), H); };
+    const auto d = composed_backward(by_head(dy, H), part(0), part(1), part(2), {}, how);
     return cat(std::vector<Tensor>{merged(d.dq), merged(d.dk), merged(d.dv)}, 2);
   }
   const Tensor dqkv = Tensor::make(qkv.shape(), qkv.dtype(), qkv.device());
@@ -241,35 +227,27 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
            bool is_causal) {
   kernels::same_device("scaled_dot_product_attention", {&q, &k, &v, &mask},
                        {"query", "key", "value", "attn_mask"});
-  if (q.dtype() != k.dtype() || q.dtype() != v.dtype()) {
-    throw Error(cat("Expected query, key, and value to have the same dtype, but got query.dtype: ",
-                    cpp_name(q.dtype()), " key.dtype: ", cpp_name(k.dtype()),
-                    " and value.dtype: ", cpp_name(v.dtype()), " instead."));
-  }
-  if (q.dim() < 2 || k.dim() < 2 || v.dim() < 2) {
-    throw Error(
-        cat("Expected query, key, and value to all be  at least 2 dimensional, but got "
-            "query.dim: ",
-            q.dim(), " key.dim: ", k.dim(), " and value.dim: ", v.dim(), " instead."));
-  }
-  if (!q.is_floating_point()) {
-    throw Error(cat("expected scalar type Float but found ", scalar_type_name(q.dtype()),
-                    " (query, key and value of scaled_dot_product_attention)"));
-  }
-  if (mask.defined() && mask.dtype() != kBool && mask.dtype() != kFloat32 &&
-      mask.dtype() != q.dtype()) {
-    throw Error(
-        cat("Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+  require(q.dtype() == k.dtype() && q.dtype() == v.dtype(),
+          "Expected query, key, and value to have the same dtype, but got query.dtype: ",
+          cpp_name(q.dtype()), " key.dtype: ", cpp_name(k.dtype()),
+          " and value.dtype: ", cpp_name(v.dtype()), " instead.");
+  require(q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
+          "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: ",
+          q.dim(), " key.dim: ", k.dim(), " and value.dim: ", v.dim(), " instead.");
+  require(q.is_floating_point(), "expected scalar type Float but found ",
+          scalar_type_name(q.dtype()), " (query, key and value of scaled_dot_product_attention)");
+  if (mask.defined()) {
+    const DType type = mask.dtype();
+    require(type == kBool || type == kFloat32 || type == q.dtype(),
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
             "attn_mask.dtype: ",
-            cpp_name(mask.dtype()), " and  query.dtype: ", cpp_name(q.dtype()), " instead."));
-  }
-  if (mask.defined() && is_causal) {
-    throw Error(
+            cpp_name(type), " and  query.dtype: ", cpp_name(q.dtype()), " instead.");
+    require(
+        !is_causal,
         "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
   }
-  if (!(dropout_p >= 0 && dropout_p <= 1)) {
-    throw Error(cat("dropout probability has to be between 0 and 1, but got ", dropout_p));
-  }
+  require(dropout_p >= 0 && dropout_p <= 1,
+          "dropout probability has to be between 0 and 1, but got ", dropout_p);
 }
 
 Shape batch_of(const Tensor& x) { return {x.shape().begin(), x.shape().end() - 2}; }
@@ -293,17 +271,17 @@ Tensor folded(const Tensor& x, const Shape& batch) {
   return x.shape() == shape ? x : reshape(expand(x, joined(batch, rows, columns)), shape);
 }
 
-double usual_scale(int64_t D) { return 1 / std::sqrt(double(std::max<int64_t>(D, 1))); }
-
-PhiloxKey dropout_key(double dropout_p, Generator* generator) {
-  return dropout_p == 0 ? PhiloxKey() : next_key(generator);
+Attention attention_of(const Shape& scores, int64_t D, double dropout_p, bool is_causal,
+                       std::optional<double> scale, Generator* generator) {
+  const double usual = 1 / std::sqrt(double(std::max<int64_t>(D, 1)));
+  return {scores, is_causal, scale.value_or(usual), dropout_p,
+          dropout_p == 0 ? PhiloxKey() : next_key(generator)};
 }
 
 // In PyTorch's words, which are those of the product that fails.
 void check_size(int64_t B, int64_t want, int64_t got, const char* which) {
-  if (want == got) return;
-  throw Error(cat("Expected size for first two dimensions of batch2 tensor to be: [", B, ", ", want,
-                  "] but got: [", B, ", ", got, "]. (scaled_dot_product_attention: ", which, ")"));
+  require(want == got, "Expected size for first two dimensions of batch2 tensor to be: [", B, ", ",
+          want, "] but got: [", B, ", ", got, "]. (scaled_dot_product_attention: ", which, ")");
 }
 
 // Every head `times` times, one after the other.
@@ -320,12 +298,9 @@ template <class F>
 Tensor in_groups(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                  F attention) {
   const int64_t heads = q.size(-3), of_k = k.size(-3), of_v = v.size(-3);
-  if (of_k < 1 || of_v < 1 || heads % of_k != 0 || heads % of_v != 0) {
-    throw Error(
-        cat("Number of heads in key and value must divide the number of heads in query, but "
-            "got ",
-            of_k, ", ", of_v, " and ", heads));
-  }
+  require(of_k >= 1 && of_v >= 1 && heads % of_k == 0 && heads % of_v == 0,
+          "Number of heads in key and value must divide the number of heads in query, but got ",
+          of_k, ", ", of_v, " and ", heads);
   const int64_t shared = std::lcm(of_k, of_v), group = heads / shared;
   Tensor bias = mask;
   if (mask.defined() && mask.dim() > 2) {
@@ -358,17 +333,15 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   check_size(batch.numel(), D, k.size(-1), "the last sizes of query and key");
   check_size(batch.numel(), S, v.size(-2), "the lengths of key and value");
 
-  Attention how{joined(batch, T, S), is_causal, scale.value_or(usual_scale(D)), dropout_p, {}};
+  const Shape scores = joined(batch, T, S);
   Tensor mask = attn_mask;
   if (mask.defined()) {
-    const Shape shape = broadcast_shapes(how.scores, mask.shape());
-    if (shape != how.scores) {
-      throw Error(cat("output with shape ", how.scores, " doesn't match the broadcast shape ",
-                      shape, " (attn_mask of scaled_dot_product_attention)"));
-    }
+    const Shape shape = broadcast_shapes(scores, mask.shape());
+    require(shape == scores, "output with shape ", scores, " doesn't match the broadcast shape ",
+            shape, " (attn_mask of scaled_dot_product_attention)");
     mask = as_added(mask, compute_type(q.dtype()));
   }
-  how.key = dropout_key(dropout_p, generator);
+  const Attention how = attention_of(scores, D, dropout_p, is_causal, scale, generator);
   const Tensor y = attend(folded(q, batch), folded(k, batch), folded(v, batch), mask, how);
   const Shape shape = joined(batch, T, v.size(-1));
   const Tensor result = y.shape() == shape ? y : reshape(y, shape);
@@ -385,17 +358,12 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
     return casted(Cast::to_low, packed_attention, qkv, n_head, dropout_p, is_causal, scale,
                   generator);
   }
-  if (qkv.dim() != 3 || n_head <= 0 || qkv.size(2) % 3 != 0 || qkv.size(2) / 3 % n_head != 0) {
-    throw Error(cat("packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ",
-                    qkv.shape(), " for n_head = ", n_head));
-  }
+  require(qkv.dim() == 3 && n_head > 0 && qkv.size(2) % 3 == 0 && qkv.size(2) / 3 % n_head == 0,
+          "packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ", qkv.shape(),
+          " for n_head = ", n_head);
   check(qkv, qkv, qkv, {}, dropout_p, is_causal);
   const int64_t B = qkv.size(0), T = qkv.size(1), H = n_head, D = qkv.size(2) / (3 * H);
-  const Attention how{{B, H, T, T},
-                      is_causal,
-                      scale.value_or(usual_scale(D)),
-                      dropout_p,
-                      dropout_key(dropout_p, generator)};
+  const Attention how = attention_of({B, H, T, T}, D, dropout_p, is_causal, scale, generator);
   const Heads x = heads_of(qkv, H);
   kernels::AttentionResult out = forward(x.q, x.k, x.v, {}, how);
   {

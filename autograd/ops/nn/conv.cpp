@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
-#include "autograd/autocast.h"
-#include "autograd/node.h"
 #include "autograd/ops/activation.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -99,9 +93,8 @@ template <class F> Tensor batched(const char* op, int dims, const Tensor& x, F f
 
 // x, with what "same" adds behind alone, and the padding of both sides in o.
 Tensor same_padded(const Tensor& x, const Tensor& weight, Options& o) {
-  if (o.stride.h != 1 || o.stride.w != 1) {
-    throw Error("padding='same' is not supported for strided convolutions");
-  }
+  require(o.stride.h == 1 && o.stride.w == 1,
+          "padding='same' is not supported for strided convolutions");
   if (weight.dim() != x.dim()) return x;  // is refused
   const auto total = [&](int64_t dilation, int64_t kernel) {
     return std::max<int64_t>(0, checked_mul(dilation, kernel - 1));
@@ -120,9 +113,8 @@ Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, con
   return batched(op, dims, x, [&](const Tensor& images) {
     Options windows{o.stride, o.padding, o.dilation, o.groups};
     const std::string& name = o.padding.name;
-    if (name != "" && name != "same" && name != "valid") {
-      throw Error(cat("Invalid padding string: '", name, "'"));
-    }
+    require(name == "" || name == "same" || name == "valid", "Invalid padding string: '", name,
+            "'");
     const Tensor from = name == "same" ? same_padded(images, weight, windows) : images;
     return conv_y(op, from, weight, bias, windows, activation);
   });

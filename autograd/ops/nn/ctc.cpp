@@ -5,14 +5,10 @@
 #include <numeric>
 #include <utility>
 
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/nn/loss.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/nn/reduction.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0 {
@@ -22,17 +18,14 @@ constexpr char kWhere[] = " (while checking arguments for ctc_loss_allocate_outp
 
 // [N] int64 where it lay; on the CPU each in [0, most].
 Tensor lengths_of(const char* name, const Tensor& given, int64_t rows, int64_t most) {
-  if (given.is_floating_point() || given.dtype() == kBool) {
-    throw Error(cat(name, " must be integral"));
-  }
-  if (given.numel() != rows) throw Error(cat(name, " must be of size batch_size"));
+  require(!given.is_floating_point() && given.dtype() != kBool, name, " must be integral");
+  require(given.numel() == rows, name, " must be of size batch_size");
   const Tensor lengths = kernels::packed(given, kInt64).view({rows});
   if (!lengths.is_cpu()) return lengths;
   for (const int64_t length : lengths.span<int64_t>()) {
     const bool low = length < 0;
-    if (!low && length <= most) continue;
-    throw Error(cat("Expected ", name, " to have value at ", low ? "least " : "most ",
-                    low ? 0 : most, ", but got value ", length, kWhere));
+    require(!low && length <= most, "Expected ", name, " to have value at ",
+            low ? "least " : "most ", low ? 0 : most, ", but got value ", length, kWhere);
   }
   return lengths;
 }
@@ -45,10 +38,8 @@ Error wrong_size(const char* at_least, int64_t wanted, int dim, int64_t got) {
 // Targets and lengths, checked as far as they lie on the CPU.
 kernels::Ctc arranged(const Tensor& targets, const Tensor& input_lengths,
                       const Tensor& target_lengths, int64_t steps, int64_t rows, Device device) {
-  if (targets.dim() != 1 && targets.dim() != 2) {
-    throw Error(cat("Expected 1 to 2 dimensions, but got ", targets.dim(),
-                    "-dimensional tensor for argument #2 'targets'", kWhere));
-  }
+  require(targets.dim() == 1 || targets.dim() == 2, "Expected 1 to 2 dimensions, but got ",
+          targets.dim(), "-dimensional tensor for argument #2 'targets'", kWhere);
   const bool padded = targets.dim() == 2;
   kernels::Ctc c;
   c.targets = kernels::packed(targets, kInt64).to(device);
@@ -82,19 +73,14 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
                                  blank, reduction, zero_infinity);
     return reduction == Reduction::none ? loss.squeeze(0) : loss;
   }
-  if (log_probs.dim() != 3) {
-    throw Error(cat("Expected 3-dimensional tensor, but got ", log_probs.dim(),
-                    "-dimensional tensor for argument #1 'log_probs'", kWhere));
-  }
-  if (log_probs.numel() == 0) throw Error("log_probs tensor must not be empty");
-  if (log_probs.dtype() != kFloat32 && log_probs.dtype() != kFloat64) {
-    throw NotImplementedError(
-        cat("\"ctc_loss\" not implemented for '", scalar_type_name(log_probs.dtype()), "'"));
-  }
-  if (blank < 0 || blank >= log_probs.size(2)) throw Error("blank must be in label range");
-  if (reduction == Reduction::batchmean) {
-    throw ValueError("batchmean is not a valid value for reduction (it is kl_div's)");
-  }
+  require(log_probs.dim() == 3, "Expected 3-dimensional tensor, but got ", log_probs.dim(),
+          "-dimensional tensor for argument #1 'log_probs'", kWhere);
+  require(log_probs.numel() != 0, "log_probs tensor must not be empty");
+  require<NotImplementedError>(log_probs.dtype() == kFloat32 || log_probs.dtype() == kFloat64,
+                               "\"ctc_loss\" not implemented for '",
+                               scalar_type_name(log_probs.dtype()), "'");
+  require(blank >= 0 && blank < log_probs.size(2), "blank must be in label range");
+  refuse_batchmean(reduction);
   kernels::Ctc c = arranged(targets.detach(), input_lengths, target_lengths, log_probs.size(0),
                             log_probs.size(1), log_probs.device());
   c.blank = blank;
@@ -115,9 +101,8 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
                   });
   }
   if (zero_infinity) loss = masked(loss, logical_not(isinf(loss)));
-  if (reduction == Reduction::none) return loss;
-  if (reduction == Reduction::sum) return sum(loss);
-  return mean(loss / clamp(lengths, 1).to(loss.dtype()));
+  if (reduction == Reduction::mean) loss = loss / clamp(lengths, 1).to(loss.dtype());
+  return reduced(loss, reduction);
 }
 
 }  // namespace taper::inline v0

@@ -1,12 +1,8 @@
 #include "autograd/ops/nn/embedding_bag.h"
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/scatter.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "framework/kernels/elementwise/broadcast.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -14,62 +10,47 @@ namespace {
 void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, const BagOptions& o) {
   kernels::same_device("embedding_bag", {&index, &weight, &offsets, &o.per_sample_weights},
                        {"input", "weight", "offsets", "per_sample_weights"});
-  if (index.dtype() != kInt64 && index.dtype() != kInt32) {
-    throw Error(cat(
-        "Expected tensor for argument #1 'indices' to have one of the following scalar "
-        "types: Long, Int; but got ",
-        scalar_type_name(index.dtype()), " instead (while checking arguments for embedding_bag)"));
-  }
-  if (!weight.is_floating_point()) {
-    throw Error(cat(
-        "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
-        "Half, BFloat16, Float, Double; but got ",
-        scalar_type_name(weight.dtype()), " instead (while checking arguments for embedding_bag)"));
-  }
-  if (weight.dim() != 2) {
-    throw Error(cat("weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim()));
-  }
+  require(index.dtype() == kInt64 || index.dtype() == kInt32,
+          "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+          "Long, Int; but got ",
+          scalar_type_name(index.dtype()), " instead (while checking arguments for embedding_bag)");
+  require(weight.is_floating_point(),
+          "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
+          "Half, BFloat16, Float, Double; but got ",
+          scalar_type_name(weight.dtype()),
+          " instead (while checking arguments for embedding_bag)");
+  require(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ",
+          weight.dim());
   const Tensor& factors = o.per_sample_weights;
-  if (factors.defined() && factors.shape() != index.shape()) {
-    throw ValueError(cat("embedding_bag: If per_sample_weights (", factors.shape(),
-                         ") is not None, then it must have the same shape as the input (",
-                         index.shape(), ")"));
+  if (factors.defined()) {
+    require<ValueError>(
+        factors.shape() == index.shape(), "embedding_bag: If per_sample_weights (", factors.shape(),
+        ") is not None, then it must have the same shape as the input (", index.shape(), ")");
+    require<NotImplementedError>(o.mode == BagMode::sum,
+                                 "embedding_bag: per_sample_weights was not None. "
+                                 "per_sample_weights is only supported for mode='sum' (got mode='",
+                                 kBagModeNames[size_t(o.mode)], "').");
   }
-  if (factors.defined() && o.mode != BagMode::sum) {
-    throw NotImplementedError(
-        cat("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
-            "for mode='sum' (got mode='",
-            kBagModeNames[size_t(o.mode)], "')."));
-  }
-  if (index.dim() == 2 && offsets.defined()) {
-    throw ValueError(
-        "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
-        "length sequences.");
-  }
-  if (index.dim() != 1 && index.dim() != 2) {
-    throw ValueError(
-        cat("input has to be 1D or 2D Tensor, but got Tensor of dimension ", index.dim()));
-  }
+  require<ValueError>(index.dim() != 2 || !offsets.defined(),
+                      "if input is 2D, then offsets has to be None, as input is treated is a "
+                      "mini-batch of fixed length sequences.");
+  require<ValueError>(index.dim() == 1 || index.dim() == 2,
+                      "input has to be 1D or 2D Tensor, but got Tensor of dimension ", index.dim());
   if (index.dim() == 2) return;
   if (!offsets.defined() || offsets.dim() != 1) {
     throw ValueError(cat("offsets has to be a 1D Tensor but got ",
                          offsets.defined() ? cat("one of shape ", offsets.shape()) : "None"));
   }
-  if (o.include_last_offset && offsets.numel() == 0) {
-    throw Error("include_last_offset: number of offset should be at least 1");
-  }
+  require(!o.include_last_offset || offsets.numel() != 0,
+          "include_last_offset: number of offset should be at least 1");
   if (offsets.is_cuda() || offsets.numel() == 0) return;
   const int64_t first = offsets[0].item<int64_t>(), last = offsets[-1].item<int64_t>();
-  if (first != 0) {
-    throw Error(
-        cat("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to "
-            "start from position 0. However, got ",
-            first));
-  }
-  if (last > index.numel()) {
-    throw Error(cat("offsets[-1] can not be greater than input's length ", index.numel(),
-                    " but got offsets[-1] of ", last));
-  }
+  require(first == 0,
+          "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+          "position 0. However, got ",
+          first);
+  require(last <= index.numel(), "offsets[-1] can not be greater than input's length ",
+          index.numel(), " but got offsets[-1] of ", last);
 }
 
 // The bag of each of n elements.
@@ -94,15 +75,14 @@ Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& of
                               {n})
                     : bags_of(offsets, bags, n);
   if (o.padding_idx) {  // into a bag of their own
-    if (*o.padding_idx < -rows || *o.padding_idx >= rows) {
-      throw Error("padding_idx must be within the number of embeddings");
-    }
+    require(*o.padding_idx >= -rows && *o.padding_idx < rows,
+            "padding_idx must be within the number of embeddings");
     const int64_t padding = *o.padding_idx < 0 ? *o.padding_idx + rows : *o.padding_idx;
     bag = where(ne(flat, padding), bag, bags);
   }
   Tensor taken = embedding(weight, flat);
   if (o.per_sample_weights.defined()) taken = taken * reshape(o.per_sample_weights, {n, 1});
-  const TensorOptions like{.dtype = weight.dtype(), .device = weight.device()};
+  const TensorOptions like = options_of(weight);
   const Tensor none = zeros({bags + 1, dim}, like);
   Tensor y = o.mode == BagMode::max ? scatter_reduce(none, 0, expand(unsqueeze(bag, 1), {n, dim}),
                                                      taken, "amax", false)

@@ -3,15 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "autograd/autocast.h"
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/kernels/elementwise/broadcast.h"
+#include "autograd/ops/formulas.h"
 #include "framework/kernels/norm/norm.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -24,10 +17,10 @@ void check_dtypes(const char* op, const Tensor& x,
   kernels::check_floating(op, x);
   for (const Tensor& p : parameters) {
     if (!p.defined() || p.dtype() == x.dtype()) continue;
-    if (is_half(x.dtype()) && p.dtype() == kFloat32) continue;
-    throw Error(cat("expected scalar type ", scalar_type_name(wide_type(x.dtype())), " but found ",
-                    scalar_type_name(p.dtype()), " (parameter of ", op, " with shape ", p.shape(),
-                    "; its input is ", scalar_type_name(x.dtype()), ")"));
+    require(is_half(x.dtype()) && p.dtype() == kFloat32, "expected scalar type ",
+            scalar_type_name(wide_type(x.dtype())), " but found ", scalar_type_name(p.dtype()),
+            " (parameter of ", op, " with shape ", p.shape(), "; its input is ",
+            scalar_type_name(x.dtype()), ")");
   }
 }
 
@@ -65,13 +58,11 @@ Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& we
   Tensor y = kernels::norm(norm, x, result, running_mean, running_var, momentum);
   if (!needs_grad({x, weight, bias})) return y;
   norm.weight = norm.bias = {};
-  const Shape shape = bias.defined() ? bias.shape() : Shape();
-  const DType bias_dtype = bias.defined() ? bias.dtype() : kFloat32;
   return record(name, std::move(y), {x, weight, bias},
-                [norm, x = Saved(x), weight = Saved(weight), shape, bias_dtype](Gradients& g) {
+                [norm, x = Saved(x), weight = Saved(weight), b = Meta(bias)](Gradients& g) {
                   const Tensor z = x.get(g), w = weight.get(g);
                   if (is_grad_enabled()) {
-                    composite_backward(g, norm, z, w, bias_dtype);
+                    composite_backward(g, norm, z, w, b.dtype);
                   } else {
                     Norm full = norm;
                     full.weight = w;
@@ -79,20 +70,18 @@ Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& we
                                                                    g.needs(1) || g.needs(2));
                     g.dx(0) = dx;
                     if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
-                    if (g.needs(2)) g.dx(2) = sums[1].to(bias_dtype);
+                    if (g.needs(2)) g.dx(2) = sums[1].to(b.dtype);
                   }
-                  if (g.needs(2)) g.dx(2) = g.dx(2).reshape(shape);
+                  if (g.needs(2)) g.dx(2) = g.dx(2).reshape(b.shape);
                 });
 }
 
 // --- layer norm and rms norm ---
 
 NormSizes row_sizes(const Tensor& x, const Shape& shape, const char* star) {
-  if (shape.empty()) {
-    throw Error(
-        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
-        "element, but got normalized_shape = []");
-  }
+  require(!shape.empty(),
+          "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+          "element, but got normalized_shape = []");
   const int first = x.dim() - shape.size();
   if (first < 0 || Shape(x.shape().begin() + first, x.shape().end()) != shape) {
     const std::string sizes = to_string(shape).substr(1);
@@ -104,15 +93,28 @@ NormSizes row_sizes(const Tensor& x, const Shape& shape, const char* star) {
 }
 
 void check_row_parameter(const char* name, const Tensor& p, const Shape& shape) {
-  if (!p.defined() || p.shape() == shape) return;
-  throw Error(cat("Expected ", name, " to be of same shape as normalized_shape, but got ", name,
-                  " of shape ", p.shape(), " and normalized_shape = ", shape));
+  if (!p.defined()) return;
+  require(p.shape() == shape, "Expected ", name,
+          " to be of same shape as normalized_shape, but got ", name, " of shape ", p.shape(),
+          " and normalized_shape = ", shape);
 }
 
-void check_size(const char* name, const Tensor& p, int64_t channels) {
-  if (!p.defined() || (p.dim() == 1 && p.numel() == channels)) return;
-  throw Error(cat(name, " should contain ", channels, " elements not ", p.numel(), ", in shape [",
-                  channels, "], got ", p.shape()));
+// Of batch and instance norm: parameters and running statistics [C].
+void check_channels(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                    const Tensor& weight, const Tensor& bias) {
+  require<ValueError>(running_mean.defined() == running_var.defined(),
+                      "running_mean and running_var must either both be None or neither be None");
+  const int64_t channels = x.size(1);
+  const auto check = [&](const char* name, const Tensor& p) {
+    if (!p.defined()) return;
+    require(p.dim() == 1 && p.numel() == channels, name, " should contain ", channels,
+            " elements not ", p.numel(), ", in shape [", channels, "], got ", p.shape());
+  };
+  check("running_mean", running_mean);
+  check("running_var", running_var);
+  check("weight", weight);
+  check("bias", bias);
+  check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
 }
 
 }  // namespace
@@ -156,30 +158,24 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
     return casted(Cast::to_float32, group_norm, x, num_groups, weight, bias, eps);
   }
   kernels::same_device("group_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
-  if (x.dim() < 2) {
-    throw Error(cat("Expected at least 2 dimensions for input tensor but received ", x.dim()));
-  }
-  if (num_groups < 1)
-    throw Error(cat("Expected num groups to be greater than 0, got ", num_groups));
+  require(x.dim() >= 2, "Expected at least 2 dimensions for input tensor but received ", x.dim());
+  require(num_groups >= 1, "Expected num groups to be greater than 0, got ", num_groups);
   const int64_t batch = x.shape()[0], channels = x.shape()[1];
-  if (channels % num_groups != 0) {
-    throw Error(
-        cat("Expected number of channels in input to be divisible by num_groups, but got input of "
-            "shape ",
-            x.shape(), " and num_groups=", num_groups));
-  }
+  require(
+      channels % num_groups == 0,
+      "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
+      x.shape(), " and num_groups=", num_groups);
   const auto check = [&](const char* name, const Tensor& p) {
-    if (!p.defined() || (p.dim() == 1 && p.numel() == channels)) return;
-    throw Error(
-        cat("Expected ", name, " to be a vector of size equal to the number of channels in ",
-            "input, but got ", name, " of shape ", p.shape(), " and input of shape ", x.shape()));
+    if (!p.defined()) return;
+    require(p.dim() == 1 && p.numel() == channels, "Expected ", name,
+            " to be a vector of size equal to the number of channels in input, but got ", name,
+            " of shape ", p.shape(), " and input of shape ", x.shape());
   };
   check("weight", weight);
   check("bias", bias);
-  if (x.numel() == num_groups) {
-    throw ValueError(cat("Expected more than 1 value per channel when training, got input size ",
-                         x.shape(), " (group_norm with ", num_groups, " groups)"));
-  }
+  require<ValueError>(x.numel() != num_groups,
+                      "Expected more than 1 value per channel when training, got input size ",
+                      x.shape(), " (group_norm with ", num_groups, " groups)");
   check_dtypes("GroupNormKernelImpl", x, {weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
   const Norm norm{{batch, channels, inner, num_groups}, eps};
@@ -193,27 +189,17 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
                   double eps) {
   kernels::same_device("batch_norm", {&x, &running_mean, &running_var, &weight, &bias},
                        {"input", "running_mean", "running_var", "weight", "bias"});
-  if (x.dim() < 2) {
-    throw Error(cat("batch_norm expects an input [N, C, ...], got shape ", x.shape()));
-  }
-  if (eps <= 0) throw ValueError(cat("batch_norm eps must be positive, but got ", eps));
+  require(x.dim() >= 2, "batch_norm expects an input [N, C, ...], got shape ", x.shape());
+  require<ValueError>(!(eps <= 0), "batch_norm eps must be positive, but got ", eps);
   const int64_t channels = x.shape()[1];
-  if (training && x.numel() == channels && channels > 0) {
-    throw ValueError(
-        cat("Expected more than 1 value per channel when training, got input size ", x.shape()));
-  }
+  require<ValueError>(!training || x.numel() != channels || channels == 0,
+                      "Expected more than 1 value per channel when training, got input size ",
+                      x.shape());
   for (const bool mean : {true, false}) {
-    if (training || (mean ? running_mean : running_var).defined()) continue;
-    throw Error(cat(mean ? "running_mean" : "running_var", " must be defined in evaluation mode"));
+    require(training || (mean ? running_mean : running_var).defined(),
+            mean ? "running_mean" : "running_var", " must be defined in evaluation mode");
   }
-  if (running_mean.defined() != running_var.defined()) {
-    throw ValueError("running_mean and running_var must either both be None or neither be None");
-  }
-  check_size("running_mean", running_mean, channels);
-  check_size("running_var", running_var, channels);
-  check_size("weight", weight, channels);
-  check_size("bias", bias, channels);
-  check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
+  check_channels(x, running_mean, running_var, weight, bias);
   const int64_t inner = x.numel() / std::max<int64_t>(1, x.shape()[0] * channels);
   const Norm norm{{x.shape()[0], channels, inner, 0}, eps, false, !training};
   Tensor y = normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(), running_mean,
@@ -233,29 +219,17 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
                      const Tensor& weight, const Tensor& bias, bool use_input_stats,
                      double momentum, double eps) {
   if (!use_input_stats) {
-    if (!running_mean.defined() || !running_var.defined()) {
-      throw Error(
-          "Expected running_mean and running_var to be defined when use_input_stats is "
-          "false");
-    }
+    require(running_mean.defined() && running_var.defined(),
+            "Expected running_mean and running_var to be defined when use_input_stats is false");
     return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
   }
   Shape inner;
   for (int d = 2; d < x.dim(); ++d) inner.push_back(d);
-  if (x.dim() < 3 || Shape(x.shape().begin() + 2, x.shape().end()).numel() == 1) {
-    throw ValueError(
-        cat("Expected more than 1 spatial element when training, got input size ", x.shape()));
-  }
-  if (running_mean.defined() != running_var.defined()) {
-    throw ValueError("running_mean and running_var must either both be None or neither be None");
-  }
-  const int64_t channels = x.size(1);
-  check_size("running_mean", running_mean, channels);
-  check_size("running_var", running_var, channels);
-  check_size("weight", weight, channels);
-  check_size("bias", bias, channels);
-  check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
-  const Tensor y = group_norm(x, channels, weight, bias, eps);
+  require<ValueError>(x.dim() >= 3 && Shape(x.shape().begin() + 2, x.shape().end()).numel() != 1,
+                      "Expected more than 1 spatial element when training, got input size ",
+                      x.shape());
+  check_channels(x, running_mean, running_var, weight, bias);
+  const Tensor y = group_norm(x, x.size(1), weight, bias, eps);
   if (running_mean.defined() && x.numel() > 0) {
     const NoGradGuard no_grad;
     const auto [variance, average] = var_mean(x.to(wide_type(x.dtype())), inner);

@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/scatter.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
 #include "framework/kernels/pool/pool.h"
-#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -22,30 +17,26 @@ using kernels::Axis;
 // Linear in x, so that it and its transpose are each other's gradient.
 Tensor resample(const char* name, const Tensor& x, const Axes& axes, bool transposed = false) {
   Tensor y = kernels::resample(x, axes, transposed);
-  if (!needs_grad({x})) return y;
-  return record(name, y, {x}, [name, axes, transposed](Gradients& g) {
-    g.dx(0) = resample(name, g.dy(), axes, !transposed);
+  return linear_in(x, name, y, [name, axes, transposed](const Tensor& dy) {
+    return resample(name, dy, axes, !transposed);
   });
 }
 
 // The gradient of max pooling, whose own gradient takes the elements that index names.
 Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes) {
   Tensor dx = kernels::max_pool_backward(dy, index, axes);
-  if (!needs_grad({dy})) return dx;
-  return record("MaxPool2DWithIndicesBackwardBackward0", dx, {dy}, [index](Gradients& g) {
-    const Tensor places = flatten(index, -2), known = ge(places, 0);
-    const Tensor taken = gather(flatten(g.dy(), -2), -1, clamp(places, 0));
-    g.dx(0) = view_as(masked(taken, known), index);
+  return linear_in(dy, "MaxPool2DWithIndicesBackwardBackward0", dx, [index](const Tensor& ddx) {
+    const Tensor places = flatten(index, -2);
+    const Tensor taken = gather(flatten(ddx, -2), -1, clamp(places, 0));
+    return view_as(masked(taken, places >= 0), index);
   });
 }
 
 Pooled max_pool(const char* name, const Tensor& x, const Axes& axes) {
-  const kernels::MaxPool out = kernels::max_pool(x, axes);
-  if (!needs_grad({x})) return {out.y, out.index};
-  return {
-      record(name, out.y, {x},
-             [index = out.index, axes](Gradients& g) { g.dx(0) = place_at(g.dy(), index, axes); }),
-      out.index};
+  const auto [y, index] = kernels::max_pool(x, axes);
+  return {linear_in(x, name, y,
+                    [index = index, axes](const Tensor& dy) { return place_at(dy, index, axes); }),
+          index};
 }
 
 Pooled max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptions& o) {
@@ -82,42 +73,29 @@ template <class Options> Options of_rows(Options options) {
 }
 
 void check_rows(const char* op, const Tensor& x) {
-  if (x.dim() == 2 || x.dim() == 3) return;
-  throw Error(cat("Expected 2 to 3 dimensions, but got ", x.dim(),
-                  "-dimensional tensor for argument #1 'self' (while checking arguments for ", op,
-                  ")"));
+  require(x.dim() == 2 || x.dim() == 3, "Expected 2 to 3 dimensions, but got ", x.dim(),
+          "-dimensional tensor for argument #1 'self' (while checking arguments for ", op, ")");
 }
 
 // --- interpolation ---
 
 void check_interpolate(const Tensor& x, const InterpolateOptions& o) {
   const char* mode = kInterpolationNames[size_t(o.mode)];
-  if (!o.size && !o.scale_factor) throw ValueError("either size or scale_factor should be defined");
-  if (o.size && o.scale_factor) {
-    throw ValueError("only one of size or scale_factor should be defined");
-  }
+  require<ValueError>(o.size || o.scale_factor, "either size or scale_factor should be defined");
+  require<ValueError>(!o.size || !o.scale_factor,
+                      "only one of size or scale_factor should be defined");
   const bool any_rank = o.mode == Interpolation::nearest || o.mode == Interpolation::area;
-  if (any_rank && o.align_corners) {
-    throw ValueError(
-        "align_corners option can only be set with the interpolating modes: linear | bilinear | "
-        "bicubic | trilinear");
-  }
-  if (x.dim() != 3 && x.dim() != 4) {
-    throw NotImplementedError(cat("Input Error: Only 3D and 4D input Tensors supported (got ",
-                                  x.dim(),
-                                  "D) for the modes: nearest | linear | bilinear | bicubic | area "
-                                  "(got ",
-                                  mode, ")"));
-  }
+  require<ValueError>(!any_rank || !o.align_corners,
+                      "align_corners option can only be set with the interpolating modes: linear | "
+                      "bilinear | bicubic | trilinear");
+  require<NotImplementedError>(
+      x.dim() == 3 || x.dim() == 4, "Input Error: Only 3D and 4D input Tensors supported (got ",
+      x.dim(), "D) for the modes: nearest | linear | bilinear | bicubic | area (got ", mode, ")");
   const int wanted = any_rank ? x.dim() : o.mode == Interpolation::linear ? 3 : 4;
-  if (x.dim() != wanted) {
-    throw NotImplementedError(
-        cat("Got ", x.dim(), "D input, but ", mode, " mode needs ", wanted, "D input"));
-  }
-  if (x.size(1) == 0 && o.mode != Interpolation::area) {
-    throw Error(cat("Non-empty ", x.dim(), "D data tensor expected but got a tensor with sizes ",
-                    x.shape()));
-  }
+  require<NotImplementedError>(x.dim() == wanted, "Got ", x.dim(), "D input, but ", mode,
+                               " mode needs ", wanted, "D input");
+  require(x.size(1) != 0 || o.mode == Interpolation::area, "Non-empty ", x.dim(),
+          "D data tensor expected but got a tensor with sizes ", x.shape());
 }
 
 void check_sizes(const Tensor& x, Pair out) {
@@ -139,39 +117,31 @@ Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const MaxPoolOptions& op
 }
 
 Pooled max_pool2d_with_indices(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options) {
-  if (x.dim() != 3 && x.dim() != 4) {
-    throw Error(
-        cat("non-empty 3D or 4D (batch mode) tensor expected for input, but max_pool2d got ",
-            x.shape()));
-  }
+  require(x.dim() == 3 || x.dim() == 4,
+          "non-empty 3D or 4D (batch mode) tensor expected for input, but max_pool2d got ",
+          x.shape());
   return max_pool("max_pool2d", x, kernel_size, options);
 }
 
 Pooled max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
                                const MaxPoolOptions& options) {
-  if (x.dim() != 2 && x.dim() != 3) {
-    throw Error(
-        cat("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch "
-            "size for input, but got:",
-            x.shape()));
-  }
+  require(x.dim() == 2 || x.dim() == 3,
+          "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for "
+          "input, but got:",
+          x.shape());
   return of_images(max_pool("max_pool1d", x.unsqueeze(-2), {1, kernel_size}, of_rows(options)));
 }
 
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair kernel,
                     const MaxUnpoolOptions& o) {
-  if (indices.dtype() != kInt64) {
-    throw Error(cat("elements in indices should be type int64 but got: ",
-                    scalar_type_name(indices.dtype())));
-  }
-  if (x.dim() != 3 && x.dim() != 4) {
-    throw Error(cat("Input to max_unpooling2d should be a 3d or 4d Tensor, but got a tensor with ",
-                    x.dim(), " dimensions"));
-  }
-  if (indices.shape() != x.shape()) {
-    throw Error(cat("Expected shape of indices to be same as that of the input tensor (", x.shape(),
-                    ") but got indices tensor with shape: ", indices.shape()));
-  }
+  require(indices.dtype() == kInt64,
+          "elements in indices should be type int64 but got: ", scalar_type_name(indices.dtype()));
+  require(x.dim() == 3 || x.dim() == 4,
+          "Input to max_unpooling2d should be a 3d or 4d Tensor, but got a tensor with ", x.dim(),
+          " dimensions");
+  require(indices.shape() == x.shape(),
+          "Expected shape of indices to be same as that of the input tensor (", x.shape(),
+          ") but got indices tensor with shape: ", indices.shape());
   const Pair stride = o.stride.value_or(kernel);
   check_window_numbers("max_unpool2d", {kernel.h, kernel.w, stride.h, stride.w, o.padding.h,
                                         o.padding.w, x.size(-2), x.size(-1)});
@@ -181,25 +151,22 @@ Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair kernel,
   const auto fits = [](int64_t n, int64_t middle, int64_t step) {
     return n > middle - step && n < middle + step;
   };
-  if (o.output_size && (!fits(size.h, usual.h, stride.h) || !fits(size.w, usual.w, stride.w))) {
-    throw ValueError(cat("invalid output_size \"(", size.h, ", ", size.w, ")\""));
-  }
-  if (size.h < 1 || size.w < 1) {
-    throw Error(cat("max_unpool2d: the result would have ", size.h, " rows of ", size.w));
-  }
+  require<ValueError>(
+      !o.output_size || (fits(size.h, usual.h, stride.h) && fits(size.w, usual.w, stride.w)),
+      "invalid output_size \"(", size.h, ", ", size.w, ")\"");
+  require(size.h >= 1 && size.w >= 1, "max_unpool2d: the result would have ", size.h, " rows of ",
+          size.w);
   Shape shape = x.shape();
   shape[x.dim() - 2] = size.h;
   shape[x.dim() - 1] = size.w;
-  const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
   const Tensor places = flatten(indices, -2);
   const Tensor filled =
-      scatter(flatten(zeros(shape, like), -2), -1, places, flatten(x.detach(), -2));
+      scatter(flatten(zeros(shape, options_of(x)), -2), -1, places, flatten(x.detach(), -2));
   Tensor y = Tensor::make(filled.storage(), shape, contiguous_strides(shape),
                           filled.storage_offset(), x.dtype());
-  if (!needs_grad({x})) return y;
   // Where two went to one place, both have its gradient, as in PyTorch.
-  return record("MaxUnpool2DBackward0", y, {x}, [places, from = x.shape()](Gradients& g) {
-    g.dx(0) = reshape(gather(flatten(g.dy(), -2), -1, places), from);
+  return linear_in(x, "MaxUnpool2DBackward0", y, [places, from = x.shape()](const Tensor& dy) {
+    return reshape(gather(flatten(dy, -2), -1, places), from);
   });
 }
 

@@ -1,11 +1,6 @@
 #include "autograd/ops/nn/sync_batch_norm.h"
 
-#include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/formulas.h"
 #include "framework/kernels/norm/norm.h"
 
 namespace taper::inline v0 {
@@ -41,11 +36,9 @@ Statistics joined(const Norm& norm, int64_t count, const distributed::Communicat
 Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                        const Tensor& weight, const Tensor& bias,
                        const distributed::Communicator& ranks, double momentum, double eps) {
-  if (x.dim() < 2) {
-    throw Error(cat("sync_batch_norm expects an input [N, C, ...], got shape ", x.shape()));
-  }
+  require(x.dim() >= 2, "sync_batch_norm expects an input [N, C, ...], got shape ", x.shape());
   const int64_t channels = x.shape()[1], count = x.numel() / std::max<int64_t>(1, channels);
-  if (count == 0) throw ValueError(cat("sync_batch_norm: no elements in shape ", x.shape()));
+  require<ValueError>(count != 0, "sync_batch_norm: no elements in shape ", x.shape());
   Norm norm{{x.shape()[0], channels, count / x.shape()[0], 0}, eps};
   Tensor y, share;
   {

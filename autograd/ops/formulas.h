@@ -1,0 +1,29 @@
+// What operators are written with: the tape, and the functions that most formulas need.
+#pragma once
+
+#include "autograd/autocast.h"
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "framework/factories.h"
+#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/profiler/trace.h"
+#include "framework/require.h"
+
+namespace taper::inline v0 {
+
+// y, which was computed of x and is linear in it: the gradient is back(dy), whatever x is. Only
+// what costs nothing to copy (shapes, numbers) belongs into `back`.
+template <class F> Tensor linear_in(const Tensor& x, const char* name, Tensor y, F back) {
+  if (!needs_grad({x})) return y;
+  return record(name, std::move(y), {x}, [back](Gradients& g) { g.dx(0) = back(g.dy()); });
+}
+
+// Where x is, and of what dtype, for a tensor made beside it.
+inline TensorOptions options_of(const Tensor& x) {
+  return {.dtype = x.dtype(), .device = x.device()};
+}
+
+}  // namespace taper::inline v0

@@ -1,0 +1,21 @@
+// How a loss of each element becomes one number.
+#pragma once
+
+#include "autograd/ops/reduce.h"
+#include "framework/error.h"
+#include "framework/kernels/loss/softmax.h"
+
+namespace taper::inline v0 {
+
+inline void refuse_batchmean(Reduction reduction) {
+  if (reduction != Reduction::batchmean) return;
+  throw ValueError("batchmean is not a valid value for reduction (it is kl_div's)");
+}
+
+inline Tensor reduced(const Tensor& loss, Reduction reduction) {
+  refuse_batchmean(reduction);
+  if (reduction == Reduction::none) return loss;
+  return reduction == Reduction::sum ? sum(loss) : mean(loss);
+}
+
+}  // namespace taper::inline v0
