@@ -1,21 +1,18 @@
 #include "autograd/ops/binary.h"
 
-#include "autograd/autocast.h"
-#include "autograd/node.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/formulas.h"
 #include "framework/kernels/elementwise/binary.h"
 
 namespace taper::inline v0 {
 namespace {
 
+using kernels::binary;
 using kernels::BinaryOp;
 
 Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
 
 Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
-  Tensor y = kernels::binary(op, a, b, kernels::scaled_by(alpha, a, b));
+  Tensor y = binary(op, a, b, kernels::scaled_by(alpha, a, b));
   if (!needs_grad({a, b})) return y;
   const double factor = op == BinaryOp::sub ? -alpha.to_double() : alpha.to_double();
   return record(name, y, {a, b}, [a = Meta(a), b = Meta(b), factor](Gradients& g) {
@@ -24,24 +21,11 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
   });
 }
 
-// maximum and minimum: the loser gets no gradient, equals share it.
-Tensor extremum(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
-  Tensor y = kernels::binary(op, a, b);
-  if (!needs_grad({a, b})) return y;
-  const bool largest = op == BinaryOp::maximum;
-  return record(name, y, {a, b}, [a = Saved(a), b = Saved(b), largest](Gradients& g) {
-    const Tensor x = a.get(g), z = b.get(g);
-    const Tensor dy = where(eq(x, z), g.dy() * 0.5, g.dy());
-    if (g.needs(0)) g.dx(0) = reduce_to(where(largest ? x < z : x > z, 0, dy), x);
-    if (g.needs(1)) g.dx(1) = reduce_to(where(largest ? x > z : x < z, 0, dy), z);
-  });
-}
-
 // y = op(a, b) with dx of each from dy, a, b.
 template <class Da, class Db>
 Tensor differentiable(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Da da,
                       Db db) {
-  Tensor y = kernels::binary(op, a, b);
+  Tensor y = binary(op, a, b);
   if (!needs_grad({a, b})) return y;
   return record(name, y, {a, b}, [=, a = Saved(a), b = Saved(b)](Gradients& g) {
     const Tensor x = a.get(g), z = b.get(g);
@@ -50,31 +34,14 @@ Tensor differentiable(const char* name, BinaryOp op, const Tensor& a, const Tens
   });
 }
 
-// x + value * a * b, or a / b; db: of b from dy, a, b.
-template <class Da, class Db>
-Tensor add_combined(const char* name, kernels::TernaryOp op, const Tensor& x, const Tensor& a,
-                    const Tensor& b, const Scalar& value, Da da, Db db) {
-  const DType type = kernels::result_type({&x, &a, &b});
-  if (type == kBool || (op == kernels::TernaryOp::addcdiv && !is_floating_point(type))) {
-    throw NotImplementedError(cat("\"", kernels::kTernaryNames[size_t(op)], "_cpu_out\" not ",
-                                  "implemented for '", scalar_type_name(type), "'"));
-  }
-  value.check_holds(type);
-  const double v = value.to_double();
-  Tensor y = kernels::ternary(op, x, a, b, v);
-  if (!needs_grad({x, a, b})) return y;
-  return record(name, y, {x, a, b}, [=, x = Meta(x), a = Saved(a), b = Saved(b)](Gradients& g) {
-    const Tensor u = a.get(g), w = b.get(g);
-    if (g.needs(0)) g.dx(0) = x.reduce(g.dy());
-    if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * da(w, v), u);
-    if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * db(u, w, v), w);
-  });
+// Of maximum and minimum: the loser gets no gradient, equals share it.
+Tensor winners_part(const Tensor& dy, const Tensor& x, const Tensor& z, const Tensor& lost) {
+  return where(lost, 0, where(eq(x, z), dy * 0.5, dy));
 }
 
 void check_closeness(const Tensor& a, const Tensor& b, double rtol, double atol) {
-  if (a.dtype() != b.dtype()) {
-    throw Error(cat(scalar_type_name(a.dtype()), " did not match ", scalar_type_name(b.dtype())));
-  }
+  require(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
+          scalar_type_name(b.dtype()));
   const auto negative = [](const char* name, double value) {
     throw Error(cat(name, " must be greater than or equal to zero, but got ", value));
   };
@@ -103,7 +70,7 @@ Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
-  Tensor y = kernels::binary(BinaryOp::mul, a, b);
+  Tensor y = binary(BinaryOp::mul, a, b);
   if (!needs_grad({a, b})) return y;
   // Each operand is kept only for the other's gradient.
   Saved keep_a = b.requires_grad() ? Saved(a) : Saved();
@@ -117,7 +84,7 @@ Tensor mul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor div(const Tensor& a, const Tensor& b) {
-  Tensor y = kernels::binary(BinaryOp::div, a, b);
+  Tensor y = binary(BinaryOp::div, a, b);
   if (!needs_grad({a, b})) return y;
   Saved keep_a = b.requires_grad() ? Saved(a) : Saved();
   return record("DivBackward0", y, {a, b},
@@ -131,10 +98,9 @@ Tensor div(const Tensor& a, const Tensor& b) {
 
 Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
   const bool down = rounding_mode == "floor";
-  if (!down && rounding_mode != "trunc") {
-    throw Error(cat("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
-                    rounding_mode, "'"));
-  }
+  require(down || rounding_mode == "trunc",
+          "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
+          rounding_mode, "'");
   const Tensor x = a.detach(), z = b.detach();
   Tensor y = floor_divide(x, z);
   if (!down && y.is_floating_point()) {
@@ -153,18 +119,14 @@ Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
 }
 
 Tensor floor_divide(const Tensor& a, const Tensor& b) {
-  return kernels::binary(BinaryOp::floor_divide, a, b);
+  return binary(BinaryOp::floor_divide, a, b);
 }
 
 Tensor remainder(const Tensor& a, const Tensor& b) {
-  Tensor y = kernels::binary(BinaryOp::remainder, a, b);
-  if (!needs_grad({a, b})) return y;
-  return record("RemainderBackward0", y, {a, b}, [a = Saved(a), b = Saved(b)](Gradients& g) {
-    const Tensor x = a.get(g), z = b.get(g);
-    if (g.needs(0)) g.dx(0) = reduce_to(g.dy(), x);
-    // a - b * floor(a / b), with the quotient taken as constant.
-    if (g.needs(1)) g.dx(1) = reduce_to(neg(g.dy() * floor_divide(x.detach(), z.detach())), z);
-  });
+  // a - b * floor(a / b), with the quotient taken as constant.
+  return differentiable(
+      "RemainderBackward0", BinaryOp::remainder, a, b, [](auto& dy, auto&, auto&) { return dy; },
+      [](auto& dy, auto& x, auto& z) { return -(dy * floor_divide(x.detach(), z.detach())); });
 }
 
 Tensor fmod(const Tensor& a, const Tensor& b) {
@@ -199,55 +161,12 @@ Tensor xlogy(const Tensor& a, const Tensor& b) {
       [](auto& dy, auto& x, auto& z) { return dy * (x / z); });
 }
 
-Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
-  if (!start.is_floating_point()) {
-    throw NotImplementedError(
-        cat("\"lerp_kernel\" not implemented for '", scalar_type_name(start.dtype()), "'"));
-  }
-  for (const auto& [name, x] : {std::pair("end", &end), std::pair("weight", &weight)}) {
-    if (x->dtype() == start.dtype() || x->impl()->wrapped_number) continue;
-    throw Error(cat("expected dtype ", cpp_name(start.dtype()), " for `", name, "` but got dtype ",
-                    cpp_name(x->dtype())));
-  }
-  Tensor y = kernels::ternary(kernels::TernaryOp::lerp, start, end, weight);
-  if (!needs_grad({start, end, weight})) return y;
-  return record("LerpBackward0", y, {start, end, weight},
-                [a = Saved(start), b = Saved(end), w = Saved(weight)](Gradients& g) {
-                  const Tensor x = a.get(g), z = b.get(g), t = w.get(g);
-                  if (g.needs(0)) g.dx(0) = reduce_to(g.dy() * (1 - t), x);
-                  if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * t, z);
-                  if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * (z - x), t);
-                });
-}
-
-Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight) {
-  return lerp(start, end, wrap_scalar(weight.to_double()));
-}
-
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
-  return add_combined(
-      "AddcmulBackward0", kernels::TernaryOp::addcmul, x, a, b, value,
-      [](auto& w, double v) { return w * v; }, [](auto& u, auto&, double v) { return u * v; });
-}
-
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
-  if (!a.is_floating_point() && !b.is_floating_point()) {
-    throw Error(
-        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
-        "will perform a true division of tensor1 and tensor2.");
-  }
-  return add_combined(
-      "AddcdivBackward0", kernels::TernaryOp::addcdiv, x, a, b, value,
-      [](auto& w, double v) { return v / w; },
-      [](auto& u, auto& w, double v) { return neg(u * v / (w * w)); });
-}
-
 Tensor pow(const Tensor& base, const Tensor& exponent) {
   if (autocasts(base)) {
     return casted(
         Cast::to_float32, [&](auto&... t) { return pow(t...); }, base, exponent);
   }
-  Tensor y = kernels::binary(BinaryOp::pow, base, exponent);
+  Tensor y = binary(BinaryOp::pow, base, exponent);
   if (!needs_grad({base, exponent})) return y;
   return record("PowBackward0", y, {base, exponent},
                 [a = Saved(base), b = Saved(exponent), y = Saved::output(y)](Gradients& g) {
@@ -273,66 +192,36 @@ Tensor pow(const Tensor& base, Scalar exponent) {
     return casted(
         Cast::to_float32, [&](auto& t) { return pow(t, exponent); }, base);
   }
-  if (!base.is_floating_point() && exponent.dtype() == kInt64 && exponent.to_int() < 0) {
-    throw Error("Integers to negative integer powers are not allowed.");
-  }
+  require(base.is_floating_point() || exponent.dtype() != kInt64 || exponent.to_int() >= 0,
+          "Integers to negative integer powers are not allowed.");
   return pow(base, wrap_scalar(exponent));
 }
 
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  if (condition.dtype() != kBool && condition.dtype() != kUInt8) {
-    throw Error(cat("where expected condition to be a boolean tensor, but got a tensor with dtype ",
-                    scalar_type_name(condition.dtype())));
-  }
-  Tensor y = kernels::where(condition, a, b);
-  if (!needs_grad({a, b})) return y;
-  return record("WhereBackward0", y, {a, b},
-                [c = Saved(condition), a = Meta(a), b = Meta(b)](Gradients& g) {
-                  if (g.needs(0)) g.dx(0) = a.reduce(where(c.get(g), g.dy(), 0));
-                  if (g.needs(1)) g.dx(1) = b.reduce(where(c.get(g), 0, g.dy()));
-                });
-}
-
-Tensor masked(const Tensor& x, const Tensor& mask) {
-  // false keeps x's dtype.
-  Tensor y = kernels::where(mask, x, wrap_scalar(false));
-  if (!needs_grad({x})) return y;
-  return record("MaskedBackward0", y, {x}, [x = Meta(x), mask = Saved(mask)](Gradients& g) {
-    g.dx(0) = x.reduce(masked(g.dy(), mask.get(g)));
-  });
-}
-
 Tensor maximum(const Tensor& a, const Tensor& b) {
-  return extremum("MaximumBackward0", BinaryOp::maximum, a, b);
+  return differentiable(
+      "MaximumBackward0", BinaryOp::maximum, a, b,
+      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x < z); },
+      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x > z); });
 }
 Tensor minimum(const Tensor& a, const Tensor& b) {
-  return extremum("MinimumBackward0", BinaryOp::minimum, a, b);
+  return differentiable(
+      "MinimumBackward0", BinaryOp::minimum, a, b,
+      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x > z); },
+      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x < z); });
 }
 
-Tensor eq(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::eq, a, b); }
-Tensor ne(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::ne, a, b); }
-Tensor lt(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::lt, a, b); }
-Tensor le(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::le, a, b); }
-Tensor gt(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::gt, a, b); }
-Tensor ge(const Tensor& a, const Tensor& b) { return kernels::binary(BinaryOp::ge, a, b); }
-Tensor logical_and(const Tensor& a, const Tensor& b) {
-  return kernels::binary(BinaryOp::logical_and, a, b);
-}
-Tensor logical_or(const Tensor& a, const Tensor& b) {
-  return kernels::binary(BinaryOp::logical_or, a, b);
-}
-Tensor logical_xor(const Tensor& a, const Tensor& b) {
-  return kernels::binary(BinaryOp::logical_xor, a, b);
-}
-Tensor bitwise_and(const Tensor& a, const Tensor& b) {
-  return kernels::binary(BinaryOp::bitwise_and, a, b);
-}
-Tensor bitwise_or(const Tensor& a, const Tensor& b) {
-  return kernels::binary(BinaryOp::bitwise_or, a, b);
-}
-Tensor bitwise_xor(const Tensor& a, const Tensor& b) {
-  return kernels::binary(BinaryOp::bitwise_xor, a, b);
-}
+Tensor eq(const Tensor& a, const Tensor& b) { return binary(BinaryOp::eq, a, b); }
+Tensor ne(const Tensor& a, const Tensor& b) { return binary(BinaryOp::ne, a, b); }
+Tensor lt(const Tensor& a, const Tensor& b) { return binary(BinaryOp::lt, a, b); }
+Tensor le(const Tensor& a, const Tensor& b) { return binary(BinaryOp::le, a, b); }
+Tensor gt(const Tensor& a, const Tensor& b) { return binary(BinaryOp::gt, a, b); }
+Tensor ge(const Tensor& a, const Tensor& b) { return binary(BinaryOp::ge, a, b); }
+Tensor logical_and(const Tensor& a, const Tensor& b) { return binary(BinaryOp::logical_and, a, b); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::logical_or, a, b); }
+Tensor logical_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::logical_xor, a, b); }
+Tensor bitwise_and(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_and, a, b); }
+Tensor bitwise_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_or, a, b); }
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_xor, a, b); }
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
   check_closeness(a, b, rtol, atol);

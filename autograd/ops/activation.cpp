@@ -1,0 +1,119 @@
+// Activations, and bounds, that are more than a row of the table of derivatives (unary.cpp).
+#include "autograd/ops/activation.h"
+
+#include "autograd/ops/formulas.h"
+#include "framework/kernels/elementwise/binary.h"
+
+namespace taper::inline v0 {
+
+using kernels::BinaryOp;
+
+Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x) {
+  if (activation == Activation::none) return dy;
+  if (activation == Activation::relu) return where(x <= 0, 0, dy);
+  if (activation == Activation::gelu) {
+    const Tensor cdf = (erf(x * 0.70710678118654752) + 1) * 0.5;
+    return dy * (cdf + x * exp(x * x * -0.5) * 0.39894228040143268);
+  }
+  constexpr double kRootTwoOverPi = 0.79788456080286536, kCubic = 0.044715;
+  const Tensor z = x * x;
+  const Tensor t = tanh(x * (z * kCubic + 1) * kRootTwoOverPi);
+  const Tensor slope = (z * (3 * kCubic) + 1) * kRootTwoOverPi;
+  return dy * ((t + 1 + x * (1 - t * t) * slope) * 0.5);
+}
+
+Tensor softsign(const Tensor& x) { return x / (abs(x) + 1); }
+Tensor tanhshrink(const Tensor& x) { return x - tanh(x); }
+
+Tensor glu(const Tensor& x, int64_t dim) {
+  require(x.dim() != 0, "glu does not support scalars because halving size must be even");
+  const int64_t d = wrap_dim(dim, x.dim()), n = x.size(d) / 2;
+  require(x.size(d) % 2 == 0, "Halving dimension must be even, but dimension ", d, " is size ",
+          x.size(d));
+  const auto of_halves = [=](const Tensor& t, auto f) {
+    return f(narrow(t, d, 0, n), narrow(t, d, n, n));
+  };
+  Tensor y = of_halves(x.detach(), [](auto a, auto b) { return a * sigmoid(b); });
+  if (!needs_grad({x})) return y;
+  return record("GluBackward0", y, {x}, [=, x = Saved(x)](Gradients& g) {
+    g.dx(0) = of_halves(x.get(g), [&](auto a, auto b) {
+      const Tensor s = sigmoid(b), da = g.dy() * s;
+      return cat(std::vector<Tensor>{da, da * a * (1 - s)}, d);
+    });
+  });
+}
+
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  if (autocasts(x)) return casted(Cast::to_low, prelu, x, weight);
+  require(x.dtype() == weight.dtype(), "prelu: Type promoting not supported. Got ",
+          scalar_type_name(x.dtype()), " and ", scalar_type_name(weight.dtype()));
+  require(weight.dim() <= 1,
+          "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", weight.dim());
+  (void)kernels::common_device("prelu", {&x, &weight});  // a view below may be a number
+  Tensor w = weight;
+  if (weight.numel() != 1) {
+    require(x.dim() != 0, "Not allow zero-dim input tensor.");
+    const int64_t channels = x.dim() > 1 ? x.size(1) : 1;
+    require(channels == weight.numel(),
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = ",
+            weight.numel(), " and channel size = ", channels, ".");
+    Shape spread;
+    for (int d = 0; d < x.dim(); ++d) spread.push_back(d == 1 ? channels : 1);
+    w = weight.view(spread);
+  } else if (weight.dim() > x.dim()) {
+    w = weight.view({});
+  }
+  Tensor y = kernels::binary(BinaryOp::prelu, x.detach(), w.detach());
+  if (!needs_grad({x, w})) return y;
+  return record("PreluKernelBackward0", y, {x, w}, [x = Saved(x), w = Saved(w)](Gradients& g) {
+    const Tensor u = x.get(g), slope = w.get(g);
+    if (g.needs(0)) g.dx(0) = where(u > 0, g.dy(), g.dy() * slope);
+    if (g.needs(1)) g.dx(1) = sum_to(where(u > 0, 0, g.dy() * u), slope.shape());
+  });
+}
+
+Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
+  const bool from_below = min.defined(), from_above = max.defined();
+  if (!from_below && !from_above) return clamp(x, std::nullopt, std::nullopt);
+  Tensor y = !from_above   ? kernels::binary(BinaryOp::maximum, x, min)
+             : !from_below ? kernels::binary(BinaryOp::minimum, x, max)
+                           : kernels::ternary(kernels::TernaryOp::clamp, x, min, max);
+  if (!needs_grad({x, min, max})) return y;
+  return record("ClampBackward0", y, {x, min, max},
+                [=, x = Saved(x), min = Saved(min), max = Saved(max)](Gradients& g) {
+                  const Tensor u = x.get(g), a = min.get(g), b = max.get(g);
+                  const auto part = [&](const Tensor& mask, const Tensor& of) {
+                    return Meta(of).reduce(masked(g.dy(), mask));
+                  };
+                  const auto passes = [&] {
+                    if (!from_above) return u >= a;
+                    return from_below ? logical_and(u >= a, u <= b) : u <= b;
+                  };
+                  if (g.needs(0)) g.dx(0) = part(passes(), u);
+                  if (g.needs(1)) {
+                    g.dx(1) = part(from_above ? logical_and(u < a, a < b) : u < a, a);
+                  }
+                  if (g.needs(2)) g.dx(2) = part(from_below ? logical_or(u > b, b < a) : u > b, b);
+                });
+}
+
+Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
+  require<ValueError>(!(min_val > max_val), "min_val cannot be greater than max_val");
+  require(x.dtype() != kBool, "Bool inputs not supported for hardtanh");
+  if (!x.is_floating_point()) {
+    const int64_t low = Scalar(min_val).to_int(), high = Scalar(max_val).to_int();
+    require(x.dtype() != kUInt8 || low >= 0,
+            "cannot do hardtanh on an unsigned type with negative limits");
+    return clamp(x, low, high);
+  }
+  Tensor y = clamp(x.detach(), min_val, max_val);
+  if (!needs_grad({x})) return y;
+  return record("HardtanhBackward0", y, {x}, [x = Saved(x), min_val, max_val](Gradients& g) {
+    const Tensor from = x.get(g);
+    g.dx(0) = where(logical_or(from <= min_val, from >= max_val), 0, g.dy());
+  });
+}
+
+Tensor relu6(const Tensor& x) { return hardtanh(x, 0, 6); }
+
+}  // namespace taper::inline v0
