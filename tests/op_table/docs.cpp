@@ -36,16 +36,24 @@ std::map<std::string, std::string> declared_operators() {
   const std::regex declaration(
       "^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
   std::map<std::string, std::string> family_of;
-  for (const auto& entry : std::filesystem::directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {
-    if (entry.path().extension() != ".h") continue;
-    std::ifstream file(entry.path());
+  // What these declare is tested elsewhere, or serves operators alone.
+  const std::set<std::string> apart = {"activation", "formulas", "reduction",
+                                       "rows",       "sparse",   "sync_batch_norm"};
+  std::set<std::filesystem::path> headers;  // in order: of what two declare the last counts
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {
+    const auto& path = entry.path();
+    if (path.extension() == ".h" && !apart.count(path.stem())) headers.insert(path);
+  }
+  for (const auto& header : headers) {
+    std::ifstream file(header);
     for (std::string line; std::getline(file, line);) {
       std::smatch match;
       if (!std::regex_match(line, match, declaration)) continue;
       const std::string name = match[1];
       if (name.starts_with("operator") || name.ends_with("_"))
         continue;  // those change their first
-      family_of[name] = entry.path().stem();
+      family_of[name] = header.stem();
     }
   }
   return family_of;
@@ -70,7 +78,7 @@ std::string operators_page() {
       "double-precision reference in every dtype listed. Gradient says how often an operator can "
       "be "
       "differentiated: `once` means that its backward pass is a fused kernel, which refuses "
-      "`create_graph` by name. Contracts stand in the headers `autograd/ops/<family>.h`.\n";
+      "`create_graph` by name. Contracts stand in the headers of `autograd/ops/`.\n";
   for (const auto& [family, operators] : families) {
     page += cat("\n## ", family, "\n\n| operator | dtypes | gradient |\n|---|---|---|\n");
     for (const auto& [name, entry] : operators) {

@@ -28,12 +28,10 @@ Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
 Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& index, bool keepdim) {
   Sorted y{gather(x.detach(), dim, index), index};
   if (!keepdim) y = {squeeze(y.values, dim).detach(), squeeze(index, dim).detach()};
-  if (!needs_grad({x})) return y;
-  y.values = record(name, y.values, {x}, [shape = x.shape(), dim, index](Gradients& g) {
-    const Tensor none = zeros(shape, options_of(g.dy()));
-    g.dx(0) = scatter_add(none, dim, index, reshape(g.dy(), index.shape()));
-  });
-  return y;
+  const auto back = [shape = x.shape(), dim, index](const Tensor& dy) {
+    return scatter_add(zeros(shape, options_of(dy)), dim, index, reshape(dy, index.shape()));
+  };
+  return {linear_in(x, name, y.values, back), y.indices};
 }
 
 Tensor extreme(const char* name, const char* node, bool largest, const Tensor& x) {
