@@ -11,8 +11,8 @@
 #include "autograd/module_scope.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
+#include "autograd/require.h"
 #include "framework/profiler/profiler.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {

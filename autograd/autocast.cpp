@@ -1,7 +1,7 @@
 #include "autograd/autocast.h"
 
+#include "autograd/require.h"
 #include "framework/memory/half_copy.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {

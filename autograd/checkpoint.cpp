@@ -5,8 +5,8 @@
 
 #include "autograd/autocast.h"
 #include "autograd/node.h"
+#include "autograd/require.h"
 #include "framework/random.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 

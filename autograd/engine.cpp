@@ -8,9 +8,9 @@
 #include "autograd/autocast.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
+#include "autograd/require.h"
 #include "framework/factories.h"
 #include "framework/profiler/profiler.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/anomaly.h"
-#include "framework/require.h"
+#include "autograd/require.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -3,8 +3,8 @@
 #include "autograd/engine.h"
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
+#include "autograd/require.h"
 #include "framework/factories.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {

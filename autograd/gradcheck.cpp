@@ -2,8 +2,8 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
+#include "autograd/require.h"
 #include "framework/factories.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {

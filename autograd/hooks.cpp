@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "autograd/node.h"
-#include "framework/require.h"
+#include "autograd/require.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -7,9 +7,9 @@
 #include "autograd/checkpoint.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
+#include "autograd/require.h"
 #include "framework/factories.h"
 #include "framework/memory/small_blocks.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {

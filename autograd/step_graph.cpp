@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "autograd/require.h"
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -10,7 +11,6 @@
 #include "framework/memory/small_blocks.h"
 #include "framework/profiler/profiler.h"
 #include "framework/random.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 

@@ -6,9 +6,9 @@
 #include "autograd/engine.h"
 #include "autograd/ops/index/indexing.h"
 #include "autograd/ops/shape.h"
+#include "autograd/require.h"
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 

@@ -4,9 +4,9 @@
 #include <mutex>
 
 #include "autograd/ops/binary.h"
+#include "autograd/require.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {

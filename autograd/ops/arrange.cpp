@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "autograd/ops/shape.h"
+#include "autograd/require.h"
 #include "framework/kernels/elementwise/broadcast.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -7,10 +7,10 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "autograd/require.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/profiler/trace.h"
-#include "framework/require.h"
 
 namespace taper::inline v0 {
 
