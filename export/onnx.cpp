@@ -5,6 +5,7 @@
 
 #ifdef TAPER_WITH_ONNX
 #include <onnx/checker.h>
+#include <onnx/defs/attr_proto_util.h>
 #include <onnx/onnx_pb.h>
 
 namespace taper::inline v0 {
@@ -28,26 +29,6 @@ void write_value(onnx::ValueInfoProto* to, const onnx_export::GraphValue& value)
     }
   }
 }
-
-struct WriteAttribute {
-  onnx::AttributeProto* to;
-  void operator()(int64_t value) const {
-    to->set_type(onnx::AttributeProto::INT);
-    to->set_i(value);
-  }
-  void operator()(float value) const {
-    to->set_type(onnx::AttributeProto::FLOAT);
-    to->set_f(value);
-  }
-  void operator()(const std::string& value) const {
-    to->set_type(onnx::AttributeProto::STRING);
-    to->set_s(value);
-  }
-  void operator()(const std::vector<int64_t>& values) const {
-    to->set_type(onnx::AttributeProto::INTS);
-    for (const int64_t value : values) to->add_ints(value);
-  }
-};
 
 onnx::ModelProto model_of(const Graph& graph, const OnnxOptions& options) {
   onnx::ModelProto model;
@@ -78,9 +59,8 @@ onnx::ModelProto model_of(const Graph& graph, const OnnxOptions& options) {
     for (const std::string& name : node.inputs) written->add_input(name);
     for (const std::string& name : node.outputs) written->add_output(name);
     for (const auto& [name, value] : node.attributes) {
-      onnx::AttributeProto* attribute = written->add_attribute();
-      attribute->set_name(name);
-      std::visit(WriteAttribute{attribute}, value);
+      *written->add_attribute() =
+          std::visit([&name = name](const auto& x) { return onnx::MakeAttribute(name, x); }, value);
     }
   }
   return model;

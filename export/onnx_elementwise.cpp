@@ -1,6 +1,5 @@
 // How element-wise ops are written in ONNX, and what other rows share with them.
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "export/onnx_graph.h"
@@ -52,7 +51,9 @@ string trunc(OpWriter& w) {
   return w.add("Mul", {w.add("Sign", {x_of(w)}), w.add("Floor", {w.add("Abs", {x_of(w)})})});
 }
 string frac(OpWriter& w) { return w.add("Sub", {x_of(w), trunc(w)}); }
-string celu(OpWriter& w) { return w.add("Celu", {x_of(w)}, {{"alpha", float(unary_args(w).a)}}); }
+string with_alpha(OpWriter& w) {
+  return w.add(w.onnx, {x_of(w)}, {{"alpha", float(unary_args(w).a)}});
+}
 string hardsigmoid(OpWriter& w) {
   return w.add("HardSigmoid", {x_of(w)}, {{"alpha", 1.F / 6}, {"beta", 0.5F}});
 }
@@ -66,10 +67,6 @@ template <bool kSoft> string shrink(OpWriter& w) {
   const auto lambda = float(unary_args(w).a);
   return w.add("Shrink", {x_of(w)}, {{"lambd", lambda}, {"bias", kSoft ? lambda : 0.F}});
 }
-string leaky_relu(OpWriter& w) {
-  return w.add("LeakyRelu", {x_of(w)}, {{"alpha", float(unary_args(w).a)}});
-}
-string elu(OpWriter& w) { return w.add("Elu", {x_of(w)}, {{"alpha", float(unary_args(w).a)}}); }
 string silu(OpWriter& w) { return w.add("Mul", {x_of(w), w.add("Sigmoid", {x_of(w)})}); }
 // Beyond the threshold the two differ by less than float32 holds.
 string softplus(OpWriter& w) {
@@ -83,10 +80,10 @@ string clamp(OpWriter& w) {
 }
 string gelu_erf(OpWriter& w) { return gelu(w, x_of(w), false); }
 string gelu_tanh(OpWriter& w) { return gelu(w, x_of(w), true); }
-string logical_not(OpWriter& w) { return w.add("Not", {w.in(0, kBool)}); }
-string isnan(OpWriter& w) { return w.add("IsNaN", {w.in()}); }
-string isinf(OpWriter& w) { return w.add("IsInf", {w.in()}); }
-string isfinite(OpWriter& w) { return w.add("Not", {w.add("Or", {isnan(w), isinf(w)})}); }
+string asked(OpWriter& w) { return w.add(w.onnx, {w.in()}); }
+string isfinite(OpWriter& w) {
+  return w.add("Not", {w.add("Or", {w.add("IsNaN", {w.in()}), w.add("IsInf", {w.in()})})});
+}
 
 // b, times alpha.
 string scaled(OpWriter& w) {
@@ -125,22 +122,16 @@ string lerp(OpWriter& w) {
   const string way = w.add("Sub", {w.in(1, w.dtype()), x_of(w)});
   return w.add("Add", {x_of(w), w.add("Mul", {third(w), way})});
 }
-template <const char* onnx> string add_combined(OpWriter& w) {
+string add_combined(OpWriter& w) {
   const string scaled = with(w, "Mul", w.in(1, w.dtype()), w.options<double>());
-  return w.add("Add", {x_of(w), w.add(onnx, {scaled, third(w)})});
+  return w.add("Add", {x_of(w), w.add(w.onnx, {scaled, third(w)})});
 }
-constexpr char kMul[] = "Mul", kDiv[] = "Div";
-template <const char* onnx> string compare(OpWriter& w) {
+string compare(OpWriter& w) {
   const DType dtype = kernels::result_type({&w.x(0), &w.x(1)});
-  return w.add(onnx, {w.in(0, dtype), w.in(1, dtype)});
+  return w.add(w.onnx, w.all_in(dtype));
 }
-template <const char* onnx> string logical(OpWriter& w) {
-  return w.add(onnx, {w.in(0, kBool), w.in(1, kBool)});
-}
-constexpr char kEqual[] = "Equal", kLess[] = "Less", kLessOrEqual[] = "LessOrEqual",
-               kGreater[] = "Greater", kGreaterOrEqual[] = "GreaterOrEqual", kAnd[] = "And",
-               kOr[] = "Or", kXor[] = "Xor";
-string ne(OpWriter& w) { return w.add("Not", {compare<kEqual>(w)}); }
+string ne(OpWriter& w) { return w.add("Not", {compare(w)}); }
+string logical(OpWriter& w) { return w.add(w.onnx, w.all_in(kBool)); }
 string where(OpWriter& w) {
   return w.add("Where", {w.in(0, kBool), w.in(1, w.dtype()), w.in(2, w.dtype())});
 }
@@ -177,10 +168,10 @@ constexpr OnnxRow kRows[] = {
     {"trunc", nullptr, trunc},
     {"frac", nullptr, frac},
     {"relu", "Relu"},
-    {"leaky_relu", nullptr, leaky_relu},
-    {"elu", nullptr, elu},
+    {"leaky_relu", "LeakyRelu", with_alpha},
+    {"elu", "Elu", with_alpha},
     {"selu", "Selu"},
-    {"celu", nullptr, celu},
+    {"celu", "Celu", with_alpha},
     {"hardsigmoid", nullptr, hardsigmoid},
     {"hardswish", "HardSwish"},
     {"mish", nullptr, mish},
@@ -193,9 +184,9 @@ constexpr OnnxRow kRows[] = {
     {"silu", nullptr, silu},
     {"softplus", nullptr, softplus},
     {"clamp", nullptr, clamp},
-    {"logical_not", nullptr, logical_not},
-    {"isnan", nullptr, isnan},
-    {"isinf", nullptr, isinf},
+    {"logical_not", "Not", logical},
+    {"isnan", "IsNaN", asked},
+    {"isinf", "IsInf", asked},
     {"isfinite", nullptr, isfinite},
     {"add", nullptr, add},
     {"sub", nullptr, sub},
@@ -210,17 +201,17 @@ constexpr OnnxRow kRows[] = {
     {"logaddexp", nullptr, logaddexp},
     {"clamp_tensors", nullptr, clamp_tensors},
     {"lerp", nullptr, lerp},
-    {"addcmul", nullptr, add_combined<kMul>},
-    {"addcdiv", nullptr, add_combined<kDiv>},
-    {"eq", nullptr, compare<kEqual>},
-    {"ne", nullptr, ne},
-    {"lt", nullptr, compare<kLess>},
-    {"le", nullptr, compare<kLessOrEqual>},
-    {"gt", nullptr, compare<kGreater>},
-    {"ge", nullptr, compare<kGreaterOrEqual>},
-    {"logical_and", nullptr, logical<kAnd>},
-    {"logical_or", nullptr, logical<kOr>},
-    {"logical_xor", nullptr, logical<kXor>},
+    {"addcmul", "Mul", add_combined},
+    {"addcdiv", "Div", add_combined},
+    {"eq", "Equal", compare},
+    {"ne", "Equal", ne},
+    {"lt", "Less", compare},
+    {"le", "LessOrEqual", compare},
+    {"gt", "Greater", compare},
+    {"ge", "GreaterOrEqual", compare},
+    {"logical_and", "And", logical},
+    {"logical_or", "Or", logical},
+    {"logical_xor", "Xor", logical},
     {"where", nullptr, where},
 };
 

@@ -4,121 +4,21 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 
-#include "autograd/anomaly.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "export/onnx_trace.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::onnx_export {
 namespace {
-
-// Where a tensor was made: output `output` of op number `op`; none for a constant.
-struct Origin {
-  std::optional<size_t> op;
-  size_t output = 0;
-};
-
-// Pseudo ops that stand before the others.
-constexpr size_t kInputs = 0, kState = 1;
-
-struct Step {
-  TracedOp op;
-  std::vector<Origin> origins;     // of the inputs
-  std::vector<uint32_t> versions;  // of the inputs, when they were read
-  std::string module;
-  bool depends = true;  // on the inputs or the state: else its results are constants
-};
-
-// A forward pass, op by op. Tensors are told apart by the memory that they show, so that detached
-// ones and views of the same elements are one; all stay alive until the end.
-class Recording {
- public:
-  Recording(const OnnxFunction& f, const std::vector<Tensor>& inputs,
-            const std::vector<Tensor>& state) {
-    note({"input", {}, inputs, {}});
-    note({"state", {}, state, {}});
-    const AnomalyMode names_modules;
-    const Trace trace([this](TracedOp op) { note(std::move(op)); });
-    outputs = f(inputs);
-  }
-
-  Origin origin_of(const Tensor& x) const {
-    if (!x.defined()) return {};
-    const auto found = made_.find(key_of(x));
-    if (found == made_.end() || found->second.version != x.version()) return {};
-    return found->second.origin;
-  }
-
-  // The same without the makers of constants.
-  Origin origin_to_write(const Origin& origin) const {
-    return origin.op && steps[*origin.op].depends ? origin : Origin();
-  }
-
-  std::vector<Step> steps;
-  std::vector<Tensor> outputs;
-
- private:
-  using Key = std::tuple<const Storage*, int64_t, DType, std::vector<int64_t>>;
-  struct Made {
-    Origin origin;
-    uint32_t version;
-  };
-
-  static Key key_of(const Tensor& x) {
-    std::vector<int64_t> layout(x.shape().begin(), x.shape().end());
-    for (int d = 0; d < x.dim(); ++d) layout.push_back(x.size(d) == 1 ? 0 : x.strides()[d]);
-    return {x.storage().get(), x.storage_offset(), x.dtype(), layout};
-  }
-
-  void note(TracedOp op) {
-    Step step{std::move(op), {}, {}, {}};
-    step.depends = steps.size() <= kState;
-    for (const Tensor& x : step.op.inputs) {
-      const Origin origin = origin_of(x);
-      step.origins.push_back(origin);
-      step.versions.push_back(x.defined() ? x.version() : 0);
-      step.depends = step.depends || (origin.op && steps[*origin.op].depends);
-    }
-    if (steps.size() > kState) step.module = current_call()->module;
-    for (size_t i = 0; i < step.op.outputs.size(); ++i) {
-      const Tensor& y = step.op.outputs[i];
-      made_[key_of(y)] = {{steps.size(), i}, y.version()};
-    }
-    steps.push_back(std::move(step));
-  }
-
-  std::map<Key, Made> made_;
-};
-
-std::string in_module(const std::string& path) {
-  return path.empty() ? "" : cat(" (in module ", path, ")");
-}
-
-[[noreturn]] void refuse(const std::string& what, const std::string& module) {
-  throw NotImplementedError(cat("export_onnx: ", what, in_module(module)));
-}
 
 bool same_values(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   const Tensor both_nan = logical_and(ne(a, a), ne(b, b));
   return all(logical_or(eq(a, b), both_nan)).item<bool>();
-}
-
-// Other values of the same kind, so that what is computed from them differs.
-Tensor changed(const Tensor& x) {
-  const Tensor turned = reshape(flip(flatten(x), {0}), x.shape());
-  return x.is_floating_point() ? (turned * 0.5 + 0.25).to(x.dtype()) : turned;
-}
-
-Tensor with_rows(const Tensor& x, int64_t rows) {
-  Tensor y = x;
-  while (y.size(0) < rows) y = cat({y, narrow(x, 0, 0, std::min(x.size(0), rows - y.size(0)))}, 0);
-  return y;
 }
 
 }  // namespace
@@ -168,14 +68,18 @@ class GraphBuilder {
     return names_.at({*origin.op, origin.output});
   }
 
-  std::string add(const Step& step, const char* onnx, const std::vector<std::string>& inputs,
-                  const Attributes& attributes, std::vector<std::string>* outputs, size_t results) {
+  std::vector<std::string> add_many(const Step& step, const char* onnx, size_t results,
+                                    const std::vector<std::string>& inputs,
+                                    const Attributes& attributes) {
     std::vector<std::string> own;
     const std::string name = cat(step.module.empty() ? "" : step.module + "/", onnx, "_", ++count_);
     for (size_t i = 0; i < results; ++i) own.push_back(results == 1 ? name : cat(name, ":", i));
     graph_.nodes.push_back({onnx, name, inputs, own, attributes});
-    if (outputs) *outputs = own;
-    return own[0];
+    return own;
+  }
+  std::string add(const Step& step, const char* onnx, const std::vector<std::string>& inputs,
+                  const Attributes& attributes = {}) {
+    return add_many(step, onnx, 1, inputs, attributes)[0];
   }
 
   std::string constant(const Tensor& x) {
@@ -200,25 +104,20 @@ class GraphBuilder {
       flush();
       if (batch_.empty()) {
         batch_ = add(step, "Shape", {graph_.inputs[0].name},
-                     {{"start", int64_t(0)}, {"end", int64_t(1)}}, nullptr, 1);
+                     {{"start", int64_t(0)}, {"end", int64_t(1)}});
       }
-      parts.push_back(factor == 1 ? batch_
-                                  : add(step, "Mul", {batch_, numbers({factor})}, {}, nullptr, 1));
+      parts.push_back(factor == 1 ? batch_ : add(step, "Mul", {batch_, numbers({factor})}));
     }
     flush();
     if (parts.empty()) return numbers({});
-    return parts.size() == 1 ? parts[0]
-                             : add(step, "Concat", parts, {{"axis", int64_t(0)}}, nullptr, 1);
+    return parts.size() == 1 ? parts[0] : add(step, "Concat", parts, {{"axis", int64_t(0)}});
   }
 
   std::string numbers(const std::vector<int64_t>& values) {
-    Tensor x = Tensor::make({int64_t(values.size())}, kInt64, Device());
-    std::ranges::copy(values, x.span<int64_t>().begin());
-    return constant(x);
+    return constant(tensor_of(values.data(), {std::ssize(values)}));
   }
 
   const Step& step(size_t number) const { return here_.steps[number]; }
-  Origin origin(const Step& step, size_t i) const { return here_.origin_to_write(step.origins[i]); }
   void name(size_t step, size_t output, const std::string& value) {
     names_[{step, output}] = value;
   }
@@ -291,14 +190,11 @@ class GraphBuilder {
 
   void write(size_t number, size_t twin) {
     const Step& step = here_.steps[number];
-    OpWriter writer(*this, number, step.op, there_.steps[twin].op);
     const OnnxRow* row = onnx_row(step.op.name);
     if (!row) refuse(cat(step.op.name, " has no ONNX form"), step.module);
+    OpWriter writer(*this, number, step.op, there_.steps[twin].op, row->onnx);
     if (row->write) return writer.give(0, row->write(writer));
-    std::vector<std::string> inputs;
-    for (size_t i = 0; i < step.op.inputs.size(); ++i)
-      inputs.push_back(writer.in(i, writer.dtype()));
-    writer.give(0, writer.add(row->onnx, inputs));
+    writer.give(0, writer.add(row->onnx, writer.all_in(writer.dtype())));
   }
 
   // x, no constant though no traced op made it; or one of the tensors that it was made of.
@@ -344,8 +240,7 @@ class GraphBuilder {
     if (!same_values(row, other_row) || !same_values(expand(row, x.shape()), x)) made_of_inputs();
     const Step at{{reader.c_str(), {}, {}, {}}, {}, {}, module};
     return add(at, "Expand",
-               {constant(contiguous(row.detach()).to(dtype)), sizes(at, x.shape(), other.shape())},
-               {}, nullptr, 1);
+               {constant(contiguous(row.detach()).to(dtype)), sizes(at, x.shape(), other.shape())});
   }
 
   const Recording &here_, &there_;
@@ -358,8 +253,6 @@ class GraphBuilder {
   int count_ = 0;
 };
 
-// --- what rows write with ---
-
 std::string OpWriter::in(size_t i, DType dtype) {
   const Step& step = graph_.step(number_);
   if (x(i).version() != step.versions[i]) refuse("reads a tensor that was changed in place later");
@@ -368,17 +261,21 @@ std::string OpWriter::in(size_t i, DType dtype) {
   return origin.op && dtype != x(i).dtype() ? cast(value, dtype) : value;
 }
 
-std::string OpWriter::add(const char* onnx, const std::vector<std::string>& inputs,
-                          const Attributes& attributes) {
-  return graph_.add(graph_.step(number_), onnx, inputs, attributes, nullptr, 1);
+std::vector<std::string> OpWriter::all_in(std::optional<DType> dtype) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < op.inputs.size(); ++i) out.push_back(in(i, dtype.value_or(x(i).dtype())));
+  return out;
 }
 
-std::vector<std::string> OpWriter::add_many(const char* onnx, size_t results,
+std::string OpWriter::add(const char* node, const std::vector<std::string>& inputs,
+                          const Attributes& attributes) {
+  return graph_.add(graph_.step(number_), node, inputs, attributes);
+}
+
+std::vector<std::string> OpWriter::add_many(const char* node, size_t results,
                                             const std::vector<std::string>& inputs,
                                             const Attributes& attributes) {
-  std::vector<std::string> out;
-  graph_.add(graph_.step(number_), onnx, inputs, attributes, &out, results);
-  return out;
+  return graph_.add_many(graph_.step(number_), node, results, inputs, attributes);
 }
 
 std::string OpWriter::constant(const Tensor& x) { return graph_.constant(x); }
@@ -394,54 +291,9 @@ void OpWriter::refuse(const std::string& why) const {
   onnx_export::refuse(cat(op.name, " ", why), graph_.step(number_).module);
 }
 
-// --- the passes ---
-
-namespace {
-
-// In evaluation mode until the end of the scope.
-class Evaluating {
- public:
-  explicit Evaluating(Module& module) {
-    for (const auto& [path, m] : module.named_modules()) modes_.push_back({m, m->is_training()});
-    module.eval();
-  }
-  // Parents come before their children.
-  ~Evaluating() {
-    for (const auto& [m, on] : modes_) m->train(on);
-  }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
- private:
-  std::vector<std::pair<Module*, bool>> modes_;
-};
-
-}  // namespace
-
-Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
-                  const OnnxOptions& options) {
-  if (examples.empty()) throw ValueError("export_onnx: expected at least one example input");
-  std::vector<Tensor> here, there, state;
-  for (const Tensor& x : examples) {
-    if (options.dynamic_batch &&
-        (x.dim() == 0 || x.size(0) != examples[0].size(0) || x.size(0) == 0)) {
-      throw ValueError(
-          cat("export_onnx: with a dynamic batch every example's first size is that of "
-              "the batch; got shapes ",
-              examples[0].shape(), " and ", x.shape()));
-    }
-    // Two rows and three at least: one would be taken for a size that broadcasts.
-    const int64_t rows = options.dynamic_batch ? std::max<int64_t>(2, x.size(0)) : 0;
-    here.push_back(options.dynamic_batch ? with_rows(x.detach(), rows) : x.detach());
-    const Tensor other = changed(here.back());
-    there.push_back(options.dynamic_batch ? with_rows(other, rows + 1) : other);
-  }
-  const Evaluating evaluating(module);
-  const std::vector<NamedTensor> named = module.state_dict();
-  for (const NamedTensor& t : named) state.push_back(t.tensor);
-  const GradMode makers_are_known(true);
-  const Recording first(f, here, state), second(f, there, state);
-  return GraphBuilder(first, second, named, options).build();
+Graph build_graph(const Recording& here, const Recording& there,
+                  const std::vector<NamedTensor>& state, const OnnxOptions& options) {
+  return GraphBuilder(here, there, state, options).build();
 }
 
 }  // namespace taper::inline v0::onnx_export

@@ -1,6 +1,7 @@
 // A traced forward pass as a graph of ONNX's operators; not a public header.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -40,11 +41,13 @@ class GraphBuilder;
 // What a row writes its op with. Values go by their names in the graph.
 class OpWriter {
  public:
-  // twin: the same op in the pass of another batch.
-  OpWriter(GraphBuilder& graph, size_t number, const TracedOp& here, const TracedOp& there)
-      : op(here), twin(there), graph_(graph), number_(number) {}
+  // twin: the same op in the pass of another batch; onnx: the row's name for it, or null.
+  OpWriter(GraphBuilder& graph, size_t number, const TracedOp& here, const TracedOp& there,
+           const char* row)
+      : op(here), twin(there), onnx(row), graph_(graph), number_(number) {}
 
   const TracedOp &op, &twin;
+  const char* const onnx;
   const Tensor& x(size_t i = 0) const { return op.inputs[i]; }
   const Tensor& y() const { return op.outputs[0]; }
   DType dtype() const { return y().dtype(); }
@@ -55,11 +58,13 @@ class OpWriter {
   // Input i, and in a dtype.
   std::string in(size_t i = 0) { return in(i, x(i).dtype()); }
   std::string in(size_t i, DType dtype);
+  // All inputs, as they are or in a dtype.
+  std::vector<std::string> all_in(std::optional<DType> dtype = std::nullopt);
   std::string cast(const std::string& value, DType dtype);
   // A node with one result, and with several.
-  std::string add(const char* onnx, const std::vector<std::string>& inputs,
+  std::string add(const char* node, const std::vector<std::string>& inputs,
                   const Attributes& attributes = {});
-  std::vector<std::string> add_many(const char* onnx, size_t results,
+  std::vector<std::string> add_many(const char* node, size_t results,
                                     const std::vector<std::string>& inputs,
                                     const Attributes& attributes = {});
   std::string constant(const Tensor& x);
@@ -76,13 +81,15 @@ class OpWriter {
   const size_t number_;
 };
 
-// How an op is written: as one node of that name, or by a function that gives its result.
+// How an op is written: by a function that gives its result, or as one node that takes all inputs
+// in the result's dtype. Functions of several ops write what the row names.
 struct OnnxRow {
   const char *op, *onnx;
   std::string (*write)(OpWriter& w) = nullptr;
 };
-// Of onnx_elementwise.cpp: its rows, and what others share with them.
+// Of onnx_elementwise.cpp and onnx_layers.cpp: their rows, and what others share with them.
 std::span<const OnnxRow> elementwise_rows();
+std::span<const OnnxRow> layer_rows();
 std::string x_of(OpWriter& w);  // input 0 in the result's dtype
 std::string with(OpWriter& w, const char* onnx, const std::string& x, double number);
 std::string activated(OpWriter& w, const std::string& x, Activation activation);

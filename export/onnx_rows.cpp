@@ -1,19 +1,6 @@
-// How each op is written in ONNX (https://onnx.ai/onnx/operators/, opset 17).
-#include <cmath>
-#include <limits>
-#include <numbers>
-
-#include "autograd/ops/nn/attention.h"
-#include "autograd/ops/nn/conv.h"
-#include "autograd/ops/nn/image.h"
-#include "autograd/ops/nn/norm.h"
-#include "autograd/ops/nn/pool.h"
+// How reductions, views and indexing are written in ONNX (https://onnx.ai/onnx/operators/, opset
+// 17), and where the rows of all ops are found.
 #include "export/onnx_graph.h"
-#include "framework/factories.h"
-#include "framework/kernels/conv/conv.h"
-#include "framework/kernels/elementwise/activation.h"
-#include "framework/kernels/elementwise/binary.h"
-#include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::inline v0::onnx_export {
@@ -35,28 +22,19 @@ Axes axes_of(OpWriter& w) {
   for (int d = 0; o.dims.empty() && d < w.x().dim(); ++d) axes.dims.push_back(d);
   return axes;
 }
-string reduced(OpWriter& w, const char* onnx, const string& x) {
+string reduced(OpWriter& w, const string& x) {
   const Axes axes = axes_of(w);
-  return w.add(onnx, {x}, {{"axes", axes.dims}, {"keepdims", axes.keepdim}});
+  return w.add(w.onnx, {x}, {{"axes", axes.dims}, {"keepdims", axes.keepdim}});
 }
-template <const char* onnx> string reduce(OpWriter& w) { return reduced(w, onnx, x_of(w)); }
-constexpr char kMean[] = "ReduceMean", kProd[] = "ReduceProd", kMax[] = "ReduceMax",
-               kMin[] = "ReduceMin", kArgMax[] = "ArgMax", kArgMin[] = "ArgMin",
-               kSoftmax[] = "Softmax", kLogSoftmax[] = "LogSoftmax";
+string reduce(OpWriter& w) { return reduced(w, x_of(w)); }
 string sum(OpWriter& w) {
   const Axes axes = axes_of(w);
   return w.add("ReduceSum", {x_of(w), w.numbers(axes.dims)}, {{"keepdims", axes.keepdim}});
 }
-template <const char* onnx> string of_bools(OpWriter& w) {
-  const string bits = w.cast(w.in(0, kBool), kInt32);
-  return w.cast(reduced(w, onnx, bits), kBool);
-}
-template <const char* onnx> string arg(OpWriter& w) {
+string of_bools(OpWriter& w) { return w.cast(reduced(w, w.cast(w.in(0, kBool), kInt32)), kBool); }
+string arg(OpWriter& w) {
   const Axes axes = axes_of(w);
-  return w.add(onnx, {w.in()}, {{"axis", axes.dims[0]}, {"keepdims", axes.keepdim}});
-}
-template <const char* onnx> string softmax(OpWriter& w) {
-  return w.add(onnx, {w.in()}, {{"axis", w.options<Shape>()[0]}});
+  return w.add(w.onnx, {w.in()}, {{"axis", axes.dims[0]}, {"keepdims", axes.keepdim}});
 }
 string cumsum(OpWriter& w) {
   return w.add("CumSum", {x_of(w), w.numbers({w.options<Shape>()[0]})});
@@ -64,11 +42,8 @@ string cumsum(OpWriter& w) {
 
 // --- views, joining, indexing ---
 
-string view(OpWriter& w) {
-  return w.add("Reshape", {w.in(), w.sizes(w.y().shape(), w.twin.outputs[0].shape())});
-}
-string expand(OpWriter& w) {
-  return w.add("Expand", {w.in(), w.sizes(w.y().shape(), w.twin.outputs[0].shape())});
+string to_sizes(OpWriter& w) {
+  return w.add(w.onnx, {w.in(), w.sizes(w.y().shape(), w.twin.outputs[0].shape())});
 }
 string permute(OpWriter& w) {
   Ints order;
@@ -88,11 +63,8 @@ string slice(OpWriter& w) {
   return w.add("Slice", {w.in(), w.sizes(start, other_start), w.sizes(end, other_end),
                          w.numbers({here[0]}), w.numbers({here[3]})});
 }
-string same(OpWriter& w) { return w.in(0, w.dtype()); }
 string concat(OpWriter& w) {
-  std::vector<string> parts;
-  for (size_t i = 0; i < w.op.inputs.size(); ++i) parts.push_back(w.in(i, w.dtype()));
-  return w.add("Concat", parts, {{"axis", w.options<Shape>()[0]}});
+  return w.add(w.onnx, w.all_in(w.dtype()), {{"axis", w.options<Shape>()[0]}});
 }
 string pad(OpWriter& w) {
   const auto& [padding, value] = w.options<std::pair<Ints, Scalar>>();
@@ -104,283 +76,32 @@ string pad(OpWriter& w) {
   }
   return w.add("Pad", {w.in(), w.numbers(pads), w.number(value.to_double(), w.dtype())});
 }
-string index_select(OpWriter& w) {
-  return w.add("Gather", {w.in(0), w.in(1)}, {{"axis", w.options<Shape>()[0]}});
-}
-string gather(OpWriter& w) {
-  return w.add("GatherElements", {w.in(0), w.in(1)}, {{"axis", w.options<Shape>()[0]}});
-}
-
-// --- products ---
-
-string linear(OpWriter& w) {
-  const auto activation = w.options<Activation>();
-  string y;
-  if (w.x().dim() == 2) {
-    std::vector<string> inputs = {w.in(0), w.in(1)};
-    if (w.has(2)) inputs.push_back(w.in(2));
-    y = w.add("Gemm", inputs, {{"transB", int64_t(1)}});
-  } else {
-    y = w.add("MatMul", {w.in(0), w.add("Transpose", {w.in(1)}, {{"perm", Ints{1, 0}}})});
-    if (w.has(2)) y = w.add("Add", {y, w.in(2)});
-  }
-  return activated(w, y, activation);
-}
-
-template <class Options>
-string conv_node(OpWriter& w, const char* node, const Options& o, const Pair* output_padding) {
-  // Of the height and the width; of rows, the width alone.
-  const auto sizes = [&](const Pair& p) { return w.x(1).dim() == 3 ? Ints{p.w} : Ints{p.h, p.w}; };
-  const Shape& weight = w.x(1).shape();
-  Ints pads = sizes(o.padding);
-  pads.insert(pads.end(), pads.begin(), pads.end());
-  std::vector<string> inputs = {w.in(0), w.in(1)};
-  if (w.has(2)) inputs.push_back(w.in(2));
-  Attributes attributes = {{"kernel_shape", Ints(weight.begin() + 2, weight.end())},
-                           {"strides", sizes(o.stride)},
-                           {"pads", pads},
-                           {"dilations", sizes(o.dilation)},
-                           {"group", o.groups}};
-  if (output_padding) attributes.push_back({"output_padding", sizes(*output_padding)});
-  return w.add(node, inputs, attributes);
-}
-string conv(OpWriter& w) {
-  const auto& [o, relu] = w.options<std::pair<kernels::ConvWindows, bool>>();
-  const string y = conv_node(w, "Conv", o, nullptr);
-  return relu ? w.add("Relu", {y}) : y;
-}
-string conv_transpose(OpWriter& w) {
-  const auto& o = w.options<ConvTranspose2dOptions>();
-  return conv_node(w, "ConvTranspose", o, &o.output_padding);
-}
-
-// --- pooling ---
-
-void require_batch(OpWriter& w) {
-  if (w.x().dim() != 4)
-    w.refuse(cat("of an image without a batch has no ONNX form; got shape ", w.x().shape()));
-}
-template <class Options> Attributes window(const Pair& kernel, const Options& o) {
-  const Pair stride = o.stride.value_or(kernel);
-  return {{"kernel_shape", Ints{kernel.h, kernel.w}},
-          {"strides", Ints{stride.h, stride.w}},
-          {"pads", Ints{o.padding.h, o.padding.w, o.padding.h, o.padding.w}},
-          {"ceil_mode", int64_t(o.ceil_mode)}};
-}
-string max_pool(OpWriter& w) {
-  require_batch(w);
-  const auto& [kernel, o] = w.options<std::pair<Pair, MaxPoolOptions>>();
-  Attributes attributes = window(kernel, o);
-  attributes.push_back({"dilations", Ints{o.dilation.h, o.dilation.w}});
-  return w.add("MaxPool", {w.in()}, attributes);
-}
-string avg_pool(OpWriter& w) {
-  require_batch(w);
-  const auto& [kernel, o] = w.options<std::pair<Pair, AvgPoolOptions>>();
-  Attributes attributes = window(kernel, o);
-  attributes.push_back({"count_include_pad", int64_t(o.count_include_pad)});
-  return w.add("AveragePool", {w.in()}, attributes);
-}
-string adaptive_avg_pool(OpWriter& w) {
-  require_batch(w);
-  const Pair in{w.x().size(2), w.x().size(3)}, out{w.y().size(2), w.y().size(3)};
-  if (out.h == 1 && out.w == 1) return w.add("GlobalAveragePool", {w.in()});
-  if (in.h % out.h != 0 || in.w % out.w != 0) {
-    w.refuse(cat("of ", in.h, "x", in.w, " to ", out.h, "x", out.w,
-                 " has windows of several sizes, which ONNX has not"));
-  }
-  const Ints kernel{in.h / out.h, in.w / out.w};
-  return w.add("AveragePool", {w.in()}, {{"kernel_shape", kernel}, {"strides", kernel}});
-}
-string interpolate(OpWriter& w) {
-  const auto& o = w.options<InterpolateOptions>();
-  const bool nearest = o.mode == Interpolation::nearest, cubic = o.mode == Interpolation::bicubic;
-  const string place = nearest                           ? "asymmetric"
-                       : o.align_corners.value_or(false) ? "align_corners"
-                                                         : "pytorch_half_pixel";
-  Attributes attributes = {{"coordinate_transformation_mode", place},
-                           {"mode", string(nearest ? "nearest"
-                                           : cubic ? "cubic"
-                                                   : "linear")}};
-  if (nearest) attributes.push_back({"nearest_mode", string("floor")});
-  if (!o.scale_factor) {
-    return w.add("Resize", {w.in(), "", "", w.sizes(w.y().shape(), w.twin.outputs[0].shape())},
-                 attributes);
-  }
-  const auto scale = float(*o.scale_factor);
-  // Rows are images of height 1.
-  const float of_height = w.y().size(2) == w.x().size(2) ? 1 : scale;
-  return w.add("Resize", {w.in(), "", w.constant(tensor({1.F, 1.F, of_height, scale}))},
-               attributes);
-}
-string grid_sample(OpWriter& w) {
-  const auto& o = w.options<GridSampleOptions>();
-  constexpr const char* kPaddings[] = {"zeros", "border", "reflection"};
-  return w.add("GridSample", {w.in(0), w.in(1)},
-               {{"mode", string(kInterpolationNames[size_t(o.mode)])},
-                {"padding_mode", string(kPaddings[size_t(o.padding_mode)])},
-                {"align_corners", int64_t(o.align_corners)}});
-}
-
-// --- normalisation ---
-
-// Parameter i of the channels, or `missing` for each where there is none.
-string parameter(OpWriter& w, size_t i, const Shape& shape, double missing) {
-  return w.has(i) ? w.in(i) : w.constant(full(shape, missing, {.dtype = w.x().dtype()}));
-}
-string layer_norm(OpWriter& w) {
-  const auto& o = w.options<NormTrace>();
-  const Shape& x = w.x().shape();
-  const Shape own(x.end() - o.count, x.end());
-  const string y =
-      w.add("LayerNormalization", {w.in(), parameter(w, 1, own, 1), parameter(w, 2, own, 0)},
-            {{"axis", -o.count}, {"epsilon", float(o.eps)}});
-  return w.dtype() == w.x().dtype() ? y : w.cast(y, w.dtype());
-}
-string rms_norm(OpWriter& w) {
-  const auto& o = w.options<NormTrace>();
-  Ints axes;
-  for (int64_t i = 0; i < o.count; ++i) axes.push_back(w.x().dim() - o.count + i);
-  const string squares = w.add("ReduceMean", {w.add("Mul", {w.in(), w.in()})},
-                               {{"axes", axes}, {"keepdims", int64_t(1)}});
-  const string y = w.add("Div", {w.in(), w.add("Sqrt", {with(w, "Add", squares, o.eps)})});
-  return w.has(1) ? w.add("Mul", {y, w.in(1)}) : y;
-}
-string group_norm(OpWriter& w) {
-  const auto& o = w.options<NormTrace>();
-  const auto& type = w.x().dtype();
-  const Shape &x = w.x().shape(), &other = w.twin.inputs[0].shape();
-  const string groups = w.add("Reshape", {w.in(), w.numbers({0, o.count, -1})});
-  const string y = w.add("InstanceNormalization",
-                         {groups, w.constant(ones({o.count}, {.dtype = type})),
-                          w.constant(zeros({o.count}, {.dtype = type}))},
-                         {{"epsilon", float(o.eps)}});
-  string z = w.add("Reshape", {y, w.sizes(x, other)});
-  Ints of_channel(size_t(x.size() - 1), 1);
-  of_channel[0] = x[1];
-  const auto spread = [&](size_t i) { return w.add("Reshape", {w.in(i), w.numbers(of_channel)}); };
-  if (w.has(1)) z = w.add("Mul", {z, spread(1)});
-  return w.has(2) ? w.add("Add", {z, spread(2)}) : z;
-}
-string batch_norm(OpWriter& w) {
-  const Shape channels{w.x().size(1)};
-  return w.add(
-      "BatchNormalization",
-      {w.in(), parameter(w, 1, channels, 1), parameter(w, 2, channels, 0), w.in(3), w.in(4)},
-      {{"epsilon", float(w.options<NormTrace>().eps)}});
-}
-
-// --- attention, recurrent cells ---
-
-// q [..., T, D], k [..., S, D], v [..., S, Dv]; mask: added to the scores, or empty.
-string attend(OpWriter& w, const string& q, const string& k_turned, const string& v, double scale,
-              const string& mask, bool may_hide_all) {
-  string scores = w.add("MatMul", {with(w, "Mul", q, scale), k_turned});
-  if (!mask.empty()) scores = w.add("Add", {scores, mask});
-  string p = w.add("Softmax", {scores}, {{"axis", int64_t(-1)}});
-  if (may_hide_all) p = w.add("Where", {w.add("IsNaN", {p}), w.number(0, w.dtype()), p});
-  return w.add("MatMul", {p, v});
-}
-// 0 for keys up to the query's own place, -inf beyond.
-string causal_mask(OpWriter& w, int64_t T, int64_t S) {
-  Tensor mask = zeros({T, S});
-  for (int64_t i = 0; i < T; ++i) {
-    for (int64_t j = i + 1; j < S; ++j) {
-      mask.span<float>()[size_t(i * S + j)] = -std::numeric_limits<float>::infinity();
-    }
-  }
-  return w.constant(mask.to(w.dtype()));
-}
-string attention(OpWriter& w) {
-  const auto& o = w.options<AttentionTrace>();
-  string mask;
-  if (o.is_causal) mask = causal_mask(w, w.x(0).size(-2), w.x(1).size(-2));
-  if (w.has(3) && w.x(3).dtype() == kBool) {
-    mask = w.add("Where", {w.in(3), w.number(0, w.dtype()),
-                           w.number(-std::numeric_limits<double>::infinity(), w.dtype())});
-  } else if (w.has(3)) {
-    mask = w.in(3, w.dtype());
-  }
-  Ints order;
-  for (int64_t d = 0; d < w.x(1).dim(); ++d) order.push_back(d);
-  std::swap(order[order.size() - 1], order[order.size() - 2]);
-  const string k = w.add("Transpose", {w.in(1)}, {{"perm", order}});
-  return attend(w, w.in(0), k, w.in(2), o.scale, mask, w.has(3));
-}
-string packed_attention(OpWriter& w) {
-  const auto& o = w.options<AttentionTrace>();
-  const int64_t T = w.x().size(1), C = w.x().size(2) / 3;
-  const std::vector<string> parts = w.add_many("Split", 3, {w.in()}, {{"axis", int64_t(2)}});
-  // [B, T, C] to [B, H, T, D]; of keys, [B, H, D, T].
-  const auto heads = [&](const string& x, const Ints& order) {
-    const string split = w.add("Reshape", {x, w.numbers({0, 0, o.n_head, C / o.n_head})});
-    return w.add("Transpose", {split}, {{"perm", order}});
-  };
-  const string y = attend(w, heads(parts[0], {0, 2, 1, 3}), heads(parts[1], {0, 2, 3, 1}),
-                          heads(parts[2], {0, 2, 1, 3}), o.scale,
-                          o.is_causal ? causal_mask(w, T, T) : "", false);
-  const string merged = w.add("Transpose", {y}, {{"perm", Ints{0, 2, 1, 3}}});
-  return w.add("Reshape", {merged, w.numbers({0, 0, C})});
-}
-string lstm_cell(OpWriter& w) {
-  const auto gates =
-      w.add_many("Split", 4, {w.add("Add", {w.in(0), w.in(1)})}, {{"axis", int64_t(1)}});
-  const auto sigmoid = [&](const string& x) { return w.add("Sigmoid", {x}); };
-  const string kept = w.add("Mul", {sigmoid(gates[1]), w.in(2)});
-  const string fresh = w.add("Mul", {sigmoid(gates[0]), w.add("Tanh", {gates[2]})});
-  const string c = w.add("Add", {kept, fresh});
-  w.give(1, c);
-  return w.add("Mul", {sigmoid(gates[3]), w.add("Tanh", {c})});
-}
-string gru_cell(OpWriter& w) {
-  const auto x = w.add_many("Split", 3, {w.in(0)}, {{"axis", int64_t(1)}});
-  const auto h = w.add_many("Split", 3, {w.in(1)}, {{"axis", int64_t(1)}});
-  const auto gate = [&](size_t i) { return w.add("Sigmoid", {w.add("Add", {x[i], h[i]})}); };
-  const string n = w.add("Tanh", {w.add("Add", {x[2], w.add("Mul", {gate(0), h[2]})})});
-  return w.add("Add", {n, w.add("Mul", {gate(1), w.add("Sub", {w.in(2), n})})});
-}
+// All inputs, along the dimension that the options name.
+string along(OpWriter& w) { return w.add(w.onnx, w.all_in(), {{"axis", w.options<Shape>()[0]}}); }
 
 constexpr OnnxRow kRows[] = {
     {"sum", nullptr, sum},
-    {"mean", nullptr, reduce<kMean>},
-    {"prod", nullptr, reduce<kProd>},
-    {"amax", nullptr, reduce<kMax>},
-    {"amin", nullptr, reduce<kMin>},
-    {"all", nullptr, of_bools<kMin>},
-    {"any", nullptr, of_bools<kMax>},
-    {"argmax", nullptr, arg<kArgMax>},
-    {"argmin", nullptr, arg<kArgMin>},
-    {"softmax", nullptr, softmax<kSoftmax>},
-    {"log_softmax", nullptr, softmax<kLogSoftmax>},
+    {"mean", "ReduceMean", reduce},
+    {"prod", "ReduceProd", reduce},
+    {"amax", "ReduceMax", reduce},
+    {"amin", "ReduceMin", reduce},
+    {"all", "ReduceMin", of_bools},
+    {"any", "ReduceMax", of_bools},
+    {"argmax", "ArgMax", arg},
+    {"argmin", "ArgMin", arg},
+    {"softmax", "Softmax", along},
+    {"log_softmax", "LogSoftmax", along},
     {"cumsum", nullptr, cumsum},
-    {"view", nullptr, view},
-    {"expand", nullptr, expand},
+    {"view", "Reshape", to_sizes},
+    {"expand", "Expand", to_sizes},
     {"permute", nullptr, permute},
     {"slice", nullptr, slice},
-    {"clone", nullptr, same},
-    {"cat", nullptr, concat},
+    {"clone", nullptr, x_of},
+    {"cat", "Concat", concat},
     {"pad", nullptr, pad},
-    {"index_select", nullptr, index_select},
-    {"gather", nullptr, gather},
+    {"index_select", "Gather", along},
+    {"gather", "GatherElements", along},
     {"matmul", "MatMul"},
-    {"linear", nullptr, linear},
-    {"conv1d", nullptr, conv},
-    {"conv2d", nullptr, conv},
-    {"conv_transpose1d", nullptr, conv_transpose},
-    {"conv_transpose2d", nullptr, conv_transpose},
-    {"max_pool2d", nullptr, max_pool},
-    {"avg_pool2d", nullptr, avg_pool},
-    {"adaptive_avg_pool2d", nullptr, adaptive_avg_pool},
-    {"interpolate", nullptr, interpolate},
-    {"grid_sample", nullptr, grid_sample},
-    {"layer_norm", nullptr, layer_norm},
-    {"rms_norm", nullptr, rms_norm},
-    {"group_norm", nullptr, group_norm},
-    {"batch_norm", nullptr, batch_norm},
-    {"scaled_dot_product_attention", nullptr, attention},
-    {"packed_attention", nullptr, packed_attention},
-    {"lstm_cell", nullptr, lstm_cell},
-    {"gru_cell", nullptr, gru_cell},
 };
 
 }  // namespace
@@ -403,7 +124,7 @@ int onnx_type(DType dtype) {
 
 const OnnxRow* onnx_row(const string& op) {
   for (const std::span<const OnnxRow> rows :
-       {elementwise_rows(), std::span<const OnnxRow>(kRows)}) {
+       {elementwise_rows(), layer_rows(), std::span<const OnnxRow>(kRows)}) {
     for (const OnnxRow& row : rows) {
       if (row.op == op) return &row;
     }

@@ -1,0 +1,68 @@
+// A forward pass as it is traced for ONNX, op by op; not a public header.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "export/onnx_graph.h"
+#include "framework/profiler/trace.h"
+
+namespace taper::inline v0::onnx_export {
+
+// Where a tensor was made: output `output` of op number `op`; none for a constant.
+struct Origin {
+  std::optional<size_t> op;
+  size_t output = 0;
+};
+
+// Pseudo ops that stand before the others.
+constexpr size_t kInputs = 0, kState = 1;
+
+struct Step {
+  TracedOp op;
+  std::vector<Origin> origins;     // of the inputs
+  std::vector<uint32_t> versions;  // of the inputs, when they were read
+  std::string module;
+  bool depends = true;  // on the inputs or the state: else its results are constants
+};
+
+// Tensors are told apart by the memory that they show, so that detached ones and views of the same
+// elements are one; all stay alive until the end.
+class Recording {
+ public:
+  Recording(const OnnxFunction& f, const std::vector<Tensor>& inputs,
+            const std::vector<Tensor>& state);
+
+  Origin origin_of(const Tensor& x) const;
+  // The same without the makers of constants.
+  Origin origin_to_write(const Origin& origin) const {
+    return origin.op && steps[*origin.op].depends ? origin : Origin();
+  }
+
+  std::vector<Step> steps;
+  std::vector<Tensor> outputs;
+
+ private:
+  using Key = std::tuple<const Storage*, int64_t, DType, std::vector<int64_t>>;
+  struct Made {
+    Origin origin;
+    uint32_t version;
+  };
+
+  static Key key_of(const Tensor& x);
+  void note(TracedOp op);
+
+  std::map<Key, Made> made_;
+};
+
+// Two passes, with other values and another batch, as one graph.
+Graph build_graph(const Recording& here, const Recording& there,
+                  const std::vector<NamedTensor>& state, const OnnxOptions& options);
+
+// NotImplementedError.
+[[noreturn]] void refuse(const std::string& what, const std::string& module);
+
+}  // namespace taper::inline v0::onnx_export
