@@ -39,18 +39,26 @@ Pixels grey_of(const Pixels& in) {
   return out;
 }
 
-[[noreturn]] void fail(const std::string& name, const char* format, const char* why) {
-  throw InputError(cat(name, ": the ", format, " image is damaged or cut off: ", why));
-}
+// Both libraries end an error by a jump, over frames that must have nothing to destroy: each step
+// that may fail needs only what its caller has.
+struct Reader {
+  const char* format;
+  const std::string& name;
+  char why[JMSG_LENGTH_MAX] = "";
+  std::jmp_buf at_error{};
+};
 
-// Both libraries end by a jump to where setjmp was called, over frames that must have nothing to
-// destroy: so each step that may fail is a function by itself, and what it needs is its caller's.
+void attempt(Reader& r, const auto& step) {
+  if (setjmp(r.at_error)) {
+    throw InputError(cat(r.name, ": the ", r.format, " image is damaged or cut off: ", r.why));
+  }
+  step();
+}
 
 // --- PNG ---
 
-struct PngReader {
+struct PngReader : Reader {
   std::string_view left;
-  char why[128] = "";
   png_structp png = nullptr;
   png_infop info = nullptr;
 
@@ -60,7 +68,7 @@ struct PngReader {
 void on_png_error(png_structp png, png_const_charp text) {
   auto& reader = *static_cast<PngReader*>(png_get_error_ptr(png));
   std::snprintf(reader.why, sizeof reader.why, "%s", text);
-  png_longjmp(png, 1);
+  std::longjmp(reader.at_error, 1);
 }
 void on_png_warning(png_structp, png_const_charp) {}
 
@@ -71,8 +79,7 @@ void read_png_bytes(png_structp png, png_bytep out, size_t count) {
   left.remove_prefix(count);
 }
 
-bool read_png_header(PngReader& r, ImageMode mode) {
-  if (setjmp(png_jmpbuf(r.png))) return false;
+void read_png_header(PngReader& r, ImageMode mode) {
   png_set_read_fn(r.png, &r, read_png_bytes);
   png_read_info(r.png, r.info);
   const int color = png_get_color_type(r.png, r.info);
@@ -85,23 +92,13 @@ bool read_png_header(PngReader& r, ImageMode mode) {
   if (mode == ImageMode::kRgb && is_grey) png_set_gray_to_rgb(r.png);
   png_set_interlace_handling(r.png);
   png_read_update_info(r.png, r.info);
-  return true;
-}
-
-bool read_png_rows(PngReader& r, png_bytepp rows) {
-  if (setjmp(png_jmpbuf(r.png))) return false;
-  png_read_image(r.png, rows);
-  png_read_end(r.png, nullptr);
-  return true;
 }
 
 // --- JPEG ---
 
-struct JpegReader {
+struct JpegReader : Reader {
   jpeg_decompress_struct jpeg{};
   jpeg_error_mgr errors{};
-  std::jmp_buf at_error{};
-  char why[JMSG_LENGTH_MAX] = "";
 
   ~JpegReader() { jpeg_destroy_decompress(&jpeg); }
 };
@@ -123,33 +120,15 @@ void on_jpeg_message(j_common_ptr jpeg, int level) {
   }
 }
 
-bool read_jpeg_header(JpegReader& r, std::string_view file, ImageMode mode) {
-  if (setjmp(r.at_error)) return false;
+void read_jpeg_header(JpegReader& r, std::string_view file, ImageMode mode) {
   jpeg_create_decompress(&r.jpeg);
   jpeg_mem_src(&r.jpeg, reinterpret_cast<const unsigned char*>(file.data()),
                static_cast<unsigned long>(file.size()));
   jpeg_read_header(&r.jpeg, TRUE);
   const int channels = r.jpeg.num_components;
-  if (channels == 4) {
-    r.jpeg.out_color_space = JCS_CMYK;
-  } else if (mode == ImageMode::kGray || (mode == ImageMode::kUnchanged && channels == 1)) {
-    r.jpeg.out_color_space = JCS_GRAYSCALE;
-  } else {
-    r.jpeg.out_color_space = JCS_RGB;
-  }
+  const bool is_grey = mode == ImageMode::kGray || (mode == ImageMode::kUnchanged && channels == 1);
+  r.jpeg.out_color_space = channels == 4 ? JCS_CMYK : is_grey ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_calc_output_dimensions(&r.jpeg);
-  return true;
-}
-
-bool read_jpeg_rows(JpegReader& r, uint8_t* to, size_t row_bytes) {
-  if (setjmp(r.at_error)) return false;
-  jpeg_start_decompress(&r.jpeg);
-  while (r.jpeg.output_scanline < r.jpeg.output_height) {
-    JSAMPROW row = to + r.jpeg.output_scanline * row_bytes;
-    jpeg_read_scanlines(&r.jpeg, &row, 1);
-  }
-  jpeg_finish_decompress(&r.jpeg);
-  return true;
 }
 
 // Printers' colours, which Adobe's programs store inverted.
@@ -167,11 +146,11 @@ Pixels of_cmyk(const Pixels& in, bool is_inverted) {
 }  // namespace
 
 Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name) {
-  PngReader r{.left = file};
+  PngReader r{{"PNG", name}, file};
   r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_png_error, on_png_warning);
   if (r.png) r.info = png_create_info_struct(r.png);
   if (!r.info) throw OutOfMemoryError(cat(name, ": no memory for libpng"));
-  if (!read_png_header(r, mode)) fail(name, "PNG", r.why);
+  attempt(r, [&] { read_png_header(r, mode); });
   Pixels out{png_get_image_height(r.png, r.info), png_get_image_width(r.png, r.info),
              png_get_channels(r.png, r.info)};
   allocate(out, file, name);
@@ -179,22 +158,30 @@ Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name
   for (size_t y = 0; y < rows.size(); ++y) {
     rows[y] = &out.bytes[y * size_t(out.width * out.channels)];
   }
-  if (!read_png_rows(r, rows.data())) fail(name, "PNG", r.why);
+  attempt(r, [&] {
+    png_read_image(r.png, rows.data());
+    png_read_end(r.png, nullptr);
+  });
   return mode == ImageMode::kGray ? grey_of(out) : out;
 }
 
 Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name) {
-  JpegReader r;
+  JpegReader r{{"JPEG", name}};
   r.jpeg.err = jpeg_std_error(&r.errors);
   r.errors.error_exit = on_jpeg_error;
   r.errors.emit_message = on_jpeg_message;
   r.jpeg.client_data = &r;
-  if (!read_jpeg_header(r, file, mode)) fail(name, "JPEG", r.why);
+  attempt(r, [&] { read_jpeg_header(r, file, mode); });
   Pixels out{r.jpeg.output_height, r.jpeg.output_width, r.jpeg.output_components};
   allocate(out, file, name);
-  if (!read_jpeg_rows(r, out.bytes.data(), size_t(out.width * out.channels))) {
-    fail(name, "JPEG", r.why);
-  }
+  attempt(r, [&] {
+    jpeg_start_decompress(&r.jpeg);
+    while (r.jpeg.output_scanline < r.jpeg.output_height) {
+      JSAMPROW row = &out.bytes[r.jpeg.output_scanline * size_t(out.width * out.channels)];
+      jpeg_read_scanlines(&r.jpeg, &row, 1);
+    }
+    jpeg_finish_decompress(&r.jpeg);
+  });
   if (out.channels == 4) out = of_cmyk(out, r.jpeg.saw_Adobe_marker);
   return mode == ImageMode::kGray ? grey_of(out) : out;
 }
