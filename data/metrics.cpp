@@ -212,18 +212,16 @@ void Meter::all_reduce(const distributed::Communicator& ranks) {
   const Tensor own = sums().defined() ? sums().to(ranks.device()) : Tensor();
   totals_ = totals_.defined() ? totals_.to(ranks.device(), {.copy = true}) : zeros({2}, doubles);
   ranks.all_reduce(totals_).wait();
-  // What the sums look like, of which a rank without batches knows nothing: dimensions, sizes; and
-  // how many rows each rank has.
-  const Tensor sizes = zeros({1 + kMaxDims}, {.dtype = kInt64}) - 1;
-  const Tensor own_rows = zeros({1}, {.dtype = kInt64});
+  // What each rank's sums look like, of which one without batches knows nothing: dimensions, sizes.
+  Tensor look = full({1 + kMaxDims}, -1, {.dtype = kInt64});
   if (own.defined()) {
-    sizes.data<int64_t>()[0] = own.dim();
-    std::ranges::copy(own.shape(), sizes.data<int64_t>() + 1);
-    own_rows.fill_(own.dim() > 0 ? own.size(0) : 0);
+    look.data<int64_t>()[0] = own.dim();
+    std::ranges::copy(own.shape(), look.data<int64_t>() + 1);
   }
-  const Tensor sent = sizes.to(ranks.device(), {.copy = true});
-  ranks.all_reduce(sent, distributed::ReduceOp::max).wait();
-  const std::vector<int64_t> known = sent.cpu().to_vector<int64_t>();
+  const Tensor looks =
+      zeros({ranks.size(), look.size(0)}, {.dtype = kInt64, .device = ranks.device()});
+  ranks.all_gather(looks, look.to(ranks.device())).wait();
+  const std::vector<int64_t> known = amax(looks, {0}).cpu().to_vector<int64_t>();
   if (known[0] < 0) return;
   Shape shape(known.begin() + 1, known.begin() + 1 + known[0]);
   const Tensor whole = zeros(shape, doubles);
@@ -233,15 +231,13 @@ void Meter::all_reduce(const distributed::Communicator& ranks) {
     return;
   }
   if (own.defined()) whole.narrow(0, 0, own.size(0)).copy_(own);
-  const Tensor rows = zeros({ranks.size()}, {.dtype = kInt64, .device = ranks.device()});
-  ranks.all_gather(rows, own_rows.to(ranks.device())).wait();
   shape.insert(0, ranks.size());
   const Tensor all = zeros(shape, doubles);
   ranks.all_gather(all, whole).wait();
-  const std::vector<int64_t> counts = rows.cpu().to_vector<int64_t>();
+  const std::vector<int64_t> rows = looks.select(1, 1).cpu().to_vector<int64_t>();
   sums_.clear();
   for (int64_t r = 0; r < ranks.size(); ++r) {
-    sums_.push_back(all.select(0, r).narrow(0, 0, counts[size_t(r)]));
+    sums_.push_back(all.select(0, r).narrow(0, 0, std::max<int64_t>(rows[size_t(r)], 0)));
   }
 }
 
