@@ -19,6 +19,21 @@ Generator draws_of(uint64_t seed, int64_t epoch) {
   return generator;
 }
 
+// Checked before anything is divided by it.
+int64_t part_of_batch(int64_t batch_size, int rank, int ranks) {
+  if (rank >= 0 && rank < ranks && batch_size >= 1 && batch_size % ranks == 0) {
+    return batch_size / ranks;
+  }
+  throw ValueError(cat("DistributedSampler: a batch of ", batch_size,
+                       " samples is not cut into equal parts for ", ranks, " ranks (rank ", rank,
+                       ")"));
+}
+int64_t whole_batch(int64_t batch_size, int rank, int ranks) {
+  if (rank >= 0 && rank < ranks && batch_size >= 1) return batch_size;
+  throw ValueError(cat("DistributedBatchSampler: no batches of ", batch_size, " for rank ", rank,
+                       " of ", ranks));
+}
+
 }  // namespace
 
 Tensor SequentialSampler::order(int64_t, Device device) const {
@@ -58,53 +73,32 @@ Tensor WeightedRandomSampler::order(int64_t epoch, Device device) const {
   return multinomial(weights_, samples_, replacement_, &generator).to(device);
 }
 
-DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> all, int64_t batch_size,
-                                       int rank, int ranks)
-    : all_(std::move(all)), batch_size_(batch_size), rank_(rank), ranks_(ranks) {
-  if (ranks < 1 || rank < 0 || rank >= ranks || batch_size < 1 || batch_size % ranks != 0) {
-    throw ValueError(cat("DistributedSampler: a batch of ", batch_size,
-                         " samples is not cut into equal parts for ", ranks, " ranks (rank ", rank,
-                         ")"));
-  }
-  batches_ = all_->size() / batch_size;
-  rest_ = all_->size() % batch_size;
+RankSampler::RankSampler(std::shared_ptr<const Sampler> all, int64_t part, int rank, int ranks)
+    : all_(std::move(all)), part_(part), rank_(rank), ranks_(ranks) {
+  rounds_ = all_->size() / (part * ranks);
+  rest_ = all_->size() % (part * ranks);
 }
 
-int64_t DistributedSampler::size() const { return batches_ * (batch_size_ / ranks_) + rest_size(); }
-
-Tensor DistributedSampler::order(int64_t epoch, Device device) const {
+Tensor RankSampler::order(int64_t epoch, Device device) const {
   const Tensor order = all_->order(epoch, device);
-  const int64_t whole = batches_ * batch_size_;
-  const Tensor parts =
-      order.narrow(0, 0, whole).view({batches_, ranks_, batch_size_ / ranks_}).select(1, rank_);
-  const Tensor rest = order.narrow(0, whole + rest_begin(), rest_size());
+  const int64_t whole = rounds_ * ranks_ * part_;
+  const Tensor parts = order.narrow(0, 0, whole).view({rounds_, ranks_, part_}).select(1, rank_);
+  const Tensor rest = order.narrow(0, whole + rest_begin_, rest_end_ - rest_begin_);
   return cat(std::vector<Tensor>{parts.flatten(), rest});
+}
+
+DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> all, int64_t batch_size,
+                                       int rank, int ranks)
+    : RankSampler(std::move(all), part_of_batch(batch_size, rank, ranks), rank, ranks) {
+  rest_begin_ = rest_ * rank / ranks;
+  rest_end_ = rest_ * (rank + 1) / ranks;
 }
 
 DistributedBatchSampler::DistributedBatchSampler(std::shared_ptr<const Sampler> all,
                                                  int64_t batch_size, int rank, int ranks)
-    : all_(std::move(all)), batch_size_(batch_size), rank_(rank), ranks_(ranks) {
-  if (ranks < 1 || rank < 0 || rank >= ranks || batch_size < 1) {
-    throw ValueError(cat("DistributedBatchSampler: no batches of ", batch_size, " for rank ", rank,
-                         " of ", ranks));
-  }
-}
-
-// Of whole rounds, in which each rank has a batch, and of the last.
-int64_t DistributedBatchSampler::size() const {
-  const int64_t round = ranks_ * batch_size_, rest = all_->size() % round;
-  return all_->size() / round * batch_size_ +
-         std::clamp<int64_t>(rest - rank_ * batch_size_, 0, batch_size_);
-}
-
-Tensor DistributedBatchSampler::order(int64_t epoch, Device device) const {
-  const Tensor order = all_->order(epoch, device);
-  const int64_t rounds = order.numel() / (ranks_ * batch_size_);
-  const int64_t whole = rounds * ranks_ * batch_size_, rest = size() - rounds * batch_size_;
-  const Tensor parts =
-      order.narrow(0, 0, whole).view({rounds, ranks_, batch_size_}).select(1, rank_);
-  const int64_t first = rest > 0 ? whole + rank_ * batch_size_ : 0;
-  return cat(std::vector<Tensor>{parts.flatten(), order.narrow(0, first, rest)});
+    : RankSampler(std::move(all), whole_batch(batch_size, rank, ranks), rank, ranks) {
+  rest_begin_ = std::min(rest_, batch_size * rank);
+  rest_end_ = std::min(rest_, batch_size * (rank + 1));
 }
 
 }  // namespace taper::inline v0::data
