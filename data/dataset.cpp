@@ -1,13 +1,11 @@
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <typeinfo>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index/index.h"
-#include "autograd/ops/random.h"
 #include "data/loader.h"
 #include "framework/factories.h"
 
@@ -36,16 +34,15 @@ Tensor rows_of(const Tensor& x, std::span<const int64_t> rows, bool pinned) {
   return out;
 }
 
-Tensor stacked(const std::vector<Batch>& samples, const auto& part, bool pinned,
-               std::span<const int64_t> numbers) {
-  const Tensor first = part(samples[0]);
-  if (!first.defined()) return {};
+// As collate() has it.
+Tensor stacked(const std::vector<Tensor>& parts, bool pinned, std::span<const int64_t> numbers) {
+  const Tensor& first = parts[0];
   Shape shape = first.shape();
-  shape.insert(0, std::ssize(samples));
+  shape.insert(0, std::ssize(parts));
   const Tensor out = host_tensor(shape, first.dtype(), pinned);
   char* to = static_cast<char*>(out.data_ptr());
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const Tensor x = part(samples[i]);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Tensor& x = parts[i];
     if (!x.defined() || x.shape() != first.shape() || x.dtype() != first.dtype()) {
       const auto text = [](const Tensor& t) {
         return t.defined() ? cat(t.shape(), " of ", t.dtype()) : std::string("nothing");
@@ -102,16 +99,24 @@ size_t TensorDataset::nbytes() const {
   return out;
 }
 
-Batch collate(const std::vector<Batch>& samples, bool pinned, std::span<const int64_t> numbers) {
-  if (samples.empty()) throw ValueError("collate: no samples");
-  const auto part = [&](const auto& get) { return stacked(samples, get, pinned, numbers); };
-  Batch out{part([](const Batch& b) { return b.inputs; }),
-            part([](const Batch& b) { return b.targets; })};
-  for (size_t k = 0; k < samples[0].others.size(); ++k) {
+Batch joined(const std::vector<Batch>& batches,
+             const std::function<Tensor(const std::vector<Tensor>&)>& f) {
+  const auto at = [&](const auto& place) {
+    std::vector<Tensor> tensors;
+    for (const Batch& b : batches) tensors.push_back(std::invoke(place, b));
+    return tensors[0].defined() ? f(tensors) : Tensor();
+  };
+  Batch out{at(&Batch::inputs), at(&Batch::targets)};
+  for (size_t k = 0; k < batches[0].others.size(); ++k) {
     out.others.push_back(
-        part([k](const Batch& b) { return k < b.others.size() ? b.others[k] : Tensor(); }));
+        at([k](const Batch& b) { return k < b.others.size() ? b.others[k] : Tensor(); }));
   }
   return out;
+}
+
+Batch collate(const std::vector<Batch>& samples, bool pinned, std::span<const int64_t> numbers) {
+  if (samples.empty()) throw ValueError("collate: no samples");
+  return joined(samples, [&](const auto& parts) { return stacked(parts, pinned, numbers); });
 }
 
 void rethrow_for_sample(int64_t i) try { throw; } catch (const Error& error) {

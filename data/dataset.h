@@ -50,13 +50,17 @@ class Dataset {
   virtual std::vector<std::string> fields() const { return {"inputs", "targets"}; }
   // How an epoch goes through the samples: each once, in turn or shuffled.
   virtual std::unique_ptr<Sampler> sampler(const DataLoaderOptions& options, uint64_t seed) const;
-  virtual Device device() const { return {}; }
+  virtual Device device() const { return {}; }  // where rows are named, and batches made
   // The whole set there, where it can lie in memory as a whole; else null.
   virtual std::shared_ptr<const Dataset> to(Device) const { return nullptr; }
   // What that takes.
   virtual size_t nbytes() const { return 0; }
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
+
+// f of what the batches have at a place, as their inputs: for each place that the first one has.
+Batch joined(const std::vector<Batch>& batches,
+             const std::function<Tensor(const std::vector<Tensor>&)>& f);
 
 // Samples, whose tensors lack the batch's dimension, as a batch (torch.utils.data.default_collate);
 // page-locked when `pinned`. Error: sizes or dtypes differ, with the `numbers` of the samples,
@@ -104,7 +108,7 @@ class TensorDataset : public Dataset {
   DatasetPtr to(Device device) const override;
   size_t nbytes() const override;
 
-  const Batch& all() const { return all_; }
+  const Batch& all() const { return all_; }  // not a copy
 
  private:
   Batch all_;
@@ -126,7 +130,7 @@ class WindowDataset : public Dataset {
   DatasetPtr to(Device device) const override;
   size_t nbytes() const override { return tokens_.nbytes(); }
 
-  const Tensor& tokens() const { return tokens_; }
+  const Tensor& tokens() const { return tokens_; }  // [N] int64
 
  private:
   Tensor tokens_;

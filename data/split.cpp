@@ -88,17 +88,8 @@ Batch ConcatDataset::get(const Tensor& rows, bool pinned) const {
     if (!own.empty()) parts.push_back(sets_[k]->get(tensor_of(own.data(), {std::ssize(own)})));
   }
   if (parts.empty()) return sets_[0]->get(rows, pinned);
-  const auto joined = [&](const auto& part) {
-    std::vector<Tensor> all;
-    for (const Batch& b : parts) all.push_back(part(b));
-    return all[0].defined() ? cat(all) : Tensor();
-  };
-  Batch all{joined([](const Batch& b) { return b.inputs; }),
-            joined([](const Batch& b) { return b.targets; })};
-  for (size_t i = 0; i < parts[0].others.size(); ++i) {
-    all.others.push_back(joined([i](const Batch& b) { return b.others.at(i); }));
-  }
-  return TensorDataset(std::move(all)).get(tensor_of(places.data(), {std::ssize(places)}), pinned);
+  const Batch all = joined(parts, [](const auto& tensors) { return cat(tensors); });
+  return TensorDataset(all).get(tensor_of(places.data(), {std::ssize(places)}), pinned);
 }
 
 std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<double>& lengths,

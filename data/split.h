@@ -22,11 +22,11 @@ class Subset : public Dataset {
   DatasetPtr to(Device device) const override;
   size_t nbytes() const override { return set_->nbytes(); }
 
-  const Tensor& rows() const { return rows_; }
+  const Tensor& rows() const { return rows_; }  // where the set lies
 
  private:
   DatasetPtr set_;
-  Tensor rows_;  // where the set lies
+  Tensor rows_;
 };
 
 // Sets one behind the other, on the CPU. ValueError: none.

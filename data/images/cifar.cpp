@@ -58,14 +58,12 @@ Batch load_cifar(const fs::path& root, bool train, CifarLabels labels) {
     return read_cifar(root / (train ? "train.bin" : "test.bin"), labels);
   }
   if (!train) return read_cifar(root / "test_batch.bin", labels);
-  std::vector<Tensor> inputs, targets;
+  std::vector<Batch> parts;
   for (int part = 1; part <= 5; ++part) {
     check_stop();
-    const Batch some = read_cifar(root / cat("data_batch_", part, ".bin"), labels);
-    inputs.push_back(some.inputs);
-    targets.push_back(some.targets);
+    parts.push_back(read_cifar(root / cat("data_batch_", part, ".bin"), labels));
   }
-  return {cat(inputs), cat(targets)};
+  return joined(parts, [](const auto& tensors) { return cat(tensors); });
 }
 
 Splits Cifar::load(uint64_t) const {

@@ -20,6 +20,7 @@ Batch read_cifar(const std::filesystem::path& file, CifarLabels labels = CifarLa
 Batch load_cifar(const std::filesystem::path& root, bool train,
                  CifarLabels labels = CifarLabels::kTen);
 
+// The set in a directory, with the names of its classes where their list lies beside it.
 struct Cifar : ImageSource {
   std::string root;
   CifarLabels labels = CifarLabels::kTen;
