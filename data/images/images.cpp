@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <memory>
 #include <new>
-#include <ranges>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include <unistd.h>
 #include <zlib.h>
 
 #include "autograd/ops/binary.h"
+#include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
@@ -22,73 +20,19 @@ namespace taper::inline v0::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Bytes = std::vector<uint8_t>;
 
 constexpr size_t kChunkBytes = size_t{1} << 20, kCountedBytes = kChunkBytes;
 constexpr size_t kShownBytes = 28;  // of a foreign file, after its first four
-constexpr uint8_t kUnsignedByte = 0x08, kDouble = 0x0e;
 
 template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args&... args) {
   throw InputError(cat(file.string(), ": ", args...));
 }
 
-// A file as it is, or what is in a gzip file, which may hold several streams in a row; zlib checks
-// their sums. It is read no further than asked for, whatever it would grow to.
-class Stream {
- public:
-  explicit Stream(const fs::path& path)
-      : path_(path), file_(path_, "IDX file"), gz_(nullptr, gzclose) {
-    const int own = ::dup(file_.descriptor());
-    gz_.reset(own < 0 ? nullptr : gzdopen(own, "rb"));
-    if (!gz_) fail(path_, "zlib cannot open it");
-    is_packed_ = gzdirect(gz_.get()) == 0;
-  }
-
-  bool is_packed() const { return is_packed_; }
-  // Adds the next bytes to `out`; fewer at the end.
-  void read(Bytes& out, size_t most) {
-    for (size_t left = most; left > 0;) {
-      check_stop();
-      const size_t done = out.size(), part = std::min(left, kChunkBytes);
-      out.resize(done + part);
-      const int got = gzread(gz_.get(), &out[done], unsigned(part));
-      out.resize(done + size_t(std::max(got, 0)));
-      if (got < int(part)) check();
-      if (got <= 0) return;
-      left -= size_t(got);
-    }
-  }
-  // Bytes that follow, as far as they are counted.
-  size_t count_rest(size_t most) {
-    Bytes rest;
-    read(rest, most);
-    return rest.size();
-  }
-  // No fewer than are left: deflate makes no more than 1032 bytes of one.
-  uint64_t most_left() const { return file_.size() * (is_packed_ ? 1032 : 1); }
-
- private:
-  void check() {
-    int status = Z_OK;
-    const std::string why = gzerror(gz_.get(), &status);
-    if (status == Z_ERRNO) fail(path_, "cannot read the IDX file: ", why);
-    if (status == Z_OK || status == Z_STREAM_END) return;
-    fail(path_, "the gzip stream is ", status == Z_BUF_ERROR ? "cut off" : "damaged",
-         "; fetch the file again");
-  }
-
-  fs::path path_;
-  InputFile file_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> gz_;
-  bool is_packed_ = false;
-};
-
 std::string hex(std::span<const uint8_t> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
   for (const uint8_t byte : bytes) {
-    char text[8];
-    std::snprintf(text, sizeof text, out.empty() ? "%02x" : " %02x", byte);
-    out += text;
+    out += cat(out.empty() ? "" : " ", kDigits[byte >> 4], kDigits[byte & 15]);
   }
   return out;
 }
@@ -114,58 +58,124 @@ std::string_view guess_format(std::string_view text) {
   return std::ranges::all_of(text, is_text) ? "a text file" : "";
 }
 
-// Leaves the stream at the first element.
-std::vector<int64_t> read_shape(const fs::path& file, Stream& in) {
-  Bytes content;
-  in.read(content, 4);
-  if (content.empty()) {
-    fail(file, "expected an IDX file, got ", in.is_packed() ? "empty gzip" : "an empty file");
-  }
-  const auto is_set = [](uint8_t byte) { return byte != 0; };
-  if (std::ranges::any_of(content | std::views::take(2), is_set) ||
-      (content.size() == 4 &&
-       (content[2] < kUnsignedByte || content[2] > kDouble || content[3] == 0))) {
-    in.read(content, kShownBytes);
-    const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-    const std::string_view guess = guess_format(text);
-    fail(file, "not an IDX file: expected 00 00 08 and the number of dimensions, got ",
-         hex(std::span(content).first(std::min(content.size(), size_t{8}))),
-         guess.empty() ? "" : "; it looks like ", guess);
-  }
-  if (content.size() < 4) {
-    fail(file, "the IDX header is cut off: expected at least 4 bytes, got ", content.size());
-  }
-  const size_t rank = content[3], header = 4 + 4 * rank;
-  if (content[2] != kUnsignedByte) {
-    fail(file, "expected elements of type unsigned byte (0x08), got type 0x",
-         hex({&content[2], 1}));
-  }
-  in.read(content, 4 * rank);
-  if (content.size() < header) {
-    fail(file, "the IDX header is cut off: ", rank, " dimensions need ", header, " bytes, got ",
-         content.size());
-  }
-  std::vector<int64_t> shape(rank);
-  for (size_t i = 4; i < header; ++i) shape[i / 4 - 1] = shape[i / 4 - 1] << 8 | content[i];
-  return shape;
-}
-
 std::string shape_text(std::span<const int64_t> shape) {
   std::string out;
   for (const int64_t size : shape) out += cat(out.empty() ? "(" : ", ", size);
   return out + ')';
 }
 
-int64_t count_elements(const fs::path& file, const std::vector<int64_t>& shape) {
-  if (shape.size() > kMaxDims) fail(file, "more than ", kMaxDims, " dimensions: ", shape.size());
-  int64_t product = 1;
-  for (const int64_t size : shape) {
-    if (!__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product)) continue;
-    fail(file, "the header claims an impossible shape ", shape_text(shape),
-         ": its number of elements overflows 64 bits");
+// A file as it is, or what is in a gzip file, which may hold several streams in a row; zlib checks
+// their sums. It is read no further than asked for, whatever it would grow to.
+class IdxFile {
+ public:
+  // Reads the header alone.
+  explicit IdxFile(const fs::path& path)
+      : path_(path), file_(path_, "IDX file"), gz_(nullptr, gzclose) {
+    const int own = ::dup(file_.descriptor());
+    gz_.reset(own < 0 ? nullptr : gzdopen(own, "rb"));
+    if (!gz_) fail(path_, "zlib cannot open it");
+    is_packed_ = gzdirect(gz_.get()) == 0;
+    read_header();
   }
-  return std::ranges::count(shape, 0) > 0 ? 0 : product;
-}
+
+  const std::vector<int64_t>& shape() const { return shape_; }
+
+  Tensor elements() {
+    const auto expected = static_cast<size_t>(count_elements());
+    // A header that claims more than the file can hold is not believed: what is there is counted.
+    // Deflate makes no more than 1032 bytes of one.
+    const bool is_claimed = expected > file_.size() * (is_packed_ ? 1032 : 1);
+    fill(header_ + (is_claimed ? 0 : expected) + kCountedBytes);
+    const size_t got = bytes_.size() - header_;
+    if (got == expected) return tensor_of(bytes_.data() + header_, Shape(shape_));
+    if (got < expected) {
+      fail(path_, "the data is cut off: shape ", shape_text(shape_), " needs ", expected,
+           " bytes, got ", got, got == kCountedBytes ? " or more" : "");
+    }
+    const size_t over = got - expected;
+    const char* more = over == kCountedBytes ? " or more" : "";
+    fail(path_, "shape ", shape_text(shape_), " needs ", expected, " bytes of data, got ", got,
+         more, " (", over, more, " left over)");
+  }
+
+ private:
+  // Reads on until there are so many bytes; fewer at the end.
+  void fill(size_t most) {
+    while (bytes_.size() < most) {
+      check_stop();
+      const size_t done = bytes_.size(), part = std::min(most - done, kChunkBytes);
+      bytes_.resize(done + part);
+      const int got = gzread(gz_.get(), &bytes_[done], unsigned(part));
+      bytes_.resize(done + size_t(std::max(got, 0)));
+      if (got < int(part)) check();
+      if (got <= 0) return;
+    }
+  }
+
+  void check() {
+    int status = Z_OK;
+    const std::string why = gzerror(gz_.get(), &status);
+    if (status == Z_ERRNO) fail(path_, "cannot read the IDX file: ", why);
+    if (status == Z_OK || status == Z_STREAM_END) return;
+    fail(path_, "the gzip stream is ", status == Z_BUF_ERROR ? "cut off" : "damaged",
+         "; fetch the file again");
+  }
+
+  void read_header() {
+    fill(4);
+    const size_t got = bytes_.size();
+    if (got == 0) {
+      fail(path_, "expected an IDX file, got ", is_packed_ ? "empty gzip" : "an empty file");
+    }
+    const bool has_zeros = bytes_[0] == 0 && (got == 1 || bytes_[1] == 0);
+    const bool has_type = got < 4 || (bytes_[2] >= 0x08 && bytes_[2] <= 0x0e && bytes_[3] > 0);
+    if (!has_zeros || !has_type) {
+      fill(4 + kShownBytes);
+      const std::string_view guess =
+          guess_format({reinterpret_cast<const char*>(bytes_.data()), bytes_.size()});
+      fail(path_, "not an IDX file: expected 00 00 08 and the number of dimensions, got ",
+           hex(std::span(bytes_).first(std::min(bytes_.size(), size_t{8}))),
+           guess.empty() ? "" : "; it looks like ", guess);
+    }
+    if (got < 4) fail(path_, "the IDX header is cut off: expected at least 4 bytes, got ", got);
+    if (bytes_[2] != 0x08) {
+      fail(path_, "expected elements of type unsigned byte (0x08), got type 0x",
+           hex({&bytes_[2], 1}));
+    }
+    const size_t rank = bytes_[3];
+    header_ = 4 + 4 * rank;
+    fill(header_);
+    if (bytes_.size() < header_) {
+      fail(path_, "the IDX header is cut off: ", rank, " dimensions need ", header_, " bytes, got ",
+           bytes_.size());
+    }
+    shape_.resize(rank);
+    for (size_t i = 4; i < header_; ++i) shape_[i / 4 - 1] = shape_[i / 4 - 1] << 8 | bytes_[i];
+  }
+
+  int64_t count_elements() const {
+    if (shape_.size() > kMaxDims) {
+      fail(path_, "more than ", kMaxDims, " dimensions: ", shape_.size());
+    }
+    int64_t product = 1;
+    for (const int64_t size : shape_) {
+      if (!__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product)) continue;
+      fail(path_, "the header claims an impossible shape ", shape_text(shape_),
+           ": its number of elements overflows 64 bits");
+    }
+    return std::ranges::count(shape_, 0) > 0 ? 0 : product;
+  }
+
+  const fs::path path_;
+  InputFile file_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> gz_;
+  bool is_packed_ = false;
+  std::vector<uint8_t> bytes_;  // what was read: the header, the elements
+  size_t header_ = 0;           // its bytes
+  std::vector<int64_t> shape_;
+};
+
+constexpr const char* kImages = "images of 3 dimensions (count, height, width)";
 
 void require_rank(const fs::path& file, std::span<const int64_t> shape, size_t rank,
                   std::string_view what) {
@@ -203,30 +213,8 @@ void require_size(const DataInfo& info, const Batch& images, const char* what) {
 
 }  // namespace
 
-Tensor pixels_of(const Tensor& bytes) { return bytes.to(kFloat32, {.copy = true}).div_(kWhite); }
-
-DatasetPtr dataset_of(const Batch& images) {
-  return std::make_shared<TensorDataset>(Batch{pixels_of(images.inputs), images.targets});
-}
-
 Tensor read_idx(const fs::path& file) try {
-  Stream in(file);
-  const std::vector<int64_t> shape = read_shape(file, in);
-  const auto expected = static_cast<size_t>(count_elements(file, shape));
-  Bytes data;
-  // A header that claims more than the file can hold is not believed: what is there is counted.
-  const bool is_claimed = expected > in.most_left();
-  if (!is_claimed) in.read(data, expected);
-  const size_t got = is_claimed ? in.count_rest(kCountedBytes) : data.size();
-  if (got < expected) {
-    fail(file, "the data is cut off: shape ", shape_text(shape), " needs ", expected,
-         " bytes, got ", got, got == kCountedBytes ? " or more" : "");
-  }
-  const size_t over = in.count_rest(kCountedBytes);
-  if (over == 0) return tensor_of(data.data(), Shape(shape));
-  const char* more = over == kCountedBytes ? " or more" : "";
-  fail(file, "shape ", shape_text(shape), " needs ", expected, " bytes of data, got ",
-       expected + over, more, " (", over, more, " left over)");
+  return IdxFile(file).elements();
 } catch (const std::bad_alloc&) {
   throw OutOfMemoryError(cat(file.string(), ": no memory for the data"));
 }
@@ -234,7 +222,7 @@ Tensor read_idx(const fs::path& file) try {
 Batch read_idx_images(const fs::path& images_file, const fs::path& labels_file,
                       int64_t num_classes) {
   const Tensor images = read_idx(images_file);
-  require_rank(images_file, images.shape(), 3, "images of 3 dimensions (count, height, width)");
+  require_rank(images_file, images.shape(), 3, kImages);
   if (images.numel() == 0)
     fail(images_file, "no images: the shape is ", shape_text(images.shape()));
   Batch out{images.unsqueeze(1), {}};
@@ -260,10 +248,15 @@ Batch load_mnist(const fs::path& root, bool train, int64_t num_classes) {
 
 std::vector<int64_t> mnist_shape(const fs::path& root, bool train) {
   const fs::path file = find_mnist_file(root, train ? "train-images" : "t10k-images", "idx3-ubyte");
-  Stream in(file);
-  std::vector<int64_t> shape = read_shape(file, in);
-  require_rank(file, shape, 3, "images of 3 dimensions (count, height, width)");
+  std::vector<int64_t> shape = IdxFile(file).shape();
+  require_rank(file, shape, 3, kImages);
   return shape;
+}
+
+Tensor pixels_of(const Tensor& bytes) { return bytes.to(kFloat32, {.copy = true}).div_(kWhite); }
+
+DatasetPtr dataset_of(const Batch& images) {
+  return std::make_shared<TensorDataset>(Batch{pixels_of(images.inputs), images.targets});
 }
 
 Splits splits_of_images(const Batch& train, const Batch& test, int64_t classes) {
@@ -274,15 +267,14 @@ Splits splits_of_images(const Batch& train, const Batch& test, int64_t classes) 
 
 Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width) {
   const auto zeros_of = [&](int64_t count) {
-    const Tensor pixel = zeros({1}), label = zeros({1}, {.dtype = kInt64});
     return std::make_shared<TensorDataset>(
-        Batch{view_as(pixel, {count, 1, height, width}, {0, 0, 0, 0}, 0),
-              view_as(label, {count}, {0}, 0)});
+        Batch{zeros({1, 1, 1, 1}).expand({count, 1, height, width}),
+              zeros({1}, {.dtype = kInt64}).expand({count})});
   };
   return {{info_of({1, height, width}, 10), zeros_of(train), zeros_of(test)}};
 }
 
-DatasetPtr ImageSource::more(const DataInfo& info, const std::filesystem::path& file) const {
+DatasetPtr ImageSource::more(const DataInfo& info, const fs::path& file) const {
   const Batch images = read_idx_images(file, {}, info.outputs);
   require_size(info, images, file.c_str());
   return dataset_of(images);

@@ -1,10 +1,9 @@
 // Images with labels, and files of grey ones in IDX, the format of MNIST
 // (http://yann.lecun.com/exdb/mnist/): two zero bytes, the element type, the number of dimensions,
-// each size as a big-endian uint32, then the elements row by row. Every input problem is an
-// InputError whose message names the file, what was expected and what was seen.
+// each size as a big-endian uint32, then the elements row by row. Every InputError names the file,
+// what was expected and what was seen.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -17,14 +16,15 @@ namespace taper::inline v0::data {
 // Images are bytes [N, C, H, W], 0 for the background and 255 for full ink, with classes [N]
 // (int64) or none. To be learned from, pixels become float32 in [0, 1].
 
-// As a model takes them.
+// A copy in [0, 1], of the same shape.
 Tensor pixels_of(const Tensor& bytes);
+// A set of such copies, with the same targets.
 DatasetPtr dataset_of(const Batch& images);
 
 // Classes 0 .. classes - 1. InputError: images of different sizes.
 Splits splits_of_images(const Batch& train, const Batch& test, int64_t classes = 10);
 
-// So many images of that size, all of them zeros that take no memory.
+// So many images of that size in 10 classes, all of them zeros that take no memory.
 Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width);
 
 // Sources whose further samples are IDX files of images.
@@ -32,35 +32,6 @@ struct ImageSource {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
   static constexpr DType raw_dtype = kUInt8;
   Tensor prepared(const DataInfo& info, const Tensor& raw) const;
-};
-
-struct Idx : ImageSource {
-  std::string train_images, train_labels, test_images, test_labels;
-
-  template <class V> void describe(V& v) {
-    v("train_images", train_images, kPath, "IDX file, plain or .gz").required();
-    v("train_labels", train_labels, kPath, "its labels").required();
-    v("test_images", test_images, kPath, "the same for the test").required();
-    v("test_labels", test_labels, kPath, "its labels").required();
-  }
-
-  Splits load(uint64_t seed) const;
-  std::vector<DataFile> files() const {
-    return files_of({train_images, train_labels, test_images, test_labels});
-  }
-};
-
-struct Mnist : ImageSource {
-  std::string root;
-
-  template <class V> void describe(V& v) {
-    v("root", root, kPath, "directory of the four IDX files").required();
-  }
-
-  Splits load(uint64_t seed) const;
-  // Reads headers alone.
-  Outline outline(uint64_t seed) const;
-  std::vector<DataFile> files() const { return files_in(root); }
 };
 
 // uint8 of the file's shape: reads an IDX file of unsigned bytes (type code 0x08), plain or gzip;
@@ -82,5 +53,37 @@ Batch read_idx_images(const std::filesystem::path& images_file,
 Batch load_mnist(const std::filesystem::path& root, bool train, int64_t num_classes = 10);
 // (count, height, width) of that half's images, of which the header alone is read.
 std::vector<int64_t> mnist_shape(const std::filesystem::path& root, bool train);
+
+// Four files as a set of as many classes as the labels of the training count. InputError: as
+// read_idx_images; also sizes that differ. DataError: as count_classes.
+struct Idx : ImageSource {
+  std::string train_images, train_labels, test_images, test_labels;
+
+  template <class V> void describe(V& v) {
+    v("train_images", train_images, kPath, "IDX file, plain or .gz").required();
+    v("train_labels", train_labels, kPath, "its labels").required();
+    v("test_images", test_images, kPath, "the same for the test").required();
+    v("test_labels", test_labels, kPath, "its labels").required();
+  }
+
+  Splits load(uint64_t seed) const;
+  std::vector<DataFile> files() const {
+    return files_of({train_images, train_labels, test_images, test_labels});
+  }
+};
+
+// As load_mnist reads it.
+struct Mnist : ImageSource {
+  std::string root;
+
+  template <class V> void describe(V& v) {
+    v("root", root, kPath, "directory of the four IDX files").required();
+  }
+
+  Splits load(uint64_t seed) const;
+  // Reads headers alone.
+  Outline outline(uint64_t seed) const;
+  std::vector<DataFile> files() const { return files_in(root); }
+};
 
 }  // namespace taper::inline v0::data
