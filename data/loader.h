@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "data/transform.h"
+#include "data/transforms.h"
 
 namespace taper::inline v0::data {
 
@@ -15,6 +15,7 @@ namespace taper::inline v0::data {
 // memory.
 enum class OnDevice { kAuto, kAlways, kNever };
 
+// torch.utils.data.DataLoader's arguments.
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;  // as Dataset::sampler() has it
@@ -35,6 +36,7 @@ struct DataLoaderOptions {
 // (torch.utils.data.IterableDataset).
 using SampleStream = std::function<std::optional<Batch>()>;
 
+// Goes through a set epoch by epoch (torch.utils.data.DataLoader). Of one thread at a time.
 class DataLoader {
  public:
   // For batches on that device. Those of a set that stays on the CPU are gathered in page-locked
@@ -73,30 +75,23 @@ class DataLoader {
   std::unique_ptr<State> state_;
 };
 
+// A range that is its own iterator.
 class DataLoader::Epoch {
  public:
-  class Iterator {
-   public:
-    explicit Iterator(DataLoader& loader) : loader_(&loader), batch_(loader.next()) {}
-    const Batch& operator*() const { return *batch_; }
-    const Batch* operator->() const { return &*batch_; }
-    Iterator& operator++() {
-      batch_ = loader_->next();
-      return *this;
-    }
-    bool operator==(std::default_sentinel_t) const { return !batch_; }
-
-   private:
-    DataLoader* loader_;
-    std::optional<Batch> batch_;
-  };
-
   explicit Epoch(DataLoader& loader) : loader_(&loader) {}
-  Iterator begin() const { return Iterator(*loader_); }
+  Epoch begin() const { return ++Epoch(*loader_); }
   std::default_sentinel_t end() const { return {}; }
+  Epoch& operator++() {
+    batch_ = loader_->next();
+    return *this;
+  }
+  const Batch& operator*() const { return *batch_; }
+  const Batch* operator->() const { return &*batch_; }
+  bool operator==(std::default_sentinel_t) const { return !batch_; }
 
  private:
   DataLoader* loader_;
+  std::optional<Batch> batch_;
 };
 
 inline DataLoader::Epoch DataLoader::epoch(int64_t number) {

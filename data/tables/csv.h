@@ -10,11 +10,24 @@
 #include <vector>
 
 #include "data/source.h"
-#include "data/transform.h"
 #include "framework/describe.h"
 
 namespace taper::inline v0::data {
 
+// Takes each feature x to ((x or, for nan, fill) - mean) / std.
+struct Standardizer {
+  std::vector<float> fill, mean, std;  // (features)
+};
+
+// Mean (also to fill gaps with) and standard deviation (over N, not N - 1) of each column without
+// its nans; a constant column has std 1. Measures matrix (rows, columns), row-major, in double.
+// ValueError: no rows, or a size that is no multiple of columns.
+Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns);
+
+// In place. ValueError: other columns.
+void standardize(std::span<float> matrix, const Standardizer& standardizer);
+
+// How a file is read.
 struct CsvFormat {
   // kAuto: the first row is a header if it has words, and no numbers, in the columns where the
   // second row has numbers.
@@ -95,6 +108,7 @@ struct CsvRecipe {
   Standardizer scale{};  // none until somebody learns it
 };
 
+// What one file holds.
 struct CsvTable : CsvRecipe {
   int64_t rows = 0;
   std::vector<float> features{};  // (rows, width) row by row; nan where a value is missing

@@ -10,6 +10,8 @@
 
 namespace taper::inline v0::data {
 
+// One pair of files that is cut at random, or two. InputError: no such array, numbers that are not
+// finite, classes that are no integers from 0, or shapes that do not go together.
 struct Npy {
   std::string inputs, targets;  // [N, ...] numbers; [N] or [N, 1] classes from 0, or numbers
   std::optional<std::string> test_inputs{}, test_targets{};

@@ -1,5 +1,5 @@
 // Random changes of training images, as a config names them.
-#include "data/images/transforms.h"
+#include "data/transforms.h"
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/batches.h"

@@ -16,7 +16,7 @@
 
 #include "apps/runner/config/table.h"
 #include "data/source.h"
-#include "data/transform.h"
+#include "data/transforms.h"
 #include "framework/device.h"
 #include "framework/shape.h"
 
@@ -92,7 +92,7 @@ template <class Options> std::unique_ptr<data::Source> make_source(const Options
   return std::make_unique<data::SourceOf<Options>>(options);
 }
 
-// What batches of training images go through (data/images/transforms.h).
+// What batches of training images go through (data/transforms.h).
 using ImageTransform = std::function<Tensor(const Tensor&, data::Draws&)>;
 using ImageTransforms = Table<ImageTransform()>;
 ImageTransforms& image_transforms();

@@ -4,10 +4,10 @@
 #include "data/images/digits.h"
 #include "data/images/files.h"
 #include "data/images/images.h"
-#include "data/images/transforms.h"
 #include "data/tables/csv.h"
 #include "data/tables/npy.h"
 #include "data/text/text.h"
+#include "data/transforms.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "apps/runner/run/errors.h"
-#include "data/images/transforms.h"
 #include "data/sampler.h"
+#include "data/transforms.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::runner {

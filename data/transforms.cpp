@@ -1,7 +1,6 @@
-#include "data/images/transforms.h"
+#include "data/transforms.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 
 #include "autograd/ops/binary.h"
@@ -11,9 +10,13 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "framework/philox.h"
 
 namespace taper::inline v0::data {
 namespace {
+
+constexpr uint64_t kTransformStreams = uint64_t(3) << 61;  // far from all others
+constexpr uint64_t kMostDraws = uint64_t(1) << 20;         // of a sample in an epoch
 
 void require_images(const char* name, const Tensor& x) {
   if (x.dim() == 4 && x.is_floating_point()) return;
@@ -53,6 +56,33 @@ Tensor grey_of(const Tensor& x) {
 }
 
 }  // namespace
+
+Draws::Draws(uint64_t seed, int64_t epoch, std::vector<int64_t> samples, Device device)
+    : seed_(seed),
+      stream_(kTransformStreams + uint64_t(epoch)),
+      samples_(std::move(samples)),
+      device_(device) {}
+
+Tensor Draws::uniform(int64_t count, double low, double high) {
+  if (count < 0 || drawn_ + uint64_t(count) > kMostDraws) {
+    throw ValueError(cat("Draws::uniform: ", count, " more numbers after ", drawn_, "; there are ",
+                         kMostDraws, " for each sample"));
+  }
+  const Shape shape{size(), count};
+  const size_t bytes = sizeof(float) * size_t(shape.numel());
+  const Tensor out = Tensor::make(device_.is_cuda() ? allocate_pinned(bytes) : allocate(bytes, {}),
+                                  shape, contiguous_strides(shape), 0, kFloat32);
+  float* to = out.data<float>();
+  for (const int64_t sample : samples_) {
+    for (uint64_t i = 0; i < uint64_t(count); ++i) {
+      const uint64_t at = uint64_t(sample) * kMostDraws + drawn_ + i;
+      const uint32_t word = philox({seed_, stream_}, at / 4).word[at % 4];
+      *to++ = float(low + (high - low) * double(uniform_float(word)));
+    }
+  }
+  drawn_ += uint64_t(count);
+  return out.to(device_, {.non_blocking = true});
+}
 
 Tensor Normalize::operator()(const Tensor& x, Draws&) const {
   require_images("Normalize", x);

@@ -1,5 +1,6 @@
-// What images [B, C, H, W] (floating, on any device) go through on their way to a model. Random
-// ones draw for each sample by itself: the same whatever the batch, the workers and the device.
+// What batches go through on their way to a model. Of images [B, C, H, W] (floating, on any device)
+// random ones draw for each sample by itself: the same whatever the batch, the workers and the
+// device.
 //
 //   data::DataLoader loader(set, {.batch_size = 128,
 //                                 .transform = data::compose(data::RandomCrop{.padding = 4},
@@ -8,13 +9,34 @@
 
 #include <array>
 #include <concepts>
-#include <utility>
+#include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "data/transform.h"
+#include "data/dataset.h"
 #include "framework/describe.h"
 
 namespace taper::inline v0::data {
+
+// What a random transform of a batch draws from: each sample's numbers are a function of the seed,
+// the epoch and the sample's own number, whoever makes the batch and whatever else is in it.
+class Draws {
+ public:
+  Draws(uint64_t seed, int64_t epoch, std::vector<int64_t> samples, Device device);
+
+  int64_t size() const { return std::ssize(samples_); }
+  // [samples, count] float32 in [low, high), on the device; others each time.
+  Tensor uniform(int64_t count, double low = 0, double high = 1);
+
+ private:
+  uint64_t seed_, stream_;
+  std::vector<int64_t> samples_;
+  Device device_;
+  uint64_t drawn_ = 0;  // numbers of each sample
+};
+
+// Done to each batch where it is used.
+using Transform = std::function<Batch(const Batch&, Draws&)>;
 
 // (x - mean) / std of each channel (torchvision.transforms.Normalize). ValueError: other channels,
 // or a std of 0.

@@ -1,0 +1,184 @@
+// CSV files as text: records of fields, and what a field says. Not a public header.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/error.h"
+#include "framework/host/hooks.h"
+#include "framework/io/text.h"
+
+namespace taper::inline v0::data::csv {
+
+using namespace detail;
+
+using Fields = std::vector<std::string>;
+
+struct Record {
+  int64_t line = 0;  // where it starts, from 1
+  Fields fields;
+};
+
+template <class... Args>
+[[noreturn]] void fail_at(const std::string& file, int64_t line, const Args&... args) {
+  throw InputError(cat(file, ":", line, ": ", args...));
+}
+
+// Cuts text into records of fields. InputError: a quote that is not closed, or closed within a
+// field.
+class Scanner {
+ public:
+  Scanner(const std::string& file, std::string_view text, const std::string& delimiter)
+      : file_(file), rest_(text), delimiter_(delimiter), ends_(delimiter + "\r\n") {
+    std::erase(blanks_, delimiter[0]);
+  }
+
+  // Gives each record that is no blank line, in turn.
+  void run(const auto& give) {
+    while (!rest_.empty()) {
+      check_stop();
+      Record record{.line = line_, .fields = {scan_field()}};
+      while (take(delimiter_)) record.fields.push_back(scan_field());
+      line_ += take("\r\n") || take("\n") || take("\r");
+      const bool is_blank = record.fields.size() == 1 && record.fields[0].empty();
+      if (!is_blank) give(std::move(record));
+    }
+  }
+
+ private:
+  bool take(std::string_view what) {
+    if (!rest_.starts_with(what)) return false;
+    rest_.remove_prefix(what.size());
+    return true;
+  }
+  void skip_blanks() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(blanks_), rest_.size()));
+  }
+  // How far the field goes that is not quoted.
+  size_t length() const { return std::min(rest_.find_first_of(ends_), rest_.size()); }
+
+  std::string scan_field() {
+    skip_blanks();
+    if (take("\"")) return scan_quoted();
+    std::string out(rest_.substr(0, length()));
+    rest_.remove_prefix(out.size());
+    out.resize(out.find_last_not_of(blanks_) + 1);  // npos + 1 is 0
+    return out;
+  }
+
+  std::string scan_quoted() {
+    const int64_t opened = line_;
+    for (std::string out; !rest_.empty(); rest_.remove_prefix(1)) {
+      if (take("\"") && !rest_.starts_with('"')) {
+        skip_blanks();
+        if (length() == 0) return out;
+        fail_at(file_, line_, "expected the field to end after its closing quote; ",
+                "a quote within quotes is written twice");
+      }
+      line_ += rest_[0] == '\n';
+      out += rest_[0];
+    }
+    fail_at(file_, opened, "a quote is opened here and never closed");
+  }
+
+  const std::string& file_;
+  std::string_view rest_;
+  const std::string delimiter_, ends_;
+  std::string blanks_ = " \t";
+  int64_t line_ = 1;
+};
+
+// A cell as float32, or why it is none.
+struct Number {
+  enum Kind { kFinite, kEmpty, kText, kNotFinite, kTooLarge } kind = kFinite;
+  float value = 0;
+};
+inline Number number_of(const std::string& field) {
+  if (field.empty()) return {Number::kEmpty};
+  double value = 0;
+  const std::errc error = parse_number(field, value);
+  if (error == std::errc::result_out_of_range) return {Number::kTooLarge};
+  if (error != std::errc{}) return {Number::kText};
+  if (!std::isfinite(value)) return {Number::kNotFinite};
+  // Before the cast, which is undefined beyond float's range.
+  if (std::abs(value) > double{std::numeric_limits<float>::max()}) return {Number::kTooLarge};
+  return {Number::kFinite, static_cast<float>(value)};
+}
+
+inline bool is_text(const std::string& field) { return number_of(field).kind == Number::kText; }
+
+inline std::optional<int64_t> integer_of(const std::string& field) {
+  int64_t value = 0;
+  return parse_number(field, value) == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+// As people write that there is no value.
+inline bool says_missing(const std::string& field) {
+  constexpr std::string_view kWords[] = {"", "NA", "N/A", "NaN", "nan", "null", "?"};
+  return std::ranges::find(kWords, field) != std::end(kWords);
+}
+
+inline bool has_decimal_comma(std::string field) {
+  const size_t comma = field.find(',');
+  if (comma == std::string::npos) return false;
+  field[comma] = '.';
+  return number_of(field).kind == Number::kFinite;
+}
+
+// What may be behind a cell that is no number, for the end of a message.
+inline std::string guess_of(const std::string& field) {
+  if (has_decimal_comma(field)) return "; write decimals with a point";
+  const size_t other = field.find_first_of(";\t|");
+  return other == std::string::npos
+             ? ""
+             : cat("; is the delimiter ", in_quotes({&field[other], 1}), "?");
+}
+
+// Those of the first few thousand that are the most like `wanted`.
+inline std::string nearest_names(const Fields& names, const std::string& wanted, size_t most = 3) {
+  constexpr size_t kMostCompared = 5000;
+  std::multimap<size_t, std::string_view> by_distance;
+  for (const std::string& name : names | std::views::take(kMostCompared)) {
+    by_distance.emplace(edit_distance(wanted, name), name);
+  }
+  std::string out;
+  for (const std::string_view name : by_distance | std::views::values | std::views::take(most)) {
+    out += cat(out.empty() ? "" : ", ", in_quotes(name));
+  }
+  return out;
+}
+
+// Whether the first row is a header: it is where it has a word above a number, unless it has such
+// numbers too: that may as well be data with a slip in it, and must not vanish silently
+// (InputError). What a column has is said by its first cell that is not missing.
+inline bool detect_header(const std::string& file, const std::vector<Record>& rows) {
+  const Record& first = rows[0];
+  std::optional<size_t> word, number;
+  for (size_t i = 0; i < first.fields.size(); ++i) {
+    const auto has_cell = [i](const Record& row) {
+      return row.fields.size() > i && !says_missing(row.fields[i]);
+    };
+    const auto row = std::find_if(rows.begin() + 1, rows.end(), has_cell);
+    const Number::Kind below = row == rows.end() ? Number::kEmpty : number_of(row->fields[i]).kind;
+    const Number::Kind above = number_of(first.fields[i]).kind;
+    if (below == Number::kText || below == Number::kEmpty || above == Number::kEmpty) continue;
+    (above == Number::kText ? word : number) = i;
+  }
+  if (word && number) {
+    fail_at(file, first.line, "column ", *word, " has ", in_quotes(first.fields[*word]),
+            " where a later row has a number, but column ", *number, " has the number ",
+            in_quotes(first.fields[*number]),
+            ": mend the row, or say with data.header whether it is a header");
+  }
+  return word.has_value();
+}
+
+}  // namespace taper::inline v0::data::csv

@@ -1,0 +1,299 @@
+// Columns of numbers, words and labels from the records of a CSV file.
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "data/tables/csv.h"
+#include "data/tables/csv_cells.h"
+#include "framework/host/hooks.h"
+#include "framework/io/input_file.h"
+#include "framework/io/text.h"
+
+namespace taper::inline v0::data {
+namespace {
+
+using namespace detail;
+using namespace csv;
+
+constexpr size_t kMostCategories = 1000;  // of a column
+constexpr size_t kMostShown = 10;         // in a message
+
+template <class Texts> bool all_integers(const Texts& texts) {
+  return std::ranges::all_of(texts, [](const std::string& t) { return integer_of(t).has_value(); });
+}
+
+// In their order; integers in one spelling, as 07 and +7 are class 7.
+Fields class_names(const std::set<std::string>& texts) {
+  if (!all_integers(texts)) return {texts.begin(), texts.end()};
+  std::set<int64_t> values;
+  for (const std::string& text : texts) values.insert(*integer_of(text));
+  Fields names;
+  for (const int64_t value : values) names.push_back(cat(value));
+  return names;
+}
+
+// Whether a file tells what its columns are, or is to have those of the training file.
+enum class Role { kTraining, kLike, kLikeMayLackLabel };
+
+// Reads one file by a recipe, which has the options alone where the training file is read.
+class TableReader {
+ public:
+  TableReader(std::string file, const CsvRecipe& recipe, Role role)
+      : file_(std::move(file)), role_(role), table_{recipe} {}
+
+  CsvTable run(std::string_view text) {
+    Scanner(file_, text, options_.delimiter).run([&](Record record) {
+      const bool is_first = rows_.empty(), is_one = record.fields.size() == 1;
+      if (is_first && is_one && !(role_ == Role::kLikeMayLackLabel && table_.columns == 1)) {
+        fail_at(file_, record.line, "expected features and a label, got the one field ",
+                in_quotes(record.fields[0]), "; is the delimiter '", options_.delimiter, "'?");
+      }
+      rows_.push_back(std::move(record));
+    });
+    if (rows_.empty()) throw InputError(cat(file_, ": expected rows of data, got an empty file"));
+    const int64_t line = rows_[0].line;
+    take_columns();
+    if (table_.has_header) rows_.erase(rows_.begin());
+    for (const Record& row : rows_) {
+      if (row.fields.size() == names_.size()) continue;
+      fail_at(file_, row.line, "expected ", names_.size(), " fields, got ", row.fields.size());
+    }
+    if (rows_.empty() || is_bare_header()) {
+      fail_at(file_, line, "expected rows of data, got only a header");
+    }
+    if (role_ == Role::kTraining) find_categories();
+    table_.rows = std::ssize(rows_);
+    for (const Record& row : rows_) add(row);
+    if (!is_regression() && label_ != kNone) index_labels();
+    return std::move(table_);
+  }
+
+ private:
+  static constexpr size_t kNone = size_t(-1);
+
+  template <class... Args>
+  [[noreturn]] void fail(const Record& row, size_t column, const Args&... args) const {
+    fail_at(file_, row.line, column_text(column), args...);
+  }
+
+  bool is_regression() const { return options_.task == Task::kRegression; }
+  bool is_one_hot() const { return options_.categories == CsvFormat::Categories::kOneHot; }
+  bool is_gap(const std::string& field) const {
+    return options_.missing == CsvFormat::Missing::kMean && says_missing(field);
+  }
+  std::string column_text(size_t column) const {
+    return table_.has_header ? cat("column ", in_quotes(names_[column])) : names_[column];
+  }
+
+  // One row of words alone, to learn from.
+  bool is_bare_header() const {
+    const bool is_sought = options_.header == CsvFormat::Header::kAuto;
+    return role_ == Role::kTraining && is_sought && rows_.size() == 1 &&
+           std::ranges::all_of(rows_[0].fields, is_text);
+  }
+
+  // What the columns are, from the first row and whether it is a header.
+  void take_columns() {
+    const Record& first = rows_[0];
+    const bool is_training = role_ == Role::kTraining;
+    bool has_header = options_.header == CsvFormat::Header::kPresent;
+    if (options_.header == CsvFormat::Header::kAuto) {
+      const std::string& known = is_training ? options_.label : table_.feature_names[0];
+      const bool has_name = std::ranges::find(first.fields, known) != first.fields.end();
+      has_header = (has_name && is_text(known)) || detect_header(file_, rows_);
+    }
+    for (size_t i = 0; i < first.fields.size(); ++i) {
+      names_.push_back(has_header ? first.fields[i] : cat("column ", i));
+    }
+    const bool had_header = std::exchange(table_.has_header, has_header);
+    if (!is_training) return require_columns(first.line, has_header && had_header);
+    label_ = find_label(first.line);
+    table_.label_column = int64_t(label_);
+    table_.label_name = names_[label_];
+    table_.feature_names = names_;
+    table_.feature_names.erase(table_.feature_names.begin() + table_.label_column);
+    table_.columns = std::ssize(table_.feature_names);
+  }
+
+  size_t find_label(int64_t line) const {
+    const std::string& label = options_.label;
+    const auto count = std::ssize(names_);
+    const auto found = std::ranges::find(names_, label);
+    if (table_.has_header && found != names_.end()) {
+      if (std::ranges::count(names_, label) == 1) return size_t(found - names_.begin());
+      fail_at(file_, line, "two columns are named ", in_quotes(label), "; give the label's index");
+    }
+    const std::optional<int64_t> index = integer_of(label);
+    if (index && *index >= -count && *index < count) return size_t((*index + count) % count);
+    fail_at(file_, line, "no label column ", in_quotes(label), ": expected an index in ", -count,
+            " .. ", count - 1,
+            table_.has_header
+                ? cat(" or a name in the header; the nearest are ", nearest_names(names_, label))
+                : "; the file has no header to find a name in");
+  }
+
+  // Those of the training file, in their order, but for the label where it may be missing.
+  void require_columns(int64_t line, bool have_names) {
+    const bool lacks_label =
+        role_ == Role::kLikeMayLackLabel && std::ssize(names_) == table_.columns;
+    label_ = lacks_label ? kNone : size_t(table_.label_column);
+    Fields expected = table_.feature_names;
+    if (!lacks_label) {
+      expected.insert(expected.begin() + table_.label_column, table_.label_name);
+    }
+    if (names_.size() != expected.size()) {
+      fail_at(file_, line, "expected ", table_.columns + 1, " fields as in the training file, got ",
+              names_.size());
+    }
+    const auto [ours, theirs] = std::ranges::mismatch(names_, expected);
+    if (!have_names || ours == names_.end()) return;
+    fail_at(file_, line, "expected column ", ours - names_.begin(), " to be ", in_quotes(*theirs),
+            " as in the training file, got ", in_quotes(*ours));
+  }
+
+  // Columns without a single number are words; in others a word is a slip, found when it is read.
+  void find_categories() {
+    for (size_t i = 0; i < names_.size(); ++i) {
+      check_stop();
+      if (i == label_) continue;
+      const std::set<std::string> words = words_of(i);
+      if (words.size() > kMostCategories) {
+        throw InputError(cat(file_, ": ", column_text(i), " has ", words.size(),
+                             " different words, each of which would be a feature: at most ",
+                             kMostCategories, " are taken; leave the column out"));
+      }
+      if (!words.empty() && std::ranges::all_of(words, has_decimal_comma)) {
+        fail(rows_[0], i, " has numbers with a decimal comma, as ", in_quotes(*words.begin()),
+             ": write decimals with a point");
+      }
+      table_.categories.emplace_back(words.begin(), words.end());
+      table_.width += std::max<int64_t>(std::ssize(words), 1);
+    }
+  }
+
+  std::set<std::string> words_of(size_t column) const {
+    std::set<std::string> words;
+    if (!is_one_hot()) return words;
+    for (const Record& row : rows_) {
+      const std::string& field = row.fields[column];
+      if (is_gap(field) || field.empty()) continue;
+      if (!is_text(field)) return {};
+      words.insert(field);
+    }
+    return words;
+  }
+
+  float number_at(const Record& row, size_t column) const {
+    const std::string& field = row.fields[column];
+    switch (const Number number = number_of(field); number.kind) {
+      case Number::kFinite: return number.value;
+      case Number::kEmpty:
+        fail(row, column, " is empty: expected a number (`missing: mean` fills gaps in features)");
+      case Number::kNotFinite:
+        fail(row, column, ": expected a finite number, got ", in_quotes(field));
+      case Number::kTooLarge:
+        fail(row, column, ": ", in_quotes(field), " is out of float32's range");
+      case Number::kText: break;
+    }
+    fail(row, column, ": expected a number, got ", in_quotes(field), guess_of(field),
+         is_one_hot() ? "; other rows have numbers there"
+                      : "; every column but a class label must be numeric, or take "
+                        "`categories: one_hot`");
+  }
+
+  // A number, or 1 for the word that the cell has and 0 for the others.
+  void add_features(const Record& row, size_t column, const Fields& words) {
+    const std::string& word = row.fields[column];
+    if (is_gap(word)) {
+      table_.features.insert(table_.features.end(), std::max<size_t>(words.size(), 1),
+                             std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
+    if (words.empty()) return table_.features.push_back(number_at(row, column));
+    const auto found = std::ranges::lower_bound(words, word);
+    if (found == words.end() || *found != word) {
+      if (word.empty()) {
+        fail(row, column, " is empty: expected a word (`missing: mean` fills gaps in features)");
+      }
+      fail(row, column, ": ", in_quotes(word), " is no category of the training file; it has ",
+           words.size() > kMostShown ? cat(words.size(), ", the nearest are ") : "",
+           nearest_names(words, word, kMostShown));
+    }
+    for (auto w = words.begin(); w != words.end(); ++w) table_.features.push_back(w == found);
+  }
+
+  void add(const Record& row) {
+    check_stop();
+    auto words = table_.categories.begin();
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (i != label_) add_features(row, i, *words++);
+    }
+    if (label_ == kNone) return;
+    if (is_regression()) return table_.targets.push_back(number_at(row, label_));
+    if (row.fields[label_].empty()) fail(row, label_, " is empty: expected a class label");
+  }
+
+  // Against the classes of the training file, or else those found here.
+  void index_labels() {
+    if (role_ == Role::kTraining) {
+      std::set<std::string> found;
+      for (const Record& row : rows_) found.insert(row.fields[label_]);
+      table_.classes = class_names(found);
+    }
+    const bool integers = all_integers(table_.classes);
+    std::unordered_map<std::string, int64_t> index;
+    for (const std::string& name : table_.classes) index.emplace(name, std::ssize(index));
+    for (const Record& row : rows_) {
+      const std::string& label = row.fields[label_];
+      const std::optional<int64_t> value = integers ? integer_of(label) : std::nullopt;
+      const auto found = index.find(value ? cat(*value) : label);
+      if (found == index.end()) {
+        fail(row, label_, ": class ", in_quotes(label),
+             " is not in the training file; the nearest of its classes are ",
+             nearest_names(table_.classes, label));
+      }
+      table_.labels.push_back(found->second);
+    }
+  }
+
+  const std::string file_;
+  const Role role_;
+  CsvTable table_;
+  const CsvFormat& options_ = table_.options;
+  Fields names_;      // of all columns
+  size_t label_ = 0;  // the label's among them, or kNone
+  std::vector<Record> rows_;
+};
+
+CsvTable read_table(const std::filesystem::path& path, const CsvRecipe& recipe, Role role) {
+  const std::string& delimiter = recipe.options.delimiter;
+  if (delimiter.size() != 1 || delimiter.find_first_of("\"\r\n") == 0) {
+    throw ValueError("a CSV delimiter is one character, and cannot be a quote or a line end");
+  }
+  std::string text = read_file(path, "CSV file");
+  if (const size_t zero = text.find('\0'); zero != std::string::npos) {
+    throw InputError(cat(path.string(), ": expected CSV as UTF-8 text, got a zero byte at offset ",
+                         zero, "; is it compressed, UTF-16 or binary?"));
+  }
+  if (const size_t bad = first_invalid(text); bad < text.size()) {
+    fail_at(path.string(), 1 + std::count(text.begin(), text.begin() + int64_t(bad), '\n'),
+            "not UTF-8 text (byte ", int(uint8_t(text[bad])), "): save the file as UTF-8");
+  }
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  return TableReader(path.string(), recipe, role).run(text);
+}
+
+}  // namespace
+
+CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options) {
+  return read_table(file, {.options = options}, Role::kTraining);
+}
+
+CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
+                       bool may_lack_label) {
+  return read_table(file, train, may_lack_label ? Role::kLikeMayLackLabel : Role::kLike);
+}
+
+}  // namespace taper::inline v0::data
