@@ -37,6 +37,7 @@ struct MetricSums {
   std::span<const double> sums{};
 };
 
+// What is counted of each batch, and what is made of it.
 struct Metric {
   std::vector<Task> tasks;  // for which there is such a number
   // What a batch adds, of the same shape each time. Keeps no gradients, does not wait for the
@@ -89,7 +90,7 @@ class Meter {
   // float64, on the device: what the batches added up to, as the confusion matrix; undefined
   // without batches.
   Tensor sums() const;
-  void reset();
+  void reset();  // as it was made
 
  private:
   Metric metric_;

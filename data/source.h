@@ -34,6 +34,7 @@ struct DataInfo {
   int64_t vocab_size() const { return tokenizer ? tokenizer->size() : 0; }
 };
 
+// What a source gives.
 struct Splits : DataInfo {
   DatasetPtr train, test;  // on the CPU
 };
@@ -49,6 +50,7 @@ struct Halves {
   Batch train, test;
 };
 Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key);
+// Both as sets of their tensors.
 Splits splits_of(DataInfo info, const Halves& rows);
 
 // What of a source's data can be told at once: in an outline the samples may be zeros.
@@ -89,12 +91,12 @@ std::vector<std::string> numbers_below(int64_t count);
 class Source {
  public:
   virtual ~Source() = default;
-  virtual Splits load(uint64_t seed) const = 0;
+  virtual Splits load(uint64_t seed) const = 0;  // the run's seed
   // Known without reading.
   virtual Task learns() const { return Task::kClassification; }
   // As load(), but as cheap as can be.
   virtual Outline outline(uint64_t seed) const { return {load(seed)}; }
-  virtual std::vector<DataFile> files() const { return {}; }
+  virtual std::vector<DataFile> files() const { return {}; }  // all that load() reads
   // The samples of a further file, treated as the training data were; without labels, where it has
   // none. InputError: as above; also a category, a class or a size that these do not have.
   virtual DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;

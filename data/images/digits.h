@@ -9,6 +9,7 @@
 
 namespace taper::inline v0::data {
 
+// The set: the first images of the sequence to train with, those that follow for the test.
 struct Digits : ImageSource {
   int64_t train_size = 20000, test_size = 4000;
   uint64_t seed = 1;

@@ -29,6 +29,7 @@ void write_png(const Tensor& image, const std::filesystem::path& file);
 // bilinear where it is larger.
 Tensor resize(const Tensor& images, int64_t height, int64_t width);
 
+// How images are read.
 struct ImageFolderOptions {
   ImageMode mode = ImageMode::kRgb;
   std::optional<int64_t> size{};  // height and width that all are resized to; none: as they are
@@ -46,18 +47,19 @@ class ImageFolder : public MapDataset {
   int64_t size() const override { return std::ssize(files_); }
   Batch sample(int64_t i) const override;
 
-  const std::vector<std::string>& classes() const { return classes_; }
-  const std::vector<std::filesystem::path>& files() const { return files_; }
-  const Tensor& targets() const { return targets_; }
+  const std::vector<std::string>& classes() const { return classes_; }        // their folders
+  const std::vector<std::filesystem::path>& files() const { return files_; }  // of each sample
+  const Tensor& targets() const { return targets_; }                          // [N] int64
 
  private:
   ImageFolderOptions options_;
   std::vector<std::string> classes_;
   std::vector<std::filesystem::path> files_;
-  Tensor targets_;  // [N] int64
+  Tensor targets_;
 };
 
-// The folder as a type of data.
+// The folder as a type of data: float32 [C, size, size], cut by the class where there is no folder
+// for the test. InputError: as ImageFolder; other classes in the test. DataError: one class.
 struct Images : ImageSource {
   std::string root;
   std::optional<std::string> test_root{};

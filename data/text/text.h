@@ -17,6 +17,9 @@ std::vector<std::filesystem::path> find_texts(const std::string& path);
 // Their bytes, joined. InputError: one cannot be read or has a zero byte, or all are empty.
 std::string read_texts(const std::string& path);
 
+// Windows of block_size tokens, or a row for each line: targets are the tokens one further. Its
+// InputErrors are those of read_texts and of the tokenizer; also a text or a line that does not fit
+// block_size.
 struct Text {
   using Tokens = Tokenizer::Kind;
 

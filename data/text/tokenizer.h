@@ -16,6 +16,7 @@ namespace taper::inline v0::data {
 enum class CharClass : uint8_t { kOther, kLetter, kNumber, kSpace };
 CharClass class_of(uint32_t code_point);
 
+// A vocabulary, and how text is cut into it. Immutable.
 class Tokenizer {
  public:
   enum class Kind { kChars, kBytes, kGpt2 };
@@ -38,14 +39,14 @@ class Tokenizer {
   // Of kBytes the kind says all. ValueError: no tokens, one that comes twice or is not spelled so,
   // a byte that GPT-2's lack, or a pair that makes no third.
   static Tokenizer of(Parts parts) { return Tokenizer(std::move(parts)); }
-  const Parts& parts() const { return parts_; }
+  const Parts& parts() const { return parts_; }  // of() makes the same of them
 
   // "<|endoftext|>" in a text is no special token of GPT-2's here. ValueError: a character that the
   // vocabulary does not have.
   std::vector<int64_t> encode(std::string_view text) const;
   // The bytes, which may be no UTF-8 when ids were cut. ValueError: no such id.
   std::string decode(std::span<const int64_t> ids) const;
-  int64_t size() const { return std::ssize(parts_.tokens); }
+  int64_t size() const { return std::ssize(parts_.tokens); }  // tokens: ids lie below it
 
  private:
   struct Merge {
