@@ -72,7 +72,8 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   if (const Words extra = app.remaining(true); !extra.empty()) {
     Words options;
     for (const CLI::Option* o : command.get_options()) options.push_back(o->get_name());
-    text = cat("unexpected argument ", in_quotes(extra[0]), did_you_mean(extra[0], options));
+    text =
+        cat("unexpected argument ", in_quotes(extra[0]), did_you_mean(nearest(extra[0], options)));
   }
   const std::string verb = begun.empty() ? "" : cat(" ", command.get_name());
   return cat(text, "; see taper", verb, " --help");
@@ -115,7 +116,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   const std::string verb = argc > 1 ? argv[1] : "";
   if (!verb.starts_with('-') && std::ranges::count(names, verb) == 0) {
     throw ConfigError(cat(verb.empty() ? "expected a command" : "unknown command ",
-                          verb.empty() ? "" : in_quotes(verb), did_you_mean(verb, names),
+                          verb.empty() ? "" : in_quotes(verb), did_you_mean(nearest(verb, names)),
                           "; commands: ", joined(names), "; see taper --help"));
   }
   try {

@@ -1,9 +1,7 @@
 // The program `taper` as a library, with parts of one's own: what such a program includes.
 #pragma once
 
-#include "apps/runner/config/tables.h"
+#include "apps/runner/components/components.h"
 #include "apps/runner/program.h"
 #include "apps/runner/train/evaluate.h"
-#include "apps/runner/train/model.h"
-#include "apps/runner/train/optimizer.h"
 #include "apps/runner/train/train.h"

@@ -13,8 +13,8 @@
 #include <zlib.h>
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/data/data_info.h"
 #include "apps/runner/gate/gate.h"
+#include "apps/runner/run/facts.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/verbs/verbs.h"
 #include "data/images/cifar.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/model.h"
 #include "apps/runner/train/train.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/data/data_info.h"
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/facts.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/verbs/verbs.h"

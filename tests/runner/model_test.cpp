@@ -1,11 +1,8 @@
 // Models, optimizers and schedules as configs name them.
-#include "apps/runner/train/model.h"
-
 #include <set>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
-#include "apps/runner/train/optimizer.h"
-#include "apps/runner/train/schedule.h"
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"

@@ -18,7 +18,7 @@
 
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
-#include "apps/runner/train/step.h"
+#include "apps/runner/train/bad_tensor.h"
 #include "autograd/engine.h"
 #include "autograd/ops/nn/loss.h"
 #include "framework/factories.h"

@@ -36,7 +36,7 @@ TEST_F(Transforms, ChangeTrainingImagesAloneWhateverTheWorkers) {
 
   const RunConfig config = load(file, "[random_horizontal_flip: {p: 1}]", 0);
   const data::Splits data = source_of(config.data)->load(0);
-  Batches batches(config, data, "cpu", distributed::Communicator::alone());
+  Batches batches(config, data, distributed::Communicator::alone());
   batches.start(0, 0);
   const Batch b = batches.next();
   data::DataLoader as_they_are(data.train, {.batch_size = 16, .shuffle = true}, "cpu", config.seed);

@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <ranges>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/evaluate.h"
 #include "framework/cuda/cuda.h"
 #include "framework/device.h"
 #include "framework/host/threads.h"
 
 namespace taper::inline v0::runner {
-
-using data::Task;
 
 namespace {
 
@@ -29,6 +27,11 @@ bool is_device(const std::string& text) try {
 }
 
 }  // namespace
+
+Callbacks& callbacks() {
+  static Callbacks table("callback");
+  return table;
+}
 
 std::vector<std::string> goals() {
   std::vector<std::string> names = metric_types().names();

@@ -17,6 +17,9 @@
 
 namespace taper::inline v0::runner {
 
+using data::Batch;
+using data::DataLoader;
+
 // What a run may aim at: the loss, and the metrics that are a number.
 std::vector<std::string> goals();
 

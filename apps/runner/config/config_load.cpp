@@ -1,12 +1,13 @@
 // From files and a command line to one tree, and from that to a config; and back to a text.
 #include <algorithm>
+#include <array>
 #include <ranges>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/config/config.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/evaluate.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -216,12 +217,10 @@ std::string config_reference() {
           "task.\n\n| metric | of | better |\n|---|---|---|\n");
   for (const std::string& name : metric_types().names()) {
     const Metric row = metric(name);
-    std::string tasks;
-    for (const Task task : row.tasks) {
-      constexpr const char* kTasks[] = {"classes", "values", "text"};
-      tasks += cat(tasks.empty() ? "" : ", ", kTasks[std::size_t(task)]);
-    }
-    page += cat("| `", name, "` | ", tasks, " | ",
+    const auto tasks = row.tasks | std::views::transform([](Task task) {
+                         return std::array{"classes", "values", "text"}[std::size_t(task)];
+                       });
+    page += cat("| `", name, "` | ", joined(tasks), " | ",
                 !row.value  ? ""
                 : row.grows ? "more"
                             : "less",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 #include "apps/runner/config/table.h"
 #include "apps/runner/run/text.h"
@@ -10,51 +9,6 @@
 
 namespace taper::inline v0::runner {
 namespace {
-
-template <class... F> struct Overloaded : F... { using F::operator()...; };
-
-std::string join_path(const std::string& path, const std::string& key) {
-  return path.empty() ? key : cat(path, ".", key);
-}
-
-// The parts of a sentence that are there only if they have something to say.
-std::string in_section(const std::string& path) {
-  return path.empty() ? "" : cat(" in '", path, "'");
-}
-std::string also(const std::string& advice) { return advice.empty() ? "" : cat("; ", advice); }
-std::string did_you_mean(const std::string& name) {
-  return name.empty() ? "" : cat("did you mean '", name, "'?");
-}
-
-std::vector<std::string> names_of(const Schema& schema) {
-  std::vector<std::string> names;
-  for (const Field& f : schema.fields) names.push_back(f.name);
-  return names;
-}
-
-bool has_field(const Schema& schema, const std::string& name) {
-  return std::ranges::find(schema.fields, name, &Field::name) != schema.fields.end();
-}
-
-// Of what people write by mistake; else empty.
-std::string right_name(const std::string& name) {
-  if (name == "learning_rate") return "lr";
-  if (name == "eta_min") return "min_lr";
-  return name == "T_max" ? "total_iters" : "";
-}
-
-// The dotted paths of all keys but those in maps that need not be there.
-void add_paths(const Schema& schema, const std::string& path, std::vector<std::string>& out) {
-  for (const Field& f : schema.fields) {
-    const std::string here = join_path(path, f.name);
-    out.push_back(here);
-    if (const auto* section = std::get_if<Section>(&f.target)) {
-      if (!section->is_given) add_paths(section->open(), here, out);
-    } else if (const auto* tagged = std::get_if<Union>(&f.target)) {
-      for (const Alternative& a : tagged->alternatives()) add_paths(a, here, out);
-    }
-  }
-}
 
 // 1000000 rather than 1e+06.
 std::string text_of(double bound) {
@@ -80,294 +34,6 @@ const char* kind_of(const uint64_t*) { return "an integer of 0 or more"; }
 const char* kind_of(const double*) { return "a number"; }
 const char* kind_of(const std::string*) { return "a text"; }
 
-const std::vector<std::string>& names_of(const Field& field, const Scalar& scalar) {
-  const auto* choice = std::get_if<Choice>(&scalar);
-  return choice ? choice->names : field.names;
-}
-
-std::string expected_of_one(const Field& field, const Value& v) {
-  const auto kind =
-      Overloaded{[&](const Choice&) { return ""; }, [](auto* p) { return kind_of(p); }};
-  if (const auto& names = names_of(field, v.like); !names.empty()) {
-    return cat("one of ", joined(names));
-  }
-  return field.form.empty() ? cat(std::visit(kind, v.like), text_of(field.range)) : field.form;
-}
-
-// `or_same` stands at the end where the word is taken too.
-std::string expected(const Field& field, const Value& v, const char* or_same = ", or same") {
-  const std::string one = expected_of_one(field, v);
-  if (!v.takes_list) return one;
-  if (v.takes_one && v.size == 0) return cat(one, ", or a list of them");
-  if (v.takes_one) return cat(one, ", or two of them as a list", v.is_same ? or_same : "");
-  if (v.size > 0) return cat("a list of ", v.size, " numbers");
-  return cat("a list of integers", text_of(field.range), ", as in [512, 512]");
-}
-
-bool is_list(const Node& node) { return node.kind == Node::Kind::kSequence; }
-
-class Reader {
- public:
-  explicit Reader(const Schema& schema) : root_(schema) {}
-
-  ReadResult run(const Node& node) {
-    read_section(root_, node, "");
-    return std::move(result_);
-  }
-
- private:
-  void problem(const Place& place, std::string message) {
-    result_.problems.push_back({place, std::move(message)});
-  }
-
-  void mismatch(const Node& node, const std::string& path, const std::string& expected,
-                const std::string& advice = "") {
-    problem(node.place, cat(path, path.empty() ? "" : ": ", "expected ", expected, ", got ",
-                            seen(node), also(advice)));
-  }
-
-  void not_a_map(const Node& node, const std::string& path, const std::string& expected) {
-    const bool is_glued = node.kind == Node::Kind::kScalar && !node.is_quoted &&
-                          node.text.find(':') != std::string::npos;
-    mismatch(node, path, expected, is_glued ? "a space belongs after ':'" : "");
-  }
-
-  // The keys of a map; of a union's type when `owner` is given.
-  void read_section(const Schema& schema, const Node& node, const std::string& path,
-                    const Union* owner = nullptr) {
-    if (node.kind != Node::Kind::kNull && node.kind != Node::Kind::kMap) {
-      return not_a_map(node, path, cat("a map with the keys ", joined(names_of(schema))));
-    }
-    const std::size_t problems_before = result_.problems.size();
-    for (const Node& child : node.children) {
-      const bool is_tag = owner != nullptr && child.key == "type";
-      if (!is_tag && !has_field(schema, child.key)) unknown_key(schema, child, path, owner);
-    }
-    for (const Field& field : schema.fields) read_field(field, node, path);
-    if (result_.problems.size() > problems_before) return;
-    for (const Rule& rule : schema.rules) {
-      if (rule.holds()) continue;
-      const Node* at = &node;
-      for (const auto key : rule.key | std::views::split('.')) {
-        const Node* child = at->find(std::string_view(key.begin(), key.end()));
-        if (child == nullptr) break;
-        at = child;
-      }
-      problem(at->key_place, cat(join_path(path, rule.key), ": ", rule.requirement));
-    }
-  }
-
-  void unknown_key(const Schema& schema, const Node& child, const std::string& path,
-                   const Union* owner) {
-    std::vector<std::string> known = names_of(schema);
-    if (owner != nullptr) {
-      known.insert(known.begin(), "type");
-      if (const auto types = types_with(*owner, child.key); !types.empty()) {
-        return problem(child.key_place, cat("key '", child.key, "' is not for ", path, " of type ",
-                                            owner->chosen->type, " but for type ", joined(types),
-                                            "; remove it or change the type"));
-      }
-    }
-    problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
-                                 also(did_you_mean(meant(schema, child.key, known))),
-                                 "; known keys: ", joined(known)));
-  }
-
-  static std::vector<std::string> types_with(const Union& tagged, const std::string& key) {
-    std::vector<std::string> types;
-    for (const Alternative& a : tagged.alternatives()) {
-      if (has_field(a, key)) types.push_back(a.type);
-    }
-    return types;
-  }
-
-  // A key of this section, or the same key in another one.
-  std::string meant(const Schema& schema, const std::string& name,
-                    const std::vector<std::string>& known) {
-    if (has_field(schema, right_name(name))) return right_name(name);
-    const std::string near = nearest(name, known);
-    return near.empty() ? path_to(name) : near;
-  }
-
-  // The first path that ends in a key of that name (or often miscalled so), or empty.
-  std::string path_to(const std::string& name) {
-    if (paths_.empty()) add_paths(root_, "", paths_);
-    const auto found = std::ranges::find_if(paths_, [&](const std::string& path) {
-      const std::string key = path.substr(path.rfind('.') + 1);
-      return folded(key) == folded(name) || key == right_name(name);
-    });
-    return found == paths_.end() ? "" : *found;
-  }
-
-  void read_field(const Field& field, const Node& section, const std::string& path) {
-    const Node* node = section.find(field.name);
-    const std::string here = join_path(path, field.name);
-    if (node == nullptr) {
-      if (!field.is_required) return;
-      const auto* tagged = std::get_if<Union>(&field.target);
-      problem(section.key_place,
-              cat("missing key '", field.name, "'", in_section(path), " (", field.doc,
-                  tagged ? cat(", with a type: ", joined(tagged->kind->names())) : "", ")"));
-    } else if (field.is_idle && field.is_idle()) {
-      problem(node->key_place,
-              cat("key '", here, "' has no meaning when ", field.idle_reason, "; remove it"));
-    } else {
-      result_.places[here] = node->place;
-      std::visit([&](const auto& target) { read_target(field, target, *node, here); },
-                 field.target);
-    }
-  }
-
-  void read_target(const Field& field, const Value& v, const Node& node, const std::string& path) {
-    if (v.is_given && node.kind == Node::Kind::kNull) return;
-    if (v.is_same) *v.is_same = node.kind == Node::Kind::kScalar && node.text == "same";
-    if (v.is_same && *v.is_same) return;
-    const std::string one = expected_of_one(field, v);
-    if (v.takes_one && !(v.takes_list && is_list(node))) {
-      const std::string words = v.size > 0 ? expected(field, v, " or 'same'") : one;
-      for (const Scalar& each : v.scalars(1)) {  // one number is both of a pair
-        if (!read_scalar_of(field, each, node, path, words)) return;
-      }
-      return;
-    }
-    const std::size_t n = node.children.size();
-    if (!is_list(node) || (v.size > 0 && n != v.size)) {
-      return mismatch(node, path,
-                      v.size > 0 ? cat("a list of ", v.size, " numbers") : expected(field, v),
-                      is_list(node) ? cat("it has ", n) : "");
-    }
-    for (std::size_t i = 0; const Scalar& each : v.scalars(n)) {
-      read_scalar_of(field, each, node.children[i], join_path(path, cat(i)), one);
-      ++i;
-    }
-  }
-
-  // Whether the scalar stands there; else there is a problem.
-  bool read_scalar_of(const Field& field, const Scalar& out, const Node& node,
-                      const std::string& path, const std::string& expected) {
-    if (const auto& names = names_of(field, out); !names.empty()) {
-      const std::optional<std::size_t> i = read_name(names, node, path);
-      if (const auto* choice = std::get_if<Choice>(&out); choice && i) choice->set(*i);
-      if (const auto* text = std::get_if<std::string*>(&out); text && i) **text = names[*i];
-      return i.has_value();
-    }
-    const auto read_one = [&]<class T>(T* value) {
-      const Reading<T> reading = read_scalar<T>(node);
-      bool fits = reading.value.has_value();
-      if constexpr (std::is_same_v<T, std::string>) {
-        fits = fits && (!field.has_form || field.has_form(*reading.value));
-      } else {
-        fits = fits && field.range.contains(double(*reading.value));
-      }
-      if (fits) *value = *reading.value;
-      if (!fits) mismatch(node, path, expected, reading.advice);
-      return fits;
-    };
-    return std::visit(Overloaded{read_one, [](const Choice&) { return true; }}, out);
-  }
-
-  // The number of the name that stands there; else there is a problem, with `more` for who wrote
-  // another one.
-  std::optional<std::size_t> read_name(const std::vector<std::string>& names, const Node& node,
-                                       const std::string& path, const std::string& more = "") {
-    const bool is_text = node.kind == Node::Kind::kScalar;
-    const auto found = std::ranges::find(names, node.text);
-    if (is_text && found != names.end()) return std::size_t(found - names.begin());
-    std::string advice = is_text ? did_you_mean(nearest(node.text, names)) : "";
-    if (is_text) advice += advice.empty() ? more : also(more);
-    mismatch(node, path, cat("one of ", joined(names)), advice);
-    return std::nullopt;
-  }
-
-  void read_target(const Field&, const Section& section, const Node& node,
-                   const std::string& path) {
-    if (section.is_given && node.kind == Node::Kind::kNull) return;
-    read_section(section.open(), node, path);
-  }
-
-  void read_target(const Field&, const Custom& custom, const Node& node, const std::string& path) {
-    for (const Problem& p : custom.read(node)) problem(p.place, cat(path, ": ", p.message));
-  }
-
-  // Whether the text names a type; with its defaults it is then the chosen one.
-  bool choose(const Union& out, const Node& tag, const std::string& path) {
-    constexpr const char* kOwn = "a type of a program's own needs the program that registers it";
-    if (!read_name(out.kind->names(), tag, path, kOwn)) return false;
-    const Place place = out.chosen->place;
-    *out.chosen = out.kind->component(tag.text);
-    out.chosen->place = place;
-    return true;
-  }
-
-  void read_target(const Field&, const Union& out, const Node& node, const std::string& path) {
-    const std::vector<std::string> types = out.kind->names();
-    out.chosen->place = node.place;
-    if (node.kind != Node::Kind::kMap) {
-      return not_a_map(node, path, cat("a map with a type: ", joined(types)));
-    }
-    if (const Node* type = node.find("type")) {
-      const std::string here = join_path(path, "type");
-      result_.places[here] = type->place;
-      if (choose(out, *type, here)) read_section(out.schema(), node, path, &out);
-      return;
-    }
-    problem(node.key_place,
-            cat("missing key 'type'", in_section(path), "; one of ", joined(types)));
-    for (const Node& child : node.children) {
-      if (!types_with(out, child.key).empty()) continue;
-      problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
-                                   also(did_you_mean(nearest(child.key, {"type"})))));
-    }
-  }
-
-  void read_target(const Field&, const UnionList& out, const Node& node, const std::string& path) {
-    const std::size_t n = node.children.size();
-    if (n > kMaxEntries) return mismatch(node, path, cat("at most ", kMaxEntries, " entries"));
-    if (!is_list(node) || n == 0) {
-      return mismatch(node, path, "a list of at least one entry, each on a line as '- name'");
-    }
-    out.list->assign(n, out.kind->first());
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::string here = join_path(path, cat(i));
-      result_.places[here] = node.children[i].place;
-      read_entry(out.item(i), node.children[i], here);
-    }
-  }
-
-  // "relu", "linear: 512" or "linear: {out_features: 512}".
-  void read_entry(const Union& out, const Node& node, const std::string& path) {
-    out.chosen->place = node.place;
-    const bool is_map = node.kind == Node::Kind::kMap;
-    if (is_map ? node.children.size() != 1 : node.kind != Node::Kind::kScalar) {
-      return mismatch(
-          node, path, "a name or one 'name: arguments'",
-          is_map ? cat("it has ", node.children.size(), " keys; one entry names one thing") : "");
-    }
-    Node tag = node, arguments{.place = node.place, .key_place = node.place};
-    if (is_map) {
-      arguments = node.children[0];
-      tag = {.kind = Node::Kind::kScalar, .place = arguments.key_place, .text = arguments.key};
-    }
-    if (!choose(out, tag, path)) return;
-    const Schema schema = out.schema();
-    const std::string here = join_path(path, tag.text);
-    if (arguments.kind == Node::Kind::kScalar || is_list(arguments)) {
-      if (schema.fields.empty()) {
-        return mismatch(arguments, here, "no arguments", "write the name alone");
-      }
-      Node first = arguments;
-      first.key = schema.fields[0].name;
-      arguments = {.kind = Node::Kind::kMap, .place = first.place, .key_place = tag.place};
-      arguments.children = {first};
-    }
-    read_section(schema, arguments, here);
-  }
-
-  const Schema& root_;
-  std::vector<std::string> paths_;  // once they are asked for
-  ReadResult result_;
-};
-
 bool is_written(const Field& field) {
   if (field.is_idle && field.is_idle()) return false;
   const auto* section = std::get_if<Section>(&field.target);
@@ -390,51 +56,68 @@ std::string entry_text(const Union& entry) {
   return arguments.empty() ? type : cat(type, ": {", arguments, "}");
 }
 
-class Writer {
- public:
-  explicit Writer(const std::function<std::string(const std::string&)>& comment_of)
-      : comment_of_(comment_of) {}
+using CommentOf = std::function<std::string(const std::string&)>;
 
-  void section(const Schema& schema, const std::string& path, const std::string& pad) {
-    for (const Field& f : schema.fields) {
-      if (!is_written(f)) continue;
-      const std::string here = join_path(path, f.name), inner = pad + "  ";
-      if (std::holds_alternative<Value>(f.target)) {
-        line(cat(pad, f.name, ": ", value_text(f)), here);
-        continue;
-      }
-      text += cat(pad, f.name, ":\n");
-      if (const auto* map = std::get_if<Section>(&f.target)) section(map->open(), here, inner);
-      if (const auto* tagged = std::get_if<Union>(&f.target)) {
-        line(cat(inner, "type: ", tagged->chosen->type), join_path(here, "type"));
-        section(tagged->schema(), here, inner);
-      }
-      const auto* list = std::get_if<UnionList>(&f.target);
-      for (std::size_t i = 0; list && i < list->list->size(); ++i) {
-        line(cat(inner, "- ", entry_text(list->item(i))), join_path(here, cat(i)));
-      }
+std::string text_of(const Schema& schema, const CommentOf& comment_of, const std::string& path = "",
+                    const std::string& pad = "") {
+  std::string out;
+  const auto line = [&](const std::string& content, const std::string& at) {
+    out += cat(content, comment_of ? cat("  # ", comment_of(at)) : "", "\n");
+  };
+  for (const Field& f : schema.fields) {
+    if (!is_written(f)) continue;
+    const std::string here = join_path(path, f.name), inner = pad + "  ";
+    if (std::holds_alternative<Value>(f.target)) {
+      line(cat(pad, f.name, ": ", value_text(f)), here);
+      continue;
+    }
+    out += cat(pad, f.name, ":\n");
+    if (const auto* map = std::get_if<Section>(&f.target)) {
+      out += text_of(map->open(), comment_of, here, inner);
+    }
+    if (const auto* tagged = std::get_if<Union>(&f.target)) {
+      line(cat(inner, "type: ", tagged->chosen->type), join_path(here, "type"));
+      out += text_of(tagged->schema(), comment_of, here, inner);
+    }
+    const auto* list = std::get_if<UnionList>(&f.target);
+    for (std::size_t i = 0; list && i < list->list->size(); ++i) {
+      line(cat(inner, "- ", entry_text(list->item(i))), join_path(here, cat(i)));
     }
   }
-
-  std::string text;
-
- private:
-  void line(const std::string& content, const std::string& path) {
-    text += cat(content, comment_of_ ? cat("  # ", comment_of_(path)) : "", "\n");
-  }
-
-  const std::function<std::string(const std::string&)>& comment_of_;
-};
+  return out;
+}
 
 }  // namespace
 
-std::string expected(const Field& field) {
-  return std::visit(
-      Overloaded{[&](const Value& v) { return expected(field, v); },
-                 [](const Section&) { return cat("a map"); }, [](const Union&) { return cat(); },
-                 [](const UnionList&) { return cat("a list of entries"); },
-                 [](const Custom& v) { return v.expected; }},
-      field.target);
+const std::vector<std::string>& names_of(const Field& field, const Scalar& scalar) {
+  const auto* choice = std::get_if<Choice>(&scalar);
+  return choice ? choice->names : field.names;
+}
+
+std::string expected_of_one(const Field& field) {
+  const Scalar& like = std::get<Value>(field.target).like;
+  if (const auto& names = names_of(field, like); !names.empty()) {
+    return cat("one of ", joined(names));
+  }
+  const auto kind =
+      Overloaded{[](const Choice&) { return ""; }, [](auto* p) { return kind_of(p); }};
+  return field.form.empty() ? cat(std::visit(kind, like), text_of(field.range)) : field.form;
+}
+
+std::string expected(const Field& field, const char* or_same) {
+  const auto of_value = [&](const Value& v) {
+    const std::string one = expected_of_one(field);
+    if (!v.takes_list) return one;
+    if (v.takes_one && v.size == 0) return cat(one, ", or a list of them");
+    if (v.takes_one) return cat(one, ", or two of them as a list", v.is_same ? or_same : "");
+    if (v.size > 0) return cat("a list of ", v.size, " numbers");
+    return cat("a list of integers", text_of(field.range), ", as in [512, 512]");
+  };
+  return std::visit(Overloaded{of_value, [](const Section&) { return cat("a map"); },
+                               [](const Union&) { return cat(); },
+                               [](const UnionList&) { return cat("a list of entries"); },
+                               [](const Custom& v) { return v.expected; }},
+                    field.target);
 }
 
 std::string value_text(const Field& field) {
@@ -452,21 +135,8 @@ std::string value_text(const Field& field) {
   return v->takes_list && !is_one_pair ? cat("[", joined(words), "]") : words[0];
 }
 
-ReadResult read(const Schema& schema, const Node& root) { return Reader(schema).run(root); }
-
-std::string read_word(const Field& field, const std::string& word) {
-  const Schema schema{{field}};
-  Node root{.kind = Node::Kind::kMap};
-  root.children = {Node{.kind = Node::Kind::kScalar, .text = word, .key = field.name}};
-  const ReadResult result = read(schema, root);
-  return result.problems.empty() ? "" : result.problems[0].message;
-}
-
-std::string write(const Schema& schema,
-                  const std::function<std::string(const std::string&)>& comment_of) {
-  Writer writer(comment_of);
-  writer.section(schema, "", "");
-  return std::move(writer.text);
+std::string write(const Schema& schema, const CommentOf& comment_of) {
+  return text_of(schema, comment_of);
 }
 
 std::string nearest(const std::string& name, const std::vector<std::string>& known) {
@@ -489,8 +159,8 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
   return found == known.end() ? "" : *found;
 }
 
-std::string did_you_mean(const std::string& name, const std::vector<std::string>& known) {
-  return also(did_you_mean(nearest(name, known)));
+std::string did_you_mean(const std::string& meant) {
+  return meant.empty() ? "" : cat("; did you mean '", meant, "'?");
 }
 
 }  // namespace taper::inline v0::runner

@@ -137,6 +137,9 @@ struct Custom {
 
 using Target = std::variant<Value, Section, Union, UnionList, Custom>;
 
+// What std::visit calls: that of the functions which takes the alternative.
+template <class... F> struct Overloaded : F... { using F::operator()...; };
+
 struct Field {
   std::string name;
   Target target;
@@ -271,10 +274,14 @@ std::string read_word(const Field& field, const std::string& word);
 std::string write(const Schema& schema,
                   const std::function<std::string(const std::string&)>& comment_of = {});
 
-// What the field takes, in words ("an integer, at least 1"), and its value on one line of YAML
-// (empty for an optional that is not given). Both are empty for unions and lists of them.
-std::string expected(const Field& field);
+// What the field takes, in words ("an integer, at least 1"; `or_same` stands at the end where that
+// word is taken too), and its value on one line of YAML (empty for an optional that is not given).
+// Both are empty for unions and lists of them.
+std::string expected(const Field& field, const char* or_same = ", or same");
 std::string value_text(const Field& field);
+// Of a value: what each scalar of it takes, in words; and the only words that it may be, if any.
+std::string expected_of_one(const Field& field);
+const std::vector<std::string>& names_of(const Field& field, const Scalar& scalar);
 
 // JSON Schema (draft 2020-12) of what read() takes but for its rules; and a reference in Markdown:
 // tables of all keys. Both want a schema that is bound to defaults, and write into what it is bound
@@ -284,7 +291,7 @@ std::string reference(const Schema& schema);
 
 // The known name that was probably meant, or empty.
 std::string nearest(const std::string& name, const std::vector<std::string>& known);
-// The same as a sentence, "; did you mean 'train'?", or empty.
-std::string did_you_mean(const std::string& name, const std::vector<std::string>& known);
+// Of that name, or of an empty one: "; did you mean 'train'?", or empty.
+std::string did_you_mean(const std::string& meant);
 
 }  // namespace taper::inline v0::runner

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <ranges>
+#include <set>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -190,12 +191,12 @@ std::string entries_of(const UnionList& list, const std::string& path) {
 
 std::string part_of(const Union& tagged, const std::string& path) {
   std::string out = table_of(tagged, "type");
+  std::set<std::pair<std::string, const Kind*>> told;  // a key of all types stands once
   for (const Alternative& a : tagged.alternatives()) {
     for (const Field& field : a.fields) {
       const auto* list = std::get_if<UnionList>(&field.target);
-      if (list == nullptr) continue;
-      const std::string entries = entries_of(*list, cat(path, ".", field.name));
-      if (out.find(entries) == std::string::npos) out += entries;  // a key of all types stands once
+      if (list == nullptr || !told.emplace(field.name, list->kind).second) continue;
+      out += entries_of(*list, cat(path, ".", field.name));
     }
   }
   return out;

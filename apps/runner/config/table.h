@@ -77,7 +77,7 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     Row (*row)();
   };
 
-  Table(const char* what, std::initializer_list<std::span<const Entry>> lists) : Kind(what) {
+  Table(const char* what, std::initializer_list<std::span<const Entry>> lists = {}) : Kind(what) {
     for (const std::span<const Entry> list : lists) {
       for (const Entry& entry : list) add_row(entry.name, entry.row());
     }

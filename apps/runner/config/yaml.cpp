@@ -1,8 +1,6 @@
 #include "apps/runner/config/yaml.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cmath>
 #include <map>
 #include <ranges>
 #include <sstream>
@@ -251,60 +249,6 @@ Problem explain(const YAML::Exception& error, const TreeBuilder& builder) {
   return {place, "not valid YAML: indent with spaces, not with tabs"};
 }
 
-// Why a text that a person takes for a number is not taken as one, or nothing.
-std::string number_advice(const Node& node) {
-  double value = 0;
-  const auto is_number = [&](std::string_view text) {
-    return parse_number(text, value) != std::errc::invalid_argument;
-  };
-  const std::string& text = node.text;
-  if (node.is_quoted) return is_number(text) ? "remove the quotes" : "";
-  const bool has_sign = text.starts_with('-') || text.starts_with('+');
-  std::string_view digits = std::string_view(text).substr(has_sign ? 1 : 0);
-  if (digits.starts_with("0x") || digits.starts_with("0o")) return "write it in decimal";
-  std::size_t zeros = 0;
-  while (zeros + 1 < digits.size() && digits[zeros] == '0' && std::isdigit(digits[zeros + 1])) {
-    ++zeros;
-  }
-  if (zeros > 0 && is_number(text)) {
-    return cat("a leading 0 may mean octal or decimal; write ", text[0] == '-' ? "-" : "",
-               digits.substr(zeros));
-  }
-  if (digits.starts_with('.')) digits.remove_prefix(1);  // YAML's spelling is .inf
-  if (is_number(digits) && !std::isfinite(value)) return "it must be finite";
-  std::string joined = text;
-  std::erase(joined, '_');
-  return joined != text && is_number(joined) ? cat("write ", joined) : "";
-}
-
-template <class T> Reading<T> read_number(const Node& node) {
-  const std::string advice = number_advice(node);
-  if (node.is_quoted || !advice.empty()) return {std::nullopt, advice};
-  T value{};
-  const std::errc error = parse_number(node.text, value);
-  if (error == std::errc()) return {value};
-  if (error == std::errc::result_out_of_range) {
-    return {std::nullopt,
-            cat("it does not fit in ", std::is_integral_v<T> ? "64 bits" : "a double")};
-  }
-  double real = 0.5;
-  const bool is_whole = parse_number(node.text, real) == std::errc() && std::trunc(real) == real;
-  if (!is_whole || std::fabs(real) > 1e15 || (real < 0 && std::is_unsigned_v<T>)) return {};
-  return {std::nullopt, cat("write ", int64_t(real))};
-}
-
-bool is_one_of(const std::string& word, std::initializer_list<const char*> words) {
-  return std::ranges::find(words, folded(word)) != words.end();
-}
-
-Reading<bool> read_bool(const Node& node) {
-  const std::string& text = node.text;
-  if (!node.is_quoted && (text == "true" || text == "false")) return {text == "true"};
-  if (is_one_of(text, {"true", "yes", "on", "y", "1"})) return {std::nullopt, "write true"};
-  if (is_one_of(text, {"false", "no", "off", "n", "0"})) return {std::nullopt, "write false"};
-  return {};
-}
-
 }  // namespace
 
 std::string to_string(const Place& place) {
@@ -356,10 +300,9 @@ const Node* Node::find(std::string_view name) const {
 
 std::shared_ptr<const Source> source_of(std::string_view text, Source about) {
   about.name = shown(about.name, 200);
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
+  about.lines = lines_of(std::string(text));
+  for (std::string& line : about.lines) {
     if (line.ends_with('\r')) line.pop_back();
-    about.lines.push_back(line);
   }
   return std::make_shared<const Source>(std::move(about));
 }
@@ -377,46 +320,6 @@ Document parse_yaml(std::string_view text, Source about) {
   } catch (const YAML::Exception& error) {
     return {std::nullopt, {explain(error, builder)}};
   }
-}
-
-template <class T> Reading<T> read_scalar(const Node& node) {
-  if (node.kind != Node::Kind::kScalar) return {};
-  if constexpr (std::is_same_v<T, std::string>) {
-    return {node.text};
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return read_bool(node);
-  } else {
-    return read_number<T>(node);
-  }
-}
-template Reading<bool> read_scalar(const Node&);
-template Reading<int64_t> read_scalar(const Node&);
-template Reading<uint64_t> read_scalar(const Node&);
-template Reading<double> read_scalar(const Node&);
-template Reading<std::string> read_scalar(const Node&);
-
-std::string seen(const Node& node) {
-  switch (node.kind) {
-    case Node::Kind::kNull: return "nothing";
-    case Node::Kind::kSequence: return "a list";
-    case Node::Kind::kMap: return "a map";
-    default: return in_quotes(node.text);
-  }
-}
-
-std::string yaml_text(const std::string& text) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '.' || c == '/' || c == '-';
-  };
-  const bool starts_well = text.starts_with("./") || text.starts_with("../") ||
-                           text.starts_with('/') || text.starts_with('_') ||
-                           (!text.empty() && std::isalpha(static_cast<unsigned char>(text[0])));
-  const bool is_word =
-      is_one_of(text, {"true", "false", "yes", "no", "on", "off", "null", "y", "n"});
-  if (starts_well && !is_word && std::ranges::all_of(text, is_plain)) return text;
-  std::string escaped;
-  for (const char c : text) escaped += c == '"' || c == '\\' ? cat('\\', c) : cat(c);
-  return cat('"', shown(escaped, std::string::npos), '"');
 }
 
 }  // namespace taper::inline v0::runner

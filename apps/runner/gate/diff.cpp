@@ -4,13 +4,11 @@
 #include <cstring>
 #include <iterator>
 #include <set>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
@@ -155,8 +153,8 @@ std::vector<Row> in_both(const std::vector<Row>& rows, const std::vector<Row>& o
 // Runs both again, to the first row of their recordings that differs. A step more than `last`, so
 // that the evaluation after it is there.
 std::string search(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t last) {
-  const auto first = watch(a, Recorder({.steps = last + 1})).taken.rows;
-  const auto second = watch(b, Recorder({.steps = last + 1})).taken.rows;
+  const auto first = watch(a, Recorder({{.steps = last + 1}})).taken.rows;
+  const auto second = watch(b, Recorder({{.steps = last + 1}})).taken.rows;
   const auto key = [](const Recording::Row& row) {  // of a step, or of the evaluation after it
     return cat(row.contains("loss"), " ", row.at("step"));
   };
@@ -184,10 +182,9 @@ Line parsed(const std::string& line) try {
   throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
 }
 
-std::vector<Line> lines_of(const std::string& metrics) {
+std::vector<Line> all_parsed(const std::string& metrics) {
   std::vector<Line> out;
-  std::istringstream in(metrics);
-  for (std::string line; std::getline(in, line);) out.push_back(parsed(line));
+  for (const std::string& line : lines_of(metrics)) out.push_back(parsed(line));
   return out;
 }
 
@@ -214,7 +211,7 @@ Verdict diff(const fs::path& a, const fs::path& b) {
   const bool is_sparse =
       x.train.log_every != y.train.log_every || x.train.eval_every != y.train.eval_every;
   if (is_sparse) {
-    const std::vector<Line> lines = lines_of(first), others = lines_of(second);
+    const std::vector<Line> lines = all_parsed(first), others = all_parsed(second);
     first = lines_of_both(lines, others);
     second = lines_of_both(others, lines);
     text += "compared: the lines of metrics.jsonl that both have\n";

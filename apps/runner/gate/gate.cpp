@@ -79,10 +79,7 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
 
 Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options) {
   const TemporaryDirectory scratch;
-  const Recording taken = record_again(run, phases_of_run(run), scratch.path() / "run",
-                                       {.steps = options.steps,
-                                        .state_every = options.state_every,
-                                        .tolerances = options.tolerances});
+  const Recording taken = record_again(run, phases_of_run(run), scratch.path() / "run", {options});
   save_recording(taken, to);
   return {true, cat("recorded ", taken.rows.size(), " steps and evaluations\n")};
 }
@@ -96,7 +93,7 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
   if (is_run) phases = phases_of_run(run);
   const Recording got =
       is_run ? record_again(run, phases, again,
-                            {.steps = golden.steps, .state_every = golden.state_every})
+                            {{.steps = golden.steps, .state_every = golden.state_every}})
              : load_recording(run);
   Verdict verdict = compare(got, golden, tolerances);
   if (!verdict.passed) {

@@ -58,14 +58,11 @@ Verdict diff(const std::filesystem::path& a, const std::filesystem::path& b);
 Verdict reproduce(const std::filesystem::path& run);
 
 // --- recordings ---
-struct Recording {
+struct Recording : RecordOptions {
   // A step, or an evaluation after it: "step"; metrics as hex floats: "loss" and "grad_norm", or
   // "test.loss" and its like; and "state", the hash after the step, where one was taken.
   using Row = std::map<std::string, std::string>;
   std::string config{};  // of the run, resolved
-  int64_t steps = 0;     // only so many; 0: all
-  int64_t state_every = 1;
-  Tolerances tolerances{};
   std::vector<Row> rows{};
 };
 

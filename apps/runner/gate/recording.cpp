@@ -81,8 +81,8 @@ Tolerances parse_tolerances(const std::vector<std::string>& words) {
     const std::string name = word.substr(0, value == 0 ? 0 : equals);
     if (value > 0 && std::ranges::count(known, name) == 0) {
       throw ConfigError(cat("tolerance ", in_quotes(word), ": there is no metric ", in_quotes(name),
-                            did_you_mean(name, known), "; 1e-5 is for all metrics, loss=1e-5 for ",
-                            "one of ", joined(known)));
+                            did_you_mean(nearest(name, known)),
+                            "; 1e-5 is for all metrics, loss=1e-5 for ", "one of ", joined(known)));
     }
     const Field rtol{cat("tolerance ", in_quotes(word)), value_of(out[name]), "", kNonNegative};
     if (const std::string wrong = read_word(rtol, word.substr(value)); !wrong.empty()) {
@@ -118,8 +118,7 @@ Recording load_recording(const std::filesystem::path& file) {
   schema.field("rtol", value_in(out.tolerances, "a map of numbers"), "tolerances").required();
   schema.field("rows", value_in(out.rows, "a list of maps of texts"), "of each step").required();
   const auto has_step = [](const Recording::Row& row) { return row.contains("step"); };
-  schema.rules = {{"rows", "each needs a step",
-                   [&out, has_step] { return std::ranges::all_of(out.rows, has_step); }}};
+  schema("rows", "each needs a step", [&] { return std::ranges::all_of(out.rows, has_step); });
   read_json(read_file(file, "recording"), file.string(), schema);
   return out;
 }

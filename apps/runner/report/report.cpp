@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/report/svg.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/run_directory.h"

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/run/run_directory.h"
+#include "apps/runner/run/text.h"
 #include "framework/cuda/cuda.h"
 #include "framework/host/threads.h"
 
@@ -120,14 +120,6 @@ static Json data_facts(const DataConfig& data) {
   return out;
 }
 
-// A library has no command line of its own, so the system is asked.
-static Json command_line() {
-  std::istringstream in(read_file("/proc/self/cmdline", "command line"));
-  Json out = Json::array();
-  for (std::string word; std::getline(in, word, '\0');) out.push_back(word);
-  return out;
-}
-
 std::string facts_of_rank(const RunConfig& config) {
   const BuildFacts b = build_facts();
   const Json program = {{"taper", b.version}, {"commit", b.commit}, {"compiler", b.compiler}};
@@ -188,7 +180,7 @@ static void flatten(const Node& node, const std::string& path, std::string Sides
   for (size_t i = 0; i < node.children.size(); ++i) {
     const Node& child = node.children[i];
     const std::string key = node.kind == Node::Kind::kMap ? child.key : cat(i);
-    flatten(child, path.empty() ? key : cat(path, ".", key), side, out);
+    flatten(child, join_path(path, key), side, out);
   }
 }
 

@@ -1,5 +1,5 @@
-// What a run stood on: its config, or one after another (config.yaml, history.json), and the
-// program, machine and data (env.json).
+// What a run stood on: its config, or one after another (config.yaml, history.json), the program,
+// machine and data (env.json), and what is known of the data (data.json).
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,10 @@ void write_env(const std::filesystem::path& dir, const RunConfig& config, Device
 // A line for each data file that is no longer what DIR/env.json says: "  FILE: then | now"; nothing
 // where all are, or where it says nothing.
 std::string changed_data(const std::filesystem::path& dir, const RunConfig& config);
+
+std::string to_json(const DataInfo& info);
+// InputError, with the place in what the name says: not what to_json() gave, or not consistent.
+DataInfo data_info_from_json(std::string_view json, const std::string& name);
 
 // --- what differs ---
 

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <memory>
-#include <sstream>
 #include <string_view>
 
 #include <fcntl.h>
@@ -171,11 +169,10 @@ std::string sums_of(const fs::path& dir, std::vector<std::string> names) {
 }
 
 std::vector<std::string> names_in(const std::string& sums) {
-  std::vector<std::string> out;
-  std::istringstream lines(sums);
-  for (std::string line; std::getline(lines, line);) {
+  std::vector<std::string> out = lines_of(sums);
+  for (std::string& line : out) {
     const size_t second = line.find(' ', std::min(line.find(' '), line.size() - 1) + 1);
-    out.push_back(second == std::string::npos ? line : line.substr(second + 1));
+    if (second != std::string::npos) line.erase(0, second + 1);
   }
   return out;
 }

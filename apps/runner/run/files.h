@@ -38,8 +38,6 @@ class LogFile {
  public:
   explicit LogFile(const std::filesystem::path& dir);
   ~LogFile();
-  LogFile(const LogFile&) = delete;
-  LogFile& operator=(const LogFile&) = delete;
 
  private:
   int file_;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "apps/runner/run/errors.h"
 #include "framework/io/json.h"
 
 namespace taper::inline v0::runner {
@@ -71,13 +71,10 @@ class TreeBuilder {
 };
 
 template <class T>
-void take_scalar(const Node& node, T& out, Problems& problems, const char* expected, bool fits) {
+void take_scalar(const Node& node, T& out, Problems& problems, const char* expected,
+                 bool fits = true) {
   const Reading<T> reading = read_scalar<T>(node);
-  if (fits && reading.value) {
-    out = *reading.value;
-  } else {
-    problems.push_back({node.place, cat("expected ", expected, ", got ", seen(node))});
-  }
+  if (require(fits && reading.value, node, expected, problems)) out = *reading.value;
 }
 
 }  // namespace
@@ -108,11 +105,16 @@ void read_json(std::string_view text, const std::string& name, const Schema& sch
   if (!document.problems.empty()) throw InputError(report(std::move(document.problems)));
 }
 
+bool require(bool fits, const Node& node, const char* expected, Problems& problems) {
+  if (!fits) problems.push_back({node.place, cat("expected ", expected, ", got ", seen(node))});
+  return fits;
+}
+
 void take(const Node& node, int64_t& out, Problems& problems) {
-  take_scalar(node, out, problems, "an integer", true);
+  take_scalar(node, out, problems, "an integer");
 }
 void take(const Node& node, double& out, Problems& problems) {
-  take_scalar(node, out, problems, "a number", true);
+  take_scalar(node, out, problems, "a number");
 }
 void take(const Node& node, std::string& out, Problems& problems) {
   take_scalar(node, out, problems, "a text", node.is_quoted);
@@ -120,11 +122,8 @@ void take(const Node& node, std::string& out, Problems& problems) {
 void take(const Node& node, float& out, Problems& problems) {
   double value = 0;
   take(node, value, problems);
-  if (std::abs(value) > double{std::numeric_limits<float>::max()}) {
-    problems.push_back({node.place, "expected a number of float32's range, got " + seen(node)});
-  } else {
-    out = float(value);
-  }
+  const bool fits = std::abs(value) <= double{std::numeric_limits<float>::max()};
+  if (require(fits, node, "a number of float32's range", problems)) out = float(value);
 }
 
 }  // namespace taper::inline v0::runner

@@ -1,12 +1,12 @@
 #include "apps/runner/run/process.h"
 
 #include <csignal>
-#include <cstring>
 #include <iterator>
 
 #include <unistd.h>
 
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/precision.h"
 #include "framework/host/hooks.h"
@@ -72,6 +72,10 @@ Device set_up(const RunConfig& config) {
 
 bool owns_process() { return owned; }
 void own_process() { owned = true; }
+
+std::vector<std::string> command_line() {
+  return lines_of(read_file("/proc/self/cmdline", "command line"), '\0');
+}
 
 SignalScope::SignalScope() {
   last_signal = 0;

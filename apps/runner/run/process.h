@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "apps/runner/config/config.h"
 #include "framework/device.h"
@@ -17,6 +18,9 @@ Device set_up(const RunConfig& config);
 // that calls train() keeps both to itself.
 bool owns_process();
 void own_process();
+
+// The words that started this process: a library has no command line of its own.
+std::vector<std::string> command_line();
 
 // Listens until the end of the scope, then gives the signals back to whom they were. A second
 // SIGINT ends the process at once. check_stop() (framework/host/hooks.h) throws Interrupted

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <sstream>
 
 #include <unistd.h>
 
@@ -38,10 +37,13 @@ void share_threads(const Communicator& ranks) {
   set_num_threads(std::max(1, get_num_threads() / std::max(here, 1)));
 }
 
-template <class T> std::string lines_of(const std::map<std::string, T>& files) {
+// The first rank's on all.
+template <class T>
+std::vector<std::string> names_from_first(const Communicator& ranks,
+                                          const std::map<std::string, T>& files) {
   std::string lines;
   for (const auto& [name, content] : files) lines += name + "\n";
-  return lines;
+  return lines_of(from_first(ranks, lines));
 }
 
 }  // namespace
@@ -77,10 +79,9 @@ void require_equal_ranks(const RunConfig& config, const Communicator& ranks) {
   for (int r = 1; r < ranks.size(); ++r) {
     const std::string differences = config_differences(all[0], all[size_t(r)]);
     if (differences.empty()) continue;
-    std::istringstream lines(differences);
-    bool data_alone = true;
-    for (std::string line; std::getline(lines, line);)
-      data_alone &= line.starts_with("  data_files");
+    const bool data_alone = std::ranges::all_of(lines_of(differences), [](const std::string& line) {
+      return line.starts_with("  data_files");
+    });
     throw SharedError(data_alone ? kExitInput : kExitConfig,
                       cat("ranks of one run must have the same program, config and data (",
                           ranks.name_of(0), " | ", ranks.name_of(r), "):\n", differences));
@@ -134,12 +135,10 @@ std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Ch
   const bool is_first = ranks.rank() == 0;
   Checkpoint out = is_first ? std::move(*given) : Checkpoint{};
   out.path = from_first(ranks, out.path.string());
-  std::istringstream texts(from_first(ranks, lines_of(out.texts)));
-  for (std::string name; std::getline(texts, name);) {
+  for (const std::string& name : names_from_first(ranks, out.texts)) {
     out.texts[name] = from_first(ranks, is_first ? out.texts[name] : "");
   }
-  std::istringstream files(from_first(ranks, lines_of(out.tensors)));
-  for (std::string name; std::getline(files, name);) {
+  for (const std::string& name : names_from_first(ranks, out.tensors)) {
     out.tensors[name] = ranks.broadcast_named(out.tensors[name]);
   }
   return out;
@@ -164,16 +163,15 @@ void launch(int64_t ranks) {
   if (const std::string why = Communicator::unavailable_reason(); !why.empty()) {
     throw ConfigError(cat("--ranks: ", why));
   }
-  std::istringstream in(read_file("/proc/self/cmdline", "command line"));
   std::vector<std::string> words = {"mpirun", "-n", cat(ranks),
                                     std::filesystem::read_symlink("/proc/self/exe").string()};
-  std::string word;
-  std::getline(in, word, '\0');  // the program's name
-  while (std::getline(in, word, '\0')) {
-    if (word == "--ranks")
-      std::getline(in, word, '\0');
-    else if (!word.starts_with("--ranks="))
-      words.push_back(word);
+  const std::vector<std::string> own = command_line();
+  for (size_t i = 1; i < own.size(); ++i) {
+    if (own[i] == "--ranks") {
+      ++i;
+    } else if (!own[i].starts_with("--ranks=")) {
+      words.push_back(own[i]);
+    }
   }
   // What the user set stays. Ranks of one host share it, each with threads on all of its cores; and
   // when one is lost the others have time to say so, or to save.

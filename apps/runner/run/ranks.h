@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/run/checkpoint.h"

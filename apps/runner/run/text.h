@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <ranges>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,9 +23,22 @@ inline std::string folded(std::string text) {
 }
 
 // "a, b, c".
-inline std::string joined(const std::vector<std::string>& words) {
+std::string joined(std::ranges::input_range auto&& words) {
   std::string out;
-  for (const std::string& w : words) out += out.empty() ? w : cat(", ", w);
+  for (const auto& w : words) out += cat(out.empty() ? "" : ", ", w);
+  return out;
+}
+
+// "a.b" of "a" and "b"; of no path the key alone.
+inline std::string join_path(const std::string& path, const std::string& key) {
+  return path.empty() ? key : cat(path, ".", key);
+}
+
+// The lines of a text, or what another character ends.
+inline std::vector<std::string> lines_of(const std::string& text, char end = '\n') {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line, end);) out.push_back(line);
   return out;
 }
 

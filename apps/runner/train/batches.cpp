@@ -9,6 +9,9 @@
 #include "framework/factories.h"
 
 namespace taper::inline v0::runner {
+
+using distributed::Communicator;
+
 namespace {
 
 data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
@@ -16,10 +19,8 @@ data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
                               c.data.on_device};
   if (c.data.transforms.empty()) return out;
   if (sample.size() != 3) {
-    throw ConfigError(
-        cat("data.transforms: these are for images [C, H, W], but samples have the "
-            "shape ",
-            sample));
+    throw ConfigError(cat(
+        "data.transforms: these are for images [C, H, W], but samples have the shape ", sample));
   }
   std::vector<ImageTransform> steps;
   for (const Component& row : c.data.transforms) steps.push_back(image_transforms().make(row));
@@ -33,44 +34,37 @@ data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
 
 }  // namespace
 
-// Of all ranks, and this rank's part of it.
-struct Batches::Order {
-  Order(const RunConfig& c, const data::Splits& data, const distributed::Communicator& ranks)
-      : options(whole_batches(c, data.input_shape)) {
-    const int n = ranks.size();
-    if (options.batch_size % n != 0) {
-      throw ConfigError(cat("train.batch_size: ", options.batch_size,
-                            " is the batch of all ranks together, and no multiple of the ", n,
-                            " that were started"));
-    }
-    std::shared_ptr<const data::Sampler> all = data.train->sampler(options, c.seed);
-    samples = all->size();
-    if (n == 1) return;
-    options.sampler = std::make_shared<data::DistributedSampler>(std::move(all), options.batch_size,
-                                                                 ranks.rank(), n);
-    options.batch_size /= n;
+Batches::Batches(const RunConfig& config, const data::Splits& data, const Communicator& ranks)
+    : batch_size_(config.train.batch_size) {
+  data::DataLoaderOptions options = whole_batches(config, data.input_shape);
+  const int n = ranks.size();
+  if (batch_size_ % n != 0) {
+    throw ConfigError(cat("train.batch_size: ", batch_size_,
+                          " is the batch of all ranks together, and no multiple of the ", n,
+                          " that were started"));
   }
-
-  data::DataLoaderOptions options;
-  int64_t samples;
-};
-
-Batches::Batches(const RunConfig& config, const data::Splits& data, Device device,
-                 const distributed::Communicator& ranks)
-    : Batches(config, data, device, ranks, Order(config, data, ranks)) {}
-
-Batches::Batches(const RunConfig& config, const data::Splits& data, Device device,
-                 const distributed::Communicator& ranks, const Order& order)
-    : batch_size_(config.train.batch_size),
-      samples_(order.samples),
-      loader_(data.train, order.options, device, config.seed) {
-  if (ranks.size() == 1) return;
-  const Batch first = data.train->get(zeros({1}, {.dtype = kInt64}));
-  none_ = {first.inputs.narrow(0, 0, 0).to(device), first.targets.narrow(0, 0, 0).to(device)};
+  std::shared_ptr<const data::Sampler> all = data.train->sampler(options, config.seed);
+  samples_ = all->size();
+  if (n > 1) {
+    options.sampler =
+        std::make_shared<data::DistributedSampler>(std::move(all), batch_size_, ranks.rank(), n);
+    options.batch_size /= n;
+    const Batch first = data.train->get(zeros({1}, {.dtype = kInt64}));
+    none_ = {first.inputs.narrow(0, 0, 0).to(ranks.device()),
+             first.targets.narrow(0, 0, 0).to(ranks.device())};
+  }
+  loader_.emplace(data.train, options, ranks.device(), config.seed);
 }
 
-void Batches::start(int64_t epoch, int64_t first_batch) { loader_.start(epoch, first_batch); }
-
-Batch Batches::next() { return loader_.next().value_or(none_); }
+DataLoader test_batches(const RunConfig& c, const data::Splits& data, const Communicator& ranks) {
+  const int64_t batches = c.train.eval_batches;
+  data::DataLoaderOptions options{c.train.eval_batch_size, batches > 0, batches, c.data.workers,
+                                  c.data.on_device};
+  if (const int n = ranks.size(); n > 1) {
+    options.sampler = std::make_shared<data::DistributedBatchSampler>(
+        data.test->sampler(options, c.seed), options.batch_size, ranks.rank(), n);
+  }
+  return {data.test, options, ranks.device(), c.seed};
+}
 
 }  // namespace taper::inline v0::runner

@@ -1,91 +1,25 @@
 #include "apps/runner/train/evaluate.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
+#include <ranges>
 
 #include <fmt/format.h>
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/model.h"
 #include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::runner {
-namespace {
-
-constexpr int64_t kMaxConfusion = 1000;  // classes
-
-// Of what neither the options nor the data change.
-template <Metric (*kMake)()> Metric plain(const NoOptions&, const DataInfo&, Device) {
-  return kMake();
-}
-template <Metric (*kMake)(double)> Metric in_unit(const NoOptions&, const DataInfo& data, Device) {
-  return kMake(data.target_std);
-}
-Metric top5(const NoOptions&, const DataInfo&, Device) { return data::topk_accuracy(5); }
-Metric f1(const NoOptions&, const DataInfo& data, Device) { return data::f1_score(data.outputs); }
-Metric confusion(const NoOptions&, const DataInfo& data, Device) {
-  if (data.outputs > kMaxConfusion) {
-    throw ConfigError(cat("metrics: a confusion matrix of ", data.outputs,
-                          " classes is too large; the most is ", kMaxConfusion));
-  }
-  return data::confusion_matrix(data.outputs);
-}
-
-Tensor characters_of_tokens(const data::Tokenizer& tokenizer, Device device) {
-  std::vector<double> counts;
-  for (int64_t id = 0; id < tokenizer.size(); ++id) {
-    const std::string bytes = tokenizer.decode(std::span(&id, 1));
-    counts.push_back(
-        double(std::ranges::count_if(bytes, [](char c) { return !is_continuation(c); })));
-  }
-  return tensor_of(counts.data(), {std::ssize(counts)}, {.device = device});
-}
-// Bits per character.
-Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
-  Metric m{.tasks = {Task::kLanguage}};
-  const data::Tokenizer* tokenizer = data.tokenizer.get();
-  const Tensor lengths = tokenizer ? characters_of_tokens(*tokenizer, device) : Tensor();
-  m.sums = [lengths](const MetricBatch& b) { return b.total(embedding(lengths, b.targets)); };
-  m.value = [](const MetricSums& s) { return s.loss / std::numbers::ln2 / s.sums[0]; };
-  return m;
-}
-
-constexpr MetricTypes::Entry kMetrics[] = {
-    {"accuracy", MetricTypes::of<NoOptions, plain<data::accuracy>>},
-    {"top5", MetricTypes::of<NoOptions, top5>},
-    {"f1", MetricTypes::of<NoOptions, f1>},
-    {"confusion", MetricTypes::of<NoOptions, confusion>},
-    {"mae", MetricTypes::of<NoOptions, in_unit<data::mean_absolute_error>>},
-    {"rmse", MetricTypes::of<NoOptions, in_unit<data::root_mean_squared_error>>},
-    {"r2", MetricTypes::of<NoOptions, plain<data::r2_score>>},
-    {"perplexity", MetricTypes::of<NoOptions, plain<data::perplexity>>},
-    {"bpc", MetricTypes::of<NoOptions, bpc>},
-};
-
-}  // namespace
-
-MetricTypes& metric_types() {
-  static MetricTypes table("metric", {kMetrics});
-  return table;
-}
-
-Metric metric(const std::string& name) {
-  return metric_types().make(metric_types().component(name), {}, Device());
-}
 
 double Metrics::operator[](const std::string& name) const {
-  std::string names;
   for (const auto& [known, value] : values) {
     if (known == name) return value;
-    names += cat(names.empty() ? "" : ", ", known);
   }
-  throw ConfigError(cat("'", name, "' is not among the metrics of the run: ", names));
+  throw ConfigError(
+      cat("'", name, "' is not among the metrics of the run: ", joined(values | std::views::keys)));
 }
 
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
@@ -167,9 +101,9 @@ static void add_in_turn(Evaluator& evaluator, const Tensor& own, int64_t count, 
 static Metrics of_first(const Evaluator& evaluator, const Communicator& ranks) {
   Metrics out = ranks.rank() == 0 ? evaluator.read() : Metrics{};
   const std::vector<std::string> names = evaluator.names();
-  const Tensor values = zeros({std::ssize(names)}, {.dtype = kFloat64});
-  for (size_t i = 0; i < out.values.size(); ++i) values.data<double>()[i] = out.values[i].second;
-  const Tensor sent = values.to(ranks.device());
+  std::vector<double> values(names.size());
+  std::ranges::copy(out.values | std::views::values, values.begin());
+  const Tensor sent = tensor_of(values.data(), {std::ssize(values)}, {.device = ranks.device()});
   ranks.broadcast(sent).wait();
   const std::vector<double> all = sent.cpu().to_vector<double>();
   for (size_t i = out.values.size(); i < names.size(); ++i)
@@ -195,10 +129,8 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   } else {
     // How many batches there are on all ranks, and how long their sums, which the first has.
     Tensor own = next();
-    const Tensor known = zeros({2}, {.dtype = kInt64});
-    known.data<int64_t>()[0] = batches.steps_per_epoch();
-    known.data<int64_t>()[1] = ranks.rank() == 0 ? own.numel() : 0;
-    const Tensor sent = known.to(device);
+    const int64_t known[] = {batches.steps_per_epoch(), ranks.rank() == 0 ? own.numel() : 0};
+    const Tensor sent = tensor_of(known, {2}, {.device = device});
     ranks.all_reduce(sent).wait();
     const std::vector<int64_t> all = sent.cpu().to_vector<int64_t>();
     for (int64_t left = all[0]; left > 0; left -= ranks.size()) {

@@ -1,21 +1,13 @@
-// Evaluations, and the metrics that a config names (data/metrics.h). A program may add its own:
-//
-//   register_metric("within_one", [](const DataInfo& data, Device) -> Metric {
-//     return {.tasks = {Task::kRegression},
-//             .sums = [](const MetricBatch& b) { return b.total(abs(b.outputs - b.targets) < 1); },
-//             .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
-//             .grows = true};
-//   });
+// Evaluations: the metrics that a config names, of a split.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/config/config.h"
 #include "apps/runner/config/tables.h"
-#include "apps/runner/data/data_info.h"
-#include "apps/runner/train/loss.h"
 #include "data/metrics.h"
 #include "framework/distributed/communicator.h"
 #include "framework/tensor.h"
@@ -23,22 +15,7 @@
 
 namespace taper::inline v0::runner {
 
-using data::Metric;
-using data::MetricBatch;
-using data::MetricSums;
 using distributed::Communicator;
-
-// The row of that name, whatever the data are.
-Metric metric(const std::string& name);
-
-// Makes known what make(data, device) gives. Throws ValueError for a name that is taken.
-struct NoOptions {
-  template <class V> void describe(V&) {}
-};
-template <class Make> void register_metric(const std::string& name, Make make) {
-  metric_types().add<NoOptions>(name, [make](const NoOptions&, const DataInfo& data,
-                                             Device device) { return make(data, device); });
-}
 
 // What an evaluation gave.
 struct Metrics {

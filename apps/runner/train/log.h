@@ -40,8 +40,6 @@ class Progress {
  public:
   Progress();
   ~Progress();  // also when the run ends by an exception, whose message comes next
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
   // Whether it is time to show something.
   bool is_due() const;
   void show(const Standing& at);

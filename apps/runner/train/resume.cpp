@@ -1,13 +1,14 @@
 #include "apps/runner/train/resume.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
+#include "apps/runner/run/text.h"
+#include "apps/runner/train/state.h"
 #include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 // What a run that goes on may have otherwise: how long, where or how watched it is. `counts`: it
 // may change the numbers after that step, so that the run keeps both.
 struct MayDiffer {
-  const char* key;
+  std::string_view key;
   bool counts = false;
 };
 constexpr MayDiffer kMayDiffer[] = {{"train.epochs", true},
@@ -63,19 +64,18 @@ std::string check_same_config(const Checkpoint& saved, const RunConfig& config) 
   if (text == saved.texts.end()) {
     throw InputError(cat("'", saved.path.string(), "' has no config.yaml"));
   }
-  std::istringstream lines(config_differences(text->second, to_yaml(config)));
-  std::string found, allowed, counts;
-  for (const MayDiffer& m : kMayDiffer) allowed += cat(allowed.empty() ? "" : ", ", m.key);
-  for (std::string line; std::getline(lines, line);) {
+  std::string found, counts;
+  for (const std::string& line : lines_of(config_differences(text->second, to_yaml(config)))) {
     const std::string key = line.substr(2, line.find(':') - 2);
-    const auto known = std::ranges::find_if(kMayDiffer, [&](auto& m) { return key == m.key; });
+    const auto known = std::ranges::find(kMayDiffer, key, &MayDiffer::key);
     if (known == std::end(kMayDiffer)) found += "\n" + line;
     if (known != std::end(kMayDiffer) && known->counts) counts += "\n" + line;
   }
   if (found.empty()) return counts;
   throw ConfigError(
       cat("'", saved.path.string(), "' was saved with another config (saved | now):", found,
-          "\nTake the saved values, or --resume no for a new run; only ", allowed, " may differ"));
+          "\nTake the saved values, or --resume no for a new run; only ",
+          joined(kMayDiffer | std::views::transform(&MayDiffer::key)), " may differ"));
 }
 
 void check_same_data(const fs::path& run, const RunConfig& config, bool is_allowed) {
@@ -101,6 +101,19 @@ std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir
   return from;
 }
 
+Checkpoint target_of_rollback(const fs::path& run) {
+  std::optional<Checkpoint> target;
+  for (const fs::path& path : list_checkpoints(run)) {
+    if (!damage_of(path).empty()) continue;
+    Checkpoint found = load_checkpoint(path);
+    const bool is_extra = state_from_json(found.texts[kState], INT64_MAX).is_extra;
+    if (!target || !is_extra) target = std::move(found);
+    if (!is_extra) break;
+  }
+  if (target) return *target;
+  throw InputError(cat("no checkpoint is left in '", run.string(), "' to go back to"));
+}
+
 void say_resumed(const Resumed& from, int64_t step, double lr) {
   inform(cat("resumed from ", from.checkpoint.path.string()));
   if (from.changes.empty()) return;
@@ -111,10 +124,9 @@ void say_resumed(const Resumed& from, int64_t step, double lr) {
   const double before = last->tensor.to(kFloat64).data<double>()[0];
   if (before == lr) return;
   warn(
-      fmt::format("the schedule depends on it: step {} had the learning rate "
-                  "{:.4g} and would have {:.4g} now, "
-                  "from where it goes on; a run that is planned so from its start "
-                  "has other numbers",
+      fmt::format("the schedule depends on it: step {} had the learning rate {:.4g} and would have "
+                  "{:.4g} now, from where it goes on; a run that is planned so from its start has "
+                  "other numbers",
                   step, before, lr));
 }
 

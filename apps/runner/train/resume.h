@@ -22,6 +22,10 @@ struct Resumed {
 std::optional<Resumed> find_resumed(const RunConfig& config, const std::filesystem::path& dir,
                                     const TrainOptions& options);
 
+// What a run goes back to: its newest whole checkpoint that is no extra one, or the newest where
+// all are. InputError: none is left.
+Checkpoint target_of_rollback(const std::filesystem::path& run);
+
 // Says from where a run goes on, after that step, and what is otherwise from there on. `lr`: the
 // rate that the config has there.
 void say_resumed(const Resumed& from, int64_t step, double lr);

@@ -4,12 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
-#include "apps/runner/train/model.h"
-#include "apps/runner/train/optimizer.h"
-#include "apps/runner/train/schedule.h"
 #include "framework/random.h"
 #include "modules/layers/norm.h"
 
@@ -71,10 +69,10 @@ RunLength length_of(const TrainConfig& c, int64_t batches_per_epoch) {
   return {c.steps ? *c.steps : *c.epochs * per_epoch, per_epoch};
 }
 
-Learner::Learner(const RunConfig& config, const DataInfo& data, Device device, RunLength length,
+Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length,
                  const distributed::Communicator& ranks, const double& lr_scale) {
   manual_seed(config.seed);
-  model = build_model(config.model, data, device);
+  model = build_model(config.model, data, ranks.device());
   if (config.distributed.sync_batch_norm) {
     if (config.train.shards) {
       throw ConfigError(
@@ -122,6 +120,13 @@ void Learner::load(const Checkpoint& checkpoint, bool has_begun, double lr_facto
     optimizer->set_lr(g, optimizer->lr(g) * lr_factor);
   }
   if (ema && has_begun) ema->load_state_dict(part_of(rest, "ema."));
+}
+
+bool RunState::note(Best& so_far, const GoalConfig& goal) const {
+  const double x = metrics[goal.metric];
+  const bool better = !so_far.value || (goal.is_max() ? x > *so_far.value : x < *so_far.value);
+  if (better && !std::isnan(x)) return so_far = {x, step, 0}, true;
+  return ++so_far.misses, false;
 }
 
 std::string to_json(const RunState& s) {

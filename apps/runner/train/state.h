@@ -31,7 +31,7 @@ RunLength length_of(const TrainConfig& config, int64_t batches_per_epoch);
 struct Learner {
   // Draws the weights from the config's seed. `lr_scale` is a factor of the schedule's rates, which
   // may change meanwhile.
-  Learner(const RunConfig& config, const DataInfo& data, Device device, RunLength length,
+  Learner(const RunConfig& config, const DataInfo& data, RunLength length,
           const distributed::Communicator& ranks, const double& lr_scale);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
@@ -76,6 +76,9 @@ struct RunState {
   int64_t rollbacks = 0, skipped = 0;
   std::string reason{};   // of an end before the last step
   bool is_extra = false;  // of a checkpoint that is none to go back to
+
+  // Whether the last evaluation's is the best value so far, which is then kept.
+  bool note(Best& so_far, const GoalConfig& goal) const;
 };
 
 inline constexpr const char* kState = "state.json";

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
-#include "apps/runner/train/model.h"
+#include "apps/runner/train/bad_tensor.h"
 #include "apps/runner/train/parts.h"
-#include "autograd/engine.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/host/hooks.h"
 #include "framework/kernels/dispatch.h"
@@ -30,69 +28,12 @@ constexpr int64_t kMostBatches = 64;
 // How many of a batch are learned from.
 Tensor tokens_of(const Batch& b) { return sum(ne(b.targets, data::kIgnoredTarget)).to(kFloat32); }
 
-bool is_bad(const Tensor& x) {
-  if (!x.defined() || !x.is_floating_point()) return false;
-  const NoGradGuard no_grad;
-  return sum(isfinite(x)).item<int64_t>() < x.numel();
-}
-
-using Tensors = std::vector<Tensor>;
-
-// Notes the first bad tensor that goes into or comes out of a module, while it lives.
-class Watch {
- public:
-  explicit Watch(Module& model) {
-    for (const auto& [path, module] : model.named_modules()) {
-      const std::string name = path.empty() ? "the model" : cat("'", path, "'");
-      const std::string input = path.empty() ? "the inputs of the batch" : "the input of " + name;
-      handles_.push_back(module->register_forward_pre_hook(
-          [this, input](Module&, const Tensors& inputs) { return note(inputs, input); }));
-      handles_.push_back(module->register_forward_hook(
-          [this, name](Module& m, const Tensors&, const Tensors& outputs) {
-            return note(outputs, cat("the output of ", name, " (", m.type_name(), ")"));
-          }));
-    }
-  }
-  ~Watch() {
-    for (ModuleHookHandle& handle : handles_) handle.remove();
-  }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-
-  std::string found;
-
- private:
-  Tensors note(const Tensors& tensors, const std::string& what) {
-    if (found.empty() && std::ranges::any_of(tensors, is_bad)) found = what;
-    return {};
-  }
-  std::vector<ModuleHookHandle> handles_;
-};
-
-std::string search(Module& model, const std::function<Tensor()>& step) {
-  const std::vector<NamedTensor> params = model.named_parameters();
-  for (const auto& [name, p] : params) {
-    if (is_bad(p)) return cat("the weight '", name, "'");
-  }
-  Watch watch(model);
-  const Tensor loss = step();
-  if (!watch.found.empty()) return watch.found;
-  if (is_bad(loss)) return "the loss";
-  // The backward pass comes from the end. Gradients may be finite, yet too large for their norm.
-  for (auto at = params.rbegin(); at != params.rend(); ++at) {
-    const auto& [name, p] = *at;
-    const double norm = p.grad().defined() ? optim::get_total_norm({p.grad()}).item<double>() : 0;
-    if (!std::isfinite(norm)) return cat("the gradient of '", name, "'");
-  }
-  return "";
-}
-
 }  // namespace
 
-Step::Step(const RunConfig& config, const data::Splits& data, Device device, Batches& loader,
-           Learner& learner, const Communicator& ranks, bool is_watched)
+Step::Step(const RunConfig& config, const data::Splits& data, Batches& loader, Learner& learner,
+           const Communicator& ranks, bool is_watched)
     : config_(config),
-      device_(device),
+      device_(ranks.device()),
       has_lines_(data.lines),
       is_watched_(is_watched),
       loader_(loader),
@@ -102,9 +43,9 @@ Step::Step(const RunConfig& config, const data::Splits& data, Device device, Bat
       parts_(all_parts_ / ranks.size()),
       first_part_(parts_ * ranks.rank()),
       loss_(losses().make(config.loss, {data.task})),
-      row_(zeros({2}, {.device = device})),
-      one_(ones({}, {.device = device})),
-      bad_(zeros({}, {.device = device})) {
+      row_(zeros({2}, {.device = device_})),
+      one_(ones({}, {.device = device_})),
+      bad_(zeros({}, {.device = device_})) {
   if (all_parts_ % ranks.size() != 0) {
     throw ConfigError(cat("train.shards: ", all_parts_, " parts are no multiple of the ",
                           ranks.size(), " ranks that were started"));
@@ -329,8 +270,7 @@ std::string Step::why_eager() const {
   if (device_.is_cpu()) return "the run is on the CPU";
   if (is_watched_) return "an observer may hook into them";
   if (c.graph == Graph::kAuto && models().is_added(config_.model.type)) {
-    return "a custom model may do other things each time; train.graph=on says "
-           "that it does not";
+    return "a custom model may do other things each time; train.graph=on says that it does not";
   }
   if (c.accumulate > kMostBatches) return cat("train.accumulate is above ", kMostBatches);
   return "";
@@ -384,17 +324,6 @@ std::string Step::first_bad(Position at, PhiloxKey random) {
     if (!all[r].empty()) return cat(all[r], " on ", ranks_.name_of(int(r)));
   }
   return "";
-}
-
-std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step) {
-  std::vector<NamedTensor> buffers = model.named_buffers(), saved;
-  for (const auto& [name, b] : buffers) saved.push_back({name, b.clone()});
-  model.zero_grad();  // of later steps
-  std::string found = search(model, step);
-  const NoGradGuard no_grad;
-  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor.copy_(saved[i].tensor);
-  model.zero_grad();
-  return found;
 }
 
 }  // namespace taper::inline v0::runner

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/train/batches.h"
-#include "apps/runner/train/loss.h"
 #include "apps/runner/train/state.h"
 #include "autograd/step_graph.h"
 #include "modules/data_parallel.h"
@@ -22,8 +22,8 @@ class Step {
  public:
   // On a GPU it is captured once and replayed, unless the config or the model forbids it, or
   // somebody looks on. All are to outlive it.
-  Step(const RunConfig& config, const data::Splits& data, Device device, Batches& loader,
-       Learner& learner, const Communicator& ranks, bool is_watched);
+  Step(const RunConfig& config, const data::Splits& data, Batches& loader, Learner& learner,
+       const Communicator& ranks, bool is_watched);
   // Before the first step; rank 0's weights go to all. All ranks call it.
   void begin();
 
@@ -84,11 +84,5 @@ class Step {
   size_t graphs_logged_ = 0;
   bool is_checked_ = false;  // for parameters that are not registered
 };
-
-// Runs a step's forward and backward pass again (`step` returns the loss) and names the first
-// tensor that is not finite: "the weight 'fc1.weight'", "the inputs of the batch", "the output of
-// 'fc1' (Linear)", "the loss", "the gradient of 'fc1.weight'". Empty where all are finite this
-// time. Buffers and gradients are left as they were, respectively dropped.
-std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step);
 
 }  // namespace taper::inline v0::runner

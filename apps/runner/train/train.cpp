@@ -1,30 +1,20 @@
 #include "apps/runner/train/train.h"
 
-#include <cmath>
 #include <cstdlib>
 #include <optional>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/data/data_info.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/run/text.h"
-#include "apps/runner/train/log.h"
-#include "apps/runner/train/model.h"
-#include "apps/runner/train/observers.h"
 #include "apps/runner/train/resume.h"
-#include "apps/runner/train/step.h"
-#include "apps/runner/train/validate.h"
-#include "data/sampler.h"
-#include "framework/factories.h"
+#include "apps/runner/train/trainer.h"
 #include "framework/host/hooks.h"
-#include "framework/io/safetensors.h"
+#include "framework/io/input_file.h"
 #include "framework/kernels/random/random.h"
 #include "framework/profiler/profiler.h"
 
@@ -33,445 +23,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Losses stay on the device; so many at a time are read together.
-constexpr int64_t kWindow = 64;
-constexpr double kFlushSeconds = 0.5;
-constexpr int64_t kMaxRollbacks = 5;
-constexpr const char* kAdvice =
-    ": lower optimizer.lr, set train.clip_norm, or "
-    "check the data for extreme values; with "
-    "train.on_nan=skip or rollback the run goes on";
-
-// Whole batches, of several ranks every so many'th.
-DataLoader testing(const RunConfig& c, const data::Splits& data, const Communicator& ranks) {
-  const int64_t batches = c.train.eval_batches;
-  data::DataLoaderOptions options{c.train.eval_batch_size, batches > 0, batches, c.data.workers,
-                                  c.data.on_device};
-  if (const int n = ranks.size(); n > 1) {
-    options.sampler = std::make_shared<data::DistributedBatchSampler>(
-        data.test->sampler(options, c.seed), options.batch_size, ranks.rank(), n);
-  }
-  return {data.test, options, ranks.device(), c.seed};
-}
-
-// Whether it is the best value so far.
-bool note(Best& best, const GoalConfig& goal, const RunState& state) {
-  const double x = state.metrics[goal.metric];
-  const bool better = !best.value || (goal.is_max() ? x > *best.value : x < *best.value);
-  if (better && !std::isnan(x)) return best = {x, state.step, 0}, true;
-  return ++best.misses, false;
-}
-
-// A step whose loss is still on the device, and what it takes to run it again.
-struct Pending {
-  Position at;
-  PhiloxKey random;
-  double lr;
-};
-
-// The loop of a run: steps, and between them evaluations, checkpoints, and an end.
-class Trainer {
+// All that look on at a run, as one: whom its caller names, and the callbacks of its config.
+class Observers : public Observer {
  public:
-  // The files are those of `dir`; config and data are to outlive it.
-  Trainer(const RunConfig& config, const data::Splits& data, const Communicator& ranks,
-          fs::path dir, Observer* observer = nullptr)
-      : config_(config),
-        data_(data),
-        device_(ranks.device()),
-        ranks_(ranks),
-        is_first_(ranks_.rank() == 0),
-        dir_(std::move(dir)),
-        observer_(observer),
-        loader_(config, data, device_, ranks_),
-        test_loader_(testing(config, data, ranks)),
-        length_(length_of(config.train, loader_.steps_per_epoch())),
-        learner_(config, data, device_, length_, ranks_, state_.lr_scale),
-        step_(config, data, device_, loader_, learner_, ranks_, observer != nullptr),
-        log_(config, dir_, !is_first_),
-        window_(zeros({kWindow, 2}, {.device = device_})) {
-    const Evaluator measurable(config, data, device_);  // refuses here what cannot be measured
-  }
-
-  int64_t step() const { return state_.step; }
-  double lr() const { return learner_.optimizer->lr(); }
-
-  // Until the end, an early stop, the time limit, `stop_at`, or a signal, which throws Interrupted.
-  TrainResult run(int64_t stop_at, std::stop_token stop) {
-    stop_ = std::move(stop);
-    open_files();
-    step_.begin();
-    inform(cat("model: ", learner_.model->num_parameters(), " parameters"));
-    inform(
-        cat("data: ", data_.train->size(), " training and ", data_.test->size(), " test samples"));
-    if (observer_) observer_->on_start(*learner_.model);
-    // A process that was killed may have saved it without saying so.
-    on_first([&] {
-      if (state_.best.step > 0) mark_best(dir_, state_.best.step);
-    });
-    // What the first steps may have to go back to.
-    if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save();
-    reset_peak_memory(device_);
-    log_.spent.start = flushed_ = saved_ = Clock::now();
-    while (state_.step < length_.steps && state_.reason.empty()) {
-      train_step();
-      const int64_t every =
-          config_.train.eval_every > 0 ? config_.train.eval_every : length_.per_epoch;
-      const int64_t evaluations = (length_.steps + every - 1) / every - state_.step / every;
-      log_.show(state_, length_.steps, evaluations, lr());
-      after_step(state_.step == stop_at);
+  // `first` may be null. Throws what a callback's making throws.
+  Observers(Observer* first, const std::vector<Component>& config, const CallbackSite& site) {
+    if (first) all_.push_back(first);
+    for (const Component& each : config) {
+      callbacks_.push_back(callbacks().make(each, site));
+      all_.push_back(callbacks_.back().get());
     }
-    log_.end_bar();
-    if (profiler_) end_trace();
-    check_learned();
-    int64_t saved = 0;
-    step_.share_buffers();
-    on_first([&] { saved = save_model(); });
-    if (is_first_) log_memory();
-    return {state_.step, state_.reason,    state_.metrics,
-            saved,       state_.best.step, state_.best.value.value_or(NAN)};
   }
 
-  // --- a step ---
+  // Null where nobody looks on.
+  Observer* any() { return all_.empty() ? nullptr : this; }
 
-  void open_files() {
-    on_first([&] { log_.open(state_); });
+  void on_start(Module& model) override {
+    for (Observer* each : all_) each->on_start(model);
   }
-
-  void train_step() {
-    const auto& traced = config_.train.profile;
-    const bool begins = traced && state_.step + 1 >= traced->steps[0];
-    if (begins && !profiler_ && state_.step < traced->steps[1]) profiler_.emplace();
-    std::optional<RecordFunction> range;
-    if (is_observed()) range.emplace(cat("ProfilerStep#", state_.step + 1));
-    learner_.model->train();
-    if (state_.at.batch >= loader_.steps_per_epoch()) state_.at = {state_.at.epoch + 1, 0};
-    if (step_.go_to(state_.at)) {
-      log_.begin_epoch(state_.at.batch * config_.train.batch_size);
-      step_.data_seconds = 0;
-    }
-    // After its warm-up a plateau changes the rates itself.
-    if (state_.step > 0 && (!learner_.plateau || state_.step <= config_.schedule.warmup)) {
-      learner_.schedule->step();
-    }
-    pending_.push_back({state_.at, default_generator().state(), lr()});
-    step_.run();
-    window_.select(0, std::ssize(pending_) - 1).copy_(step_.row());
-    log_.spent.samples += step_.samples_from(state_.at.batch);
-    ++log_.spent.steps;
-    state_.at.batch += step_.batches_from(state_.at.batch);
-    ++state_.step;
-    range.reset();
-    if (profiler_ && state_.step >= traced->steps[1]) end_trace();
+  // True only where all say so; each is asked.
+  bool on_step(int64_t step, double loss, double grad_norm) override {
+    bool goes_on = true;
+    for (Observer* each : all_) goes_on = each->on_step(step, loss, grad_norm) && goes_on;
+    return goes_on;
   }
-
-  // Reads and logs the steps since the last call. False: the run was rolled back.
-  bool flush() {
-    flushed_ = Clock::now();
-    const std::vector<Pending> done = std::exchange(pending_, {});
-    if (done.empty()) return true;
-    const std::vector<float> read = window_.cpu().to_floats();
-    ranks_.check();  // before numbers of a step that was broken off are believed
-    step_.forgive();
-    int64_t step = state_.step - std::ssize(done);
-    for (size_t i = 0; i < done.size(); ++i) {
-      const float loss = read[2 * i], norm = read[2 * i + 1];
-      ++step;
-      // Below 1 a loss scale is no longer the reason.
-      const bool overflow = learner_.scaler && std::isfinite(loss) && !std::isfinite(norm);
-      const bool is_good = std::isfinite(loss) && std::isfinite(norm);
-      if (!is_good && !(overflow && learner_.scaler->get_scale() >= 1)) {
-        on_bad_step(done[i], step, loss, norm);
-        if (config_.train.on_nan == OnNan::kRollback) return false;
-      }
-      if (observer_ && !observer_->on_step(step, loss, norm)) {
-        state_.reason = "ended by its observer";
-      }
-      log_.step(step, done[i].at.epoch, loss, norm, done[i].lr);
-    }
-    return true;
+  void on_eval(int64_t step, const std::string& split, const Metrics& metrics) override {
+    for (Observer* each : all_) each->on_eval(step, split, metrics);
   }
-
-  // --- an evaluation ---
-
-  Metrics evaluate() {
-    std::optional<optim::EMA::Scope> averaged;
-    if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
-    // Random batches are others at every step.
-    const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
-    step_.share_buffers();
-    return runner::evaluate(*learner_.model, test_loader_, draw, config_, data_, ranks_);
-  }
-
-  // --- checkpoints ---
-
-  Checkpoint checkpoint() {
-    Checkpoint out;
-    step_.share_buffers();
-    learner_.save(out, state_.step > 0);
-    log_.sync(state_);
-    state_.random = default_generator().state();
-    out.texts = {{kState, to_json(state_)},
-                 {"config.yaml", to_yaml(config_) + "\n"},
-                 {"data.json", to_json(data_)}};
-    return out;
-  }
-
-  // The state of a whole checkpoint; run() then goes on from there. With another factor of the
-  // schedule's rates, where one is given.
-  void load(const Checkpoint& checkpoint, std::optional<double> lr_scale = {}) try {
-    for (const char* name : {"model.safetensors", "optimizer.safetensors", kState}) {
-      if (checkpoint.tensors.contains(name) || checkpoint.texts.contains(name)) continue;
-      throw Error(cat("it has no ", name));
-    }
-    state_ = state_from_json(checkpoint.texts.at(kState), loader_.steps_per_epoch());
-    default_generator().set_state(state_.random);
-    const double saved_scale = std::exchange(state_.lr_scale, lr_scale.value_or(state_.lr_scale));
-    learner_.load(checkpoint, state_.step > 0, state_.lr_scale / saved_scale);
-    step_.reset();
-    pending_.clear();
-    saved_step_ = state_.step;
-  } catch (const OutOfMemoryError&) {
-    throw;
-  } catch (const Error& error) {
-    throw InputError(
-        cat("the checkpoint '", checkpoint.path.string(), "' cannot be used: ", error.what()));
+  void on_end(const TrainResult& result) override {
+    for (Observer* each : all_) each->on_end(result);
   }
 
  private:
-  // Files are the first's; what it meets ends all.
-  void on_first(const std::function<void()>& f) {
-    together(ranks_, [&] {
-      if (is_first_) f();
-    });
-  }
-
-  // What clocks and signals say. Of several ranks all do the same at the same step: they meet every
-  // half a second, in steps, and where all of them stop anyway.
-  struct Orders {
-    std::string signal{};
-    bool is_late = false, saves = false, reads = false;
-  };
-  Orders orders() {
-    const auto& limit = config_.train.time_limit;
-    const double waited = seconds_since(flushed_);
-    Orders own{stop_.stop_requested() ? "its program" : SignalScope::received(),
-               limit && seconds_since(log_.spent.start) > seconds_of(*limit).value_or(INFINITY),
-               interval_is_over(), waited > kFlushSeconds};
-    if (ranks_.size() == 1) return own;
-    const double steps = double(std::ssize(pending_)) * kFlushSeconds / std::max(waited, 1e-6);
-    const auto next = int64_t(std::clamp(steps, 1.0, double(kWindow)));
-    const auto said = ranks_.all_gather_text(
-        cat(int(own.is_late), " ", int(own.saves), " ", state_.step + next, " ", own.signal));
-    for (size_t r = 0; r < said.size(); ++r) {
-      std::istringstream words(said[r]);
-      bool is_late = false, saves = false;
-      int64_t meeting = 0;
-      std::string signal;
-      words >> is_late >> saves >> meeting >> std::ws;
-      std::getline(words, signal);
-      if (r == 0) {
-        own = {"", is_late, saves, true};
-        meeting_ = meeting;
-      }
-      if (own.signal.empty() && !signal.empty()) {
-        own.signal = cat(signal, " on ", ranks_.name_of(int(r)));
-      }
-    }
-    return own;
-  }
-
-  void after_step(bool stops) {
-    const bool epoch_ends = state_.at.batch >= loader_.steps_per_epoch(),
-               run_ends = state_.step >= length_.steps;
-    const TrainConfig& c = config_.train;
-    const bool evaluates =
-        run_ends || (c.eval_every > 0 ? state_.step % c.eval_every == 0 : epoch_ends);
-    const bool saves_here = save_is_due(epoch_ends) || run_ends;
-    const bool is_planned = observer_ || epoch_ends || evaluates || saves_here || stops ||
-                            std::ssize(pending_) == kWindow;
-    if (ranks_.size() > 1 && !is_planned && state_.step < meeting_) return;
-    const auto [signal, late, is_due, reads] = orders();
-    const bool regular = saves_here || is_due;
-    const bool saves = regular || !signal.empty() || late || stops;
-    if (!is_planned && !saves && !reads) return;
-    if (!flush() || !state_.reason.empty()) return;
-    if (epoch_ends) log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
-    const bool is_best = evaluates && evaluate_and_log();
-    if (saves || is_best || !state_.reason.empty()) save(is_best, !regular && !is_best);
-    if (!signal.empty() && !run_ends) {
-      throw Interrupted(cat("ended by ", signal, " at step ", state_.step, " of ", length_.steps,
-                            ", which is saved: --resume auto goes on"));
-    }
-    if (stops && state_.reason.empty()) state_.reason = "another config";
-    if (!late || run_ends || !state_.reason.empty()) return;
-    // This is behind what is saved: a resumed run does not see it.
-    if (!evaluates) evaluate_and_log();
-    state_.reason = "time limit";
-  }
-
-  // Whether it is the best so far.
-  bool evaluate_and_log() {
-    const Clock::time_point start = Clock::now();
-    const TrainConfig& c = config_.train;
-    state_.metrics = evaluate();
-    log_.evaluation(state_, lr());
-    if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
-    if (c.early_stopping && !note(state_.stopping, *c.early_stopping, state_) &&
-        state_.stopping.misses >= c.early_stopping->patience) {
-      state_.reason = "early stopping";
-    }
-    if (learner_.plateau && state_.step > config_.schedule.warmup) {
-      learner_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
-    }
-    ++log_.spent.evaluations;
-    log_.spent.evaluating += seconds_since(start);
-    return note(state_.best, c.best, state_);
-  }
-
-  // Where the run may go back to a checkpoint, the clock has no say in which: its numbers are those
-  // of every other run of the config.
-  bool save_is_due(bool epoch_ends) const {
-    const CheckpointConfig& c = config_.checkpoint;
-    if (c.every && *c.every > 0) return state_.step % *c.every == 0;
-    return (c.every || config_.train.on_nan == OnNan::kRollback) && epoch_ends;
-  }
-  bool interval_is_over() const {
-    const CheckpointConfig& c = config_.checkpoint;
-    if (c.every || config_.train.on_nan == OnNan::kRollback) return false;
-    return seconds_since(saved_) > seconds_of(c.interval).value_or(INFINITY);
-  }
-
-  // An extra one, of a signal or at the time limit, is none to go back to: the run that is not
-  // ended does not have it.
-  void save(bool is_best = false, bool is_extra = false) {
-    const Clock::time_point start = Clock::now();
-    state_.is_extra = is_extra;
-    if (saved_step_ != state_.step || is_best) {
-      const Checkpoint whole = checkpoint();
-      on_first([&] {
-        save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
-      });
-    }
-    saved_step_ = state_.step;
-    saved_ = Clock::now();
-    log_.spent.saving += seconds_since(start);
-  }
-
-  Checkpoint target_of_rollback() const {
-    std::optional<Checkpoint> target;
-    for (const fs::path& path : list_checkpoints(dir_)) {
-      if (!damage_of(path).empty()) continue;
-      Checkpoint found = load_checkpoint(path);
-      const bool is_extra = state_from_json(found.texts[kState], INT64_MAX).is_extra;
-      if (!target || !is_extra) target = std::move(found);
-      if (!is_extra) break;
-    }
-    if (target) return *target;
-    throw InputError(cat("no checkpoint is left in '", dir_.string(), "' to go back to"));
-  }
-
-  void roll_back() {
-    std::optional<Checkpoint> target;
-    on_first([&] { target = target_of_rollback(); });
-    target = from_first(ranks_, std::move(target));
-    const int64_t rollbacks = state_.rollbacks + 1;
-    load(*target, state_.lr_scale / 2);
-    state_.rollbacks = rollbacks;
-    log_.go_back(state_);
-  }
-
-  // With early stopping the best weights, else the last ones; averages where there are some. Gives
-  // the step whose weights they are.
-  int64_t save_model() {
-    const fs::path file = dir_ / "model.safetensors",
-                   best = best_checkpoint(dir_) / file.filename();
-    std::optional<optim::EMA::Scope> averaged;
-    if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
-    const bool use_best = config_.train.early_stopping && fs::exists(best);
-    failing_as<DiskError>("cannot save the model: ", [&] {
-      save_safetensors(file,
-                       use_best ? load_safetensors(best).tensors : learner_.model->state_dict());
-    });
-    return use_best ? step_of(best.parent_path()) : state_.step;
-  }
-
-  // --- numbers that are none ---
-
-  void on_bad_step(const Pending& p, int64_t step, float loss, float norm) {
-    const std::string tensor = step_.first_bad(p.at, p.random);
-    const bool bad_loss = !std::isfinite(loss);
-    const std::string what =
-        cat(bad_loss ? "the loss" : "the gradient's norm", " became ", bad_loss ? loss : norm,
-            " at step ", step, " of epoch ", p.at.epoch,
-            tensor.empty() ? "" : cat("; the first bad tensor is ", tensor));
-    if (config_.train.on_nan == OnNan::kStop) throw Diverged(what + kAdvice);
-    if (config_.train.on_nan == OnNan::kSkip) {
-      warn(cat(what, "; the step is skipped, as ", state_.skipped++, " before it"));
-      return;
-    }
-    if (state_.rollbacks == kMaxRollbacks) {
-      throw Diverged(cat(what, ", after ", kMaxRollbacks, " returns to a checkpoint", kAdvice));
-    }
-    roll_back();
-    warn(cat(what, "; back to step ", state_.step, " with half the learning rate (",
-             state_.rollbacks, " of ", kMaxRollbacks, " times)"));
-  }
-
-  void check_learned() const {
-    if (state_.skipped == 0 || state_.skipped < state_.step) return;
-    throw Diverged(cat("all ", state_.step, " steps were skipped, their losses or gradients no ",
-                       "finite numbers: nothing was learned; lower "
-                       "optimizer.lr, or check the ",
-                       "data for extreme values"));
-  }
-
-  // --- what it took ---
-
-  void end_trace() {
-    const std::string file = dir_ / "trace.json";
-    failing_as<DiskError>("", [&] { profiler_->export_chrome_trace(file); });
-    profiler_.reset();
-    inform(cat("traced steps to ", state_.step,
-               step_.is_graph() ? ", which ran without a graph" : "", ": ", file));
-  }
-
-  // The most memory that the run had, beside what --validate foretells.
-  void log_memory() try {
-    const int64_t peak = peak_memory(device_);
-    const PhiloxKey random = default_generator().state();
-    const kernels::SkipDraws uninitialised;
-    const std::unique_ptr<Module> model = build_model(config_.model, data_, DeviceType::cpu);
-    const bool holds_data = device_.is_cpu() || loader_.is_resident();
-    const MemoryForecast foretold =
-        foretell_memory(config_, data_, *model, holds_data, device_.is_cuda(), ranks_.size());
-    default_generator().set_state(random);
-    log_.memory(state_.step, peak, foretold.total());
-  } catch (const std::exception& error) {
-    warn(cat("memory could not be foretold: ", error.what()));  // the run is whole without it
-  }
-
-  const RunConfig& config_;
-  const data::Splits& data_;
-  const Device device_;
-  const Communicator ranks_;
-  const bool is_first_;
-  const fs::path dir_;
-  Observer* const observer_;
-  Batches loader_;
-  DataLoader test_loader_;
-  const RunLength length_;
-  RunState state_;
-  Learner learner_;
-  Step step_;
-  Log log_;
-  Tensor window_;  // [kWindow, 2]: losses and norms that are not read yet
-  std::vector<Pending> pending_;
-  int64_t saved_step_ = -1, meeting_ = 0;
-  std::stop_token stop_;
-  Clock::time_point flushed_{}, saved_{};
-  std::optional<Profiler> profiler_;
+  std::vector<std::unique_ptr<Observer>> callbacks_;
+  std::vector<Observer*> all_;
 };
-
 using Json = nlohmann::ordered_json;
 
 void write_exit(const fs::path& dir, const Json& json) {

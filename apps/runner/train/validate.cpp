@@ -6,11 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "apps/runner/data/data_info.h"
+#include "apps/runner/components/components.h"
 #include "apps/runner/train/evaluate.h"
-#include "apps/runner/train/model.h"
-#include "apps/runner/train/optimizer.h"
-#include "apps/runner/train/schedule.h"
 #include "apps/runner/train/state.h"
 #include "autograd/node.h"
 #include "framework/cuda/cuda.h"
@@ -154,6 +151,17 @@ MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data
   // Averages change places with weights, and a checkpoint holds copies of both.
   const int64_t saved = 3 * out.averages;
   out.activations = std::max({step, evaluation + out.averages, saved, int64_t(0)});
+  return out;
+}
+
+MemoryForecast foretold_anew(const RunConfig& config, const data::Splits& data, bool holds_data,
+                             const distributed::Communicator& ranks) {
+  const PhiloxKey random = default_generator().state();
+  const kernels::SkipDraws uninitialised;
+  const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
+  const MemoryForecast out =
+      foretell_memory(config, data, *model, holds_data, ranks.device().is_cuda(), ranks.size());
+  default_generator().set_state(random);
   return out;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/data/data_info.h"
+#include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
 namespace taper::inline v0::runner {
@@ -30,6 +30,10 @@ struct MemoryForecast {
 // several ranks, those of one.
 MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data, Module& model,
                                bool holds_data, bool on_gpu, int64_t ranks = 1);
+
+// The same of a run that goes on, with a model of its own; draws stay as they were.
+MemoryForecast foretold_anew(const RunConfig& config, const data::Splits& data, bool holds_data,
+                             const distributed::Communicator& ranks);
 
 // The most that tensors of the device held since reset_peak_memory().
 int64_t peak_memory(Device device);

@@ -1,8 +1,8 @@
 // `taper export`: a run's model for other programs.
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
-#include "apps/runner/train/loss.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/ops/binary.h"
 #include "data/tables/csv.h"

@@ -1,13 +1,13 @@
 // A run's model as its directory has it.
 #include <algorithm>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/train/model.h"
 #include "apps/runner/verbs/verbs.h"
 #include "framework/kernels/random/random.h"
 

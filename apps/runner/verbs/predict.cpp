@@ -1,7 +1,7 @@
 // `taper predict`.
 #include <algorithm>
 
-#include "apps/runner/train/loss.h"
+#include "apps/runner/components/components.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 

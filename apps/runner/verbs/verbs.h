@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "apps/runner/config/config.h"
-#include "apps/runner/data/data_info.h"
 #include "apps/runner/program.h"
 #include "modules/module.h"
 

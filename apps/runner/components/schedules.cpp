@@ -1,8 +1,7 @@
-#include "apps/runner/train/schedule.h"
-
 #include <algorithm>
 
-#include "apps/runner/train/made.h"
+#include "apps/runner/components/components.h"
+#include "apps/runner/components/made.h"
 #include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {

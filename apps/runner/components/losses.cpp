@@ -1,6 +1,5 @@
-#include "apps/runner/train/loss.h"
-
-#include "apps/runner/train/made.h"
+#include "apps/runner/components/components.h"
+#include "apps/runner/components/made.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/nn/loss.h"
 #include "autograd/ops/reduce.h"

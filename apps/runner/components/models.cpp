@@ -1,5 +1,4 @@
-#include "apps/runner/train/model.h"
-
+#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "autograd/node.h"
 #include "framework/factories.h"

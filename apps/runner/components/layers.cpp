@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
+#include "apps/runner/components/made.h"
 #include "apps/runner/config/tables.h"
-#include "apps/runner/train/made.h"
 #include "autograd/anomaly.h"
 #include "autograd/ops/shape.h"
 #include "modules/layers/conv.h"

@@ -1,12 +1,10 @@
 // DataInfo as JSON.
-#include "apps/runner/data/data_info.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/run/facts.h"
 #include "apps/runner/run/json.h"
 #include "data/tables/csv.h"
 
@@ -43,8 +41,8 @@ Schema describe(Standardizer& s) {
   out.field("mean", value_in(s.mean, "a list of numbers"), "of each feature").required();
   out.field("std", value_in(s.std, "a list of numbers"), "of each feature").required();
   const auto is_positive = [](float x) { return x > 0; };
-  out.rules = {{"std", "needs numbers above 0",
-                [&s, is_positive] { return std::ranges::all_of(s.std, is_positive); }}};
+  out("std", "needs numbers above 0",
+      [&s, is_positive] { return std::ranges::all_of(s.std, is_positive); });
   return out;
 }
 
@@ -87,17 +85,14 @@ Schema describe(CsvRecipe& r) {
   const auto has = [&r](const auto& list, int64_t CsvRecipe::*count) {
     return std::ssize(list) == r.*count;
   };
-  const auto add = [&out](const char* key, const char* requirement, auto holds) {
-    out.rules.push_back({key, requirement, holds});
-  };
-  add("feature_names", "must have one for each of 'columns'",
+  out("feature_names", "must have one for each of 'columns'",
       [&r, has] { return has(r.feature_names, &CsvRecipe::columns); });
-  add("categories", "must have a list for each of 'columns'",
+  out("categories", "must have a list for each of 'columns'",
       [&r, has] { return has(r.categories, &CsvRecipe::columns); });
-  add("width", "is not what 'categories' make", [&r] { return width_of(r) == r.width; });
-  add("label_column", "lies outside of the file's columns",
+  out("width", "is not what 'categories' make", [&r] { return width_of(r) == r.width; });
+  out("label_column", "lies outside of the file's columns",
       [&r] { return r.label_column <= r.columns; });
-  add("scale", "must have a number for each of 'width' features", [&r, has] {
+  out("scale", "must have a number for each of 'width' features", [&r, has] {
     const Standardizer& s = r.scale;
     return has(s.fill, &CsvRecipe::width) && has(s.mean, &CsvRecipe::width) &&
            has(s.std, &CsvRecipe::width);
@@ -171,10 +166,10 @@ Schema describe(Draft& d) {
   out.field("lines", &i.lines, "of text").required();
   out.field("table", optional_section(d.table, describe), "of a CSV file");
   out.field("tokenizer", tokenizer_in(d), "of text");
-  out.rules = {{"input_shape", "is not what data of this task have, with their table or tokenizer",
-                [&d] { return has_its_parts(d); }},
-               {"outputs", "is not the number of classes, values or tokens that the data have",
-                [&d] { return !has_its_parts(d) || has_its_outputs(d); }}};
+  out("input_shape", "is not what data of this task have, with their table or tokenizer",
+      [&d] { return has_its_parts(d); });
+  out("outputs", "is not the number of classes, values or tokens that the data have",
+      [&d] { return !has_its_parts(d) || has_its_outputs(d); });
   return out;
 }
 

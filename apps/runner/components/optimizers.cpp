@@ -1,9 +1,10 @@
-#include "apps/runner/train/optimizer.h"
+#include "optim/optimizers.h"
 
 #include <algorithm>
 
+#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
-#include "optim/optimizers.h"
+#include "apps/runner/run/text.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -20,8 +21,7 @@ Rules rules_for(bool no_decay, const std::vector<NamedTensor>& params) {
 std::vector<std::string> hidden_weights(Module& model) {
   std::vector<std::string> names;
   for (const auto& [path, module] : model.named_modules()) {
-    if (module->type_name() == "Linear")
-      names.push_back(cat(path, path.empty() ? "" : ".", "weight"));
+    if (module->type_name() == "Linear") names.push_back(join_path(path, "weight"));
   }
   if (!names.empty()) names.pop_back();
   return names;

@@ -1,0 +1,107 @@
+// What a config names, made: models, losses, optimizers, schedules and metrics.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/runner/config/config.h"
+#include "autograd/autocast.h"
+#include "data/metrics.h"
+#include "framework/kernels/loss/softmax.h"
+#include "modules/module.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+namespace taper::inline v0::runner {
+
+// --- models ---
+
+// Inputs of every layer are inferred from the one before; an mlp gets its last layer added, a
+// sequential model must end in the output. Throws ConfigError at the layer's (or model's) place,
+// with the shape that arrives there, when shapes do not fit.
+std::unique_ptr<Module> build_model(const Component& config, const DataInfo& data, Device device);
+
+// Zeros as the data give them to the model.
+Tensor sample_batch(const DataInfo& data, int64_t count, Device device);
+
+// While it lives, ops compute in the half type that the precision names, if it names one.
+inline Autocast autocast_of(Precision precision, DeviceType device) {
+  return Autocast(device, precision == Precision::kFp16 ? kFloat16 : kBFloat16,
+                  precision == Precision::kFp16 || precision == Precision::kBf16);
+}
+
+// --- losses ---
+
+struct Loss {
+  // Of outputs [..., C] against classes [...] (those of kIgnoredTarget do not count), or [N, 1]
+  // against values [N]. Empty where the loss is not for the task.
+  std::function<Tensor(const Tensor& outputs, const Tensor& targets, Reduction)> value{};
+  // What outputs say: probabilities of classes, or values.
+  std::function<Tensor(const Tensor& outputs)> prediction{};
+
+  Tensor operator()(const Tensor& outputs, const Tensor& targets, Reduction reduction) const {
+    return value(outputs, targets, reduction);
+  }
+};
+
+// --- optimizers ---
+
+// Muon gets the matrices of hidden layers; embeddings, the last linear layer, biases and norms go
+// to AdamW with the same lr and weight_decay (so take `adjust_lr_fn: match_rms_adamw`). Throws
+// ConfigError for a model without parameters, or one that the optimizer refuses.
+std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config, Module& model);
+
+// The groups that the config asks for beside that of all parameters.
+std::vector<optim::GroupRule> rules_of(const OptimizerSite& at);
+
+template <class Options>
+std::unique_ptr<optim::Optimizer> plain_optimizer(const Options& o, const OptimizerSite& at) {
+  return std::make_unique<optim::OptimizerOf<Options>>(at.model.named_parameters(), o,
+                                                       rules_of(at));
+}
+
+// Makes OptimizerOf<Options> known under that name, or what make(options, site) gives.
+template <class Options, class Make> void register_optimizer(const std::string& name, Make make) {
+  optimizers().add<Options>(name, std::move(make));
+}
+template <class Options> void register_optimizer(const std::string& name) {
+  register_optimizer<Options>(name, plain_optimizer<Options>);
+}
+
+// --- schedules ---
+
+// The rate of each step (from 0), warm-up included; lr is the optimizer's. A plateau has no such
+// function: it gets a constant one here, and options for optim::ReduceLROnPlateau from plateau_of,
+// of which others have none.
+optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t total_steps,
+                               int64_t steps_per_epoch);
+std::optional<optim::PlateauOptions> plateau_of(const ScheduleConfig& config);
+
+// --- metrics ---
+
+using data::MetricBatch;
+using data::MetricSums;
+
+// The row of that name, whatever the data are.
+Metric metric(const std::string& name);
+
+// Makes known what make(data, device) gives. Throws ValueError for a name that is taken.
+//
+//   register_metric("within_one", [](const DataInfo& data, Device) -> Metric {
+//     return {.tasks = {Task::kRegression},
+//             .sums = [](const MetricBatch& b) { return b.total(abs(b.outputs - b.targets) < 1); },
+//             .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
+//             .grows = true};
+//   });
+struct NoOptions {
+  template <class V> void describe(V&) {}
+};
+template <class Make> void register_metric(const std::string& name, Make make) {
+  metric_types().add<NoOptions>(name, [make](const NoOptions&, const DataInfo& data,
+                                             Device device) { return make(data, device); });
+}
+
+}  // namespace taper::inline v0::runner

@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <numbers>
+#include <span>
+
+#include "apps/runner/components/components.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/shape.h"
+#include "framework/factories.h"
+
+namespace taper::inline v0::runner {
+namespace {
+
+constexpr int64_t kMaxConfusion = 1000;  // classes
+
+// Of what neither the options nor the data change.
+template <Metric (*kMake)()> Metric plain(const NoOptions&, const DataInfo&, Device) {
+  return kMake();
+}
+template <Metric (*kMake)(double)> Metric in_unit(const NoOptions&, const DataInfo& data, Device) {
+  return kMake(data.target_std);
+}
+Metric top5(const NoOptions&, const DataInfo&, Device) { return data::topk_accuracy(5); }
+Metric f1(const NoOptions&, const DataInfo& data, Device) { return data::f1_score(data.outputs); }
+Metric confusion(const NoOptions&, const DataInfo& data, Device) {
+  if (data.outputs > kMaxConfusion) {
+    throw ConfigError(cat("metrics: a confusion matrix of ", data.outputs,
+                          " classes is too large; the most is ", kMaxConfusion));
+  }
+  return data::confusion_matrix(data.outputs);
+}
+
+Tensor characters_of_tokens(const data::Tokenizer& tokenizer, Device device) {
+  std::vector<double> counts;
+  for (int64_t id = 0; id < tokenizer.size(); ++id) {
+    const std::string bytes = tokenizer.decode(std::span(&id, 1));
+    counts.push_back(
+        double(std::ranges::count_if(bytes, [](char c) { return !is_continuation(c); })));
+  }
+  return tensor_of(counts.data(), {std::ssize(counts)}, {.device = device});
+}
+// Bits per character.
+Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
+  Metric m{.tasks = {Task::kLanguage}};
+  const data::Tokenizer* tokenizer = data.tokenizer.get();
+  const Tensor lengths = tokenizer ? characters_of_tokens(*tokenizer, device) : Tensor();
+  m.sums = [lengths](const MetricBatch& b) { return b.total(embedding(lengths, b.targets)); };
+  m.value = [](const MetricSums& s) { return s.loss / std::numbers::ln2 / s.sums[0]; };
+  return m;
+}
+
+constexpr MetricTypes::Entry kMetrics[] = {
+    {"accuracy", MetricTypes::of<NoOptions, plain<data::accuracy>>},
+    {"top5", MetricTypes::of<NoOptions, top5>},
+    {"f1", MetricTypes::of<NoOptions, f1>},
+    {"confusion", MetricTypes::of<NoOptions, confusion>},
+    {"mae", MetricTypes::of<NoOptions, in_unit<data::mean_absolute_error>>},
+    {"rmse", MetricTypes::of<NoOptions, in_unit<data::root_mean_squared_error>>},
+    {"r2", MetricTypes::of<NoOptions, plain<data::r2_score>>},
+    {"perplexity", MetricTypes::of<NoOptions, plain<data::perplexity>>},
+    {"bpc", MetricTypes::of<NoOptions, bpc>},
+};
+
+}  // namespace
+
+MetricTypes& metric_types() {
+  static MetricTypes table("metric", {kMetrics});
+  return table;
+}
+
+Metric metric(const std::string& name) {
+  return metric_types().make(metric_types().component(name), {}, Device());
+}
+
+}  // namespace taper::inline v0::runner

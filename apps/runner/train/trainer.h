@@ -1,0 +1,97 @@
+// The loop of a run: steps, and between them evaluations, checkpoints, and an end.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "apps/runner/train/log.h"
+#include "apps/runner/train/step.h"
+#include "apps/runner/train/train.h"
+#include "framework/profiler/profiler.h"
+
+namespace taper::inline v0::runner {
+
+class Trainer {
+ public:
+  // The files are those of `dir`; config and data are to outlive it.
+  Trainer(const RunConfig& config, const data::Splits& data, const Communicator& ranks,
+          std::filesystem::path dir, Observer* observer = nullptr);
+
+  int64_t step() const { return state_.step; }
+  double lr() const { return learner_.optimizer->lr(); }
+
+  // Until the end, an early stop, the time limit, `stop_at`, or a signal, which throws Interrupted.
+  TrainResult run(int64_t stop_at, std::stop_token stop);
+
+  void open_files() {
+    on_first([this] { log_.open(state_); });
+  }
+  void train_step();
+  // Reads and logs the steps since the last call. False: the run was rolled back.
+  bool flush();
+  Metrics evaluate();
+  Checkpoint checkpoint();
+  // The state of a whole checkpoint; run() then goes on from there. With another factor of the
+  // schedule's rates, where one is given.
+  void load(const Checkpoint& checkpoint, std::optional<double> lr_scale = {});
+
+ private:
+  // What clocks and signals say. Of several ranks all do the same at the same step: they meet every
+  // half a second, in steps, and where all of them stop anyway.
+  struct Orders {
+    std::string signal{};
+    bool is_late = false, saves = false, reads = false;
+  };
+  Orders orders();
+  // Files are the first's; what it meets ends all.
+  void on_first(const std::function<void()>& f);
+  void after_step(bool stops);
+  // Whether it is the best so far.
+  bool evaluate_and_log();
+  bool save_is_due(bool epoch_ends) const;
+  bool interval_is_over() const;
+  // An extra one, of a signal or at the time limit, is none to go back to: the run that is not
+  // ended does not have it.
+  void save(bool is_best = false, bool is_extra = false);
+  void roll_back();
+  // With early stopping the best weights, else the last ones; averages where there are some. Gives
+  // the step whose weights they are.
+  int64_t save_model();
+  // A step whose loss is still on the device, and what it takes to run it again.
+  struct Pending {
+    Position at;
+    PhiloxKey random;
+    double lr;
+  };
+  void on_bad_step(const Pending& p, int64_t step, float loss, float norm);
+  void check_learned() const;
+  void end_trace();
+  // The most memory that the run had, beside what --validate foretells.
+  void log_memory();
+
+  const RunConfig& config_;
+  const data::Splits& data_;
+  const Communicator ranks_;
+  const bool is_first_;
+  const std::filesystem::path dir_;
+  Observer* const observer_;
+  Batches loader_;
+  DataLoader test_loader_;
+  const RunLength length_;
+  RunState state_;
+  Learner learner_;
+  Step step_;
+  Log log_;
+  Tensor window_;  // [kWindow, 2]: losses and norms that are not read yet
+  std::vector<Pending> pending_;
+  int64_t saved_step_ = -1, meeting_ = 0;
+  std::stop_token stop_;
+  Clock::time_point flushed_{}, saved_{};
+  std::optional<Profiler> profiler_;
+};
+
+}  // namespace taper::inline v0::runner
