@@ -17,7 +17,6 @@
 #include "framework/distributed/backend.h"
 #include "framework/factories.h"
 #include "framework/host/shared_library.h"
-#include "framework/io/text.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0::distributed {
@@ -386,24 +385,6 @@ class NcclBackend : public Backend {
   std::unique_ptr<Watchdog> watchdog_;
 };
 
-int number(const char* name) {
-  const char* text = std::getenv(name);
-  if (!text || !*text) throw Error(cat("RANK is set, but ", name, " is not: NCCL needs both"));
-  int value = -1;
-  if (detail::parse_number(text, value) == std::errc() && value >= 0) return value;
-  throw Error(cat(name, " is '", text, "': expected a whole number, 0 or more"));
-}
-
-// The agent of torchrun listens on MASTER_PORT itself.
-std::string address_of_rank_0() {
-  if (const char* given = std::getenv("NCCL_COMM_ID")) return given;
-  const bool taken = std::getenv("TORCHELASTIC_RUN_ID") != nullptr;
-  const int port = number("MASTER_PORT") + (taken ? 1 : 0);
-  const char* host = std::getenv("MASTER_ADDR");
-  if (!host) throw Error("RANK is set, but MASTER_ADDR is not: NCCL needs both");
-  return cat(host, ":", port);
-}
-
 }  // namespace
 
 std::string nccl_unavailable_reason() { return library().problem(); }
@@ -420,14 +401,15 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
     }
     return world->split(0, world->rank, options);
   }
-  const int rank = mpi ? mpi->rank : number("RANK"), size = mpi ? mpi->size : number("WORLD_SIZE");
-  const int local = mpi ? mpi->local_rank() : number("LOCAL_RANK"), gpus = cuda::device_count();
+  const auto [rank, size, local, address] =
+      mpi ? Launched{mpi->rank, mpi->size, mpi->local_rank(), ""} : launched_rank();
+  const int gpus = cuda::device_count();
   if (!device.has_index()) device = Device(DeviceType::cuda, gpus == 1 ? 0 : local);
   if (device.index() >= gpus) {
     throw Error(cat("rank ", rank, " is number ", local, " on its host, which has ", gpus,
                     " GPUs: start no more ranks than there are GPUs"));
   }
-  if (!mpi) setenv("NCCL_COMM_ID", address_of_rank_0().c_str(), 1);
+  if (!mpi) setenv("NCCL_COMM_ID", address.c_str(), 1);
   ncclUniqueId id{};
   const std::string text = cat("the start of NCCL on rank ", rank);
   if (!mpi || rank == 0) demand(nccl().GetUniqueId(&id), text);
@@ -435,11 +417,10 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
     const std::string ids = mpi->exchange({id.internal, sizeof id.internal}, text)[0];
     ids.copy(id.internal, sizeof id.internal);
   }
-  const std::string hint =
-      mpi ? "all ranks have come to MPI; NCCL_DEBUG=INFO says more"
-          : cat("NCCL does not say which ranks have come to ", std::getenv("NCCL_COMM_ID"));
-  const auto join = [=](ncclComm_t* made_comm) {
-    return nccl().CommInitRank(made_comm, size, id, rank);
+  const std::string hint = mpi ? "all ranks have come to MPI; NCCL_DEBUG=INFO says more"
+                               : cat("NCCL does not say which ranks have come to ", address);
+  const auto join = [n = size, id, r = rank](ncclComm_t* comm) {
+    return nccl().CommInitRank(comm, n, id, r);
   };
   const ncclComm_t comm =
       made(device, options.timeout, text, hint, mpi ? mpi->peers.get() : nullptr, join);

@@ -113,8 +113,7 @@ void together(const Communicator& ranks, const std::function<void()>& f) {
 }
 
 void together(const std::function<void()>& f) {
-  const bool has_mpi = Communicator::is_launched() && !std::getenv("WORLD_SIZE") &&
-                       Communicator::unavailable_reason().empty();
+  const bool has_mpi = Communicator::is_launched() && Communicator::unavailable_reason().empty();
   if (!has_mpi) return f();
   const Communicator ranks = Communicator::world();
   try {
