@@ -15,6 +15,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/runtime.h"
 #include "framework/distributed/backend.h"
+#include "framework/distributed/links.h"
 #include "framework/factories.h"
 #include "framework/host/shared_library.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -35,6 +36,7 @@ const SharedLibrary& library() {
 
 // Its functions without "nccl" in their names.
 struct Nccl {
+  decltype(&ncclGetVersion) GetVersion = library()("ncclGetVersion");
   decltype(&ncclGetUniqueId) GetUniqueId = library()("ncclGetUniqueId");
   decltype(&ncclCommInitRank) CommInitRank = library()("ncclCommInitRank");
   decltype(&ncclCommSplit) CommSplit = library()("ncclCommSplit");
@@ -388,6 +390,12 @@ class NcclBackend : public Backend {
 }  // namespace
 
 std::string nccl_unavailable_reason() { return library().problem(); }
+
+std::string nccl_version() {
+  int code = 0;  // 22809 is 2.28.9
+  demand(nccl().GetVersion(&code), "the version of NCCL");
+  return cat(code / 10000, ".", code / 100 % 100, ".", code % 100);
+}
 
 std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
                                     const std::shared_ptr<Backend>& mpi) {

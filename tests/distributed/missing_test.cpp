@@ -5,6 +5,7 @@
 
 #include "framework/cuda/cuda.h"
 #include "framework/distributed/backend.h"
+#include "framework/distributed/links.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
@@ -81,6 +82,20 @@ TEST(Missing, VariablesOfALauncherAreReadStrictly) {
           "MASTER_PORT is '65536': expected a whole number, 0 or more, at most 65535");
   refused({{"MASTER_PORT", "65535"}, {"TORCHELASTIC_RUN_ID", "none"}},
           "MASTER_PORT is '65535': expected a whole number, 0 or more, at most 65534");
+}
+
+TEST(Missing, LinksOfGpusAreToldOnceWhereTheyAreAlike) {
+  const auto alike = [](int, int) { return std::string("NVLink, 18 links"); };
+  EXPECT_EQ(link_lines(0, alike), "");
+  EXPECT_EQ(link_lines(1, alike), "");
+  EXPECT_EQ(link_lines(2, alike), "links    cuda:0 and cuda:1: NVLink, 18 links\n");
+  EXPECT_EQ(link_lines(8, alike), "links    each two GPUs: NVLink, 18 links\n");
+  const auto pairs = [](int a, int b) {
+    return std::string(b == a + 1 && a % 2 == 0 ? "NVLink, 4 links" : "PCIe");
+  };
+  EXPECT_EQ(link_lines(3, pairs),
+            "links    cuda:0 and cuda:1: NVLink, 4 links\n"
+            "links    cuda:0 and cuda:2: PCIe\nlinks    cuda:1 and cuda:2: PCIe\n");
 }
 
 }  // namespace
