@@ -280,22 +280,27 @@ TEST_F(Ranks, OneAloneNeedsNoMpi) {
   }
 }
 
-// Two ranks, each with a config of its own: what they say, and the exit code in a line at the end.
+// Two ranks, each with words of its own: what they say, and the exit code in a line at the end.
 class RanksApart : public Ranks {
  protected:
-  std::string said_with(const std::string& other) const {
-    write_bytes(dir_ / "other.yaml", other);
-    const char* given = std::getenv("TAPER_PROGRAM");
-    const std::string program = given ? given : TAPER_PROGRAM;
+  std::string said_beside(const std::string& second) const {
     const std::string script =
         cat("cd '", (dir_ / ".").string(), "' && export OMPI_ALLOW_RUN_AS_ROOT=1 ",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1; mpirun -n 1 '",
-            program, "' train digits.yaml name=a --out r : -n 1 '", program,
-            "' train other.yaml name=a --out r > said 2>&1; echo $? >> said");
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1; mpirun -n 1 ",
+            program_, " train digits.yaml name=a distributed.timeout=5 --out r : -n 1 ", second,
+            " > said 2>&1; echo $? >> said");
     EXPECT_EQ(std::system(script.c_str()), 0);
     EXPECT_FALSE(fs::exists(dir_ / "r"));
     return read_bytes(dir_ / "said");
   }
+  std::string said_with(const std::string& other) const {
+    write_bytes(dir_ / "other.yaml", other);
+    return said_beside(program_ + " train other.yaml name=a distributed.timeout=5 --out r");
+  }
+
+ private:
+  const char* const given_ = std::getenv("TAPER_PROGRAM");
+  const std::string program_ = cat("'", given_ ? given_ : TAPER_PROGRAM, "'");
 };
 
 TEST_F(RanksApart, ThatDifferAreRefusedByName) {
@@ -303,6 +308,12 @@ TEST_F(RanksApart, ThatDifferAreRefusedByName) {
   EXPECT_NE(said.find("  seed: 0 | 3"), std::string::npos) << said;
   EXPECT_NE(said.find("rank 1 ("), std::string::npos) << said;
   EXPECT_TRUE(said.ends_with("\n2\n")) << said;
+}
+
+TEST_F(RanksApart, OneThatHangsBeforeAllHaveMetIsNotWaitedForLong) {
+  const std::string said = said_beside("sh -c 'kill -STOP $$'");
+  EXPECT_NE(said.find("the start of MPI: not at its end within 5 s"), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("\n76\n")) << said;
 }
 
 TEST_F(RanksApart, ABadConfigOfOneEndsAllWithItsMessage) {
