@@ -49,6 +49,17 @@ class Backend {
   int local_rank() const;
 };
 
+// Whether MPI's launcher started this process, else variables that name its rank.
+bool by_mpi();
+bool by_environment();
+// A rank as RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT name it; the address is of
+// rank 0, NCCL's NCCL_COMM_ID. Throws Error where one is missing or cannot be.
+struct Launched {
+  int rank, size, local_rank;
+  std::string address;
+};
+Launched launched_rank();
+
 // Loads the plugin of MPI, once. Throws Error saying what is missing.
 std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options);
 std::string mpi_unavailable_reason();

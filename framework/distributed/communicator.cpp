@@ -1,7 +1,6 @@
 #include "framework/distributed/communicator.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -35,22 +34,20 @@ std::string describe(const Collective& call) {
 
 std::string describe(const Site& site) { return cat(site.file, ":", site.line); }
 
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value && *value ? value : nullptr;
-}
-
-bool by_mpi() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "PMI_RANK"}) {
-    if (environment(name)) return true;
-  }
-  return false;
-}
-
 std::string why_no_nccl() {
   if constexpr (kHasNccl) return nccl_unavailable_reason();
   return cat("NCCL, for CUDA tensors: this build was made without ",
              kHasCuda ? "nccl.h: install NVIDIA's package libnccl-dev and build again" : "CUDA");
+}
+
+// Why the environment does not name a rank.
+std::string wrong_variables() {
+  try {
+    launched_rank();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 // What a rank calls and where, of a fixed length. Of a long path the end is kept.
@@ -171,38 +168,30 @@ int Backend::local_rank() const {
   return int(std::count(hosts.begin(), hosts.begin() + rank, hosts[size_t(rank)]));
 }
 
-bool Communicator::is_launched() {
-  if (!by_mpi() && !environment("WORLD_SIZE")) return false;
-  // One rank alone, as under srun -n 1, needs no MPI.
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", "SLURM_NTASKS"}) {
-    if (const char* size = environment(name)) return std::string_view(size) != "1";
-  }
-  return true;
-}
-
 std::string Communicator::unavailable_reason(Device device) {
-  std::string reason = device.is_cuda() ? why_no_nccl() : "";
-  if (device.is_cuda() && !cuda::is_available()) {
-    reason += cat(reason.empty() ? "" : "; ", cuda::unavailable_reason());
+  std::string all;
+  const auto add = [&](const std::string& reason) {
+    if (!reason.empty()) all += cat(all.empty() ? "" : "; ", reason);
+  };
+  if (device.is_cuda()) add(why_no_nccl());
+  if (device.is_cuda()) add(cuda::unavailable_reason());
+  const bool is_named = by_environment();
+  if (device.is_cuda() && is_named) add(wrong_variables());
+  if (device.is_cpu() && is_named && is_launched()) {
+    add("WORLD_SIZE is set, but no MPI started this process: CPU tensors need mpirun");
+  } else if (device.is_cpu() || !is_named) {
+    add(mpi_unavailable_reason());
   }
-  if (device.is_cpu() || by_mpi() || !environment("RANK")) {
-    const std::string mpi = mpi_unavailable_reason();
-    if (!mpi.empty()) reason += cat(reason.empty() ? "" : "; ", mpi);
-  }
-  return reason.empty() ? "" : cat("several ranks on ", device, " need what is not here: ", reason);
+  return all.empty() ? "" : cat("several ranks on ", device, " need what is not here: ", all);
 }
 
 Communicator Communicator::world(Device device, const CommunicatorOptions& options) {
   if (const std::string reason = unavailable_reason(device); !reason.empty()) throw Error(reason);
   if constexpr (kHasNccl) {
     if (device.is_cuda()) {
-      const bool by_environment = !by_mpi() && environment("RANK");
       return Communicator(
-          nccl_world(device, options, by_environment ? nullptr : mpi_world(options)));
+          nccl_world(device, options, by_environment() ? nullptr : mpi_world(options)));
     }
-  }
-  if (!by_mpi() && environment("WORLD_SIZE")) {
-    throw Error("WORLD_SIZE is set, but no MPI started this process: CPU tensors need mpirun");
   }
   return Communicator(mpi_world(options));
 }

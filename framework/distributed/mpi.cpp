@@ -1,7 +1,11 @@
 // Collectives of CPU tensors by MPI, whose plugin is loaded at first use.
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <future>
+#include <thread>
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -106,34 +110,75 @@ Waited wait_for(const F& done, double seconds, const Peers* peers, uint64_t call
   return Waited::done;
 }
 
-MpiRanks& mpi_comm_world();
+// What a call gives that waits for other ranks within MPI: in a thread of its own, which then does
+// `after`. Where they do not come it stays there, and MPI is of no use any more.
+std::atomic<bool> is_stuck{false};
+template <class F>
+auto within(const std::string& text, double timeout, const Peers* peers, F call,
+            const std::function<void()>& after = nullptr) {
+  const std::string gone = "not all ranks have come";
+  if (is_stuck) throw RankError(cat(text, ": MPI has failed before: ", gone));
+  const auto promise = std::make_shared<std::promise<decltype(call())>>();
+  auto result = promise->get_future();
+  std::thread([=] {
+    try {
+      promise->set_value(call());
+    } catch (...) {
+      return promise->set_exception(std::current_exception());
+    }
+    if (after) after();
+  }).detach();
+  const auto done = [&] {
+    return result.wait_for(std::chrono::milliseconds(1)) == std::future_status::ready;
+  };
+  const Waited waited = wait_for(done, timeout, peers);
+  if (waited == Waited::done) return result.get();
+  is_stuck = true;
+  const Peers::Late lost = waited == Waited::rank_lost ? peers->lost(0) : Peers::Late();
+  if (!lost.text.empty()) throw RankError(cat(text, ": ", lost.text), lost.rank);
+  throw RankError(cat(text, ": not at its end within ", timeout, " s; ", gone));
+}
+
+MpiRanks* mpi_comm_world = nullptr;
+// The thread that began MPI is to end it, too, if anybody does.
+struct End {
+  std::promise<void> may_come, is_there;
+};
+End& the_end = *std::make_unique<End>().release();
 
 // All ranks end together; where one was lost it is not waited for long, and the launcher sees a
 // rank that left without a word. MPI itself would wait for any time.
 void end() {
+  if (is_stuck) return;
   int ranks = 1;
-  MpiRanks& all = mpi_comm_world();
+  MpiRanks& all = *mpi_comm_world;
   auto* const request = all.start(Kind::all_reduce, ReduceOp::sum, kInt32, &ranks, &ranks, 1, 0);
   const auto done = [&] { return all.test(request); };
-  if (wait_for(done, lost_a_rank ? 5 : 0, all_peers.get()) == Waited::done) loaded().mpi->end();
+  if (wait_for(done, lost_a_rank ? 5 : 0, all_peers.get()) != Waited::done) return;
+  the_end.may_come.set_value();
+  the_end.is_there.get_future().wait();
 }
 
-MpiRanks& mpi_comm_world() {
-  static MpiRanks& world = []() -> MpiRanks& {
-    if (!loaded().mpi) throw Error(mpi_unavailable_reason());
-    MpiRanks& ranks = *loaded().mpi->begin();
-    has_begun = true;
-    std::atexit(end);
-    return ranks;
-  }();
-  return world;
+MpiRanks& begun(double timeout) {
+  if (mpi_comm_world) return *mpi_comm_world;
+  const MpiPlugin* const mpi = loaded().mpi;
+  if (!mpi) throw Error(mpi_unavailable_reason());
+  const auto leave = [mpi] {
+    the_end.may_come.get_future().wait();
+    mpi->end();
+    the_end.is_there.set_value();
+  };
+  mpi_comm_world = within("the start of MPI", timeout, nullptr, mpi->begin, leave);
+  has_begun = true;
+  std::atexit(end);
+  return *mpi_comm_world;
 }
 
 // --- the backend ---
 
 class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBackend> {
  public:
-  MpiBackend(std::unique_ptr<MpiRanks> ranks, const CommunicatorOptions& given)
+  MpiBackend(std::shared_ptr<MpiRanks> ranks, const CommunicatorOptions& given)
       : ranks_(std::move(ranks)) {
     options = given;
     checked = given.checked.value_or(true);
@@ -178,7 +223,11 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
 
   std::shared_ptr<Backend> split(int color, int key) override {
     refuse_failed();
-    return std::make_shared<MpiBackend>(ranks_->split(color, key), options);
+    const auto call = [self = shared_from_this(), color, key] {
+      return std::shared_ptr<MpiRanks>(self->ranks_->split(color, key));
+    };
+    const std::string text = cat("split on ", name_of(rank));
+    return std::make_shared<MpiBackend>(within(text, options.timeout, peers.get(), call), options);
   }
 
   MpiRanks& ranks() { return *ranks_; }
@@ -213,7 +262,7 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
     throw RankError(cat("this communicator has failed: ", failure_), lost_);
   }
 
-  std::unique_ptr<MpiRanks> ranks_;
+  std::shared_ptr<MpiRanks> ranks_;
   std::string failure_;
   int lost_ = -1;
 };
@@ -278,7 +327,10 @@ void abort_mpi(int exit_code) {
 }
 
 std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options) {
-  const auto world = std::make_shared<MpiBackend>(mpi_comm_world().split(0, 0), options);
+  MpiRanks& all = begun(options.timeout);
+  const auto call = [&all] { return std::shared_ptr<MpiRanks>(all.split(0, 0)); };
+  const auto world = std::make_shared<MpiBackend>(
+      within("the start of MPI", options.timeout, all_peers.get(), call), options);
   if (!all_peers) all_peers = world->peers;
   return world;
 }

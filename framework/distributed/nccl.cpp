@@ -1,12 +1,9 @@
 // Collectives of CUDA tensors by NCCL (https://docs.nvidia.com/deeplearning/nccl/user-guide/),
 // which is loaded at first use.
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <future>
-#include <list>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -15,9 +12,10 @@
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/runtime.h"
 #include "framework/distributed/backend.h"
+#include "framework/distributed/links.h"
+#include "framework/distributed/watchdog.h"
 #include "framework/factories.h"
 #include "framework/host/shared_library.h"
-#include "framework/io/text.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0::distributed {
@@ -36,6 +34,7 @@ const SharedLibrary& library() {
 
 // Its functions without "nccl" in their names.
 struct Nccl {
+  decltype(&ncclGetVersion) GetVersion = library()("ncclGetVersion");
   decltype(&ncclGetUniqueId) GetUniqueId = library()("ncclGetUniqueId");
   decltype(&ncclCommInitRank) CommInitRank = library()("ncclCommInitRank");
   decltype(&ncclCommSplit) CommSplit = library()("ncclCommSplit");
@@ -66,6 +65,14 @@ void demand(ncclResult_t status, const std::string& text) {
                       nccl().GetLastError(nullptr), ")"));
 }
 
+// What NCCL found in the background; empty while all is well.
+std::string nccl_error(ncclComm_t comm) {
+  ncclResult_t status = ncclSuccess;
+  nccl().CommGetAsyncError(comm, &status);
+  if (status == ncclSuccess || status == ncclInProgress) return "";
+  return cat("NCCL says: ", nccl().GetErrorString(status));
+}
+
 // int16, which NCCL does not have, is moved as bytes, and reduced as int32.
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
@@ -91,115 +98,6 @@ bool is_capturing(const cuda::Stream& stream) {
   TAPER_CUDA_CHECK(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle()), &status));
   return status != cudaStreamCaptureStatusNone;
 }
-
-// --- the watchdog ---
-
-// A collective that was begun.
-struct Begun {
-  std::string text;
-  uint64_t call;  // its number
-  Clock::time_point since = Clock::now();
-  cuda::Event end{};
-  std::atomic<bool> recorded{false};  // `end`, after which it is only read
-};
-
-// A thread, from the first collective on, that aborts a communicator with a collective that does
-// not end, that waits for a rank that has ended, or that NCCL finds broken: the GPU is free then,
-// and the host goes on to an error. What a graph holds may run at any time: once there is one,
-// ranks must not end before they leave.
-class Watchdog {
- public:
-  Watchdog(ncclComm_t comm, double timeout, Peers& peers)
-      : comm_(comm), timeout_(timeout), peers_(peers) {}
-  ~Watchdog() { stop(); }
-  // Afterwards the communicator is aborted or will not be.
-  void stop() {
-    {
-      const std::lock_guard lock(mutex_);
-      stops_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
-
-  void watch(std::shared_ptr<Begun> begun) {
-    const std::lock_guard lock(mutex_);
-    begun_.push_back(std::move(begun));
-    if (begun_.size() == 1) start();
-  }
-  void watch_graphs() {
-    const std::lock_guard lock(mutex_);
-    if (!has_graphs_.exchange(true)) start();
-  }
-  // Why the communicator was aborted, and the rank; empty while it is not.
-  Peers::Late failure() {
-    const std::lock_guard lock(mutex_);
-    return failure_;
-  }
-
- private:
-  void run() {
-    // Its calls are no part of what another thread captures.
-    const cuda::RelaxedCapture relaxed;
-    std::unique_lock lock(mutex_);
-    const auto stops = [this] { return stops_; };
-    const auto has_work = [this] { return stops_ || has_graphs_ || !begun_.empty(); };
-    while (failure_.text.empty()) {
-      changed_.wait(lock, has_work);
-      if (changed_.wait_for(lock, std::chrono::milliseconds(100), stops)) return;
-      Peers::Late found;
-      try {
-        begun_.remove_if([](const auto& b) { return b->recorded && b->end.query(); });
-        const std::shared_ptr<Begun> oldest = begun_.empty() ? nullptr : begun_.front();
-        lock.unlock();
-        found = look(oldest.get());
-      } catch (const Error& error) {
-        found = {error.what(), -1};
-      }
-      if (!lock.owns_lock()) lock.lock();
-      failure_ = found;
-    }
-    peers_.fail(failure_.rank);
-    lock.unlock();
-    nccl().CommAbort(comm_);
-  }
-  // Why to abort; else no text.
-  Peers::Late look(const Begun* oldest) {
-    if (!oldest && !has_graphs_) return {};
-    const std::string text = oldest ? oldest->text : "a collective of a CUDA graph";
-    ncclResult_t status = ncclSuccess;
-    nccl().CommGetAsyncError(comm_, &status);
-    if (status != ncclSuccess && status != ncclInProgress) {
-      return {cat(text, ": NCCL says: ", nccl().GetErrorString(status)), -1};
-    }
-    // Seen twice, for what it had sent may still come.
-    const Peers::Late lost = peers_.lost(oldest ? oldest->call : 0, /*unless_left=*/!oldest);
-    if (std::exchange(one_is_lost_, !lost.text.empty()) && one_is_lost_) {
-      return {cat(text, ": ", lost.text), lost.rank};
-    }
-    if (!oldest || timeout_ <= 0) return {};
-    const std::chrono::duration<double> age = Clock::now() - oldest->since;
-    if (age.count() <= timeout_) return {};
-    const Peers::Late late = peers_.late_for(oldest->call);
-    return {cat(text, ": not at its end within ", timeout_, " s; ", late.text), late.rank};
-  }
-  void start() {
-    changed_.notify_all();
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  }
-
-  ncclComm_t comm_;
-  double timeout_;
-  Peers& peers_;
-  bool one_is_lost_ = false;  // when last looked
-  std::atomic<bool> has_graphs_{false};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::list<std::shared_ptr<Begun>> begun_;
-  Peers::Late failure_;
-  bool stops_ = false;
-  std::thread thread_;
-};
 
 // --- the backend ---
 
@@ -262,7 +160,9 @@ class NcclBackend : public Backend {
       : comm_(comm),
         // A collective waits for the backward pass, and the optimizer for the collective.
         stream_(cuda::Stream::create(own_device.index(), -1)),
-        watchdog_(std::make_unique<Watchdog>(comm, given.timeout, *peers)) {
+        watchdog_(
+            given.timeout, *peers, [comm] { return nccl_error(comm); },
+            [comm] { nccl().CommAbort(comm); }) {
     demand(nccl().CommUserRank(comm, &rank), "the rank");
     demand(nccl().CommCount(comm, &size), "the number of ranks");
     device = own_device;
@@ -272,7 +172,7 @@ class NcclBackend : public Backend {
     meet();
   }
   ~NcclBackend() override {
-    watchdog_->stop();
+    watchdog_.stop();
     if (!has_failed()) nccl().CommDestroy(comm_);
   }
 
@@ -293,7 +193,7 @@ class NcclBackend : public Backend {
     cuda::Event before;
     before.record(current);
     before.wait(stream_);
-    is_capturing(current) ? watchdog_->watch_graphs() : watchdog_->watch(begun);
+    is_capturing(current) ? watchdog_.watch_graphs() : watchdog_.watch(begun);
     ncclResult_t status = nccl().GroupStart();
     for (const Part& part : widened.empty() ? call.parts : widened) {
       if (status == ncclSuccess && part.in.numel() > 0) status = enqueue(call, part);
@@ -341,7 +241,7 @@ class NcclBackend : public Backend {
     return std::make_shared<NcclBackend>(part, device, given);
   }
   void check() override { refuse_failed(); }
-  bool has_failed() { return !watchdog_->failure().text.empty(); }
+  bool has_failed() { return !watchdog_.failure().text.empty(); }
 
  private:
   ncclResult_t enqueue(const Collective& call, const Part& part) const {
@@ -377,36 +277,24 @@ class NcclBackend : public Backend {
     demand(status, text);
   }
   void refuse_failed() {
-    const auto [text, rank_lost] = watchdog_->failure();
+    const auto [text, rank_lost] = watchdog_.failure();
     if (!text.empty()) throw RankError(text, rank_lost);
   }
 
   ncclComm_t comm_;
   cuda::Stream stream_;
-  std::unique_ptr<Watchdog> watchdog_;
+  Watchdog watchdog_;
 };
-
-int number(const char* name) {
-  const char* text = std::getenv(name);
-  if (!text || !*text) throw Error(cat("RANK is set, but ", name, " is not: NCCL needs both"));
-  int value = -1;
-  if (detail::parse_number(text, value) == std::errc() && value >= 0) return value;
-  throw Error(cat(name, " is '", text, "': expected a whole number, 0 or more"));
-}
-
-// The agent of torchrun listens on MASTER_PORT itself.
-std::string address_of_rank_0() {
-  if (const char* given = std::getenv("NCCL_COMM_ID")) return given;
-  const bool taken = std::getenv("TORCHELASTIC_RUN_ID") != nullptr;
-  const int port = number("MASTER_PORT") + (taken ? 1 : 0);
-  const char* host = std::getenv("MASTER_ADDR");
-  if (!host) throw Error("RANK is set, but MASTER_ADDR is not: NCCL needs both");
-  return cat(host, ":", port);
-}
 
 }  // namespace
 
 std::string nccl_unavailable_reason() { return library().problem(); }
+
+std::string nccl_version() {
+  int code = 0;  // 22809 is 2.28.9
+  demand(nccl().GetVersion(&code), "the version of NCCL");
+  return cat(code / 10000, ".", code / 100 % 100, ".", code % 100);
+}
 
 std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
                                     const std::shared_ptr<Backend>& mpi) {
@@ -420,14 +308,15 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
     }
     return world->split(0, world->rank, options);
   }
-  const int rank = mpi ? mpi->rank : number("RANK"), size = mpi ? mpi->size : number("WORLD_SIZE");
-  const int local = mpi ? mpi->local_rank() : number("LOCAL_RANK"), gpus = cuda::device_count();
+  const auto [rank, size, local, address] =
+      mpi ? Launched{mpi->rank, mpi->size, mpi->local_rank(), ""} : launched_rank();
+  const int gpus = cuda::device_count();
   if (!device.has_index()) device = Device(DeviceType::cuda, gpus == 1 ? 0 : local);
   if (device.index() >= gpus) {
     throw Error(cat("rank ", rank, " is number ", local, " on its host, which has ", gpus,
                     " GPUs: start no more ranks than there are GPUs"));
   }
-  if (!mpi) setenv("NCCL_COMM_ID", address_of_rank_0().c_str(), 1);
+  if (!mpi) setenv("NCCL_COMM_ID", address.c_str(), 1);
   ncclUniqueId id{};
   const std::string text = cat("the start of NCCL on rank ", rank);
   if (!mpi || rank == 0) demand(nccl().GetUniqueId(&id), text);
@@ -435,11 +324,10 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
     const std::string ids = mpi->exchange({id.internal, sizeof id.internal}, text)[0];
     ids.copy(id.internal, sizeof id.internal);
   }
-  const std::string hint =
-      mpi ? "all ranks have come to MPI; NCCL_DEBUG=INFO says more"
-          : cat("NCCL does not say which ranks have come to ", std::getenv("NCCL_COMM_ID"));
-  const auto join = [=](ncclComm_t* made_comm) {
-    return nccl().CommInitRank(made_comm, size, id, rank);
+  const std::string hint = mpi ? "all ranks have come to MPI; NCCL_DEBUG=INFO says more"
+                               : cat("NCCL does not say which ranks have come to ", address);
+  const auto join = [n = size, id, r = rank](ncclComm_t* comm) {
+    return nccl().CommInitRank(comm, n, id, r);
   };
   const ncclComm_t comm =
       made(device, options.timeout, text, hint, mpi ? mpi->peers.get() : nullptr, join);

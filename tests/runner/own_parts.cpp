@@ -1,7 +1,10 @@
-// The program `taper` with an optimizer and a callback of its own, which configs name:
+// The program `taper` with an optimizer, a callback and a layer of its own, which configs name:
 //
 //   optimizer: {type: lookahead, lr: 0.1, k: 5}
 //   callbacks: [tell: {until: 20}]
+//   model: {type: sequential, layers: [flatten, spoilt, linear: 10]}
+#include <cmath>
+#include <cstdlib>
 #include <fstream>
 
 #include "apps/runner/runner.h"
@@ -39,9 +42,27 @@ struct Tell : runner::Observer {
   int64_t steps = 0;
 };
 
+// Passes on what it gets; nan in training on the rank whose number is in the file "nan", while
+// there is one.
+struct Spoilt : Module {
+  Tensor forward(const Tensor& x) override {
+    std::string victim;
+    std::ifstream("nan") >> victim;
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    return is_training() && rank && victim == rank ? x * NAN : x;
+  }
+  std::string type_name() const override { return "Spoilt"; }
+};
+struct SpoiltOptions {
+  template <class V> void describe(V&) {}
+};
+
 int main(int argc, char** argv) {
   runner::register_optimizer<test::LookaheadOptions>("lookahead");
   runner::register_callback<TellOptions>(
       "tell", [](const auto& o, const auto& at) { return std::make_unique<Tell>(o, at); });
+  runner::register_layer<SpoiltOptions>(
+      "spoilt",
+      [](const SpoiltOptions&, const runner::LayerSite&) { return std::make_unique<Spoilt>(); });
   return runner::main(argc, argv);
 }

@@ -1,12 +1,14 @@
 // Runs on several ranks: the same bytes for any number of them where the config has shards, and a
 // word from every rank when one is lost. Ranks are processes under mpirun.
-#include <array>
 #include <chrono>
 #include <csignal>
+#include <iostream>
+#include <map>
 #include <random>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "apps/runner/run/errors.h"
 #include "autograd/ops/binary.h"
@@ -70,9 +72,9 @@ class Ranks : public testing::Test {
     words.insert(words.begin(), "train");
     return dir_.taper(words);
   }
-  // Processes of the program in the run's job, once there are so many.
-  std::vector<pid_t> wait_for_ranks(size_t count) const {
-    std::vector<pid_t> found;
+  // Processes of the run's job by rank, once there are so many.
+  std::map<size_t, pid_t> wait_for_ranks(size_t count) const {
+    std::map<size_t, pid_t> found;
     for (int i = 0; i < 3000 && found.size() < count; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       found.clear();
@@ -81,9 +83,11 @@ class Ranks : public testing::Test {
         if (name.find_first_not_of("0123456789") != std::string::npos) continue;
         const std::string environment = read_bytes(entry.path() / "environ");
         std::error_code gone;
-        if (environment.find("OMPI_COMM_WORLD_RANK=") == std::string::npos) continue;
+        const std::string variable = "OMPI_COMM_WORLD_RANK=";
+        const size_t at = environment.find(variable);
+        if (at == std::string::npos) continue;
         if (fs::read_symlink(entry.path() / "cwd", gone) != fs::canonical(dir_ / ".")) continue;
-        found.push_back(std::stoi(name));
+        found[std::stoul(environment.substr(at + variable.size()))] = std::stoi(name);
       }
     }
     return found;
@@ -154,12 +158,40 @@ TEST_F(Ranks, SyncedBatchNormsSeeTheWholeBatch) {
   EXPECT_GT(distance(apart), 1e-3);
 }
 
-// TAPER_RANK_FAULTS=100 for the long proof.
+// What may befall a rank, and how the run ends of it.
+struct Fault {
+  const char* name;
+  void (*strike)(const fs::path& dir, pid_t pid, size_t rank);
+  int code;
+  const char* said;
+};
+const Fault kFaults[] = {
+    {"kill", [](const fs::path&, pid_t pid, size_t) { ::kill(pid, SIGKILL); }, 128 + SIGKILL,
+     "has ended"},
+    {"stop", [](const fs::path&, pid_t pid, size_t) { ::kill(pid, SIGSTOP); }, kExitRanks,
+     "within 5 s"},
+    {"SIGTERM", [](const fs::path&, pid_t pid, size_t) { ::kill(pid, SIGTERM); }, kExitInterrupted,
+     "ended by SIGTERM on rank "},
+    {"nan", [](const fs::path& dir, pid_t, size_t rank) { write_bytes(dir / "nan", cat(rank)); },
+     kExitData, "(Spoilt) on rank "},
+    {"full disk",  // files of this rank grow no more: as on one, the rest of a write fails
+     [](const fs::path&, pid_t pid, size_t) {
+       const rlimit limit{20'000, 20'000};
+       ::prlimit(pid, RLIMIT_FSIZE, &limit, nullptr);
+     },
+     kExitDisk, "cannot "},
+};
+
+// TAPER_RANK_FAULTS=100 for the long proof, which says what it does.
 TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   const char* asked = std::getenv("TAPER_RANK_FAULTS");
-  const int faults = asked ? std::atoi(asked) : 3;
+  const size_t faults = asked ? size_t(std::atoi(asked)) : std::size(kFaults);
+  dir_.program = TAPER_OWN_PARTS;
+  std::string spoilt = kDigits;
+  spoilt.replace(spoilt.find("batch_norm2d"), 0, "spoilt, ");
+  write_bytes(dir_ / "spoilt.yaml", spoilt);
   const Words words = {
-      "train",          "digits.yaml",         "train.shards=4",       "data.train_size=1500",
+      "train",          "spoilt.yaml",         "train.shards=4",       "data.train_size=1500",
       "train.epochs=8", "train.eval_every=20", "distributed.timeout=5"};
   const auto with = [&](Words all, const Words& more) {
     all.insert(all.end(), more.begin(), more.end());
@@ -168,33 +200,41 @@ TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   ASSERT_EQ(dir_.taper(with(words, {"--out", "whole"})).code, 0);
   const std::string whole = bytes_of("whole");
   std::mt19937 random(7);
-  for (int i = 0; i < faults; ++i) {
+  for (size_t i = 0; i < faults; ++i) {
     const std::string run = cat("run", i);
-    const int signal = std::array{SIGKILL, SIGSTOP, SIGTERM}[size_t(i) % 3];
-    const size_t victim = random() % 4;
+    const Fault& fault = kFaults[i % std::size(kFaults)];
+    const bool is_disk = fault.code == kExitDisk;  // the first rank writes
+    const size_t victim = is_disk ? 0 : random() % 4;
+    const bool is_at_work = i < std::size(kFaults);
     const pid_t job = dir_.start(with(words, {"--ranks", "4", "--out", run}));
-    const std::vector<pid_t> ranks = wait_for_ranks(4);
-    if (ranks.size() == 4) {
-      if (i < 3) wait_for_line(run, "\"step\":7");
-      if (i >= 3) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 5000));
-      ::kill(ranks[victim], signal);
-    }
+    const std::map<size_t, pid_t> ranks = wait_for_ranks(4);
+    if (is_at_work) wait_for_line(run, "\"step\":7");
+    const std::chrono::milliseconds delay(is_at_work ? 0 : random() % 5000);
+    std::this_thread::sleep_for(delay);
+    const auto struck = std::chrono::steady_clock::now();
+    if (ranks.contains(victim)) fault.strike(dir_ / ".", ranks.at(victim), victim);
     const auto ended = dir_.wait(job);
-    SCOPED_TRACE(cat("fault ", i, ", signal ", signal, ", code ", ended.code, "\n", ended.err));
-    if (i < 3) {
-      EXPECT_EQ(ended.code, signal == SIGKILL   ? 128 + SIGKILL
-                            : signal == SIGSTOP ? int(kExitRanks)
-                                                : int(kExitInterrupted));
-      const char* said = signal == SIGKILL   ? "has ended"
-                         : signal == SIGSTOP ? "within 5 s"
-                                             : "ended by SIGTERM on rank ";
-      EXPECT_NE(ended.err.find(said), std::string::npos);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - struck;
+    fs::remove(dir_ / "nan");
+    const std::string what =
+        cat("fault ", i, ", ", fault.name, " of rank ", victim, " after ", delay.count(),
+            " ms, code ", ended.code, " in ", took.count(), " s");
+    SCOPED_TRACE(cat(what, "\n", ended.err));
+    EXPECT_LT(took.count(), 30);
+    if (is_at_work) {
+      EXPECT_EQ(ended.code, fault.code);
+      EXPECT_NE(ended.err.find(fault.said), std::string::npos);
     }
     const Words again = random() % 3 == 0 ? Words{} : Words{"--ranks", random() % 2 ? "2" : "4"};
     const auto resumed = dir_.taper(with(with(words, {"--out", run, "--resume", "auto"}), again));
-    ASSERT_EQ(resumed.code, 0) << resumed.err;
-    ASSERT_TRUE(bytes_of(run) == whole);
-    fs::remove_all(dir_ / run);
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_TRUE(bytes_of(run) == whole);
+    if (asked) {
+      std::cout << what << "; resumed with " << (again.empty() ? "1" : again[1]) << ": "
+                << resumed.code << ", " << (bytes_of(run) == whole ? "the same" : "OTHER")
+                << " bytes; " << ended.err.substr(0, ended.err.find('\n')) << std::endl;
+    }
+    if (!HasFailure()) fs::remove_all(dir_ / run);
   }
 }
 
@@ -224,6 +264,14 @@ TEST_F(Ranks, WhatIsWrongIsSaidOnce) {
   EXPECT_FALSE(fs::exists(dir_ / "a"));
 }
 
+TEST_F(Ranks, LaunchersForGpusAreRefusedOnTheCpu) {
+  const auto done = dir_.taper({"train", "digits.yaml", "--out", "a"},
+                               "export RANK=1 WORLD_SIZE=2 LOCAL_RANK=1;");
+  EXPECT_EQ(done.code, kExitDevice) << done.err;
+  EXPECT_NE(done.err.find("CPU tensors need mpirun"), std::string::npos) << done.err;
+  EXPECT_FALSE(fs::exists(dir_ / "a"));
+}
+
 TEST_F(Ranks, OneAloneNeedsNoMpi) {
   for (const char* launcher : {"WORLD_SIZE=1 RANK=0", "PMIX_RANK=0 SLURM_NTASKS=1"}) {
     const auto done = dir_.taper({"train", "digits.yaml", "train.epochs=1", "--out", "one"},
@@ -232,21 +280,73 @@ TEST_F(Ranks, OneAloneNeedsNoMpi) {
   }
 }
 
-TEST_F(Ranks, ThatDifferAreRefusedByName) {
-  write_bytes(dir_ / "other.yaml", std::string(kDigits) + "seed: 3\n");
-  const std::string program =
-      std::getenv("TAPER_PROGRAM") ? std::getenv("TAPER_PROGRAM") : TAPER_PROGRAM;
-  const std::string script =
-      cat("cd '", (dir_ / ".").string(), "' && export OMPI_ALLOW_RUN_AS_ROOT=1 ",
-          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1; mpirun -n 1 '",
-          program, "' train digits.yaml name=a --out r : -n 1 '", program,
-          "' train other.yaml name=a --out r > said 2>&1; echo $? >> said");
-  ASSERT_EQ(std::system(script.c_str()), 0);
-  const std::string said = read_bytes(dir_ / "said");
+// Two ranks, each with words of its own: what they say, and the exit code in a line at the end.
+class RanksApart : public Ranks {
+ protected:
+  std::string said_beside(const std::string& second) const {
+    const std::string script =
+        cat("cd '", (dir_ / ".").string(), "' && export OMPI_ALLOW_RUN_AS_ROOT=1 ",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1; mpirun -n 1 ",
+            program_, " train digits.yaml name=a distributed.timeout=5 --out r : -n 1 ", second,
+            " > said 2>&1; echo $? >> said");
+    EXPECT_EQ(std::system(script.c_str()), 0);
+    EXPECT_FALSE(fs::exists(dir_ / "r"));
+    return read_bytes(dir_ / "said");
+  }
+  std::string said_with(const std::string& other) const {
+    write_bytes(dir_ / "other.yaml", other);
+    return said_beside(program_ + " train other.yaml name=a distributed.timeout=5 --out r");
+  }
+
+ private:
+  const char* const given_ = std::getenv("TAPER_PROGRAM");
+  const std::string program_ = cat("'", given_ ? given_ : TAPER_PROGRAM, "'");
+};
+
+TEST_F(RanksApart, ThatDifferAreRefusedByName) {
+  const std::string said = said_with(std::string(kDigits) + "seed: 3\n");
   EXPECT_NE(said.find("  seed: 0 | 3"), std::string::npos) << said;
   EXPECT_NE(said.find("rank 1 ("), std::string::npos) << said;
   EXPECT_TRUE(said.ends_with("\n2\n")) << said;
-  EXPECT_FALSE(fs::exists(dir_ / "r"));
+}
+
+TEST_F(RanksApart, OneThatHangsBeforeAllHaveMetIsNotWaitedForLong) {
+  const std::string said = said_beside("sh -c 'kill -STOP $$'");
+  EXPECT_NE(said.find("the start of MPI: not at its end within 5 s"), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("\n76\n")) << said;
+}
+
+TEST_F(RanksApart, ABadConfigOfOneEndsAllWithItsMessage) {
+  const std::string said = said_with(std::string(kDigits) + "sed: 3\n");
+  const size_t rank = said.find("rank 1 (");
+  EXPECT_NE(rank, std::string::npos) << said;
+  EXPECT_NE(said.find("sed", rank), std::string::npos) << said;
+  EXPECT_EQ(said.find("rank 1 (", rank + 1), std::string::npos) << said;  // once
+  EXPECT_TRUE(said.ends_with("\n2\n")) << said;
+}
+
+TEST_F(Ranks, AFullDiskEndsAllWithItsMessage) {
+  const SmallDisk disk(dir_ / "disk");
+  if (!disk.mounted) GTEST_SKIP() << "no right to mount a small disk";
+  const Words words = {"digits.yaml", "train.shards=4", "--ranks", "4"};
+  const auto into = [&](const std::string& run) {
+    Words all = words;
+    all.insert(all.end(), {"--out", run, "--resume", "auto"});
+    return train(all);
+  };
+  const auto full = into("disk/run");  // one checkpoint fits, two do not
+  EXPECT_EQ(full.code, kExitDisk) << full.err;
+  const size_t rank = full.err.find("rank 0 (");
+  EXPECT_NE(rank, std::string::npos) << full.err;
+  EXPECT_NE(full.err.find("No space left on device", rank), std::string::npos) << full.err;
+  EXPECT_EQ(full.err.find("has ended"), std::string::npos) << full.err;
+  fs::copy(dir_ / "disk/run", dir_ / "run",
+           fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  const auto resumed = into("run");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("resum"), std::string::npos) << resumed.err;
+  ASSERT_EQ(into("whole").code, 0);
+  EXPECT_TRUE(bytes_of("run") == bytes_of("whole"));
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 #include <pty.h>
-#include <sys/mount.h>
 
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
@@ -408,25 +407,6 @@ TEST_F(Resume, ARunWithoutRoomEndsWith74) {
   EXPECT_EQ(newest_checkpoint(at_ / "run"), newest);
   EXPECT_FALSE(fs::exists(at_ / "run/checkpoints/.writing"));
 }
-
-// A file system of 600 KB for the runs in DIR, while it lives.
-class SmallDisk {
- public:
-  explicit SmallDisk(const fs::path& dir) : dir_(dir) {
-    fs::create_directories(dir);
-    mounted = ::mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=600k") == 0;
-  }
-  ~SmallDisk() {
-    if (mounted) ::umount(dir_.c_str());
-  }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-
-  bool mounted;
-
- private:
-  fs::path dir_;
-};
 
 TEST_F(Resume, AFullDiskLeavesTheOlderCheckpointsWhole) {
   const SmallDisk disk(at_ / "disk");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +87,25 @@ class RunDirectory {
 
  private:
   std::filesystem::path path_;
+};
+
+// A file system of 600 KB for the runs in DIR, while it lives.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::filesystem::path& dir) : dir_(dir) {
+    std::filesystem::create_directories(dir);
+    mounted = ::mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=600k") == 0;
+  }
+  ~SmallDisk() {
+    if (mounted) ::umount(dir_.c_str());
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  bool mounted;
+
+ private:
+  std::filesystem::path dir_;
 };
 
 }  // namespace taper::inline v0::runner

@@ -37,6 +37,12 @@ void share_threads(const Communicator& ranks) {
   set_num_threads(std::max(1, get_num_threads() / std::max(here, 1)));
 }
 
+Communicator meet(Device device, double timeout) try {
+  return Communicator::world(device, {.timeout = timeout});
+} catch (const distributed::RankError& error) {
+  throw RunError(kExitRanks, error.what());
+}
+
 // The first rank's on all.
 template <class T>
 std::vector<std::string> names_from_first(const Communicator& ranks,
@@ -54,7 +60,7 @@ Communicator set_up_ranks(const RunConfig& config) {
   if (!Communicator::is_launched()) return Communicator::alone(set_up(config));
   const bool on_gpu = config.device == "auto" ? cuda::is_available() : config.device != "cpu";
   const Device kind = on_gpu ? DeviceType::cuda : DeviceType::cpu;
-  together([&] {
+  together(config.distributed.timeout, [&] {
     RunConfig on_cpu = config;
     on_cpu.device = "cpu";  // all but the device, of which each rank takes another
     set_up(on_cpu);
@@ -66,7 +72,7 @@ Communicator set_up_ranks(const RunConfig& config) {
       throw DeviceUnavailable(why);
     }
   });
-  Communicator ranks = Communicator::world(kind, {.timeout = config.distributed.timeout});
+  Communicator ranks = meet(kind, config.distributed.timeout);
   if (config.threads == 0) share_threads(ranks);
   return ranks;
 }
@@ -113,15 +119,22 @@ void together(const Communicator& ranks, const std::function<void()>& f) {
   throw SharedError(first_code, text);
 }
 
-void together(const std::function<void()>& f) {
-  const bool has_mpi = Communicator::is_launched() && !std::getenv("WORLD_SIZE") &&
-                       Communicator::unavailable_reason().empty();
+void together(const double& timeout, const std::function<void()>& f) {
+  const bool has_mpi = Communicator::is_launched() && Communicator::unavailable_reason().empty();
   if (!has_mpi) return f();
-  const Communicator ranks = Communicator::world();
+  std::exception_ptr error;
   try {
-    together(ranks, f);
-  } catch (const std::exception& error) {
-    leave(ranks, error, 0);
+    f();
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  const Communicator ranks = meet(DeviceType::cpu, timeout);
+  try {
+    together(ranks, [&] {
+      if (error) std::rethrow_exception(error);
+    });
+  } catch (const std::exception& shared) {
+    leave(ranks, shared, 0);
   }
 }
 

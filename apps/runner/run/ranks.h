@@ -38,8 +38,9 @@ void require_equal_ranks(const RunConfig& config, const Communicator& ranks);
 // unless it is that of all. f calls no collective.
 void together(const Communicator& ranks, const std::function<void()>& f);
 
-// The same before they have their devices. Under a launcher that is no MPI each says its own.
-void together(const std::function<void()>& f);
+// The same before they have their devices; afterwards they meet within the timeout, which f may
+// set. Under a launcher that is no MPI each says its own.
+void together(const double& timeout, const std::function<void()>& f);
 
 // The first rank's on all.
 std::string from_first(const Communicator& ranks, const std::string& text);

@@ -207,8 +207,8 @@ Tensor Step::run_part(int64_t part, const std::vector<Batch>& loaded, const Next
   return total.defined() ? total : zeros({}, {.device = device_});
 }
 
-// The mean loss of the step's batches; their gradients are in the parameters.
-Tensor Step::forward_and_backward(const NextBatch& next) {
+// The losses of this rank's parts of the step's batches; gradients of all are in the parameters.
+Tensor Step::run_parts(const NextBatch& next) {
   const int64_t batches = batches_from(at_->batch);
   // Lines of a text count by their tokens, which must be known of all.
   const bool by_tokens = has_lines_ && (batches > 1 || all_parts_ > 1);
@@ -228,18 +228,25 @@ Tensor Step::forward_and_backward(const NextBatch& next) {
   const PhiloxKey start = generator.state();
   std::optional<RunningStatistics> statistics;
   if (config_.train.shards) statistics.emplace(*learner_.model, all_parts_, parts_);
-  const Tensor own_losses = zeros({parts_}, {.device = device_}),
-               losses = zeros({all_parts_}, {.device = device_});
+  const Tensor losses = zeros({parts_}, {.device = device_});
   for (int64_t p = 0; p < parts_; ++p) {
     Generator own;
     own.set_state({seed_of_part(start.seed, first_part_ + p), start.stream, start.base});
     const DrawScope draws(own);
-    own_losses.select(0, p).copy_(run_part(p, loaded, next, tokens));
+    losses.select(0, p).copy_(run_part(p, loaded, next, tokens));
     if (statistics) statistics->end_part(p, share_of(p));
   }
   generator.set_state({start.seed, start.stream + kDrawsOfAStep, start.base});
   if (statistics) statistics->join(ranks_);
-  ranks_.all_gather(losses, own_losses).wait();
+  return losses;
+}
+
+// The mean loss.
+Tensor Step::forward_and_backward(const NextBatch& next) {
+  const Tensor own = run_parts(next);
+  if (!parallel_) return own;
+  const Tensor losses = zeros({all_parts_}, {.device = device_});
+  ranks_.all_gather(losses, own).wait();
   return config_.train.shards ? sum(losses) : mean(losses);
 }
 
@@ -315,15 +322,18 @@ std::string Step::first_bad(Position at, PhiloxKey random) {
   at_.reset();
   go_to(at);
   std::string found = first_bad_tensor(
-      *learner_.model, [this] { return forward_and_backward([this] { return loader_.next(); }); });
+      *learner_.model, [this] { return run_parts([this] { return loader_.next(); }); });
   at_.reset();
   default_generator().set_state(now);
   if (ranks_.size() == 1) return found;
+  // Gradients are of all ranks: the forward pass says where it began.
   const std::vector<std::string> all = ranks_.all_gather_text(found);
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (!all[r].empty()) return cat(all[r], " on ", ranks_.name_of(int(r)));
-  }
-  return "";
+  const auto first = std::ranges::find_if(all, [](const std::string& text) {
+    return !text.empty() && !text.starts_with("the gradient");
+  });
+  if (first == all.end()) return found;
+  const bool is_of_all = std::ranges::count(all, *first) == std::ssize(all);
+  return *first + (is_of_all ? "" : " on " + ranks_.name_of(int(first - all.begin())));
 }
 
 }  // namespace taper::inline v0::runner

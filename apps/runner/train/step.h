@@ -56,6 +56,7 @@ class Step {
   void compute(const NextBatch& next);
   void replay();
   std::string why_eager() const;
+  Tensor run_parts(const NextBatch& next);
   Tensor forward_and_backward(const NextBatch& next);
   Tensor run_part(int64_t part, const std::vector<Batch>& loaded, const NextBatch& next,
                   const Tensor& tokens);

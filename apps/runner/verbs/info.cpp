@@ -6,7 +6,8 @@
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/verbs/verbs.h"
 #include "framework/cuda/cuda.h"
-#include "framework/distributed/communicator.h"
+#include "framework/distributed/backend.h"
+#include "framework/distributed/links.h"
 #include "framework/error.h"
 #include "framework/host/threads.h"
 #include "testing/conformance/conformance.h"
@@ -32,14 +33,22 @@ std::string gpu_lines() {
                        cat(gib(p.total_memory - p.free_memory), " / ", gib(p.total_memory)),
                        cat(mib(cuda::memory_allocated(i)), " of ", mib(cuda::memory_reserved(i))));
   }
-  return out + "         used: by all programs; by taper: in tensors, of what is reserved here\n";
+  out += "         used: by all programs; by taper: in tensors, of what is reserved here\n";
+  if constexpr (kHasCuda)
+    out += distributed::link_lines(cuda::device_count(), distributed::link_between);
+  return out;
 }
 
 // Whether several ranks can run here, or why not.
 std::string rank_lines() {
   const auto line = [](const char* name, Device device) {
-    const std::string why = distributed::Communicator::unavailable_reason(device);
-    return cat("ranks    ", name, why.empty() ? "ready" : why, "\n");
+    std::string state = distributed::Communicator::unavailable_reason(device);
+    if (!state.empty()) return cat("ranks    ", name, state, "\n");
+    state = "ready";
+    if constexpr (distributed::kHasNccl) {
+      if (device.is_cuda()) state += cat(", NCCL ", distributed::nccl_version());
+    }
+    return cat("ranks    ", name, state, "\n");
   };
   return line("on the CPU: ", DeviceType::cpu) +
          (kHasCuda ? line("on GPUs: ", DeviceType::cuda) : "");

@@ -59,7 +59,7 @@ struct Train : TrainOptions {
     if (is_alone && is_later_rank()) return kExitOk;
     const QuietScope quiet(is_later_rank());
     RunConfig config;
-    together([&] { config = load_run_config(file, overrides); });
+    together(config.distributed.timeout, [&] { config = load_run_config(file, overrides); });
     if (ranks > 0 && !is_alone) launch(ranks);  // once it is known that the config is right
     if (prints_config) return print(to_yaml_with_origins(config));
     if (validates) return print(validate(config, std::max<int64_t>(ranks, 1)));
