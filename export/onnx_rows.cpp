@@ -88,6 +88,12 @@ string slice(OpWriter& w) {
   return w.add("Slice", {w.in(), w.sizes(start, other_start), w.sizes(end, other_end),
                          w.numbers({here[0]}), w.numbers({here[3]})});
 }
+string flip(OpWriter& w) {
+  const Shape& dims = w.options<Shape>();
+  const auto all = [&](int64_t n) { return w.numbers(Ints(size_t(dims.size()), n)); };
+  return w.add("Slice", {w.in(), all(-1), all(std::numeric_limits<int64_t>::min()),
+                         w.numbers(Ints(dims.begin(), dims.end())), all(-1)});
+}
 string same(OpWriter& w) { return w.in(0, w.dtype()); }
 string concat(OpWriter& w) {
   std::vector<string> parts;
@@ -356,6 +362,7 @@ constexpr OnnxRow kRows[] = {
     {"view", nullptr, view},
     {"expand", nullptr, expand},
     {"permute", nullptr, permute},
+    {"flip", nullptr, flip},
     {"slice", nullptr, slice},
     {"clone", nullptr, same},
     {"cat", nullptr, concat},

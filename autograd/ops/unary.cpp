@@ -462,12 +462,10 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
     }
     return clamp(x, low, high);
   }
-  Tensor y = clamp(x.detach(), min_val, max_val);
-  if (!needs_grad({x})) return y;
-  return record("HardtanhBackward0", y, {x}, [x = Saved(x), min_val, max_val](Gradients& g) {
-    const Tensor from = x.get(g);
-    g.dx(0) = where(logical_or(from <= min_val, from >= max_val), 0, g.dy());
-  });
+  return fused(
+      "HardtanhBackward0", UnaryOp::clamp, BinaryOp::hardtanh_backward, Keep::x, x,
+      [=](auto& dy, auto& u) { return where(logical_or(u <= min_val, u >= max_val), 0, dy); },
+      min_val, max_val);
 }
 
 Tensor relu6(const Tensor& x) { return hardtanh(x, 0, 6); }

@@ -164,6 +164,12 @@ struct ClampBackward : Floats {
     return ((x >= T(low)) & (x <= T(high))) ? dy : T(0);
   }
 };
+struct HardTanhBackward : Floats {
+  double low, high;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    return (x <= T(low)) | (x >= T(high)) ? T(0) : dy;
+  }
+};
 struct Fmod : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     if constexpr (kIsInteger<T>)
@@ -349,6 +355,7 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::hardsigmoid_backward: return f(HardSigmoidBackward{});
     case BinaryOp::hardswish_backward: return f(HardSwishBackward{});
     case BinaryOp::mish_backward: return f(MishBackward{});
+    case BinaryOp::hardtanh_backward: return f(HardTanhBackward{{}, args.a, args.b});
     default: return f(GammaGradient{});
   }
 }
