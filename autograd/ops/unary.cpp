@@ -462,6 +462,7 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
     }
     return clamp(x, low, high);
   }
+  for (const double bound : {min_val, max_val}) Scalar(bound).check_holds(x.dtype());
   return fused(
       "HardtanhBackward0", UnaryOp::clamp, BinaryOp::hardtanh_backward, Keep::x, x,
       [=](auto& dy, auto& u) { return where(logical_or(u <= min_val, u >= max_val), 0, dy); },
