@@ -63,6 +63,12 @@ string slice(OpWriter& w) {
   return w.add("Slice", {w.in(), w.sizes(start, other_start), w.sizes(end, other_end),
                          w.numbers({here[0]}), w.numbers({here[3]})});
 }
+string flip(OpWriter& w) {
+  const Shape& dims = w.options<Shape>();
+  const auto all = [&](int64_t n) { return w.numbers(Ints(size_t(dims.size()), n)); };
+  return w.add("Slice", {w.in(), all(-1), all(std::numeric_limits<int64_t>::min()),
+                         w.numbers(Ints(dims.begin(), dims.end())), all(-1)});
+}
 string concat(OpWriter& w) {
   return w.add(w.onnx, w.all_in(w.dtype()), {{"axis", w.options<Shape>()[0]}});
 }
@@ -95,6 +101,7 @@ constexpr OnnxRow kRows[] = {
     {"view", "Reshape", to_sizes},
     {"expand", "Expand", to_sizes},
     {"permute", nullptr, permute},
+    {"flip", nullptr, flip},
     {"slice", nullptr, slice},
     {"clone", nullptr, x_of},
     {"cat", "Concat", concat},

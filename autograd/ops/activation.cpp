@@ -110,7 +110,9 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
   if (!needs_grad({x})) return y;
   return record("HardtanhBackward0", y, {x}, [x = Saved(x), min_val, max_val](Gradients& g) {
     const Tensor from = x.get(g);
-    g.dx(0) = where(logical_or(from <= min_val, from >= max_val), 0, g.dy());
+    g.dx(0) = is_grad_enabled() ? where(logical_or(from <= min_val, from >= max_val), 0, g.dy())
+                                : kernels::binary(kernels::BinaryOp::hardtanh_backward, g.dy(),
+                                                  from, {.a = min_val, .b = max_val});
   });
 }
 

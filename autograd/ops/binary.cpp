@@ -102,13 +102,14 @@ Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
           "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
           rounding_mode, "'");
   const Tensor x = a.detach(), z = b.detach();
-  Tensor y = floor_divide(x, z);
-  if (!down && y.is_floating_point()) {
+  const DType type = kernels::result_type({&x, &z});
+  Tensor y;
+  if (!down && is_floating_point(type)) {
     // Half types round once only.
-    const Tensor q = x.to(y.element_size() == 2 ? kFloat32 : y.dtype()) / z;
-    y = where(q < 0, ceil(q), floor(q)).to(y.dtype());
-  } else if (!down) {
-    y = y + logical_and(y < 0, ne(y * z, x));
+    y = trunc(x.to(is_half(type) ? kFloat32 : type) / z).to(type);
+  } else {
+    y = floor_divide(x, z);
+    if (!down) y = y + logical_and(y < 0, ne(y * z, x));
   }
   if (!needs_grad({a, b})) return y;
   return record("DivBackward0", y, {a, b}, [a = Meta(a), b = Meta(b)](Gradients& g) {

@@ -11,6 +11,7 @@
 
 #include "framework/half.h"
 #include "framework/kernels/host_device.h"
+#include "framework/kernels/math_wide.h"
 
 namespace taper::inline v0::math {
 
@@ -44,8 +45,7 @@ TAPER_HD double add_rn(double a, double b) {
 #endif
 }
 
-using std::acos, std::asin, std::atan, std::atan2, std::ceil, std::copysign, std::cos, std::cosh,
-    std::exp2, std::floor, std::fmod, std::log10, std::pow, std::sin, std::sinh, std::sqrt,
+using std::ceil, std::copysign, std::cos, std::floor, std::fmod, std::pow, std::sin, std::sqrt,
     std::tan, std::trunc;
 TAPER_HD float abs(float x) { return ::fabsf(x); }
 TAPER_HD double abs(double x) { return ::fabs(x); }
@@ -59,6 +59,20 @@ TAPER_HD int64_t floor(int64_t x) { return x; }
 TAPER_HD int64_t round(int64_t x) { return x; }
 TAPER_HD int64_t trunc(int64_t x) { return x; }
 
+// Positive, finite and not below the smallest normal number.
+TAPER_HD bool is_normal(float x) {
+  return (x >= std::numeric_limits<float>::min()) & (x <= std::numeric_limits<float>::max());
+}
+
+TAPER_HD double acos(double x) { return ::acos(x); }
+TAPER_HD double asin(double x) { return ::asin(x); }
+TAPER_HD double atan(double x) { return ::atan(x); }
+TAPER_HD double atan2(double y, double x) { return ::atan2(y, x); }
+TAPER_HD double cosh(double x) { return ::cosh(x); }
+TAPER_HD double exp2(double x) { return ::exp2(x); }
+TAPER_HD double log10(double x) { return ::log10(x); }
+TAPER_HD double log2(double x) { return ::log2(x); }
+TAPER_HD double sinh(double x) { return ::sinh(x); }
 TAPER_HD double exp(double x) { return ::exp(x); }
 TAPER_HD double expm1(double x) { return ::expm1(x); }
 TAPER_HD double log(double x) { return ::log(x); }
@@ -80,13 +94,19 @@ template <class T> TAPER_HD T log_of_one_plus(T f, T carry) {
 }
 
 // log of a positive normal number: x = 2^e (1 + f). ln2 is split so that e * high is exact.
-TAPER_HD float log_of_normal(float x, float e_shift = 0) {
+struct NormalParts {
+  float e, f;
+};
+TAPER_HD NormalParts normal_parts(float x, float e_shift) {
   const uint32_t root_half = 0x3f3504f3u;
   const uint32_t u = bits_of_float(x) - root_half;
-  const float e = add_rn(float(int32_t(u) >> 23), e_shift);
-  const float f = float_of_bits((u & 0x007fffffu) + root_half) - 1.0f;
-  const float low = log_of_one_plus(f, mul_rn(e, 1.42860677e-06f));
-  return add_rn(mul_rn(e, 0.693145752f), low);
+  return {add_rn(float(int32_t(u) >> 23), e_shift),
+          float_of_bits((u & 0x007fffffu) + root_half) - 1.0f};
+}
+TAPER_HD float log_of_normal(float x, float e_shift = 0) {
+  const NormalParts p = normal_parts(x, e_shift);
+  const float low = log_of_one_plus(p.f, mul_rn(p.e, 1.42860677e-06f));
+  return add_rn(mul_rn(p.e, 0.693145752f), low);
 }
 TAPER_HD double log_of_normal(double x) {
   const uint64_t root_half = 0x3fe6a09e667f3bcdull;
@@ -109,28 +129,46 @@ TAPER_HD float log(float x) { return ::logf(x); }
 TAPER_HD float log1p(float x) { return ::log1pf(x); }
 TAPER_HD float tanh(float x) { return ::tanhf(x); }
 TAPER_HD float erf(float x) { return ::erff(x); }
+TAPER_HD float exp2(float x) { return ::exp2f(x); }
+TAPER_HD float log2(float x) { return ::log2f(x); }
+TAPER_HD float log10(float x) { return ::log10f(x); }
+TAPER_HD float asin(float x) { return ::asinf(x); }
+TAPER_HD float acos(float x) { return ::acosf(x); }
+TAPER_HD float atan(float x) { return ::atanf(x); }
+TAPER_HD float atan2(float y, float x) { return ::atan2f(y, x); }
+TAPER_HD float sinh(float x) { return ::sinhf(x); }
+TAPER_HD float cosh(float x) { return ::coshf(x); }
 
 #else
 
-// x = n ln2 + r with |r| <= ln2 / 2, for |x| < 1e5; p = exp(r) - 1 by its Taylor series.
-struct ExpParts {
-  float p;
-  int32_t n;
-};
-TAPER_HD ExpParts exp_parts(float x) {
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
-  const float magic = 12582912.0f;
-  const float shifted = x * 1.44269504f + magic;
-  const int32_t n = int32_t(bits_of_float(shifted) - bits_of_float(magic));
-  const float whole = shifted - magic;
-  const float r = x - whole * 0.693145752f - whole * 1.42860677e-06f;
+// exp(r) - 1 by its Taylor series, for |r| <= ln2 / 2.
+TAPER_HD float expm1_of_rest(float r) {
   float q = 1.0f / 5040;
   q = q * r + 1.0f / 720;
   q = q * r + 1.0f / 120;
   q = q * r + 1.0f / 24;
   q = q * r + 1.0f / 6;
   q = q * r + 0.5f;
-  return {r + r * r * q, n};
+  return r + r * r * q;
+}
+// The nearest integer, for |x| < 1e6, as a float too: adding 1.5 * 2^23 rounds to it, and then it
+// stands in the low bits.
+struct Nearest {
+  float whole;
+  int32_t n;
+};
+TAPER_HD Nearest nearest(float x) {
+  const float magic = 12582912.0f, shifted = x + magic;
+  return {shifted - magic, int32_t(bits_of_float(shifted) - bits_of_float(magic))};
+}
+// x = n ln2 + r with |r| <= ln2 / 2, for |x| < 1e5; p = exp(r) - 1.
+struct ExpParts {
+  float p;
+  int32_t n;
+};
+TAPER_HD ExpParts exp_parts(float x) {
+  const Nearest k = nearest(x * 1.44269504f);
+  return {expm1_of_rest(x - k.whole * 0.693145752f - k.whole * 1.42860677e-06f), k.n};
 }
 // 2^n for n in [-126, 127].
 TAPER_HD float power_of_two(int32_t n) { return float_of_bits(uint32_t(n + 127) << 23); }
@@ -144,6 +182,15 @@ TAPER_HD float exp(float x) {
   return (1.0f + e.p) * power_of_two(half) * power_of_two(e.n - half);
 }
 
+TAPER_HD float exp2(float x) {
+  const float low = x < -151.0f ? -151.0f : x;
+  const float y = low > 129.0f ? 129.0f : low;
+  const Nearest k = nearest(y);
+  const int32_t half = k.n >> 1;
+  return (1.0f + expm1_of_rest((y - k.whole) * 0.693147181f)) * power_of_two(half) *
+         power_of_two(k.n - half);
+}
+
 TAPER_HD float expm1(float x) {
   const float low = x < -20.0f ? -20.0f : x;
   const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
@@ -154,15 +201,58 @@ TAPER_HD float expm1(float x) {
   return e.n == 0 ? (x == 0.0f ? x : e.p) : y;
 }
 
-TAPER_HD float log(float x) {
+// A logarithm by `of_normal`, called with a positive normal number and what to add to its exponent.
+template <class F> TAPER_HD float log_by(float x, F of_normal) {
   const bool tiny = x < std::numeric_limits<float>::min();
-  const float y = log_of_normal(tiny ? x * 8388608.0f : x, tiny ? -23.0f : 0.0f);
+  const float y = of_normal(tiny ? x * 8388608.0f : x, tiny ? -23.0f : 0.0f);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   // Select by select: compilers vectorise this, and not nested conditions.
   const float finite = x < inf ? y : x;
   const float edge = x == 0.0f ? -inf : nan;
   return x > 0.0f ? finite : edge;
+}
+TAPER_HD float log(float x) {
+  return log_by(x, [](float a, float e) { return log_of_normal(a, e); });
+}
+// e + log(m) / log(2) of x = 2^e m; a power of two gives e.
+TAPER_HD float log2(float x) {
+  return log_by(x, [](float a, float e) {
+    const NormalParts p = normal_parts(a, e);
+    const float l = log_of_one_plus(p.f, 0.0f);
+    return p.e + (l * 1.44269504f + l * 1.92596300e-08f);
+  });
+}
+TAPER_HD float log10(float x) {
+  return log_by(x, [](float a, float e) {
+    const NormalParts p = normal_parts(a, e);
+    const float l = log_of_one_plus(p.f, 0.0f);
+    return p.e * 0.301025391f + (p.e * 4.60503907e-06f + l * 0.434294482f);
+  });
+}
+TAPER_HD float atan2(float y, float x) {
+  const float angle = wide::atan2(y, x);
+  return (x != x) | (y != y) ? x + y : angle;
+}
+TAPER_HD float atan(float x) { return float(wide::atan(x)); }
+TAPER_HD float asin(float x) {
+  const double a = abs(x), far = sqrt((1 - a) * 0.5);
+  const double y = wide::asin_to_half(a > 0.5 ? far : a);
+  return float(copysign(a > 0.5 ? 1.5707963267948966 - 2 * y : y, double(x)));
+}
+TAPER_HD float acos(float x) {
+  const double a = abs(x), far = sqrt((1 - a) * 0.5);
+  const double y = wide::asin_to_half(a > 0.5 ? far : a);
+  const double side = x < 0 ? 3.1415926535897932 - 2 * y : 2 * y;
+  return float(a > 0.5 ? side : 1.5707963267948966 - copysign(y, double(x)));
+}
+TAPER_HD float sinh(float x) {
+  const float low = x < -90.0f ? -90.0f : x;
+  return float(wide::sinh(low > 90.0f ? 90.0f : low));
+}
+TAPER_HD float cosh(float x) {
+  const float low = x < -90.0f ? -90.0f : x;
+  return float(wide::cosh(low > 90.0f ? 90.0f : low));
 }
 
 // What 1 + x loses in rounding comes back to first order.

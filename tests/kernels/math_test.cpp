@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/kernels/elementwise/binary_functors.h"
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/elementwise/unary_functors.h"
 
@@ -50,6 +51,24 @@ const Case kCases[] = {
     {"tanh", math::tanh, std::tanh, -20, 20, 2.5},
     {"erf", math::erf, std::erf, -10, 10, 2.0},
     {"sigmoid", math::sigmoid<float>, exact_sigmoid, -110, 110, 2.5},
+    {"exp2", math::exp2, std::exp2, -160, 130, 1.0},
+    {"log2", math::log2, std::log2, 0, kMax, 2.0},
+    {"log10", math::log10, std::log10, 0, kMax, 2.0},
+    {"asin", math::asin, std::asin, -1, 1, 0.51},
+    {"acos", math::acos, std::acos, -1, 1, 0.51},
+    {"atan", math::atan, std::atan, -kMax, kMax, 0.51},
+    {"sinh", math::sinh, std::sinh, -91, 91, 1.0},
+    {"cosh", math::cosh, std::cosh, -91, 91, 1.0},
+};
+
+// Forms for a part of all floats.
+constexpr float kLeast = std::numeric_limits<float>::min(), kTurns = math::wide::kTurns;
+const Case kPartCases[] = {
+    {"sin", kernels::Sin::fast, std::sin, -kTurns, kTurns, 1.5},
+    {"cos", kernels::Cos::fast, std::cos, -kTurns, kTurns, 1.5},
+    {"tan", kernels::Tan::fast, std::tan, -kTurns, kTurns, 3.0},
+    {"lgamma", kernels::LogGamma::fast, std::lgamma, kLeast, kMax, 1.0},
+    {"digamma", kernels::Digamma::fast, math::digamma<double>, kLeast, kMax, 1.0},
 };
 
 // Calls f with floats of every magnitude between low and high, dense where floats are dense, and
@@ -71,7 +90,9 @@ void sweep(float low, float high, const std::function<void(float)>& f) {
 }
 
 TEST(Math, FloatFunctionsStayWithinTheirUlps) {
-  for (const Case& c : kCases) {
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  cases.insert(cases.end(), std::begin(kPartCases), std::end(kPartCases));
+  for (const Case& c : cases) {
     double worst = 0;
     float at = 0;
     sweep(c.low, c.high, [&](float x) {
@@ -129,6 +150,26 @@ const Edge kEdges[] = {
     {"sigmoid", math::sigmoid, kInf, 1},
     {"sigmoid", math::sigmoid, -kInf, 0},
     {"sigmoid", math::sigmoid, 0, 0.5f},
+    {"exp2", math::exp2, kInf, kInf},
+    {"exp2", math::exp2, -kInf, 0},
+    {"exp2", math::exp2, -149, kTiny},
+    {"exp2", math::exp2, 128, kInf},
+    {"exp2", math::exp2, 10, 1024},
+    {"log2", math::log2, 0, -kInf},
+    {"log2", math::log2, -1, kNan},
+    {"log2", math::log2, kTiny, -149},
+    {"log2", math::log2, 1024, 10},
+    {"log10", math::log10, 0, -kInf},
+    {"log10", math::log10, kInf, kInf},
+    {"log10", math::log10, 1e10f, 10},
+    {"asin", math::asin, 1.5f, kNan},
+    {"asin", math::asin, -0.0f, -0.0f},
+    {"acos", math::acos, -1.5f, kNan},
+    {"acos", math::acos, 1, 0},
+    {"atan", math::atan, -0.0f, -0.0f},
+    {"sinh", math::sinh, -kInf, -kInf},
+    {"sinh", math::sinh, -0.0f, -0.0f},
+    {"cosh", math::cosh, -kInf, kInf},
 };
 
 TEST(Math, EdgesAreExact) {
@@ -154,21 +195,55 @@ TEST(Math, VectorLoopsGiveTheBitsOfTheScalarFormula) {
   xs[1] = kInf;
   xs[2] = -kInf;
   Tensor y = Tensor::make({4099}, kFloat32, Device());
-  for (const UnaryOp op : {UnaryOp::exp, UnaryOp::expm1, UnaryOp::log, UnaryOp::log1p,
-                           UnaryOp::tanh, UnaryOp::sigmoid, UnaryOp::erf, UnaryOp::gelu,
-                           UnaryOp::gelu_tanh, UnaryOp::silu, UnaryOp::elu, UnaryOp::rsqrt}) {
+  for (const UnaryOp op :
+       {UnaryOp::sin, UnaryOp::lgamma, UnaryOp::atan, UnaryOp::exp, UnaryOp::expm1, UnaryOp::log,
+        UnaryOp::log1p, UnaryOp::tanh, UnaryOp::sigmoid, UnaryOp::erf, UnaryOp::gelu,
+        UnaryOp::gelu_tanh, UnaryOp::silu, UnaryOp::elu, UnaryOp::rsqrt}) {
     const kernels::UnaryArgs args{1.5, 0};
     kernels::unary_into(op, y, x, args);
     kernels::visit(op, args, [&](auto functor) {
       if constexpr (!decltype(functor)::kIntegers) {
         for (int64_t i = 0; i < x.numel(); ++i) {
-          const float vector = y.data<float>()[i], scalar = functor(xs[i]);
+          const float vector = y.data<float>()[i];
+          float scalar = functor(xs[i]);
+          if constexpr (requires { functor.fast(xs[i]); }) {
+            if (functor.fits(xs[i])) scalar = functor.fast(xs[i]);
+          }
           if (std::isnan(vector) && std::isnan(scalar)) continue;
           ASSERT_EQ(bits_of_float(vector), bits_of_float(scalar))
               << kernels::name_of(op) << "(" << xs[i] << ")";
         }
       }
     });
+  }
+}
+
+// Of pairs of all magnitudes, and of the edges.
+TEST(Math, FormsOfTwoNumbersAgreeWithTheExactOnes) {
+  std::vector<float> numbers = {0,    -0.0f, 1,     -1,    2,   -3,       kInf, -kInf, kNan,
+                                kMax, kTiny, -7.5f, 0.25f, 1e7, 16777216, 0.1f, -0.3f};
+  for (uint32_t bits = 0; bits < bits_of_float(kInf); bits += 5000011) {
+    numbers.push_back(float_of_bits(bits));
+    numbers.push_back(-float_of_bits(bits));
+  }
+  const auto same = [](float a, float b) {
+    return bits_of_float(a) == bits_of_float(b) || (std::isnan(a) && std::isnan(b));
+  };
+  using namespace kernels;
+  for (const float a : numbers) {
+    for (const float b : numbers) {
+      if (Fmod::fits(a, b)) {
+        ASSERT_TRUE(same(Fmod::fast(a, b), std::fmod(a, b))) << a << ", " << b;
+        ASSERT_TRUE(same(Remainder::fast(a, b), python_mod(a, b))) << a << ", " << b;
+        ASSERT_TRUE(same(FloorDivide::fast(a, b), floor_div(a, b))) << a << ", " << b;
+      }
+      if (Pow::fits(a, b)) {
+        ASSERT_LE(ulps(Pow::fast(a, b), std::pow(double(a), double(b))), 0.51) << a << ", " << b;
+      }
+      ASSERT_LE(ulps(math::atan2(a, b), std::atan2(double(a), double(b))), 0.51) << a << ", " << b;
+      ASSERT_EQ(std::signbit(math::atan2(a, b)) || std::isnan(a) || std::isnan(b),
+                std::signbit(std::atan2(a, b)) || std::isnan(a) || std::isnan(b));
+    }
   }
 }
 

@@ -116,8 +116,11 @@ void bench_row(const Row& row, DType dtype, Device device) {
 void bench_rows(const std::string& part) {
   std::printf("%-44s %-8s %-9s %-36s %10s %10s %9s\n", "operator", "device", "dtype", "arguments",
               "forward us", "both us", "rate");
-  for (const Row& row : all_rows()) {
-    if (row.title().find(part) == std::string::npos || row.samples.empty()) continue;
+  const std::vector<Row>& rows = all_rows();
+  const bool is_title = std::ranges::any_of(rows, [&](auto& row) { return row.title() == part; });
+  for (const Row& row : rows) {
+    const bool meant = is_title ? row.title() == part : row.title().find(part) != std::string::npos;
+    if (!meant || row.samples.empty()) continue;
     for (const Device device : all_devices()) {
       for (const DType dtype : {kFloat32, kBFloat16}) {
         const bool held =

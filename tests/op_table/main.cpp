@@ -1,6 +1,6 @@
 // The op table's driver as a program:
 //   test_ops                 runs the tests
-//   test_ops --bench [part]  times the rows whose title contains `part`
+//   test_ops --bench [part]  times the row of that title, else those whose title contains it
 //   test_ops --docs          prints docs/operators.md
 #include <iostream>
 #include <string>

@@ -134,16 +134,20 @@ Tensor triu(const Tensor& x, int64_t diagonal) { return band("triu", x, diagonal
 
 Tensor flip(const Tensor& x, const Shape& dims) {
   bool flipped[kMaxDims] = {};
+  Shape strides = x.strides();
+  int64_t last = x.storage_offset();
   for (const int64_t dim : dims) {
     const int d = wrap_dim(dim, x.dim());
     require(!flipped[d], "dim ", d, " appears multiple times in the list of dims");
     flipped[d] = true;
+    if (x.dim() == 0 || x.shape()[d] < 2) continue;
+    last += (x.shape()[d] - 1) * strides[d];
+    strides[d] = -strides[d];
   }
-  Tensor y = clone(x.detach());
-  for (int d = 0; d < x.dim(); ++d) {
-    if (!flipped[d] || x.shape()[d] < 2) continue;
-    y = index_select(y, d, arange(x.shape()[d] - 1, -1, -1, {.device = x.device()}));
-  }
+  Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
+  // No tensor has negative strides; a copy may read by them.
+  kernels::copy_into(y, view_as(x.detach(), x.shape(), strides, last));
+  trace("flip", y, {x}, dims);
   return linear_in(x, "FlipBackward0", y, [dims](const Tensor& dy) { return flip(dy, dims); });
 }
 

@@ -12,7 +12,7 @@ enum class BinaryOp : uint8_t {
   gelu_backward, gelu_tanh_backward, silu_backward, softplus_backward, sigmoid_backward,
   tanh_backward, clamp_backward, fmod, atan2, logaddexp, xlogy, bitwise_and, bitwise_or,
   bitwise_xor, prelu, binary_cross_entropy, selu_backward, celu_backward, hardsigmoid_backward,
-  hardswish_backward, mish_backward, gamma_gradient
+  hardswish_backward, mish_backward, hardtanh_backward, gamma_gradient
 };
 // clang-format on
 
@@ -71,6 +71,7 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::hardsigmoid_backward, "hardsigmoid_backward"},
     {BinaryOp::hardswish_backward, "hardswish_backward"},
     {BinaryOp::mish_backward, "mish_backward"},
+    {BinaryOp::hardtanh_backward, "hardtanh_backward"},  // 0 where x <= a or x >= b, else dy
     {BinaryOp::gamma_gradient, "gamma_gradient", BinaryRule::floating},  // of a draw by the shape
 };
 static_assert(rows_are_in_order(kBinaryOps));

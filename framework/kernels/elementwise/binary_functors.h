@@ -25,14 +25,29 @@ struct Mul : Numbers {
 struct Div : Floats {
   template <class T> TAPER_HD T operator()(T a, T b) const { return a / b; }
 };
+// Some functors have a cheaper form for the floats that `fits` finds, on the CPU.
 struct FloorDivide : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return floor_div(a, b); }
+  static TAPER_HD bool fits(float a, float b) { return math::wide::divides(a, b); }
+  static TAPER_HD float fast(float a, float b) {
+    const math::wide::Quotient q = math::wide::quotient(a, b);
+    const bool below = (q.rest != 0) & ((q.rest < 0) != (b < 0));
+    const float whole = float(q.whole - (below ? 1 : 0));
+    return whole == 0 ? math::copysign(0.0f, a / b) : whole;
+  }
 };
 struct Remainder : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return python_mod(a, b); }
+  static TAPER_HD bool fits(float a, float b) { return math::wide::divides(a, b); }
+  static TAPER_HD float fast(float a, float b) {
+    const float r = math::copysign(float(math::wide::quotient(a, b).rest), a);
+    return (r != 0) & ((r < 0) != (b < 0)) ? r + b : r;
+  }
 };
 struct Pow : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return power(a, b); }
+  static TAPER_HD bool fits(float a, float b) { return math::is_normal(a) & is_finite(b); }
+  static TAPER_HD float fast(float a, float b) { return float(math::wide::pow(a, b)); }
 };
 // nan on either side wins in both.
 struct Maximum : Numbers {
@@ -149,12 +164,22 @@ struct ClampBackward : Floats {
     return ((x >= T(low)) & (x <= T(high))) ? dy : T(0);
   }
 };
+struct HardTanhBackward : Floats {
+  double low, high;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    return (x <= T(low)) | (x >= T(high)) ? T(0) : dy;
+  }
+};
 struct Fmod : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     if constexpr (kIsInteger<T>)
       return b == 0 || b == -1 ? T(0) : a % b;
     else
       return math::fmod(a, b);
+  }
+  static TAPER_HD bool fits(float a, float b) { return math::wide::divides(a, b); }
+  static TAPER_HD float fast(float a, float b) {
+    return math::copysign(float(math::wide::quotient(a, b).rest), a);
   }
 };
 struct Atan2 : Floats {
@@ -254,7 +279,8 @@ struct Where : Predicates {
 };
 struct ClampBetween : Numbers {
   template <class T> TAPER_HD T operator()(T x, T low, T high) const {
-    return Minimum()(Maximum()(x, low), high);
+    const T y = (x > low) | is_nan(x) ? x : low;
+    return (y < high) | is_nan(y) ? y : high;
   }
 };
 // From the nearer end, so that both are met.
@@ -329,6 +355,7 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::hardsigmoid_backward: return f(HardSigmoidBackward{});
     case BinaryOp::hardswish_backward: return f(HardSwishBackward{});
     case BinaryOp::mish_backward: return f(MishBackward{});
+    case BinaryOp::hardtanh_backward: return f(HardTanhBackward{{}, args.a, args.b});
     default: return f(GammaGradient{});
   }
 }

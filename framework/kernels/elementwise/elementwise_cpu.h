@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "framework/kernels/elementwise/broadcast.h"
@@ -21,9 +22,22 @@ using SpanFn = void (*)(const void* functor, void* out, const void* const* in, i
 // dropped.
 void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, const void* functor);
 
-// y[i] = f(x[i], ...)
+// y[i] = f(x[i], ...). A functor may have a form of its own for the floats that `fits` finds,
+// without branches: which form an element takes does not depend on its neighbours.
 template <class F, class T, class... X>
 TAPER_CLONES void apply_to(T* y, int64_t n, const F f, const X*... x) {
+  if constexpr (std::is_same_v<T, float> && requires { f.fast(*x...); }) {
+    int32_t outside = 0;
+#pragma omp simd reduction(| : outside)
+    for (int64_t i = 0; i < n; ++i) outside |= !f.fits(x[i]...);
+    if (outside) {
+      for (int64_t i = 0; i < n; ++i) y[i] = f.fits(x[i]...) ? f.fast(x[i]...) : f(x[i]...);
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = f.fast(x[i]...);
+    }
+    return;
+  }
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
 }

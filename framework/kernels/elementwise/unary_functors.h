@@ -44,17 +44,20 @@ struct Log : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::log(x); }
 };
 struct Log2 : Floats {
-  TAPER_HD float operator()(float x) const { return ::log2f(x); }
-  TAPER_HD double operator()(double x) const { return ::log2(x); }
+  template <class T> TAPER_HD T operator()(T x) const { return math::log2(x); }
 };
 struct Log1p : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::log1p(x); }
 };
 struct Sin : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
+  static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
+  static TAPER_HD float fast(float x) { return math::wide::sin(x); }
 };
 struct Cos : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::cos(x); }
+  static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
+  static TAPER_HD float fast(float x) { return math::wide::sin(x, 1); }
 };
 struct Tanh : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::tanh(x); }
@@ -137,6 +140,8 @@ struct Log10 : Floats {
 };
 struct Tan : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::tan(x); }
+  static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
+  static TAPER_HD float fast(float x) { return math::wide::tan(x); }
 };
 struct Asin : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::asin(x); }
@@ -161,9 +166,13 @@ struct Frac : Floats {
 };
 struct LogGamma : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::lgamma(x); }
+  static TAPER_HD bool fits(float x) { return math::is_normal(x); }
+  static TAPER_HD float fast(float x) { return float(math::wide::lgamma(x)); }
 };
 struct Digamma : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::digamma(x); }
+  static TAPER_HD bool fits(float x) { return math::is_normal(x); }
+  static TAPER_HD float fast(float x) { return float(math::wide::digamma(x)); }
 };
 struct Polygamma : Floats {
   double order;

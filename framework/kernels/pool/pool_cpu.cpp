@@ -1,6 +1,7 @@
-// Max pooling of float and double goes in runs of results that lie side by side in memory: all
-// channels of a pixel, or a row of pixels. The rest is pool_kernels.h's one element at a time.
+// Pooling of float and double goes in runs of results that lie side by side in memory: all channels
+// of a pixel, or a row of pixels. Half types are pool_kernels.h's one element at a time.
 #include <algorithm>
+#include <vector>
 
 #include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/pool/pool_kernels.h"
@@ -88,7 +89,92 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
   });
 }
 
+// Of the results along an axis: the elements that each depends on, in order, with their weights, as
+// many for one as for all (those that are too many weigh 0), and what the sum is divided by.
+template <class T> struct AxisWeights {
+  int64_t n, taps = 1;
+  std::vector<int64_t> from;  // [taps, n]
+  std::vector<T> part;        // [taps, n]
+  std::vector<T> divisors;
+
+  AxisWeights(const Axis& a, bool transposed) : n(transposed ? a.in : a.out), divisors(n, T(1)) {
+    const auto span = [&](int64_t i) { return transposed ? outputs_of(a, i) : inputs_of<T>(a, i); };
+    for (int64_t i = 0; i < n; ++i) taps = std::max(taps, span(i).end - span(i).begin);
+    from.resize(taps * n, 0);
+    part.resize(taps * n, T(0));
+    for (int64_t i = 0; i < n; ++i) {
+      const Span s = span(i);
+      for (int64_t j = s.begin; j < s.end; ++j) {
+        const int64_t at = (j - s.begin) * n + i;
+        from[at] = j;
+        part[at] = transposed ? weight<T>(a, j, i) / divisor<T>(a, j) : weight<T>(a, i, j);
+      }
+      if (!transposed) divisors[i] = divisor<T>(a, i);
+    }
+  }
+};
+
+// row[i] += part[i] * x[from[i] * step]; what weighs nothing is not looked at.
+template <class T>
+TAPER_CLONES void add_taps(T* row, const T* part, const int64_t* from, const T* x, int64_t step,
+                           int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const T term = part[i] * x[from[i] * step];
+    row[i] += part[i] != T(0) ? term : T(0);
+  }
+}
+template <class T> TAPER_CLONES void add_scaled(T* sum, T factor, const T* x, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sum[i] += factor * x[i];
+}
+
+template <class T>
+void resample_runs(const Tensor& out, const Tensor& in, const Axes& axes, bool transposed) {
+  const Planes<T> y(out);
+  const Planes<const T> x(in);
+  const AxisWeights<T> h(axes.h, transposed), w(axes.w, transposed);
+  const bool pixels = !y.channels_last;
+  const int64_t n = pixels ? y.sizes.w : y.sizes.c;
+  parallel_each(out.numel() / n, 2 * n * h.taps * w.taps, [&](int64_t r) {
+    const Place at = y.at(r * n);
+    T* sum = y.data + r * n;
+    std::fill_n(sum, n, T(0));
+    std::vector<T> row(n);
+    for (int64_t i = 0; i < h.taps; ++i) {
+      const T of_row = h.part[i * h.n + at.h];
+      if (of_row == T(0)) continue;
+      const T* plane = x.plane(at) + x.in_plane(h.from[i * h.n + at.h], 0);
+      std::ranges::fill(row, T(0));
+      for (int64_t k = 0; k < w.taps; ++k) {
+        const int64_t tap = k * w.n + at.w;
+        if (pixels) {
+          add_taps(row.data(), &w.part[k * n], &w.from[k * n], plane, x.strides.w, n);
+        } else if (w.part[tap] != T(0) && x.strides.c == 1) {
+          add_scaled(row.data(), w.part[tap], plane + w.from[tap] * x.strides.w, n);
+        } else if (w.part[tap] != T(0)) {
+          const T* from = plane + w.from[tap] * x.strides.w;
+          for (int64_t c = 0; c < n; ++c) row[c] += w.part[tap] * from[c * x.strides.c];
+        }
+      }
+      add_scaled(sum, of_row, row.data(), n);
+    }
+    if (transposed) return;
+    for (int64_t i = 0; i < n; ++i) sum[i] /= h.divisors[at.h] * w.divisors[pixels ? i : at.w];
+  });
+}
+
 }  // namespace
+
+template <>
+void PoolKernels<cpu::Backend>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
+                                         bool transposed) {
+  if (y.dtype() == kFloat32) return resample_runs<float>(y, x, axes, transposed);
+  if (y.dtype() == kFloat64) return resample_runs<double>(y, x, axes, transposed);
+  const int64_t work = 8 * (1 + x.numel() / y.numel());
+  if (transposed) return run<cpu::Backend, ToInputs>("resample", work, y, x, axes);
+  run<cpu::Backend, ToOutputs>("resample", work, y, x, axes);
+}
 
 template <>
 void PoolKernels<cpu::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
