@@ -1,5 +1,7 @@
 // How reductions, views and indexing are written in ONNX (https://onnx.ai/onnx/operators/, opset
 // 17), and where the rows of all ops are found.
+#include <limits>
+
 #include "export/onnx_graph.h"
 #include "framework/kernels/reduce/reduce.h"
 
