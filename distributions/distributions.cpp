@@ -58,22 +58,16 @@ Tensor clamped(const Tensor& probs) {
   return clamp(probs, eps, 1 - eps);
 }
 
-const Tensor& given(const char* distribution, const Odds& odds) {
-  if (bool(odds.probs) == bool(odds.logits)) {
-    throw ValueError("Either `probs` or `logits` must be specified, but not both.");
-  }
-  const Tensor& x = odds.probs ? **odds.probs : **odds.logits;
-  const char* const name = odds.probs ? "probs" : "logits";
-  const Tensor v = x.detach();
-  if (odds.logits) {
-    check(distribution, name, v, eq(v, v), "Real()");
-  } else if (std::string(distribution) == "Bernoulli") {
-    check(distribution, name, v, logical_and(v >= 0, v <= 1),
-          "Interval(lower_bound=0.0, upper_bound=1.0)");
-  } else {
-    check(distribution, name, v, v >= 0, "Simplex()");
-  }
-  return x;
+const Tensor& given(const Odds& odds) {
+  if (bool(odds.probs) != bool(odds.logits)) return odds.probs ? **odds.probs : **odds.logits;
+  throw ValueError("Either `probs` or `logits` must be specified, but not both.");
+}
+// holds(probabilities): where they are some.
+void check_odds(const char* distribution, const Odds& odds, const auto& holds,
+                const char* constraint) {
+  const Tensor v = given(odds).detach();
+  if (odds.probs) return check(distribution, "probs", v, holds(v), constraint);
+  check(distribution, "logits", v, eq(v, v), "Real()");
 }
 
 Shape without_last(const char* distribution, const Tensor& x) {
@@ -191,8 +185,10 @@ Tensor Uniform::variance() const { return square(high - low) / 12; }
 
 // --- Bernoulli ---
 
-Bernoulli::Bernoulli(const Odds& odds) : Distribution(given("Bernoulli", odds).shape()) {
-  const Tensor& x = given("Bernoulli", odds);
+Bernoulli::Bernoulli(const Odds& odds) : Distribution(given(odds).shape()) {
+  const Tensor& x = given(odds);
+  const auto in_unit = [](const Tensor& v) { return logical_and(v >= 0, v <= 1); };
+  check_odds("Bernoulli", odds, in_unit, "Interval(lower_bound=0.0, upper_bound=1.0)");
   const Tensor own = is_number(x) ? x.to(kFloat32) : x;
   const Tensor safe = odds.probs ? clamped(own) : own;
   probs = odds.probs ? own : sigmoid(own);
@@ -215,8 +211,10 @@ Tensor Bernoulli::variance() const { return probs * (1 - probs); }
 // --- Categorical ---
 
 Categorical::Categorical(const Odds& odds)
-    : Distribution(without_last(odds.probs ? "probs" : "logits", given("Categorical", odds))) {
-  const Tensor& x = given("Categorical", odds);
+    : Distribution(without_last(odds.probs ? "probs" : "logits", given(odds))) {
+  const Tensor& x = given(odds);
+  check_odds(
+      "Categorical", odds, [](const Tensor& v) { return v >= 0; }, "Simplex()");
   logits = odds.probs ? Tensor() : x - logsumexp(x, -1, true);
   probs = odds.probs ? x / sum(x, -1, true) : exp(logits);
   if (odds.probs) logits = log(clamped(probs));

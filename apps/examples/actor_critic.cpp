@@ -1,7 +1,5 @@
 // An actor and a critic in one network learn to balance a pole, as pytorch/examples'
 // reinforcement_learning: the critic's value of a state is the baseline of the actor's returns.
-#include <iostream>
-
 #include <taper/distributions/distributions.h>
 #include <taper/taper.h>
 
@@ -21,7 +19,6 @@ struct Policy : Module {
   Child<Linear> action_head{*this, "action_head", 128, 2};
   Child<Linear> value_head{*this, "value_head", 128, 1};
   std::vector<Tensor> log_probs, values;  // of the episode's actions and states
-  std::vector<double> rewards;
 
   Judged operator()(const Tensor& state) {
     const auto body = [this](const Tensor& s) -> Judged {
@@ -41,12 +38,7 @@ int64_t select_action(Policy& model, const CartPole::State& state, Device device
   return action.item<int64_t>();
 }
 
-void finish_episode(Policy& model, optim::Optimizer& optimizer, Device device) {
-  std::vector<double> discounted(model.rewards.size());
-  double R = 0;
-  for (size_t t = discounted.size(); t-- > 0;) discounted[t] = R = model.rewards[t] + kGamma * R;
-  Tensor returns = tensor(discounted, {.device = device});
-  returns = (returns - returns.mean()) / (returns.std() + 1e-7);
+void finish_episode(Policy& model, optim::Optimizer& optimizer, const Tensor& returns) {
   const Tensor values = cat(model.values);
   const Tensor advantage = returns - values.detach();
   optimizer.zero_grad();
@@ -54,7 +46,6 @@ void finish_episode(Policy& model, optim::Optimizer& optimizer, Device device) {
   const Tensor value_loss = smooth_l1_loss(values, returns, Reduction::sum);
   (policy_loss + value_loss).backward();
   optimizer.step();
-  model.rewards.clear();
   model.log_probs.clear();
   model.values.clear();
 }
@@ -63,25 +54,12 @@ int main(int argc, char** argv) {
   const int64_t episodes = argc > 1 ? std::stoll(argv[1]) : 300;
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(1);
-  CartPole env(1);
   Policy model;
   model.to(device);
   optim::Adam optimizer(model.parameters(), {.lr = 3e-2});
-
-  double running_reward = 10;
-  for (int64_t episode = 1; episode <= episodes && running_reward < 475; ++episode) {
-    CartPole::Step now{env.reset(), 0, false};
-    double ep_reward = 0;
-    while (!now.done) {
-      now = env.step(select_action(model, now.state, device));
-      model.rewards.push_back(now.reward);
-      ep_reward += now.reward;
-    }
-    running_reward = 0.05 * ep_reward + 0.95 * running_reward;
-    finish_episode(model, optimizer, device);
-    if (episode % 10 == 0) {
-      std::cout << "episode " << episode << ": reward " << running_reward << ", last " << ep_reward
-                << "\n";
-    }
-  }
+  play(
+      episodes, [&](const CartPole::State& state) { return select_action(model, state, device); },
+      [&](const std::vector<double>& rewards) {
+        finish_episode(model, optimizer, normalized_returns(rewards, kGamma, device));
+      });
 }

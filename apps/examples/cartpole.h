@@ -6,7 +6,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iostream>
 #include <random>
+
+#include <taper/taper.h>
 
 class CartPole {
  public:
@@ -51,3 +54,36 @@ class CartPole {
   std::array<double, 4> s_{};
   int64_t steps_ = 0;
 };
+
+// For each step of an episode the sum of its reward and the later ones, each times gamma once more,
+// less their mean, by their deviation.
+inline taper::Tensor normalized_returns(const std::vector<double>& rewards, double gamma,
+                                        taper::Device device) {
+  std::vector<double> discounted(rewards.size());
+  double R = 0;
+  for (size_t t = discounted.size(); t-- > 0;) discounted[t] = R = rewards[t] + gamma * R;
+  const taper::Tensor returns = taper::tensor(discounted, {.device = device});
+  return (returns - returns.mean()) / (returns.std() + 1e-7);
+}
+
+// Plays by select_action(state), with finish_episode(rewards) behind each episode, until the pole
+// stays up.
+inline void play(int64_t episodes, const auto& select_action, const auto& finish_episode) {
+  CartPole env(1);
+  double running_reward = 10;
+  for (int64_t episode = 1; episode <= episodes && running_reward < 475; ++episode) {
+    CartPole::Step now{env.reset(), 0, false};
+    std::vector<double> rewards;
+    while (!now.done) {
+      now = env.step(select_action(now.state));
+      rewards.push_back(now.reward);
+    }
+    const double ep_reward = double(rewards.size());  // 1 for each step
+    running_reward = 0.05 * ep_reward + 0.95 * running_reward;
+    finish_episode(rewards);
+    if (episode % 10 == 0) {
+      std::cout << "episode " << episode << ": reward " << running_reward << ", last " << ep_reward
+                << "\n";
+    }
+  }
+}
