@@ -36,6 +36,12 @@ void assign_by_name(Rule& rule, const std::string& name, double value) {
 
 }  // namespace
 
+std::vector<NamedTensor> unnamed(const std::vector<Tensor>& params) {
+  std::vector<NamedTensor> out;
+  for (const Tensor& p : params) out.push_back({"", p});
+  return out;
+}
+
 GroupRule no_decay() { return {"*", {{"weight_decay", 0}}, 1}; }
 
 void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& rule,

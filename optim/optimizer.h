@@ -33,6 +33,8 @@ struct GroupRule {
   std::vector<std::pair<std::string, double>> settings;
   int max_dim = kMaxDims;
 };
+// Parameters whose names nobody asks for.
+std::vector<NamedTensor> unnamed(const std::vector<Tensor>& params);
 // No weight decay on biases and the weights of norms: on what has less than two dimensions.
 GroupRule no_decay();
 
@@ -102,9 +104,7 @@ class Optimizer {
 template <class Options> class OptimizerOf : public Optimizer {
  public:
   explicit OptimizerOf(const std::vector<Tensor>& params, const Options& options = {})
-      : defaults_(options) {
-    add_param_group(params, options);
-  }
+      : OptimizerOf(unnamed(params), options) {}
   explicit OptimizerOf(const std::vector<ParamGroup<Options>>& groups) {
     for (const auto& [params, options] : groups) add_param_group(params, options);
   }
@@ -117,9 +117,7 @@ template <class Options> class OptimizerOf : public Optimizer {
   // optimizer.add_param_group(head.parameters(), {.lr = 1e-2}); without options: those of the
   // constructor.
   void add_param_group(const std::vector<Tensor>& params, const Options& options) {
-    std::vector<NamedTensor> unnamed;
-    for (const Tensor& p : params) unnamed.push_back({"", p});
-    add_param_group(unnamed, options);
+    add_param_group(unnamed(params), options);
   }
   void add_param_group(const std::vector<Tensor>& params) { add_param_group(params, defaults_); }
   void add_param_group(const std::vector<NamedTensor>& params, const Options& options,

@@ -99,9 +99,13 @@ Point strong_wolfe(const At& at, const Point& start, double t, double size, doub
   return bracket[low];
 }
 
-LBFGSOptions with_max_eval(LBFGSOptions o) {
-  if (o.max_eval == 0) o.max_eval = o.max_iter * 5 / 4;
-  return o;
+// f(part, p) for each parameter, which lie one after the other in `flat`.
+void each_part(const Tensor& flat, const std::vector<Tensor>& params, const auto& f) {
+  int64_t at = 0;
+  for (const Tensor& p : params) {
+    f(view_as(flat, p.shape(), contiguous_strides(p.shape()), at), p);
+    at += p.numel();
+  }
 }
 
 }  // namespace
@@ -110,13 +114,11 @@ void LBFGSOptions::update(const std::vector<kernels::Update>&, const kernels::St
   throw TypeError("LBFGS.step() missing 1 required positional argument: 'closure'");
 }
 
-LBFGS::LBFGS(const std::vector<Tensor>& params, LBFGSOptions options) {
-  std::vector<NamedTensor> unnamed;
-  for (const Tensor& p : params) unnamed.push_back({"", p});
-  add_param_group(unnamed, with_max_eval(options));
-}
+LBFGS::LBFGS(const std::vector<Tensor>& params, LBFGSOptions options)
+    : LBFGS(unnamed(params), options) {}
 LBFGS::LBFGS(const std::vector<NamedTensor>& params, LBFGSOptions options) {
-  add_param_group(params, with_max_eval(options));
+  if (options.max_eval == 0) options.max_eval = options.max_iter * 5 / 4;
+  add_param_group(params, options);
 }
 
 void LBFGS::step() { LBFGSOptions().update({}, {}); }
@@ -124,25 +126,21 @@ void LBFGS::step() { LBFGSOptions().update({}, {}); }
 // All gradients (zeros where there is none) or all parameters.
 Tensor LBFGS::flat(bool gradients) const {
   const std::vector<Tensor> params = parameters();
-  int64_t n = 0, at = 0;
+  int64_t n = 0;
   for (const Tensor& p : params) n += p.numel();
   const Tensor out = zeros({n}, {.dtype = state_dtype(params[0]), .device = params[0].device()});
-  for (const Tensor& p : params) {
+  each_part(out, params, [&](const Tensor& part, const Tensor& p) {
     const Tensor from = gradients ? p.grad() : p;
-    if (from.defined())
-      kernels::copy_into(view_as(out, p.shape(), contiguous_strides(p.shape()), at), from);
-    at += p.numel();
-  }
+    if (from.defined()) kernels::copy_into(part, from);
+  });
   return out;
 }
 
 void LBFGS::set_params(const Tensor& flat) const {
-  int64_t at = 0;
-  for (const Tensor& p : parameters()) {
-    kernels::copy_into(p, view_as(flat, p.shape(), contiguous_strides(p.shape()), at));
+  each_part(flat, parameters(), [](const Tensor& part, const Tensor& p) {
+    kernels::copy_into(p, part);
     p.storage()->version.fetch_add(1);
-    at += p.numel();
-  }
+  });
 }
 
 // Takes the new gradient into memory and gives minus its product with the inverse Hessian, by the
