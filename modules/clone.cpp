@@ -6,7 +6,7 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
-#include "modules/module.h"
+#include "modules/members.h"
 
 namespace taper::inline v0 {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <typeinfo>
 
-#include "modules/module.h"
+#include "modules/members.h"
 
 namespace taper::inline v0 {
 

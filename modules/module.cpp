@@ -167,20 +167,18 @@ void Module::register_module(const std::string& name, Module& child) {
   children_.push_back({name, &child});
 }
 
-void Module::collect(const std::string& prefix, std::unordered_set<const TensorImpl*>* seen,
-                     std::vector<Found>& out) const {
-  for (const Entry& entry : tensors_) {
-    if (!entry.tensor->defined()) continue;
-    if (seen && !seen->insert(entry.tensor->impl()).second) continue;
-    out.push_back({joined(prefix, entry.name), *entry.tensor, entry.is_buffer});
-  }
-  for (const auto& [name, child] : children_) child->collect(joined(prefix, name), seen, out);
-}
-
 std::vector<Module::Found> Module::collect(bool once) const {
-  std::unordered_set<const TensorImpl*> seen;
   std::vector<Found> out;
-  collect("", once ? &seen : nullptr, out);
+  std::unordered_set<const TensorImpl*> seen;
+  const std::function<void(const std::string&, const Module&)> add = [&](const std::string& path,
+                                                                         const Module& module) {
+    for (const auto& [name, tensor, is_buffer] : module.tensors_) {
+      if (!tensor->defined() || (!seen.insert(tensor->impl()).second && once)) continue;
+      out.push_back({joined(path, name), *tensor, is_buffer});
+    }
+    for (const auto& [name, child] : module.children_) add(joined(path, name), *child);
+  };
+  add("", *this);
   return out;
 }
 
@@ -309,51 +307,6 @@ void check_all_registered(const Module& module, const Tensor& loss) {
                   module.type_name(), ", of shapes", strays,
                   ": they would never be trained, moved or saved. Make each a member Parameter "
                   "name{*this, \"name\", value}"));
-}
-
-// --- tensors of a module ---
-
-ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor& value,
-                           bool is_buffer)
-    : tensor_(std::make_shared<Tensor>(value.detach())) {
-  owner.register_tensor(name, tensor_, is_buffer);
-}
-
-ModuleTensor::~ModuleTensor() {
-  if (tensor_) *tensor_ = {};
-}
-
-void ModuleTensor::assign(const Tensor& value) {
-  if (!defined()) throw Error("cannot assign to a parameter that the module does not have");
-  if (value.shape() != (*this)->shape()) {
-    throw Error(cat("cannot assign a tensor of shape ", value.shape(), " to one of shape ",
-                    (*this)->shape()));
-  }
-  kernels::copy_into(*tensor_, value);
-  tensor_->storage()->version.fetch_add(1);
-}
-
-Parameter::Parameter(Module& owner, const std::string& name, const Tensor& value)
-    : ModuleTensor(owner, name, value, false) {
-  tensor_->requires_grad_();
-  tensor_->impl()->is_parameter = true;
-}
-
-void Parameter::share(const Parameter& other) {
-  if (!defined() || !other.defined() || (*this)->shape() != other->shape()) {
-    const auto shape = [](const Parameter& p) {
-      return p.defined() ? to_string(p->shape()) : "none";
-    };
-    throw Error(
-        cat("cannot share a parameter of shape ", shape(other), " as one of shape ", shape(*this)));
-  }
-  *tensor_ = *other.tensor_;
-}
-
-void refuse_moved_child() {
-  throw Error(
-      "this Child was moved from: its module is where it was moved to, and this object is to be "
-      "neither called nor assigned to");
 }
 
 }  // namespace taper::inline v0

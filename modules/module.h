@@ -16,20 +16,17 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <typeinfo>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "autograd/module_scope.h"
 #include "framework/error.h"
 #include "framework/tensor.h"
+#include "modules/hooks.h"
 
 namespace taper::inline v0 {
-
-class Module;
 
 // What load_state_dict takes: {.strict = false, .prefix = "module."}.
 struct LoadOptions {
@@ -39,85 +36,6 @@ struct LoadOptions {
 struct IncompatibleKeys {
   std::vector<std::string> missing_keys, unexpected_keys;
 };
-
-// Functions that see the calls of a module: the tensors among its arguments and, afterwards, those
-// of its result, in order (each_tensor below), undefined where one was not given. One that returns
-// tensors, as many, replaces them.
-using ForwardPreHook =
-    std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
-using ForwardHook = std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
-                                                      const std::vector<Tensor>& outputs)>;
-// The same of the first argument and the first result alone; a defined tensor replaces it.
-using FirstPreHook = std::function<Tensor(Module&, const Tensor& x)>;
-using FirstHook = std::function<Tensor(Module&, const Tensor& x, const Tensor& y)>;
-// Sees the gradients of a call: those of its tensors, undefined where there is none. One that
-// returns tensors, as many as the inputs, replaces theirs.
-using BackwardHook = std::function<std::vector<Tensor>(
-    Module&, const std::vector<Tensor>& grad_input, const std::vector<Tensor>& grad_output)>;
-struct ModuleHooks {
-  std::vector<std::pair<uint64_t, ForwardPreHook>> before;
-  std::vector<std::pair<uint64_t, ForwardHook>> after;
-  std::vector<std::pair<uint64_t, BackwardHook>> backward;
-  Module* module = nullptr;  // whose they are, wherever it moves
-  uint64_t next_id = 0;
-};
-struct BackwardCall;
-// Returned by register_forward_hook; the hook stays when the handle goes.
-class ModuleHookHandle {
- public:
-  ModuleHookHandle() = default;
-  ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id)
-      : hooks_(hooks), id_(id) {}
-  // Does nothing the second time, or when the module is gone.
-  void remove();
-
- private:
-  std::weak_ptr<ModuleHooks> hooks_;
-  uint64_t id_ = 0;
-};
-
-// --- the tensors among the arguments and in the result of a call ---
-
-// Calls f for each tensor of x, in order: of a Tensor, of what is made of them (vector, array,
-// tuple, pair, optional), and of a struct that names its own:
-//   struct State { Tensor h, c; int64_t steps; auto tensors() { return std::tie(h, c); } };
-template <class T, class F> void each_tensor(T& x, const F& f) {
-  const auto each = [&](auto&... parts) { (each_tensor(parts, f), ...); };
-  if constexpr (std::is_same_v<T, Tensor>) {
-    f(x);
-  } else if constexpr (requires { x.tensors(); }) {
-    std::apply(each, x.tensors());
-  } else if constexpr (requires { std::tuple_size<T>::value; }) {
-    std::apply(each, x);
-  } else if constexpr (requires { x.has_value(); }) {
-    if (x) each(*x);
-  } else if constexpr (requires { x.begin(); }) {
-    if constexpr (std::is_class_v<typename T::value_type>) {
-      for (auto& part : x) each(part);
-    }
-  } else {
-    static_assert(!std::is_aggregate_v<T>,
-                  "hooks cannot see the tensors of this struct: give it a member "
-                  "auto tensors() { return std::tie(x, y); }, std::tie() where it has none");
-  }
-}
-
-template <class T> std::vector<Tensor> tensors_of(T& x) {
-  std::vector<Tensor> out;
-  each_tensor(x, [&](const Tensor& t) { out.push_back(t); });
-  return out;
-}
-// As many as tensors_of gave.
-template <class T> void set_tensors(T& x, const std::vector<Tensor>& values) {
-  auto value = values.begin();
-  each_tensor(x, [&](Tensor& t) { t = *value++; });
-}
-
-// How an argument is kept for a call with hooks: as a copy, whose tensors they may replace.
-template <class T>
-using HeldArgument =
-    std::conditional_t<std::is_convertible_v<const T&, const Tensor&>, Tensor,
-                       std::conditional_t<std::is_copy_constructible_v<T>, T, const T&>>;
 
 class Module {
  public:
@@ -294,8 +212,6 @@ class Module {
     bool is_buffer;
   };
   std::vector<Found> collect(bool once) const;
-  void collect(const std::string& prefix, std::unordered_set<const TensorImpl*>* seen,
-               std::vector<Found>& out) const;
   std::vector<NamedTensor> named(bool buffers) const;
   Module& convert(std::optional<Device> device, std::optional<DType> dtype);
 
@@ -342,7 +258,10 @@ template <class D, class Base = Module> class Cloneable : public Base {
  private:
   std::unique_ptr<Module> copied() override {
     if constexpr (std::is_constructible_v<D, D&>) {
-      if (typeid(*this) == typeid(D)) return std::make_unique<D>(static_cast<D&>(*this));
+      // Not by make_unique, whose unique_ptr<D> compilers would make of each layer.
+      if (typeid(*this) == typeid(D)) {
+        return std::unique_ptr<Module>(new D(static_cast<D&>(*this)));
+      }
     }
     return Module::copied();
   }
@@ -370,124 +289,5 @@ std::string to_string(const Module& module);
 // Throws Error, naming shapes, when the graph of `loss` reaches a tensor that requires grad and is
 // no parameter of the module: it would be differentiated and never trained or saved.
 void check_all_registered(const Module& module, const Tensor& loss);
-
-// A tensor of a module. Assigning a tensor of the same shape changes the registered one in place.
-// It leaves the tree when it goes; moved from, it is undefined.
-class ModuleTensor {
- public:
-  operator const Tensor&() const { return **this; }
-  const Tensor& operator*() const { return tensor_ ? *tensor_ : kUndefined; }
-  const Tensor* operator->() const { return &**this; }
-  bool defined() const { return tensor_ && tensor_->defined(); }
-
- protected:
-  // Undefined, and not registered.
-  ModuleTensor() = default;
-  ModuleTensor(ModuleTensor&&) = default;
-  ModuleTensor(const ModuleTensor& other);  // as Module's
-  ModuleTensor(Module& owner, const std::string& name, const Tensor& value, bool is_buffer);
-  ~ModuleTensor();
-  void assign(const Tensor& value);
-
-  // The module's, too; there, an undefined one counts as none.
-  std::shared_ptr<Tensor> tensor_;
-
- private:
-  static inline const Tensor kUndefined = {};
-};
-
-// Requires grad; optimizers train it.
-class Parameter : public ModuleTensor {
- public:
-  Parameter(Module& owner, const std::string& name, const Tensor& value);
-  // Undefined, and not registered: a layer without its bias.
-  Parameter() = default;
-  Parameter& operator=(const Tensor& value) {
-    assign(value);
-    return *this;
-  }
-  Parameter(Parameter&&) = default;
-  Parameter(const Parameter&) = default;
-  Parameter& operator=(const Parameter& other) { return *this = *other; }
-  // From now on this is the other parameter, of the same shape, under its own name too: PyTorch's
-  // `head.weight = embedding.weight`. Optimizers are made after it.
-  void share(const Parameter& other);
-};
-
-// Saved and moved with the module, not trained.
-class Buffer : public ModuleTensor {
- public:
-  Buffer(Module& owner, const std::string& name, const Tensor& value)
-      : ModuleTensor(owner, name, value, true) {}
-  // Undefined, and not registered.
-  Buffer() = default;
-  Buffer(Buffer&&) = default;
-  Buffer(const Buffer&) = default;
-  Buffer& operator=(const Buffer& other) { return *this = *other; }
-  Buffer& operator=(const Tensor& value) {
-    assign(value);
-    return *this;
-  }
-};
-
-[[noreturn]] void refuse_moved_child();
-
-// A child of type M, made in place with M's own arguments, the last of which may be options in
-// braces: Child<Conv2d> c{*this, "c", 1, 8, 3, {.padding = 1}}. Moving a Child takes the module
-// along, which keeps its place; what is left must not be called.
-template <class M> class Child {
- public:
-  template <class... Args>
-  Child(Module& owner, const std::string& name, Args&&... args)
-      : Child(owner, name, std::make_unique<M>(std::forward<Args>(args)...)) {}
-  template <class N = M>
-  Child(Module& owner, const std::string& name, const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(o)) {}
-  template <class A, class N = M>
-  Child(Module& owner, const std::string& name, const A& a, const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, o)) {}
-  template <class A, class B, class N = M>
-  Child(Module& owner, const std::string& name, const A& a, const B& b,
-        const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, b, o)) {}
-  template <class A, class B, class C, class N = M>
-  Child(Module& owner, const std::string& name, const A& a, const B& b, const C& c,
-        const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, b, c, o)) {}
-  Child(Child&&) = default;
-  Child(const Child& other)  // as Module's
-      : module_(other.module_ ? Module::copy_of(*other.module_) : nullptr) {}
-  // Another module (an M or derived from it) under the same name. It keeps its own mode, device and
-  // hooks; the old one goes, and optimizers keep the handles that they had.
-  template <std::derived_from<M> N> Child& operator=(N&& fresh) {
-    return replace_by(std::make_unique<N>(std::move(fresh)));
-  }
-  Child& operator=(Child&& other) {
-    if (this == &other) return *this;
-    if (module_ && other.module_) return replace_by(std::move(other.module_));
-    module_ = std::move(other.module_);
-    return *this;
-  }
-  template <class... Args> decltype(auto) operator()(Args&&... args) {
-    return (**this)(std::forward<Args>(args)...);
-  }
-  M& operator*() const {
-    if (!module_) refuse_moved_child();
-    return *module_;
-  }
-  M* operator->() const { return &**this; }
-
- private:
-  Child(Module& owner, const std::string& name, std::unique_ptr<M> made)
-      : module_(std::move(made)) {
-    owner.register_module(name, *module_);
-  }
-  Child& replace_by(std::unique_ptr<M> fresh) {
-    (**this).give_place_to(*fresh);
-    module_ = std::move(fresh);
-    return *this;
-  }
-  std::unique_ptr<M> module_;
-};
 
 }  // namespace taper::inline v0

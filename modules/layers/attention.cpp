@@ -47,24 +47,9 @@ void check_mask(const char* name, const Tensor& mask, const char* of, bool fits,
                   mask.dim(), "-D tensor instead"));
 }
 
-}  // namespace
-
-MultiheadAttention::MultiheadAttention(int64_t dim, int64_t heads, MultiheadAttentionOptions o)
-    : embed_dim(checked_dim(dim, heads)),
-      num_heads(heads),
-      options(o),
-      in_proj_weight(*this, "in_proj_weight",
-                     empty({checked_mul(3, dim), dim}, {.device = o.device})),
-      in_proj_bias(o.bias ? Parameter(*this, "in_proj_bias", zeros({3 * dim}, {.device = o.device}))
-                          : Parameter()),
-      out_proj(*this, "out_proj", dim, dim, LinearOptions{.bias = o.bias, .device = o.device}) {
-  init::xavier_uniform_(in_proj_weight);
-  if (o.bias) init::zeros_(out_proj->bias);
-}
-
-void MultiheadAttention::check(const Tensor& query, const Tensor& key, const Tensor& value,
-                               const AttendOptions& o) const {
-  const int dims = query.dim(), batch = options.batch_first ? 0 : 1;
+void check(const MultiheadAttention& m, const Tensor& query, const Tensor& key, const Tensor& value,
+           const AttendOptions& o) {
+  const int dims = query.dim(), batch = m.options.batch_first ? 0 : 1;
   const bool batched = dims == 3;
   const char* of = batched ? "batched (3-D)" : "unbatched (2-D)";
   if (dims != 2 && dims != 3) {
@@ -80,9 +65,9 @@ void MultiheadAttention::check(const Tensor& query, const Tensor& key, const Ten
              batched ? " or 2-D" : " or 1-D");
   check_mask("attn_mask", mask, of, mask.defined() && (mask.dim() == 2 || mask.dim() == 3),
              ", 2-D or 3-D");
-  if (query.size(-1) != embed_dim) {
+  if (query.size(-1) != m.embed_dim) {
     throw Error(
-        cat("was expecting embedding dimension of ", embed_dim, ", but got ", query.size(-1)));
+        cat("was expecting embedding dimension of ", m.embed_dim, ", but got ", query.size(-1)));
   }
   if (key.shape() != value.shape()) {
     throw Error(
@@ -90,29 +75,28 @@ void MultiheadAttention::check(const Tensor& query, const Tensor& key, const Ten
   }
   if (batched && query.size(batch) != key.size(batch)) {
     throw Error(cat("query and key must have the same batch size, got shapes ", query.shape(),
-                    " and ", key.shape(), " with batch_first=", py(options.batch_first)));
+                    " and ", key.shape(), " with batch_first=", py(m.options.batch_first)));
   }
 }
 
 // Query, key and value after their projections, in the shapes that they have.
-std::vector<Tensor> MultiheadAttention::project(const Tensor& query, const Tensor& key,
-                                                const Tensor& value) const {
+std::vector<Tensor> project(const MultiheadAttention& m, const Tensor& query, const Tensor& key,
+                            const Tensor& value) {
   if (query.is_same(key) && key.is_same(value)) {
-    return chunk(linear(query, in_proj_weight, in_proj_bias), 3, -1);
+    return chunk(linear(query, m.in_proj_weight, m.in_proj_bias), 3, -1);
   }
   const auto by = [&](int64_t third, const Tensor& x) {
     const auto rows = [&](const Tensor& p) {
-      return p.defined() ? p.narrow(0, third * embed_dim, embed_dim) : p;
+      return p.defined() ? p.narrow(0, third * m.embed_dim, m.embed_dim) : p;
     };
-    return linear(x, rows(in_proj_weight), rows(in_proj_bias));
+    return linear(x, rows(m.in_proj_weight), rows(m.in_proj_bias));
   };
   return {by(0, query), by(1, key), by(2, value)};
 }
 
 // All masks as one that is added to scores [B, num_heads, L, S]; undefined for none.
-Tensor MultiheadAttention::mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o,
-                                    bool causal) const {
-  const int64_t B = q.size(0), L = q.size(2), S = k.size(2);
+Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool causal) {
+  const int64_t B = q.size(0), num_heads = q.size(1), L = q.size(2), S = k.size(2);
   Tensor sum;
   const auto add = [&](const Tensor& mask) { sum = sum.defined() ? sum + mask : mask; };
   if (o.attn_mask.defined()) {
@@ -141,15 +125,35 @@ Tensor MultiheadAttention::mask_for(const Tensor& q, const Tensor& k, const Atte
   return sum;
 }
 
+}  // namespace
+
+MultiheadAttention::MultiheadAttention(int64_t dim, int64_t heads, MultiheadAttentionOptions o)
+    : embed_dim(checked_dim(dim, heads)),
+      num_heads(heads),
+      options(o),
+      in_proj_weight(*this, "in_proj_weight",
+                     empty({checked_mul(3, dim), dim}, {.device = o.device})),
+      in_proj_bias(o.bias ? Parameter(*this, "in_proj_bias", zeros({3 * dim}, {.device = o.device}))
+                          : Parameter()),
+      out_proj(*this, "out_proj", dim, dim, LinearOptions{.bias = o.bias, .device = o.device}) {
+  init::xavier_uniform_(in_proj_weight);
+  if (o.bias) init::zeros_(out_proj->bias);
+}
+
+Attended MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                                        const AttendOptions& how) {
+  return within([this](const auto&... a) { return attend(a...); }, query, key, value, how);
+}
+
 Attended MultiheadAttention::attend(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttendOptions& o) {
-  check(query, key, value, o);
+  check(*this, query, key, value, o);
   const bool batched = query.dim() == 3;
   const int batch = options.batch_first ? 0 : 1;
   const Shape order = batch == 0 ? Shape{0, 2, 1, 3} : Shape{1, 2, 0, 3};
   const Shape order_back = batch == 0 ? Shape{0, 2, 1, 3} : Shape{2, 0, 1, 3};
   const int64_t head_dim = embed_dim / num_heads;
-  std::vector<Tensor> qkv = project(query, key, value);
+  std::vector<Tensor> qkv = project(*this, query, key, value);
   for (Tensor& x : qkv) {  // to [B, num_heads, L or S, head_dim]
     x = unflatten(batched ? x : x.unsqueeze(batch), -1, {num_heads, head_dim}).permute(order);
   }

@@ -32,7 +32,6 @@ struct Attended {
 class NonDynamicallyQuantizableLinear : public Cloneable<NonDynamicallyQuantizableLinear, Linear> {
  public:
   using Cloneable::Cloneable;
-  std::string type_name() const override { return "NonDynamicallyQuantizableLinear"; }
 };
 
 // query [L, B, embed_dim], key and value [S, B, embed_dim]; batch_first: [B, L, embed_dim] and so
@@ -51,10 +50,7 @@ class MultiheadAttention : public Cloneable<MultiheadAttention> {
   }
   using Module::operator();
   Attended operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                      const AttendOptions& how = {}) {
-    return within([this](const auto&... a) { return attend(a...); }, query, key, value, how);
-  }
-  std::string type_name() const override { return "MultiheadAttention"; }
+                      const AttendOptions& how = {});
 
   const int64_t embed_dim, num_heads;
   const MultiheadAttentionOptions options;
@@ -64,10 +60,6 @@ class MultiheadAttention : public Cloneable<MultiheadAttention> {
  private:
   Attended attend(const Tensor& query, const Tensor& key, const Tensor& value,
                   const AttendOptions& o);
-  void check(const Tensor& query, const Tensor& key, const Tensor& value,
-             const AttendOptions& o) const;
-  std::vector<Tensor> project(const Tensor& query, const Tensor& key, const Tensor& value) const;
-  Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool causal) const;
 };
 
 }  // namespace taper::inline v0

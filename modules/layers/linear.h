@@ -7,7 +7,7 @@
 #include "autograd/ops/nn/embedding_bag.h"
 #include "framework/describe.h"
 #include "framework/kernels/elementwise/activation.h"
-#include "modules/module.h"
+#include "modules/members.h"
 
 namespace taper::inline v0 {
 
@@ -32,7 +32,6 @@ class Linear : public Cloneable<Linear> {
   using Module::operator();
   // activation(y), in one pass.
   Tensor operator()(const Tensor& x, Activation activation);
-  std::string type_name() const override { return "Linear"; }
   std::string extra_repr() const override;
 
   const int64_t in_features, out_features;
@@ -55,7 +54,6 @@ class Embedding : public Cloneable<Embedding> {
   Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingOptions options = {});
 
   Tensor forward(const Tensor& index) override;
-  std::string type_name() const override { return "Embedding"; }
   std::string extra_repr() const override;
 
   const int64_t num_embeddings, embedding_dim;
@@ -83,7 +81,6 @@ class EmbeddingBag : public Cloneable<EmbeddingBag> {
   using Module::operator();
   Tensor operator()(const Tensor& index, const Tensor& offsets,
                     const Tensor& per_sample_weights = {});
-  std::string type_name() const override { return "EmbeddingBag"; }
   std::string extra_repr() const override;
 
   const int64_t num_embeddings, embedding_dim;

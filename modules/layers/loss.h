@@ -9,13 +9,9 @@
 
 namespace taper::inline v0 {
 
-class Loss : public Module {
+class Loss : public ModuleOf<Loss> {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) = 0;
-  Tensor operator()(const Tensor& input, const Tensor& target) {
-    return within([this](const auto&... a) { return forward(a...); }, input, target);
-  }
-  using Module::operator();
   Tensor forward(const Tensor&) final {
     throw TypeError(
         cat(type_name(), ".forward() missing 1 required positional argument: 'target'"));
@@ -110,14 +106,13 @@ using CTCLoss = LossOfTensors<4, "CTCLoss", ctc_loss,
                               Option<"blank", int64_t, kAny, "its class", 0>, ReductionOption,
                               Option<"zero_infinity", bool, kAny, "0 where no way fits", false>>;
 
-class TripletMarginLoss : public Cloneable<TripletMarginLoss> {
+class TripletMarginLoss : public ModuleOf<TripletMarginLoss> {
  public:
   explicit TripletMarginLoss(const TripletMarginOptions& o = {}) : options(o) {}
-  Tensor operator()(const Tensor& anchor, const Tensor& positive, const Tensor& negative) {
-    return within([this](const auto&... x) { return triplet_margin_loss(x..., options); }, anchor,
-                  positive, negative);
+  using Module::forward;
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) {
+    return triplet_margin_loss(anchor, positive, negative, options);
   }
-  std::string type_name() const override { return "TripletMarginLoss"; }
 
   const TripletMarginOptions options;
 };

@@ -37,9 +37,9 @@ std::string rows_repr(const Shape& shape, std::optional<double> eps, bool affine
 
 }  // namespace
 
-template <int kDims>
-BatchNorm<kDims>::BatchNorm(int64_t n, const BatchNormOptions& o)
-    : num_features(checked_features(kDims, n)),
+template <class Options>
+RunningNorm<Options>::RunningNorm(int64_t n, const Options& o)
+    : num_features(n),
       options(o),
       momentum(o.momentum),
       weight(filled<Parameter>(*this, "weight", o.affine, 1, {n}, o.device)),
@@ -49,32 +49,49 @@ BatchNorm<kDims>::BatchNorm(int64_t n, const BatchNormOptions& o)
       num_batches_tracked(filled<Buffer>(*this, "num_batches_tracked", o.track_running_stats, 0, {},
                                          o.device, kInt64)) {}
 
-template <int kDims> Tensor BatchNorm<kDims>::forward(const Tensor& x) {
-  if (kDims == 1 && x.dim() != 2 && x.dim() != 3) {
-    throw ValueError(cat("expected 2D or 3D input (got ", x.dim(), "D input)"));
+template <class Options> std::string RunningNorm<Options>::extra_repr() const {
+  return cat(num_features, ", ",
+             fields("eps", options.eps, "momentum", momentum, "affine", options.affine,
+                    "track_running_stats", options.track_running_stats));
+}
+
+template <class Options> void RunningNorm<Options>::reset_running_stats() {
+  if (!options.track_running_stats) return;
+  const NoGradGuard no_grad;
+  running_mean->zero_();
+  running_var->fill_(1);
+  num_batches_tracked->zero_();
+}
+
+template class RunningNorm<BatchNormOptions>;
+template class RunningNorm<InstanceNormOptions>;
+
+BatchNormBase::BatchNormBase(int dims, int64_t n, const BatchNormOptions& o)
+    : RunningNorm(checked_features(dims, n), o), dims_(dims) {}
+
+Tensor BatchNormBase::forward(const Tensor& x) {
+  const bool fits = dims_ == 1 ? x.dim() == 2 || x.dim() == 3 : x.dim() == 4;
+  if (!fits) {
+    throw ValueError(
+        cat("expected ", dims_ == 1 ? "2D or 3D" : "4D", " input (got ", x.dim(), "D input)"));
   }
-  if (kDims == 2 && x.dim() != 4) {
-    throw ValueError(cat("expected 4D input (got ", x.dim(), "D input)"));
-  }
-  const bool tracks = this->is_training() && options.track_running_stats;
+  const bool tracks = is_training() && options.track_running_stats;
   if (tracks && !momentum) return with_cumulative_average(x);
   const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0));
   if (tracks) num_batches_tracked->add_(1);
   return y;
 }
 
-template <int kDims>
-Tensor BatchNorm<kDims>::normalised(const Tensor& x, const Tensor& mean, const Tensor& var,
-                                    double share) const {
-  if (ranks_ && this->is_training()) {
+Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tensor& var,
+                                 double share) const {
+  if (ranks_ && is_training()) {
     return sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
   }
-  const bool by_batch = this->is_training() || !options.track_running_stats;
-  return batch_norm(x, mean, var, weight, bias, by_batch, share, options.eps);
+  return batch_norm(x, mean, var, weight, bias, by_batch(), share, options.eps);
 }
 
 // The share of a batch is 1 / the number of batches, which stays on the device.
-template <int kDims> Tensor BatchNorm<kDims>::with_cumulative_average(const Tensor& x) {
+Tensor BatchNormBase::with_cumulative_average(const Tensor& x) {
   const Tensor mean = zeros_like(running_mean), var = zeros_like(running_var);
   const Tensor y = normalised(x, mean, var, 1);
   const NoGradGuard no_grad;
@@ -85,36 +102,18 @@ template <int kDims> Tensor BatchNorm<kDims>::with_cumulative_average(const Tens
   return y;
 }
 
-template <int kDims> std::string BatchNorm<kDims>::extra_repr() const {
-  return cat(num_features, ", ",
-             fields("eps", options.eps, "momentum", momentum, "affine", options.affine,
-                    "track_running_stats", options.track_running_stats));
-}
-
-template <int kDims> void BatchNorm<kDims>::reset_running_stats() {
-  if (!options.track_running_stats) return;
-  const NoGradGuard no_grad;
-  running_mean->zero_();
-  running_var->fill_(1);
-  num_batches_tracked->zero_();
-}
-
-template class BatchNorm<1>;
-template class BatchNorm<2>;
-
 namespace {
 
 void for_each_batch_norm(Module& module, const auto& f) {
   module.apply([&](Module& m) {
-    if (auto* norm1 = dynamic_cast<BatchNorm1d*>(&m)) f(*norm1);
-    if (auto* norm2 = dynamic_cast<BatchNorm2d*>(&m)) f(*norm2);
+    if (auto* norm = dynamic_cast<BatchNormBase*>(&m)) f(*norm);
   });
 }
 
 }  // namespace
 
 void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
-  for_each_batch_norm(module, [&](auto& norm) { norm.set_ranks(ranks); });
+  for_each_batch_norm(module, [&](BatchNormBase& norm) { norm.set_ranks(ranks); });
 }
 
 void with_new_statistics(Module& module, const std::function<void()>& pass) {
@@ -127,7 +126,7 @@ void with_new_statistics(Module& module, const std::function<void()>& pass) {
       for (const auto& [place, old] : momenta) *place = old;
     }
   } before;
-  for_each_batch_norm(module, [&](auto& norm) {
+  for_each_batch_norm(module, [&](BatchNormBase& norm) {
     norm.reset_running_stats();
     before.momenta.push_back({&norm.momentum, norm.momentum});
     norm.momentum = std::nullopt;
@@ -157,32 +156,14 @@ std::string GroupNorm::extra_repr() const {
              fields("eps", options.eps, "affine", options.affine));
 }
 
-template <int kDims>
-InstanceNorm<kDims>::InstanceNorm(int64_t n, const InstanceNormOptions& o)
-    : num_features(n),
-      options(o),
-      weight(filled<Parameter>(*this, "weight", o.affine, 1, {n}, o.device)),
-      bias(filled<Parameter>(*this, "bias", o.affine, 0, {n}, o.device)),
-      running_mean(filled<Buffer>(*this, "running_mean", o.track_running_stats, 0, {n}, o.device)),
-      running_var(filled<Buffer>(*this, "running_var", o.track_running_stats, 1, {n}, o.device)),
-      num_batches_tracked(filled<Buffer>(*this, "num_batches_tracked", o.track_running_stats, 0, {},
-                                         o.device, kInt64)) {}
-
 template <int kDims> Tensor InstanceNorm<kDims>::forward(const Tensor& x) {
   if (x.dim() != kDims + 1 && x.dim() != kDims + 2) {
     throw ValueError(
         cat("expected ", kDims + 1, "D or ", kDims + 2, "D input (got ", x.dim(), "D input)"));
   }
   if (x.dim() == kDims + 1) return squeeze(forward(unsqueeze(x, 0)), 0);
-  return instance_norm(x, running_mean, running_var, weight, bias,
-                       this->is_training() || !options.track_running_stats, options.momentum,
-                       options.eps);
-}
-
-template <int kDims> std::string InstanceNorm<kDims>::extra_repr() const {
-  return cat(num_features, ", ",
-             fields("eps", options.eps, "momentum", options.momentum, "affine", options.affine,
-                    "track_running_stats", options.track_running_stats));
+  return instance_norm(x, this->running_mean, this->running_var, this->weight, this->bias,
+                       this->by_batch(), this->momentum.value_or(0), this->options.eps);
 }
 
 template class InstanceNorm<1>;

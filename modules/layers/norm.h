@@ -6,7 +6,7 @@
 
 #include "framework/describe.h"
 #include "framework/distributed/communicator.h"
-#include "modules/module.h"
+#include "modules/members.h"
 
 namespace taper::inline v0 {
 
@@ -18,34 +18,51 @@ struct BatchNormOptions {
   Device device = DeviceType::cpu;
 };
 
-// x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims 1),
-// normalised over all but the channels: by the batch's own mean and variance while training (which
-// then enter the running ones) and where none are tracked, else by the running ones.
-template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>> {
+// Channels with running statistics (PyTorch: _NormBase).
+template <class LayerOptions> class RunningNorm : public Module {
  public:
-  using Options = BatchNormOptions;
+  using Options = LayerOptions;
 
-  explicit BatchNorm(int64_t num_features, const BatchNormOptions& options = {});
-
-  Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return cat("BatchNorm", kDims, "d"); }
   std::string extra_repr() const override;
   // As new: means of 0, variances of 1, no batches.
   void reset_running_stats();
-  // From now on a batch, while training, is that of all ranks together; none: this process's own.
-  void set_ranks(std::optional<distributed::Communicator> ranks) { ranks_ = std::move(ranks); }
 
   const int64_t num_features;
-  const BatchNormOptions options;
+  const Options options;
   std::optional<double> momentum;                         // options.momentum, unless changed
   Parameter weight, bias;                                 // undefined without affine
   Buffer running_mean, running_var, num_batches_tracked;  // undefined when not tracked
+
+ protected:
+  RunningNorm(int64_t num_features, const Options& options);
+  bool by_batch() const { return is_training() || !options.track_running_stats; }
+};
+
+class BatchNormBase : public RunningNorm<BatchNormOptions> {
+ public:
+  Tensor forward(const Tensor& x) override;
+  // From now on a batch, while training, is that of all ranks together; none: this process's own.
+  void set_ranks(std::optional<distributed::Communicator> ranks) { ranks_ = std::move(ranks); }
+
+ protected:
+  BatchNormBase(int dims, int64_t num_features, const BatchNormOptions& options);
 
  private:
   Tensor with_cumulative_average(const Tensor& x);
   Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share) const;
 
+  const int dims_;
   std::optional<distributed::Communicator> ranks_;
+};
+
+// x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims 1),
+// normalised over all but the channels: by the batch's own mean and variance while training (which
+// then enter the running ones) and where none are tracked, else by the running ones.
+template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>, BatchNormBase> {
+ public:
+  explicit BatchNorm(int64_t features, const BatchNormOptions& o = {})
+      : BatchNorm::Cloneable(kDims, features, o) {}
+  std::string type_name() const override { return cat("BatchNorm", kDims, "d"); }
 };
 using BatchNorm1d = BatchNorm<1>;
 using BatchNorm2d = BatchNorm<2>;
@@ -84,7 +101,6 @@ class GroupNorm : public Cloneable<GroupNorm> {
   GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options = {});
 
   Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "GroupNorm"; }
   std::string extra_repr() const override;
 
   const int64_t num_groups, num_channels;
@@ -110,20 +126,13 @@ struct InstanceNormOptions {
 // x [N, num_features, H, W] (kDims 2) or [N, num_features, L] (kDims 1), or without N: each channel
 // of each of N by its own mean and variance, or in evaluation by the running ones where those are
 // tracked.
-template <int kDims> class InstanceNorm : public Cloneable<InstanceNorm<kDims>> {
+template <int kDims>
+class InstanceNorm : public Cloneable<InstanceNorm<kDims>, RunningNorm<InstanceNormOptions>> {
  public:
-  using Options = InstanceNormOptions;
-
-  explicit InstanceNorm(int64_t num_features, const InstanceNormOptions& options = {});
-
+  explicit InstanceNorm(int64_t features, const InstanceNormOptions& o = {})
+      : InstanceNorm::Cloneable(features, o) {}
   Tensor forward(const Tensor& x) override;
   std::string type_name() const override { return cat("InstanceNorm", kDims, "d"); }
-  std::string extra_repr() const override;
-
-  const int64_t num_features;
-  const InstanceNormOptions options;
-  Parameter weight, bias;                                 // undefined without affine
-  Buffer running_mean, running_var, num_batches_tracked;  // undefined when not tracked
 };
 using InstanceNorm1d = InstanceNorm<1>;
 using InstanceNorm2d = InstanceNorm<2>;
@@ -147,7 +156,6 @@ class LayerNorm : public Cloneable<LayerNorm> {
   using Module::operator();
   // y.to(result), without a pass of its own.
   Tensor operator()(const Tensor& x, std::optional<DType> result);
-  std::string type_name() const override { return "LayerNorm"; }
   std::string extra_repr() const override;
 
   const Shape normalized_shape;
@@ -176,7 +184,6 @@ class RMSNorm : public Cloneable<RMSNorm> {
   explicit RMSNorm(int64_t size, RMSNormOptions o = {}) : RMSNorm(Shape{size}, o) {}
 
   Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "RMSNorm"; }
   std::string extra_repr() const override;
 
   const Shape normalized_shape;

@@ -21,6 +21,10 @@ int64_t positive(const char* name, int64_t n) {
   if (n > 0) return n;
   throw ValueError(cat(name, " must be greater than zero"));
 }
+int64_t checked_hidden(int64_t in, int64_t hidden) {
+  (void)positive("input_size", in);
+  return positive("hidden_size", hidden);
+}
 
 void check_options(const RnnOptions& o, int64_t hidden, int64_t gates) {
   if (!(o.dropout >= 0 && o.dropout <= 1)) {
@@ -42,12 +46,35 @@ void check_nonlinearity(const std::string& name) {
   throw ValueError(cat("Unknown nonlinearity '", name, "'. Select from 'tanh' or 'relu'."));
 }
 
+// Parameters of the owner, under names with that end; h has `width` units.
+RnnWeights drawn(Module& owner, const std::string& suffix, int64_t gates, int64_t in,
+                 int64_t hidden, int64_t width, bool bias, Device device) {
+  const auto one = [&](const char* name, const Shape& shape, bool is_there = true) {
+    if (!is_there) return Parameter();
+    const double bound = 1 / std::sqrt(double(hidden));
+    return Parameter(owner, name + suffix, uniform_within(bound, shape, device));
+  };
+  const int64_t rows = checked_mul(gates, hidden);
+  return {one("weight_ih", {rows, in}), one("weight_hh", {rows, width}),
+          one("bias_ih", {rows}, bias), one("bias_hh", {rows}, bias),
+          one("weight_hr", {width, hidden}, width != hidden)};
+}
+
 // The state after a step.
-LstmState advance(int64_t gates, const std::string& nonlinearity, const Tensor& gx,
-                  const Tensor& gh, const LstmState& s) {
-  if (gates == 4) return lstm_cell(gx, gh, s.c);
+LstmState advance(const RnnWeights& w, int64_t gates, const std::string& nonlinearity,
+                  const Tensor& gx, const LstmState& s) {
+  const Tensor gh = linear(s.h, w.weight_hh, w.bias_hh);
   if (gates == 3) return {gru_cell(gx, gh, s.h), {}};
-  return {nonlinearity == "relu" ? relu(gx + gh) : tanh(gx + gh), {}};
+  if (gates == 1) return {nonlinearity == "relu" ? relu(gx + gh) : tanh(gx + gh), {}};
+  LstmState next = lstm_cell(gx, gh, s.c);
+  if (w.weight_hr.defined()) next.h = linear(next.h, w.weight_hr);
+  return next;
+}
+
+// f of the tensors that there are.
+LstmState mapped(const LstmState& s, const auto& f) {
+  const auto one = [&](const Tensor& x) { return x.defined() ? f(x) : x; };
+  return {one(s.h), one(s.c)};
 }
 
 // Of the gates' dtype, which autocast may have changed.
@@ -59,26 +86,23 @@ Tensor started(const Tensor& s, const Tensor& gates, int64_t B, int64_t width) {
 }  // namespace
 
 RnnBase::RnnBase(int64_t in, int64_t hidden, int64_t gates, const RnnOptions& o)
-    : input_size(positive("input_size", in)),
-      hidden_size(positive("hidden_size", hidden)),
-      options(o),
-      gates_(gates) {
+    : input_size(in), hidden_size(checked_hidden(in, hidden)), options(o), gates_(gates) {
   check_options(o, hidden, gates);
   check_nonlinearity(o.nonlinearity);
-  const double bound = 1 / std::sqrt(double(hidden));
-  const int64_t rows = checked_mul(gates, hidden);
   for (int64_t i = 0; i < checked_mul(positive("num_layers", o.num_layers), directions()); ++i) {
     const int64_t layer = i / directions();
     const std::string suffix = cat("_l", layer, i % directions() == 1 ? "_reverse" : "");
-    const auto drawn = [&](const char* name, const Shape& shape, bool is_there = true) {
-      if (!is_there) return Parameter();
-      return Parameter(*this, name + suffix, uniform_within(bound, shape, o.device));
-    };
-    cells.push_back(Cell{drawn("weight_ih", {rows, layer == 0 ? in : directions() * width()}),
-                         drawn("weight_hh", {rows, width()}), drawn("bias_ih", {rows}, o.bias),
-                         drawn("bias_hh", {rows}, o.bias),
-                         drawn("weight_hr", {width(), hidden}, o.proj_size > 0)});
+    cells.push_back(drawn(*this, suffix, gates, layer == 0 ? in : directions() * width(), hidden,
+                          width(), o.bias, o.device));
   }
+}
+
+RnnResult RnnBase::operator()(const Tensor& x, const RnnState& state) {
+  return within([this](const auto&... a) { return run(a...); }, x, state);
+}
+
+PackedRnnResult RnnBase::operator()(const PackedSequence& x, const RnnState& state) {
+  return within([this](const auto&... a) { return run_packed(a...); }, x, state);
 }
 
 void RnnBase::check_input(const Tensor& x) const {
@@ -126,15 +150,15 @@ void RnnBase::check_state(const Tensor& x, const RnnState& state,
 // rows [sum of batch_sizes, in] to [.., width]. The state [B, ...] becomes that behind the last
 // step of each sequence. Of the sequences, which are sorted by their lengths, the first
 // batch_sizes[t] have a step t: forwards the last of them end first, backwards they begin last.
-Tensor RnnBase::run_cell(const Cell& cell, const Tensor& rows, const Sizes& batch_sizes,
+Tensor RnnBase::run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes& batch_sizes,
                          bool reverse, RnnState& state) const {
   const std::vector<Tensor> gx = split(linear(rows, cell.weight_ih, cell.bias_ih), batch_sizes, 0);
   const int64_t T = std::ssize(gx), B = batch_sizes[0];
   const bool lstm = gates_ == 4;
   const LstmState begin{started(state.h, gx[0], B, width()),
                         lstm ? started(state.c, gx[0], B, hidden_size) : Tensor()};
-  const auto part = [&](const LstmState& s, int64_t from, int64_t to) {
-    return LstmState{s.h.narrow(0, from, to - from), lstm ? s.c.narrow(0, from, to - from) : s.c};
+  const auto part = [](const LstmState& s, int64_t from, int64_t to) {
+    return mapped(s, [&](const Tensor& x) { return x.narrow(0, from, to - from); });
   };
   const auto joined = [&](const LstmState& a, const LstmState& b) {
     return LstmState{cat({a.h, b.h}, 0), lstm ? cat({a.c, b.c}, 0) : a.c};
@@ -152,12 +176,11 @@ Tensor RnnBase::run_cell(const Cell& cell, const Tensor& rows, const Sizes& batc
       s = part(s, 0, now);
     }
     running = now;
-    s = advance(gates_, options.nonlinearity, gx[t], linear(s.h, cell.weight_hh, cell.bias_hh), s);
-    if (cell.weight_hr.defined()) s.h = linear(s.h, cell.weight_hr);
+    s = advance(cell, gates_, options.nonlinearity, gx[t], s);
     outputs[t] = s.h;
   }
   for (auto it = ended.rbegin(); it != ended.rend(); ++it) s = joined(s, *it);
-  state = {s.h, s.c};
+  state = s;
   return cat(outputs, 0);
 }
 
@@ -168,8 +191,7 @@ RnnResult RnnBase::run_rows(Tensor rows, const Sizes& batch_sizes, const RnnStat
     if (i > 0) rows = dropout(rows, options.dropout, is_training());
     std::vector<Tensor> sides;
     for (int64_t d = 0; d < directions(); ++d, ++i) {
-      const auto part = [&](const Tensor& s) { return s.defined() ? s.select(0, int64_t(i)) : s; };
-      RnnState own{part(state.h), part(state.c)};
+      RnnState own = mapped(state, [&](const Tensor& s) { return s.select(0, int64_t(i)); });
       sides.push_back(run_cell(cells[i], rows, batch_sizes, d == 1, own));
       h_n.push_back(own.h);
       c_n.push_back(own.c);
@@ -192,14 +214,15 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
   const Tensor by_time = turned ? x.transpose(0, 1) : batched ? x : x.unsqueeze(1);
   const int64_t T = by_time.size(0), B = by_time.size(1);
   check_state(x, state, batched ? std::optional(B) : std::nullopt);
-  const auto with_batch = [&](const Tensor& s) {
-    return batched || !s.defined() ? s : s.unsqueeze(1);
-  };
-  const auto without = [&](const Tensor& s) { return batched || !s.defined() ? s : s.squeeze(1); };
-  const RnnResult out = run_rows(by_time.reshape({T * B, input_size}), Sizes(size_t(T), B),
-                                 {with_batch(state.h), with_batch(state.c)});
+  const Tensor rows = by_time.reshape({T * B, input_size});
+  const Sizes sizes(size_t(T), B);
+  const auto with_batch = [](const Tensor& s) { return s.unsqueeze(1); };
+  const auto out = run_rows(rows, sizes, batched ? state : mapped(state, with_batch));
   const Tensor y = out.output.view({T, B, directions() * width()});
-  return {turned ? y.transpose(0, 1) : without(y), without(out.h_n), without(out.c_n)};
+  if (batched) return {turned ? y.transpose(0, 1) : y, out.h_n, out.c_n};
+  const auto without = [](const Tensor& s) { return s.squeeze(1); };
+  const auto [h_n, c_n] = mapped({out.h_n, out.c_n}, without);
+  return {without(y), h_n, c_n};
 }
 
 PackedRnnResult RnnBase::run_packed(const PackedSequence& x, const RnnState& state) const {
@@ -208,15 +231,15 @@ PackedRnnResult RnnBase::run_packed(const PackedSequence& x, const RnnState& sta
   }
   check_input(x.data);
   check_state(x.data, state, x.batch_sizes.at(0));
-  const auto reordered = [](const Tensor& s, const Tensor& order) {
-    return s.defined() && order.defined() ? index_select(s, 1, order) : s;
+  const auto reordered = [](const RnnState& s, const Tensor& order) {
+    return order.defined() ? mapped(s, [&](const Tensor& t) { return index_select(t, 1, order); })
+                           : s;
   };
-  const RnnResult out =
-      run_rows(x.data, x.batch_sizes,
-               {reordered(state.h, x.sorted_indices), reordered(state.c, x.sorted_indices)});
+  const auto [rows, h, c] = run_rows(x.data, x.batch_sizes, reordered(state, x.sorted_indices));
+  const auto [h_n, c_n] = reordered({h, c}, x.unsorted_indices);
   PackedSequence y = x;
-  y.data = out.output;
-  return {y, reordered(out.h_n, x.unsorted_indices), reordered(out.c_n, x.unsorted_indices)};
+  y.data = rows;
+  return {y, h_n, c_n};
 }
 
 std::string RnnBase::extra_repr() const {
@@ -231,30 +254,25 @@ std::string RnnBase::extra_repr() const {
   return text;
 }
 
-namespace {
-
-// One of a cell's, before the cell's own members are there.
-Parameter drawn(Module& cell, const char* name, int64_t gates, int64_t hidden,
-                std::optional<int64_t> in, const RnnCellOptions& o, bool is_there = true) {
-  if (!is_there) return Parameter();
-  const int64_t rows = checked_mul(gates, hidden);
-  return Parameter(
-      cell, name,
-      uniform_within(1 / std::sqrt(double(hidden)), in ? Shape{rows, *in} : Shape{rows}, o.device));
-}
-
-}  // namespace
+RNN::RNN(int64_t in, int64_t hidden, const RnnOptions& o) : Cloneable(in, hidden, 1, o) {}
+LSTM::LSTM(int64_t in, int64_t hidden, const RnnOptions& o) : Cloneable(in, hidden, 4, o) {}
+GRU::GRU(int64_t in, int64_t hidden, const RnnOptions& o) : Cloneable(in, hidden, 3, o) {}
 
 RnnCellBase::RnnCellBase(int64_t in, int64_t hidden, int64_t gates, const RnnCellOptions& o)
-    : input_size(positive("input_size", in)),
-      hidden_size(positive("hidden_size", hidden)),
+    : RnnWeights(drawn(*this, "", gates, in, checked_hidden(in, hidden), hidden, o.bias, o.device)),
+      input_size(in),
+      hidden_size(hidden),
       options(o),
-      weight_ih(drawn(*this, "weight_ih", gates, hidden, in, o)),
-      weight_hh(drawn(*this, "weight_hh", gates, hidden, hidden, o)),
-      bias_ih(drawn(*this, "bias_ih", gates, hidden, {}, o, o.bias)),
-      bias_hh(drawn(*this, "bias_hh", gates, hidden, {}, o, o.bias)),
       gates_(gates) {
   check_nonlinearity(o.nonlinearity);
+}
+
+Tensor RnnCellBase::operator()(const Tensor& x, const Tensor& h) {
+  return within([this](const Tensor& a, const Tensor& b) { return step(a, {b, {}}).h; }, x, h);
+}
+
+LstmState LSTMCell::operator()(const Tensor& x, const LstmState& state) {
+  return within([this](const auto&... a) { return step(a...); }, x, state);
 }
 
 LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
@@ -264,13 +282,13 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
         cat(type_name(), ": Expected input to be 1D or 2D, got ", x.dim(), "D instead"));
   }
   const bool batched = x.dim() == 2;
-  const auto rows = [&](const Tensor& t) { return batched || !t.defined() ? t : t.unsqueeze(0); };
-  const Tensor in = rows(x);
+  const auto row = [](const Tensor& t) { return t.unsqueeze(0); };
+  const Tensor in = batched ? x : row(x);
   if (in.size(1) != input_size) {
     throw Error(
         cat("input has inconsistent input_size: got ", in.size(1), " expected ", input_size));
   }
-  LstmState s{rows(state.h), rows(state.c)};
+  LstmState s = batched ? state : mapped(state, row);
   for (const Tensor* part : {&s.h, &s.c}) {
     const int number = part == &s.h ? 0 : 1;
     if (!part->defined()) continue;
@@ -290,10 +308,16 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
   const Tensor gx = linear(in, weight_ih, bias_ih);
   s.h = started(s.h, gx, in.size(0), hidden_size);
   if (lstm) s.c = started(s.c, gx, in.size(0), hidden_size);
-  s = advance(gates_, options.nonlinearity, gx, linear(s.h, weight_hh, bias_hh), s);
-  if (batched) return s;
-  return {s.h.squeeze(0), lstm ? s.c.squeeze(0) : s.c};
+  s = advance(*this, gates_, options.nonlinearity, gx, s);
+  return batched ? s : mapped(s, [](const Tensor& t) { return t.squeeze(0); });
 }
+
+RNNCell::RNNCell(int64_t in, int64_t hidden, const RnnCellOptions& o)
+    : Cloneable(in, hidden, 1, o) {}
+GRUCell::GRUCell(int64_t in, int64_t hidden, const RnnCellOptions& o)
+    : Cloneable(in, hidden, 3, o) {}
+LSTMCell::LSTMCell(int64_t in, int64_t hidden, const RnnCellOptions& o)
+    : Cloneable(in, hidden, 4, o) {}
 
 std::string RnnCellBase::extra_repr() const {
   std::string text = cat(input_size, ", ", hidden_size);

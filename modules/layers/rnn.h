@@ -6,7 +6,7 @@
 #include "autograd/ops/nn/rnn.h"
 #include "framework/describe.h"
 #include "modules/layers/packed_sequence.h"
-#include "modules/module.h"
+#include "modules/members.h"
 
 namespace taper::inline v0 {
 
@@ -31,10 +31,7 @@ struct RnnOptions {
 // h, c [num_layers * directions, B, hidden_size], or without B where the input is; layer by layer,
 // forward before backward. Undefined: zeros. c is the LSTM's alone, whose h has proj_size units
 // where that is given.
-struct RnnState {
-  Tensor h = {}, c = {};
-  auto tensors() { return std::tie(h, c); }
-};
+using RnnState = LstmState;
 struct RnnResult {
   Tensor output;    // of the last layer, directions side by side: [T, B, directions * hidden_size]
   Tensor h_n, c_n;  // after the last step; c_n is an LSTM's
@@ -44,6 +41,11 @@ struct PackedRnnResult {
   PackedSequence output;
   Tensor h_n, c_n;  // after the last step of each sequence
   auto tensors() { return std::tie(output.data, h_n, c_n); }
+};
+
+// Of one layer in one direction; those that it has not are undefined.
+struct RnnWeights {
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
 };
 
 // x [T, B, input_size], [B, T, input_size] with batch_first, [T, input_size], or a packed sequence.
@@ -56,22 +58,13 @@ class RnnBase : public Module {
   // The output alone, from a state of zeros.
   Tensor forward(const Tensor& x) override { return run(x, {}).output; }
   using Module::operator();
-  RnnResult operator()(const Tensor& x, const RnnState& state) {
-    return within([this](const auto&... a) { return run(a...); }, x, state);
-  }
-  PackedRnnResult operator()(const PackedSequence& x, const RnnState& state = {}) {
-    return within([this](const auto&... a) { return run_packed(a...); }, x, state);
-  }
+  RnnResult operator()(const Tensor& x, const RnnState& state);
+  PackedRnnResult operator()(const PackedSequence& x, const RnnState& state = {});
   std::string extra_repr() const override;
-
-  // One layer in one direction.
-  struct Cell {
-    Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
-  };
 
   const int64_t input_size, hidden_size;
   const RnnOptions options;
-  std::vector<Cell> cells;  // in the order of RnnState
+  std::vector<RnnWeights> cells;  // in the order of RnnState
 
  protected:
   // gates: 4 for an LSTM, 3 for a GRU, 1 for an RNN.
@@ -82,8 +75,8 @@ class RnnBase : public Module {
   RnnResult run(const Tensor& x, const RnnState& state) const;
   PackedRnnResult run_packed(const PackedSequence& x, const RnnState& state) const;
   RnnResult run_rows(Tensor rows, const Sizes& batch_sizes, const RnnState& state) const;
-  Tensor run_cell(const Cell& cell, const Tensor& rows, const Sizes& batch_sizes, bool reverse,
-                  RnnState& state) const;
+  Tensor run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes& batch_sizes,
+                  bool reverse, RnnState& state) const;
   void check_input(const Tensor& x) const;
   void check_state(const Tensor& x, const RnnState& state, std::optional<int64_t> batch) const;
   int64_t directions() const { return options.bidirectional ? 2 : 1; }
@@ -93,22 +86,14 @@ class RnnBase : public Module {
   const int64_t gates_;
 };
 
-class RNN : public Cloneable<RNN, RnnBase> {
- public:
-  RNN(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
-  std::string type_name() const override { return "RNN"; }
+struct RNN : Cloneable<RNN, RnnBase> {
+  RNN(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
 };
-
-class LSTM : public Cloneable<LSTM, RnnBase> {
- public:
-  LSTM(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
-  std::string type_name() const override { return "LSTM"; }
+struct LSTM : Cloneable<LSTM, RnnBase> {
+  LSTM(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
 };
-
-class GRU : public Cloneable<GRU, RnnBase> {
- public:
-  GRU(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
-  std::string type_name() const override { return "GRU"; }
+struct GRU : Cloneable<GRU, RnnBase> {
+  GRU(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
 };
 
 struct RnnCellOptions {
@@ -119,54 +104,38 @@ struct RnnCellOptions {
 
 // One step: x [B, input_size] and a state [B, hidden_size] (undefined: zeros), or both without B.
 // Parameters "weight_ih", "weight_hh", "bias_ih", "bias_hh" are drawn as those of the layers.
-class RnnCellBase : public Module {
+class RnnCellBase : public Module, public RnnWeights {
  public:
   using Options = RnnCellOptions;
 
   // h, from a state of zeros.
   Tensor forward(const Tensor& x) override { return step(x, {}).h; }
+  using Module::operator();
+  // h, of an RNNCell or GRUCell.
+  Tensor operator()(const Tensor& x, const Tensor& h);
   std::string extra_repr() const override;
 
   const int64_t input_size, hidden_size;
   const RnnCellOptions options;
-  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
 
  protected:
   RnnCellBase(int64_t input_size, int64_t hidden_size, int64_t gates, const RnnCellOptions& o);
   LstmState step(const Tensor& x, const LstmState& state) const;
-  Tensor call(const Tensor& x, const Tensor& h) {
-    return within([this](const Tensor& a, const Tensor& b) { return step(a, {b, {}}).h; }, x, h);
-  }
 
  private:
   const int64_t gates_;
 };
 
-class RNNCell : public Cloneable<RNNCell, RnnCellBase> {
- public:
-  RNNCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
-  using Module::operator();
-  Tensor operator()(const Tensor& x, const Tensor& h) { return call(x, h); }
-  std::string type_name() const override { return "RNNCell"; }
+struct RNNCell : Cloneable<RNNCell, RnnCellBase> {
+  RNNCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
 };
-
-class GRUCell : public Cloneable<GRUCell, RnnCellBase> {
- public:
-  GRUCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
-  using Module::operator();
-  Tensor operator()(const Tensor& x, const Tensor& h) { return call(x, h); }
-  std::string type_name() const override { return "GRUCell"; }
+struct GRUCell : Cloneable<GRUCell, RnnCellBase> {
+  GRUCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
 };
-
-class LSTMCell : public Cloneable<LSTMCell, RnnCellBase> {
- public:
-  LSTMCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {})
-      : Cloneable(in, hidden, 4, o) {}
+struct LSTMCell : Cloneable<LSTMCell, RnnCellBase> {
+  LSTMCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
   // const auto [h, c] = cell(x, {h, c});
-  LstmState operator()(const Tensor& x, const LstmState& state = {}) {
-    return within([this](const auto&... a) { return step(a...); }, x, state);
-  }
-  std::string type_name() const override { return "LSTMCell"; }
+  LstmState operator()(const Tensor& x, const LstmState& state = {});
 };
 
 }  // namespace taper::inline v0

@@ -1,10 +1,11 @@
 // Layers without parameters, and PReLU
 // (https://pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity,
-// ...#dropout-layers, ...#pooling-layers): functions of autograd/ops, whose options they take.
+// ...#dropout-layers, ...#pooling-layers, ...#padding-layers, ...#vision-layers): functions of
+// autograd/ops, whose options they take.
 #pragma once
 
 #include "autograd/ops/binary.h"
-#include "autograd/ops/nn/pool.h"
+#include "autograd/ops/nn/image.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -74,7 +75,6 @@ class GELU : public Cloneable<GELU> {
     throw ValueError(cat("approximate argument must be either none or tanh, got '", form, "'"));
   }
   Tensor forward(const Tensor& x) override { return gelu(x, approximate == "tanh"); }
-  std::string type_name() const override { return "GELU"; }
   std::string extra_repr() const override { return fields("approximate", approximate); }
 
   const std::string approximate;
@@ -92,7 +92,6 @@ class PReLU : public Cloneable<PReLU> {
   explicit PReLU(int64_t num_parameters = 1, PReLUOptions o = {})
       : weight(*this, "weight", full({num_parameters}, o.init, {.device = o.device})) {}
   Tensor forward(const Tensor& x) override { return prelu(x, weight); }
-  std::string type_name() const override { return "PReLU"; }
   std::string extra_repr() const override { return fields("num_parameters", weight->numel()); }
 
   Parameter weight;
@@ -126,7 +125,7 @@ using Dropout = DropoutLayer<"Dropout", dropout>;
 // Whole channels.
 using Dropout2d = DropoutLayer<"Dropout2d", dropout2d>;
 
-// --- pooling: MaxPool2d(3, {.stride = 2, .padding = {1, 0}}) ---
+// --- windows: MaxPool2d(3, {.stride = 2, .padding = {1, 0}}) ---
 
 // 3, (3, 5), (None, 5)
 inline std::string py(const OutputSize& size) {
@@ -158,15 +157,18 @@ class PoolLayer : public Cloneable<PoolLayer<kName, kDims, kFunction, PoolOption
   std::string type_name() const override { return kName.text; }
   std::string extra_repr() const override {
     const Options& o = options;
-    const Pair kernel = kernel_size, stride = o.stride.value_or(kernel);
-    if constexpr (std::same_as<Options, MaxPoolOptions>) {
-      return fields("kernel_size", sized(kernel), "stride", sized(stride), "padding",
-                    sized(o.padding), "dilation", sized(o.dilation), "ceil_mode", o.ceil_mode);
-    } else if constexpr (kDims == 1) {
-      return fields("kernel_size", Shape{kernel.w}, "stride", Shape{stride.w}, "padding",
-                    Shape{o.padding.w});
+    const Pair kernel = kernel_size;
+    if constexpr (std::same_as<Options, UnfoldOptions>) {
+      return fields("kernel_size", kernel, "dilation", o.dilation, "padding", o.padding, "stride",
+                    o.stride);
+    } else if constexpr (std::same_as<Options, MaxPoolOptions>) {
+      return fields("kernel_size", sized(kernel), "stride", sized(o.stride.value_or(kernel)),
+                    "padding", sized(o.padding), "dilation", sized(o.dilation), "ceil_mode",
+                    o.ceil_mode);
     } else {
-      return fields("kernel_size", kernel, "stride", stride, "padding", o.padding);
+      const auto shown = [](Pair p) { return kDims == 1 ? py(Shape{p.w}) : py(p); };
+      return cat("kernel_size=", shown(kernel), ", stride=", shown(o.stride.value_or(kernel)),
+                 ", padding=", shown(o.padding));
     }
   }
 
@@ -183,13 +185,56 @@ using MaxPool1d = PoolLayer<"MaxPool1d", 1, max_pool1d, MaxPoolOptions>;
 using MaxPool2d = PoolLayer<"MaxPool2d", 2, max_pool2d, MaxPoolOptions>;
 using AvgPool1d = PoolLayer<"AvgPool1d", 1, avg_pool1d, AvgPoolOptions>;
 using AvgPool2d = PoolLayer<"AvgPool2d", 2, avg_pool2d, AvgPoolOptions>;
+using Unfold = PoolLayer<"Unfold", 2, unfold, UnfoldOptions>;
+
+class Fold : public Cloneable<Fold> {
+ public:
+  using Options = UnfoldOptions;
+
+  Fold(Pair size, Pair kernel, UnfoldOptions o = {})
+      : output_size(size), kernel_size(kernel), options(o) {}
+  Tensor forward(const Tensor& x) override { return fold(x, output_size, kernel_size, options); }
+  std::string extra_repr() const override {
+    return fields("output_size", output_size, "kernel_size", kernel_size, "dilation",
+                  options.dilation, "padding", options.padding, "stride", options.stride);
+  }
+
+  const Pair output_size, kernel_size;
+  const UnfoldOptions options;
+};
+
+// --- padding ---
+
+// ReflectionPad2d(1), or {left, right, top, bottom}; of one dimension {left, right}.
+template <LayerName kName, int kDims, PadMode kMode>
+class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
+ public:
+  explicit PadLayer(int64_t all) : padding(2 * kDims, all) {}
+  explicit PadLayer(std::vector<int64_t> sides) : padding(std::move(sides)) {
+    if (padding.size() == 2 * kDims) return;
+    throw ValueError(
+        cat(kName.text, ": padding must have ", 2 * kDims, " numbers, got ", padding.size()));
+  }
+  Tensor forward(const Tensor& x) override { return pad(x, padding, kMode); }
+  std::string type_name() const override { return kName.text; }
+  std::string extra_repr() const override { return py(Shape(padding)); }
+
+  const std::vector<int64_t> padding;
+};
+using ZeroPad1d = PadLayer<"ZeroPad1d", 1, PadMode::zeros>;
+using ZeroPad2d = PadLayer<"ZeroPad2d", 2, PadMode::zeros>;
+using ReflectionPad1d = PadLayer<"ReflectionPad1d", 1, PadMode::reflect>;
+using ReflectionPad2d = PadLayer<"ReflectionPad2d", 2, PadMode::reflect>;
+using ReplicationPad1d = PadLayer<"ReplicationPad1d", 1, PadMode::replicate>;
+using ReplicationPad2d = PadLayer<"ReplicationPad2d", 2, PadMode::replicate>;
+using CircularPad1d = PadLayer<"CircularPad1d", 1, PadMode::circular>;
+using CircularPad2d = PadLayer<"CircularPad2d", 2, PadMode::circular>;
 
 // --- shapes ---
 
 class Identity : public Cloneable<Identity> {
  public:
   Tensor forward(const Tensor& x) override { return x; }
-  std::string type_name() const override { return "Identity"; }
 };
 
 // All dimensions from start_dim to end_dim become one.
@@ -204,6 +249,13 @@ using Unflatten =
                   Option<"dim", int64_t, kAnyDim, "dimension to divide; 0 is the batch">,
                   Option<"unflattened_size", Shape, kSizeOrRest, "sizes; one may be -1">>;
 
+using PixelShuffle =
+    FunctionLayer<"PixelShuffle", pixel_shuffle,
+                  Option<"upscale_factor", int64_t, kWidth, "how much larger the images become">>;
+using PixelUnshuffle =
+    FunctionLayer<"PixelUnshuffle", pixel_unshuffle,
+                  Option<"downscale_factor", int64_t, kWidth, "how much smaller they become">>;
+
 // Upsample({.scale_factor = 2, .mode = Interpolation::bilinear}).
 class Upsample : public Cloneable<Upsample> {
  public:
@@ -211,7 +263,6 @@ class Upsample : public Cloneable<Upsample> {
 
   explicit Upsample(const InterpolateOptions& o) : options(o) {}
   Tensor forward(const Tensor& x) override { return interpolate(x, options); }
-  std::string type_name() const override { return "Upsample"; }
   std::string extra_repr() const override {
     const std::string mode = kInterpolationNames[size_t(options.mode)];
     return options.scale_factor ? fields("scale_factor", *options.scale_factor, "mode", mode)

@@ -61,6 +61,10 @@ TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
       dropout1(*this, "dropout1", o.dropout),
       dropout2(*this, "dropout2", o.dropout) {}
 
+Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncodeOptions& how) {
+  return within([this](const auto&... a) { return encode(a...); }, src, how);
+}
+
 Tensor TransformerEncoderLayer::encode(const Tensor& src, const EncodeOptions& how) {
   const AttendOptions masks{.key_padding_mask = how.src_key_padding_mask,
                             .need_weights = false,
@@ -87,6 +91,11 @@ TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
       dropout2(*this, "dropout2", o.dropout),
       dropout3(*this, "dropout3", o.dropout) {}
 
+Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory,
+                                           const DecodeOptions& how) {
+  return within([this](const auto&... a) { return decode(a...); }, tgt, memory, how);
+}
+
 Tensor TransformerDecoderLayer::decode(const Tensor& tgt, const Tensor& memory,
                                        const DecodeOptions& how) {
   const AttendOptions own{.key_padding_mask = how.tgt_key_padding_mask,
@@ -106,6 +115,17 @@ Tensor TransformerDecoderLayer::decode(const Tensor& tgt, const Tensor& memory,
                   [&](const Tensor& z) { return dropout3(feed_forward(*this, z)); });
 }
 
+Tensor TransformerEncoder::forward(const Tensor& src) { return run(src, EncodeOptions()); }
+
+Tensor TransformerEncoder::operator()(const Tensor& src, const EncodeOptions& how) {
+  return within([this](const auto&... a) { return run(a...); }, src, how);
+}
+
+Tensor TransformerDecoder::operator()(const Tensor& tgt, const Tensor& memory,
+                                      const DecodeOptions& how) {
+  return within([this](const auto&... a) { return run(a...); }, tgt, memory, how);
+}
+
 Transformer::Transformer(int64_t dim, int64_t heads, const TransformerOptions& o)
     : d_model(dim),
       nhead(heads),
@@ -119,6 +139,10 @@ Transformer::Transformer(int64_t dim, int64_t heads, const TransformerOptions& o
   for (const Tensor& p : parameters()) {
     if (p.dim() > 1) init::xavier_uniform_(p);
   }
+}
+
+Tensor Transformer::operator()(const Tensor& src, const Tensor& tgt, const TransformOptions& how) {
+  return within([this](const auto&... a) { return transform(a...); }, src, tgt, how);
 }
 
 Tensor Transformer::transform(const Tensor& src, const Tensor& tgt, const TransformOptions& how) {

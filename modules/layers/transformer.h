@@ -51,10 +51,7 @@ class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
 
   Tensor forward(const Tensor& src) override { return encode(src, {}); }
   using Module::operator();
-  Tensor operator()(const Tensor& src, const EncodeOptions& how) {
-    return within([this](const auto&... a) { return encode(a...); }, src, how);
-  }
-  std::string type_name() const override { return "TransformerEncoderLayer"; }
+  Tensor operator()(const Tensor& src, const EncodeOptions& how);
 
   const TransformerEncoderLayerOptions options;
   Child<MultiheadAttention> self_attn;
@@ -77,10 +74,7 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
   TransformerDecoderLayer(int64_t d_model, int64_t nhead,
                           TransformerDecoderLayerOptions options = {});
 
-  Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {}) {
-    return within([this](const auto&... a) { return decode(a...); }, tgt, memory, how);
-  }
-  std::string type_name() const override { return "TransformerDecoderLayer"; }
+  Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {});
 
   const TransformerDecoderLayerOptions options;
   Child<MultiheadAttention> self_attn, multihead_attn;
@@ -125,12 +119,9 @@ class TransformerEncoder
  public:
   using Cloneable::Cloneable;
 
-  Tensor forward(const Tensor& src) override { return run(src, EncodeOptions()); }
+  Tensor forward(const Tensor& src) override;
   using Module::operator();
-  Tensor operator()(const Tensor& src, const EncodeOptions& how) {
-    return within([this](const auto&... a) { return run(a...); }, src, how);
-  }
-  std::string type_name() const override { return "TransformerEncoder"; }
+  Tensor operator()(const Tensor& src, const EncodeOptions& how);
 };
 
 class TransformerDecoder
@@ -138,10 +129,7 @@ class TransformerDecoder
  public:
   using Cloneable::Cloneable;
 
-  Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {}) {
-    return within([this](const auto&... a) { return run(a...); }, tgt, memory, how);
-  }
-  std::string type_name() const override { return "TransformerDecoder"; }
+  Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {});
 };
 
 struct TransformerOptions {
@@ -172,12 +160,9 @@ class Transformer : public Cloneable<Transformer> {
 
   explicit Transformer(int64_t d_model = 512, int64_t nhead = 8, const TransformerOptions& o = {});
 
-  Tensor operator()(const Tensor& src, const Tensor& tgt, const TransformOptions& how = {}) {
-    return within([this](const auto&... a) { return transform(a...); }, src, tgt, how);
-  }
+  Tensor operator()(const Tensor& src, const Tensor& tgt, const TransformOptions& how = {});
   // float32 [size, size]: -inf above the diagonal, 0 elsewhere.
   static Tensor generate_square_subsequent_mask(int64_t size, TensorOptions options = {});
-  std::string type_name() const override { return "Transformer"; }
 
   const int64_t d_model, nhead;
   const TransformerOptions options;

@@ -42,7 +42,6 @@ class CausalSelfAttention : public Cloneable<CausalSelfAttention> {
   Tensor forward(const Tensor& x) override { return resid_dropout(attend(x)); }
   using Module::operator();
   Tensor operator()(const Tensor& x, const Tensor& residual);
-  std::string type_name() const override { return "CausalSelfAttention"; }
 
   const int64_t n_head;
   const double dropout;  // of the attention weights
@@ -106,7 +105,6 @@ class GPT : public Cloneable<GPT> {
   explicit GPT(const GPTOptions& options = {});
 
   Tensor forward(const Tensor& tokens) override;
-  std::string type_name() const override { return "GPT"; }
 
   const GPTOptions options;
   Child<GPTTransformer> transformer;

@@ -33,7 +33,6 @@ class BasicBlock : public Cloneable<BasicBlock> {
   BasicBlock(int64_t in, int64_t out, int64_t stride, Device device);
 
   Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "BasicBlock"; }
 
   Child<Conv2d> conv1;
   Child<BatchNorm2d> bn1;
@@ -51,7 +50,6 @@ class ResNet : public Cloneable<ResNet> {
   explicit ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions options = {});
 
   Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return "ResNet"; }
 
   Child<Conv2d> conv1;
   Child<BatchNorm2d> bn1;

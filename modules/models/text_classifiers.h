@@ -31,7 +31,6 @@ class LSTMClassifier : public Cloneable<LSTMClassifier> {
   explicit LSTMClassifier(const LSTMClassifierOptions& options);
 
   Tensor forward(const Tensor& tokens) override;
-  std::string type_name() const override { return "LSTMClassifier"; }
 
   Child<Embedding> embedding;
   Child<LSTM> lstm;
@@ -52,7 +51,6 @@ class EncoderClassifier : public Cloneable<EncoderClassifier> {
   explicit EncoderClassifier(const EncoderClassifierOptions& options);
 
   Tensor forward(const Tensor& tokens) override;
-  std::string type_name() const override { return "EncoderClassifier"; }
 
   Child<Embedding> embedding, position;
   Child<TransformerEncoder> encoder;

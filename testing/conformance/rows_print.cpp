@@ -4,7 +4,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/print.h"
 #include "framework/factories.h"
-#include "modules/module.h"
+#include "modules/members.h"
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 

@@ -11,7 +11,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/containers.h"
-#include "modules/module.h"
+#include "modules/members.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {

@@ -1,6 +1,6 @@
 // The tree of modules: registration, moving, state, texts
 // (https://pytorch.org/docs/stable/generated/torch.nn.Module.html).
-#include "modules/module.h"
+#include "modules/members.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 
 #include "framework/factories.h"
 #include "modules/layers/conv.h"
-#include "modules/layers/image.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/loss.h"
 #include "modules/layers/norm.h"

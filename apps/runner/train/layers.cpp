@@ -5,9 +5,9 @@
 
 #include "apps/runner/config/tables.h"
 #include "apps/runner/train/made.h"
+#include "autograd/anomaly.h"
 #include "autograd/ops/shape.h"
 #include "modules/layers/conv.h"
-#include "modules/layers/image.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/norm.h"
 #include "modules/layers/rnn.h"
@@ -209,6 +209,7 @@ using PaddingIdx =
 template <class M> struct LastStep : M {
   using M::M;
   Tensor forward(const Tensor& x) override { return M::forward(x).select(1, -1); }
+  std::string type_name() const override { return short_name(typeid(M)); }
 };
 // What one kind has beside all.
 struct NoMore {
