@@ -12,6 +12,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/layers/function_layer.h"
+#include "modules/members.h"
 
 namespace taper::inline v0 {
 
