@@ -61,7 +61,9 @@ TAPER_HD int64_t trunc(int64_t x) { return x; }
 
 // Positive, finite and not below the smallest normal number.
 TAPER_HD bool is_normal(float x) {
-  return (x >= std::numeric_limits<float>::min()) & (x <= std::numeric_limits<float>::max());
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  constexpr float kMost = std::numeric_limits<float>::max();
+  return (x >= kLeast) & (x <= kMost);
 }
 
 TAPER_HD double acos(double x) { return ::acos(x); }
@@ -232,7 +234,8 @@ TAPER_HD float log10(float x) {
 }
 TAPER_HD float atan2(float y, float x) {
   const float angle = wide::atan2(y, x);
-  return (x != x) | (y != y) ? x + y : angle;
+  const bool is_nan = (x != x) | (y != y);
+  return is_nan ? x + y : angle;
 }
 TAPER_HD float atan(float x) { return float(wide::atan(x)); }
 TAPER_HD float asin(float x) {

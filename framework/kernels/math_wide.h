@@ -3,6 +3,7 @@
 // ones are Taylor series, the others fitted at Chebyshev nodes.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -122,7 +123,8 @@ TAPER_HD double atan(double x) {
 TAPER_HD float atan2(float y, float x) {
   const float a = y < 0 ? -y : y, b = x < 0 ? -x : x;
   const float low = a < b ? a : b, high = a < b ? b : a;
-  const float above = (low == high) & (high != 0) ? 1.0f : low;
+  const bool is_diagonal = (low == high) & (high != 0);
+  const float above = is_diagonal ? 1.0f : low;
   const float below = low == high ? 1.0f : high;
   const double t = atan_below_one(double(above) / double(below));
   const double half = a > b ? 1.5707963267948966 - t : t;
@@ -161,8 +163,9 @@ TAPER_HD double pow(float x, float y) {
 // The largest quotient of which fmod and its kin are exact: it and both floats fit in a double.
 inline constexpr double kQuotient = 16777216;
 TAPER_HD bool divides(float a, float b) {
+  constexpr double kMost = std::numeric_limits<float>::max();
   const double x = a < 0 ? -a : a, y = b < 0 ? -b : b;
-  return (x < y * kQuotient) & (y <= double(std::numeric_limits<float>::max()));
+  return (x < y * kQuotient) & (y <= kMost);
 }
 // a - q b with the truncated quotient q.
 struct Quotient {
