@@ -83,6 +83,10 @@ def of_torch(torch, f, domains, device):
     if not y.requires_grad:
         return forward, 0
     dy = torch.rand_like(y)
+    try:
+        torch.autograd.grad(f(*x), leaves, dy)
+    except RuntimeError:  # no derivative
+        return forward, 0
     return forward, microseconds(lambda: torch.autograd.grad(f(*x), leaves, dy), wait)
 
 

@@ -280,8 +280,11 @@ struct Where : Predicates {
 };
 struct ClampBetween : Numbers {
   template <class T> TAPER_HD T operator()(T x, T low, T high) const {
-    const T y = (x > low) | is_nan(x) ? x : low;
-    return (y < high) | is_nan(y) ? y : high;
+    // nan anywhere gives nan. Select by select, which compilers vectorise.
+    const T y = x < low ? low : x;
+    const T above = is_nan(low) ? low : y;
+    const T below = above > high ? high : above;
+    return is_nan(high) ? high : below;
   }
 };
 // From the nearer end, so that both are met.
