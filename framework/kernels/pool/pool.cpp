@@ -99,7 +99,7 @@ Axes adaptive_axes(const char* op, const Tensor& x, Pair out) {
     return Axis{.kind = Axis::Kind::adaptive,
                 .in = in,
                 .out = to,
-                .kernel = to > 0 ? (in + to - 1) / to + 1 : 1};
+                .kernel = to > 0 ? (in - 1) / to + 2 : 1};
   };
   return {axis(x.size(-2), out.h), axis(x.size(-1), out.w), is_channels_last(x)};
 }
