@@ -94,7 +94,7 @@ template <> Tensor ConvBase<ConvOptions>::convolve(const Tensor& x, Activation a
     const bool same = padding.name == "same";
     std::vector<int64_t> sides;
     const auto add = [&](int64_t dilation, int64_t kernel, int64_t size) {
-      const int64_t total = same ? checked_mul(dilation, kernel - 1) : 2 * size;
+      const int64_t total = same ? checked_mul(dilation, kernel - 1) : checked_mul(2, size);
       sides.push_back(total / 2);
       sides.push_back(total - total / 2);
     };
