@@ -1,5 +1,5 @@
 // Pooling of float and double goes in runs of results that lie side by side in memory: all channels
-// of a pixel, or a row of pixels. Half types are pool_kernels.h's one element at a time.
+// of a pixel, or a row of pixels. The rest is pool_kernels.h's one element at a time.
 #include <algorithm>
 #include <vector>
 
@@ -92,18 +92,29 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
 // Of the results along an axis: the elements that each depends on, in order, with their weights, as
 // many for one as for all (those that are too many weigh 0), and what the sum is divided by.
 template <class T> struct AxisWeights {
-  int64_t n, taps = 1;
+  int64_t n, taps;
   std::vector<int64_t> from;  // [taps, n]
   std::vector<T> part;        // [taps, n]
   std::vector<T> divisors;
 
-  AxisWeights(const Axis& a, bool transposed) : n(transposed ? a.in : a.out), divisors(n, T(1)) {
-    const auto span = [&](int64_t i) { return transposed ? outputs_of(a, i) : inputs_of<T>(a, i); };
-    for (int64_t i = 0; i < n; ++i) taps = std::max(taps, span(i).end - span(i).begin);
+  static Span span(const Axis& a, bool transposed, int64_t i) {
+    return transposed ? outputs_of(a, i) : inputs_of<T>(a, i);
+  }
+  static int64_t most_taps(const Axis& a, bool transposed) {
+    int64_t most = 1;
+    for (int64_t i = 0; i < (transposed ? a.in : a.out); ++i) {
+      const Span s = span(a, transposed, i);
+      most = std::max(most, s.end - s.begin);
+    }
+    return most;
+  }
+
+  AxisWeights(const Axis& a, bool transposed)
+      : n(transposed ? a.in : a.out), taps(most_taps(a, transposed)), divisors(n, T(1)) {
     from.resize(taps * n, 0);
     part.resize(taps * n, T(0));
     for (int64_t i = 0; i < n; ++i) {
-      const Span s = span(i);
+      const Span s = span(a, transposed, i);
       for (int64_t j = s.begin; j < s.end; ++j) {
         const int64_t at = (j - s.begin) * n + i;
         from[at] = j;
@@ -127,6 +138,16 @@ TAPER_CLONES void add_taps(T* row, const T* part, const int64_t* from, const T* 
 template <class T> TAPER_CLONES void add_scaled(T* sum, T factor, const T* x, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sum[i] += factor * x[i];
+}
+
+// Long windows that overlap would have weights of many times the tensors' size.
+template <class T>
+bool have_room(const Tensor& y, const Tensor& x, const Axes& a, bool transposed) {
+  const auto weights = [&](const Axis& axis) {
+    return double(AxisWeights<T>::most_taps(axis, transposed)) *
+           double(transposed ? axis.in : axis.out);
+  };
+  return weights(a.h) + weights(a.w) <= 8.0 * double(x.numel() + y.numel());
 }
 
 template <class T>
@@ -169,8 +190,13 @@ void resample_runs(const Tensor& out, const Tensor& in, const Axes& axes, bool t
 template <>
 void PoolKernels<cpu::Backend>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
                                          bool transposed) {
-  if (y.dtype() == kFloat32) return resample_runs<float>(y, x, axes, transposed);
-  if (y.dtype() == kFloat64) return resample_runs<double>(y, x, axes, transposed);
+  const DType dtype = y.dtype();
+  if (dtype == kFloat32 && have_room<float>(y, x, axes, transposed)) {
+    return resample_runs<float>(y, x, axes, transposed);
+  }
+  if (dtype == kFloat64 && have_room<double>(y, x, axes, transposed)) {
+    return resample_runs<double>(y, x, axes, transposed);
+  }
   const int64_t work = 8 * (1 + x.numel() / y.numel());
   if (transposed) return run<cpu::Backend, ToInputs>("resample", work, y, x, axes);
   run<cpu::Backend, ToOutputs>("resample", work, y, x, axes);
