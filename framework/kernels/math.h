@@ -95,31 +95,23 @@ template <class T> TAPER_HD T log_of_one_plus(T f, T carry) {
   return add_rn(f, -add_rn(half_square, -tail));
 }
 
-// log of a positive normal number: x = 2^e (1 + f). ln2 is split so that e * high is exact.
-struct NormalParts {
-  float e, f;
-};
-TAPER_HD NormalParts normal_parts(float x, float e_shift) {
-  const uint32_t root_half = 0x3f3504f3u;
-  const uint32_t u = bits_of_float(x) - root_half;
-  return {add_rn(float(int32_t(u) >> 23), e_shift),
-          float_of_bits((u & 0x007fffffu) + root_half) - 1.0f};
+// With what x was scaled by taken back.
+TAPER_HD wide::NormalParts normal_parts(float x, float e_shift) {
+  const wide::NormalParts p = wide::normal_parts(x);
+  return {add_rn(p.e, e_shift), p.f};
 }
+// log of a positive normal number: x = 2^e (1 + f). ln2 is split so that e * high is exact.
 TAPER_HD float log_of_normal(float x, float e_shift = 0) {
-  const NormalParts p = normal_parts(x, e_shift);
+  const wide::NormalParts p = normal_parts(x, e_shift);
   const float low = log_of_one_plus(p.f, mul_rn(p.e, 1.42860677e-06f));
   return add_rn(mul_rn(p.e, 0.693145752f), low);
 }
 TAPER_HD double log_of_normal(double x) {
   const uint64_t root_half = 0x3fe6a09e667f3bcdull;
-  uint64_t u;
-  memcpy(&u, &x, sizeof u);
-  u -= root_half;
+  const uint64_t u = wide::bits_of(x) - root_half;
   const double e = double(int64_t(u) >> 52);
-  u = (u & 0x000fffffffffffffull) + root_half;
-  double m;
-  memcpy(&m, &u, sizeof m);
-  const double low = log_of_one_plus(m - 1.0, mul_rn(e, 1.9082149292705877e-10));
+  const double f = wide::of_bits((u & 0x000fffffffffffffull) + root_half) - 1.0;
+  const double low = log_of_one_plus(f, mul_rn(e, 1.9082149292705877e-10));
   return add_rn(mul_rn(e, 0.69314718036912382), low);
 }
 
@@ -220,14 +212,14 @@ TAPER_HD float log(float x) {
 // e + log(m) / log(2) of x = 2^e m; a power of two gives e.
 TAPER_HD float log2(float x) {
   return log_by(x, [](float a, float e) {
-    const NormalParts p = normal_parts(a, e);
+    const wide::NormalParts p = normal_parts(a, e);
     const float l = log_of_one_plus(p.f, 0.0f);
     return p.e + (l * 1.44269504f + l * 1.92596300e-08f);
   });
 }
 TAPER_HD float log10(float x) {
   return log_by(x, [](float a, float e) {
-    const NormalParts p = normal_parts(a, e);
+    const wide::NormalParts p = normal_parts(a, e);
     const float l = log_of_one_plus(p.f, 0.0f);
     return p.e * 0.301025391f + (p.e * 4.60503907e-06f + l * 0.434294482f);
   });

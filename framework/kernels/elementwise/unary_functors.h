@@ -49,6 +49,7 @@ struct Log2 : Floats {
 struct Log1p : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::log1p(x); }
 };
+// Some functors have a cheaper form for the floats that `fits` finds, on the CPU.
 struct Sin : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
   static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
