@@ -48,7 +48,10 @@ class Module {
   virtual ~Module();
 
   // Throws NotImplementedError where a module is called in another way (see `within`).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverloaded-virtual"  // a ModuleOf's forward takes what it likes
   virtual Tensor forward(const Tensor& x);
+#pragma GCC diagnostic pop
   // forward with hooks; errors gain the module's path. Throws when a module with parameters to
   // train runs inside another one's forward without being in a tree: they would be forgotten.
   Tensor operator()(const Tensor& x);
@@ -274,13 +277,20 @@ template <class D, class Base = Module> class Cloneable : public Base {
 //     std::pair<Tensor, Tensor> forward(const Tensor& x, const Tensor& context) {...}
 //   };
 //   const auto [y, g] = net(x, context);
-// Compilers that warn of hidden virtual functions want `using Module::forward;` in it.
 template <class D> class ModuleOf : public Cloneable<D> {
  public:
   template <class... Args> auto operator()(const Args&... arguments) {
     return this->within([this](const auto&... a) { return static_cast<D&>(*this).forward(a...); },
                         arguments...);
   }
+
+ private:
+  // Stands before Module's forward(x), so that clang does not warn of a D that hides it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverloaded-virtual"
+  struct Nothing {};
+  void forward(Nothing) = delete;
+#pragma GCC diagnostic pop
 };
 
 // "Sequential(\n  (0): Linear(in_features=784, out_features=512, bias=True)\n ...)".

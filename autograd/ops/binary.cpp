@@ -242,6 +242,7 @@ bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool e
 
 bool equal(const Tensor& a, const Tensor& b) {
   const NoGradGuard no_grad;
+  kernels::same_device("equal", {&a, &b}, {"self", "other"});
   return a.shape() == b.shape() && all(eq(a, b)).item<bool>();
 }
 

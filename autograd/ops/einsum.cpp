@@ -9,6 +9,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/matmul.h"
+#include "framework/kernels/elementwise/broadcast.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -199,6 +200,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   int dotted = 0;  // dimensions that an ellipsis stands for, at most
   for (size_t i = 0; i < operands.size(); ++i) {
     const Tensor& x = operands[i];
+    if (x.dim() > 0) kernels::common_device("einsum", {&operands[0], &x});
     const Names names = names_of(e.inputs[i], x.dim(), i);
     if (has(e.inputs[i], '.')) dotted = std::max(dotted, x.dim() + 1 - int(e.inputs[i].size()));
     all.push_back(without_repeats({x, names}, i));

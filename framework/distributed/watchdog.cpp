@@ -20,7 +20,9 @@ void Watchdog::stop() {
 }
 
 void Watchdog::watch(std::shared_ptr<Begun> begun) {
+  std::list<std::shared_ptr<Begun>> ended;
   const std::lock_guard lock(mutex_);
+  ended.swap(ended_);
   begun_.push_back(std::move(begun));
   if (begun_.size() == 1) start();
 }
@@ -51,7 +53,12 @@ void Watchdog::run() {
     if (changed_.wait_for(lock, std::chrono::milliseconds(100), stops)) return;
     Peers::Late found;
     try {
-      begun_.remove_if([](const auto& b) { return b->recorded && b->end.query(); });
+      const auto has_ended = [](const auto& b) { return b->recorded && b->end.query(); };
+      for (auto b = begun_.begin(); b != begun_.end();) {
+        const auto next = std::next(b);
+        if (has_ended(*b)) ended_.splice(ended_.end(), begun_, b);
+        b = next;
+      }
       const std::shared_ptr<Begun> oldest = begun_.empty() ? nullptr : begun_.front();
       lock.unlock();
       found = look(oldest.get());

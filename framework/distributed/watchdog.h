@@ -56,7 +56,9 @@ class Watchdog {
   std::atomic<bool> has_graphs_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<std::shared_ptr<Begun>> begun_;
+  // Those that have ended go in a call of the host: to destroy an event waits for a host that waits
+  // for the GPU, and this thread is the one to end that.
+  std::list<std::shared_ptr<Begun>> begun_, ended_;
   Peers::Late failure_;
   bool stops_ = false;
   std::thread thread_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <sys/wait.h>
+#include <taper/framework/cuda/cuda.h>
 #include <taper/framework/error.h>
 #include <taper/framework/random.h>
 #include <unistd.h>
@@ -187,7 +188,9 @@ bool Page::has(int line, const std::string& what) {
 #ifdef TAPER_WITH_IMAGES
   if (what == "images") is_here = true;
 #endif
-  if (what != "package" && what != "images") {
+  if (what == "gpu") {  // Page() hides them: this is compiled, and runs where one is not hidden
+    is_here = cuda::is_available();
+  } else if (what != "package" && what != "images") {
     is_here = run_shell(cat("command -v ", what)).code == 0;
   }
   if (!is_here) std::cout << path_ << ":" << line << " is passed over: no " << what << "\n";

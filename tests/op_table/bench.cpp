@@ -6,6 +6,7 @@
 
 #include "autograd/engine.h"
 #include "framework/cuda/cuda.h"
+#include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
@@ -13,7 +14,8 @@ namespace taper::inline v0::test {
 namespace {
 
 constexpr int kRepeats = 9;
-constexpr double kSecondsARepeat = 0.02;
+
+double seconds_a_repeat(Device device) { return device.is_cuda() ? 0.003 : 0.02; }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -23,7 +25,7 @@ void wait_for(Device device) {
   if (device.is_cuda()) cuda::synchronize(device.index());
 }
 
-// The median time of a call in microseconds, over repeats of at least kSecondsARepeat.
+// The median time of a call in microseconds, over repeats of at least seconds_a_repeat.
 double microseconds(Device device, const std::function<void()>& f) {
   f();
   wait_for(device);
@@ -34,7 +36,7 @@ double microseconds(Device device, const std::function<void()>& f) {
     for (int i = 0; i < calls; ++i) f();
     wait_for(device);
     const double seconds = seconds_since(start);
-    if (seconds < kSecondsARepeat && calls < 1 << 20) {
+    if (seconds < seconds_a_repeat(device) && calls < 1 << 20) {
       calls *= 2;
       continue;
     }
@@ -56,6 +58,20 @@ bool takes(const Row& row, const std::vector<Shape>& shapes, Device device) try 
   return false;
 }
 
+// What element-wise rows are timed on; of it 4 x 4 on a GPU, more than its cache holds.
+const Shape kMany = {1024, 1024};
+
+Tensor enlarged(const Tensor& x) {
+  return x.device().is_cuda() && x.shape() == kMany ? x.repeat({4, 4}) : x;
+}
+
+// Bytes in a nanosecond that a copy reads and writes.
+double copy_rate(DType dtype, Device device) {
+  const NoGradGuard no_grad;
+  const Tensor x = enlarged(filled(kMany, {-1, 1}, 1, dtype, device));
+  return 2 * double(x.nbytes()) / microseconds(device, [&] { (void)x.clone(); }) * 1e-3;
+}
+
 // The row with the shapes to be timed as its only sample.
 Row timed(const Row& row, Device device) {
   const auto numel = [](const std::vector<Shape>& shapes) {
@@ -72,7 +88,7 @@ Row timed(const Row& row, Device device) {
   if (!row.bench.empty()) return out;
   const auto sample = std::find_if(row.samples.begin(), row.samples.end(), alike);
   if (sample != row.samples.end()) {
-    out.samples[0].assign(sample->size(), {1024, 1024});
+    out.samples[0].assign(sample->size(), kMany);
     if (takes(row, out.samples[0], device)) return out;
   }
   out.samples[0] =
@@ -81,8 +97,9 @@ Row timed(const Row& row, Device device) {
   return out;
 }
 
-void bench_row(const Row& row, DType dtype, Device device) {
-  const Tensors x = arguments(row, 0, dtype, device);
+void bench_row(const Row& row, DType dtype, Device device, double copy) {
+  Tensors x = arguments(row, 0, dtype, device);
+  if (row.bench.empty() && !row.flops) std::ranges::transform(x, x.begin(), enlarged);
   double bytes = 0;
   for (const Tensor& t : x) bytes += double(t.nbytes());
   Tensor y;
@@ -99,35 +116,38 @@ void bench_row(const Row& row, DType dtype, Device device) {
     for (size_t i = 0; i < x.size(); ++i) {
       if (!row.domain(i).dtype) leaves.push_back(x[i].requires_grad_());
     }
-    const Tensor dy = filled(y.shape(), {-1, 1}, 99, y.dtype(), device);
+    const Tensor dy = ones_like(y);
     both = microseconds(device, [&] { (void)grad({row.f(x)}, leaves, {dy}, false, false, true); });
   }
   std::string shapes;
   for (const Tensor& t : x) shapes += cat(shapes.empty() ? "" : " ", t.shape());
   const double rate = (row.flops ? row.flops(row.samples[0]) : bytes) / forward * 1e-3;
-  std::printf("%-44s %-8s %-9s %-36s %10.2f %10.2f %9.1f %s\n", row.title().c_str(),
+  std::printf("%-44s %-8s %-9s %-36s %10.2f %10.2f %9.1f %-7s", row.title().c_str(),
               to_string(device).c_str(), name_of(dtype), shapes.c_str(), forward, both, rate,
               row.flops ? "GFLOP/s" : "GB/s");
+  std::printf(row.flops ? "\n" : " %5.2f\n", rate / copy);
   std::fflush(stdout);
 }
 
 }  // namespace
 
-void bench_rows(const std::string& part) {
-  std::printf("%-44s %-8s %-9s %-36s %10s %10s %9s\n", "operator", "device", "dtype", "arguments",
-              "forward us", "both us", "rate");
+void bench_rows(const std::string& part, const std::string& on) {
+  std::printf("%-44s %-8s %-9s %-36s %10s %10s %9s %-7s %5s\n", "operator", "device", "dtype",
+              "arguments", "forward us", "both us", "rate", "", "copy's");
   const std::vector<Row>& rows = all_rows();
   const bool is_title = std::ranges::any_of(rows, [&](auto& row) { return row.title() == part; });
-  for (const Row& row : rows) {
-    const bool meant = is_title ? row.title() == part : row.title().find(part) != std::string::npos;
-    if (!meant || row.samples.empty()) continue;
-    for (const Device device : all_devices()) {
-      for (const DType dtype : {kFloat32, kBFloat16}) {
+  for (const Device device : all_devices()) {
+    if (!on.empty() && device.type() != Device(on).type()) continue;
+    for (const DType dtype : {kFloat32, kBFloat16}) {
+      // On the CPU half types are converted, not computed: one dtype says enough.
+      if (dtype != kFloat32 && !device.is_cuda()) continue;
+      const double copy = copy_rate(dtype, device);
+      for (const Row& row : rows) {
+        const bool meant =
+            is_title ? row.title() == part : row.title().find(part) != std::string::npos;
         const bool held =
             std::find(row.dtypes.begin(), row.dtypes.end(), dtype) != row.dtypes.end();
-        // On the CPU half types are converted, not computed: one dtype says enough.
-        if (held && (dtype == kFloat32 || device.is_cuda()))
-          bench_row(timed(row, device), dtype, device);
+        if (meant && held && !row.samples.empty()) bench_row(timed(row, device), dtype, device, copy);
       }
     }
   }

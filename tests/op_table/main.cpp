@@ -1,6 +1,7 @@
 // The op table's driver as a program:
 //   test_ops                 runs the tests
-//   test_ops --bench [part]  times the row of that title, else those whose title contains it
+//   test_ops --bench [part [device]]  times the row of that title, else those whose title contains
+//                            it; the last column is the rate over that of a copy
 //   test_ops --docs          prints docs/operators.md
 #include <iostream>
 #include <string>
@@ -16,7 +17,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (what == "--bench") {
-    taper::test::bench_rows(argc > 2 ? argv[2] : "");
+    taper::test::bench_rows(argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "");
     return 0;
   }
   testing::InitGoogleTest(&argc, argv);

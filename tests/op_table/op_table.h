@@ -112,8 +112,8 @@ const std::vector<Row>& all_rows();
 std::map<std::string, std::string> declared_operators();
 // docs/operators.md: operators, dtypes, devices and differentiability.
 std::string operators_page();
-// Times the rows whose title contains `part`, on every device, and prints a table.
-void bench_rows(const std::string& part);
+// Times the rows whose title contains `part`, on every device or `on` that one, and prints a table.
+void bench_rows(const std::string& part, const std::string& on);
 
 // --- dtypes ---
 std::vector<DType> floating();
