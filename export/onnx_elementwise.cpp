@@ -47,9 +47,10 @@ string log1p(OpWriter& w) { return w.add("Log", {with(w, "Add", x_of(w), 1)}); }
 string log2(OpWriter& w) { return with(w, "Div", w.add("Log", {x_of(w)}), std::numbers::ln2); }
 string log10(OpWriter& w) { return with(w, "Div", w.add("Log", {x_of(w)}), std::numbers::ln10); }
 string exp2(OpWriter& w) { return w.add("Pow", {w.number(2, w.dtype()), x_of(w)}); }
-string trunc(OpWriter& w) {
-  return w.add("Mul", {w.add("Sign", {x_of(w)}), w.add("Floor", {w.add("Abs", {x_of(w)})})});
+string cut(OpWriter& w, const string& x) {
+  return w.add("Mul", {w.add("Sign", {x}), w.add("Floor", {w.add("Abs", {x})})});
 }
+string trunc(OpWriter& w) { return cut(w, x_of(w)); }
 string frac(OpWriter& w) { return w.add("Sub", {x_of(w), trunc(w)}); }
 string with_alpha(OpWriter& w) {
   return w.add(w.onnx, {x_of(w)}, {{"alpha", float(unary_args(w).a)}});
@@ -99,6 +100,17 @@ string sub(OpWriter& w) { return w.add("Sub", {x_of(w), scaled(w)}); }
 string floor_divide(OpWriter& w) {
   if (!is_floating_point(w.dtype())) w.refuse("of integers has no ONNX form: Div cuts towards 0");
   return w.add("Floor", {w.add("Div", {x_of(w), w.in(1, w.dtype())})});
+}
+string div_trunc(OpWriter& w) {
+  const string quotient = w.add("Div", {x_of(w), w.in(1, w.dtype())});
+  return is_floating_point(w.dtype()) ? cut(w, quotient) : quotient;
+}
+string glu(OpWriter& w) { return w.add("Mul", {x_of(w), w.add("Sigmoid", {w.in(1, w.dtype())})}); }
+string isclose(OpWriter& w) {
+  const auto [rtol, atol] = w.options<kernels::BinaryArgs>();
+  const string a = x_of(w), b = w.in(1, w.dtype()), d = w.add("Abs", {w.add("Sub", {a, b})});
+  const string allowed = with(w, "Add", w.add("Abs", {with(w, "Mul", b, rtol)}), atol);
+  return w.add("Or", {w.add("Equal", {a, b}), w.add("LessOrEqual", {d, allowed})});
 }
 string remainder(OpWriter& w) {
   const string a = x_of(w), b = w.in(1, w.dtype());
@@ -196,7 +208,10 @@ constexpr OnnxRow kRows[] = {
     {"maximum", "Max"},
     {"minimum", "Min"},
     {"floor_divide", nullptr, floor_divide},
+    {"glu", nullptr, glu},
+    {"isclose", nullptr, isclose},
     {"remainder", nullptr, remainder},
+    {"div_trunc", nullptr, div_trunc},
     {"fmod", nullptr, fmod},
     {"logaddexp", nullptr, logaddexp},
     {"clamp_tensors", nullptr, clamp_tensors},

@@ -33,6 +33,16 @@ string sum(OpWriter& w) {
   const Axes axes = axes_of(w);
   return w.add("ReduceSum", {x_of(w), w.numbers(axes.dims)}, {{"keepdims", axes.keepdim}});
 }
+string variance(OpWriter& w) {
+  const Axes axes = axes_of(w);
+  const auto mean = [&](const string& x, int64_t keepdim) {
+    return w.add("ReduceMean", {x}, {{"axes", axes.dims}, {"keepdims", keepdim}});
+  };
+  const string x = x_of(w), d = w.add("Sub", {x, mean(x, 1)});
+  const string factor = w.number(w.options<kernels::ReduceTrace>().factor, w.y().dtype());
+  return w.add("Mul", {mean(w.add("Mul", {d, d}), axes.keepdim), factor});
+}
+string deviation(OpWriter& w) { return w.add("Sqrt", {variance(w)}); }
 string of_bools(OpWriter& w) { return w.cast(reduced(w, w.cast(w.in(0, kBool), kInt32)), kBool); }
 string arg(OpWriter& w) {
   const Axes axes = axes_of(w);
@@ -90,6 +100,8 @@ string along(OpWriter& w) { return w.add(w.onnx, w.all_in(), {{"axis", w.options
 constexpr OnnxRow kRows[] = {
     {"sum", nullptr, sum},
     {"mean", "ReduceMean", reduce},
+    {"std", nullptr, deviation},
+    {"var", nullptr, variance},
     {"prod", "ReduceProd", reduce},
     {"amax", "ReduceMax", reduce},
     {"amin", "ReduceMin", reduce},

@@ -33,11 +33,17 @@ Tensor glu(const Tensor& x, int64_t dim) {
   const auto of_halves = [=](const Tensor& t, auto f) {
     return f(narrow(t, d, 0, n), narrow(t, d, n, n));
   };
-  Tensor y = of_halves(x.detach(), [](auto a, auto b) { return a * sigmoid(b); });
+  Tensor y =
+      of_halves(x.detach(), [](auto a, auto b) { return kernels::binary(BinaryOp::glu, a, b); });
   if (!needs_grad({x})) return y;
   return record("GluBackward0", y, {x}, [=, x = Saved(x)](Gradients& g) {
     g.dx(0) = of_halves(x.get(g), [&](auto a, auto b) {
-      const Tensor s = sigmoid(b), da = g.dy() * s;
+      const Tensor s = sigmoid(b);
+      if (!is_grad_enabled()) {
+        const Tensor db = kernels::binary(BinaryOp::sigmoid_backward, g.dy() * a, s);
+        return cat(std::vector<Tensor>{g.dy() * s, db}, d);
+      }
+      const Tensor da = g.dy() * s;
       return cat(std::vector<Tensor>{da, da * a * (1 - s)}, d);
     });
   });

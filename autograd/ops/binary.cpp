@@ -101,16 +101,7 @@ Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
   require(down || rounding_mode == "trunc",
           "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
           rounding_mode, "'");
-  const Tensor x = a.detach(), z = b.detach();
-  const DType type = kernels::result_type({&x, &z});
-  Tensor y;
-  if (!down && is_floating_point(type)) {
-    // Half types round once only.
-    y = trunc(x.to(is_half(type) ? kFloat32 : type) / z).to(type);
-  } else {
-    y = floor_divide(x, z);
-    if (!down) y = y + logical_and(y < 0, ne(y * z, x));
-  }
+  Tensor y = kernels::binary(down ? BinaryOp::floor_divide : BinaryOp::div_trunc, a, b);
   if (!needs_grad({a, b})) return y;
   return record("DivBackward0", y, {a, b}, [a = Meta(a), b = Meta(b)](Gradients& g) {
     const Tensor none = zeros_like(g.dy());
@@ -227,13 +218,8 @@ Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::b
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
   check_closeness(a, b, rtol, atol);
   const NoGradGuard no_grad;
-  Tensor close = eq(a, b);
-  if (equal_nan) close = logical_or(close, logical_and(isnan(a), isnan(b)));
-  if (rtol == 0 && atol == 0) return close;
-  const DType type = b.is_floating_point() ? b.dtype() : kFloat32;
-  const Tensor x = a.to(type), z = b.to(type), distance = abs(x - z);
-  const Tensor allowed = abs(z * rtol) + atol;
-  return logical_or(close, logical_and(isfinite(distance), distance <= allowed));
+  const Tensor close = kernels::binary(BinaryOp::isclose, a, b, {.a = rtol, .b = atol});
+  return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
 }
 
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {

@@ -73,11 +73,6 @@ Tensor product_of_others(const Tensor& x, int64_t dim) {
   return before * behind;
 }
 
-// The squares of float32's largest and smallest numbers are in the range of double.
-template <class F, class... Args> Tensor in_double(F f, const Tensor& x, const Args&... args) {
-  return f(x.to(kFloat64), args...).to(x.dtype());
-}
-
 void check_norm_dtype(DType x, DType dtype) {
   require(is_floating_point(dtype),
           "linalg.vector_norm: dtype should be floating point or complex, but got ",
@@ -105,6 +100,27 @@ Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
       g.dx(0) = p * (dy - sum(dy * p, {dim}, true));
     }
   });
+}
+
+// The variance or its root, which has no slope at 0.
+Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, double correction,
+              bool keepdim) {
+  require(x.is_floating_point(), "std and var only support floating point and complex dtypes (got ",
+          x.dtype(), ")");
+  Tensor y = kernels::variance(root, x, dims, correction, keepdim);
+  if (!needs_grad({x})) return y;
+  const double n = double(x.numel()) / double(std::max<int64_t>(y.numel(), 1));
+  const double factor = (root ? 1 : 2) / std::max(n - correction, 0.0);
+  return record(name, y, {x},
+                [x = Saved(x), y = root ? Saved::output(y) : Saved(x), root, dims, factor,
+                 kept = kept_shape(x, dims)](Gradients& g) {
+                  const Tensor given = x.get(g), s = y.get(g);
+                  // Half types would lose the distance to a mean far from 0.
+                  const Tensor z = is_half(given.dtype()) ? given.to(kFloat32) : given;
+                  const Tensor slope = root ? masked(g.dy() / s, s) : g.dy();
+                  const Tensor dx = reshape(slope, kept) * ((z - mean(z, dims, true)) * factor);
+                  g.dx(0) = dx.to(given.dtype());
+                });
 }
 
 }  // namespace
@@ -151,34 +167,10 @@ Tensor prod(const Tensor& x, std::optional<DType> dtype) {
 }
 
 Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
-  require(x.is_floating_point(), "std and var only support floating point and complex dtypes (got ",
-          x.dtype(), ")");
-  if (x.dtype() != kFloat64) return in_double(var, x, dims, correction, keepdim);
-  // In two passes, so that a mean far from 0 costs no digits.
-  const Tensor plain = x.detach();
-  const Tensor total = sum(square(plain - mean(plain, dims, true)), dims, keepdim);
-  const double n = double(x.numel()) / double(std::max<int64_t>(total.numel(), 1));
-  const double freedom = std::max(n - correction, 0.0);
-  Tensor y = total / freedom;
-  if (!needs_grad({x})) return y;
-  return record("VarBackward0", y, {x},
-                [x = Saved(x), dims, freedom, kept = kept_shape(x, dims)](Gradients& g) {
-                  const Tensor z = x.get(g);
-                  g.dx(0) = reshape(g.dy(), kept) * ((z - mean(z, dims, true)) * (2 / freedom));
-                });
+  return spread("VarBackward0", false, x, dims, correction, keepdim);
 }
-
 Tensor std(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
-  if (x.is_floating_point() && x.dtype() != kFloat64) {
-    return in_double(std, x, dims, correction, keepdim);
-  }
-  const Tensor square_of_it = var(x, dims, correction, keepdim);
-  Tensor y = sqrt(square_of_it.detach());
-  if (!needs_grad({x})) return y;
-  // No slope at 0.
-  return record("StdBackward0", y, {square_of_it}, [y = Saved::output(y)](Gradients& g) {
-    g.dx(0) = masked(g.dy() / (y.get(g) * 2), y.get(g));
-  });
+  return spread("StdBackward0", true, x, dims, correction, keepdim);
 }
 
 VarMean var_mean(const Tensor& x, const Shape& dims, double correction, bool keepdim) {

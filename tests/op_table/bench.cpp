@@ -147,7 +147,8 @@ void bench_rows(const std::string& part, const std::string& on) {
             is_title ? row.title() == part : row.title().find(part) != std::string::npos;
         const bool held =
             std::find(row.dtypes.begin(), row.dtypes.end(), dtype) != row.dtypes.end();
-        if (meant && held && !row.samples.empty()) bench_row(timed(row, device), dtype, device, copy);
+        if (meant && held && !row.samples.empty())
+          bench_row(timed(row, device), dtype, device, copy);
       }
     }
   }

@@ -33,7 +33,7 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
                     bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead."));
   }
   const bool whole = op == BinaryOp::floor_divide || op == BinaryOp::remainder ||
-                     op == BinaryOp::fmod || op == BinaryOp::pow;
+                     op == BinaryOp::fmod || op == BinaryOp::pow || op == BinaryOp::div_trunc;
   if (whole && promoted == kBool) {
     throw NotImplementedError(cat("\"", name_of(op), "\" not implemented for 'Bool'"));
   }

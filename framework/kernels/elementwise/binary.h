@@ -12,7 +12,8 @@ enum class BinaryOp : uint8_t {
   gelu_backward, gelu_tanh_backward, silu_backward, softplus_backward, sigmoid_backward,
   tanh_backward, clamp_backward, fmod, atan2, logaddexp, xlogy, bitwise_and, bitwise_or,
   bitwise_xor, prelu, binary_cross_entropy, selu_backward, celu_backward, hardsigmoid_backward,
-  hardswish_backward, mish_backward, hardtanh_backward, gamma_gradient
+  hardswish_backward, mish_backward, hardtanh_backward, shrink_backward, gamma_gradient,
+  div_trunc, glu, isclose
 };
 // clang-format on
 
@@ -72,7 +73,11 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::hardswish_backward, "hardswish_backward"},
     {BinaryOp::mish_backward, "mish_backward"},
     {BinaryOp::hardtanh_backward, "hardtanh_backward"},  // 0 where x <= a or x >= b, else dy
+    {BinaryOp::shrink_backward, "shrink_backward"},      // 0 where |x| <= a, else dy
     {BinaryOp::gamma_gradient, "gamma_gradient", BinaryRule::floating},  // of a draw by the shape
+    {BinaryOp::div_trunc, "div_trunc"},
+    {BinaryOp::glu, "glu", BinaryRule::floating},  // x * sigmoid(gate)
+    {BinaryOp::isclose, "isclose", BinaryRule::predicate},  // |x - y| <= b + a |y|
 };
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }

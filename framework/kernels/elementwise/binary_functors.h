@@ -37,6 +37,13 @@ struct FloorDivide : Numbers {
     return whole == 0 ? math::copysign(0.0f, a / b) : whole;
   }
 };
+struct DivTrunc : Numbers {
+  template <class T> TAPER_HD T operator()(T a, T b) const {
+    if constexpr (!kIsInteger<T>) return math::trunc(a / b);
+    if (b == -1) return minus(T(0), a);
+    return b == 0 ? T(0) : T(a / b);
+  }
+};
 struct Remainder : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return python_mod(a, b); }
   static TAPER_HD bool fits(float a, float b) { return math::wide::divides(a, b); }
@@ -171,6 +178,12 @@ struct HardTanhBackward : Floats {
     return (x <= T(low)) | (x >= T(high)) ? T(0) : dy;
   }
 };
+struct ShrinkBackward : Floats {
+  double bound;
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    return math::abs(x) <= T(bound) ? T(0) : dy;
+  }
+};
 struct Fmod : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     if constexpr (kIsInteger<T>)
@@ -196,6 +209,18 @@ struct Xlogy : Floats {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     const T y = a * math::log(b);
     return (a == T(0)) & !is_nan(b) ? T(0) : y;
+  }
+};
+struct Glu : Floats {
+  template <class T> TAPER_HD T operator()(T x, T gate) const { return x * math::sigmoid(gate); }
+};
+// Of integers in double.
+struct IsClose : Predicates {
+  double rtol, atol;
+  template <class T> TAPER_HD T operator()(T x, T y) const {
+    using F = std::conditional_t<kIsInteger<T>, double, T>;
+    const F distance = math::abs(F(x) - F(y)), allowed = F(atol) + math::abs(F(y) * F(rtol));
+    return truth<T>((x == y) | (is_finite(distance) & (distance <= allowed)));
   }
 };
 // Of integers only.
@@ -360,7 +385,11 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::hardswish_backward: return f(HardSwishBackward{});
     case BinaryOp::mish_backward: return f(MishBackward{});
     case BinaryOp::hardtanh_backward: return f(HardTanhBackward{{}, args.a, args.b});
-    default: return f(GammaGradient{});
+    case BinaryOp::shrink_backward: return f(ShrinkBackward{{}, args.a});
+    case BinaryOp::gamma_gradient: return f(GammaGradient{});
+    case BinaryOp::div_trunc: return f(DivTrunc{});
+    case BinaryOp::glu: return f(Glu{});
+    default: return f(IsClose{{}, args.a, args.b});
   }
 }
 

@@ -1,6 +1,7 @@
 #include "framework/kernels/reduce/reduce.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -101,6 +102,19 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
   if (out.numel() == 0) return out;
   dispatch<cpu::reduce, cuda::reduce>({x.device(), name_of(op)}, op, out, plan.x, plan.sizes);
   trace(name_of(op), out, {x}, ReduceTrace{dims, keepdim});
+  return out;
+}
+
+Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+  const char* name = root ? "std" : "var";
+  const Plan plan = make_plan(x, dims, keepdim);
+  Tensor out = Tensor::make(plan.result, x.dtype(), x.device());
+  const double n = double(plan.sizes.n), freedom = std::max(n - correction, 0.0);
+  if (n == 0) fill(out, NAN);
+  if (out.numel() == 0 || n == 0) return out;
+  dispatch<cpu::variance, cuda::variance>({x.device(), name}, root, out, plan.x, plan.sizes,
+                                          freedom);
+  trace(name, out, {x}, ReduceTrace{dims, keepdim, n / freedom});
   return out;
 }
 

@@ -5,7 +5,6 @@
 #include "framework/kernels/reduce/reduce.cuh"
 
 #include <cassert>
-#include <optional>
 
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -88,11 +87,13 @@ template <class F> void visit_elements(const Tensor& x, const Launch& on, F&& f)
 
 void reduce_truth(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
                   const Launch& on) {
-  std::optional<Scratch> bools;
-  if (x.dtype() != kBool) bools.emplace(converted(x, kBool, on));
-  const void* elements = bools ? bools->data() : x.data_ptr();
-  if (op == ReduceOp::all) return run<bool>("all", Truth<true>{}, elements, out, sizes, on);
-  run<bool>("any", Truth<false>{}, elements, out, sizes, on);
+  const auto go = [&](auto tag, const void* elements) {
+    using T = typename decltype(tag)::type;
+    if (op == ReduceOp::all) return run<T>("all", Truth<true>{}, elements, out, sizes, on);
+    run<T>("any", Truth<false>{}, elements, out, sizes, on);
+  };
+  if (x.dtype() == kBool) return go(TypeTag<bool>{}, x.data_ptr());
+  visit_elements(x, on, go);
 }
 
 }  // namespace
@@ -127,6 +128,15 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes si
     using T = typename decltype(tag)::type;
     const ArgExtreme<Compute<T>> op{largest};
     run<T>(largest ? "argmax" : "argmin", op, elements, out, sizes, on);
+  });
+}
+
+void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom) {
+  assert(x.is_contiguous() && out.is_contiguous());
+  const Launch on(x);
+  visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const Variance op{double(sizes.n), freedom, root};
+    run<T>(root ? "std" : "var", op, x.data_ptr(), out, sizes, on);
   });
 }
 

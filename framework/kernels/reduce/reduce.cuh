@@ -22,7 +22,7 @@ template <class C> struct OfNumbers {
   static constexpr int kSets = 4;   // independent partial results of a thread
   static constexpr int kLoads = 4;  // its vectors that are loaded together
 
-  template <class T> TAPER_HD C take(T x, int64_t) const { return convert<C>(x); }
+  template <class T> TAPER_HD C take(T x, int64_t, int) const { return convert<C>(x); }
   TAPER_HD C result(C a) const { return a; }
 };
 
@@ -60,7 +60,7 @@ template <bool kAll> struct Truth {
   static constexpr int kSets = 4, kLoads = 4;
 
   static TAPER_HD bool none() { return kAll; }
-  TAPER_HD bool take(bool x, int64_t) const { return x; }
+  template <class T> TAPER_HD bool take(T x, int64_t, int) const { return convert<bool>(x); }
   TAPER_HD bool join(bool a, bool b) const { return kAll ? a && b : a || b; }
   TAPER_HD bool result(bool a) const { return a; }
 };
@@ -75,12 +75,11 @@ template <class C> struct Best {
 // order.
 template <class C> struct ArgExtreme {
   using Acc = Best<C>;
-  static constexpr int kSets = 1, kLoads = 2;
+  static constexpr int kSets = 1, kLoads = 4;
   bool largest;
 
   static TAPER_HD Acc none() { return {C(0), -1}; }
-  template <class T> TAPER_HD Acc take(T x, int64_t index) const { return {convert<C>(x), index}; }
-  TAPER_HD Acc take(Acc x, int64_t) const { return x; }
+  TAPER_HD Acc take(Acc x, int64_t, int) const { return x; }
   TAPER_HD bool precedes(Acc a, Acc b) const {
     if (a.index < 0 || b.index < 0) return b.index < 0;
     if (is_nan(a.value) != is_nan(b.value)) return is_nan(a.value);
@@ -90,6 +89,54 @@ template <class C> struct ArgExtreme {
   TAPER_HD Acc join(Acc a, Acc b) const { return precedes(a, b) ? a : b; }
   TAPER_HD int64_t result(Acc a) const { return a.index; }
 };
+
+// Sums of x - origin and of its squares, in double; the origin is the first element that a result
+// is made of, so that a mean far from 0 costs no digits.
+struct Spread {
+  double sum, squares;
+};
+
+struct Variance {
+  using Acc = Spread;
+  static constexpr int kSets = 1, kLoads = 4;
+  double n, freedom;
+  bool root;
+
+  static TAPER_HD Acc none() { return {0, 0}; }
+  TAPER_HD Acc take(Acc x, int64_t, int) const { return x; }
+  template <class T> TAPER_HD Acc take(T x, int64_t, double origin) const {
+    const double d = convert<double>(x) - origin;
+    return {d, d * d};
+  }
+  TAPER_HD Acc join(Acc a, Acc b) const { return {a.sum + b.sum, a.squares + b.squares}; }
+  TAPER_HD double result(Acc a) const {
+    const double total = a.squares - a.sum * a.sum / n;
+    const double variance = (total < 0 ? 0 : total) / freedom;
+    return root ? sqrt(variance) : variance;
+  }
+};
+
+// What `take` is told beside an element and its place; x: the first that a result is made of.
+template <class Op, class T> TAPER_HD int origin_of(const Op&, const T*) { return 0; }
+template <class T>
+requires(!std::is_same_v<T, Spread>) TAPER_HD double origin_of(const Variance&, const T* x) {
+  return convert<double>(*x);
+}
+
+// A thread's partial result with one more element.
+template <class Op, class T, class O>
+TAPER_HD typename Op::Acc joined(const Op& op, typename Op::Acc acc, T x, int64_t at, O origin) {
+  return op.join(acc, op.take(x, at, origin));
+}
+// A thread's places grow: only what is better takes one.
+template <class C, class T>
+requires(!std::is_same_v<T, Best<C>>) TAPER_HD Best<C> joined(const ArgExtreme<C>& op, Best<C> best,
+                                                              T x, int64_t at, int) {
+  const C v = convert<C>(x);
+  const bool ahead = (v > best.value) == op.largest && v != best.value;
+  const bool wins = (ahead || is_nan(v)) && !is_nan(best.value);
+  return wins || best.index < 0 ? Best<C>{v, at} : best;
+}
 
 // --- geometry ---
 
@@ -170,6 +217,9 @@ template <class T> __device__ inline T shuffle_xor(T x, int mask) {
 __device__ inline bool shuffle_xor(bool x, int mask) {
   return __shfl_xor_sync(~0u, int(x), mask) != 0;
 }
+__device__ inline Spread shuffle_xor(Spread x, int mask) {
+  return {__shfl_xor_sync(~0u, x.sum, mask), __shfl_xor_sync(~0u, x.squares, mask)};
+}
 template <class C> __device__ inline Best<C> shuffle_xor(Best<C> x, int mask) {
   return {__shfl_xor_sync(~0u, x.value, mask), __shfl_xor_sync(~0u, x.index, mask)};
 }
@@ -209,6 +259,7 @@ __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x
   for (int j = 0; j < V; ++j) acc[j] = Op::none();
 
   const int64_t step = int64_t(lanes) * V;
+  const auto origin = origin_of(op, x);
   // Whole vectors are read without a question, so that their loads overlap.
   const auto take = [&](int64_t i, auto whole) {
     Vec<T, V> v[kLoads];
@@ -224,7 +275,7 @@ __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x
       const int count = whole ? V : clip<T>(end - at);
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        if (j < count) acc[j] = op.join(acc[j], op.take(v[k].at[j], at + j));
+        if (j < count) acc[j] = joined(op, acc[j], v[k].at[j], at + j, origin);
       }
     }
   };
@@ -319,6 +370,11 @@ __global__ void __launch_bounds__(kThreads)
     const T* from = args.x + o * args.n * args.inner + column;
 
     Acc acc[kSets][V];
+    decltype(origin_of(op, from)) origin[V] = {};
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      if (j < columns) origin[j] = origin_of(op, from + j);
+    }
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
@@ -339,7 +395,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int j = 0; j < V; ++j) {
           Acc& here = acc[k % kSets][j];
-          if (j < count) here = op.join(here, op.take(v[k].at[j], r));
+          if (j < count) here = joined(op, here, v[k].at[j], r, origin[j]);
         }
       }
     };

@@ -13,11 +13,15 @@ enum class ReduceOp : uint8_t { sum, mean, prod, amax, amin, all, any };
 Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim = false);
 // Index (int64) of the first largest or smallest element along dim; nan wins.
 Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
+// The variance over `dims` (all when empty), with n - correction for n, or its root; in the dtype
+// of x, which is a floating one, from sums in double.
+Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction, bool keepdim);
 const char* name_of(ReduceOp op);
 // What traces are told of both.
 struct ReduceTrace {
   Shape dims;
   bool keepdim;
+  double factor = 1;  // of a variance: n over n - correction
 };
 
 // A dense [outer, n, inner] tensor is reduced over n into a dense [outer, inner] one.
@@ -28,10 +32,12 @@ struct ReduceSizes {
 namespace cpu {
 void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes);
 void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes);
+void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom);
 }  // namespace cpu
 namespace cuda {
 void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes);
 void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes);
+void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom);
 }  // namespace cuda
 
 }  // namespace taper::inline v0::kernels

@@ -3,6 +3,7 @@
 #include "framework/kernels/reduce/reduce.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <type_traits>
 
@@ -200,7 +201,102 @@ template <class F> void arg_reduce_numbers(const Tensor& out, const Tensor& x, R
                  [&]<class T>(TypeTag<T>) { arg_reduce_as<F, T>(out, x, sizes); });
 }
 
+// --- the variance: sums of x - origin and of its squares, in double ---
+
+template <class T>
+TAPER_CLONES void add_spread_of_run(const T* x, int64_t n, double origin, double* sum,
+                                    double* squares) {
+  constexpr int kLanes = 16;
+  double a[kLanes] = {}, b[kLanes] = {};
+  const int64_t whole = n - n % kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+#pragma omp simd
+    for (int l = 0; l < kLanes; ++l) {
+      const double d = double(x[i + l]) - origin;
+      a[l] += d;
+      b[l] += d * d;
+    }
+  }
+  for (int64_t i = whole; i < n; ++i) {
+    const double d = double(x[i]) - origin;
+    a[i - whole] += d;
+    b[i - whole] += d * d;
+  }
+  *sum = *squares = 0;
+  for (int l = 0; l < kLanes; ++l) {
+    *sum += a[l];
+    *squares += b[l];
+  }
+}
+
+template <class T>
+TAPER_CLONES void add_spread_of_columns(const T* x, int64_t n, const double* origin, double* sum,
+                                        double* squares) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const double d = double(x[i]) - origin[i];
+    sum[i] += d;
+    squares[i] += d * d;
+  }
+}
+
+// [outer, n, inner] in blocks of n and tiles of inner; a row is a column that lies.
+template <class T>
+void variance_as(bool root, const Tensor& out, const Tensor& tensor, ReduceSizes sizes,
+                 double freedom) {
+  const Reader<T> x(tensor, dtype_of<T>);
+  const Writer<T> y(out, dtype_of<T>);
+  const auto [outer, n, inner] = sizes;
+  const bool rows = inner == 1;
+  const int64_t block = rows ? kBlock : kBlockRows, blocks = (n + block - 1) / block;
+  const int64_t tile = std::min(kTileColumns, inner), tiles = (inner + tile - 1) / tile;
+  const auto sums = std::make_unique_for_overwrite<double[]>(size_t(outer * blocks * inner) * 2);
+  parallel_each(outer * blocks * tiles, block * tile, [&](int64_t i) {
+    const ColumnTask task = ColumnTasks{blocks, tiles, inner}(i);
+    const int64_t first = task.block * block, end = std::min(n, first + block);
+    double* sum = &sums[size_t((task.outer * blocks + task.block) * inner + task.column) * 2];
+    double* squares = sum + task.width;
+    T buffer[std::max(kBlock, kTileColumns)];
+    if (rows) {
+      const double origin = double(*x.read(task.outer * n, 1, buffer));
+      const T* run = x.read(task.outer * n + first, end - first, buffer);
+      return add_spread_of_run(run, end - first, origin, sum, squares);
+    }
+    double origin[kTileColumns];
+    const int64_t top = task.outer * n * inner + task.column;
+    std::copy_n(x.read(top, task.width, buffer), task.width, origin);
+    std::fill(sum, squares + task.width, 0.0);
+    for (int64_t row = first; row < end; ++row) {
+      const T* run = x.read(top + row * inner, task.width, buffer);
+      add_spread_of_columns(run, task.width, origin, sum, squares);
+    }
+  });
+  parallel_each(outer * tiles, blocks * tile, [&](int64_t i) {
+    const ColumnTask task = ColumnTasks{1, tiles, inner}(i);
+    double sum[kTileColumns] = {}, squares[kTileColumns] = {};
+    for (int64_t b = 0; b < blocks; ++b) {
+      const double* of_block = &sums[size_t((task.outer * blocks + b) * inner + task.column) * 2];
+      for (int64_t c = 0; c < task.width; ++c) {
+        sum[c] += of_block[c];
+        squares[c] += of_block[task.width + c];
+      }
+    }
+    T values[kTileColumns];
+    for (int64_t c = 0; c < task.width; ++c) {
+      const double total = squares[c] - sum[c] * sum[c] / double(n);
+      const double variance = (total < 0 ? 0 : total) / freedom;
+      values[c] = T(root ? std::sqrt(variance) : variance);
+    }
+    y.write(task.outer * inner + task.column, task.width, values);
+  });
+}
+
 }  // namespace
+
+void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom) {
+  if (x.dtype() == kFloat64) return variance_as<double>(root, out, x, sizes, freedom);
+  variance_as<float>(root, out, x, sizes, freedom);
+}
 
 void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
   switch (op) {
