@@ -73,6 +73,14 @@ std::unique_ptr<Sampler> Dataset::sampler(const DataLoaderOptions& options, uint
   return std::make_unique<SequentialSampler>(size());
 }
 
+TensorDataset::TensorDataset(Batch all) : all_(std::move(all)) {
+  (void)all_.map([&](const Tensor& x) {
+    if (x.dim() > 0 && x.size(0) == all_.inputs.size(0)) return x;
+    throw ValueError(cat("Size mismatch between tensors: ", x.shape(), " beside inputs of ",
+                         all_.inputs.shape(), "; all have a row for each sample"));
+  });
+}
+
 std::vector<std::string> TensorDataset::fields() const {
   if (all_.targets.defined()) return {"inputs", "targets"};
   return {"inputs"};

@@ -97,8 +97,8 @@ class FunctionDataset : public MapDataset {
 // Rows of tensors (torch.utils.data.TensorDataset).
 class TensorDataset : public Dataset {
  public:
-  // Both with N first; without targets a batch has none.
-  explicit TensorDataset(Batch all) : all_(std::move(all)) {}
+  // Both with N first; without targets a batch has none. Throws ValueError where N differs.
+  explicit TensorDataset(Batch all);
 
   int64_t size() const override { return all_.inputs.size(0); }
   // Wakes no other thread on the CPU.

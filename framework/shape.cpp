@@ -16,6 +16,10 @@ void check_window_numbers(const char* op, std::initializer_list<int64_t> numbers
   }
 }
 
+void Shape::refuse_place(int i) const {
+  throw IndexError(cat("a shape ", *this, " has no dimension ", i));
+}
+
 void Shape::refuse_count() const {
   throw Error(cat("Storage size calculation overflowed with sizes=", *this));
 }

@@ -48,9 +48,10 @@ class Shape {
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  int64_t operator[](int i) const { return dims_[i]; }
-  int64_t& operator[](int i) { return dims_[i]; }
-  int64_t back() const { return dims_[size_ - 1]; }
+  // A negative place counts from the end. Throws IndexError where there is none.
+  int64_t operator[](int i) const { return dims_[place(i)]; }
+  int64_t& operator[](int i) { return dims_[place(i)]; }
+  int64_t back() const { return (*this)[-1]; }
   const int64_t* begin() const { return dims_; }
   const int64_t* end() const { return dims_ + size_; }
   int64_t* begin() { return dims_; }
@@ -81,6 +82,13 @@ class Shape {
   bool operator==(const Shape& other) const;
 
  private:
+  int place(int i) const {
+    const int at = i < 0 ? i + size_ : i;
+    if (unsigned(at) >= unsigned(size_)) [[unlikely]]
+      refuse_place(i);
+    return at;
+  }
+  [[noreturn]] void refuse_place(int i) const;
   [[noreturn]] void refuse_count() const;
 
   int size_ = 0;

@@ -66,6 +66,7 @@ class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
   template <class M, class... Args> M& add(Args&&... args) {
     return make<M>(cat(size()), std::forward<Args>(args)...);
   }
+  template <ModuleRvalue M> M& add(M&& module) { return make<M>(cat(size()), std::move(module)); }
   // A negative index counts from the end; throws IndexError out of range.
   Module& operator[](int64_t index) const;
   template <class M> M& at(int64_t index) const { return as<M>((*this)[index]); }
@@ -98,6 +99,10 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
             LayerFunction<Layers>)&&...) explicit Sequential(Layers&&... layers) {
     (add(std::forward<Layers>(layers)), ...);
   }
+  template <class... Layers>
+  requires((std::derived_from<std::remove_cvref_t<Layers>, Module> && ...) &&
+           !(ModuleRvalue<Layers> && ...)) Sequential(Layers&&...)
+  = delete;  // of a layer with a name: std::move(layer), or clone(layer)
   Sequential(Sequential&&) = default;
   Sequential(Sequential&) = default;  // as Module's
 

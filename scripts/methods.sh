@@ -83,7 +83,7 @@ awk -v declared="$out/declared" -v defined="$out/defined" '
 
 {
   echo "// Made by scripts/methods.sh of the functions declared in autograd/ops/: do not edit."
-  printf '#include "%s"\n' $headers
+  printf '#include "%s"\n' $headers | LC_ALL=C sort
   printf '\nnamespace taper::inline v0 {\n\n'
   cat "$out/defined"
   printf '\n}  // namespace taper::inline v0\n'

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/ops/formulas.h"
+#include "autograd/ops/index/index.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/reduce/reduce.h"
 
@@ -56,21 +57,15 @@ Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
 }
 
 // For each element along dim the product of all others, without division: of those before times of
-// those behind, each in log2(n) steps that double the stretch.
+// those behind.
 Tensor product_of_others(const Tensor& x, int64_t dim) {
   const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
-  const auto part = [dim](const Tensor& t, int64_t from, int64_t length) {
-    return narrow(t, dim, from, length);
+  const auto before = [=](const Tensor& t) {
+    const Tensor one = ones_like(narrow(t, dim, 0, 1));
+    return cat({one, cumprod(narrow(t, dim, 0, n - 1), dim)}, dim);
   };
-  const Tensor one = ones_like(part(x, 0, 1));
-  Tensor before = cat({one, part(x, 0, n - 1)}, dim);
-  Tensor behind = cat({part(x, 1, n - 1), one}, dim);
-  for (int64_t s = 1; s < n; s *= 2) {
-    before = cat({part(before, 0, s), part(before, s, n - s) * part(before, 0, n - s)}, dim);
-    behind = cat({part(behind, 0, n - s) * part(behind, s, n - s), part(behind, n - s, s)}, dim);
-  }
-  return before * behind;
+  return before(x) * flip(before(flip(x, {dim})), {dim});
 }
 
 void check_norm_dtype(DType x, DType dtype) {

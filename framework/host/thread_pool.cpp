@@ -147,7 +147,7 @@ std::unique_ptr<ThreadPool>& instance() {
 // A process that was forked has none of the threads, and gets a pool of its own; what was the pool
 // before lies there as it was.
 void begin_anew() {
-  [[maybe_unused]] static ThreadPool* before = nullptr;
+  [[maybe_unused]] static ThreadPool* volatile before = nullptr;
   before = instance().release();
   instance() = std::make_unique<ThreadPool>();
 }

@@ -129,6 +129,16 @@ TEST_F(Data, LongNamesAreComparedInNoTime) {
             std::string::npos);
 }
 
+TEST_F(Data, TensorsOfUnequalLengthsAreRefused) {
+  const auto refused = [](Batch batch) {
+    return refusal_of<ValueError>([&] { TensorDataset{std::move(batch)}; });
+  };
+  EXPECT_NE(refused({zeros({3, 2}), zeros({4})}).find("[4] beside inputs of [3, 2]"),
+            std::string::npos);
+  EXPECT_NE(refused({zeros({4, 2}), {}, {zeros({3})}}).find("Size mismatch"), std::string::npos);
+  EXPECT_NE(refused({zeros({}), {}}).find("Size mismatch"), std::string::npos);
+}
+
 TEST_F(Data, RowsOfABatchAreCopied) {
   const float x[] = {0, 1, 2, 3, 4, 5};
   const int64_t y[] = {7, 8, 9}, rows[] = {2, 0, 2};

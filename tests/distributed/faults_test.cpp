@@ -1,5 +1,6 @@
 // Ranks that are killed or stopped at work: all others say which. The tests start ranks of their
 // own: this program, with the word "endless".
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
@@ -21,8 +23,11 @@ namespace {
 namespace fs = std::filesystem;
 using distributed::Communicator;
 using distributed::RankError;
+using test::test_device_name;
 
-constexpr int kRanks = 4, kVictim = 2;
+// One on each GPU where TAPER_TEST_DEVICE is "cuda".
+const bool kOnGpus = test_device_name() == "cuda";
+const int kRanks = kOnGpus ? std::min(cuda::device_count(), 4) : 4, kVictim = kRanks > 2 ? 2 : 1;
 
 std::string content_of(const fs::path& file) {
   std::ifstream in(file);
@@ -109,6 +114,7 @@ void expect_all_name_the_victim(int signal, const std::string& checked, const st
 class Faults : public testing::TestWithParam<const char*> {
   void SetUp() override {
     if (Communicator::is_launched()) GTEST_SKIP() << "starts ranks of its own";
+    if (kRanks < 2) GTEST_SKIP() << "needs two GPUs";
     if (*TAPER_MPIEXEC == '\0') GTEST_SKIP() << "CMake found no MPI and mpirun";
   }
 };
@@ -128,17 +134,19 @@ INSTANTIATE_TEST_SUITE_P(Calls, Faults, testing::Values("checked", "unchecked"),
 
 // The timeout is long for what is to be seen at once, and short enough to be waited for.
 int test::endless(const std::string& directory, bool checked) {
-  const Communicator world = Communicator::world("cpu", {.timeout = 10, .checked = checked});
+  const Communicator world =
+      Communicator::world(test_device_name(), {.timeout = 10, .checked = checked});
   // Written under another name first, so that it is whole where it is.
   const auto say = [&](const char* name, const std::string& text) {
     const fs::path file = fs::path(directory) / cat(name, world.rank());
     std::ofstream(file.string() + "_") << text;
     fs::rename(file.string() + "_", file);
   };
-  const Tensor x = zeros({1000});
+  const Tensor x = zeros({1000}, {.device = world.device()});
   for (int i = 0;; ++i) {
     try {
       world.all_reduce(x).wait();
+      (void)x.cpu();  // where the host of a GPU would wait for ever
     } catch (const RankError& error) {
       say("end", cat("lost ", error.rank, ": ", error.what(), "\n"));
       _exit(0);

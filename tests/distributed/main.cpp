@@ -19,9 +19,8 @@ std::optional<distributed::Communicator> the_world;
 
 const distributed::Communicator& world() {
   if (!the_world) {
-    const char* named = std::getenv("TAPER_TEST_DEVICE");
-    the_world = distributed::Communicator::world(Device(named ? named : "cpu"),
-                                                 {.timeout = 60, .checked = true});
+    the_world =
+        distributed::Communicator::world(test_device_name(), {.timeout = 60, .checked = true});
   }
   return *the_world;
 }

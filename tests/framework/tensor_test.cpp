@@ -83,6 +83,17 @@ TEST(Tensor, KnowsItsSizes) {
       "a tensor has at most 8 dimensions, got 9"));
 }
 
+TEST(Tensor, PlacesOfAShapeCountFromEitherEnd) {
+  Shape shape{2, 3};
+  EXPECT_EQ(shape[-1], 3);
+  EXPECT_EQ(shape[-2], 2);
+  shape[-1] = 5;
+  EXPECT_EQ(shape.back(), 5);
+  EXPECT_TRUE(refuses<IndexError>([&] { return shape[2]; }, "a shape [2, 5] has no dimension 2"));
+  EXPECT_TRUE(refuses<IndexError>([&] { return shape[-3]; }, "a shape [2, 5] has no dimension -3"));
+  EXPECT_TRUE(refuses<IndexError>([] { return Shape().back(); }, "a shape [] has no dimension -1"));
+}
+
 TEST(Tensor, TypeStringsArePyTorchsOlderNames) {
   EXPECT_EQ(zeros({1}).type(), "FloatTensor");
   EXPECT_EQ(zeros({1}, {.dtype = kInt64}).type(), "LongTensor");

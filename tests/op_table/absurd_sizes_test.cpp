@@ -336,7 +336,9 @@ const Row kArranged[] = {
      has_shape([](int64_t) { return Shape{0}; })},
     {"diagonal, dim", [](int64_t n) { return diagonal(kX, 0, n); }},
     {"diag", [](int64_t n) { return diag(kX, n); }, has_shape([](int64_t) { return Shape{0}; })},
-    {"diag_embed", [](int64_t n) { return diag_embed(kX, n); }},
+    {"diag_embed", [](int64_t n) { return diag_embed(kX, n); }, has_shape([](int64_t n) {
+       return Shape{2, 3 + std::abs(n), 3 + std::abs(n)};
+     })},
     {"diag_embed, dim", [](int64_t n) { return diag_embed(kX, 0, n); }},
     {"tensordot", [](int64_t n) { return tensordot(kX, kX, n); }},
     {"tensordot, dim", [](int64_t n) { return tensordot(kX, kX, {n}, {0}); }},

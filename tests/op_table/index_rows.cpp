@@ -205,8 +205,9 @@ Row scatter_add_row(int64_t dim, double most, std::vector<std::vector<Shape>> sa
                 Array y = x[0];
                 for (size_t i = 0; i < x[1].v.size(); ++i) {
                   const Shape at = index_of(x[1].shape, int64_t(i));
-                  const Shape to = named(x[1], wrap_dim(dim, at.size()), at);
-                  const double added = x[2].v[size_t(flat_index(x[2].shape, at))];
+                  const Shape to = at.empty() ? at : named(x[1], wrap_dim(dim, at.size()), at);
+                  const double added =
+                      at.empty() ? x[2].v[0] : x[2].v[size_t(flat_index(x[2].shape, at))];
                   y.v[y.v.size() == 1 ? 0 : size_t(flat_index(y.shape, to))] += added;
                 }
                 return y;

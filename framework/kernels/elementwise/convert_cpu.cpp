@@ -74,6 +74,12 @@ void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride,
     dense_loop<S, D>(src, dst, n);
 }
 
+// Where a tensor was flipped.
+template <class Bits> TAPER_CLONES void move_from_the_end(const Bits* src, Bits* dst, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dst[i] = src[-i];
+}
+
 // Equal dtypes move as bits.
 template <class Bits>
 void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
@@ -83,6 +89,7 @@ void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, in
     std::memmove(dst, src, size_t(n) * sizeof(Bits));
     return;
   }
+  if (src_stride == -1 && dst_stride == 1) return move_from_the_end(src, dst, n);
   for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
 }
 
