@@ -25,12 +25,12 @@ struct OnnxOptions {
 bool has_onnx();
 
 // Writes module(example), in evaluation mode; the module is left as it was. Parameters and buffers
-// become initializers under their names. The forward pass runs twice, the second time with other
-// values and another batch: what depends on the inputs but is no traced op (an op without a row, a
-// value that was read on the host, a tensor that was changed in place, a branch on data) is refused
-// by name, with the module's path. PATH is the old file or the whole new one. Throws
-// NotImplementedError for what ONNX cannot say, Error for a file that cannot be written and in a
-// build without ONNX.
+// become initializers under their names. What follows from the inputs by an op without a row, by a
+// change in place or by a value that the host reads (so a branch on data) is refused by name, with
+// the module's path, whatever the example's values. The forward pass runs twice, the second time
+// with other values and another batch, which finds what no op tells of. PATH is the old file or the
+// whole new one. Throws NotImplementedError for what ONNX cannot say, Error for a file that cannot
+// be written and in a build without ONNX.
 void export_onnx(Module& module, const Tensor& example, const std::string& path,
                  const OnnxOptions& options = {});
 

@@ -38,6 +38,9 @@ class GraphBuilder {
       graph_.inputs.push_back({name, x.dtype(), sizes_of(x, other, "input")});
     }
     find_twins();
+    for (auto step = twins_.rbegin(); step != twins_.rend() && step->first > kState; ++step) {
+      refuse_without_form(here_.steps[step->first]);
+    }
     for (const auto& [step, twin] : twins_) {
       if (step > kState) write(step, twin);
     }
@@ -188,31 +191,25 @@ class GraphBuilder {
     }
   }
 
+  static void refuse_without_form(const Step& step) {
+    const std::string name(step.op.name);
+    if (onnx_row(name)) return;
+    refuse(name.ends_with('_') ? name + " changes a tensor in place, which has no ONNX form"
+                               : name.substr(0, name.find("Backward")) + " has no ONNX form",
+           step.module);
+  }
+
   void write(size_t number, size_t twin) {
     const Step& step = here_.steps[number];
     const OnnxRow* row = onnx_row(step.op.name);
-    if (!row) refuse(cat(step.op.name, " has no ONNX form"), step.module);
     OpWriter writer(*this, number, step.op, there_.steps[twin].op, row->onnx);
     if (row->write) return writer.give(0, row->write(writer));
     writer.give(0, writer.add(row->onnx, writer.all_in(writer.dtype())));
   }
 
-  // x, no constant though no traced op made it; or one of the tensors that it was made of.
-  [[noreturn]] void refuse_hidden(Tensor x, Tensor other, std::string reader,
-                                  std::string module) const {
-    while (true) {
-      const Origin a = here_.origin_of(x), b = there_.origin_of(other);
-      if (!a.op || !b.op) break;
-      const Step &step = here_.steps[*a.op], &twin = there_.steps[*b.op];
-      size_t i = 0;
-      const size_t inputs = std::min(step.op.inputs.size(), twin.op.inputs.size());
-      while (i < inputs && same_values(step.op.inputs[i], twin.op.inputs[i])) ++i;
-      if (i == inputs) break;
-      x = step.op.inputs[i];
-      other = twin.op.inputs[i];
-      reader = step.op.name;
-      module = step.module;
-    }
+  // x, no constant though no traced op made it.
+  [[noreturn]] static void refuse_hidden(const Tensor& x, const std::string& reader,
+                                         const std::string& module) {
     const char* maker = x.grad_fn();
     refuse(
         cat(reader, " reads a tensor of shape ", x.shape(), " that follows from the inputs, but ",
@@ -224,7 +221,8 @@ class GraphBuilder {
 
   std::string constant_of(const Tensor& x, const Tensor& other, const std::string& reader,
                           const std::string& module, DType dtype) {
-    const auto made_of_inputs = [&] { refuse_hidden(x, other, reader, module); };
+    const auto made_of_inputs = [&] { refuse_hidden(x, reader, module); };
+    if (here_.follows(x) || there_.follows(other)) made_of_inputs();
     if (x.shape() == other.shape()) {
       if (!same_values(x, other)) made_of_inputs();
       return constant(x.detach().to(dtype));

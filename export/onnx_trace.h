@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -26,7 +27,8 @@ struct Step {
   std::vector<Origin> origins;     // of the inputs
   std::vector<uint32_t> versions;  // of the inputs, when they were read
   std::string module;
-  bool depends = true;  // on the inputs or the state: else its results are constants
+  bool follows = false;  // from the inputs
+  bool depends = true;   // on the inputs, or on the state by ops with a form; else: constants
 };
 
 // Tensors are told apart by the memory that they show, so that detached ones and views of the same
@@ -42,6 +44,10 @@ class Recording {
     return origin.op && steps[*origin.op].depends ? origin : Origin();
   }
 
+  // Whether x was computed of the inputs, by ops that are traced or that the tape knows, or shares
+  // its memory with what was.
+  bool follows(const Tensor& x) const;
+
   std::vector<Step> steps;
   std::vector<Tensor> outputs;
 
@@ -54,8 +60,11 @@ class Recording {
 
   static Key key_of(const Tensor& x);
   void note(TracedOp op);
+  // What is decided by the value would stay as it is in the example: refuses.
+  void refuse_read(const Tensor& x) const;
 
   std::map<Key, Made> made_;
+  std::set<const Storage*> follow_;  // kept by the steps
 };
 
 // Two passes, with other values and another batch, as one graph.

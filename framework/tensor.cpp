@@ -4,6 +4,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/memory/half_copy.h"
 #include "framework/memory/small_blocks.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -81,11 +82,13 @@ void* Tensor::host_data(DType wanted) const {
     throw Error(cat("data() needs a contiguous tensor, got shape ", shape(), " with strides ",
                     strides(), "; use contiguous() first"));
   }
+  note_read(*this);
   return data_ptr();
 }
 
 void Tensor::copy_to_host(void* out, DType wanted) const {
   if (is_cuda()) host_data(wanted);  // refuses with the advice
+  note_read(*this);
   const auto nothing = [](Storage&) noexcept {};
   StoragePtr storage = borrow(out, size_of(wanted) * size_t(numel()), Device(), nothing);
   kernels::copy_into(make(std::move(storage), shape(), contiguous_strides(shape()), 0, wanted),
@@ -96,6 +99,7 @@ Scalar Tensor::item() const {
   if (numel() != 1) {
     throw Error(cat("a Tensor with ", numel(), " elements cannot be converted to Scalar"));
   }
+  note_read(*this);
   const Tensor host = make({}, compute_type(dtype()) == kInt64 ? kInt64 : kFloat64, Device());
   kernels::copy_into(host, taper::view_as(*this, {}, {}, storage_offset()));
   if (dtype() == kBool) return *host.data<int64_t>() != 0;

@@ -57,6 +57,7 @@ const Tensor& change_by_any(const char* op, const Tensor& x, const Tensor& other
   if (!recorded) {
     write();
     x.storage()->version.fetch_add(1, std::memory_order_relaxed);
+    trace(op, x, {x, other});
     return x;
   }
   const Tensor old = with_place_of(x, keeps_old ? x.detach().clone() : x.detach());
@@ -65,6 +66,7 @@ const Tensor& change_by_any(const char* op, const Tensor& x, const Tensor& other
   if (y.storage() != x.storage()) kernels::copy_into(x, y);
   x.storage()->version.fetch_add(1, std::memory_order_relaxed);
   rebase(x, y);
+  trace(op, x, {x, other});
   return x;
 }
 

@@ -104,6 +104,7 @@ Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement,
     const Tensor q = square(z[0]) + square(z[1]);
     picked = topk(w / clamp(q, 1e-30), num_samples).indices;
   }
+  trace("multinomial", picked, {weights});
   return weights.dim() == 1 ? squeeze(picked, 0) : picked;
 }
 

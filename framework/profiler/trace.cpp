@@ -11,7 +11,8 @@ thread_local Trace* current = nullptr;
 
 }  // namespace
 
-Trace::Trace(std::function<void(TracedOp)> note) : note_(std::move(note)) {
+Trace::Trace(std::function<void(TracedOp)> note, std::function<void(const Tensor&)> read)
+    : note_(std::move(note)), read_(std::move(read)) {
   if (current) throw Error("Trace: this thread has one already");
   current = this;
   ++detail::traces;
@@ -24,6 +25,11 @@ Trace::~Trace() {
 
 void note_traced(TracedOp op) {
   if (current) current->note_(std::move(op));
+}
+
+void note_read(const Tensor& x) {
+  if (is_tracing() && current) [[unlikely]]
+    current->read_(x);
 }
 
 }  // namespace taper::inline v0

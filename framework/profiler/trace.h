@@ -20,18 +20,23 @@ struct TracedOp {
 };
 
 // Tells `note` of the ops that this thread computes until the end of the scope. An op that is made
-// of others is noted behind them; some of those may not be.
+// of others is noted behind them; some of those may not be. `read` is told of each tensor whose
+// values the host is about to read (item, to_vector, data, and ops that do so), and may throw.
 class Trace {
  public:
   // Throws Error when this thread has one already.
-  explicit Trace(std::function<void(TracedOp)> note);
+  explicit Trace(
+      std::function<void(TracedOp)> note,
+      std::function<void(const Tensor&)> read = [](const Tensor&) {});
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
  private:
   friend void note_traced(TracedOp op);
+  friend void note_read(const Tensor& x);
   const std::function<void(TracedOp)> note_;
+  const std::function<void(const Tensor&)> read_;
 };
 
 namespace detail {
@@ -39,6 +44,7 @@ inline std::atomic<int> traces{0};
 }
 // To this thread's trace, if there is one.
 void note_traced(TracedOp op);
+void note_read(const Tensor& x);
 
 inline bool is_tracing() { return detail::traces.load(std::memory_order_relaxed) != 0; }
 

@@ -16,6 +16,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
+#include "framework/profiler/trace.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
@@ -204,6 +205,39 @@ TEST(OpTable, ValuesMatchTheReferenceInEveryDtype) {
           EXPECT_TRUE(matches(row, x, dtype)) << shapes_of(x) << " on " << to_string(device);
         }
       }
+    }
+  });
+}
+
+// By what the trace notes, by the tape, or by a read on the host, which is told: so that an export
+// takes nothing for a constant that is none.
+TEST(OpTable, ATraceKnowsWhatFollowsFromTheArguments) {
+  for_each_row([](const Row& row) {
+    for (size_t s = 0; s < row.samples.size() && !row.dtypes.empty(); ++s) {
+      Tensors x = arguments(row, s, row.dtypes[0], Device());
+      if (x.empty()) return;
+      std::set<const Storage*> known;
+      Tensors kept;
+      for (Tensor& t : x) {
+        if (t.is_floating_point()) t = t.detach().requires_grad_();
+        known.insert(t.storage().get());
+      }
+      const auto follows = [&](const Tensor& t) {
+        return t.defined() && (t.requires_grad() || known.count(t.storage().get()) > 0);
+      };
+      bool is_read = false;
+      Tensor y;
+      {
+        const Trace trace(
+            [&](const TracedOp& op) {
+              if (!std::ranges::any_of(op.inputs, follows)) return;
+              for (const Tensor& t : op.outputs) known.insert(t.storage().get());
+              kept.insert(kept.end(), op.outputs.begin(), op.outputs.end());
+            },
+            [&](const Tensor& t) { is_read = is_read || follows(t); });
+        y = row.f(x);
+      }
+      EXPECT_TRUE(is_read || y.numel() == 0 || follows(y)) << shapes_of(x);
     }
   });
 }

@@ -120,7 +120,9 @@ Tensor one_hot(const Tensor& index, int64_t num_classes) {
   Shape shape = index.shape();
   shape.push_back(num_classes);
   const Tensor classes = arange(num_classes, {.device = index.device()});
-  return reshape(eq(unsqueeze(key, 1), classes).to(kInt64), shape);
+  Tensor y = reshape(eq(unsqueeze(key, 1), classes).to(kInt64), shape);
+  trace("one_hot", y, {index});
+  return y;
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {

@@ -55,6 +55,7 @@ Rows element_rows(const char* op, const Tensor& x, int d, const Tensor& index) {
 
 Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape) {
   Tensor y = kernels::take_rows(x, rows.key, rows.width, shape);
+  trace(name, y, {x, rows.key});
   return linear_in(x, name, y, [rows, shape = x.shape()](const Tensor& dy) {
     return add_rows({}, shape, rows, dy);
   });
@@ -62,6 +63,7 @@ Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shap
 
 Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const Tensor& src) {
   Tensor y = kernels::add_rows(base, shape, rows.key, rows.width, src, rows.distinct);
+  trace("scatter_add", y, {base, rows.key, src});
   if (!needs_grad({base, src})) return y;
   return record("ScatterAddBackward0", y, {base, src}, [rows, shape = src.shape()](Gradients& g) {
     if (g.needs(0)) g.dx(0) = g.dy();

@@ -2,13 +2,14 @@
 
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0::kernels {
 namespace {
 
 // PyTorch's words, which the kernel does not know.
 void check_on_host(const IndexRules& rules, const Tensor& index, int64_t bound, int dim) {
-  const int64_t* at = index.data<int64_t>();
+  const auto* at = pointer<const int64_t>(index);
   const int64_t lowest = rules.wrap ? -bound : 0;
   for (int64_t i = 0; i < index.numel(); ++i) {
     if (at[i] >= lowest && at[i] < bound) continue;
@@ -29,6 +30,7 @@ Tensor row_keys(const IndexRules& rules, const Tensor& index, const Shape& shape
   const Tensor at = packed(index, kInt64);
   if (at.is_cpu()) check_on_host(rules, at, shape[dim], dim);
   on_device<IndexKernels>(key.device(), [&](auto k) { k.row_keys(rules, key, at, shape, dim); });
+  trace("row_keys", key, {index});
   return key;
 }
 
@@ -62,9 +64,11 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
       y.device(), [&] { cpu::fold_rows(op, out, key, width, rows); },
       [&] { cuda::fold_rows(op, out, key, width, rows, distinct); });
   if (out.storage() != y.storage()) copy_into(y, out);
+  trace("scatter", y, {y, key, src});
 }
 
 Tensor nonzero(const Tensor& x) {
+  note_read(x);  // its values become a size
   const Tensor mask = packed(x, kBool);
   Tensor places = Tensor::make({0}, kInt64, x.device());
   if (mask.numel() == 0) return places;
@@ -81,6 +85,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& x, bool right) {
   const int64_t m = sorted.dim() == 1 ? x.numel() : x.size(-1);
   on_device<IndexKernels>(x.device(),
                           [&](auto k) { k.search(y, rows, values, sorted.size(-1), m, right); });
+  trace("searchsorted", y, {sorted, x});
   return y;
 }
 

@@ -20,6 +20,10 @@ template struct IndexKernels<cpu::Backend>;
 namespace cpu {
 namespace {
 
+template <class T> std::span<const T> elements(const Tensor& x) {
+  return {pointer<const T>(x), size_t(x.numel())};
+}
+
 // Positions grouped by their key, each group in order: those of row r are positions[first[r]] up to
 // positions[first[r + 1]].
 struct Groups {
@@ -95,7 +99,7 @@ void put_bytes(const Tensor& y, const Tensor& src, std::span<const int64_t> key,
 }  // namespace
 
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width) {
-  const std::span<const int64_t> rows = key.span<int64_t>();
+  const std::span<const int64_t> rows = elements<int64_t>(key);
   const int64_t bytes = width * int64_t(x.element_size());
   switch (bytes) {
     case 1: return take_words<uint8_t>(y, x, rows);
@@ -107,9 +111,9 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
 }
 
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
-  if (op == RowOp::put) return put_bytes(y, src, key.span<int64_t>(), width);
+  if (op == RowOp::put) return put_bytes(y, src, elements<int64_t>(key), width);
   const int64_t rows = y.numel() / width;
-  const Groups groups = group_positions(key.span<int64_t>(), rows);
+  const Groups groups = group_positions(elements<int64_t>(key), rows);
   with_fold(op, [&](auto fold) {
     const auto run = [&]<class T>(TypeTag<T>) {
       fold_groups(fold, pointer<T>(y), pointer<const T>(src), groups, rows, width);
@@ -120,7 +124,7 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
 }
 
 Tensor nonzero(const Tensor& mask) {
-  const std::span<const bool> chosen = mask.span<bool>();
+  const std::span<const bool> chosen = elements<bool>(mask);
   Tensor places = Tensor::make({std::count(chosen.begin(), chosen.end(), true)}, kInt64, Device());
   int64_t* to = pointer<int64_t>(places);
   for (size_t i = 0; i < chosen.size(); ++i) {

@@ -1,6 +1,7 @@
 #include "framework/kernels/pool/pool.h"
 
 #include "framework/kernels/elementwise/broadcast.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0::kernels {
 namespace {
@@ -134,6 +135,7 @@ MaxPool max_pool(const Tensor& x, const Axes& axes) {
   const MaxPool out{result(x.dtype()), result(kInt64)};
   if (out.y.numel() == 0) return out;
   on_device<PoolKernels>(x.device(), [&](auto k) { k.max_pool(out.y, out.index, x, axes); });
+  trace("max_pool2d_with_indices", out.index, {x});
   return out;
 }
 

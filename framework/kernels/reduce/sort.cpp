@@ -5,6 +5,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/index/index.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::inline v0::kernels {
 namespace {
@@ -31,7 +32,9 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
     on_device<IndexKernels>(x.device(), [&](auto k) { k.sort_keys(keys, rows, descending); });
     dispatch<cpu::argsort, cuda::argsort>(x.device(), order, keys, row_length(rows));
   }
-  return dense(swapped(order, d));
+  Tensor y = dense(swapped(order, d));
+  trace("argsort", y, {x});
+  return y;
 }
 
 Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <numeric>
 
+#include "framework/kernels/dispatch.h"
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
@@ -14,8 +15,8 @@ namespace taper::inline v0::kernels::cpu {
 void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
   const int64_t work = n * std::bit_width(uint64_t(n));
   parallel_each(order.numel() / n, work, [&](int64_t r) {
-    int64_t* row = order.data<int64_t>() + r * n;
-    const int64_t* key = keys.data<int64_t>() + r * n;
+    int64_t* row = pointer<int64_t>(order) + r * n;
+    const int64_t* key = pointer<const int64_t>(keys) + r * n;
     std::iota(row, row + n, 0);
     std::stable_sort(row, row + n,
                      [&](int64_t a, int64_t b) { return uint64_t(key[a]) < uint64_t(key[b]); });
@@ -26,8 +27,8 @@ namespace {
 
 template <class F, class T> void cumulate_rows(const Tensor& y, const Tensor& x, int64_t n) {
   parallel_each(y.numel() / n, n, [&](int64_t r) {
-    const T* row = x.data<T>() + r * n;
-    std::partial_sum(row, row + n, y.data<T>() + r * n, F());
+    const T* row = pointer<const T>(x) + r * n;
+    std::partial_sum(row, row + n, pointer<T>(y) + r * n, F());
   });
 }
 
