@@ -284,6 +284,54 @@ struct ScaleLayer : Module {
   Parameter shift;
 };
 
+// A layer that is no more than its forward.
+struct OddOptions {
+  template <class V> void describe(V&) {}
+};
+struct OddLayer : Module {
+  explicit OddLayer(Tensor (*g)(const Tensor&)) : f(g) {}
+  Tensor forward(const Tensor& x) override { return f(x); }
+  std::string type_name() const override { return "Odd"; }
+  Tensor (*const f)(const Tensor&);
+};
+
+TEST_F(ModelTest, AWrongLayerOfItsOwnIsNamed) {
+  using Forward = Tensor (*)(const Tensor&);
+  const auto add = [](const std::string& name, Forward f) {
+    register_layer<OddOptions>(
+        name, [f](const OddOptions&, const LayerSite&) { return std::make_unique<OddLayer>(f); });
+  };
+  add("odd_scalar", [](const Tensor& x) { return sum(x); });
+  add("odd_flat", [](const Tensor& x) { return sum(x, {1}); });
+  add("odd_nothing", [](const Tensor&) { return Tensor(); });
+  add("odd_throws", [](const Tensor&) -> Tensor { throw std::runtime_error("my own"); });
+  register_layer<OddOptions>(
+      "odd_null", [](const OddOptions&, const LayerSite&) { return std::unique_ptr<Module>(); });
+  register_layer<OddOptions>("odd_factory",
+                             [](const OddOptions&, const LayerSite&) -> std::unique_ptr<Module> {
+                               throw std::runtime_error("my factory");
+                             });
+  const std::vector<std::tuple<const char*, ExitCode, const char*>> rows = {
+      {"odd_scalar", kExitConfig, "layer 0 (odd_scalar) gives a tensor of shape []"},
+      {"odd_flat", kExitConfig, "layer 0 (odd_flat) gives a tensor of shape [1]"},
+      {"odd_nothing", kExitConfig, "layer 0 (odd_nothing) gives an undefined tensor"},
+      {"odd_throws", kExitBug, "layer 'odd_throws': my own"},
+      {"odd_null", kExitBug, "layer 'odd_null': its factory gave nothing"},
+      {"odd_factory", kExitBug, "layer 'odd_factory': my factory"},
+  };
+  for (const auto& [name, code, says] : rows) {
+    SCOPED_TRACE(name);
+    try {
+      (void)build(cat("{type: sequential, layers: [", name, ", linear: 2]}"), values({4}, 2));
+      ADD_FAILURE() << "accepted";
+    } catch (const RunError& error) {
+      EXPECT_EQ(error.code, code);
+      const std::string message = error.what();
+      EXPECT_NE(message.find(cat("run.yaml:2:36: ", says)), std::string::npos) << message;
+    }
+  }
+}
+
 TEST_F(ModelTest, AProgramRegistersLayersOfItsOwn) {
   register_layer<ScaleOptions>("scale_test", [](const ScaleOptions& o, const LayerSite& at) {
     return std::make_unique<ScaleLayer>(at.in.back(), o.by, at.device);

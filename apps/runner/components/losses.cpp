@@ -65,7 +65,7 @@ constexpr Losses::Entry kLosses[] = {
 }  // namespace
 
 Losses& losses() {
-  static Losses table("loss", {kLosses});
+  static Losses table("loss", {kLosses}, false);
   return table;
 }
 

@@ -26,23 +26,33 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
   auto model = std::make_unique<Sequential>();
   Place place = model_place;
   Tensor x = sample_batch(data, 1, device);
-  for (const Component& entry : entries) {
+  for (std::size_t i = 0; const Component& entry : entries) {
     if (entry.place.source) place = entry.place;
     const Shape in = without_batch(x);
+    const std::string name = cat("layer ", i++, " (", entry.type, ")");
     try {
-      if (in.empty()) throw ValueError("there is no dimension left");
       ModulePtr made = layers().make(entry, {in, data.vocab_size(), device});
       x = made->eval()(x);
       made->train();
       model->add(std::move(made));
     } catch (const Error& error) {
       if (dynamic_cast<const OutOfMemoryError*>(&error) ||
-          dynamic_cast<const AcceleratorError*>(&error)) {
+          dynamic_cast<const AcceleratorError*>(&error) || dynamic_cast<const RunError*>(&error)) {
         throw;
       }
-      throw ConfigError(located(
-          place, cat("does not fit its input of shape ", in, " (a sample's): ", error.what())));
+      throw ConfigError(located(place, cat(name, " does not fit its input of shape ", in,
+                                           " (a sample's): ", error.what())));
+    } catch (const std::exception& error) {
+      layers().refuse(entry, error);
+      throw;
     }
+    const bool is_last = i == entries.size();
+    if (x.defined() && x.dim() > (is_last ? 0 : 1)) continue;
+    throw ConfigError(located(
+        place, cat(name, " gives ",
+                   x.defined() ? cat("a tensor of shape ", x.shape()) : "an undefined tensor",
+                   " for one sample of shape ", in, ": its result must begin with the batch",
+                   is_last ? "" : " and have a dimension for the next layer")));
   }
   const Shape out = without_batch(x);
   if (out == data.output_shape()) return model;

@@ -227,7 +227,7 @@ struct Reader {
   // Whether the text names a type; with its defaults it is then the chosen one.
   bool choose(const Union& out, const Node& tag, const std::string& path) {
     constexpr const char* kOwn = "a type of a program's own needs the program that registers it";
-    if (!read_name(out.kind->names(), tag, path, kOwn)) return false;
+    if (!read_name(out.kind->names(), tag, path, out.kind->is_open() ? kOwn : "")) return false;
     const Place place = out.chosen->place;
     *out.chosen = out.kind->component(tag.text);
     out.chosen->place = place;
@@ -238,7 +238,11 @@ struct Reader {
     const std::vector<std::string> types = out.kind->names();
     out.chosen->place = node.place;
     if (node.kind != Node::Kind::kMap) {
-      return not_a_map(node, path, cat("a map with a type: ", joined(types)));
+      const bool is_name = std::ranges::count(types, node.text) > 0;
+      return not_a_map(
+          node, path,
+          cat("a map with a type", is_name ? cat(", as `", path, ": {type: ", node.text, "}`")
+                                           : cat(": ", joined(types))));
     }
     if (const Node* type = node.find("type")) {
       const std::string here = join_path(path, "type");

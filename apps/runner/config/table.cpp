@@ -1,11 +1,29 @@
 #include "apps/runner/config/table.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <memory>
 
-#include "framework/error.h"
+#include "apps/runner/run/errors.h"
 
 namespace taper::inline v0::runner {
+namespace {
+
+// Of a program that registers its parts before main(), which would have told.
+[[noreturn]] void end_with_message() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "taper: a bug of the program: %s\n", error.what());
+    std::_Exit(kExitBug);
+  } catch (...) {
+  }
+  std::abort();
+}
+
+}  // namespace
 
 std::vector<std::string> Kind::names() const {
   std::vector<std::string> names;
@@ -20,17 +38,28 @@ const Kind::Row& Kind::row(const std::string& name) const {
   throw ValueError(cat("there is no ", what_, " '", name, "'"));
 }
 
+void Kind::refuse(const Component& c, const std::exception& error) const {
+  if (dynamic_cast<const Error*>(&error) != nullptr || exit_code_of(error) != kExitBug) return;
+  const std::string text = cat(what_, " '", c.type, "': ", error.what());
+  throw RunError(kExitBug, c.place.source ? located(c.place, text) : text);
+}
+
 bool Kind::is_added(const std::string& name) const {
   return &row(name) - rows_.data() >= std::ptrdiff_t(built_in_);
 }
 
 void Kind::add_row(const std::string& name, Row row) {
+  const auto refuse_name = [](const std::string& why) {
+    std::set_terminate(end_with_message);
+    throw ValueError(why);
+  };
   if (name.empty() || yaml_text(name) != name) {
-    throw ValueError(cat("'", name, "' is no name for a ", what_, ": it must be a plain word"));
+    refuse_name(cat("'", name, "' is no name for a ", what_, ": it must be a plain word"));
   }
   const std::vector<std::string> taken = names();
   if (std::ranges::find(taken, name) != taken.end()) {
-    throw ValueError(cat("there is a ", what_, " '", name, "' already"));
+    refuse_name(
+        cat("the ", what_, " '", name, "' is there already; register yours by another name"));
   }
   row.component.type = name;
   rows_.push_back(std::move(row));

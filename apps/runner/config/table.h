@@ -16,6 +16,7 @@
 #include <functional>
 #include <initializer_list>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -54,15 +55,35 @@ class Kind {
   const Row& row(const std::string& name) const;
   Component component(const std::string& name) const { return row(name).component; }
   Component first() const { return rows_.at(0).component; }
+  // RunError for an exception of a program's own.
+  void refuse(const Component& c, const std::exception& error) const;
+  // Whether programs may add some.
+  bool is_open() const { return is_open_; }
   // Whether the user's program has added it.
   bool is_added(const std::string& name) const;
 
  protected:
   explicit Kind(const char* what) : what_(what) {}
-  // ValueError for a name that is taken, or that is not a plain word.
+  // ValueError for a name that is taken, or that is not a plain word; where nobody catches it, the
+  // program ends with its message and kExitBug.
   void add_row(const std::string& name, Row row);
+  // What f, which makes the thing, gives. RunError with kExitBug, at the component's place, where
+  // that is nothing, or an exception that is none of Taper's.
+  template <class F> auto made_by(const Component& c, F f) const {
+    try {
+      auto made = f();
+      if constexpr (requires { made == nullptr; }) {
+        if (made == nullptr) throw std::logic_error("its factory gave nothing");
+      }
+      return made;
+    } catch (const std::exception& error) {
+      refuse(c, error);
+      throw;
+    }
+  }
 
   std::size_t built_in_ = 0;
+  bool is_open_ = true;
 
  private:
   const char* what_;  // "layer"
@@ -77,7 +98,10 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     Row (*row)();
   };
 
-  Table(const char* what, std::initializer_list<std::span<const Entry>> lists = {}) : Kind(what) {
+  Table(const char* what, std::initializer_list<std::span<const Entry>> lists = {},
+        bool is_open = true)
+      : Kind(what) {
+    is_open_ = is_open;
     for (const std::span<const Entry> list : lists) {
       for (const Entry& entry : list) add_row(entry.name, entry.row());
     }
@@ -98,7 +122,8 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
   }
 
   Made make(const Component& c, Args... args) const {
-    return std::any_cast<const Maker&>(row(c.type).make)(c, args...);
+    const auto& maker = std::any_cast<const Maker&>(row(c.type).make);
+    return made_by(c, [&] { return maker(c, args...); });
   }
 
  private:
