@@ -139,6 +139,12 @@ TEST_F(ExportTest, WritesWeightsForPyTorchAndRefusesOtherFormats) {
               (void)export_run(run, "coreml", file);
             }).find("--to: expected onnx or pt, got 'coreml'"),
             std::string::npos);
+  for (const char* to : {"onnx", "pt"}) {
+    EXPECT_NE(refusal_of<DiskError>([&] {
+                (void)export_run(run, to, directory_ / "nowhere" / "model");
+              }).find("nowhere/model: cannot create the file: No such file or directory"),
+              std::string::npos);
+  }
   if (!has_zip()) GTEST_SKIP() << "built without libzip (TAPER_ZIP)";
   EXPECT_EQ(export_run(run, "pt", file), cat("wrote ", file.string(), "\n"));
   EXPECT_EQ(load_pt(file.string()).size(), run.model->state_dict().size());
