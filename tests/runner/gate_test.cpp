@@ -109,10 +109,45 @@ TEST_F(Gate, AnotherLearningRateIsFoundInTheWeightsOfTheFirstStep) {
   record(run("a"), golden);
   const fs::path b = run("b", {{"lr: 0.1", "lr: 0.11"}});
   expect_says(check(b, golden), false,
-              {"step 1:\n  state is ", "config (the run | the recording):", "lr: 0.11 | 0.1"});
+              {"step 1:\n  weights after the step: ", "config (the run | the recording):",
+               "lr: 0.11 | 0.1"});
   // With a tolerance the hash is not compared; numbers move from step 2 on.
   expect_says(check(b, golden, {{"", 1e-6}}), false, {"step 2:\n  ", "(0x1.", "allowed 1e-06"});
-  expect_says(check(b, golden, {{"", 1e9}}), true, {"the same as recorded, to step 8"});
+  expect_says(check(b, golden, {{"", 1e9}}), true,
+              {"the same as recorded, to step 8",
+               "the config is another, though the numbers are the same", "lr: 0.11 | 0.1"});
+}
+
+TEST_F(Gate, ARecordingKnowsTheDataAndTheProgram) {
+  const std::string csv = "x,y\n1,2.5\n2,4\n3,6\n4,8\n5,10\n";
+  write(dir_ / "x.csv", csv);
+  const std::pair<std::string, std::string> data = {
+      "{type: digits, train_size: 512, test_size: 64}",
+      cat("{type: csv, path: ", (dir_ / "x.csv").string(), ", label: y, task: regression}")};
+  const fs::path golden = dir_ / "golden.json";
+  record(run("a", {data}), golden);
+  const std::string whole = read(golden);
+  // The workflow of a gate: a run of its own for every check.
+  write(dir_ / "x.csv", replaced(csv, "3,6", "3,7"));
+  const fs::path b = run("b", {data});
+  const Verdict changed = check(b, golden);
+  expect_says(changed, false,
+              {"data (the run | the recording):\n  ", "x.csv: 27 bytes, CRC-32 ", " | 27 bytes"});
+  EXPECT_EQ(changed.text.find("config"), std::string::npos) << changed.text;
+  write(dir_ / "x.csv", csv);
+  const fs::path c = run("c", {data});
+  Recording other = load_recording(golden);
+  other.rows[0]["loss"] = "0x1p-9";
+  save_recording(other, golden);
+  expect_says(check(c, golden), false, {"are as recorded: what is left is the program's code"});
+  other.facts.program["cpu"] = "Abacus";
+  save_recording(other, golden);
+  expect_says(check(c, golden), false, {"program or machine (the run | the recording): cpu: "});
+  // One of an older version.
+  const size_t from = whole.find(" \"program\""), to = whole.find(" \"rows\"");
+  ASSERT_LT(from, to);
+  write(golden, whole.substr(0, from) + whole.substr(to));
+  expect_says(check(c, golden), true, {"the same as recorded"});
 }
 
 Recording two_steps() {
@@ -162,10 +197,14 @@ TEST(Recordings, AreComparedStepByStep) {
        set(0, "state", "0000000c"),
        {},
        false,
-       "step 1:\n  state is 0000000c, recorded 0000000a"},
+       "step 1:\n  weights after the step: 0000000c, recorded 0000000a"},
       {"state skipped", set(0, "state", "0000000c"), {{"state", 1}}, true, "the same"},
       {"state and loss", set(0, "state", "0000000c"), {{"loss", 0.1}}, true, "the same"},
-      {"state asked", set(0, "state", "0000000c"), {{"", 1}, {"state", 0}}, false, "state is"},
+      {"state asked",
+       set(0, "state", "0000000c"),
+       {{"", 1}, {"state", 0}},
+       false,
+       "weights after the step"},
       {"no state", drop(0, "state"), {}, false, "step 1:\n  the run has no state"},
       {"no metric", drop(1, "grad_norm"), {}, false, "step 2:\n  the run has no grad_norm"},
       {"other step", set(1, "step", "3"), {}, false, "step 2:\n  step is 3, recorded 2"},

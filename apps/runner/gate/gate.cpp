@@ -56,6 +56,39 @@ std::string weights_difference(const fs::path& a, const fs::path& b) {
   return "model.safetensors of the run is not what the run made again has\n";
 }
 
+// "NAME: A | B" each.
+std::vector<std::string> differences(const std::map<std::string, std::string>& a,
+                                     const std::map<std::string, std::string>& b) {
+  std::vector<std::string> out;
+  for (const auto& [name, x] : a) {
+    const auto y = b.find(name);
+    if (y == b.end() || y->second != x) {
+      out.push_back(cat(name, ": ", x, " | ", y == b.end() ? "not there" : y->second));
+    }
+  }
+  for (const auto& [name, y] : b) {
+    if (!a.contains(name)) out.push_back(cat(name, ": not there | ", y));
+  }
+  return out;
+}
+
+// What a recording knows of why its numbers are not the run's.
+std::string causes(const Recording& got, const Recording& golden) {
+  const std::string config = config_differences(got.config, golden.config);
+  std::string out = headed("config (the run | the recording):", config);
+  if (got.facts.program.empty() || golden.facts.program.empty()) return out;  // of an older version
+  const auto files = differences(got.facts.data, golden.facts.data);
+  const auto versions = differences(got.facts.program, golden.facts.program);
+  if (!files.empty()) out += "data (the run | the recording):\n";
+  for (const std::string& file : files) out += cat("  ", file, "\n");
+  if (!versions.empty()) {
+    out += cat("program or machine (the run | the recording): ", joined(versions), "\n");
+  }
+  return out.empty() ? "config, data files, versions and machine are as recorded: what is left is "
+                       "the program's code\n"
+                     : out;
+}
+
 // As run_again(); what keeps the run from being made is told with its cause.
 void make_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
                 Observer* observer) try {
@@ -70,6 +103,7 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
   Recorder recorder(std::move(like));
   make_again(run, phases, dir, &recorder);
   recorder.taken.config = to_yaml(phases.back().config);
+  recorder.taken.facts = facts_of_run(dir);
   return std::move(recorder.taken);
 }
 
@@ -97,8 +131,7 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
              : load_recording(run);
   Verdict verdict = compare(got, golden, tolerances);
   if (!verdict.passed) {
-    verdict.text +=
-        headed("config (the run | the recording):", config_differences(got.config, golden.config));
+    verdict.text += causes(got, golden);
     if (is_run) verdict.text += data_cause(run, phases.back().config);
     return verdict;
   }
@@ -107,6 +140,9 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
       is_run && golden.steps == 0 && compares_state(tolerances_of(golden, tolerances));
   const std::string weights = is_whole ? weights_difference(run, again) : "";
   if (!weights.empty()) return {false, verdict.text + weights};
+  verdict.text +=
+      headed("the config is another, though the numbers are the same (the run | the recording):",
+             config_differences(got.config, golden.config));
   return verdict;
 }
 

@@ -63,6 +63,7 @@ struct Recording : RecordOptions {
   // "test.loss" and its like; and "state", the hash after the step, where one was taken.
   using Row = std::map<std::string, std::string>;
   std::string config{};  // of the run, resolved
+  RunFacts facts{};      // of the program, the machine and the data; empty in older ones
   std::vector<Row> rows{};
 };
 

@@ -41,9 +41,8 @@ std::string difference(const std::string& metric, const std::string& got, const 
                        const Tolerances& tolerances) {
   if (got == want || (metric == "state" && !compares_state(tolerances))) return "";
   if (got.empty()) return cat("  the run has no ", metric, "\n");
-  if (metric == "state" || metric == "step") {
-    return cat("  ", metric, " is ", got, ", recorded ", want, "\n");
-  }
+  if (metric == "state") return cat("  weights after the step: ", got, ", recorded ", want, "\n");
+  if (metric == "step") return cat("  step is ", got, ", recorded ", want, "\n");
   const double x = number(metric, got), y = number(metric, want), off = std::abs(x - y);
   const double rtol = tolerance_of(tolerances, metric);
   if (x == y || off <= rtol * std::abs(y)) return "";
@@ -93,12 +92,12 @@ Tolerances parse_tolerances(const std::vector<std::string>& words) {
 }
 
 void save_recording(const Recording& recording, const std::filesystem::path& file) {
-  const Json head = {{"recording", kVersion},
-                     {"config", recording.config},
-                     {"steps", recording.steps},
-                     {"state_every", recording.state_every},
-                     {"rtol", recording.tolerances}};
-  std::string text = head.dump(1);
+  const Json head = {{"recording", kVersion},        {"config", recording.config},
+                     {"steps", recording.steps},     {"state_every", recording.state_every},
+                     {"rtol", recording.tolerances}, {"program", recording.facts.program},
+                     {"data", recording.facts.data}};
+  // What is not UTF-8 (a path may be anything) is shown with a replacement character.
+  std::string text = head.dump(1, ' ', false, Json::error_handler_t::replace);
   text.replace(text.size() - 2, 2, ",\n \"rows\": [");
   // A row a line, so that a version control system shows which steps moved.
   for (const auto& row : recording.rows) {
@@ -116,6 +115,8 @@ Recording load_recording(const std::filesystem::path& file) {
   schema.field("steps", &out.steps, "that were recorded", kNonNegative).required();
   schema.field("state_every", &out.state_every, "steps between hashes", kNonNegative).required();
   schema.field("rtol", value_in(out.tolerances, "a map of numbers"), "tolerances").required();
+  schema.field("program", value_in(out.facts.program, "a map of texts"), "and machine");
+  schema.field("data", value_in(out.facts.data, "a map of texts"), "files");
   schema.field("rows", value_in(out.rows, "a list of maps of texts"), "of each step").required();
   const auto has_step = [](const Recording::Row& row) { return row.contains("step"); };
   schema("rows", "each needs a step", [&] { return std::ranges::all_of(out.rows, has_step); });

@@ -149,6 +149,25 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   write_file(dir / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
+static std::string shown(const Json& f) {
+  return cat(f.at("bytes"), " bytes, CRC-32 ", f.at("crc32").get<std::string>());
+}
+
+RunFacts facts_of_run(const fs::path& run) try {
+  RunFacts out;
+  const Json env = read_json_file<Json>(run / "env.json", "facts of the run");
+  for (const auto& [key, value] : env.items()) {
+    if (key == "data") {
+      for (const Json& file : value) out.data[file.at("file")] = shown(file);
+    } else if (key != "seed" && key != "threads" && key != "started_in" && key != "command") {
+      out.program[key] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+  }
+  return out;
+} catch (const Json::exception&) {
+  throw InputError(cat((run / "env.json").string(), ": damaged"));
+}
+
 std::string changed_data(const fs::path& run, const RunConfig& config) try {
   const fs::path file = run / "env.json";
   if (!fs::exists(file)) return "";
@@ -158,7 +177,6 @@ std::string changed_data(const fs::path& run, const RunConfig& config) try {
     const auto same = [&](const Json& fact) { return fact.value("file", Json()) == then["file"]; };
     const auto found = std::ranges::find_if(now, same);
     if (found != now.end() && *found == then) continue;
-    const auto shown = [](const Json& f) { return cat(f["bytes"], " bytes, CRC-32 ", f["crc32"]); };
     out += cat("  ", then["file"], ": ", shown(then), " | ",
                found == now.end() ? "not there" : shown(*found), "\n");
   }

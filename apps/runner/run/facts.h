@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,13 @@ std::string facts_of_rank(const RunConfig& config);
 // threads, device, the data files with their sizes and CRC-32, seed, where it was started, and
 // command line. Nothing of its own names the machine or its user.
 void write_env(const std::filesystem::path& dir, const RunConfig& config, Device device);
+
+// What DIR/env.json says beside the run's own settings: values of program and machine by their
+// names, and "N bytes, CRC-32 X" by data file. InputError: missing or damaged.
+struct RunFacts {
+  std::map<std::string, std::string> program{}, data{};
+};
+RunFacts facts_of_run(const std::filesystem::path& dir);
 
 // A line for each data file that is no longer what DIR/env.json says: "  FILE: then | now"; nothing
 // where all are, or where it says nothing.
