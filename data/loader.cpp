@@ -34,11 +34,15 @@ struct DataLoader::State {
         Device to, uint64_t seeds)
       : options(o), device(to), seed(seeds), dataset(std::move(whole)), open(std::move(streams)) {
     const int64_t samples = dataset ? dataset->size() : 1;
-    if (o.batch_size < 1 || o.batches < 0 || o.workers < 0 || o.prefetch < 1 || samples < 1) {
-      throw ValueError(cat("DataLoader: no batches of ", o.batch_size, " from ", samples,
-                           " samples with ", o.workers, " workers that are ", o.prefetch,
-                           " batches ahead"));
-    }
+    const auto require = [](const char* what, int64_t value, int64_t least) {
+      if (value >= least) return;
+      throw ValueError(cat("DataLoader: expected ", what, " of at least ", least, ", got ", value));
+    };
+    require("batch_size", o.batch_size, 1);
+    require("batches", o.batches, 0);
+    require("workers", o.workers, 0);
+    require("prefetch", o.prefetch, 1);
+    require("a data set with a size", samples, 1);
     if (open) {
       options.workers = std::min<int64_t>(o.workers, 1);
       if (!o.shuffle && !o.sampler) return;

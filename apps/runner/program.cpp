@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 
@@ -76,7 +77,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
         cat("unexpected argument ", in_quotes(extra[0]), did_you_mean(nearest(extra[0], options)));
   }
   const std::string verb = begun.empty() ? "" : cat(" ", command.get_name());
-  return cat(text, "; see taper", verb, " --help");
+  return cat(text, "; see ", app.get_name(), verb, " --help");
 }
 
 }  // namespace
@@ -100,15 +101,22 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   app.set_version_flag("--version", cat("taper ", built.version,
                                         built.commit.empty() ? "" : ", commit ", built.commit));
   app.footer(
-      "Each command has a --help with examples. Exit codes: 0 done, 1 numbers differ, 2 the "
-      "command\nline or the config is wrong; docs/exit_codes.md has the others.");
+      "Each command has a --help with examples. Exit codes: 0 done; 1 numbers differ; 2 the "
+      "command\nline or the config is wrong; 65 data that teach nothing; 66 what is to be read is "
+      "missing or\ndamaged; 69 no such device; 70 a bug; 71 memory; 74 what is to be written "
+      "cannot "
+      "be; 75 ended by\na signal, and saved; 76 another rank ended.");
   std::vector<Command> commands = own_commands();
   std::ranges::copy(more, std::back_inserter(commands));
   const Command* chosen = nullptr;
   Words names;
   for (const Command& c : commands) {
     CLI::App* command = app.add_subcommand(c.name, c.doc);
-    command->footer(cat("Examples:\n", c.examples));
+    std::string examples = cat("\n", c.examples);
+    for (size_t at = 0; (at = examples.find("\ntaper ", at)) != examples.npos; ++at) {
+      examples.replace(at + 1, std::strlen("taper"), app.get_name());
+    }
+    command->footer("Examples:" + examples);
     for (const Field& field : c.arguments.fields) add_argument(*command, field);
     command->final_callback([&] { chosen = &c; });
     names.emplace_back(c.name);
@@ -117,7 +125,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   if (!verb.starts_with('-') && std::ranges::count(names, verb) == 0) {
     throw ConfigError(cat(verb.empty() ? "expected a command" : "unknown command ",
                           verb.empty() ? "" : in_quotes(verb), did_you_mean(nearest(verb, names)),
-                          "; commands: ", joined(names), "; see taper --help"));
+                          "; commands: ", joined(names), "; see ", app.get_name(), " --help"));
   }
   try {
     app.parse(argc, argv);

@@ -47,8 +47,11 @@ class TableReader {
     Scanner(file_, text, options_.delimiter).run([&](Record record) {
       const bool is_first = rows_.empty(), is_one = record.fields.size() == 1;
       if (is_first && is_one && !(role_ == Role::kLikeMayLackLabel && table_.columns == 1)) {
-        fail_at(file_, record.line, "expected features and a label, got the one field ",
-                in_quotes(record.fields[0]), "; is the delimiter '", options_.delimiter, "'?");
+        fail_at(file_, record.line, "expected ",
+                role_ == Role::kLikeMayLackLabel ? cat(table_.columns, " features")
+                                                 : "features and a label",
+                ", got the one field ", in_quotes(record.fields[0]), "; is the delimiter '",
+                options_.delimiter, "'?");
       }
       rows_.push_back(std::move(record));
     });
@@ -144,13 +147,15 @@ class TableReader {
       expected.insert(expected.begin() + table_.label_column, table_.label_name);
     }
     if (names_.size() != expected.size()) {
-      fail_at(file_, line, "expected ", table_.columns + 1, " fields as in the training file, got ",
-              names_.size());
+      fail_at(file_, line, "expected ", table_.columns + 1, " fields as in the training file",
+              role_ == Role::kLikeMayLackLabel ? cat(", or ", table_.columns, " without the label")
+                                               : "",
+              ", got ", names_.size());
     }
     const auto [ours, theirs] = std::ranges::mismatch(names_, expected);
     if (!have_names || ours == names_.end()) return;
-    fail_at(file_, line, "expected column ", ours - names_.begin(), " to be ", in_quotes(*theirs),
-            " as in the training file, got ", in_quotes(*ours));
+    fail_at(file_, line, "expected column ", ours - names_.begin(), " (the first is 0) to be ",
+            in_quotes(*theirs), " as in the training file, got ", in_quotes(*ours));
   }
 
   // Columns without a single number are words; in others a word is a slip, found when it is read.

@@ -311,8 +311,10 @@ SafeTensors load_safetensors(const std::string& path) {
   std::memcpy(&length, base, sizeof length);
   const uint64_t room = mapping->nbytes - kLengthBytes;
   if (length > std::min(kMaxHeader, room)) {
-    refuse(path, cat("expected a header of at most ", std::min(kMaxHeader, room), " bytes, got ",
-                     length, length > kMaxHeader ? "" : " (is the file truncated?)"));
+    refuse(path,
+           cat("expected a header of at most ", std::min(kMaxHeader, room), " bytes, got ", length,
+               length > kMaxHeader ? " (is it a file of another format?)"
+                                   : " (is the file truncated?)"));
   }
   Header header = read_header(path, {base + kLengthBytes, length}, room - length);
   check_coverage(path, header.entries, room - length);

@@ -311,7 +311,7 @@ TEST_F(CsvFiles, RefusesATestFileThatDoesNotFitTheTrainingFile) {
       {"1,2,rose\n3,4,lilly\n", ":2: column 2: class 'lilly'", {"nearest", "'lily', 'rose'"}},
       {"a,b,kind\n\n1,2,iris\n", ":3: column 'kind': class 'iris'", {}},
       {"1,rose\n", ":1: expected 3 fields as in the training file, got 2", {}},
-      {"b,a,kind\n1,2,rose\n", ":1: expected column 0 to be 'a'", {"got 'b'"}},
+      {"b,a,kind\n1,2,rose\n", ":1: expected column 0 (the first is 0) to be 'a'", {"got 'b'"}},
   };
   for (const auto& c : cases) {
     const fs::path file = write(c.text, "test.csv");
@@ -406,12 +406,20 @@ TEST_F(CsvFiles, AFileToPredictMayLackTheLabel) {
   EXPECT_EQ(t.classes, train.classes);
   expect_message(refusal([&] { read_csv_like(train, bare); }),
                  bare.string() + ":1: expected 3 fields as in the training file, got 2", {});
+  const fs::path too_long = write("n,y,kind,more\n4,q,a,1\n", "long.csv");
+  expect_message(refusal([&] { read_csv_like(train, too_long, true); }),
+                 too_long.string() +
+                     ":1: expected 3 fields as in the training file, or 2 without the label, got 4",
+                 {});
+  const fs::path text = write("seed: 1\n", "run.yaml");
+  expect_message(refusal([&] { read_csv_like(train, text, true); }),
+                 text.string() + ":1: expected 2 features, got the one field 'seed: 1'", {});
   EXPECT_EQ(read_csv_like(train, write("n,y,kind\n4,q,a\n"), true).labels, Ints{1});
   const CsvTable one = read("n,y\n1,p\n2,q\n");
   EXPECT_EQ(read_csv_like(one, write("n\n7\n8\n"), true).features, (Floats{7, 8}));
   const fs::path other = write("n,sort\n4,a\n");
   expect_message(refusal([&] { read_csv_like(train, other, true); }),
-                 other.string() + ":1: expected column 1 to be 'kind'", {});
+                 other.string() + ":1: expected column 1 (the first is 0) to be 'kind'", {});
 }
 
 TEST_F(CsvFiles, StandardizedColumnsHaveMeanZeroAndDeviationOne) {

@@ -184,8 +184,11 @@ TEST(Loader, StopsAnywhereAndStartsAgain) {
 
 TEST(Loader, RefusesWhatGivesNoBatches) {
   const DatasetPtr some = numbered(3);
-  EXPECT_THROW(DataLoader(some, {.batch_size = 0}, Device(), 1), ValueError);
-  EXPECT_THROW(DataLoader(some, {.workers = -1}, Device(), 1), ValueError);
+  const auto refuses = [&](const data::DataLoaderOptions& o, const char* why) {
+    EXPECT_TRUE(test::refuses<ValueError>([&] { DataLoader(some, o, Device(), 1); }, why));
+  };
+  refuses({.batch_size = 0}, "DataLoader: expected batch_size of at least 1, got 0");
+  refuses({.workers = -1}, "DataLoader: expected workers of at least 0, got -1");
   EXPECT_THROW(DataLoader(numbered(0), {}, Device(), 1), ValueError);
   DataLoader loader(some, {}, Device(), 1);
   EXPECT_THROW(loader.next(), Error);

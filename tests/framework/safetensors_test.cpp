@@ -284,6 +284,8 @@ TEST_F(SafeTensorsTest, ForeignFilesAreRefused) {
   write(std::string(8, '\xff') + "{}");
   EXPECT_NE(refusal().find("at most 2 bytes, got 18446744073709551615"), std::string::npos)
       << refusal();
+  write("x,y\n1,2.5\n2,4\n");
+  EXPECT_NE(refusal().find("(is it a file of another format?)"), std::string::npos) << refusal();
   path_ = directory_;
   EXPECT_NE(refusal().find("not a regular file"), std::string::npos) << refusal();
 }

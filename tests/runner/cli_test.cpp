@@ -149,6 +149,15 @@ TEST_F(Cli, EveryCommandHasHelpWithExamples) {
   }
 }
 
+TEST_F(Cli, AProgramOfOnesOwnSaysItsName) {
+  const std::string name = fs::path(kCustomProgram).filename();
+  const Outcome help = taper({"train", "--help"}, kCustomProgram);
+  EXPECT_NE(help.out.find(cat("Examples:\n", name, " train digits.yaml\n", name, " train")),
+            std::string::npos)
+      << help.out;
+  expect_refusal(taper({"train"}, kCustomProgram), 2, {cat("; see ", name, " train --help")});
+}
+
 TEST_F(Cli, WrongCommandsExitWith2AndSayWhatIsMeant) {
   struct Wrong {
     std::vector<std::string> command, says;
@@ -655,6 +664,12 @@ TEST_F(CliRun, ATextModelWrites) {
   EXPECT_NE(samples.find("abcd."), std::string::npos) << samples;
   EXPECT_EQ(taper({"report", "t"}).code, 0);
   EXPECT_NE(read("report.html").find("Samples: t"), std::string::npos);
+}
+
+TEST_F(CliRun, AModelOtherThanTheRunsIsNamed) {
+  train("run.yaml", "a");
+  expect_refusal(taper({"eval", "a", "model.hidden=[3]"}), 66,
+                 {"the run was trained with another model (then | now):\n  model.hidden.0: "});
 }
 
 TEST_F(CliRun, TheGateGoesThroughTheProgram) {

@@ -8,6 +8,7 @@
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/run_directory.h"
+#include "apps/runner/run/text.h"
 #include "apps/runner/verbs/verbs.h"
 #include "framework/kernels/random/random.h"
 
@@ -43,6 +44,18 @@ void require_room_for(const DataInfo& info, const std::vector<NamedTensor>& stat
                        " weights of the model"));
 }
 
+// What overrides have made of the run's model, for the error of weights that do not fit.
+std::string other_model(const fs::path& dir, const std::vector<std::string>& overrides,
+                        const RunConfig& config) {
+  if (overrides.empty()) return "";
+  std::string out;
+  for (const std::string& line :
+       lines_of(config_differences(to_yaml(load_run_config(dir)), to_yaml(config)))) {
+    if (line.starts_with("  model.")) out += line + "\n";
+  }
+  return out.empty() ? "" : cat("the run was trained with another model (then | now):\n", out);
+}
+
 }  // namespace
 
 SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides) {
@@ -61,7 +74,8 @@ SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides
     const kernels::SkipDraws uninitialised;  // the weights come from the file
     run.model = build_model(run.config.model, run.info, run.device);
   }
-  failing_as<InputError>(cat(weights.string(), ": "), [&] { run.model->load_state_dict(state); });
+  failing_as<InputError>(cat(weights.string(), ": ", other_model(dir, overrides, run.config)),
+                         [&] { run.model->load_state_dict(state); });
   run.model->eval();
   return run;
 }

@@ -40,7 +40,7 @@ struct Train : TrainOptions {
   bool prints_config = false, validates = false, is_dry = false;
 
   void describe(Schema& v) {
-    v("config", file, "the YAML file, as configs/digits.yaml").required();
+    v("config", file, "the YAML file that says what the run is").required();
     v("overrides", overrides, "settings over the file's, as train.epochs=3");
     v("--out", out, "directory of the run (default: runs/NAME/DATE-ID)");
     v("--resume", resume,
@@ -87,12 +87,11 @@ struct Train : TrainOptions {
 }  // namespace
 
 Command train_command() {
-  return command_of<Train>(
-      "train", "Train as a YAML file says",
-      "taper train configs/digits.yaml\n"
-      "taper train configs/digits.yaml train.epochs=3 optimizer.lr=0.05 --out runs/d\n"
-      "taper train configs/digits.yaml --out runs/d --resume auto\n"
-      "taper train configs/digits.yaml --validate");
+  return command_of<Train>("train", "Train as a YAML file says",
+                           "taper train digits.yaml\n"
+                           "taper train digits.yaml train.epochs=3 optimizer.lr=0.05 --out runs/d\n"
+                           "taper train digits.yaml --out runs/d --resume auto\n"
+                           "taper train digits.yaml --validate");
 }
 
 }  // namespace taper::inline v0::runner
