@@ -40,17 +40,6 @@ TEST_F(Callback, HearsOfARunFromItsStartToItsEnd) {
   EXPECT_EQ(read_bytes(at_ / "told/metrics.jsonl"), read_bytes(at_ / "alone/metrics.jsonl"));
 }
 
-// What main() cannot catch, for it has not begun.
-TEST_F(Callback, ANameThatIsTakenEndsTheProgramWithAMessage) {
-  ::setenv("TAPER_TEST_TWICE", "1", 1);
-  const RunDirectory::Outcome outcome = at_.taper({"schema"});
-  ::unsetenv("TAPER_TEST_TWICE");
-  EXPECT_EQ(outcome.code, 70);
-  EXPECT_EQ(outcome.err,
-            "taper: a bug of the program: the optimizer 'adam' is there already; register yours by "
-            "another name\n");
-}
-
 TEST_F(Callback, MayEndARunAndEachOfSeveralIsAsked) {
   const std::string two = "callbacks=[tell: 3, tell: {until: 5}]";
   ASSERT_EQ(train("plain.yaml", "ended", two).code, 0);

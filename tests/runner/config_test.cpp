@@ -258,9 +258,9 @@ TEST_F(ConfigTest, WrongInputPointsAtItsPlace) {
 
 TEST_F(ConfigTest, ATypeThatIsNotThereMayBeOfAnotherProgram) {
   const std::string own = "; a type of a program's own needs the program that registers it";
-  for (const char* text :
-       {"data: {type: moons}", "model: {type: mixer}", "optimizer: {type: sophia}",
-        "model: {type: sequential, layers: [swish]}"}) {
+  for (const char* text : {"data: {type: moons}", "model: {type: mixer}", "loss: {type: focal}",
+                           "optimizer: {type: sophia}", "schedule: {type: zigzag}",
+                           "model: {type: sequential, layers: [swish]}"}) {
     std::string config = with_line(0, "");
     const std::string key = std::string(text).substr(0, std::string(text).find(':') + 1);
     if (const auto old = config.find(key); old != std::string::npos) {

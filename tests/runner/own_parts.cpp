@@ -64,6 +64,5 @@ int main(int argc, char** argv) {
   runner::register_layer<SpoiltOptions>(
       "spoilt",
       [](const SpoiltOptions&, const runner::LayerSite&) { return std::make_unique<Spoilt>(); });
-  if (std::getenv("TAPER_TEST_TWICE")) runner::register_optimizer<test::LookaheadOptions>("adam");
   return runner::main(argc, argv);
 }

@@ -65,7 +65,7 @@ constexpr Losses::Entry kLosses[] = {
 }  // namespace
 
 Losses& losses() {
-  static Losses table("loss", {kLosses}, false);
+  static Losses table("loss", {kLosses});
   return table;
 }
 

@@ -125,7 +125,7 @@ constexpr Schedules::Entry kSchedules[] = {
 }  // namespace
 
 Schedules& schedules() {
-  static Schedules table("schedule", {kSchedules}, false);
+  static Schedules table("schedule", {kSchedules});
   return table;
 }
 

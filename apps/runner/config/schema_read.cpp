@@ -227,7 +227,7 @@ struct Reader {
   // Whether the text names a type; with its defaults it is then the chosen one.
   bool choose(const Union& out, const Node& tag, const std::string& path) {
     constexpr const char* kOwn = "a type of a program's own needs the program that registers it";
-    if (!read_name(out.kind->names(), tag, path, out.kind->is_open() ? kOwn : "")) return false;
+    if (!read_name(out.kind->names(), tag, path, kOwn)) return false;
     const Place place = out.chosen->place;
     *out.chosen = out.kind->component(tag.text);
     out.chosen->place = place;

@@ -1,30 +1,12 @@
 #include "apps/runner/config/table.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 
 #include "apps/runner/run/errors.h"
 
 namespace taper::inline v0::runner {
-namespace {
-
-// Of a program that registers its parts before main(), which would have told.
-[[noreturn]] void end_with_message() {
-  try {
-    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "taper: a bug of the program: %s\n", error.what());
-    std::_Exit(kExitBug);
-  } catch (...) {
-  }
-  std::abort();
-}
-
-}  // namespace
-
 std::vector<std::string> Kind::names() const {
   std::vector<std::string> names;
   for (const Row& row : rows_) names.push_back(row.component.type);
@@ -49,16 +31,12 @@ bool Kind::is_added(const std::string& name) const {
 }
 
 void Kind::add_row(const std::string& name, Row row) {
-  const auto refuse_name = [](const std::string& why) {
-    std::set_terminate(end_with_message);
-    throw ValueError(why);
-  };
   if (name.empty() || yaml_text(name) != name) {
-    refuse_name(cat("'", name, "' is no name for a ", what_, ": it must be a plain word"));
+    throw ValueError(cat("'", name, "' is no name for a ", what_, ": it must be a plain word"));
   }
   const std::vector<std::string> taken = names();
   if (std::ranges::find(taken, name) != taken.end()) {
-    refuse_name(
+    throw ValueError(
         cat("the ", what_, " '", name, "' is there already; register yours by another name"));
   }
   row.component.type = name;

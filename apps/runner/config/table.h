@@ -57,15 +57,12 @@ class Kind {
   Component first() const { return rows_.at(0).component; }
   // RunError for an exception of a program's own.
   void refuse(const Component& c, const std::exception& error) const;
-  // Whether programs may add some.
-  bool is_open() const { return is_open_; }
   // Whether the user's program has added it.
   bool is_added(const std::string& name) const;
 
  protected:
   explicit Kind(const char* what) : what_(what) {}
-  // ValueError for a name that is taken, or that is not a plain word; where nobody catches it, the
-  // program ends with its message and kExitBug.
+  // ValueError for a name that is taken, or that is not a plain word.
   void add_row(const std::string& name, Row row);
   // What f, which makes the thing, gives. RunError with kExitBug, at the component's place, where
   // that is nothing, or an exception that is none of Taper's.
@@ -83,7 +80,6 @@ class Kind {
   }
 
   std::size_t built_in_ = 0;
-  bool is_open_ = true;
 
  private:
   const char* what_;  // "layer"
@@ -98,10 +94,7 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     Row (*row)();
   };
 
-  Table(const char* what, std::initializer_list<std::span<const Entry>> lists = {},
-        bool is_open = true)
-      : Kind(what) {
-    is_open_ = is_open;
+  Table(const char* what, std::initializer_list<std::span<const Entry>> lists = {}) : Kind(what) {
     for (const std::span<const Entry> list : lists) {
       for (const Entry& entry : list) add_row(entry.name, entry.row());
     }
