@@ -216,12 +216,12 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'802, 26'890},
+    {"framework", {"framework/"}, 22'802, 26'910},
     {"autograd", {"autograd/"}, 7'685, 10'290},
-    {"modules", {"modules/"}, 3'875, 5'514},
+    {"modules", {"modules/"}, 3'875, 5'525},
     {"optim", {"optim/"}, 2'319, 2'955},
     {"distributions", {"distributions/"}, 500, 530},
-    {"data", {"data/"}, 3'936, 4'745},
+    {"data", {"data/"}, 3'936, 4'760},
     {"export", {"export/"}, 1'280, 1'470},
     {"apps", {"apps/runner/", "apps/taper/"}, 5'790, 10'560},
     {"examples", {"apps/examples/"}, 1'600, 1'530},

@@ -181,8 +181,10 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: 3", "4:8", "train: expected a map with the keys epochs"},
     {4, "train:\n  epochs:3", "5:3", "a space belongs after ':'"},
     {1, "data: digits", "1:7",
+     "data: expected a map with a type, as `data: {type: digits}`, got 'digits'"},
+    {1, "data: numbers", "1:7",
      "data: expected a map with a type: digits, mnist, idx, cifar, images, csv, text, npy, got "
-     "'digits'"},
+     "'numbers'"},
     {3, "optimizer: {type: sgd, nesterov: true}", "3:24",
      "optimizer.nesterov: needs a momentum above 0"},
     {2, "model: {type: sequential, layers: [conv2d: 8]}", "2:36",
