@@ -61,6 +61,9 @@ Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
 Tensor product_of_others(const Tensor& x, int64_t dim) {
   const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
+  if (wrap_dim(dim, x.dim()) < x.dim() - 1) {  // running products go along rows
+    return transpose(product_of_others(contiguous(transpose(x, dim, -1)), -1), dim, -1);
+  }
   const auto before = [=](const Tensor& t) {
     const Tensor one = ones_like(narrow(t, dim, 0, 1));
     return cat({one, cumprod(narrow(t, dim, 0, n - 1), dim)}, dim);
