@@ -58,9 +58,9 @@ onnx::ModelProto model_of(const Graph& graph, const OnnxOptions& options) {
     written->set_name(node.name);
     for (const std::string& name : node.inputs) written->add_input(name);
     for (const std::string& name : node.outputs) written->add_output(name);
-    for (const auto& [name, value] : node.attributes) {
-      *written->add_attribute() =
-          std::visit([&name = name](const auto& x) { return onnx::MakeAttribute(name, x); }, value);
+    for (const auto& attribute : node.attributes) {
+      const auto made = [&](const auto& x) { return onnx::MakeAttribute(attribute.first, x); };
+      *written->add_attribute() = std::visit(made, attribute.second);
     }
   }
   return model;

@@ -68,14 +68,15 @@ bool lines_match(const std::vector<std::string>& lines, size_t i,
 
 // Taper, installed from this build, once for all pages.
 const fs::path& package() {
-  static const fs::path prefix = [] {
+  // Outlives what atexit() runs.
+  static const fs::path& prefix = *new fs::path([] {
     const fs::path at = fs::temp_directory_path() / cat("taper_package_", getpid());
     const Ended install = run_shell(cat("cmake --install '", TAPER_BINARY_DIR, "' --prefix '",
                                         at.string(), "' 2>&1 >/dev/null"));
     if (install.code != 0) throw Error(cat("cmake --install: ", install.out));
     std::atexit([] { fs::remove_all(package()); });
     return at;
-  }();
+  }());
   return prefix;
 }
 

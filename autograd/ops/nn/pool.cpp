@@ -34,9 +34,10 @@ Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes) {
 
 Pooled max_pool(const char* name, const Tensor& x, const Axes& axes) {
   const auto [y, index] = kernels::max_pool(x, axes);
-  return {linear_in(x, name, y,
-                    [index = index, axes](const Tensor& dy) { return place_at(dy, index, axes); }),
-          index};
+  return {
+      linear_in(x, name, y,
+                [places = index, axes](const Tensor& dy) { return place_at(dy, places, axes); }),
+      index};
 }
 
 Pooled max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptions& o) {
