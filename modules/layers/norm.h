@@ -150,7 +150,8 @@ class LayerNorm : public Cloneable<LayerNorm> {
   using Options = LayerNormOptions;
 
   explicit LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
-  explicit LayerNorm(int64_t size, LayerNormOptions o = {}) : LayerNorm(Shape{size}, o) {}
+  explicit LayerNorm(std::initializer_list<int64_t> shape, LayerNormOptions o = {})
+      : LayerNorm(Shape(shape), o) {}
 
   Tensor forward(const Tensor& x) override;
   using Module::operator();
@@ -181,7 +182,8 @@ class RMSNorm : public Cloneable<RMSNorm> {
   using Options = RMSNormOptions;
 
   explicit RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
-  explicit RMSNorm(int64_t size, RMSNormOptions o = {}) : RMSNorm(Shape{size}, o) {}
+  explicit RMSNorm(std::initializer_list<int64_t> shape, RMSNormOptions o = {})
+      : RMSNorm(Shape(shape), o) {}
 
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
