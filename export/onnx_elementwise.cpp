@@ -108,9 +108,12 @@ string div_trunc(OpWriter& w) {
 string glu(OpWriter& w) { return w.add("Mul", {x_of(w), w.add("Sigmoid", {w.in(1, w.dtype())})}); }
 string isclose(OpWriter& w) {
   const auto [rtol, atol] = w.options<kernels::BinaryArgs>();
-  const string a = x_of(w), b = w.in(1, w.dtype()), d = w.add("Abs", {w.add("Sub", {a, b})});
-  const string allowed = with(w, "Add", w.add("Abs", {with(w, "Mul", b, rtol)}), atol);
-  return w.add("Or", {w.add("Equal", {a, b}), w.add("LessOrEqual", {d, allowed})});
+  const DType type = is_floating_point(w.dtype()) ? w.dtype() : kFloat32;
+  const string a = w.in(0, type), b = w.in(1, type), d = w.add("Abs", {w.add("Sub", {a, b})});
+  const string share = w.add("Abs", {w.add("Mul", {b, w.number(rtol, type)})});
+  const string near = w.add("LessOrEqual", {d, w.add("Add", {share, w.number(atol, type)})});
+  const string finite = w.add("Not", {w.add("IsInf", {d})});
+  return w.add("Or", {w.add("Equal", {a, b}), w.add("And", {near, finite})});
 }
 string remainder(OpWriter& w) {
   const string a = x_of(w), b = w.in(1, w.dtype());

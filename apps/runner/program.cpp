@@ -104,8 +104,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
       "Each command has a --help with examples. Exit codes: 0 done; 1 numbers differ; 2 the "
       "command\nline or the config is wrong; 65 data that teach nothing; 66 what is to be read is "
       "missing or\ndamaged; 69 no such device; 70 a bug; 71 memory; 74 what is to be written "
-      "cannot "
-      "be; 75 ended by\na signal, and saved; 76 another rank ended.");
+      "cannot be; 75 ended by\na signal, and saved; 76 another rank ended.");
   std::vector<Command> commands = own_commands();
   std::ranges::copy(more, std::back_inserter(commands));
   const Command* chosen = nullptr;

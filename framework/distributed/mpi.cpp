@@ -152,7 +152,9 @@ void end() {
   if (is_stuck) return;
   int ranks = 1;
   MpiRanks& all = *mpi_comm_world;
-  static auto* const request = all.start(Kind::all_reduce, ReduceOp::sum, kInt32, &ranks, &ranks, 1, 0);
+  // Static: where a rank is lost it stays with MPI.
+  static auto* const request =
+      all.start(Kind::all_reduce, ReduceOp::sum, kInt32, &ranks, &ranks, 1, 0);
   const auto done = [&] { return all.test(request); };
   if (wait_for(done, lost_a_rank ? 5 : 0, all_peers.get()) != Waited::done) return;
   the_end.may_come.set_value();

@@ -131,6 +131,11 @@ TEST_F(Onnx, RuntimeComputesElementWiseOps) {
       {"prelu", [](auto& t) { return prelu(t, full({7}, 0.3)); }},
       {"glu", [](auto& t) { return glu(narrow(t, 1, 0, 6)); }},
       {"fmod", [](auto& t) { return fmod(t, 0.7) + logaddexp(t, t * t); }},
+      {"div_trunc", [](auto& t) { return div(t, 0.07, "trunc"); }},
+      {"isclose",
+       [](auto& t) {
+         return isclose(t, t * kInf).to(kFloat32) + isclose(t * kInf, t * kInf).to(kFloat32) * 2;
+       }},
       {"clamp_tensors", [](auto& t) { return clamp(t, t * 0.5 - 0.1, full({7}, 0.7)); }},
       {"lerp", [](auto& t) { return lerp(t, t * t, 0.3) + lerp(t, t * t, sigmoid(t)); }},
       {"addcmul", [](auto& t) { return addcmul(t, t, t, 2) + addcdiv(t, t, t * t + 1, -0.5); }},

@@ -147,8 +147,13 @@ void bench_rows(const std::string& part, const std::string& on) {
             is_title ? row.title() == part : row.title().find(part) != std::string::npos;
         const bool held =
             std::find(row.dtypes.begin(), row.dtypes.end(), dtype) != row.dtypes.end();
-        if (meant && held && !row.samples.empty())
+        if (!meant || !held || row.samples.empty()) continue;
+        try {
           bench_row(timed(row, device), dtype, device, copy);
+        } catch (const OutOfMemoryError&) {
+          std::printf("%-44s %-8s %-9s out of memory\n", row.title().c_str(),
+                      to_string(device).c_str(), name_of(dtype));
+        }
       }
     }
   }
