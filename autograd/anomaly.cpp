@@ -11,7 +11,6 @@
 #include "autograd/module_scope.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
-#include "autograd/require.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::inline v0 {

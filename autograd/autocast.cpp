@@ -1,6 +1,5 @@
 #include "autograd/autocast.h"
 
-#include "autograd/require.h"
 #include "framework/memory/half_copy.h"
 
 namespace taper::inline v0 {

@@ -5,7 +5,6 @@
 
 #include "autograd/autocast.h"
 #include "autograd/node.h"
-#include "autograd/require.h"
 #include "framework/random.h"
 
 namespace taper::inline v0 {

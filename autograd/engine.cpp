@@ -8,7 +8,6 @@
 #include "autograd/autocast.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
-#include "autograd/require.h"
 #include "framework/factories.h"
 #include "framework/profiler/profiler.h"
 

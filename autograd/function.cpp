@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "autograd/anomaly.h"
-#include "autograd/require.h"
 
 namespace taper::inline v0 {
 namespace {

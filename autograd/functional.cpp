@@ -3,7 +3,6 @@
 #include "autograd/engine.h"
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
-#include "autograd/require.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0 {

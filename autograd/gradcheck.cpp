@@ -2,7 +2,6 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
-#include "autograd/require.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0 {

@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "autograd/node.h"
-#include "autograd/require.h"
 
 namespace taper::inline v0 {
 namespace {

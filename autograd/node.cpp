@@ -7,7 +7,6 @@
 #include "autograd/checkpoint.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
-#include "autograd/require.h"
 #include "framework/factories.h"
 #include "framework/memory/small_blocks.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 
-#include "autograd/require.h"
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
 #include "framework/kernels/elementwise/copy.h"

@@ -6,7 +6,6 @@
 #include "autograd/engine.h"
 #include "autograd/ops/index/indexing.h"
 #include "autograd/ops/shape.h"
-#include "autograd/require.h"
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 

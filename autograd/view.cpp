@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "autograd/ops/binary.h"
-#include "autograd/require.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 

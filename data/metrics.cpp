@@ -57,10 +57,9 @@ MetricBatch metric_batch(const Tensor& outputs, const Tensor& targets) {
   const Tensor x = is_half(outputs.dtype()) ? outputs.to(kFloat32) : outputs;
   const Tensor y = targets.reshape({-1});
   const bool is_values = is_floating_point(y.dtype());
-  if (x.numel() != y.numel() && (is_values || x.dim() < 2 || x.numel() != y.numel() * x.size(-1))) {
-    throw ValueError(
-        cat("metric: outputs ", x.shape(), " do not go with targets ", targets.shape()));
-  }
+  require<ValueError>(
+      x.numel() == y.numel() || (!is_values && x.dim() >= 2 && x.numel() == y.numel() * x.size(-1)),
+      "metric: outputs ", x.shape(), " do not go with targets ", targets.shape());
   if (is_values) {
     return {x.reshape({-1}), y, full(y.shape(), 1, {.dtype = kFloat64, .device = y.device()})};
   }
@@ -115,9 +114,8 @@ Metric f1_score(int64_t num_classes, Average average) {
 Metric auc() {
   Metric m{.tasks = {Task::kClassification}, .grows = true, .is_joined = true};
   m.sums = [](const MetricBatch& b) {
-    if (b.outputs.size(1) != 2) {
-      throw ValueError(cat("auc: expected two classes, got ", b.outputs.size(1)));
-    }
+    require<ValueError>(b.outputs.size(1) == 2, "auc: expected two classes, got ",
+                        b.outputs.size(1));
     const Tensor x = b.outputs.to(kFloat64);
     return stack(
         {x.select(1, 1) - x.select(1, 0), where(gt(b.counts, 0), b.targets.to(kFloat64), -1)}, 1);

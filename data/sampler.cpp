@@ -56,16 +56,14 @@ WeightedRandomSampler::WeightedRandomSampler(const std::vector<double>& weights,
       seed_(seed) {
   const auto is_bad = [](double w) { return !(w >= 0 && std::isfinite(w)); };
   const auto zeros = std::ranges::count(weights, 0.0);
-  if (num_samples < 1) {
-    throw ValueError(
-        cat("num_samples should be a positive integer value, but got num_samples=", num_samples));
-  }
-  if (std::ranges::any_of(weights, is_bad) || zeros == std::ssize(weights) ||
-      (!replacement && num_samples > std::ssize(weights) - zeros)) {
-    throw ValueError(cat("WeightedRandomSampler: ", num_samples, " samples cannot be drawn ",
-                         replacement ? "with" : "without", " replacement by ", weights.size(),
-                         " weights, ", zeros, " of them 0; they must be finite and not negative"));
-  }
+  require<ValueError>(
+      num_samples >= 1,
+      "num_samples should be a positive integer value, but got num_samples=", num_samples);
+  require<ValueError>(!std::ranges::any_of(weights, is_bad) && zeros != std::ssize(weights) &&
+                          (replacement || num_samples <= std::ssize(weights) - zeros),
+                      "WeightedRandomSampler: ", num_samples, " samples cannot be drawn ",
+                      replacement ? "with" : "without", " replacement by ", weights.size(),
+                      " weights, ", zeros, " of them 0; they must be finite and not negative");
 }
 
 Tensor WeightedRandomSampler::order(int64_t epoch, Device device) const {

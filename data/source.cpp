@@ -13,10 +13,9 @@ namespace fs = std::filesystem;
 
 Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key) {
   const int64_t rows = all.inputs.size(0), test = std::llround(double(rows) * test_fraction);
-  if (test < 1 || test >= rows) {
-    throw InputError(cat(key, " ", test_fraction, " of ", rows, " rows leaves ", rows - test,
-                         " to train and ", test, " to test; both must be at least 1"));
-  }
+  require<InputError>(test >= 1 && test < rows, key, " ", test_fraction, " of ", rows,
+                      " rows leaves ", rows - test, " to train and ", test,
+                      " to test; both must be at least 1");
   Generator generator(seed);
   const Tensor order = randperm(rows, {}, &generator);
   const TensorDataset whole(all);

@@ -22,19 +22,16 @@ std::vector<int64_t> counts_of(const std::vector<double>& lengths, int64_t size)
   const bool is_fractions = std::abs(sum - 1) < 1e-9 && (size != 1 || lengths.size() > 1);
   std::vector<int64_t> out;
   for (const double length : lengths) {
-    if (!(length >= 0) || (!is_fractions && length != std::floor(length))) {
-      throw ValueError(
-          cat("random_split: expected numbers of samples, or fractions with the sum 1, "
-              "got ",
-              length));
-    }
+    require<ValueError>(length >= 0 && (is_fractions || length == std::floor(length)),
+                        "random_split: expected numbers of samples, or fractions with the sum 1, "
+                        "got ",
+                        length);
     out.push_back(int64_t(is_fractions ? std::floor(double(size) * length) : length));
   }
   int64_t left = size - std::accumulate(out.begin(), out.end(), int64_t(0));
-  if (left != 0 && !is_fractions) {
-    throw ValueError(cat("Sum of input lengths does not equal the length of the input dataset! (",
-                         size - left, " and ", size, ")"));
-  }
+  require<ValueError>(left == 0 || is_fractions,
+                      "Sum of input lengths does not equal the length of the input dataset! (",
+                      size - left, " and ", size, ")");
   for (size_t i = 0; left > 0; i = (i + 1) % out.size(), --left) ++out[i];
   return out;
 }
@@ -105,10 +102,8 @@ std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<do
       parts[k].assign(from, from + counts[k]);
     }
   } else {
-    if (stratify.shape() != Shape{size}) {
-      throw ValueError(
-          cat("random_split: expected ", size, " targets, got the shape ", stratify.shape()));
-    }
+    require<ValueError>(stratify.shape() == Shape{size}, "random_split: expected ", size,
+                        " targets, got the shape ", stratify.shape());
     // Class by class each sample goes to the part that is the furthest behind its share.
     const std::vector<int64_t> classes = stratify.cpu().to_vector<int64_t>();
     std::ranges::stable_sort(order, {}, [&](int64_t i) { return classes[size_t(i)]; });

@@ -49,8 +49,7 @@ Tensor whole(const Tensor& draws, int64_t count) {
 
 Tensor grey_of(const Tensor& x) {
   if (x.size(1) == 1) return x;
-  if (x.size(1) != 3)
-    throw ValueError(cat("ColorJitter: expected 1 or 3 channels, got ", x.size(1)));
+  require<ValueError>(x.size(1) == 3, "ColorJitter: expected 1 or 3 channels, got ", x.size(1));
   const auto channel = [&](int64_t c) { return x.narrow(1, c, 1); };
   return channel(0) * 0.2989 + channel(1) * 0.587 + channel(2) * 0.114;
 }
@@ -64,10 +63,9 @@ Draws::Draws(uint64_t seed, int64_t epoch, std::vector<int64_t> samples, Device 
       device_(device) {}
 
 Tensor Draws::uniform(int64_t count, double low, double high) {
-  if (count < 0 || drawn_ + uint64_t(count) > kMostDraws) {
-    throw ValueError(cat("Draws::uniform: ", count, " more numbers after ", drawn_, "; there are ",
-                         kMostDraws, " for each sample"));
-  }
+  require<ValueError>(count >= 0 && drawn_ + uint64_t(count) <= kMostDraws,
+                      "Draws::uniform: ", count, " more numbers after ", drawn_, "; there are ",
+                      kMostDraws, " for each sample");
   const Shape shape{size(), count};
   const size_t bytes = sizeof(float) * size_t(shape.numel());
   const Tensor out = Tensor::make(device_.is_cuda() ? allocate_pinned(bytes) : allocate(bytes, {}),
@@ -87,9 +85,8 @@ Tensor Draws::uniform(int64_t count, double low, double high) {
 Tensor Normalize::operator()(const Tensor& x, Draws&) const {
   require_images("Normalize", x);
   const auto of_channels = [&](const std::vector<double>& values) {
-    if (std::ssize(values) != x.size(1)) {
-      throw ValueError(cat("Normalize: ", values.size(), " numbers for ", x.size(1), " channels"));
-    }
+    require<ValueError>(std::ssize(values) == x.size(1), "Normalize: ", values.size(),
+                        " numbers for ", x.size(1), " channels");
     return tensor_of(values.data(), {1, x.size(1), 1, 1}).to(x.device(), x.dtype());
   };
   if (std::ranges::count(std, 0.0) > 0) throw ValueError("Normalize: a std is 0");
@@ -101,10 +98,8 @@ Tensor RandomCrop::operator()(const Tensor& x, Draws& draws) const {
   const Tensor padded = padding > 0 ? pad(x, {padding, padding, padding, padding}) : x;
   const int64_t h = size > 0 ? size : x.size(2), w = size > 0 ? size : x.size(3);
   const int64_t H = padded.size(2), W = padded.size(3);
-  if (h > H || w > W) {
-    throw ValueError(
-        cat("Required crop size ", Shape{h, w}, " is larger than input image size ", Shape{H, W}));
-  }
+  require<ValueError>(h <= H && w <= W, "Required crop size ", Shape{h, w},
+                      " is larger than input image size ", Shape{H, W});
   const Tensor u = draws.uniform(2);
   const auto from = [&](int64_t i, int64_t free) { return whole(u.narrow(1, i, 1), free + 1); };
   return pick(padded, from(0, H - h) + places(h, u), from(1, W - w) + places(w, u));

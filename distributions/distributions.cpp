@@ -36,10 +36,8 @@ std::pair<Tensor, Tensor> broadcast(const Tensor& a, const Tensor& b) {
 // PyTorch's refusal, where the values can be read without waiting for a GPU.
 void check(const char* distribution, const char* name, const Tensor& value, const Tensor& holds,
            const char* constraint) {
-  if (!value.is_floating_point()) {
-    throw TypeError(cat("Expected parameter ", name, " of distribution ", distribution,
-                        " to be floating, but got ", value.dtype()));
-  }
+  require<TypeError>(value.is_floating_point(), "Expected parameter ", name, " of distribution ",
+                     distribution, " to be floating, but got ", value.dtype());
   if (value.is_cuda() || all(holds).item<bool>()) return;
   throw ValueError(cat("Expected parameter ", name, " (Tensor of shape ", value.shape(),
                        ") of distribution ", distribution, " to satisfy the constraint ",
@@ -71,9 +69,8 @@ void check_odds(const char* distribution, const Odds& odds, const auto& holds,
 }
 
 Shape without_last(const char* distribution, const Tensor& x) {
-  if (x.dim() < 1) {
-    throw ValueError(cat("`", distribution, "` parameter must be at least one-dimensional."));
-  }
+  require<ValueError>(x.dim() >= 1, "`", distribution,
+                      "` parameter must be at least one-dimensional.");
   Shape shape = x.shape();
   shape.erase(shape.size() - 1);
   return shape;

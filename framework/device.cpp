@@ -18,9 +18,8 @@ DeviceType parse_type(std::string_view type, std::string_view text) {
   if (type == "cpu") return DeviceType::cpu;
   if (type == "cuda") return DeviceType::cuda;
   const std::string padded = cat(", ", kKnownTypes, ",");
-  if (padded.find(cat(", ", type, ",")) != std::string::npos) {
-    throw Error(cat("Taper computes on cpu and cuda, not on '", text, "'"));
-  }
+  require(padded.find(cat(", ", type, ",")) == std::string::npos,
+          "Taper computes on cpu and cuda, not on '", text, "'");
   throw Error(
       cat("Expected one of ", kKnownTypes, " device type at start of device string: ", type));
 }
@@ -30,26 +29,19 @@ int parse_index(std::string_view digits, std::string_view text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
   const bool leading_zero = digits.size() > 1 && digits[0] == '0';
   const bool is_digit = !digits.empty() && digits[0] >= '0' && digits[0] <= '9';
-  if (!is_digit || end != digits.data() + digits.size() || leading_zero) {
-    throw Error(cat("Invalid device string: '", text, "'"));
-  }
-  if (error != std::errc() || index > Device::kMaxIndex) {
-    throw Error(cat("Device index out of range in device string '", text, "': at most ",
-                    Device::kMaxIndex));
-  }
+  require(is_digit && end == digits.data() + digits.size() && !leading_zero,
+          "Invalid device string: '", text, "'");
+  require(error == std::errc() && index <= Device::kMaxIndex,
+          "Device index out of range in device string '", text, "': at most ", Device::kMaxIndex);
   return index;
 }
 
 }  // namespace
 
 Device::Device(DeviceType type, int index) : type_(type) {
-  if (index < 0) {
-    throw Error(
-        cat("Device index must not be negative (got ", index, "); for the CPU write \"cpu\""));
-  }
-  if (index > kMaxIndex) {
-    throw Error(cat("Device index ", index, " is out of range: at most ", kMaxIndex));
-  }
+  require(index >= 0, "Device index must not be negative (got ", index,
+          "); for the CPU write \"cpu\"");
+  require(index <= kMaxIndex, "Device index ", index, " is out of range: at most ", kMaxIndex);
   index_ = int8_t(index);
 }
 
@@ -58,9 +50,7 @@ Device::Device(std::string_view text) : type_(DeviceType::cpu) {
   size_t n = 0;
   while (n < text.size() && is_type_char(text[n])) ++n;
   const std::string_view type = text.substr(0, n), rest = text.substr(n);
-  if (!rest.empty() && (rest[0] != ':' || n == 0)) {
-    throw Error(cat("Invalid device string: '", text, "'"));
-  }
+  require(rest.empty() || (rest[0] == ':' && n != 0), "Invalid device string: '", text, "'");
   if (rest.empty()) {
     type_ = parse_type(type, text);
     return;
@@ -71,10 +61,8 @@ Device::Device(std::string_view text) : type_(DeviceType::cpu) {
 }
 
 Device::Device(std::string_view type, int index) : type_(DeviceType::cpu) {
-  if (type.find(':') != std::string_view::npos) {
-    throw Error(
-        cat("type (string) must not include an index because index was passed explicitly: ", type));
-  }
+  require(type.find(':') == std::string_view::npos,
+          "type (string) must not include an index because index was passed explicitly: ", type);
   *this = Device(Device(type).type(), index);
 }
 

@@ -33,10 +33,9 @@ DType natural_dtype(Scalar value) { return value.dtype() == kFloat64 ? kFloat32 
 
 TensorData::TensorData(std::initializer_list<TensorData> parts) {
   for (const TensorData& part : parts) {
-    if (part.shape_ != parts.begin()->shape_) {
-      throw ValueError(cat("expected sequences of equal length: got parts of shape ",
-                           parts.begin()->shape_, " and ", part.shape_));
-    }
+    require<ValueError>(part.shape_ == parts.begin()->shape_,
+                        "expected sequences of equal length: got parts of shape ",
+                        parts.begin()->shape_, " and ", part.shape_);
     values_.insert(values_.end(), part.values_.begin(), part.values_.end());
   }
   shape_ = parts.size() ? parts.begin()->shape_ : Shape();
@@ -78,16 +77,12 @@ Tensor tensor_from_bytes(const void* data, DType dtype, const Shape& shape, Tens
 
 Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDeleter deleter,
                  TensorOptions options) {
-  if (strides.size() != sizes.size()) {
-    throw ValueError(cat("sizes ", sizes, " and strides ", strides,
-                         " of given memory must have the same length"));
-  }
+  require<ValueError>(strides.size() == sizes.size(), "sizes ", sizes, " and strides ", strides,
+                      " of given memory must have the same length");
   int64_t last = 0;
   for (int i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 0 || strides[i] < 0) {
-      throw ValueError(
-          cat("sizes ", sizes, " and strides ", strides, " of given memory must not be negative"));
-    }
+    require<ValueError>(sizes[i] >= 0 && strides[i] >= 0, "sizes ", sizes, " and strides ", strides,
+                        " of given memory must not be negative");
     last = checked_add(last, checked_mul(std::max<int64_t>(sizes[i] - 1, 0), strides[i]));
   }
   const DType dtype = options.dtype.value_or(kFloat32);
@@ -149,10 +144,9 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   const auto below = [&](const Scalar& a, const Scalar& b) {
     return integers ? a.to_int() < b.to_int() : a.to_double() < b.to_double();
   };
-  if (up ? below(end, start) : below(start, end)) {
-    throw Error(cat("upper bound and lower bound inconsistent with step sign (arange from ",
-                    start.to_double(), " to ", end.to_double(), " by ", step.to_double(), ")"));
-  }
+  require(!(up ? below(end, start) : below(start, end)),
+          "upper bound and lower bound inconsistent with step sign (arange from ",
+          start.to_double(), " to ", end.to_double(), " by ", step.to_double(), ")");
   double count = std::ceil((end.to_double() - start.to_double()) / step.to_double());
   if (integers && start.to_int() != end.to_int()) {
     const auto from = uint64_t(start.to_int()), to = uint64_t(end.to_int());
@@ -160,9 +154,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
     count = double(((up ? to - from : from - to) - 1) / stride + 1);
   }
   if (cut && type != kInt64) count = written;
-  if (!(std::abs(count) < 9e18)) {
-    throw Error(cat("unsupported range: ", start.to_double(), " -> ", end.to_double()));
-  }
+  require(std::abs(count) < 9e18, "unsupported range: ", start.to_double(), " -> ",
+          end.to_double());
   Tensor t = make({int64_t(count)}, options, natural);
   kernels::arange_into(t, start, step);
   return finish(t, options);

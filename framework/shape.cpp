@@ -147,18 +147,13 @@ Shape infer_shape(const Shape& wanted, int64_t numel) {
       known = checked_mul(known, shape[i]);
     }
   }
-  if (unknown >= 0 && known == 0) {
-    throw Error(
-        cat("cannot reshape tensor of ", numel, " elements into shape ", wanted,
-            " because the unspecified dimension size -1 can be any value and is ambiguous"));
-  }
+  require(unknown < 0 || known != 0, "cannot reshape tensor of ", numel, " elements into shape ",
+          wanted, " because the unspecified dimension size -1 can be any value and is ambiguous");
   if (unknown >= 0 && numel % known == 0) {
     shape[unknown] = numel / known;
     known = numel;
   }
-  if (known != numel) {
-    throw Error(cat("shape '", wanted, "' is invalid for input of size ", numel));
-  }
+  require(known == numel, "shape '", wanted, "' is invalid for input of size ", numel);
   return shape;
 }
 

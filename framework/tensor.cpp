@@ -69,19 +69,15 @@ void Tensor::refuse_undefined() {
 }
 
 void* Tensor::host_data(DType wanted) const {
-  if (is_cuda()) {
-    throw TypeError(cat("can't read ", device(), " device type tensor on the host. ",
-                        "Use Tensor.cpu() to copy the tensor to host memory first."));
-  }
+  require<TypeError>(!is_cuda(), "can't read ", device(), " device type tensor on the host. ",
+                     "Use Tensor.cpu() to copy the tensor to host memory first.");
   if (dtype() != wanted) {
     throw TypeError(cat("expected scalar type ", scalar_type_name(wanted), " but found ",
                         scalar_type_name(dtype()), "; use to(k", scalar_type_name(wanted),
                         ") or to_vector"));
   }
-  if (!is_contiguous()) {
-    throw Error(cat("data() needs a contiguous tensor, got shape ", shape(), " with strides ",
-                    strides(), "; use contiguous() first"));
-  }
+  require(is_contiguous(), "data() needs a contiguous tensor, got shape ", shape(),
+          " with strides ", strides(), "; use contiguous() first");
   note_read(*this);
   return data_ptr();
 }
@@ -96,9 +92,7 @@ void Tensor::copy_to_host(void* out, DType wanted) const {
 }
 
 Scalar Tensor::item() const {
-  if (numel() != 1) {
-    throw Error(cat("a Tensor with ", numel(), " elements cannot be converted to Scalar"));
-  }
+  require(numel() == 1, "a Tensor with ", numel(), " elements cannot be converted to Scalar");
   note_read(*this);
   const Tensor host = make({}, compute_type(dtype()) == kInt64 ? kInt64 : kFloat64, Device());
   kernels::copy_into(host, taper::view_as(*this, {}, {}, storage_offset()));
@@ -115,10 +109,9 @@ Tensor Tensor::pin_memory() const {
 }
 
 Tensor Tensor::requires_grad_(bool on) const {
-  if (on && !is_floating_point()) {
-    throw Error(cat("Only Tensors of floating point and complex dtype can require gradients (got ",
-                    dtype(), ")"));
-  }
+  require(!on || is_floating_point(),
+          "Only Tensors of floating point and complex dtype can require gradients (got ", dtype(),
+          ")");
   if (!is_leaf()) {
     if (on) return *this;
     throw Error(

@@ -134,16 +134,13 @@ void DataParallel::add_bucket(const std::vector<size_t>& slots, int64_t numel) {
 
 void DataParallel::on_gradient(size_t slot) {
   if (!syncs_ && !in_tree()) return;
-  if (in_tree() && syncs_ != is_last_leaf()) {
-    throw Error(cat("DataParallel: leaf ", leaf_ + 1, " of the ", leaves_, " of this rank runs ",
-                    syncs_ ? "outside of" : "in", " a no_sync() scope; all but the last do so"));
-  }
+  require(!in_tree() || syncs_ == is_last_leaf(), "DataParallel: leaf ", leaf_ + 1, " of the ",
+          leaves_, " of this rank runs ", syncs_ ? "outside of" : "in",
+          " a no_sync() scope; all but the last do so");
   Slot& s = slots_[slot];
-  if (s.ready) {
-    throw Error(cat("DataParallel: ", s.param.name,
-                    " got a second gradient before all had their first; run the backward passes "
-                    "but the last in a no_sync() scope"));
-  }
+  require(!s.ready, "DataParallel: ", s.param.name,
+          " got a second gradient before all had their first; run the backward passes "
+          "but the last in a no_sync() scope");
   s.ready = true;
   ++buckets_[s.bucket].ready;
   reduce_ready();

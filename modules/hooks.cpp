@@ -64,10 +64,9 @@ struct BackwardCall {
             "Backward hook for Modules where no input requires gradient should always return None "
             "or None for all gradients.");
       }
-      if (by.size() != grad_input.size()) {
-        throw Error(cat("Backward hook returned an invalid number of grad_input, got ", by.size(),
-                        ", but expected ", grad_input.size()));
-      }
+      require(by.size() == grad_input.size(),
+              "Backward hook returned an invalid number of grad_input, got ", by.size(),
+              ", but expected ", grad_input.size());
       grad_input = std::move(by);
     }
     return grad_input;

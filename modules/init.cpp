@@ -24,10 +24,8 @@ double variance_of_glorot(const Tensor& x) {
 // 0 for a tensor without elements, whose fans may be 0.
 double he_deviation(const Tensor& x, const KaimingOptions& o) {
   if (x.numel() == 0) return 0;
-  if (o.mode != "fan_in" && o.mode != "fan_out") {
-    throw ValueError(
-        cat("Mode ", o.mode, " not supported, please use one of ['fan_in', 'fan_out']"));
-  }
+  require<ValueError>(o.mode == "fan_in" || o.mode == "fan_out", "Mode ", o.mode,
+                      " not supported, please use one of ['fan_in', 'fan_out']");
   const Fans fans = calculate_fan_in_and_fan_out(x);
   return calculate_gain(o.nonlinearity, o.a) / std::sqrt(o.mode == "fan_in" ? fans.in : fans.out);
 }
@@ -104,10 +102,9 @@ double calculate_gain(const std::string& nonlinearity, std::optional<double> par
 }
 
 Fans calculate_fan_in_and_fan_out(const Tensor& x) {
-  if (x.dim() < 2) {
-    throw ValueError(
-        "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
-  }
+  require<ValueError>(
+      x.dim() >= 2,
+      "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
   double field = 1;
   for (int d = 2; d < x.dim(); ++d) field *= double(x.size(d));
   return {double(x.size(1)) * field, double(x.size(0)) * field};

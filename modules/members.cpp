@@ -16,10 +16,8 @@ ModuleTensor::~ModuleTensor() {
 
 ModuleTensor& ModuleTensor::operator=(const Tensor& value) {
   if (!defined()) throw Error("cannot assign to a parameter that the module does not have");
-  if (value.shape() != (*this)->shape()) {
-    throw Error(cat("cannot assign a tensor of shape ", value.shape(), " to one of shape ",
-                    (*this)->shape()));
-  }
+  require(value.shape() == (*this)->shape(), "cannot assign a tensor of shape ", value.shape(),
+          " to one of shape ", (*this)->shape());
   kernels::copy_into(*tensor_, value);
   tensor_->storage()->version.fetch_add(1);
   return *this;

@@ -136,14 +136,12 @@ void Module::give_place_to(Module& fresh) {
 
 void Module::check_name(const char* kind, const std::string& name) {
   if (name.empty()) throw Error(cat(kind, " name must not be empty"));
-  if (name.find('.') != std::string::npos) {
-    throw Error(cat(kind, " name must not contain a dot (got '", name, "')"));
-  }
+  require(name.find('.') == std::string::npos, kind, " name must not contain a dot (got '", name,
+          "')");
   std::erase_if(tensors_, [](const Entry& e) { return !e.tensor->defined(); });
-  if (std::ranges::find(tensors_, name, &Entry::name) != tensors_.end() ||
-      std::ranges::find(children_, name, &Named::first) != children_.end()) {
-    throw Error(cat(kind, " '", name, "' already defined"));
-  }
+  require(std::ranges::find(tensors_, name, &Entry::name) == tensors_.end() &&
+              std::ranges::find(children_, name, &Named::first) == children_.end(),
+          kind, " '", name, "' already defined");
 }
 
 void Module::register_tensor(const std::string& name, std::shared_ptr<Tensor> tensor,

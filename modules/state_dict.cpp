@@ -51,9 +51,8 @@ IncompatibleKeys Module::load_state_dict(const std::vector<NamedTensor>& state,
   std::map<std::string, Tensor> given;
   for (const auto& [name, tensor] : state) {
     if (!name.starts_with(options.prefix)) continue;
-    if (!given.emplace(name.substr(options.prefix.size()), tensor).second) {
-      throw ValueError(cat("load_state_dict: the state has two tensors \"", name, "\""));
-    }
+    require<ValueError>(given.emplace(name.substr(options.prefix.size()), tensor).second,
+                        "load_state_dict: the state has two tensors \"", name, "\"");
   }
   const std::vector<Found> own = collect(false);
   std::vector<std::pair<Tensor, Tensor>> copies;
@@ -92,9 +91,7 @@ IncompatibleKeys Module::load_state_dict(const std::vector<NamedTensor>& state,
   }
   if (options.strict) problems += hint(keys);
   problems += misshapen;
-  if (!problems.empty()) {
-    throw Error(cat("Error(s) in loading state_dict for ", type_name(), ":", problems));
-  }
+  require(problems.empty(), "Error(s) in loading state_dict for ", type_name(), ":", problems);
   for (const auto& [target, value] : copies) {
     kernels::copy_into(target, value);
     target.storage()->version.fetch_add(1);

@@ -27,19 +27,18 @@ Tensor norm_of(const std::vector<Tensor>& xs, double p) {
 
 Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type,
                       bool error_if_nonfinite) {
-  check_value(norm_type > 0, cat("norm_type must be above 0, but got ", norm_type));
+  require<ValueError>(norm_type > 0, "norm_type must be above 0, but got ", norm_type);
   if (tensors.empty()) return zeros({});
   std::vector<Tensor> norms;
   for (const auto& list : by_device(tensors)) {
     norms.push_back(norm_of(list, norm_type).to(tensors[0].device()));
   }
   if (norms.size() > 1) norms = {norm_of(norms, norm_type)};
-  if (error_if_nonfinite && !std::isfinite(norms[0].item<double>())) {
-    throw Error(cat("The total norm of order ", norm_type,
-                    " for gradients from `parameters` is non-finite, so it cannot be clipped. To "
-                    "disable this error and scale the gradients by the non-finite norm anyway, set "
-                    "`error_if_nonfinite=False`"));
-  }
+  require(!error_if_nonfinite || std::isfinite(norms[0].item<double>()), "The total norm of order ",
+          norm_type,
+          " for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+          "disable this error and scale the gradients by the non-finite norm anyway, set "
+          "`error_if_nonfinite=False`");
   return norms[0];
 }
 

@@ -26,13 +26,13 @@ void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
 AveragedModel::AveragedModel(const std::vector<NamedTensor>& params,
                              const std::optional<EMAOptions>& options)
     : n_averaged_(zeros({}, {.dtype = kInt64})), options_(options) {
-  check_value(!params.empty(), cat(name(), " got an empty parameter list"));
+  require<ValueError>(!params.empty(), name(), " got an empty parameter list");
   const double decay = options ? options->decay : 0;
-  check_value(decay >= 0 && decay <= 1, cat("Invalid decay value ", decay,
-                                            " provided. Please provide a value in [0,1] range."));
+  require<ValueError>(decay >= 0 && decay <= 1, "Invalid decay value ", decay,
+                      " provided. Please provide a value in [0,1] range.");
   for (const auto& [name, p] : params) {
-    check_value(p.is_floating_point(),
-                cat(name, " has dtype ", p.dtype(), "; only floating tensors are averaged"));
+    require<ValueError>(p.is_floating_point(), name, " has dtype ", p.dtype(),
+                        "; only floating tensors are averaged");
     names_.push_back("module." + name);
     params_.push_back(p);
     averages_.push_back(copy_of(p, state_dtype(p)));

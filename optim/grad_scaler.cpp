@@ -13,8 +13,8 @@ using kernels::pointer;
 
 GradScaler::GradScaler(GradScalerOptions options) : options_(options) {
   if (!options.enabled) return;
-  check_value(options.growth_factor > 1, "The growth factor must be > 1.0.");
-  check_value(options.backoff_factor < 1, "The backoff factor must be < 1.0.");
+  require<ValueError>(options.growth_factor > 1, "The growth factor must be > 1.0.");
+  require<ValueError>(options.backoff_factor < 1, "The backoff factor must be < 1.0.");
   scale_ = full({}, options.init_scale, {.dtype = kFloat32});
   growth_tracker_ = zeros({}, {.dtype = kInt32});
 }
@@ -38,7 +38,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   const std::vector<Tensor> grads = grads_of(optimizer.parameters());
   if (grads.empty()) throw Error("No inf checks were recorded for this optimizer.");
   for (const Tensor& grad : grads) {
-    check_value(grad.dtype() != kFloat16, "Attempting to unscale FP16 gradients.");
+    require<ValueError>(grad.dtype() != kFloat16, "Attempting to unscale FP16 gradients.");
     if (grad.device() == scale_.device()) continue;
     throw Error(cat("Attempted unscale_ of gradients on ", grad.device(), " but _scale is on ",
                     scale_.device(),
@@ -90,11 +90,9 @@ std::vector<NamedTensor> GradScaler::state_dict() const {
 
 void GradScaler::load_state_dict(const std::vector<NamedTensor>& state) {
   if (!options_.enabled) return;
-  if (state.empty()) {
-    throw Error(
-        "The source state dict is empty, possibly because it was saved from a disabled instance "
-        "of GradScaler.");
-  }
+  require(!state.empty(),
+          "The source state dict is empty, possibly because it was saved from a disabled instance "
+          "of GradScaler.");
   const StateReader saved{state, "GradScaler"};
   const double scale = saved.number<double>("scale");
   const int64_t tracker = saved.number<int64_t>("_growth_tracker");

@@ -225,12 +225,11 @@ Group loaded_group(const Group& own, size_t g, Reader& saved) {
   const Tensor numbers = saved.take(group_key(g, "params"), nullptr);
   const auto ids =
       numbers.defined() ? numbers.to_vector<int64_t>() : std::vector<int64_t>(size, -1);
-  if (ids.size() != size) {
-    throw ValueError(cat(
-        "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
-        "group (group ",
-        g, ": ", ids.size(), " parameters, the optimizer's has ", size, ")"));
-  }
+  require<ValueError>(
+      ids.size() == size,
+      "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
+      "group (group ",
+      g, ": ", ids.size(), " parameters, the optimizer's has ", size, ")");
   Group group(own.rule->clone());
   for (const Setting& setting : group.rule->settings()) {
     const Tensor value = saved.take(group_key(g, setting.name), &setting.shape);
@@ -272,10 +271,9 @@ std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<Na
   for (const auto& [name, tensor] : state) reader.given[name] = tensor;
   size_t saved = 0;
   while (reader.has(cat("param_groups.", saved, "."))) ++saved;
-  if (saved != groups.size()) {
-    throw ValueError(cat("loaded state dict has a different number of parameter groups (", saved,
-                         ", the optimizer has ", groups.size(), ")"));
-  }
+  require<ValueError>(saved == groups.size(),
+                      "loaded state dict has a different number of parameter groups (", saved,
+                      ", the optimizer has ", groups.size(), ")");
   std::vector<Group> out;
   for (size_t g = 0; g < saved; ++g) out.push_back(loaded_group(groups[g], g, reader));
   reader.finish(groups[0].recipe.optimizer);

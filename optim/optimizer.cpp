@@ -58,11 +58,9 @@ void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& r
   if (rules.empty() || !members[0].empty()) add_group(members[0], rule.clone());
   for (size_t i = 0; i < rules.size(); ++i) {
     const auto& [pattern, settings, max_dim] = rules[i];
-    if (members[i + 1].empty()) {
-      throw ValueError(cat("no parameter matches the pattern \"", pattern, "\"",
-                           max_dim < kMaxDims ? cat(" with dimensions up to ", max_dim) : "",
-                           i > 0 ? ", or an earlier pattern has it" : ""));
-    }
+    require<ValueError>(!members[i + 1].empty(), "no parameter matches the pattern \"", pattern,
+                        "\"", max_dim < kMaxDims ? cat(" with dimensions up to ", max_dim) : "",
+                        i > 0 ? ", or an earlier pattern has it" : "");
     std::unique_ptr<Rule> own = rule.clone();
     for (const auto& [name, value] : settings) assign_by_name(*own, name, value);
     add_group(members[i + 1], std::move(own));
@@ -79,18 +77,14 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_pt
         name.empty() ? cat("parameter ", i, " of group ", groups_.size()) : cat("parameter ", name);
     if (!p.defined()) throw ValueError(cat(which, " is undefined"));
     if (!p.is_leaf()) throw ValueError(cat("can't optimize a non-leaf Tensor (", which, ")"));
-    if (!p.is_floating_point()) {
-      throw ValueError(cat(which, " has dtype ", p.dtype(), "; only floating tensors are trained"));
-    }
-    if (!is_dense(p.shape(), p.strides())) {
-      throw ValueError(cat(which, " has holes in memory; only dense tensors are trained"));
-    }
-    if (group.recipe.only_matrices && p.dim() != 2) {
-      throw ValueError(cat(group.recipe.optimizer,
-                           " only supports 2D parameters whereas we found a parameter with size: "
-                           "torch.Size(",
-                           p.shape(), ") (", which, ")"));
-    }
+    require<ValueError>(p.is_floating_point(), which, " has dtype ", p.dtype(),
+                        "; only floating tensors are trained");
+    require<ValueError>(is_dense(p.shape(), p.strides()), which,
+                        " has holes in memory; only dense tensors are trained");
+    require<ValueError>(!group.recipe.only_matrices || p.dim() == 2, group.recipe.optimizer,
+                        " only supports 2D parameters whereas we found a parameter with size: "
+                        "torch.Size(",
+                        p.shape(), ") (", which, ")");
     if (std::any_of(known.begin(), known.end(), [&](const Tensor& x) { return x.is_same(p); })) {
       throw ValueError(
           cat("some parameters appear in more than one parameter group (", which, ")"));

@@ -14,7 +14,7 @@ namespace schedule {
 namespace {
 
 void check_positive(const char* name, int64_t value) {
-  check_value(value > 0, cat("Expected positive integer ", name, ", but got ", value));
+  require<ValueError>(value > 0, "Expected positive integer ", name, ", but got ", value);
 }
 
 // base_lr times a function of the step.
@@ -36,17 +36,17 @@ double annealed(Anneal way, double start, double end, double part) {
 }  // namespace
 
 Schedule constant(double factor, int64_t total_iters) {
-  check_value(factor >= 0 && factor <= 1,
-              "Constant multiplicative factor expected to be between 0 and 1.");
+  require<ValueError>(factor >= 0 && factor <= 1,
+                      "Constant multiplicative factor expected to be between 0 and 1.");
   return scaled([=](int64_t t) { return share(t, total_iters) < 1 ? factor : 1; });
 }
 
 Schedule linear(double start_factor, double end_factor, int64_t total_iters) {
-  check_value(
+  require<ValueError>(
       start_factor > 0 && start_factor <= 1,
       "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
-  check_value(end_factor >= 0 && end_factor <= 1,
-              "Ending multiplicative factor expected to be between 0 and 1.");
+  require<ValueError>(end_factor >= 0 && end_factor <= 1,
+                      "Ending multiplicative factor expected to be between 0 and 1.");
   return scaled([=](int64_t t) {
     return start_factor + (end_factor - start_factor) * share(t, total_iters);
   });
@@ -93,8 +93,8 @@ Schedule multiplicative(std::function<double(int64_t)> factor) {
 }
 
 Schedule swa(double swa_lr, int64_t anneal_epochs, Anneal anneal_strategy) {
-  check_value(anneal_epochs >= 0,
-              cat("anneal_epochs must be equal or greater than 0, got ", anneal_epochs));
+  require<ValueError>(anneal_epochs >= 0, "anneal_epochs must be equal or greater than 0, got ",
+                      anneal_epochs);
   return {[=](int64_t t, double base) {
     const double part = anneal_epochs == 0 ? 1 : share(t, anneal_epochs);
     return annealed(anneal_strategy, base, swa_lr, part);
@@ -103,7 +103,7 @@ Schedule swa(double swa_lr, int64_t anneal_epochs, Anneal anneal_strategy) {
 
 Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult, double eta_min) {
   check_positive("T_0", T_0);
-  check_value(T_mult >= 1, cat("Expected integer T_mult >= 1, but got ", T_mult));
+  require<ValueError>(T_mult >= 1, "Expected integer T_mult >= 1, but got ", T_mult);
   return {[=](int64_t t, double base) {
     int64_t period = T_0;
     if (T_mult == 1) t %= period;
@@ -114,14 +114,13 @@ Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult, double eta_
 
 Schedule one_cycle(const OneCycleOptions& o) {
   check_positive("total_steps", o.total_steps);
-  check_value(o.pct_start >= 0 && o.pct_start <= 1,
-              cat("Expected float between 0 and 1 pct_start, but got ", o.pct_start));
+  require<ValueError>(o.pct_start >= 0 && o.pct_start <= 1,
+                      "Expected float between 0 and 1 pct_start, but got ", o.pct_start);
   Schedule out;
   for (const double max_lr : o.max_lr) out.base_lrs.push_back(max_lr / o.div_factor);
   out.lr = [o](int64_t step, double base) {
-    check_value(step <= o.total_steps,
-                cat("Tried to step ", step, " times. The specified number of total steps is ",
-                    o.total_steps));
+    require<ValueError>(step <= o.total_steps, "Tried to step ", step,
+                        " times. The specified number of total steps is ", o.total_steps);
     const double t = double(step), total = double(o.total_steps), peak = o.pct_start * total - 1;
     const double top = base * o.div_factor, low = base / o.final_div_factor;
     const auto phase = [&](double first, double last, double start, double end) {
@@ -155,7 +154,7 @@ Schedule cyclic(const CyclicOptions& o) {
 }
 
 Schedule chained(const std::vector<Schedule>& schedules) {
-  check_value(
+  require<ValueError>(
       !schedules.empty(),
       "ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.");
   return {[=](int64_t t, double rate) {
@@ -167,11 +166,11 @@ Schedule chained(const std::vector<Schedule>& schedules) {
 
 Schedule sequential(const std::vector<Schedule>& schedules,
                     const std::vector<int64_t>& milestones) {
-  check_value(
+  require<ValueError>(
       milestones.size() + 1 == schedules.size(),
-      cat("Sequential Schedulers expects number of schedulers provided to be one more than the "
-          "number of milestone points, but got number of schedulers ",
-          schedules.size(), " and the number of milestones to be equal to ", milestones.size()));
+      "Sequential Schedulers expects number of schedulers provided to be one more than the "
+      "number of milestone points, but got number of schedulers ",
+      schedules.size(), " and the number of milestones to be equal to ", milestones.size());
   Schedule out;
   for (const Schedule& s : schedules) {
     if (out.base_lrs.empty()) out.base_lrs = s.base_lrs;
@@ -200,7 +199,7 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
 
 // One for all groups, or one for each.
 template <class T> void spread(std::vector<T>& values, size_t groups, const std::string& refusal) {
-  check_value(values.size() == 1 || values.size() == groups, refusal);
+  require<ValueError>(values.size() == 1 || values.size() == groups, refusal);
   values.resize(groups, T(values[0]));
 }
 
@@ -211,7 +210,8 @@ Tensor doubles(const std::vector<double>& values) { return tensor(values, {.dtyp
 LRScheduler::LRScheduler(Optimizer& optimizer, std::vector<Schedule> schedules)
     : optimizer_(optimizer), schedules_(std::move(schedules)), base_lrs_(rates_of(optimizer)) {
   const size_t given = schedules_.size(), groups = base_lrs_.size();
-  check_value(groups > 0, "LRScheduler: the optimizer has no groups whose rates it could set");
+  require<ValueError>(groups > 0,
+                      "LRScheduler: the optimizer has no groups whose rates it could set");
   spread(schedules_, groups, cat("Expected ", groups, " lr_lambdas, but got ", given));
   for (size_t i = 0; i < groups; ++i) {
     std::vector<double> own = schedules_[i].base_lrs;
@@ -249,7 +249,7 @@ void LRScheduler::load_state_dict(const std::vector<NamedTensor>& state) {
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options)
     : optimizer_(optimizer), options_(std::move(options)) {
-  check_value(options_.factor < 1, "Factor should be < 1.0.");
+  require<ValueError>(options_.factor < 1, "Factor should be < 1.0.");
   const size_t given = options_.min_lr.size(), groups = optimizer.num_groups();
   spread(options_.min_lr, groups, cat("expected ", groups, " min_lrs, got ", given));
   const double inf = std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// What clipping, scaling, averaging and schedules share: checks, and lists of tensors.
+// What clipping, scaling, averaging and schedules share: a check of states, and lists of tensors.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,6 @@
 #include "framework/tensor.h"
 
 namespace taper::inline v0::optim {
-
-inline void check_value(bool ok, const std::string& message) {
-  if (!ok) throw ValueError(message);
-}
 
 // Throws Error, naming the owner, for an entry that is missing or of another shape.
 struct StateReader {

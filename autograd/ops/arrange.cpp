@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "autograd/ops/shape.h"
-#include "autograd/require.h"
 #include "framework/kernels/elementwise/broadcast.h"
 
 namespace taper::inline v0 {

@@ -7,7 +7,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "autograd/require.h"
+#include "framework/error.h"
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/profiler/trace.h"

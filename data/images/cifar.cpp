@@ -38,10 +38,8 @@ Batch read_cifar(const fs::path& file, CifarLabels labels) {
   const std::string name = file.string(), bytes = read_file(name, "CIFAR file");
   const int64_t before = labels == CifarLabels::kTen ? 1 : 2, record = before + kPixels;
   const int64_t count = std::ssize(bytes) / record;
-  if (count == 0 || std::ssize(bytes) % record != 0) {
-    throw InputError(cat(name, ": expected records of ", record, " bytes, got ", bytes.size(),
-                         " bytes: not this set, or cut off"));
-  }
+  require<InputError>(count != 0 && std::ssize(bytes) % record == 0, name, ": expected records of ",
+                      record, " bytes, got ", bytes.size(), " bytes: not this set, or cut off");
   const Batch out{empty({count, 3, 32, 32}, {.dtype = kUInt8}), empty({count}, {.dtype = kInt64})};
   for (int64_t i = 0; i < count; ++i) {
     const char* from = bytes.data() + i * record;

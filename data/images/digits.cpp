@@ -271,10 +271,9 @@ void draw(uint64_t seed, int64_t index, int64_t digit, uint8_t* pixels) {
 
 Batch draw_digits(uint64_t seed, int64_t first, int64_t count) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  if (first < 0 || count < 0 || count > kMax / kPixels || first > kMax - count) {
-    throw ValueError(cat("draw_digits: cannot draw ", count, " images from index ", first,
-                         "; neither may be negative, and indices and pixels must fit int64"));
-  }
+  require<ValueError>(first >= 0 && count >= 0 && count <= kMax / kPixels && first <= kMax - count,
+                      "draw_digits: cannot draw ", count, " images from index ", first,
+                      "; neither may be negative, and indices and pixels must fit int64");
   const Batch images{empty({count, 1, kSize, kSize}, {.dtype = kUInt8}),
                      empty({count}, {.dtype = kInt64})};
   uint8_t* pixels = images.inputs.data<uint8_t>();

@@ -82,11 +82,10 @@ Tensor read_image(const fs::path& file, ImageMode mode) {
 }
 
 void write_png(const Tensor& image, const fs::path& file) {
-  if (image.dim() != 3 || image.dtype() != kUInt8 || image.size(0) < 1 || image.size(0) > 4 ||
-      image.numel() == 0) {
-    throw ValueError(cat("write_png: expected uint8 [C, H, W] of 1 to 4 channels, got ",
-                         image.dtype(), " ", image.shape()));
-  }
+  require<ValueError>(image.dim() == 3 && image.dtype() == kUInt8 && image.size(0) >= 1 &&
+                          image.size(0) <= 4 && image.numel() != 0,
+                      "write_png: expected uint8 [C, H, W] of 1 to 4 channels, got ", image.dtype(),
+                      " ", image.shape());
   const Tensor rows = image.cpu().permute({1, 2, 0}).contiguous();
   const std::span<const uint8_t> bytes = rows.span<uint8_t>();
   write_atomically(
@@ -113,17 +112,14 @@ ImageFolder::ImageFolder(const fs::path& root, const ImageFolderOptions& options
   }
   if (error) throw InputError(cat(root.string(), ": ", error.message()));
   std::ranges::sort(classes_);
-  if (classes_.empty()) {
-    throw InputError(cat("Couldn't find any class folder in ", root.string(), "."));
-  }
+  require<InputError>(!classes_.empty(), "Couldn't find any class folder in ", root.string(), ".");
   std::vector<int64_t> targets;
   for (size_t c = 0; c < classes_.size(); ++c) {
     const std::string& name = classes_[c];
     const std::vector<fs::path> images = images_below(root / name);
-    if (images.empty()) {
-      throw InputError(cat("Found no valid file for the classes ", name, ". Supported extensions ",
-                           "are: .jpg, .jpeg, .png (in ", root.string(), ")"));
-    }
+    require<InputError>(!images.empty(), "Found no valid file for the classes ", name,
+                        ". Supported extensions ", "are: .jpg, .jpeg, .png (in ", root.string(),
+                        ")");
     targets.insert(targets.end(), images.size(), int64_t(c));
     files_.insert(files_.end(), images.begin(), images.end());
   }
@@ -143,11 +139,9 @@ Splits Images::load(uint64_t seed) const {
                 .class_names = classes};
   if (test_root) return {std::move(info), all, same_classes(*test_root, reading(), classes)};
   const auto parts = random_split(all, {1 - test_fraction, test_fraction}, seed, all->targets());
-  if (parts[0]->size() == 0 || parts[1]->size() == 0) {
-    throw InputError(cat("data.test_fraction ", test_fraction, " of ", all->size(),
-                         " images leaves ", parts[0]->size(), " to train and ", parts[1]->size(),
-                         " to test"));
-  }
+  require<InputError>(parts[0]->size() != 0 && parts[1]->size() != 0, "data.test_fraction ",
+                      test_fraction, " of ", all->size(), " images leaves ", parts[0]->size(),
+                      " to train and ", parts[1]->size(), " to test");
   return {std::move(info), parts[0], parts[1]};
 }
 

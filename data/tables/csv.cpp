@@ -75,10 +75,9 @@ void check_columns(const CsvTable& table, const std::string& file) {
 }  // namespace
 
 Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns) {
-  if (columns <= 0 || matrix.empty() || std::ssize(matrix) % columns != 0) {
-    throw ValueError(
-        cat("fit_standardizer: ", matrix.size(), " values are no rows of ", columns, " columns"));
-  }
+  require<ValueError>(columns > 0 && !matrix.empty() && std::ssize(matrix) % columns == 0,
+                      "fit_standardizer: ", matrix.size(), " values are no rows of ", columns,
+                      " columns");
   const auto width = static_cast<size_t>(columns);
   Standardizer out;
   for (size_t j = 0; j < width; ++j) {
@@ -102,10 +101,8 @@ Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns) {
 
 void standardize(std::span<float> matrix, const Standardizer& standardizer) {
   const size_t width = standardizer.mean.size();
-  if (width == 0 || matrix.size() % width != 0) {
-    throw ValueError(
-        cat("standardize: ", matrix.size(), " values are no rows of ", width, " columns"));
-  }
+  require<ValueError>(width != 0 && matrix.size() % width == 0, "standardize: ", matrix.size(),
+                      " values are no rows of ", width, " columns");
   for (size_t i = 0; i < matrix.size(); ++i) {
     const size_t j = i % width;
     const double x = std::isnan(matrix[i]) ? standardizer.fill[j] : matrix[i];

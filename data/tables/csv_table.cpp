@@ -274,9 +274,8 @@ class TableReader {
 
 CsvTable read_table(const std::filesystem::path& path, const CsvRecipe& recipe, Role role) {
   const std::string& delimiter = recipe.options.delimiter;
-  if (delimiter.size() != 1 || delimiter.find_first_of("\"\r\n") == 0) {
-    throw ValueError("a CSV delimiter is one character, and cannot be a quote or a line end");
-  }
+  require<ValueError>(delimiter.size() == 1 && delimiter.find_first_of("\"\r\n") != 0,
+                      "a CSV delimiter is one character, and cannot be a quote or a line end");
   std::string text = read_file(path, "CSV file");
   if (const size_t zero = text.find('\0'); zero != std::string::npos) {
     throw InputError(cat(path.string(), ": expected CSV as UTF-8 text, got a zero byte at offset ",

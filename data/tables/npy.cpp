@@ -37,14 +37,11 @@ Batch read_batch(const std::string& inputs, const std::string& targets, Task tas
   Tensor y = is_regression ? read_floats(targets) : read_array(targets);
   if (y.dim() == 2 && y.size(1) == 1) y = y.squeeze(1);
   const int64_t count = out.inputs.size(0);
-  if (y.shape() != Shape{count}) {
-    throw InputError(cat(targets, ": expected ", count, " targets, one for each sample of ", inputs,
-                         ", got the shape ", y.shape()));
-  }
-  if (!is_regression && is_floating_point(y.dtype())) {
-    throw InputError(cat(targets, ": expected classes as integers from 0, got ", y.dtype(),
-                         "; for numbers say `task: regression`"));
-  }
+  require<InputError>(y.shape() == Shape{count}, targets, ": expected ", count,
+                      " targets, one for each sample of ", inputs, ", got the shape ", y.shape());
+  require<InputError>(is_regression || !is_floating_point(y.dtype()), targets,
+                      ": expected classes as integers from 0, got ", y.dtype(),
+                      "; for numbers say `task: regression`");
   out.targets = is_regression ? y : y.to(kInt64);
   return out;
 }

@@ -160,9 +160,8 @@ Tokenizer Tokenizer::chars(std::string_view text) {
   std::set<std::string> seen;  // UTF-8 sorts as code points do
   while (!text.empty()) {
     const CodePoint c = first_code_point(text);
-    if (c.value == CodePoint::kInvalid) {
-      throw ValueError("the text is not UTF-8: take `tokenizer: bytes`");
-    }
+    require<ValueError>(c.value != CodePoint::kInvalid,
+                        "the text is not UTF-8: take `tokenizer: bytes`");
     seen.emplace(text.substr(0, c.length));
     text.remove_prefix(c.length);
   }
@@ -270,9 +269,7 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
 std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   std::string out;
   for (const int64_t id : ids) {
-    if (id < 0 || id >= size()) {
-      throw ValueError(cat("no token ", id, ": the vocabulary has ", size()));
-    }
+    require<ValueError>(id >= 0 && id < size(), "no token ", id, ": the vocabulary has ", size());
     out += parts_.tokens[size_t(id)];
   }
   return parts_.kind == Kind::kGpt2 ? unspelled(out).value() : out;

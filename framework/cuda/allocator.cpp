@@ -56,10 +56,8 @@ size_t pinned_size(size_t nbytes) {
 class PinnedAllocator {
  public:
   PinnedPtr take(size_t nbytes) {
-    if (nbytes > (size_t(1) << 46)) {
-      throw OutOfMemoryError(
-          cat("Tried to allocate ", nbytes, " bytes of page-locked host memory"));
-    }
+    require<OutOfMemoryError>(nbytes <= (size_t(1) << 46), "Tried to allocate ", nbytes,
+                              " bytes of page-locked host memory");
     std::lock_guard lock(mutex_);
     reclaim_waiting();
     const size_t size = pinned_size(nbytes);

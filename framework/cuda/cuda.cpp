@@ -118,19 +118,16 @@ std::string unavailable_reason() {
 }
 
 void set_visible_devices(const std::string& devices) {
-  if (!is_visible_devices(devices)) {
-    throw ValueError(
-        cat("visible devices are given as GPU numbers joined by commas, such as \"0\" ",
-            "or \"1,2\", each once and without spaces, or \"\" for none; got \"", devices, "\""));
-  }
+  require<ValueError>(is_visible_devices(devices),
+                      "visible devices are given as GPU numbers joined by commas, such as \"0\" ",
+                      "or \"1,2\", each once and without spaces, or \"\" for none; got \"", devices,
+                      "\"");
   const char* before = std::getenv(kVisible);
   if (before && devices == before) return;
-  if (used.load()) {
-    throw Error(
-        cat("CUDA has been used in this process already; visible devices can only be chosen ",
-            "before the first call that asks for a GPU. Choose them earlier, or start the ",
-            "program with CUDA_VISIBLE_DEVICES=", devices));
-  }
+  require(!used.load(),
+          "CUDA has been used in this process already; visible devices can only be chosen ",
+          "before the first call that asks for a GPU. Choose them earlier, or start the ",
+          "program with CUDA_VISIBLE_DEVICES=", devices);
   if (setenv(kVisible, devices.c_str(), 1) != 0) throw Error(cat("cannot set ", kVisible));
 }
 
@@ -189,11 +186,10 @@ Device resolve(Device device) {
 }
 
 DeviceGuard::DeviceGuard(Device device) {
-  if (device.is_cpu()) {
-    throw ValueError(
-        "DeviceGuard chooses among GPUs and got the CPU; work stays on the CPU when its tensors "
-        "are there, so give them the device \"cpu\" and leave the guard out");
-  }
+  require<ValueError>(
+      !device.is_cpu(),
+      "DeviceGuard chooses among GPUs and got the CPU; work stays on the CPU when its tensors "
+      "are there, so give them the device \"cpu\" and leave the guard out");
   previous_ = current_device();
   if (device.has_index()) set_device(device.index());
 }
@@ -258,10 +254,8 @@ void Event::record() { record(Stream::current()); }
 
 void Event::record(const Stream& stream) {
   driver::require_device(stream.device());
-  if (handle_ && device_ != stream.device()) {
-    throw ValueError(cat("Event device ", device_, " does not match recording stream's device ",
-                         stream.device(), "."));
-  }
+  require<ValueError>(!handle_ || device_ == stream.device(), "Event device ", device_,
+                      " does not match recording stream's device ", stream.device(), ".");
   if constexpr (kHasCuda) {
     std::shared_ptr<void> event =
         handle_ ? handle_ : driver::create_event(stream.device(), timing_);
@@ -287,15 +281,12 @@ bool Event::query() const {
 }
 
 double Event::elapsed_time(const Event& end) const {
-  if (!timing_ || !end.timing_) {
-    throw ValueError("Both events must be created with argument 'enable_timing=True'.");
-  }
-  if (!handle_ || !end.handle_) {
-    throw ValueError("Both events must be recorded before calculating elapsed time.");
-  }
-  if (!query() || !end.query()) {
-    throw ValueError("Both events must be completed before calculating elapsed time.");
-  }
+  require<ValueError>(timing_ && end.timing_,
+                      "Both events must be created with argument 'enable_timing=True'.");
+  require<ValueError>(handle_ && end.handle_,
+                      "Both events must be recorded before calculating elapsed time.");
+  require<ValueError>(query() && end.query(),
+                      "Both events must be completed before calculating elapsed time.");
   if constexpr (kHasCuda) return driver::elapsed_milliseconds(handle_.get(), end.handle_.get());
   return 0;
 }

@@ -18,10 +18,9 @@ inline std::atomic<bool> tf32{false};
 // unlike PyTorch's, this one switch decides for cuDNN's convolutions too. The CPU always multiplies
 // in float32. Throws ValueError for anything else.
 inline void set_float32_matmul_precision(const std::string& precision) {
-  if (precision != "highest" && precision != "high") {
-    throw ValueError(
-        cat("set_float32_matmul_precision: expected highest or high, got '", precision, "'"));
-  }
+  require<ValueError>(precision == "highest" || precision == "high",
+                      "set_float32_matmul_precision: expected highest or high, got '", precision,
+                      "'");
   detail::tf32 = precision == "high";
 }
 inline std::string get_float32_matmul_precision() { return detail::tf32 ? "high" : "highest"; }

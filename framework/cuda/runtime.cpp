@@ -52,9 +52,8 @@ std::string advice_for(cudaError_t status) {
 
 [[noreturn]] void throw_error(cudaError_t status, const std::string& where) {
   cudaGetLastError();  // or the next launch check would report it again
-  if (status == cudaErrorMemoryAllocation) {
-    throw OutOfMemoryError(cat("CUDA out of memory (", where, ")"));
-  }
+  require<OutOfMemoryError>(status != cudaErrorMemoryAllocation, "CUDA out of memory (", where,
+                            ")");
   throw AcceleratorError(
       cat("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(", where, ")"));
 }

@@ -89,21 +89,15 @@ void check_arguments(const Backend& ranks, const Collective& call) {
   for (const auto& [out, in, root] : call.parts) {
     check_tensor(ranks, in, call.text);
     check_tensor(ranks, out, call.text);
-    if (out.dtype() != in.dtype()) {
-      throw Error(cat(call.text, ": the result has dtype ", out.dtype()));
-    }
+    require(out.dtype() == in.dtype(), call.text, ": the result has dtype ", out.dtype());
     const auto [small, large] = std::minmax({in.numel(), out.numel()});
     const bool fits = call.kind != Kind::all_to_all || small % ranks.size == 0;
-    if (large != small * (grows ? ranks.size : 1) || !fits) {
-      throw Error(cat(call.text, ": with a result of shape ", out.shape(), ", which does not fit ",
-                      ranks.size, " ranks"));
-    }
-    if (root < 0 || root >= ranks.size) {
-      throw ValueError(cat(call.text, ": there is no rank ", root));
-    }
-    if (call.op == ReduceOp::avg && !in.is_floating_point()) {
-      throw Error(cat(call.text, ": averages are for floating tensors"));
-    }
+    require(large == small * (grows ? ranks.size : 1) && fits, call.text,
+            ": with a result of shape ", out.shape(), ", which does not fit ", ranks.size,
+            " ranks");
+    require<ValueError>(root >= 0 && root < ranks.size, call.text, ": there is no rank ", root);
+    require(call.op != ReduceOp::avg || in.is_floating_point(), call.text,
+            ": averages are for floating tensors");
   }
 }
 
@@ -236,9 +230,8 @@ Work Communicator::broadcast(const Tensor& x, int root, Site site) const {
 }
 Work Communicator::broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                              Site site) const {
-  if (xs.size() != roots.size()) {
-    throw ValueError(cat("broadcast: ", xs.size(), " tensors and ", roots.size(), " roots"));
-  }
+  require<ValueError>(xs.size() == roots.size(), "broadcast: ", xs.size(), " tensors and ",
+                      roots.size(), " roots");
   std::vector<Part> parts;
   for (size_t i = 0; i < xs.size(); ++i) parts.push_back({xs[i], xs[i], roots[i]});
   return begin(*backend_, Kind::broadcast, ReduceOp::sum, std::move(parts), site);

@@ -51,10 +51,8 @@ bool Communicator::is_launched() {
 
 Launched launched_rank() {
   Launched me{number_of("RANK"), number_of("WORLD_SIZE"), number_of("LOCAL_RANK"), ""};
-  if (me.rank >= me.size) {
-    throw Error(
-        cat("RANK is ", me.rank, ", but WORLD_SIZE is ", me.size, ": ranks are numbered from 0"));
-  }
+  require(me.rank < me.size, "RANK is ", me.rank, ", but WORLD_SIZE is ", me.size,
+          ": ranks are numbered from 0");
   // The agent of torchrun listens on MASTER_PORT itself.
   const bool is_taken = variable("TORCHELASTIC_RUN_ID");
   const char* given = variable("NCCL_COMM_ID");

@@ -212,9 +212,8 @@ class NcclBackend : public Backend {
   }
 
   std::vector<std::string> exchange(const std::string& mine, const std::string& text) override {
-    if (is_capturing(cuda::Stream::current(device.index()))) {
-      throw Error(cat(text, ": waits for the GPU, which a CUDA graph cannot hold"));
-    }
+    require(!is_capturing(cuda::Stream::current(device.index())), text,
+            ": waits for the GPU, which a CUDA graph cannot hold");
     const int64_t n = int64_t(mine.size());
     const Tensor here = tensor_of(reinterpret_cast<const uint8_t*>(mine.data()), {n});
     const Tensor all = Tensor::make({size * n}, kUInt8, device);
@@ -303,19 +302,16 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
   // One address brings ranks together once at a time.
   static std::weak_ptr<NcclBackend> known;
   if (const auto world = mpi ? nullptr : known.lock(); world && !world->has_failed()) {
-    if (device.has_index() && device != world->device) {
-      throw Error(cat("rank ", world->rank, " is on ", world->device, ", not on ", device));
-    }
+    require(!device.has_index() || device == world->device, "rank ", world->rank, " is on ",
+            world->device, ", not on ", device);
     return world->split(0, world->rank, options);
   }
   const auto [rank, size, local, address] =
       mpi ? Launched{mpi->rank, mpi->size, mpi->local_rank(), ""} : launched_rank();
   const int gpus = cuda::device_count();
   if (!device.has_index()) device = Device(DeviceType::cuda, gpus == 1 ? 0 : local);
-  if (device.index() >= gpus) {
-    throw Error(cat("rank ", rank, " is number ", local, " on its host, which has ", gpus,
-                    " GPUs: start no more ranks than there are GPUs"));
-  }
+  require(device.index() < gpus, "rank ", rank, " is number ", local, " on its host, which has ",
+          gpus, " GPUs: start no more ranks than there are GPUs");
   if (!mpi) setenv("NCCL_COMM_ID", address.c_str(), 1);
   ncclUniqueId id{};
   const std::string text = cat("the start of NCCL on rank ", rank);

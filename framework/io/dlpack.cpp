@@ -53,9 +53,7 @@ void delete_managed(DLManagedTensor* managed) {
 }  // namespace
 
 DLManagedTensor* to_dlpack(const Tensor& x) {
-  if (x.requires_grad()) {
-    throw Error("Can't export tensors that require gradient, use tensor.detach()");
-  }
+  require(!x.requires_grad(), "Can't export tensors that require gradient, use tensor.detach()");
   auto shared = std::make_unique<Shared>(x, x.shape(), x.strides());
   DLTensor& t = shared->managed.dl_tensor;
   for (const Kind& k : kKinds) {

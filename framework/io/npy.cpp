@@ -41,20 +41,15 @@ constexpr TypeCode kTypeCodes[] = {{kFloat16, "f2"}, {kFloat32, "f4"}, {kFloat64
 
 void check_savable(const Tensor& x) {
   if (!x.defined()) throw ValueError("save_npy: the tensor is undefined");
-  if (x.is_cuda()) {
-    throw TypeError(cat("can't convert ", x.device(), " device type tensor to numpy. ",
-                        "Use Tensor.cpu() to copy the tensor to host memory first."));
-  }
-  if (x.requires_grad()) {
-    throw Error(
-        "Can't call numpy() on Tensor that requires grad. Use save_npy(path, tensor.detach()) "
-        "instead.");
-  }
-  if (x.dtype() == kBFloat16) {
-    throw TypeError(
-        "Got unsupported ScalarType BFloat16. Use tensor.to(kFloat32) first, which keeps every "
-        "value.");
-  }
+  require<TypeError>(!x.is_cuda(), "can't convert ", x.device(), " device type tensor to numpy. ",
+                     "Use Tensor.cpu() to copy the tensor to host memory first.");
+  require(!x.requires_grad(),
+          "Can't call numpy() on Tensor that requires grad. Use save_npy(path, tensor.detach()) "
+          "instead.");
+  require<TypeError>(
+      x.dtype() != kBFloat16,
+      "Got unsupported ScalarType BFloat16. Use tensor.to(kFloat32) first, which keeps every "
+      "value.");
 }
 
 // Magic, version 1.0, length and a Python dict, padded so that the data is aligned.

@@ -371,9 +371,8 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
 std::vector<NamedTensor> load_weights(const std::string& path, const std::string& entry) {
   const std::string start = read_file(path, "", kLegacyMagic.size());
   if (start.starts_with(kZipMagic) || start == kLegacyMagic) return load_pt(path, entry);
-  if (!entry.empty()) {
-    throw ValueError(cat(path, ": no file of torch.save, so it has no entry ", in_quotes(entry)));
-  }
+  require<ValueError>(entry.empty(), path, ": no file of torch.save, so it has no entry ",
+                      in_quotes(entry));
   return load_safetensors(path).tensors;
 }
 

@@ -79,10 +79,8 @@ std::string header_text(const std::string& path, const std::vector<NamedTensor>&
   }
   text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  if (text.size() > kMaxHeader) {
-    throw ValueError(cat(path, ": cannot save: the names and shapes take ", text.size(),
-                         " bytes, the format allows ", kMaxHeader));
-  }
+  require<ValueError>(text.size() <= kMaxHeader, path, ": cannot save: the names and shapes take ",
+                      text.size(), " bytes, the format allows ", kMaxHeader);
   return text;
 } catch (const Json::exception& e) {
   throw ValueError(cat(path, ": cannot save: a name or metadata is not UTF-8: ", e.what()));

@@ -145,10 +145,8 @@ void empty_cache() {
 namespace taper::inline v0 {
 
 void set_cpu_allocator(const CpuAllocator& allocator) {
-  if (cpu::has_begun) {
-    throw Error(
-        "set_cpu_allocator: memory of tensors was taken already; call it before there are any");
-  }
+  require(!cpu::has_begun,
+          "set_cpu_allocator: memory of tensors was taken already; call it before there are any");
   cpu::source = allocator;
 }
 

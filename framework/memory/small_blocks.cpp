@@ -67,9 +67,8 @@ bool allocates_plainly() {
   static const bool plainly = [] {
     const char* set = std::getenv("TAPER_ALLOCATOR");
     const std::string_view wanted = set ? set : "caching";
-    if (wanted != "plain" && wanted != "caching" && wanted != "") {
-      throw ValueError(cat("TAPER_ALLOCATOR is '", wanted, "'; it can be caching or plain"));
-    }
+    require<ValueError>(wanted == "plain" || wanted == "caching" || wanted == "",
+                        "TAPER_ALLOCATOR is '", wanted, "'; it can be caching or plain");
     return kSanitized || wanted == "plain";
   }();
   return plainly;

@@ -18,10 +18,9 @@ namespace taper::inline v0 {
 namespace {
 
 int64_t checked_dim(int64_t embed_dim, int64_t num_heads) {
-  if (embed_dim <= 0 || num_heads <= 0) {
-    throw ValueError(cat("embed_dim and num_heads must be greater than 0, got embed_dim=",
-                         embed_dim, " and num_heads=", num_heads, " instead"));
-  }
+  require<ValueError>(embed_dim > 0 && num_heads > 0,
+                      "embed_dim and num_heads must be greater than 0, got embed_dim=", embed_dim,
+                      " and num_heads=", num_heads, " instead");
   if (embed_dim % num_heads == 0) return embed_dim;
   throw Error(
       cat("embed_dim must be divisible by num_heads (got ", embed_dim, " and ", num_heads, ")"));
@@ -39,9 +38,8 @@ Tensor added(const Tensor& mask, DType dtype) {
 // of: "batched (3-D)" or "unbatched (2-D)"; dims: what it may have, in words.
 void check_mask(const char* name, const Tensor& mask, const char* of, bool fits, const char* dims) {
   if (!mask.defined()) return;
-  if (mask.dtype() != kBool && !mask.is_floating_point()) {
-    throw Error(cat("only bool and floating types of ", name, " are supported"));
-  }
+  require(mask.dtype() == kBool || mask.is_floating_point(), "only bool and floating types of ",
+          name, " are supported");
   if (fits) return;
   throw Error(cat("For ", of, " `query`, expected `", name, "` to be `None`", dims, " but found ",
                   mask.dim(), "-D tensor instead"));
@@ -52,31 +50,25 @@ void check(const MultiheadAttention& m, const Tensor& query, const Tensor& key, 
   const int dims = query.dim(), batch = m.options.batch_first ? 0 : 1;
   const bool batched = dims == 3;
   const char* of = batched ? "batched (3-D)" : "unbatched (2-D)";
-  if (dims != 2 && dims != 3) {
-    throw Error(cat("query should be unbatched 2D or batched 3D tensor but received ", dims,
-                    "-D query tensor"));
-  }
-  if (key.dim() != dims || value.dim() != dims) {
-    throw Error(cat("For ", of, " `query`, expected `key` and `value` to be ", dims,
-                    "-D but found ", key.dim(), "-D and ", value.dim(), "-D tensors respectively"));
-  }
+  require(dims == 2 || dims == 3, "query should be unbatched 2D or batched 3D tensor but received ",
+          dims, "-D query tensor");
+  require(key.dim() == dims && value.dim() == dims, "For ", of,
+          " `query`, expected `key` and `value` to be ", dims, "-D but found ", key.dim(),
+          "-D and ", value.dim(), "-D tensors respectively");
   const Tensor &padding = o.key_padding_mask, &mask = o.attn_mask;
   check_mask("key_padding_mask", padding, of, padding.defined() && padding.dim() == dims - 1,
              batched ? " or 2-D" : " or 1-D");
   check_mask("attn_mask", mask, of, mask.defined() && (mask.dim() == 2 || mask.dim() == 3),
              ", 2-D or 3-D");
-  if (query.size(-1) != m.embed_dim) {
-    throw Error(
-        cat("was expecting embedding dimension of ", m.embed_dim, ", but got ", query.size(-1)));
-  }
+  require(query.size(-1) == m.embed_dim, "was expecting embedding dimension of ", m.embed_dim,
+          ", but got ", query.size(-1));
   if (key.shape() != value.shape()) {
     throw Error(
         cat("key shape ", torch_size(key), " does not match value shape ", torch_size(value)));
   }
-  if (batched && query.size(batch) != key.size(batch)) {
-    throw Error(cat("query and key must have the same batch size, got shapes ", query.shape(),
-                    " and ", key.shape(), " with batch_first=", py(m.options.batch_first)));
-  }
+  require(!batched || query.size(batch) == key.size(batch),
+          "query and key must have the same batch size, got shapes ", query.shape(), " and ",
+          key.shape(), " with batch_first=", py(m.options.batch_first));
 }
 
 // Query, key and value after their projections, in the shapes that they have.

@@ -34,13 +34,10 @@ Tensor drawn_weight(int dims, int64_t in, int64_t out, Pair kernel, const Option
 
 const ConvOptions& checked(int dims, const ConvOptions& o) {
   const std::string& name = o.padding.name;
-  if (!name.empty() && name != "same" && name != "valid") {
-    throw ValueError(
-        cat("Invalid padding string '", name, "', should be one of {'valid', 'same'}"));
-  }
-  if (name == "same" && sizes(dims, o.stride) != sizes(dims, 1)) {
-    throw ValueError("padding='same' is not supported for strided convolutions");
-  }
+  require<ValueError>(name.empty() || name == "same" || name == "valid", "Invalid padding string '",
+                      name, "', should be one of {'valid', 'same'}");
+  require<ValueError>(name != "same" || sizes(dims, o.stride) == sizes(dims, 1),
+                      "padding='same' is not supported for strided convolutions");
   return o;
 }
 const ConvTransposeOptions& checked(int, const ConvTransposeOptions& o) { return o; }

@@ -16,9 +16,8 @@ int64_t checked(const char* name, int64_t features) {
 
 std::optional<int64_t> checked_padding(std::optional<int64_t> padding_idx, int64_t rows) {
   if (!padding_idx) return padding_idx;
-  if (*padding_idx < -rows || *padding_idx >= rows) {
-    throw ValueError("Padding_idx must be within num_embeddings");
-  }
+  require<ValueError>(*padding_idx >= -rows && *padding_idx < rows,
+                      "Padding_idx must be within num_embeddings");
   return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
 }
 

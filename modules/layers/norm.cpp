@@ -71,10 +71,8 @@ BatchNormBase::BatchNormBase(int dims, int64_t n, const BatchNormOptions& o)
 
 Tensor BatchNormBase::forward(const Tensor& x) {
   const bool fits = dims_ == 1 ? x.dim() == 2 || x.dim() == 3 : x.dim() == 4;
-  if (!fits) {
-    throw ValueError(
-        cat("expected ", dims_ == 1 ? "2D or 3D" : "4D", " input (got ", x.dim(), "D input)"));
-  }
+  require<ValueError>(fits, "expected ", dims_ == 1 ? "2D or 3D" : "4D", " input (got ", x.dim(),
+                      "D input)");
   const bool tracks = is_training() && options.track_running_stats;
   if (tracks && !momentum) return with_cumulative_average(x);
   const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0));
@@ -157,10 +155,8 @@ std::string GroupNorm::extra_repr() const {
 }
 
 template <int kDims> Tensor InstanceNorm<kDims>::forward(const Tensor& x) {
-  if (x.dim() != kDims + 1 && x.dim() != kDims + 2) {
-    throw ValueError(
-        cat("expected ", kDims + 1, "D or ", kDims + 2, "D input (got ", x.dim(), "D input)"));
-  }
+  require<ValueError>(x.dim() == kDims + 1 || x.dim() == kDims + 2, "expected ", kDims + 1, "D or ",
+                      kDims + 2, "D input (got ", x.dim(), "D input)");
   if (x.dim() == kDims + 1) return squeeze(forward(unsqueeze(x, 0)), 0);
   return instance_norm(x, this->running_mean, this->running_var, this->weight, this->bias,
                        this->by_batch(), this->momentum.value_or(0), this->options.eps);

@@ -12,10 +12,6 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-void check(bool ok, const std::string& message) {
-  if (!ok) throw Error(message);
-}
-
 Tensor index_of(const Numbers& numbers, const Tensor& beside) {
   return tensor(numbers, {.dtype = kInt64, .device = beside.device()});
 }
@@ -24,20 +20,21 @@ Tensor index_of(const Numbers& numbers, const Tensor& beside) {
 
 PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths, bool batch_first,
                                     bool enforce_sorted) {
-  check(x.dim() >= 2 && x.numel() > 0, "Cannot pack empty tensors.");
+  require(x.dim() >= 2 && x.numel() > 0, "Cannot pack empty tensors.");
   const Tensor by_time = batch_first ? x.transpose(0, 1) : x;
   const int64_t T = by_time.size(0), B = by_time.size(1);
-  check(std::ssize(lengths) == B, cat("Expected `len(lengths)` to be equal to batch_size, but got ",
-                                      lengths.size(), " (batch_size=", B, ")"));
-  check(std::ranges::min(lengths) > 0,
-        "Length of all samples has to be greater than 0, but found an element in 'lengths' that is "
-        "<= 0");
-  check(std::ranges::max(lengths) <= T, cat("pack_padded_sequence: a length of ",
-                                            std::ranges::max(lengths), " in sequences of ", T));
+  require(std::ssize(lengths) == B, "Expected `len(lengths)` to be equal to batch_size, but got ",
+          lengths.size(), " (batch_size=", B, ")");
+  require(
+      std::ranges::min(lengths) > 0,
+      "Length of all samples has to be greater than 0, but found an element in 'lengths' that is "
+      "<= 0");
+  require(std::ranges::max(lengths) <= T, "pack_padded_sequence: a length of ",
+          std::ranges::max(lengths), " in sequences of ", T);
   Numbers order(lengths.size()), back(lengths.size());
   std::iota(order.begin(), order.end(), 0);
   if (enforce_sorted) {
-    check(
+    require(
         std::ranges::is_sorted(lengths, std::greater()),
         "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can "
         "pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this "
@@ -67,12 +64,11 @@ PaddedSequence pad_packed_sequence(const PackedSequence& sequence, bool batch_fi
                                    double padding_value, std::optional<int64_t> total_length) {
   const Numbers& sizes = sequence.batch_sizes;
   const int64_t longest = std::ssize(sizes), T = total_length.value_or(longest), B = sizes.at(0);
-  if (T < longest) {
-    throw ValueError(cat(
-        "Expected total_length to be at least the length of the longest sequence in input, but got "
-        "total_length=",
-        T, " and max sequence length being ", longest));
-  }
+  require<ValueError>(
+      T >= longest,
+      "Expected total_length to be at least the length of the longest sequence in input, but got "
+      "total_length=",
+      T, " and max sequence length being ", longest);
   Numbers place(static_cast<size_t>(B));  // of a sequence among the sorted ones
   std::iota(place.begin(), place.end(), 0);
   if (sequence.unsorted_indices.defined()) {

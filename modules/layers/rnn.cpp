@@ -27,18 +27,15 @@ int64_t checked_hidden(int64_t in, int64_t hidden) {
 }
 
 void check_options(const RnnOptions& o, int64_t hidden, int64_t gates) {
-  if (!(o.dropout >= 0 && o.dropout <= 1)) {
-    throw ValueError(
-        "dropout should be a number in range [0, 1] representing the probability of an element "
-        "being zeroed");
-  }
-  if (o.proj_size < 0) {
-    throw ValueError("proj_size should be a positive integer or zero to disable projections");
-  }
+  require<ValueError>(
+      o.dropout >= 0 && o.dropout <= 1,
+      "dropout should be a number in range [0, 1] representing the probability of an element "
+      "being zeroed");
+  require<ValueError>(o.proj_size >= 0,
+                      "proj_size should be a positive integer or zero to disable projections");
   if (o.proj_size >= hidden) throw ValueError("proj_size has to be smaller than hidden_size");
-  if (o.proj_size > 0 && gates != 4) {
-    throw ValueError("proj_size argument is only supported for LSTM, not RNN or GRU");
-  }
+  require<ValueError>(o.proj_size <= 0 || gates == 4,
+                      "proj_size argument is only supported for LSTM, not RNN or GRU");
 }
 
 void check_nonlinearity(const std::string& name) {
@@ -106,17 +103,13 @@ PackedRnnResult RnnBase::operator()(const PackedSequence& x, const RnnState& sta
 }
 
 void RnnBase::check_input(const Tensor& x) const {
-  if (x.size(-1) != input_size) {
-    throw Error(cat("input.size(-1) must be equal to input_size. Expected ", input_size, ", got ",
-                    x.size(-1)));
-  }
+  require(x.size(-1) == input_size, "input.size(-1) must be equal to input_size. Expected ",
+          input_size, ", got ", x.size(-1));
   const DType own = cells[0].weight_ih->dtype();
-  if (x.dtype() != own && !autocasts(x)) {
-    throw ValueError(cat("RNN input dtype (torch.", x.dtype(),
-                         ") does not match weight dtype (torch.", own,
-                         "). Convert input: input.to(torch.", own,
-                         "), or convert model: model.to(torch.", x.dtype(), ")"));
-  }
+  require<ValueError>(x.dtype() == own || autocasts(x), "RNN input dtype (torch.", x.dtype(),
+                      ") does not match weight dtype (torch.", own,
+                      "). Convert input: input.to(torch.", own,
+                      "), or convert model: model.to(torch.", x.dtype(), ")");
 }
 
 void RnnBase::check_state(const Tensor& x, const RnnState& state,
@@ -139,11 +132,9 @@ void RnnBase::check_state(const Tensor& x, const RnnState& state,
       throw Error(
           cat("Expected hidden", lstm ? number : "", " size ", py(want), ", got ", s->shape()));
     }
-    if (s->dtype() != x.dtype() && !autocasts(x)) {
-      throw Error(cat("Input and hidden tensors are not the same dtype, found input tensor with ",
-                      scalar_type_name(x.dtype()), " and hidden tensor with ",
-                      scalar_type_name(s->dtype())));
-    }
+    require(s->dtype() == x.dtype() || autocasts(x),
+            "Input and hidden tensors are not the same dtype, found input tensor with ",
+            scalar_type_name(x.dtype()), " and hidden tensor with ", scalar_type_name(s->dtype()));
   }
 }
 
@@ -208,9 +199,7 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
   }
   check_input(x);
   const bool batched = x.dim() == 3, turned = batched && options.batch_first;
-  if (x.size(turned ? 1 : 0) == 0) {
-    throw Error("Expected sequence length to be larger than 0 in RNN");
-  }
+  require(x.size(turned ? 1 : 0) != 0, "Expected sequence length to be larger than 0 in RNN");
   const Tensor by_time = turned ? x.transpose(0, 1) : batched ? x : x.unsqueeze(1);
   const int64_t T = by_time.size(0), B = by_time.size(1);
   check_state(x, state, batched ? std::optional(B) : std::nullopt);
@@ -226,9 +215,7 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
 }
 
 PackedRnnResult RnnBase::run_packed(const PackedSequence& x, const RnnState& state) const {
-  if (x.data.dim() != 2) {
-    throw Error(cat("input must have 2 dimensions, got ", x.data.dim()));
-  }
+  require(x.data.dim() == 2, "input must have 2 dimensions, got ", x.data.dim());
   check_input(x.data);
   check_state(x.data, state, x.batch_sizes.at(0));
   const auto reordered = [](const RnnState& s, const Tensor& order) {
@@ -284,10 +271,8 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
   const bool batched = x.dim() == 2;
   const auto row = [](const Tensor& t) { return t.unsqueeze(0); };
   const Tensor in = batched ? x : row(x);
-  if (in.size(1) != input_size) {
-    throw Error(
-        cat("input has inconsistent input_size: got ", in.size(1), " expected ", input_size));
-  }
+  require(in.size(1) == input_size, "input has inconsistent input_size: got ", in.size(1),
+          " expected ", input_size);
   LstmState s = batched ? state : mapped(state, row);
   for (const Tensor* part : {&s.h, &s.c}) {
     const int number = part == &s.h ? 0 : 1;
@@ -296,14 +281,10 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
       throw ValueError(cat(type_name(), ": Expected ", lstm ? cat("hx[", number, "]") : "hidden",
                            " to be 1D or 2D, got ", part->dim() - (batched ? 0 : 1), "D instead"));
     }
-    if (part->size(1) != hidden_size) {
-      throw Error(cat("hidden", number, " has inconsistent hidden_size: got ", part->size(1),
-                      ", expected ", hidden_size));
-    }
-    if (part->size(0) != in.size(0)) {
-      throw Error(cat("Input batch size ", in.size(0), " doesn't match hidden", number,
-                      " batch size ", part->size(0)));
-    }
+    require(part->size(1) == hidden_size, "hidden", number, " has inconsistent hidden_size: got ",
+            part->size(1), ", expected ", hidden_size);
+    require(part->size(0) == in.size(0), "Input batch size ", in.size(0), " doesn't match hidden",
+            number, " batch size ", part->size(0));
   }
   const Tensor gx = linear(in, weight_ih, bias_ih);
   s.h = started(s.h, gx, in.size(0), hidden_size);

@@ -147,12 +147,10 @@ Tensor Transformer::operator()(const Tensor& src, const Tensor& tgt, const Trans
 
 Tensor Transformer::transform(const Tensor& src, const Tensor& tgt, const TransformOptions& how) {
   const int batch = options.batch_first ? 0 : 1;
-  if (src.dim() == 3 && (tgt.dim() != 3 || src.size(batch) != tgt.size(batch))) {
-    throw Error("the batch number of src and tgt must be equal");
-  }
-  if (src.size(-1) != d_model || tgt.size(-1) != d_model) {
-    throw Error("the feature number of src and tgt must be equal to d_model");
-  }
+  require(src.dim() != 3 || (tgt.dim() == 3 && src.size(batch) == tgt.size(batch)),
+          "the batch number of src and tgt must be equal");
+  require(src.size(-1) == d_model && tgt.size(-1) == d_model,
+          "the feature number of src and tgt must be equal to d_model");
   const Tensor memory = encoder(src, EncodeOptions{.src_mask = how.src_mask,
                                                    .src_key_padding_mask = how.src_key_padding_mask,
                                                    .is_causal = how.src_is_causal});

@@ -95,10 +95,8 @@ GPTTransformer::GPTTransformer(const GPTOptions& o)
 
 Tensor GPTTransformer::forward(const Tensor& tokens) {
   const int64_t T = tokens.size(1);
-  if (T > wpe->num_embeddings) {
-    throw ValueError(
-        cat("Cannot forward sequence of length ", T, ", block size is only ", wpe->num_embeddings));
-  }
+  require<ValueError>(T <= wpe->num_embeddings, "Cannot forward sequence of length ", T,
+                      ", block size is only ", wpe->num_embeddings);
   const Tensor positions = arange(T, {.device = tokens.device()});
   return ln_f(h(drop(wte(tokens) + wpe(positions))));
 }

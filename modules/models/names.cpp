@@ -119,9 +119,8 @@ std::vector<NamedTensor> WeightNames::from_taper(const std::vector<NamedTensor>&
       out.push_back({filled(rule.theirs, *stars), laid_out(rule, t)});
       break;
     }
-    if (out.size() == before) {
-      throw ValueError(cat("tensor ", detail::in_quotes(t.name), " has no name in ", of));
-    }
+    require<ValueError>(out.size() != before, "tensor ", detail::in_quotes(t.name),
+                        " has no name in ", of);
   }
   return out;
 }

@@ -36,10 +36,8 @@ EncoderClassifier::EncoderClassifier(const EncoderClassifierOptions& o)
 
 Tensor EncoderClassifier::forward(const Tensor& tokens) {
   const int64_t T = tokens.size(1);
-  if (T > position->num_embeddings) {
-    throw ValueError(
-        cat("EncoderClassifier: expected at most ", position->num_embeddings, " tokens, got ", T));
-  }
+  require<ValueError>(T <= position->num_embeddings, "EncoderClassifier: expected at most ",
+                      position->num_embeddings, " tokens, got ", T);
   const Tensor positions = position(arange(T, {.device = tokens.device()}));
   return fc(encoder(embedding(tokens) + positions).mean({1}));
 }

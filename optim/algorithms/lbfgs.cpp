@@ -172,9 +172,8 @@ Tensor LBFGS::direction(const Tensor& grad, int64_t history_size) {
 }
 
 Tensor LBFGS::step_by(const std::function<Tensor()>& closure) {
-  if (num_groups() != 1) {
-    throw ValueError("LBFGS doesn't support per-parameter options (parameter groups)");
-  }
+  require<ValueError>(num_groups() == 1,
+                      "LBFGS doesn't support per-parameter options (parameter groups)");
   const LBFGSOptions o = static_cast<const RuleOf<LBFGSOptions>&>(*groups_[0].rule).options();
   Memory& m = memory_;
   const Tensor orig_loss = closure();

@@ -88,13 +88,11 @@ Recipe MuonOptions::recipe() const {
                                 std::pair("weight decay", weight_decay)}) {
     if (!(x >= 0)) throw ValueError(cat(what, " should be >= 0 but is: ", x));
   }
-  if (adjust_lr_fn != AdjustLr::original && adjust_lr_fn != AdjustLr::match_rms_adamw) {
-    throw ValueError(
-        cat("Adjust learning rate function ", int64_t(adjust_lr_fn), " is not supported"));
-  }
-  if (ns_steps >= 100) {
-    throw ValueError("Number of steps must be less than 100 for computational efficiency");
-  }
+  require<ValueError>(
+      adjust_lr_fn == AdjustLr::original || adjust_lr_fn == AdjustLr::match_rms_adamw,
+      "Adjust learning rate function ", int64_t(adjust_lr_fn), " is not supported");
+  require<ValueError>(ns_steps < 100,
+                      "Number of steps must be less than 100 for computational efficiency");
   Recipe r{"Muon", {"momentum_buffer"}};
   r.only_matrices = true;
   return r;

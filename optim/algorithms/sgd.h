@@ -24,9 +24,8 @@ struct SGDOptions {
       [this] { return !nesterov || (momentum > 0 && dampening == 0); });
   }
   Recipe recipe() const {
-    if (nesterov && (momentum == 0 || dampening != 0)) {
-      throw ValueError("Nesterov momentum requires a momentum and zero dampening");
-    }
+    require<ValueError>(!nesterov || (momentum != 0 && dampening == 0),
+                        "Nesterov momentum requires a momentum and zero dampening");
     if (momentum == 0) return {"SGD"};
     // Dampening does not count in the first step.
     return {"SGD", {"momentum_buffer"}, dampening != 0 ? Recipe::counted : Recipe::uncounted};

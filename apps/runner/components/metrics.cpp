@@ -24,10 +24,8 @@ template <Metric (*kMake)(double)> Metric in_unit(const NoOptions&, const DataIn
 Metric top5(const NoOptions&, const DataInfo&, Device) { return data::topk_accuracy(5); }
 Metric f1(const NoOptions&, const DataInfo& data, Device) { return data::f1_score(data.outputs); }
 Metric confusion(const NoOptions&, const DataInfo& data, Device) {
-  if (data.outputs > kMaxConfusion) {
-    throw ConfigError(cat("metrics: a confusion matrix of ", data.outputs,
-                          " classes is too large; the most is ", kMaxConfusion));
-  }
+  require<ConfigError>(data.outputs <= kMaxConfusion, "metrics: a confusion matrix of ",
+                       data.outputs, " classes is too large; the most is ", kMaxConfusion);
   return data::confusion_matrix(data.outputs);
 }
 

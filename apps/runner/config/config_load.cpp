@@ -152,12 +152,10 @@ class TreeReader {
       for (auto at = first; at != open_.end(); ++at) loop += cat(at->string(), " -> ");
       throw ConfigError(cat("include: a loop: ", loop, first->string()));
     }
-    if (open_.size() > kMaxIncludeDepth) {
-      throw ConfigError(cat("include: files are nested deeper than ", kMaxIncludeDepth));
-    }
-    if (++includes_ > kMaxIncludes) {
-      throw ConfigError(cat("include: more than ", kMaxIncludes, " files"));
-    }
+    require<ConfigError>(open_.size() <= kMaxIncludeDepth, "include: files are nested deeper than ",
+                         kMaxIncludeDepth);
+    require<ConfigError>(++includes_ <= kMaxIncludes, "include: more than ", kMaxIncludes,
+                         " files");
     return read(path);
   } catch (const ConfigError& error) {
     problems.push_back({name.place, error.what()});

@@ -31,14 +31,11 @@ bool Kind::is_added(const std::string& name) const {
 }
 
 void Kind::add_row(const std::string& name, Row row) {
-  if (name.empty() || yaml_text(name) != name) {
-    throw ValueError(cat("'", name, "' is no name for a ", what_, ": it must be a plain word"));
-  }
+  require<ValueError>(!name.empty() && yaml_text(name) == name, "'", name, "' is no name for a ",
+                      what_, ": it must be a plain word");
   const std::vector<std::string> taken = names();
-  if (std::ranges::find(taken, name) != taken.end()) {
-    throw ValueError(
-        cat("the ", what_, " '", name, "' is there already; register yours by another name"));
-  }
+  require<ValueError>(std::ranges::find(taken, name) == taken.end(), "the ", what_, " '", name,
+                      "' is there already; register yours by another name");
   row.component.type = name;
   rows_.push_back(std::move(row));
 }

@@ -111,11 +111,9 @@ void JsonLines::open(const fs::path& file, uint64_t keep, std::optional<uint32_t
                          " bytes, but the checkpoint goes on behind ", keep, ": it was shortened"));
   }
   crc_ = file_crc32(file, keep);
-  if (crc && crc_ != *crc) {
-    throw InputError(cat("'", file.string(), "' is damaged, or was changed by hand: its first ",
-                         keep,
-                         " bytes, behind which the checkpoint goes on, are not those of the run"));
-  }
+  require<InputError>(!crc || crc_ == *crc, "'", file.string(),
+                      "' is damaged, or was changed by hand: its first ", keep,
+                      " bytes, behind which the checkpoint goes on, are not those of the run");
   if (::ftruncate(file_, off_t(keep)) != 0) fail();
   size_ = keep;
 }

@@ -64,10 +64,9 @@ Communicator set_up_ranks(const RunConfig& config) {
     RunConfig on_cpu = config;
     on_cpu.device = "cpu";  // all but the device, of which each rank takes another
     set_up(on_cpu);
-    if (config.device.starts_with("cuda:")) {
-      throw ConfigError(cat("device: ", config.device, " is one GPU, but several ranks were ",
-                            "started: with 'cuda' each takes the GPU of its number on its host"));
-    }
+    require<ConfigError>(!config.device.starts_with("cuda:"), "device: ", config.device,
+                         " is one GPU, but several ranks were ",
+                         "started: with 'cuda' each takes the GPU of its number on its host");
     if (const std::string why = Communicator::unavailable_reason(kind); !why.empty()) {
       throw DeviceUnavailable(why);
     }

@@ -91,9 +91,8 @@ RunLock::~RunLock() {
 
 void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
   if (!fs::exists(dir)) return;
-  if (!fs::is_directory(dir)) {
-    throw InputError(cat("cannot write the run to '", dir.string(), "': it is a file"));
-  }
+  require<InputError>(fs::is_directory(dir), "cannot write the run to '", dir.string(),
+                      "': it is a file");
   if (fs::is_empty(dir)) return;
   if (is_run(dir)) {
     lock.emplace(dir);
@@ -150,9 +149,8 @@ static std::string damage_of_run(const fs::path& dir) try {
 }
 
 void verify_run(const fs::path& dir) {
-  if (!fs::exists(dir / "config.yaml")) {
-    throw InputError(cat("'", dir.string(), "' is no run's directory: it has no config.yaml"));
-  }
+  require<InputError>(fs::exists(dir / "config.yaml"), "'", dir.string(),
+                      "' is no run's directory: it has no config.yaml");
   if (!fs::exists(dir / kChecksums)) {
     warn(cat("'", dir.string(),
              "' has no checksums, as runs of older versions: it is taken as it is"));

@@ -18,10 +18,9 @@ data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
   data::DataLoaderOptions out{c.train.batch_size, c.train.shuffle, 0, c.data.workers,
                               c.data.on_device};
   if (c.data.transforms.empty()) return out;
-  if (sample.size() != 3) {
-    throw ConfigError(cat(
-        "data.transforms: these are for images [C, H, W], but samples have the shape ", sample));
-  }
+  require<ConfigError>(
+      sample.size() == 3,
+      "data.transforms: these are for images [C, H, W], but samples have the shape ", sample);
   std::vector<ImageTransform> steps;
   for (const Component& row : c.data.transforms) steps.push_back(image_transforms().make(row));
   out.transform = data::compose([steps](const Tensor& images, data::Draws& draws) {
@@ -38,11 +37,9 @@ Batches::Batches(const RunConfig& config, const data::Splits& data, const Commun
     : batch_size_(config.train.batch_size) {
   data::DataLoaderOptions options = whole_batches(config, data.input_shape);
   const int n = ranks.size();
-  if (batch_size_ % n != 0) {
-    throw ConfigError(cat("train.batch_size: ", batch_size_,
-                          " is the batch of all ranks together, and no multiple of the ", n,
-                          " that were started"));
-  }
+  require<ConfigError>(batch_size_ % n == 0, "train.batch_size: ", batch_size_,
+                       " is the batch of all ranks together, and no multiple of the ", n,
+                       " that were started");
   std::shared_ptr<const data::Sampler> all = data.train->sampler(options, config.seed);
   samples_ = all->size();
   if (n > 1) {

@@ -51,9 +51,8 @@ std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path
     throw InputError(cat("--resume last: there is no whole checkpoint in '", dir.string(), "'"));
   }
   const fs::path path = resume == "best" ? best_checkpoint(dir) : fs::path(resume);
-  if (!fs::is_directory(path)) {
-    throw InputError(cat("--resume ", resume, ": there is no checkpoint '", path.string(), "'"));
-  }
+  require<InputError>(fs::is_directory(path), "--resume ", resume, ": there is no checkpoint '",
+                      path.string(), "'");
   return fs::canonical(path);
 }
 
@@ -61,9 +60,7 @@ std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path
 // difference that counts.
 std::string check_same_config(const Checkpoint& saved, const RunConfig& config) {
   const auto text = saved.texts.find("config.yaml");
-  if (text == saved.texts.end()) {
-    throw InputError(cat("'", saved.path.string(), "' has no config.yaml"));
-  }
+  require<InputError>(text != saved.texts.end(), "'", saved.path.string(), "' has no config.yaml");
   std::string found, counts;
   for (const std::string& line : lines_of(config_differences(text->second, to_yaml(config)))) {
     const std::string key = line.substr(2, line.find(':') - 2);
@@ -83,9 +80,8 @@ void check_same_data(const fs::path& run, const RunConfig& config, bool is_allow
   if (changed.empty()) return;
   const std::string what = cat("the data have changed since the run in '", run.string(),
                                "' began (then | now):\n", changed);
-  if (!is_allowed) {
-    throw InputError(cat(what, "Bring them back, or go on with others: --allow-changed-data"));
-  }
+  require<InputError>(is_allowed, what,
+                      "Bring them back, or go on with others: --allow-changed-data");
   warn(cat(what, "the run goes on with them; `reproduce` cannot give its numbers again"));
 }
 

@@ -74,11 +74,10 @@ Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length
   manual_seed(config.seed);
   model = build_model(config.model, data, ranks.device());
   if (config.distributed.sync_batch_norm) {
-    if (config.train.shards) {
-      throw ConfigError(
-          "distributed.sync_batch_norm: the parts of train.shards have statistics of "
-          "their own, whatever the number of ranks; leave out one of the two keys");
-    }
+    require<ConfigError>(
+        !config.train.shards,
+        "distributed.sync_batch_norm: the parts of train.shards have statistics of "
+        "their own, whatever the number of ranks; leave out one of the two keys");
     if (ranks.size() > 1) sync_batch_norms(*model, ranks);
   }
   params = model->parameters();

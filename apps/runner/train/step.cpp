@@ -46,10 +46,8 @@ Step::Step(const RunConfig& config, const data::Splits& data, Batches& loader, L
       row_(zeros({2}, {.device = device_})),
       one_(ones({}, {.device = device_})),
       bad_(zeros({}, {.device = device_})) {
-  if (all_parts_ % ranks.size() != 0) {
-    throw ConfigError(cat("train.shards: ", all_parts_, " parts are no multiple of the ",
-                          ranks.size(), " ranks that were started"));
-  }
+  require<ConfigError>(all_parts_ % ranks.size() == 0, "train.shards: ", all_parts_,
+                       " parts are no multiple of the ", ranks.size(), " ranks that were started");
   reset();
   const Graph wanted = config_.train.graph;
   if (!graph_ && (wanted == Graph::kOn || (wanted == Graph::kAuto && device_.is_cuda()))) {

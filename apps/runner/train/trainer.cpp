@@ -230,10 +230,8 @@ void Trainer::after_step(bool stops) {
   if (epoch_ends) log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
   const bool is_best = evaluates && evaluate_and_log();
   if (saves || is_best || !state_.reason.empty()) save(is_best, !regular && !is_best);
-  if (!signal.empty() && !run_ends) {
-    throw Interrupted(cat("ended by ", signal, " at step ", state_.step, " of ", length_.steps,
-                          ", which is saved: --resume auto goes on"));
-  }
+  require<Interrupted>(signal.empty() || run_ends, "ended by ", signal, " at step ", state_.step,
+                       " of ", length_.steps, ", which is saved: --resume auto goes on");
   if (stops && state_.reason.empty()) state_.reason = "another config";
   if (!late || run_ends || !state_.reason.empty()) return;
   // This is behind what is saved: a resumed run does not see it.
@@ -321,9 +319,8 @@ void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm
     warn(cat(what, "; the step is skipped, as ", state_.skipped++, " before it"));
     return;
   }
-  if (state_.rollbacks == kMaxRollbacks) {
-    throw Diverged(cat(what, ", after ", kMaxRollbacks, " returns to a checkpoint", kAdvice));
-  }
+  require<Diverged>(state_.rollbacks != kMaxRollbacks, what, ", after ", kMaxRollbacks,
+                    " returns to a checkpoint", kAdvice);
   roll_back();
   warn(cat(what, "; back to step ", state_.step, " with half the learning rate (", state_.rollbacks,
            " of ", kMaxRollbacks, " times)"));
