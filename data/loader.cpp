@@ -34,15 +34,15 @@ struct DataLoader::State {
         Device to, uint64_t seeds)
       : options(o), device(to), seed(seeds), dataset(std::move(whole)), open(std::move(streams)) {
     const int64_t samples = dataset ? dataset->size() : 1;
-    const auto require = [](const char* what, int64_t value, int64_t least) {
+    const auto check = [](const char* what, int64_t value, int64_t least) {
       if (value >= least) return;
       throw ValueError(cat("DataLoader: expected ", what, " of at least ", least, ", got ", value));
     };
-    require("batch_size", o.batch_size, 1);
-    require("batches", o.batches, 0);
-    require("workers", o.workers, 0);
-    require("prefetch", o.prefetch, 1);
-    require("a data set with a size", samples, 1);
+    check("batch_size", o.batch_size, 1);
+    check("batches", o.batches, 0);
+    check("workers", o.workers, 0);
+    check("prefetch", o.prefetch, 1);
+    check("a data set with a size", samples, 1);
     if (open) {
       options.workers = std::min<int64_t>(o.workers, 1);
       if (!o.shuffle && !o.sampler) return;

@@ -1,7 +1,6 @@
 #include "framework/distributed/communicator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <sstream>
 
 #include "framework/cuda/cuda.h"

@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 #include "framework/memory/cpu_allocator.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>

@@ -1,6 +1,5 @@
 #include "modules/layers/rnn.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "autograd/autocast.h"

@@ -74,7 +74,7 @@ template <class T>
 void take_scalar(const Node& node, T& out, Problems& problems, const char* expected,
                  bool fits = true) {
   const Reading<T> reading = read_scalar<T>(node);
-  if (require(fits && reading.value, node, expected, problems)) out = *reading.value;
+  if (expect(fits && reading.value, node, expected, problems)) out = *reading.value;
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ void read_json(std::string_view text, const std::string& name, const Schema& sch
   if (!document.problems.empty()) throw InputError(report(std::move(document.problems)));
 }
 
-bool require(bool fits, const Node& node, const char* expected, Problems& problems) {
+bool expect(bool fits, const Node& node, const char* expected, Problems& problems) {
   if (!fits) problems.push_back({node.place, cat("expected ", expected, ", got ", seen(node))});
   return fits;
 }
@@ -123,7 +123,7 @@ void take(const Node& node, float& out, Problems& problems) {
   double value = 0;
   take(node, value, problems);
   const bool fits = std::abs(value) <= double{std::numeric_limits<float>::max()};
-  if (require(fits, node, "a number of float32's range", problems)) out = float(value);
+  if (expect(fits, node, "a number of float32's range", problems)) out = float(value);
 }
 
 }  // namespace taper::inline v0::runner

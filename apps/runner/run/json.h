@@ -50,21 +50,21 @@ void take(const Node& node, double& out, Problems& problems);
 void take(const Node& node, std::string& out, Problems& problems);
 
 // Whether the node is what was expected; else it is a problem.
-bool require(bool fits, const Node& node, const char* expected, Problems& problems);
+bool expect(bool fits, const Node& node, const char* expected, Problems& problems);
 
 template <class T> void take(const Node& node, std::vector<T>& out, Problems& problems) {
-  if (!require(node.kind == Node::Kind::kSequence, node, "a list", problems)) return;
+  if (!expect(node.kind == Node::Kind::kSequence, node, "a list", problems)) return;
   out.clear();
   for (const Node& child : node.children) take(child, out.emplace_back(), problems);
 }
 template <class A, class B> void take(const Node& node, std::pair<A, B>& out, Problems& problems) {
   const bool is_pair = node.kind == Node::Kind::kSequence && node.children.size() == 2;
-  if (!require(is_pair, node, "a list of two", problems)) return;
+  if (!expect(is_pair, node, "a list of two", problems)) return;
   take(node.children[0], out.first, problems);
   take(node.children[1], out.second, problems);
 }
 template <class T> void take(const Node& node, std::map<std::string, T>& out, Problems& problems) {
-  if (!require(node.kind == Node::Kind::kMap, node, "a map", problems)) return;
+  if (!expect(node.kind == Node::Kind::kMap, node, "a map", problems)) return;
   for (const Node& child : node.children) take(child, out[child.key], problems);
 }
 

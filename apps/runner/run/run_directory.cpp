@@ -105,19 +105,19 @@ void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
 
 void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock) {
   std::error_code error;
-  const auto require = [&](const char* what) {
+  const auto check = [&](const char* what) {
     if (error) throw DiskError(cat("cannot ", what, " '", dir.string(), "': ", error.message()));
   };
   for (;; lock.reset()) {
     fs::create_directories(dir, error);
-    require("make the run's directory");
+    check("make the run's directory");
     if (!lock) lock.emplace(dir);
     if (is_empty_but_for_lock(dir)) break;
     const fs::path name = dir.filename().empty() ? dir.parent_path() : dir;  // of "runs/m/"
     int i = 1;
     while (fs::exists(fs::symlink_status(cat(name.string(), ".", i)))) ++i;
     fs::rename(name, cat(name.string(), ".", i), error);
-    require("move aside the earlier run in");
+    check("move aside the earlier run in");
   }
   sync(fs::canonical(dir).parent_path());
 }
