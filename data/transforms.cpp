@@ -19,9 +19,8 @@ constexpr uint64_t kTransformStreams = uint64_t(3) << 61;  // far from all other
 constexpr uint64_t kMostDraws = uint64_t(1) << 20;         // of a sample in an epoch
 
 void require_images(const char* name, const Tensor& x) {
-  if (x.dim() == 4 && x.is_floating_point()) return;
-  throw ValueError(
-      cat(name, ": expected floating images [B, C, H, W], got ", x.dtype(), " ", x.shape()));
+  require<ValueError>(x.dim() == 4 && x.is_floating_point(), name,
+                      ": expected floating images [B, C, H, W], got ", x.dtype(), " ", x.shape());
 }
 
 // Column i of numbers [B, n] as [B, 1, 1, 1], to go with images.

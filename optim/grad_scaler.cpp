@@ -39,11 +39,10 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   if (grads.empty()) throw Error("No inf checks were recorded for this optimizer.");
   for (const Tensor& grad : grads) {
     require<ValueError>(grad.dtype() != kFloat16, "Attempting to unscale FP16 gradients.");
-    if (grad.device() == scale_.device()) continue;
-    throw Error(cat("Attempted unscale_ of gradients on ", grad.device(), " but _scale is on ",
-                    scale_.device(),
-                    ".  This may indicate your script did not use "
-                    "scaler.scale(loss or outputs) earlier in the iteration."));
+    require(grad.device() == scale_.device(), "Attempted unscale_ of gradients on ", grad.device(),
+            " but _scale is on ", scale_.device(),
+            ".  This may indicate your script did not use "
+            "scaler.scale(loss or outputs) earlier in the iteration.");
   }
   const kernels::Unscale rule{{}, pointer<float>(scale_)};
   jobs_[&optimizer] = {kernels::join_list("unscale_", rule, grads)};

@@ -184,8 +184,7 @@ struct Reader {
     };
     const std::string text =
         cat(line("Missing", missing), line("Unexpected", unexpected), problems);
-    if (text.empty()) return;
-    throw ValueError(cat("Error(s) in loading state_dict for ", optimizer, ":", text));
+    require<ValueError>(text.empty(), "Error(s) in loading state_dict for ", optimizer, ":", text);
   }
   static void list(std::string& names, const std::string& name) {
     names += cat(names.empty() ? "" : ", ", "\"", name, "\"");

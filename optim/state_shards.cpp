@@ -18,9 +18,8 @@ int64_t number_in(const std::string& name) {
 StateShards::StateShards(Optimizer& optimizer, distributed::Communicator ranks)
     : optimizer_(optimizer), ranks_(std::move(ranks)), params_(optimizer.parameters()) {
   for (const NamedTensor& entry : optimizer.state_dict()) {
-    if (number_in(entry.name) < 0) continue;
-    throw ValueError(cat("StateShards: the optimizer has state already (", entry.name,
-                         "): shard it before its first step; Adagrad's begins at once"));
+    require<ValueError>(number_in(entry.name) < 0, "StateShards: the optimizer has state already (",
+                        entry.name, "): shard it before its first step; Adagrad's begins at once");
   }
   std::vector<size_t> order(params_.size());
   std::iota(order.begin(), order.end(), size_t(0));

@@ -48,9 +48,8 @@ Batch read_batch(const std::string& inputs, const std::string& targets, Task tas
 
 void require_shape(const DataInfo& info, const Tensor& samples, const std::string& what) {
   const Shape shape = sample_shape(samples);
-  if (shape == info.input_shape) return;
-  throw InputError(
-      cat("training samples have the shape ", info.input_shape, ", those of ", what, " ", shape));
+  require<InputError>(shape == info.input_shape, "training samples have the shape ",
+                      info.input_shape, ", those of ", what, " ", shape);
 }
 
 }  // namespace

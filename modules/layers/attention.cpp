@@ -40,9 +40,8 @@ void check_mask(const char* name, const Tensor& mask, const char* of, bool fits,
   if (!mask.defined()) return;
   require(mask.dtype() == kBool || mask.is_floating_point(), "only bool and floating types of ",
           name, " are supported");
-  if (fits) return;
-  throw Error(cat("For ", of, " `query`, expected `", name, "` to be `None`", dims, " but found ",
-                  mask.dim(), "-D tensor instead"));
+  require(fits, "For ", of, " `query`, expected `", name, "` to be `None`", dims, " but found ",
+          mask.dim(), "-D tensor instead");
 }
 
 void check(const MultiheadAttention& m, const Tensor& query, const Tensor& key, const Tensor& value,
@@ -104,9 +103,8 @@ Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool c
     const Tensor& mask = o.key_padding_mask;
     const Shape want = mask.dim() == 1 ? Shape{S} : Shape{B, S};
     for (int d = 0; d < mask.dim(); ++d) {
-      if (mask.size(d) == want[d]) continue;
-      throw Error(cat("Expected key_padded_mask.shape[", d, "] to be ", want[d], ", but got ",
-                      mask.size(d)));
+      require(mask.size(d) == want[d], "Expected key_padded_mask.shape[", d, "] to be ", want[d],
+              ", but got ", mask.size(d));
     }
     add(added(mask.reshape({B, 1, 1, S}), q.dtype()));
   }
