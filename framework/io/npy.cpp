@@ -34,6 +34,9 @@ constexpr TypeCode kTypeCodes[] = {{kFloat16, "f2"}, {kFloat32, "f4"}, {kFloat64
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(cat(path, ": not a NumPy array file that can be read: ", what));
 }
+template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
+  if (!fits) refuse(path, cat(what...));
+}
 
 // --- writing ---
 
@@ -99,9 +102,8 @@ class HeaderReader {
       if (!accept(',') && next() != '}') unexpected("',' or '}'");
     }
     if (next() != '\0' || !rest_.empty()) unexpected("the end");
-    if (!dtype || !column_major || !shape) {
-      refuse(path_, "the header lacks one of descr, fortran_order and shape");
-    }
+    check(dtype && column_major && shape, path_,
+          "the header lacks one of descr, fortran_order and shape");
     return {*dtype, *column_major, *shape};
   }
 
@@ -163,14 +165,11 @@ class HeaderReader {
         kByteOrders.find(first) != kByteOrders.npos ? descr.substr(1) : descr;
     const auto known = std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes),
                                     [&](const TypeCode& t) { return t.code == code; });
-    if (known == std::end(kTypeCodes)) {
-      refuse(path_, cat("dtype '", descr, "' is not supported; ",
-                        "expected f2 f4 f8 i8 i4 i2 i1 u1 or b1, little-endian"));
-    }
-    if (first == '>' && size_of(known->dtype) > 1) {
-      refuse(path_, cat("dtype '", descr, "' is big-endian; in Python, save ",
-                        "array.astype(array.dtype.newbyteorder('<')) instead"));
-    }
+    check(known != std::end(kTypeCodes), path_, "dtype '", descr, "' is not supported; ",
+          "expected f2 f4 f8 i8 i4 i2 i1 u1 or b1, little-endian");
+    check(first != '>' || size_of(known->dtype) <= 1, path_, "dtype '", descr,
+          "' is big-endian; in Python, save ",
+          "array.astype(array.dtype.newbyteorder('<')) instead");
     return known->dtype;
   }
   [[noreturn]] void unexpected(const std::string& wanted) {
@@ -189,10 +188,8 @@ class Reader {
 
   size_t left() const { return file_.size() - at_; }
   void read(void* out, size_t nbytes, const char* what) {
-    if (nbytes > left()) {
-      refuse(path_, cat("expected ", nbytes, " bytes of ", what, ", got ", left(),
-                        " (is the file truncated?)"));
-    }
+    check(nbytes <= left(), path_, "expected ", nbytes, " bytes of ", what, ", got ", left(),
+          " (is the file truncated?)");
     if (file_.read(out, nbytes) < nbytes) refuse(path_, cat("it was shortened while it was read"));
     at_ += nbytes;
   }
@@ -206,18 +203,15 @@ class Reader {
 std::string read_header_text(const std::string& path, Reader& file) {
   char start[8];
   file.read(start, sizeof start, "magic and version");
-  if (!std::string_view(start, sizeof start).starts_with(kMagic)) {
-    refuse(path, "it does not begin with \"\\x93NUMPY\"");
-  }
+  check(std::string_view(start, sizeof start).starts_with(kMagic), path,
+        "it does not begin with \"\\x93NUMPY\"");
   const int major = uint8_t(start[6]), minor = uint8_t(start[7]);
-  if (major < 1 || major > 3 || minor != 0) {
-    refuse(path, cat("expected format 1.0, 2.0 or 3.0, got ", major, ".", minor));
-  }
+  check(major >= 1 && major <= 3 && minor == 0, path, "expected format 1.0, 2.0 or 3.0, got ",
+        major, ".", minor);
   uint32_t length = 0;
   file.read(&length, major == 1 ? 2 : 4, "header length");
-  if (length > kMaxHeader) {
-    refuse(path, cat("expected a header of at most ", kMaxHeader, " bytes, got ", length));
-  }
+  check(length <= kMaxHeader, path, "expected a header of at most ", kMaxHeader, " bytes, got ",
+        length);
   std::string text(length, '\0');
   file.read(text.data(), length, "header");
   return text;

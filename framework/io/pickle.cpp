@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 
-#include "framework/error.h"
 #include "framework/io/text.h"
 
 namespace taper::inline v0 {
@@ -40,10 +39,8 @@ void Pickle::refuse(size_t at, const std::string& what) const {
 // --- bytes ---
 
 std::string_view Pickle::take(uint64_t nbytes) {
-  if (nbytes > bytes_.size() - next_) {
-    refuse(at_, cat("expected ", nbytes, " bytes more, got ", bytes_.size() - next_,
-                    " (is the file truncated?)"));
-  }
+  check(nbytes <= bytes_.size() - next_, at_, "expected ", nbytes, " bytes more, got ",
+        bytes_.size() - next_, " (is the file truncated?)");
   const std::string_view out = bytes_.substr(next_, nbytes);
   next_ += nbytes;
   return out;
@@ -101,11 +98,9 @@ void Pickle::push_global(std::string_view module, std::string_view name) {
   const std::string& global = names_.emplace_back(cat(module, ".", name));
   const bool known =
       global == kOrderedDict || is_set(global) || std::ranges::count(allowed_, global) > 0;
-  if (!known) {
-    refuse(at_, cat("it wants Python's ", detail::in_quotes(global),
-                    ", which is no part of a file of tensors and containers; in Python, save the "
-                    "state dict alone: torch.save(model.state_dict(), path)"));
-  }
+  check(known, at_, "it wants Python's ", detail::in_quotes(global),
+        ", which is no part of a file of tensors and containers; in Python, save the "
+        "state dict alone: torch.save(model.state_dict(), path)");
   push_text(global, Kind::global);
 }
 
@@ -169,9 +164,8 @@ void Pickle::reduce() {
 void Pickle::build() {
   (void)pop();
   PickleValue* object = pop();
-  if (!object->is(Kind::dict) && !object->is(Kind::call)) {
-    refuse(at_, "it gives attributes to a value that has none");
-  }
+  check(object->is(Kind::dict) || object->is(Kind::call), at_,
+        "it gives attributes to a value that has none");
   stack_.push_back(object);
 }
 

@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "framework/error.h"
+
 namespace taper::inline v0 {
 
 struct PickleValue {
@@ -56,6 +58,9 @@ class Pickle {
   std::vector<const PickleValue*> all(PickleValue::Kind kind) const;
   // Refuses the pickle because of what the opcode at that byte made.
   [[noreturn]] void refuse(size_t at, const std::string& what) const;
+  template <class... Text> void check(bool fits, size_t at, const Text&... what) const {
+    if (!fits) refuse(at, cat(what...));
+  }
 
  private:
   using Kind = PickleValue::Kind;

@@ -66,6 +66,9 @@ std::optional<DType> storage_dtype(const PickleValue& type) {
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw InputError(cat(path, ": not a valid file of torch.save: ", what));
 }
+template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
+  if (!fits) refuse(path, cat(what...));
+}
 
 // A file from before PyTorch 1.6 as the archive of a later one: pickles of a magic number, a
 // version, facts of the machine, the tensors and the storages' keys; then each storage's length and
@@ -109,15 +112,13 @@ class OldFile final : public Archive {
   void add_storage(const std::string& key, const std::map<std::string_view, size_t>& sizes) {
     const auto size = sizes.find(key);
     uint64_t count = 0, nbytes = 0;
-    if (size == sizes.end() || bytes_.size() - at_ < sizeof count) {
-      refuse(path_, cat("storage ", in_quotes(key), " is cut off or of no known type"));
-    }
+    check(size != sizes.end() && bytes_.size() - at_ >= sizeof count, path_, "storage ",
+          in_quotes(key), " is cut off or of no known type");
     std::memcpy(&count, bytes_.data() + at_, sizeof count);
     at_ += sizeof count;
-    if (__builtin_mul_overflow(count, size->second, &nbytes) || nbytes > bytes_.size() - at_) {
-      refuse(path_, cat("storage ", in_quotes(key), " of ", count,
-                        " elements does not lie in the file (is it truncated?)"));
-    }
+    check(!__builtin_mul_overflow(count, size->second, &nbytes) && nbytes <= bytes_.size() - at_,
+          path_, "storage ", in_quotes(key), " of ", count,
+          " elements does not lie in the file (is it truncated?)");
     add("old/data/" + key, at_, nbytes);
     at_ += nbytes;
   }
@@ -169,9 +170,7 @@ class PtReader {
       if (!name.ends_with(kName) || name.find('/') != name.size() - kName.size()) continue;
       folder_ = name.substr(0, name.size() - kName.size() + 1);
       const uint64_t nbytes = entries[place].nbytes;
-      if (nbytes > kMaxPickle) {
-        refuse(path_, cat(name, " has ", nbytes, " bytes, more than ", kMaxPickle));
-      }
+      check(nbytes <= kMaxPickle, path_, name, " has ", nbytes, " bytes, more than ", kMaxPickle);
       return place;
     }
     refuse(path_, "the archive has no data.pkl");
@@ -180,9 +179,8 @@ class PtReader {
   Pickle read_pickle() {
     if (const auto order = find(folder_ + "byteorder")) {
       const StoragePtr text = archive_->read(*order);
-      if (std::string_view(static_cast<const char*>(text->data), text->nbytes) != "little") {
-        refuse(path_, "its bytes are not little-endian");
-      }
+      check(std::string_view(static_cast<const char*>(text->data), text->nbytes) == "little", path_,
+            "its bytes are not little-endian");
     }
     return Pickle({static_cast<const char*>(pickle_bytes_->data), pickle_bytes_->nbytes},
                   cat(path_, ": ", folder_, "data.pkl"), allowed_globals());
@@ -205,9 +203,8 @@ class PtReader {
   }
 
   void collect(const std::string& name, const PickleValue& value, int depth) {
-    if (depth > kMaxDepth || ++values_ > kMaxValues) {
-      pickle_.refuse(value.at, "containers within one another without an end");
-    }
+    pickle_.check(depth <= kMaxDepth && ++values_ <= kMaxValues, value.at,
+                  "containers within one another without an end");
     const auto below = [&](const std::string& key) {
       return name.empty() ? key : cat(name, ".", key);
     };
@@ -229,18 +226,16 @@ class PtReader {
 
   const PickleValue& argument(const PickleValue& of, size_t i, Kind kind, const char* what) const {
     const auto& items = of.is(Kind::call) ? of.items[1]->items : of.items;
-    if (i >= items.size() || !items[i]->is(kind)) {
-      pickle_.refuse(of.at, cat("expected ", what, " as value ", i, " of a tensor"));
-    }
+    pickle_.check(i < items.size() && items[i]->is(kind), of.at, "expected ", what, " as value ", i,
+                  " of a tensor");
     return *items[i];
   }
 
   Shape numbers(const PickleValue& call, size_t i, const char* what) const {
     Shape out;
     for (const PickleValue* n : argument(call, i, Kind::tuple, what).items) {
-      if (!n->is(Kind::integer) || n->integer < 0 || out.size() == kMaxDims) {
-        pickle_.refuse(call.at, cat("expected at most ", kMaxDims, " ", what, " of 0 or more"));
-      }
+      pickle_.check(n->is(Kind::integer) && n->integer >= 0 && out.size() != kMaxDims, call.at,
+                    "expected at most ", kMaxDims, " ", what, " of 0 or more");
       out.push_back(n->integer);
     }
     return out;
@@ -258,9 +253,8 @@ class PtReader {
     const std::string key(argument(id, 2, Kind::text, "a storage's key").text);
     const int64_t elements = argument(id, 4, Kind::integer, "a storage's size").integer;
     const std::optional<DType> dtype = storage_dtype(type);
-    if (!dtype) {
-      pickle_.refuse(persistent.at, cat(in_quotes(type.text), " is no type of a storage"));
-    }
+    pickle_.check(dtype.has_value(), persistent.at, in_quotes(type.text),
+                  " is no type of a storage");
     const auto [found, is_new] = storages_.try_emplace(key, Bytes{*dtype, {}});
     if (!is_new) {
       if (found->second.dtype == *dtype) return found->second;
@@ -270,10 +264,9 @@ class PtReader {
     if (!index) pickle_.refuse(persistent.at, cat("the archive has no data/", key));
     const uint64_t nbytes = archive_->entries()[*index].nbytes;
     const size_t size = size_of(*dtype);
-    if (elements < 0 || uint64_t(elements) != nbytes / size || nbytes % size != 0) {
-      pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " of ", elements, " x ", *dtype,
-                                        " has ", nbytes, " bytes"));
-    }
+    pickle_.check(elements >= 0 && uint64_t(elements) == nbytes / size && nbytes % size == 0,
+                  persistent.at, "storage ", in_quotes(key), " of ", elements, " x ", *dtype,
+                  " has ", nbytes, " bytes");
     found->second.storage = archive_->read(*index);
     detail::tidy_bools(found->second.storage->data, nbytes, *dtype);
     return found->second;
@@ -287,9 +280,8 @@ class PtReader {
       return tensor_of(data);
     }
     const auto& arguments = call.items[1]->items;
-    if (arguments.size() > 6 && !arguments[6]->items.empty()) {
-      pickle_.refuse(call.at, "a tensor that is conjugated or negated lazily; save its clone()");
-    }
+    pickle_.check(arguments.size() <= 6 || arguments[6]->items.empty(), call.at,
+                  "a tensor that is conjugated or negated lazily; save its clone()");
     const Bytes& bytes = storage_of(argument(call, 0, Kind::persistent, "a storage"));
     const int64_t offset = argument(call, 1, Kind::integer, "an offset").integer;
     const Shape shape = numbers(call, 2, "sizes"), strides = numbers(call, 3, "strides");
@@ -303,10 +295,8 @@ class PtReader {
     }
     const auto elements = int64_t(bytes.storage->nbytes / size_of(bytes.dtype));
     fits = fits && (shape.numel() == 0 ? offset <= elements : last < elements);
-    if (!fits) {
-      pickle_.refuse(call.at, cat("shape ", shape, " with strides ", strides, " from ", offset,
-                                  " does not lie in a storage of ", elements));
-    }
+    pickle_.check(fits, call.at, "shape ", shape, " with strides ", strides, " from ", offset,
+                  " does not lie in a storage of ", elements);
     return Tensor::make(bytes.storage, shape, strides, offset, bytes.dtype);
   }
 

@@ -102,6 +102,9 @@ struct Header {
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(cat(path, ": not a valid safetensors file: ", what));
 }
+template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
+  if (!fits) refuse(path, cat(what...));
+}
 // name: of a tensor, or the metadata's key.
 [[noreturn]] void refuse(const std::string& path, const std::string& name,
                          const std::string& what) {
@@ -245,18 +248,15 @@ void check_coverage(const std::string& path, const std::vector<Entry>& entries,
     }
     end = e->end;
   }
-  if (end != data_size) {
-    refuse(path, cat("expected ", end, " bytes of data after the header, got ", data_size));
-  }
+  check(end == data_size, path, "expected ", end, " bytes of data after the header, got ",
+        data_size);
 }
 
 // The whole file as memory; writing to it changes private copies of pages.
 StoragePtr map_file(const std::string& path) {
   const InputFile file(path, "");
   const size_t size = file.size();
-  if (size < kLengthBytes) {
-    refuse(path, cat("expected at least ", kLengthBytes, " bytes, got ", size));
-  }
+  check(size >= kLengthBytes, path, "expected at least ", kLengthBytes, " bytes, got ", size);
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                       file.descriptor(), 0);
   if (data == MAP_FAILED)
@@ -307,12 +307,9 @@ SafeTensors load_safetensors(const std::string& path) {
   uint64_t length;
   std::memcpy(&length, base, sizeof length);
   const uint64_t room = mapping->nbytes - kLengthBytes;
-  if (length > std::min(kMaxHeader, room)) {
-    refuse(path,
-           cat("expected a header of at most ", std::min(kMaxHeader, room), " bytes, got ", length,
-               length > kMaxHeader ? " (is it a file of another format?)"
-                                   : " (is the file truncated?)"));
-  }
+  check(length <= std::min(kMaxHeader, room), path, "expected a header of at most ",
+        std::min(kMaxHeader, room), " bytes, got ", length,
+        length > kMaxHeader ? " (is it a file of another format?)" : " (is the file truncated?)");
   Header header = read_header(path, {base + kLengthBytes, length}, room - length);
   check_coverage(path, header.entries, room - length);
   SafeTensors out{{}, std::move(header.metadata)};
