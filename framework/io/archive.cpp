@@ -14,6 +14,9 @@ namespace {
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw InputError(cat(path, ": not a valid zip archive: ", what));
 }
+template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
+  if (!fits) refuse(path, cat(what...));
+}
 
 std::string text_of(zip_error_t* error) {
   std::string text = zip_error_strerror(error);
@@ -47,16 +50,12 @@ ZipReader::ZipReader(const std::string& path) : path_(path), handle_(std::make_u
   const zip_int64_t count = zip_get_num_entries(handle_->zip, 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t stat;
-    if (zip_stat_index(handle_->zip, zip_uint64_t(i), 0, &stat) != 0 || !stat.name) {
-      refuse(path, cat("its entry ", i, " cannot be read"));
-    }
-    if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE) {
-      refuse(path,
-             cat("'", stat.name, "' is packed or encrypted; files of torch.save are neither"));
-    }
-    if (stat.size > file.size() - total) {
-      refuse(path, cat("'", stat.name, "' has ", stat.size, " bytes, more than the file has"));
-    }
+    check(zip_stat_index(handle_->zip, zip_uint64_t(i), 0, &stat) == 0 && stat.name, path,
+          "its entry ", i, " cannot be read");
+    check(stat.comp_method == ZIP_CM_STORE && stat.encryption_method == ZIP_EM_NONE, path, "'",
+          stat.name, "' is packed or encrypted; files of torch.save are neither");
+    check(stat.size <= file.size() - total, path, "'", stat.name, "' has ", stat.size,
+          " bytes, more than the file has");
     total += stat.size;
     entries_.push_back({stat.name, stat.size});
   }
@@ -82,9 +81,8 @@ StoragePtr ZipReader::read(size_t index) {
     if (n == 0) break;
     done += uint64_t(n);
   }
-  if (done != entry.nbytes) {
-    refuse(path_, cat("'", entry.name, "': expected ", entry.nbytes, " bytes, got ", done));
-  }
+  check(done == entry.nbytes, path_, "'", entry.name, "': expected ", entry.nbytes, " bytes, got ",
+        done);
   return storage;
 }
 
