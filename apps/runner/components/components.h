@@ -24,6 +24,10 @@ namespace taper::inline v0::runner {
 // with the shape that arrives there, when shapes do not fit.
 std::unique_ptr<Module> build_model(const Component& config, const DataInfo& data, Device device);
 
+// model(x). What a layer of a program's own throws, and is no Error, ends in RunError with kExitBug,
+// which names the layer at its place in the config, and its module's path and type.
+Tensor run_model(Module& model, const Component& config, const Tensor& x);
+
 // Zeros as the data give them to the model.
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device);
 

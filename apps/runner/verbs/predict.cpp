@@ -28,7 +28,7 @@ std::string predict(const SavedRun& run, const std::filesystem::path& file) {
   DataLoader batches(rows, {.batch_size = run.config.train.eval_batch_size}, run.device, 0);
   batches.start(0);
   while (const std::optional<Batch> batch = batches.next()) {
-    const Tensor y = (*run.model)(batch->inputs).to(kFloat32);
+    const Tensor y = run_model(*run.model, run.config.model, batch->inputs).to(kFloat32);
     const Tensor host = loss.prediction(y).cpu().contiguous();
     for (int64_t i = 0; i < host.size(0); ++i) {
       const std::span<float> row =
