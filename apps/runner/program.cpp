@@ -1,10 +1,12 @@
 #include "apps/runner/program.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 
@@ -84,7 +86,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
 
 int print(const std::string& text, bool passed) {
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    throw DiskError("cannot write to stdout");
+    throw DiskError(cat("cannot write to stdout: ", std::strerror(errno)));
   }
   return passed ? kExitOk : kExitGate;
 }
@@ -129,8 +131,10 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    throw ConfigError(complaint(app, error));
+    if (error.get_exit_code() != 0) throw ConfigError(complaint(app, error));
+    std::ostringstream asked;  // --help, --version
+    app.exit(error, asked);
+    return print(asked.str());
   }
   return chosen->run();
 } catch (const std::exception& error) {
