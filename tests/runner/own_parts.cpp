@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "apps/runner/runner.h"
+#include "modules/members.h"
 #include "tests/optim/own_optimizers.h"
 
 using namespace taper;

@@ -41,21 +41,16 @@ Json features_of(const data::CsvRecipe& table) {
 
 std::string write_onnx(const SavedRun& run, const fs::path& file) {
   const DataInfo& info = run.info;
-  const auto source = source_of(run.config.data);
-  const Loss loss = losses().make(run.config.loss, {info.task});
   const bool is_language = info.task == Task::kLanguage;
   const bool is_regression = info.task == Task::kRegression;
-  const auto predicted = [&](const std::vector<Tensor>& raw) {
-    const Tensor y = (*run.model)(source->prepared(info, raw[0])).to(kFloat32);
-    if (is_language) return std::vector{y};
-    const Tensor out = loss.prediction(y);
-    return std::vector{is_regression ? out * info.target_std + info.target_mean : out};
+  const auto predicted = [&](const std::vector<Tensor>& x) {
+    return std::vector{of_raw(run, x[0])};
   };
   OnnxOptions options;
   options.output_names = {is_language ? "logits" : is_regression ? "prediction" : "probabilities"};
   if (!info.class_names.empty()) options.metadata["classes"] = Json(info.class_names).dump();
   if (info.table) options.metadata["features"] = features_of(*info.table).dump();
-  const Tensor example = example_of(info, source->raw_dtype(info), run.device);
+  const Tensor example = example_of(info, source_of(run.config.data)->raw_dtype(info), run.device);
   export_onnx(predicted, *run.model, {example}, file.string(), options);
   return cat("wrote ", file.string(), ": input ", example.dtype(), " [batch, ",
              to_string(info.input_shape).substr(1), ", ", options.output_names[0],
