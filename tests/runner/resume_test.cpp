@@ -12,6 +12,7 @@
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/process.h"
+#include "apps/runner/run/text.h"
 #include "data/images/images.h"
 #include "data/tables/csv.h"
 #include "framework/host/hooks.h"
