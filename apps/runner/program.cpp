@@ -75,8 +75,11 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   if (const Words extra = app.remaining(true); !extra.empty()) {
     Words options;
     for (const CLI::Option* o : command.get_options()) options.push_back(o->get_name());
-    text =
-        cat("unexpected argument ", in_quotes(extra[0]), did_you_mean(nearest(extra[0], options)));
+    std::string hint = did_you_mean(nearest(extra[0], options));
+    if (hint.empty() && extra[0].starts_with("--") && command.get_option_no_throw("overrides")) {
+      hint = "; settings go without dashes, as train.epochs=3";
+    }
+    text = cat("unexpected argument ", in_quotes(extra[0]), hint);
   }
   const std::string verb = begun.empty() ? "" : cat(" ", command.get_name());
   return cat(text, "; see ", app.get_name(), verb, " --help");
