@@ -86,18 +86,18 @@ template <class M> class Child {
       : Child(owner, name, make_child<M>(std::forward<Args>(args)...)) {}
   template <class N = M>
   Child(Module& owner, const std::string& name, const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(o)) {}
+      : Child(owner, name, make_child<M>(o)) {}
   template <class A, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, o)) {}
+      : Child(owner, name, make_child<M>(a, o)) {}
   template <class A, class B, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const B& b,
         const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, b, o)) {}
+      : Child(owner, name, make_child<M>(a, b, o)) {}
   template <class A, class B, class C, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const B& b, const C& c,
         const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, b, c, o)) {}
+      : Child(owner, name, make_child<M>(a, b, c, o)) {}
   Child(Child&&) = default;
   Child(const Child& other)  // as Module's
       : module_(other.module_ ? Module::copy_of(*other.module_) : nullptr) {}
