@@ -90,6 +90,8 @@ TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
     EXPECT_NE(theirs.err.find(part), std::string::npos) << part << "\nis not in:\n" << theirs.err;
   }
   EXPECT_NE(read_bytes(at_ / "theirs/exit.json").find("layer 'faulty'"), std::string::npos);
+  const RunDirectory::Outcome shown = at_.taper({"train", "faulty.yaml", "--validate"});
+  EXPECT_NE(shown.err.find("(in module 1.inner, Faulty)"), std::string::npos) << shown.err;
   const RunDirectory::Outcome ours = trained("faulty: {is_ours: true}", "ours");
   EXPECT_EQ(ours.code, 70);
   EXPECT_NE(ours.err.find("no such rows (in module 1.inner)"), std::string::npos) << ours.err;

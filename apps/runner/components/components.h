@@ -1,6 +1,7 @@
 // What a config names, made: models, losses, optimizers, schedules and metrics.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,8 +25,10 @@ namespace taper::inline v0::runner {
 // with the shape that arrives there, when shapes do not fit.
 std::unique_ptr<Module> build_model(const Component& config, const DataInfo& data, Device device);
 
-// model(x). What a layer of a program's own throws, and is no Error, ends in RunError with kExitBug,
-// which names the layer at its place in the config, and its module's path and type.
+// RunError with kExitBug for what a layer of a program's own has thrown and is no Error: it names
+// the layer at its place in the config, and its module's path and type. Returns for other errors.
+void refuse_layer(Module& model, const Component& config, const std::exception& error);
+// model(x), with that.
 Tensor run_model(Module& model, const Component& config, const Tensor& x);
 
 // Zeros as the data give them to the model.

@@ -204,14 +204,9 @@ ModulePtr build_model(const Component& config, const DataInfo& data, Device devi
   return models().make(config, {data, device, config.place});
 }
 
-Tensor run_model(Module& model, const Component& config, const Tensor& x) try {
-  return model(x);
-} catch (const std::exception& error) {
+void refuse_layer(Module& model, const Component& config, const std::exception& error) {
   const std::string path = module_of(error);
-  if (path.empty()) {
-    models().refuse(config, error);
-    throw;
-  }
+  if (path.empty()) return models().refuse(config, error);
   std::string where = cat(" (in module ", path);
   for (const auto& [name, module] : model.named_modules()) {
     if (name == path) where += cat(", ", module->type_name());
@@ -220,6 +215,12 @@ Tensor run_model(Module& model, const Component& config, const Tensor& x) try {
     layers().refuse(layered->entries.at(std::stoul(path)), error, where + ")");
   }
   models().refuse(config, error, where + ")");
+}
+
+Tensor run_model(Module& model, const Component& config, const Tensor& x) try {
+  return model(x);
+} catch (const std::exception& error) {
+  refuse_layer(model, config, error);
   throw;
 }
 

@@ -190,9 +190,12 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   if (takes_any_length) probe.input_shape = {std::min(kProbeTokens, probe.input_shape[0])};
   const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::cpu);
   std::string out;
-  {
+  try {
     const Autocast half = autocast_of(config.train.precision, DeviceType::cpu);
     out = summary(*model, input) + "\n";
+  } catch (const std::exception& error) {
+    refuse_layer(*model, config.model, error);
+    throw;
   }
   const TrainConfig& c = config.train;
   // To ask CUDA would take longer than all the rest.
