@@ -108,6 +108,7 @@ class Source {
   virtual Tensor prepared(const DataInfo&, const Tensor& raw) const { return raw; }
 };
 
+// The source that such options are.
 template <class Options> class SourceOf final : public Source {
  public:
   explicit SourceOf(Options options) : options_(std::move(options)) {}

@@ -99,7 +99,7 @@ bool has_onnx() { return false; }
 
 void export_onnx(const OnnxFunction&, Module&, const std::vector<Tensor>&, const std::string& path,
                  const OnnxOptions&) {
-  throw Error(
+  throw NotImplementedError(
       cat(path,
           ": Taper was built without ONNX; install libonnx-dev and libprotobuf-dev and build "
           "again with TAPER_ONNX=ON"));

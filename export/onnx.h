@@ -29,8 +29,8 @@ bool has_onnx();
 // change in place or by a value that the host reads (so a branch on data) is refused by name, with
 // the module's path, whatever the example's values. The forward pass runs twice, the second time
 // with other values and another batch, which finds what no op tells of. PATH is the old file or the
-// whole new one. Throws NotImplementedError for what ONNX cannot say, Error for a file that cannot
-// be written and in a build without ONNX.
+// whole new one. Throws NotImplementedError for what ONNX cannot say and in a build without ONNX,
+// OutputError for a file that cannot be written.
 void export_onnx(Module& module, const Tensor& example, const std::string& path,
                  const OnnxOptions& options = {});
 

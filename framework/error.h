@@ -50,6 +50,10 @@ struct OutOfMemoryError : Error {
 struct InputError : Error {
   using Error::Error;
 };
+// A file cannot be written; the message names it and the reason.
+struct OutputError : Error {
+  using Error::Error;
+};
 // Data that nothing can be learned from.
 struct DataError : Error {
   using Error::Error;

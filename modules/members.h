@@ -5,6 +5,7 @@
 #include <concepts>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "modules/module.h"
@@ -62,28 +63,41 @@ class Buffer : public ModuleTensor {
 
 [[noreturn]] void refuse_moved_child();
 
+// M(args...), and where there is none such one sentence from the compiler.
+template <class M, class... Args> std::unique_ptr<M> make_child(Args&&... args) {
+  constexpr bool can_be_made = std::is_constructible_v<M, Args...>;
+  static_assert(can_be_made, "no constructor of this Child's module takes these arguments");
+  if constexpr (can_be_made) return std::make_unique<M>(std::forward<Args>(args)...);
+}
+
 // A child of type M, made in place with M's own arguments, the last of which may be options in
 // braces: Child<Conv2d> c{*this, "c", 1, 8, 3, {.padding = 1}}. Moving a Child takes the module
 // along, which keeps its place; what is left must not be called.
 template <class M> class Child {
  public:
+  Child() = delete;  // say whose it is, and its name: Child<Linear> fc{*this, "fc", 3, 4}
+  template <class NotAName, class... Args>
+  requires(!std::is_convertible_v<NotAName, std::string>)
+  Child(Module&, NotAName&&, Args&&...) {
+    static_assert(!sizeof(NotAName), "a Child has a name: Child<Linear> fc{*this, \"fc\", 3, 4}");
+  }
   template <class... Args>
   Child(Module& owner, const std::string& name, Args&&... args)
-      : Child(owner, name, std::make_unique<M>(std::forward<Args>(args)...)) {}
+      : Child(owner, name, make_child<M>(std::forward<Args>(args)...)) {}
   template <class N = M>
   Child(Module& owner, const std::string& name, const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(o)) {}
+      : Child(owner, name, make_child<M>(o)) {}
   template <class A, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, o)) {}
+      : Child(owner, name, make_child<M>(a, o)) {}
   template <class A, class B, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const B& b,
         const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, b, o)) {}
+      : Child(owner, name, make_child<M>(a, b, o)) {}
   template <class A, class B, class C, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const B& b, const C& c,
         const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, b, c, o)) {}
+      : Child(owner, name, make_child<M>(a, b, c, o)) {}
   Child(Child&&) = default;
   Child(const Child& other)  // as Module's
       : module_(other.module_ ? Module::copy_of(*other.module_) : nullptr) {}

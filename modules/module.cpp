@@ -33,6 +33,14 @@ std::string joined(const std::string& prefix, const std::string& name) {
 
 thread_local Module* running = nullptr;  // the innermost module whose forward runs
 
+// An exception of a program's own on its way out, which has come as far as `caller`.
+struct Foreign {
+  const std::exception* error = nullptr;
+  const Module* caller = nullptr;
+  std::string path{};
+};
+thread_local Foreign foreign;
+
 std::string indented(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -76,8 +84,21 @@ Module::Call::Call(Module& module)
 }
 Module::Call::~Call() { running = outer_; }
 
-void Module::Call::locate(Error& error) const {
-  if (const std::string path = module_.path_in(outer_); !path.empty()) error.add_module(path);
+void Module::Call::locate() const {
+  const std::string path = module_.path_in(outer_);
+  try {
+    throw;
+  } catch (Error& error) {
+    if (!path.empty()) error.add_module(path);
+  } catch (const std::exception& error) {
+    const bool goes_on = foreign.error == &error && foreign.caller == &module_;
+    const std::string below = goes_on ? foreign.path : "";
+    foreign = {&error, outer_, path.empty() || below.empty() ? path + below : joined(path, below)};
+  }
+}
+
+std::string module_of(const std::exception& error) {
+  return foreign.error == &error ? foreign.path : "";
 }
 
 std::string Module::path_in(Module* other) const {

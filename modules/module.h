@@ -12,6 +12,7 @@
 #pragma once
 
 #include <concepts>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -152,8 +153,8 @@ class Module {
         set_tensors(y, outputs);
         return y;
       }
-    } catch (Error& error) {
-      call.locate(error);
+    } catch (...) {
+      call.locate();
       throw;
     }
   }
@@ -190,8 +191,8 @@ class Module {
     void before(std::vector<Tensor>& inputs);
     void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
     void replace(std::vector<Tensor>& tensors, std::vector<Tensor> by, const char* whose) const;
-    // Adds the module's place in the one that called it.
-    void locate(Error& error) const;
+    // Within a handler: adds the module's place in the one that called it to the exception.
+    void locate() const;
 
    private:
     Module& module_;
@@ -292,6 +293,10 @@ template <class D> class ModuleOf : public Cloneable<D> {
   void forward(Nothing) = delete;
 #pragma GCC diagnostic pop
 };
+
+// The path, below the outermost module that was called, of that in whose forward an exception began
+// that is none of Taper's and so cannot say it itself: of the last one in this thread, else "".
+std::string module_of(const std::exception& error);
 
 // "Sequential(\n  (0): Linear(in_features=784, out_features=512, bias=True)\n ...)".
 std::string to_string(const Module& module);

@@ -12,6 +12,7 @@ namespace taper::inline v0 {
 // What to_string gives: `std::cout << net`.
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
+// A module as a row of the summary.
 struct ModuleSummary {
   std::string path;  // "layers.0", empty for the model
   std::string type;

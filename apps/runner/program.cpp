@@ -1,10 +1,12 @@
 #include "apps/runner/program.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 
@@ -73,8 +75,11 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   if (const Words extra = app.remaining(true); !extra.empty()) {
     Words options;
     for (const CLI::Option* o : command.get_options()) options.push_back(o->get_name());
-    text =
-        cat("unexpected argument ", in_quotes(extra[0]), did_you_mean(nearest(extra[0], options)));
+    std::string hint = did_you_mean(nearest(extra[0], options));
+    if (hint.empty() && extra[0].starts_with("--") && command.get_option_no_throw("overrides")) {
+      hint = "; settings go without dashes, as train.epochs=3";
+    }
+    text = cat("unexpected argument ", in_quotes(extra[0]), hint);
   }
   const std::string verb = begun.empty() ? "" : cat(" ", command.get_name());
   return cat(text, "; see ", app.get_name(), verb, " --help");
@@ -84,7 +89,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
 
 int print(const std::string& text, bool passed) {
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    throw DiskError("cannot write to stdout");
+    throw DiskError(cat("cannot write to stdout: ", std::strerror(errno)));
   }
   return passed ? kExitOk : kExitGate;
 }
@@ -129,8 +134,10 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    throw ConfigError(complaint(app, error));
+    if (error.get_exit_code() != 0) throw ConfigError(complaint(app, error));
+    std::ostringstream asked;  // --help, --version
+    app.exit(error, asked);
+    return print(asked.str());
   }
   return chosen->run();
 } catch (const std::exception& error) {

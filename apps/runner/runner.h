@@ -5,3 +5,4 @@
 #include "apps/runner/program.h"
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/train.h"
+#include "apps/runner/verbs/saved_run.h"

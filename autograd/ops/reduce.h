@@ -22,6 +22,7 @@ Tensor prod(const Tensor& x, int64_t dim, bool keepdim = false,
 // is left to divide by. Floating dtypes only, computed in double: no square overflows or vanishes.
 Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false);
 Tensor std(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false);
+// var, or std, and the mean of the same elements.
 struct VarMean {
   Tensor var, mean;
 };

@@ -147,7 +147,7 @@ ZipReader::ZipReader(const std::string& path) : path_(path) { throw Error(path_ 
 ZipReader::~ZipReader() = default;
 StoragePtr ZipReader::read(size_t) { throw Error(path_ + kWithout); }
 void write_zip(const std::string& path, const std::vector<ZipContent>&) {
-  throw Error(path + kWithout);
+  throw NotImplementedError(path + kWithout);
 }
 
 }  // namespace taper::inline v0

@@ -142,7 +142,7 @@ void AtomicFile::fail(const char* what) const {
     text += cat("; the file needs ", nbytes_, " bytes");
     if (!ignored) text += cat(", ", space.available + written, " were available");
   }
-  throw Error(text);
+  throw OutputError(text);
 }
 
 }  // namespace taper::inline v0

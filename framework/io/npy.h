@@ -10,7 +10,8 @@ namespace taper::inline v0 {
 
 // Writes format 1.0, row-major, from a CPU tensor in any layout. Throws TypeError for a CUDA tensor
 // and for bfloat16, which NumPy lacks, and Error for one that requires grad, in PyTorch's words for
-// numpy(); Error with path and reason when the file cannot be written, which then stays as it was.
+// numpy(); OutputError with path and reason when the file cannot be written, which then stays as it
+// was.
 void save_npy(const std::string& path, const Tensor& x);
 
 // Reads formats 1.0, 2.0 and 3.0 into a dense row-major CPU tensor. Throws Error with the path for

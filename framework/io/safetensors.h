@@ -17,9 +17,9 @@ struct SafeTensors {
 };
 
 // PATH is the old file or the whole new one (atomic_file.h), also after a power cut. Tensors may be
-// on any device and in any layout. The bytes are those that the Python library writes. Throws Error
-// with the path and the reason; ValueError for a name that is taken twice, reserved or not UTF-8,
-// and for an undefined tensor.
+// on any device and in any layout. The bytes are those that the Python library writes. Throws
+// OutputError with the path and the reason; ValueError for a name that is taken twice, reserved or
+// not UTF-8, and for an undefined tensor.
 void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

@@ -68,7 +68,7 @@ class Profiler {
   void stop();
   // Bytes in tensors, on its device, after each op, in the order of their beginnings; stops.
   std::vector<int64_t> allocated_bytes();
-  // Stops, and writes JSON trace events. Throws Error when the file cannot be written.
+  // Stops, and writes JSON trace events. Throws OutputError when the file cannot be written.
   void export_chrome_trace(const std::string& path);
 
   struct Session;

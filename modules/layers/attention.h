@@ -22,6 +22,7 @@ struct AttendOptions {
   bool is_causal = false;  // query i sees keys j <= i alone; needs no mask beside it
   auto tensors() { return std::tie(key_padding_mask, attn_mask); }
 };
+// What MultiheadAttention gives.
 struct Attended {
   Tensor output;   // as query
   Tensor weights;  // where needed: [B, L, S], or [B, num_heads, L, S] when not averaged

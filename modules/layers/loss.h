@@ -9,6 +9,7 @@
 
 namespace taper::inline v0 {
 
+// A criterion of an input and a target: a scalar, or with reduction none a value of each.
 class Loss : public ModuleOf<Loss> {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) = 0;

@@ -25,6 +25,7 @@ struct PackedSequence {
 PackedSequence pack_padded_sequence(const Tensor& x, const std::vector<int64_t>& lengths,
                                     bool batch_first = false, bool enforce_sorted = true);
 
+// What pad_packed_sequence gives.
 struct PaddedSequence {
   Tensor output;  // [T, B, ...] or [B, T, ...]
   std::vector<int64_t> lengths;

@@ -32,6 +32,7 @@ struct RnnOptions {
 // forward before backward. Undefined: zeros. c is the LSTM's alone, whose h has proj_size units
 // where that is given.
 using RnnState = LstmState;
+// What a layer gives; output is [B, T, ...] with batch_first, and has no B where x has none.
 struct RnnResult {
   Tensor output;    // of the last layer, directions side by side: [T, B, directions * hidden_size]
   Tensor h_n, c_n;  // after the last step; c_n is an LSTM's

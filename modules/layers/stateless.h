@@ -188,6 +188,7 @@ using AvgPool1d = PoolLayer<"AvgPool1d", 1, avg_pool1d, AvgPoolOptions>;
 using AvgPool2d = PoolLayer<"AvgPool2d", 2, avg_pool2d, AvgPoolOptions>;
 using Unfold = PoolLayer<"Unfold", 2, unfold, UnfoldOptions>;
 
+// Blocks [N, C * kernel, L] to images [N, C, *output_size]: where blocks overlap they are added.
 class Fold : public Cloneable<Fold> {
  public:
   using Options = UnfoldOptions;

@@ -8,6 +8,7 @@
 
 namespace taper::inline v0 {
 
+// A name of theirs, and ours.
 struct NameRule {
   // Each '*' stands for one or more characters that are no dot, in both names the same.
   const char* theirs;

@@ -253,6 +253,45 @@ TEST(Module, ErrorsNameThePathOfTheModule) {
   }
 }
 
+// A program's own exceptions stay what they are; whoever catches them may ask.
+TEST(Module, OfAnExceptionThatIsNoErrorThePathCanBeAsked) {
+  struct Thrown : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+  struct Odd : Module {
+    Tensor forward(const Tensor& x) override {
+      if (x.size(0) == 2) throw Thrown("two rows");
+      return x;
+    }
+  };
+  struct Outer : Module {
+    Child<Sequential> net{*this, "net", Linear(3, 4), Odd()};
+    Tensor forward(const Tensor& x) override {
+      try {
+        return net(x);
+      } catch (const Thrown&) {
+        if (is_training()) throw;
+        throw std::logic_error("its own");
+      }
+    }
+  };
+  Outer outer;
+  EXPECT_NO_THROW((void)outer(ones({1, 3})));
+  try {
+    (void)outer(ones({2, 3}));
+    FAIL() << "nothing was thrown";
+  } catch (const Thrown& error) {
+    EXPECT_EQ(module_of(error), "net.1");
+  }
+  outer.eval();
+  try {
+    (void)outer(ones({2, 3}));
+    FAIL() << "nothing was thrown";
+  } catch (const std::logic_error& error) {
+    EXPECT_EQ(module_of(error), "");
+  }
+}
+
 TEST(Module, OperandsElsewhereAreRefusedWithThePath) {
   if (skip_without_cuda()) return;
   Sequential net(Linear(3, 1));

@@ -73,5 +73,29 @@ TEST_F(Callback, AMistakeIsRefusedAtItsPlace) {
   EXPECT_NE(stock.err.find("unknown key 'callbacks'"), std::string::npos) << stock.err;
 }
 
+// By its place in the config and in the model, whoever threw it, and in exit.json too.
+TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
+  const auto trained = [&](const std::string& layer, const std::string& out) {
+    std::string config = kConfig;
+    config.erase(config.find("model:"), config.find("optimizer:") - config.find("model:"));
+    write_bytes(at_ / "faulty.yaml",
+                config + "model:\n  type: sequential\n  layers:\n    - flatten\n    - " + layer +
+                    "\n    - linear: 10\n");
+    return train("faulty.yaml", out);
+  };
+  const RunDirectory::Outcome theirs = trained("faulty", "theirs");
+  EXPECT_EQ(theirs.code, 70);
+  for (const char* part : {"a bug of the program: faulty.yaml:10:7: layer 'faulty': no such row",
+                           "(in module 1.inner, Faulty)", "    - faulty"}) {
+    EXPECT_NE(theirs.err.find(part), std::string::npos) << part << "\nis not in:\n" << theirs.err;
+  }
+  EXPECT_NE(read_bytes(at_ / "theirs/exit.json").find("layer 'faulty'"), std::string::npos);
+  const RunDirectory::Outcome shown = at_.taper({"train", "faulty.yaml", "--validate"});
+  EXPECT_NE(shown.err.find("(in module 1.inner, Faulty)"), std::string::npos) << shown.err;
+  const RunDirectory::Outcome ours = trained("faulty: {is_ours: true}", "ours");
+  EXPECT_EQ(ours.code, 70);
+  EXPECT_NE(ours.err.find("no such rows (in module 1.inner)"), std::string::npos) << ours.err;
+}
+
 }  // namespace
 }  // namespace taper::inline v0::runner

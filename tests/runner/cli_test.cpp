@@ -169,7 +169,8 @@ TEST_F(Cli, WrongCommandsExitWith2AndSayWhatIsMeant) {
       {{"zzzzzzz"}, {"unknown command 'zzzzzzz'; commands: "}},
       {{"train"}, {"config is required; see taper train --help"}},
       {{"train", "run.yaml", "--frobnicate"},
-       {"unexpected argument '--frobnicate'; see taper train"}},
+       {"unexpected argument '--frobnicate'; settings go without dashes, as train.epochs=3; see "
+        "taper train"}},
       {{"train", "run.yaml", "--resum", "auto"}, {"'--resum'; did you mean '--resume'?"}},
       {{"info", "now"}, {"unexpected argument 'now'; see taper info --help"}},
       {{"record", "r"}, {"--to is required"}},

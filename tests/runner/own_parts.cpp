@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <stdexcept>
 
 #include "apps/runner/runner.h"
+#include "modules/members.h"
 #include "tests/optim/own_optimizers.h"
 
 using namespace taper;
@@ -57,6 +59,26 @@ struct SpoiltOptions {
   template <class V> void describe(V&) {}
 };
 
+// Fails in training, as the config says, below a module that passes on what it gets.
+struct FaultyOptions {
+  bool is_ours = false;
+  template <class V> void describe(V& v) { v("is_ours", is_ours, "by an Error"); }
+};
+struct Faulty : Module {
+  explicit Faulty(bool ours) : is_ours(ours) {}
+  Tensor forward(const Tensor& x) override {
+    if (is_training() && is_ours) throw ValueError("no such rows");
+    if (is_training()) throw std::out_of_range("no such row");
+    return x;
+  }
+  const bool is_ours;
+};
+struct Outer : Module {
+  explicit Outer(bool ours) : inner(*this, "inner", ours) {}
+  Tensor forward(const Tensor& x) override { return inner(x); }
+  Child<Faulty> inner;
+};
+
 int main(int argc, char** argv) {
   runner::register_optimizer<test::LookaheadOptions>("lookahead");
   runner::register_callback<TellOptions>(
@@ -64,5 +86,9 @@ int main(int argc, char** argv) {
   runner::register_layer<SpoiltOptions>(
       "spoilt",
       [](const SpoiltOptions&, const runner::LayerSite&) { return std::make_unique<Spoilt>(); });
+  runner::register_layer<FaultyOptions>("faulty",
+                                        [](const FaultyOptions& o, const runner::LayerSite&) {
+                                          return std::make_unique<Outer>(o.is_ours);
+                                        });
   return runner::main(argc, argv);
 }

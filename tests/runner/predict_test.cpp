@@ -5,6 +5,9 @@
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/reduce.h"
+#include "framework/factories.h"
 #include "tests/data_files.h"
 
 namespace taper::inline v0::runner {
@@ -47,6 +50,47 @@ std::string flower_run(const std::string& path) {
   return cat("data: {type: csv, path: ", path,
              "}\nmodel: {type: mlp, hidden: [16]}\noptimizer: {type: adam, lr: 0.05}\n"
              "train: {epochs: 20, batch_size: 16}\ncheckpoint: {every: 1000}\n");
+}
+
+// As raw tensors what `taper predict` prints of files.
+TEST_F(RunTest, ARunPredictsOfTensors) {
+  const auto expect_printed = [](const SavedRun& run, const std::string& file, const Tensor& raw) {
+    const Tensor y = run.predict(raw);
+    const auto rows = cells_of(predict(run, file));
+    ASSERT_EQ(y.size(0), int64_t(rows.size()) - 1);
+    for (int64_t i = 0; i < y.size(0); ++i) {
+      const std::vector<std::string>& row = rows[size_t(i) + 1];  // its last cells are numbers
+      for (int64_t k = 0; k < y.size(1); ++k) {
+        const double printed = std::stod(row[row.size() - size_t(y.size(1) - k)]);
+        EXPECT_NEAR(y[i][k].item<double>(), printed, 1e-5 * std::abs(printed) + 1e-6);
+      }
+    }
+  };
+  const SavedRun kinds = run_of(flower_run(write("flowers.csv", flowers(90))));
+  const std::string rows = write("new.csv", "size,colour\n1,2\n12,0\n23,4\n");
+  const Tensor raw = tensor({{1.0, 2.0}, {12.0, 0.0}, {23.0, 4.0}});
+  expect_printed(kinds, rows, raw);
+  expect_printed(kinds, rows, raw.to(kFloat64));
+  EXPECT_EQ(kinds.info.class_names[size_t(argmax(kinds.predict(raw), 1)[0].item<int64_t>())],
+            "rose");
+  EXPECT_FALSE(kinds.predict(raw).requires_grad());
+  EXPECT_EQ(kinds.predict(zeros({0, 2})).shape(), (Shape{0, 3}));
+  for (const Tensor& wrong : {zeros({2}), zeros({1, 3}), zeros({1, 2, 1}), zeros({})}) {
+    const std::string said = refusal_of<ValueError>([&] { (void)kinds.predict(wrong); });
+    EXPECT_NE(said.find("expected samples of shape [2] behind their number"), said.npos) << said;
+  }
+  const std::string said = refusal_of<TypeError>([&] {
+    (void)kinds.predict(zeros({1, 2}, {.dtype = kInt64}));
+  });
+  EXPECT_NE(said.find("expected raw samples of float32, but got int64"), said.npos) << said;
+
+  std::string prices = "x,price\n";
+  for (int i = 0; i < 60; ++i) prices += cat(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
+  expect_printed(run_of(cat("data: {type: csv, path: ", write("prices.csv", prices),
+                            ", task: regression, scale_target: true}\n"
+                            "model: {type: mlp, hidden: [4]}\noptimizer: {type: adam}\n"
+                            "train: {epochs: 3, batch_size: 20}\n")),
+                 write("new.csv", "x\n0\n4.5\n"), tensor({{0.0}, {4.5}}));
 }
 
 TEST_F(RunTest, PredictsClassesWithTheirProbabilities) {

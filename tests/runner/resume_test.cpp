@@ -12,6 +12,7 @@
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/process.h"
+#include "apps/runner/run/text.h"
 #include "data/images/images.h"
 #include "data/tables/csv.h"
 #include "framework/host/hooks.h"
@@ -406,6 +407,35 @@ TEST_F(Resume, ARunWithoutRoomEndsWith74) {
   EXPECT_TRUE(contains(exit_of("run"), "\"code\": 74"));
   EXPECT_EQ(newest_checkpoint(at_ / "run"), newest);
   EXPECT_FALSE(fs::exists(at_ / "run/checkpoints/.writing"));
+}
+
+// What goes to files beside a run, and what goes to stdout: the file is named, and none is left.
+TEST_F(Resume, NoRoomForWhatIsExportedOrPrintedEndsWith74) {
+  ASSERT_EQ(train("digits", "run", {"train.epochs=1"}).code, 0);
+  for (const char* command : {"export run --to pt -o model", "export run --to onnx -o model",
+                              "report run -o model"}) {
+    const std::vector<std::string> words = lines_of(command, ' ');
+    const RunDirectory::Outcome full = at_.taper(words, "trap '' XFSZ; ulimit -f 4;");
+    EXPECT_EQ(full.code, contains(full.err, "built without") ? 2 : 74) << full.err;
+    EXPECT_TRUE(contains(full.err, "built without") ||
+                contains(full.err, "model: cannot write: File too large; the file needs "))
+        << full.err;
+    for (const auto& file : fs::directory_iterator(at_ / ".")) {
+      EXPECT_FALSE(file.path().filename().string().starts_with("model")) << file.path();
+    }
+  }
+  for (const char* command : {"info", "schema", "schema --markdown", "eval run", "--help", "--version",
+                              "verify run", "report run -o page",
+                              "train digits.yaml --print-config"}) {
+    const RunDirectory::Outcome full = at_.taper(lines_of(command, ' '), "exec > /dev/full;");
+    EXPECT_EQ(full.code, 74) << command << ": " << full.err;
+    EXPECT_TRUE(contains(full.err, "cannot write to stdout: No space left")) << full.err;
+  }
+  // No file of the run takes the place of what is closed.
+  const RunDirectory::Outcome closed = train("digits", "mute", {"train.epochs=1"}, "exec >&-;");
+  EXPECT_EQ(closed.code, 74) << closed.err;
+  EXPECT_TRUE(contains(closed.err, "cannot write to stdout: Bad file descriptor")) << closed.err;
+  EXPECT_EQ(at_.taper({"verify", "mute"}).code, 0);
 }
 
 TEST_F(Resume, AFullDiskLeavesTheOlderCheckpointsWhole) {

@@ -1,6 +1,7 @@
 // What a config names, made: models, losses, optimizers, schedules and metrics.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,12 @@ namespace taper::inline v0::runner {
 // sequential model must end in the output. Throws ConfigError at the layer's (or model's) place,
 // with the shape that arrives there, when shapes do not fit.
 std::unique_ptr<Module> build_model(const Component& config, const DataInfo& data, Device device);
+
+// RunError with kExitBug for what a layer of a program's own has thrown and is no Error: it names
+// the layer at its place in the config, and its module's path and type. Returns for other errors.
+void refuse_layer(Module& model, const Component& config, const std::exception& error);
+// model(x), with that.
+Tensor run_model(Module& model, const Component& config, const Tensor& x);
 
 // Zeros as the data give them to the model.
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device);

@@ -204,4 +204,24 @@ ModulePtr build_model(const Component& config, const DataInfo& data, Device devi
   return models().make(config, {data, device, config.place});
 }
 
+void refuse_layer(Module& model, const Component& config, const std::exception& error) {
+  const std::string path = module_of(error);
+  if (path.empty()) return models().refuse(config, error);
+  std::string where = cat(" (in module ", path);
+  for (const auto& [name, module] : model.named_modules()) {
+    if (name == path) where += cat(", ", module->type_name());
+  }
+  if (const auto* layered = config.get_if<SequentialSpec>()) {
+    layers().refuse(layered->entries.at(std::stoul(path)), error, where + ")");
+  }
+  models().refuse(config, error, where + ")");
+}
+
+Tensor run_model(Module& model, const Component& config, const Tensor& x) try {
+  return model(x);
+} catch (const std::exception& error) {
+  refuse_layer(model, config, error);
+  throw;
+}
+
 }  // namespace taper::inline v0::runner

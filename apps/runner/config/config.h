@@ -197,6 +197,7 @@ struct DistributedConfig {
   }
 };
 
+// When a run is saved, by steps or by time, and how many are kept.
 struct CheckpointConfig {
   std::optional<int64_t> every;
   std::string interval = "10m";  // seconds_of() reads it; means nothing when `every` is given
@@ -213,6 +214,7 @@ struct CheckpointConfig {
   }
 };
 
+// All of a YAML file, as load_config reads it.
 struct RunConfig {
   std::string name;
   uint64_t seed = 0;

@@ -20,9 +20,9 @@ const Kind::Row& Kind::row(const std::string& name) const {
   throw ValueError(cat("there is no ", what_, " '", name, "'"));
 }
 
-void Kind::refuse(const Component& c, const std::exception& error) const {
+void Kind::refuse(const Component& c, const std::exception& error, const std::string& where) const {
   if (dynamic_cast<const Error*>(&error) != nullptr || exit_code_of(error) != kExitBug) return;
-  const std::string text = cat(what_, " '", c.type, "': ", error.what());
+  const std::string text = cat(what_, " '", c.type, "': ", error.what(), where);
   throw RunError(kExitBug, c.place.source ? located(c.place, text) : text);
 }
 

@@ -55,8 +55,8 @@ class Kind {
   const Row& row(const std::string& name) const;
   Component component(const std::string& name) const { return row(name).component; }
   Component first() const { return rows_.at(0).component; }
-  // RunError for an exception of a program's own.
-  void refuse(const Component& c, const std::exception& error) const;
+  // RunError for an exception of a program's own; `where`: added to what it says.
+  void refuse(const Component& c, const std::exception& error, const std::string& where = "") const;
   // Whether the user's program has added it.
   bool is_added(const std::string& name) const;
 

@@ -51,6 +51,7 @@ inline ExitCode exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const RunError*>(&error)) return known->code;
   if (dynamic_cast<const InputError*>(&error) != nullptr) return kExitInput;
   if (dynamic_cast<const DataError*>(&error) != nullptr) return kExitData;
+  if (dynamic_cast<const OutputError*>(&error) != nullptr) return kExitDisk;
   // It names the path and the reason. Whoever reads says InputError instead.
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return kExitDisk;
   const bool memory = dynamic_cast<const OutOfMemoryError*>(&error) != nullptr ||

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <iterator>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "apps/runner/run/errors.h"
@@ -71,7 +72,14 @@ Device set_up(const RunConfig& config) {
 }
 
 bool owns_process() { return owned; }
-void own_process() { owned = true; }
+void own_process() {
+  owned = true;
+  // Where stdout or stderr is closed, no file that is opened shall be taken for it.
+  int file;
+  do file = ::open("/dev/null", O_RDONLY);
+  while (file >= 0 && file <= STDERR_FILENO);
+  if (file >= 0) ::close(file);
+}
 
 std::vector<std::string> command_line() {
   return lines_of(read_file("/proc/self/cmdline", "command line"), '\0');

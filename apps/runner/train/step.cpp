@@ -188,7 +188,7 @@ Tensor Step::run_part(int64_t part, const std::vector<Batch>& loaded, const Next
     {
       const RecordFunction range("forward");
       const Autocast half = autocast_of(config_.train.precision, device_.type());
-      loss = loss_((*learner_.model)(b.inputs), b.targets, Reduction::mean);
+      loss = loss_(run_model(*learner_.model, config_.model, b.inputs), b.targets, Reduction::mean);
     }
     // The mean over all samples of the step, as one big batch would give it.
     if (tokens.defined()) {

@@ -46,6 +46,7 @@ struct TrainOptions {
   std::stop_token stop{};  // asked for by the caller's program: the run is saved and ends
 };
 
+// How a run ended.
 struct TrainResult {
   int64_t steps = 0;
   std::string reason{};       // of an end before the last step: "early stopping", "time limit"

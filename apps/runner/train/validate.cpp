@@ -40,6 +40,7 @@ struct Amount {
 
 struct Probe {
   const Precision precision;
+  const Component& config;  // of the model
   const DataInfo& info;
   Module& model;
   const Loss loss_of;
@@ -59,7 +60,7 @@ struct Probe {
     Tensor loss;
     {
       const Autocast half = autocast_of(precision, DeviceType::cpu);
-      loss = loss_of(model(x), y, Reduction::mean);
+      loss = loss_of(run_model(model, config, x), y, Reduction::mean);
     }
     if (trains) loss.backward();
     std::vector<int64_t> bytes = profiler.allocated_bytes();
@@ -139,7 +140,7 @@ MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data
     for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) out.buckets += out.gradients;
     if (ranks > 2) out.buckets += out.gradients;
   }
-  Probe probe{c.precision, data, model, losses().make(config.loss, {data.task})};
+  Probe probe{c.precision, config.model, data, model, losses().make(config.loss, {data.task})};
   const int64_t rows = (std::min(c.batch_size, data.train->size()) + parts - 1) / parts;
   const int64_t shown = std::min(c.eval_batch_size, data.test->size());
   int64_t step = probe.most(rows, true, on_gpu);
@@ -189,9 +190,12 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   if (takes_any_length) probe.input_shape = {std::min(kProbeTokens, probe.input_shape[0])};
   const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::cpu);
   std::string out;
-  {
+  try {
     const Autocast half = autocast_of(config.train.precision, DeviceType::cpu);
     out = summary(*model, input) + "\n";
+  } catch (const std::exception& error) {
+    refuse_layer(*model, config.model, error);
+    throw;
   }
   const TrainConfig& c = config.train;
   // To ask CUDA would take longer than all the rest.

@@ -41,26 +41,17 @@ Json features_of(const data::CsvRecipe& table) {
 
 std::string write_onnx(const SavedRun& run, const fs::path& file) {
   const DataInfo& info = run.info;
-  const auto source = source_of(run.config.data);
-  const Loss loss = losses().make(run.config.loss, {info.task});
   const bool is_language = info.task == Task::kLanguage;
   const bool is_regression = info.task == Task::kRegression;
-  const auto predicted = [&](const std::vector<Tensor>& raw) {
-    const Tensor y = (*run.model)(source->prepared(info, raw[0])).to(kFloat32);
-    if (is_language) return std::vector{y};
-    const Tensor out = loss.prediction(y);
-    return std::vector{is_regression ? out * info.target_std + info.target_mean : out};
+  const auto predicted = [&](const std::vector<Tensor>& x) {
+    return std::vector{of_raw(run, x[0])};
   };
   OnnxOptions options;
   options.output_names = {is_language ? "logits" : is_regression ? "prediction" : "probabilities"};
   if (!info.class_names.empty()) options.metadata["classes"] = Json(info.class_names).dump();
   if (info.table) options.metadata["features"] = features_of(*info.table).dump();
-  const Tensor example = example_of(info, source->raw_dtype(info), run.device);
-  try {
-    export_onnx(predicted, *run.model, {example}, file.string(), options);
-  } catch (const NotImplementedError& error) {
-    throw ConfigError(error.what());
-  }
+  const Tensor example = example_of(info, source_of(run.config.data)->raw_dtype(info), run.device);
+  export_onnx(predicted, *run.model, {example}, file.string(), options);
   return cat("wrote ", file.string(), ": input ", example.dtype(), " [batch, ",
              to_string(info.input_shape).substr(1), ", ", options.output_names[0],
              " float32 [batch, ", to_string(info.output_shape()).substr(1), "\n");
@@ -68,14 +59,16 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
 
 }  // namespace
 
-std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file) {
+std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file) try {
   if (to != "onnx" && to != "pt") {
     throw ConfigError(cat("--to: expected onnx or pt, got '", to, "'"));
   }
-  failing_as<DiskError>("", [&] { AtomicFile(file.string(), 0); });  // before the work
+  AtomicFile(file.string(), 0);  // before the work
   if (to == "onnx") return write_onnx(run, file);
   save_pt(file.string(), run.model->state_dict());
   return cat("wrote ", file.string(), "\n");
+} catch (const NotImplementedError& error) {
+  throw ConfigError(error.what());
 }
 
 Command export_command() {

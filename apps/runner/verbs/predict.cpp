@@ -4,6 +4,7 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
+#include "autograd/ops/binary.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -18,6 +19,31 @@ std::string cell(const std::string& text) {
 
 }  // namespace
 
+Tensor of_raw(const SavedRun& run, const Tensor& raw) {
+  const DataInfo& info = run.info;
+  const auto source = source_of(run.config.data);
+  const DType dtype = source->raw_dtype(info);
+  Shape wanted = info.input_shape;
+  wanted.insert(0, raw.dim() > 0 ? raw.size(0) : 0);
+  if (raw.dim() == 0 || raw.shape() != wanted) {
+    throw ValueError(cat("predict(): expected samples of shape ", info.input_shape,
+                         " behind their number, but got ", raw.shape()));
+  }
+  if (raw.dtype() != dtype && !(raw.is_floating_point() && is_floating_point(dtype))) {
+    throw TypeError(cat("predict(): expected raw samples of ", dtype, ", but got ", raw.dtype()));
+  }
+  const Tensor x = source->prepared(info, raw.to(run.device, dtype));
+  const Tensor y = run_model(*run.model, run.config.model, x).to(kFloat32);
+  if (info.task == Task::kLanguage) return y;
+  const Tensor out = losses().make(run.config.loss, {info.task}).prediction(y);
+  return info.task == Task::kRegression ? out * info.target_std + info.target_mean : out;
+}
+
+Tensor SavedRun::predict(const Tensor& raw) const {
+  const NoGradGuard no_grad;
+  return of_raw(*this, raw);
+}
+
 std::string predict(const SavedRun& run, const std::filesystem::path& file) {
   const NoGradGuard no_grad;
   const data::DatasetPtr rows = source_of(run.config.data)->more(run.info, file);
@@ -28,7 +54,7 @@ std::string predict(const SavedRun& run, const std::filesystem::path& file) {
   DataLoader batches(rows, {.batch_size = run.config.train.eval_batch_size}, run.device, 0);
   batches.start(0);
   while (const std::optional<Batch> batch = batches.next()) {
-    const Tensor y = (*run.model)(batch->inputs).to(kFloat32);
+    const Tensor y = run_model(*run.model, run.config.model, batch->inputs).to(kFloat32);
     const Tensor host = loss.prediction(y).cpu().contiguous();
     for (int64_t i = 0; i < host.size(0); ++i) {
       const std::span<float> row =

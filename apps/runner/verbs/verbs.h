@@ -4,32 +4,19 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/config.h"
 #include "apps/runner/program.h"
-#include "modules/module.h"
+#include "apps/runner/verbs/saved_run.h"
 
 namespace taper::inline v0::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
     conformance_command(), info_command(), schema_command(), report_command(), export_command();
 
-// A run that is trained; its directory is all that is needed.
-struct SavedRun {
-  std::filesystem::path dir;
-  RunConfig config;
-  DataInfo info;
-  Device device;
-  std::unique_ptr<Module> model;  // in evaluation mode
-  int64_t step = -1;              // whose weights it has; -1: not known
-};
-// Reads config.yaml (with overrides as device=cpu), data.json and model.safetensors, or the newest
-// checkpoint of a run that did not end. Throws InputError for what is missing or damaged
-// (verify_run).
-SavedRun open_run(const std::filesystem::path& dir, const std::vector<std::string>& overrides = {});
+// predict()'s body, which may be traced.
+Tensor of_raw(const SavedRun& run, const Tensor& raw);
 
 // The metrics on the run's test data or, where it is given, on a file of the same kind.
 std::string evaluate_run(const SavedRun& run, const std::filesystem::path& data = {});

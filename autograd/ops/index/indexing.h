@@ -37,6 +37,7 @@ struct Slice {
   int64_t step;
 };
 
+// One place of x.index({...}): None, "..." or Ellipsis, a number, a Slice, or a tensor.
 struct TensorIndex {
   TensorIndex(std::nullopt_t) : is(None) {}
   TensorIndex(EllipsisIndexType) : is(Ellipsis) {}

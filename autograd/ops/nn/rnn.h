@@ -10,6 +10,7 @@
 
 namespace taper::inline v0 {
 
+// What an LSTM carries from step to step; undefined: zeros.
 struct LstmState {
   Tensor h = {}, c = {};  // [B, H]
   auto tensors() { return std::tie(h, c); }

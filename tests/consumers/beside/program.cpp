@@ -43,7 +43,10 @@ TEST(Beside, ARunFromYaml) {
                         (std::filesystem::current_path() / "run").string()};
   char* argv[8] = {};
   for (size_t i = 0; i < 7; ++i) argv[i] = args[i].data();
-  EXPECT_EQ(taper::runner::main(7, argv), 0);
+  ASSERT_EQ(taper::runner::main(7, argv), 0);
+  const taper::runner::SavedRun run = taper::runner::open_run(args[6], {"device=cpu"});
+  const taper::Tensor pixels = taper::zeros({1, 1, 28, 28}, {.dtype = taper::kUInt8});
+  EXPECT_EQ(run.predict(pixels).shape(), (taper::Shape{1, 10}));
 }
 
 TEST(Beside, HelpersOfTests) {
