@@ -61,14 +61,14 @@ Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
 Tensor product_of_others(const Tensor& x, int64_t dim) {
   const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
-  if (wrap_dim(dim, x.dim()) < x.dim() - 1) {  // running products go along rows
-    return transpose(product_of_others(contiguous(transpose(x, dim, -1)), -1), dim, -1);
+  constexpr int64_t kLong = 32768, kWidth = 4096;
+  if (x.numel() == n && n > kLong) {  // a lone row becomes many: others in its row, times other rows
+    const int64_t rows = (n + kWidth - 1) / kWidth;
+    const Tensor t = reshape(pad(flatten(x), {0, rows * kWidth - n}, 1), {rows, kWidth});
+    const Tensor y = product_of_others(t, 1) * unsqueeze(product_of_others(prod(t, 1), 0), 1);
+    return reshape(narrow(flatten(y), 0, 0, n), x.shape());
   }
-  const auto before = [=](const Tensor& t) {
-    const Tensor one = ones_like(narrow(t, dim, 0, 1));
-    return cat({one, cumprod(narrow(t, dim, 0, n - 1), dim)}, dim);
-  };
-  return before(x) * flip(before(flip(x, {dim})), {dim});
+  return product_before(x, dim) * product_before(x, dim, true);
 }
 
 void check_norm_dtype(DType x, DType dtype) {

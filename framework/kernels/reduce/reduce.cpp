@@ -78,6 +78,15 @@ Plan make_plan(const Tensor& x, const Shape& dims, bool keepdim) {
 
 const char* name_of(ReduceOp op) { return kNames[size_t(op)]; }
 
+ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
+  const int d = wrap_dim(dim, x.dim());
+  ReduceSizes sizes;
+  for (int i = 0; i < x.dim(); ++i) {
+    (i < d ? sizes.outer : i == d ? sizes.n : sizes.inner) *= x.shape()[i];
+  }
+  return sizes;
+}
+
 Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
   if (op == ReduceOp::mean && !x.is_floating_point()) {
     throw Error(

@@ -28,6 +28,8 @@ struct ReduceTrace {
 struct ReduceSizes {
   int64_t outer = 1, n = 1, inner = 1;
 };
+// Of a dense x along one dimension.
+ReduceSizes sizes_along(const Tensor& x, int64_t dim);
 
 namespace cpu {
 void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes);

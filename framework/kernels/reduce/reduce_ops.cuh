@@ -110,6 +110,28 @@ struct Variance {
   }
 };
 
+// The largest element and the sum of exp(x - max), in one pass (Milakov and Gimelshein 2018).
+template <class C> struct Exps {
+  C max, sum;
+};
+
+template <class C> struct LogSumExp {
+  using Acc = Exps<C>;
+  static constexpr int kSets = 1, kLoads = 4;
+
+  static TAPER_HD Acc none() { return {-std::numeric_limits<C>::infinity(), C(0)}; }
+  static TAPER_HD Acc take(Acc x, int64_t, int) { return x; }
+  template <class T> static TAPER_HD Acc take(T x, int64_t, int) { return {convert<C>(x), C(1)}; }
+  // Infinities are not subtracted from themselves. nan is in the sum.
+  static TAPER_HD Acc join(Acc a, Acc b) {
+    const bool up = b.max > a.max;
+    const C apart = a.max == b.max ? C(0) : up ? a.max - b.max : b.max - a.max;
+    const C e = math::exp(apart);
+    return up ? Acc{b.max, a.sum * e + b.sum} : Acc{a.max, a.sum + b.sum * e};
+  }
+  static TAPER_HD C result(Acc a) { return a.max + math::log(a.sum); }
+};
+
 // What `take` is told beside an element and its place; x: the first that a result is made of.
 template <class Op, class T> TAPER_HD int origin_of(const Op&, const T*) { return 0; }
 template <class T>
