@@ -275,8 +275,8 @@ template <class T, class F, class... P> void for_rows(int64_t n, F f, P*... poin
 template <class T, class Rule>
 void along_columns(const Launch& on, Rule rule, T* out, const T* a, const T* b, ReduceSizes s) {
   const auto launch = [&]<int V>(Int<V>, ColumnBlock block, unsigned grid) {
-    columns_kernel<Rule, T, V><<<grid, block.width * block.height, 0, on.stream>>>(rule, out, a, b,
-                                                                                   s, block);
+    columns_kernel<Rule, T, V>
+        <<<grid, block.width * block.height, 0, on.stream>>>(rule, out, a, b, s, block);
   };
   for_tiles<T>(s, 4, launch, out, a, b);
 }

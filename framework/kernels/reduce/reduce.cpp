@@ -13,7 +13,9 @@ namespace {
 // In the order of ReduceOp.
 constexpr const char* kNames[] = {"sum", "mean", "prod", "amax", "amin", "all", "any"};
 
-DType result_dtype(ReduceOp op, DType x) {
+DType result_dtype(ReduceOp op, DType x, ReduceMap map) {
+  if (map == ReduceMap::nonzero) return kInt64;
+  if (map == ReduceMap::square) return wide_type(x);
   switch (op) {
     case ReduceOp::all:
     case ReduceOp::any: return kBool;
@@ -87,7 +89,7 @@ ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
   return sizes;
 }
 
-Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim, ReduceMap map) {
   if (op == ReduceOp::mean && !x.is_floating_point()) {
     throw Error(
         cat("mean(): could not infer output dtype. Input dtype must be either a floating "
@@ -107,10 +109,19 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
           cat(name_of(op), "(): Expected reduction dim ", d, " to have non-zero size."));
     }
   }
-  Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype()), x.device());
+  Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype(), map), x.device());
   if (out.numel() == 0) return out;
-  dispatch<cpu::reduce, cuda::reduce>({x.device(), name_of(op)}, op, out, plan.x, plan.sizes);
-  trace(name_of(op), out, {x}, ReduceTrace{dims, keepdim});
+  dispatch<cpu::reduce, cuda::reduce>({x.device(), name_of(op)}, op, out, plan.x, plan.sizes, map);
+  trace(name_of(op), out, {x}, ReduceTrace{dims, keepdim, 1, map});
+  return out;
+}
+
+Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
+  const Plan plan = make_plan(x, dims, keepdim);
+  Tensor out = Tensor::make(plan.result, x.dtype(), x.device());
+  if (out.numel() == 0) return out;
+  dispatch<cpu::logsumexp, cuda::logsumexp>(x.device(), out, plan.x, plan.sizes);
+  trace("logsumexp", out, {x}, ReduceTrace{dims, keepdim});
   return out;
 }
 

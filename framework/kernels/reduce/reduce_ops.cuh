@@ -6,8 +6,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elements.cuh"
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/reduce/reduce.h"
 
 namespace taper::inline v0::kernels::cuda {
 
@@ -30,6 +31,20 @@ template <class C> struct Sum : OfNumbers<C> {
     return a / divisor;
   }
 };
+
+// A sum or an extreme of |x|, x^2, or of 1 where x is not 0.
+template <class Op> struct Mapped : Op {
+  ReduceMap map;
+  template <class T> TAPER_HD typename Op::Acc take(T given, int64_t, int) const {
+    using C = typename Op::Acc;
+    if constexpr (std::is_integral_v<C>) return convert<bool>(given);
+    const C x = convert<C>(given);
+    return map == ReduceMap::square ? x * x : math::abs(x);
+  }
+};
+// What joins the partial results of an op.
+template <class Op> TAPER_HD const Op& rest_of(const Op& op) { return op; }
+template <class Op> TAPER_HD const Op& rest_of(const Mapped<Op>& op) { return op; }
 
 template <class C> struct Product : OfNumbers<C> {
   static TAPER_HD C none() { return C(1); }
@@ -111,9 +126,7 @@ struct Variance {
 };
 
 // The largest element and the sum of exp(x - max), in one pass (Milakov and Gimelshein 2018).
-template <class C> struct Exps {
-  C max, sum;
-};
+template <class C> struct Exps { C max, sum; };
 
 template <class C> struct LogSumExp {
   using Acc = Exps<C>;

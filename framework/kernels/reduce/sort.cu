@@ -34,9 +34,7 @@ struct PlaceInRow {
 // --- running sums ---
 
 // Of y = offset + factor * (the y before): a stretch of these is one of them.
-template <class C> struct Step {
-  C factor, offset;
-};
+template <class C> struct Step { C factor, offset; };
 template <class C> struct Linear {
   using Acc = Step<C>;
   static TAPER_HD Acc none() { return {C(1), C(0)}; }

@@ -59,7 +59,8 @@ void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added
       run_along(pointer<T>(y), pointer<const T>(x), pointer<const T>(added), sizes, how, none,
                 join);
     };
-    if (added.defined()) return run(T(0), [](T a, T f, T b) { return a == 0 ? b : plus(b, times(f, a)); });
+    if (added.defined())
+      return run(T(0), [](T a, T f, T b) { return a == 0 ? b : plus(b, times(f, a)); });
     if (op == ReduceOp::prod) return run(T(1), [](T a, T x_at, T) { return times(a, x_at); });
     run(T(0), [](T a, T x_at, T) { return plus(a, x_at); });
   });
