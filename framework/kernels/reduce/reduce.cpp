@@ -138,16 +138,20 @@ Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction
   return out;
 }
 
-Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
+Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim, Tensor* values) {
   const char* name = largest ? "argmax" : "argmin";
   const Plan plan = make_plan(x, {wrap_dim(dim, x.dim())}, keepdim);
   if (plan.sizes.n == 0) {
     throw IndexError(cat(name, "(): Expected reduction dim ", dim, " to have non-zero size."));
   }
   Tensor out = Tensor::make(plan.result, kInt64, x.device());
+  const Tensor taken = values ? Tensor::make(plan.result, x.dtype(), x.device()) : Tensor();
+  if (values) *values = taken;
   if (out.numel() == 0) return out;
-  dispatch<cpu::arg_reduce, cuda::arg_reduce>({x.device(), name}, largest, out, plan.x, plan.sizes);
+  dispatch<cpu::arg_reduce, cuda::arg_reduce>({x.device(), name}, largest, out, taken, plan.x,
+                                              plan.sizes);
   trace(name, out, {x}, ReduceTrace{{dim}, keepdim});
+  if (values) trace(largest ? "amax" : "amin", taken, {x}, ReduceTrace{{dim}, keepdim});
   return out;
 }
 

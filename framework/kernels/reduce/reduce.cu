@@ -132,13 +132,14 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, 
   });
 }
 
-void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
+                ReduceSizes sizes) {
   assert(x.is_contiguous() && out.is_contiguous());
   if (sizes.outer == 0 || sizes.inner == 0) return;
   const Launch on(x);
   visit_elements(x, on, [&](auto tag, const void* elements) {
     using T = typename decltype(tag)::type;
-    const ArgExtreme<Compute<T>> op{largest};
+    const ArgExtreme<Compute<T>> op{largest, pointer<char>(values), x.dtype()};
     run<T>(largest ? "argmax" : "argmin", op, elements, out, sizes, on);
   });
 }

@@ -82,6 +82,9 @@ template <class Op, class T> struct ReduceArgs {
       partials[at] = acc;
     } else {
       store_any(out, out_dtype, at, op.result(acc));
+      if constexpr (requires { op.values; }) {
+        if (op.values) store_any(op.values, op.dtype, at, acc.value);
+      }
     }
   }
 };

@@ -18,8 +18,10 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim = fa
               ReduceMap map = ReduceMap::none);
 // log(sum(exp(x))) without overflow, of floating types.
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim = false);
-// Index (int64) of the first largest or smallest element along dim; nan wins.
-Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim = false);
+// Index (int64) of the first largest or smallest element along dim; nan wins. `values`: what stands
+// there.
+Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim = false,
+                  Tensor* values = nullptr);
 // The variance over `dims` (all when empty), with n - correction for n, or its root; in the dtype
 // of x, which is a floating one, from sums in double.
 Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction, bool keepdim);
@@ -43,14 +45,17 @@ namespace cpu {
 void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
             ReduceMap map = ReduceMap::none);
 void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes);
-void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes);
+// values: undefined where they are not asked for.
+void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
+                ReduceSizes sizes);
 void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom);
 }  // namespace cpu
 namespace cuda {
 void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
             ReduceMap map = ReduceMap::none);
 void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes);
-void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes);
+void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
+                ReduceSizes sizes);
 void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom);
 }  // namespace cuda
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 
@@ -377,9 +378,21 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, 
   }
 }
 
-void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
-  if (largest) return arg_reduce_numbers<MaxOf>(out, x, sizes);
-  arg_reduce_numbers<MinOf>(out, x, sizes);
+void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
+                ReduceSizes sizes) {
+  (largest ? arg_reduce_numbers<MaxOf> : arg_reduce_numbers<MinOf>)(out, x, sizes);
+  if (!values.defined()) return;
+  const auto* index = static_cast<const int64_t*>(out.data_ptr());
+  const auto* from = static_cast<const char*>(x.data_ptr());
+  auto* to = static_cast<char*>(values.data_ptr());
+  const size_t size = x.element_size();
+  const auto [outer, n, inner] = sizes;
+  parallel_for(outer * inner, grain_of(4), [=, n = n, inner = inner](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = (i / inner * n + index[i]) * inner + i % inner;
+      std::memcpy(to + size_t(i) * size, from + size_t(at) * size, size);
+    }
+  });
 }
 
 }  // namespace taper::inline v0::kernels::cpu

@@ -86,6 +86,8 @@ template <class C> struct ArgExtreme {
   using Acc = Best<C>;
   static constexpr int kSets = 1, kLoads = 4;
   bool largest;
+  char* values;  // of the result's shape; null where they are not asked for
+  DType dtype;
 
   static TAPER_HD Acc none() { return {C(0), -1}; }
   TAPER_HD Acc take(Acc x, int64_t, int) const { return x; }
