@@ -171,7 +171,8 @@ template <class C> struct Forward : LogSumExp<C> {
   bool log;
   __device__ Exps<C> term_of(const C (&x)[1]) const { return {x[0], C(1)}; }
   __device__ Exps<C> ready(Exps<C> a) const {
-    return {a.max, log ? math::log(a.sum) : C(1) / a.sum};
+    const C infinite = a.max - a.max;  // then nan, else 0
+    return {a.max, infinite + (log ? math::log(a.sum) : C(1) / a.sum)};
   }
   __device__ C of(const C (&x)[1], Exps<C> a) const {
     const C shifted = x[0] - a.max;
