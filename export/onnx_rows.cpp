@@ -27,10 +27,10 @@ Axes axes_of(OpWriter& w) {
 string mapped(OpWriter& w) {
   using kernels::ReduceMap;
   const ReduceMap map = w.options<kernels::ReduceTrace>().map;
-  if (map == ReduceMap::nonzero) return w.cast(w.cast(w.in(), kBool), w.y().dtype());
+  if (map == ReduceMap::nonzero) return w.cast(w.cast(w.in(), kBool), kInt64);
   const string x = x_of(w);
-  if (map == ReduceMap::abs) return w.add("Abs", {x});
-  return map == ReduceMap::square ? w.add("Mul", {x, x}) : x;
+  if (map == ReduceMap::none) return x;
+  return map == ReduceMap::abs ? w.add("Abs", {x}) : w.add("Mul", {x, x});
 }
 string reduced(OpWriter& w, const string& x) {
   const Axes axes = axes_of(w);

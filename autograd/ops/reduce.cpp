@@ -62,8 +62,7 @@ Tensor product_of_others(const Tensor& x, int64_t dim) {
   const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
   constexpr int64_t kLong = 32768, kWidth = 4096;
-  if (x.numel() == n &&
-      n > kLong) {  // a lone row becomes many: others in its row, times other rows
+  if (x.numel() == n && n > kLong) {  // a lone row becomes many: its others, times other rows
     const int64_t rows = (n + kWidth - 1) / kWidth;
     const Tensor t = reshape(pad(flatten(x), {0, rows * kWidth - n}, 1), {rows, kWidth});
     const Tensor y = product_of_others(t, 1) * unsqueeze(product_of_others(prod(t, 1), 0), 1);
@@ -203,27 +202,19 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
   if (is_half(x.dtype()) && (records || (p != 1 && p != 2))) {
     return norm(x.to(kFloat32), p, dims, keepdim).to(x.dtype());
   }
-  Tensor y;
-  if (p == 1) {
-    y = mapped(ReduceOp::sum, ReduceMap::abs);
-  } else if (p == 2) {
-    y = sqrt(mapped(ReduceOp::sum, ReduceMap::square)).to(x.dtype());
-  } else {
-    y = pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
-  }
+  Tensor y = p == 1   ? mapped(ReduceOp::sum, ReduceMap::abs)
+             : p == 2 ? sqrt(mapped(ReduceOp::sum, ReduceMap::square)).to(x.dtype())
+                      : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
   if (!records) return y;
-  return record("LinalgVectorNormBackward0", y, {x},
-                [x = Saved(x), y = Saved::output(y), p, kept = kept_shape(x, dims)](Gradients& g) {
-                  // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
-                  const Tensor z = x.get(g), all = y.get(g);
-                  if (p == 1) {
-                    g.dx(0) = sign(z) * reshape(g.dy(), kept);
-                    return;
-                  }
-                  const Tensor own = p == 2 ? z : masked(sign(z) * pow(abs(z), p - 1), z);
-                  const Tensor dy = masked(g.dy() / (p == 2 ? all : pow(all, p - 1)), all);
-                  g.dx(0) = own * reshape(dy, kept);
-                });
+  return record(
+      "LinalgVectorNormBackward0", y, {x},
+      [x = Saved(x), y = Saved::output(y), p, kept = kept_shape(x, dims)](Gradients& g) {
+        // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
+        const Tensor z = x.get(g), all = y.get(g);
+        const Tensor own = p == 2 ? z : p == 1 ? sign(z) : masked(sign(z) * pow(abs(z), p - 1), z);
+        const Tensor dy = p == 1 ? g.dy() : g.dy() / (p == 2 ? all : pow(all, p - 1));
+        g.dx(0) = own * reshape(p == 1 ? dy : masked(dy, all), kept);
+      });
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {

@@ -54,13 +54,6 @@ Tensor recurrence(const Tensor& x, const Tensor& b, int64_t dim, bool backwards)
                 });
 }
 
-// dx[i] = (product of those before x[i]) * s[i], where s[i] = dy[i] + x[i + 1] s[i + 1] runs from
-// the end. Nothing is divided by a zero.
-Tensor cumprod_gradient(const Tensor& x, int64_t dim, const Tensor& dy) {
-  if (x.dim() == 0 || x.size(dim) < 2) return dy;
-  return product_before(x, dim) * recurrence(x, dy, dim, true);
-}
-
 }  // namespace
 
 Tensor product_before(const Tensor& x, int64_t dim, bool backwards) {
@@ -233,8 +226,12 @@ Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);
   trace("cumprod", y, {x}, Shape{dim});
   if (!needs_grad({x})) return y;
+  // dx[i] = (product of those before x[i]) * s[i], where s[i] = dy[i] + x[i + 1] s[i + 1] runs from
+  // the end. Nothing is divided by a zero.
   return record("CumprodBackward0", y, {x}, [x = Saved(x), dim](Gradients& g) {
-    g.dx(0) = cumprod_gradient(x.get(g), dim, g.dy());
+    const Tensor z = x.get(g);
+    const bool one = z.dim() == 0 || z.size(dim) < 2;
+    g.dx(0) = one ? g.dy() : product_before(z, dim) * recurrence(z, g.dy(), dim, true);
   });
 }
 

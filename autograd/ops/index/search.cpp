@@ -38,8 +38,7 @@ void check_sequence(const Tensor& sorted, const Tensor& x) {
 }  // namespace
 
 Tensor count_nonzero(const Tensor& x, const Shape& dims) {
-  using kernels::ReduceOp;
-  return kernels::reduce(ReduceOp::sum, x, dims, false, kernels::ReduceMap::nonzero);
+  return kernels::reduce(kernels::ReduceOp::sum, x, dims, false, kernels::ReduceMap::nonzero);
 }
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {

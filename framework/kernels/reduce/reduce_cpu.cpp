@@ -43,7 +43,7 @@ template <class T> struct Results : Writer<T> {
 template <class T, class F> struct MappedReader : Reader<T> {
   F f;
   const T* read(int64_t at, int64_t n, T* buffer) const {
-    f(at, n, Reader<T>::read(at, n, buffer), buffer);
+    if (n > 0) f(at, n, Reader<T>::read(at, n, buffer), buffer);
     return buffer;
   }
 };
