@@ -216,7 +216,7 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'802, 26'925},
+    {"framework", {"framework/"}, 22'802, 27'330},
     {"autograd", {"autograd/"}, 7'685, 10'310},
     {"modules", {"modules/"}, 3'875, 5'525},
     {"optim", {"optim/"}, 2'319, 2'955},

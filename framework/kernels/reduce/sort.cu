@@ -68,28 +68,24 @@ template <class F, class T> struct Scan {
     constexpr bool kLinear = std::is_same_v<F, Linear<T>>;
     const bool later = kLinear && how.backwards && t > 0;
     const Vec<T, V> v = load_vec<T, V>(x + base + place(later ? t - 1 : t));
-    if constexpr (kLinear) {
-      const Vec<T, V> w = load_vec<T, V>(added + base + place(t));
+    const Vec<T, V> w = kLinear ? load_vec<T, V>(added + base + place(t)) : v;
 #pragma unroll
-      for (int j = 0; j < V; ++j) acc[j] = {v.at[j], w.at[j]};
-    } else {
-#pragma unroll
-      for (int j = 0; j < V; ++j) acc[j] = v.at[j];
+    for (int j = 0; j < V; ++j) {
+      if constexpr (kLinear) acc[j] = {v.at[j], w.at[j]};
+      if constexpr (!kLinear) acc[j] = v.at[j];
     }
   }
   // What all up to t gives, for t or the next one; the first then has none.
   template <int V> __device__ void store(int64_t base, int64_t t, const Acc (&acc)[V]) const {
-    if (how.exclusive && t == 0) put<V>(base, 0, [](int) { return F::none(); });
-    if (how.exclusive) ++t;
-    if (t < sizes.n) put<V>(base, t, [&](int j) { return acc[j]; });
-  }
-
- private:
-  template <int V, class G> __device__ void put(int64_t base, int64_t t, G acc_of) const {
-    Vec<T, V> v;
+    Vec<T, V> v, none;
 #pragma unroll
-    for (int j = 0; j < V; ++j) v.at[j] = value_of(acc_of(j));
-    store_vec(y + base + place(t), v);
+    for (int j = 0; j < V; ++j) {
+      v.at[j] = value_of(acc[j]);
+      none.at[j] = value_of(F::none());
+    }
+    if (how.exclusive && t == 0) store_vec(y + base + place(0), none);
+    if (how.exclusive) ++t;
+    if (t < sizes.n) store_vec(y + base + place(t), v);
   }
 };
 
