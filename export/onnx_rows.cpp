@@ -24,14 +24,22 @@ Axes axes_of(OpWriter& w) {
   for (int d = 0; o.dims.empty() && d < w.x().dim(); ++d) axes.dims.push_back(d);
   return axes;
 }
+string mapped(OpWriter& w) {
+  using kernels::ReduceMap;
+  const ReduceMap map = w.options<kernels::ReduceTrace>().map;
+  if (map == ReduceMap::nonzero) return w.cast(w.cast(w.in(), kBool), kInt64);
+  const string x = x_of(w);
+  if (map == ReduceMap::none) return x;
+  return map == ReduceMap::abs ? w.add("Abs", {x}) : w.add("Mul", {x, x});
+}
 string reduced(OpWriter& w, const string& x) {
   const Axes axes = axes_of(w);
   return w.add(w.onnx, {x}, {{"axes", axes.dims}, {"keepdims", axes.keepdim}});
 }
-string reduce(OpWriter& w) { return reduced(w, x_of(w)); }
+string reduce(OpWriter& w) { return reduced(w, mapped(w)); }
 string sum(OpWriter& w) {
   const Axes axes = axes_of(w);
-  return w.add("ReduceSum", {x_of(w), w.numbers(axes.dims)}, {{"keepdims", axes.keepdim}});
+  return w.add("ReduceSum", {mapped(w), w.numbers(axes.dims)}, {{"keepdims", axes.keepdim}});
 }
 string variance(OpWriter& w) {
   const Axes axes = axes_of(w);
@@ -107,6 +115,7 @@ constexpr OnnxRow kRows[] = {
     {"amin", "ReduceMin", reduce},
     {"all", "ReduceMin", of_bools},
     {"any", "ReduceMax", of_bools},
+    {"logsumexp", "ReduceLogSumExp", reduce},
     {"argmax", "ArgMax", arg},
     {"argmin", "ArgMin", arg},
     {"softmax", "Softmax", along},

@@ -21,6 +21,9 @@ template <class F> Tensor linear_in(const Tensor& x, const char* name, Tensor y,
   return record(name, std::move(y), {x}, [back](Gradients& g) { g.dx(0) = back(g.dy()); });
 }
 
+// The product of all before each element along dim (or of all behind it), 1 for the first.
+Tensor product_before(const Tensor& x, int64_t dim, bool backwards = false);
+
 // Where x is, and of what dtype, for a tensor made beside it.
 inline TensorOptions options_of(const Tensor& x) {
   return {.dtype = x.dtype(), .device = x.device()};

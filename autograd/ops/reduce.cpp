@@ -61,14 +61,14 @@ Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
 Tensor product_of_others(const Tensor& x, int64_t dim) {
   const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
-  if (wrap_dim(dim, x.dim()) < x.dim() - 1) {  // running products go along rows
-    return transpose(product_of_others(contiguous(transpose(x, dim, -1)), -1), dim, -1);
+  constexpr int64_t kLong = 32768, kWidth = 4096;
+  if (x.numel() == n && n > kLong) {  // a lone row becomes many: its others, times other rows
+    const int64_t rows = (n + kWidth - 1) / kWidth;
+    const Tensor t = reshape(pad(flatten(x), {0, rows * kWidth - n}, 1), {rows, kWidth});
+    const Tensor y = product_of_others(t, 1) * unsqueeze(product_of_others(prod(t, 1), 0), 1);
+    return reshape(narrow(flatten(y), 0, 0, n), x.shape());
   }
-  const auto before = [=](const Tensor& t) {
-    const Tensor one = ones_like(narrow(t, dim, 0, 1));
-    return cat({one, cumprod(narrow(t, dim, 0, n - 1), dim)}, dim);
-  };
-  return before(x) * flip(before(flip(x, {dim})), {dim});
+  return product_before(x, dim) * product_before(x, dim, true);
 }
 
 void check_norm_dtype(DType x, DType dtype) {
@@ -190,38 +190,43 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
     check_norm_dtype(x.dtype(), *dtype);
     return in_dtype(*dtype, x, [&](auto& t) { return norm(t, p, dims, keepdim); });
   }
-  if (p == 0) return sum(ne(x, 0).to(x.dtype()), dims, keepdim);
-  if (p == 1) return sum(abs(x), dims, keepdim);
-  if (std::isinf(p)) return p > 0 ? amax(abs(x), dims, keepdim) : amin(abs(x), dims, keepdim);
-  if (is_half(x.dtype())) return norm(x.to(kFloat32), p, dims, keepdim).to(x.dtype());
+  using kernels::ReduceMap;
   const Tensor plain = x.detach();
-  Tensor y = p == 2 ? sqrt(sum(square(plain), dims, keepdim))
-                    : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
-  if (!needs_grad({x})) return y;
-  return record("LinalgVectorNormBackward0", y, {x},
-                [x = Saved(x), y = Saved::output(y), p, kept = kept_shape(x, dims)](Gradients& g) {
-                  // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
-                  const Tensor z = x.get(g), all = y.get(g);
-                  const Tensor own = p == 2 ? z : masked(sign(z) * pow(abs(z), p - 1), z);
-                  const Tensor dy = masked(g.dy() / (p == 2 ? all : pow(all, p - 1)), all);
-                  g.dx(0) = own * reshape(dy, kept);
-                });
+  const auto mapped = [&](ReduceOp op, ReduceMap map) {
+    return kernels::reduce(op, plain, dims, keepdim, map);
+  };
+  const bool records = needs_grad({x});
+  if (p == 0) return mapped(ReduceOp::sum, ReduceMap::nonzero).to(x.dtype());
+  if (p == HUGE_VAL && !records) return mapped(ReduceOp::amax, ReduceMap::abs);
+  if (std::isinf(p)) return p > 0 ? amax(abs(x), dims, keepdim) : amin(abs(x), dims, keepdim);
+  if (is_half(x.dtype()) && (records || (p != 1 && p != 2))) {
+    return norm(x.to(kFloat32), p, dims, keepdim).to(x.dtype());
+  }
+  Tensor y = p == 1   ? mapped(ReduceOp::sum, ReduceMap::abs)
+             : p == 2 ? sqrt(mapped(ReduceOp::sum, ReduceMap::square)).to(x.dtype())
+                      : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
+  if (!records) return y;
+  return record(
+      "LinalgVectorNormBackward0", y, {x},
+      [x = Saved(x), y = Saved::output(y), p, kept = kept_shape(x, dims)](Gradients& g) {
+        // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
+        const Tensor z = x.get(g), all = y.get(g);
+        const Tensor own = p == 2 ? z : p == 1 ? sign(z) : masked(sign(z) * pow(abs(z), p - 1), z);
+        const Tensor dy = p == 1 ? g.dy() : g.dy() / (p == 2 ? all : pow(all, p - 1));
+        g.dx(0) = own * reshape(p == 1 ? dy : masked(dy, all), kept);
+      });
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
   if (autocasts(x)) return casted(Cast::to_float32, logsumexp, x, dims, keepdim);
   if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
-  if (is_half(x.dtype())) return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
-  if (x.numel() == 0) return log(sum(exp(x), dims, keepdim));
-  const Tensor plain = x.detach();
-  // Less the largest, but not less an infinity: inf - inf is nan.
-  const Tensor peak = amax(plain, dims, true), shift = masked(peak, isfinite(peak));
-  Tensor y = log(sum(exp(plain - shift), dims, true)) + shift;
-  const Shape kept = y.shape();
-  if (!keepdim) y = sum(y, dims);
+  if (is_half(x.dtype()) && needs_grad({x})) {
+    return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
+  }
+  Tensor y = kernels::logsumexp(x, dims, keepdim);
   if (!needs_grad({x})) return y;
   return record("LogsumexpBackward0", y, {x},
-                [x = Saved(x), y = Saved::output(y), kept](Gradients& g) {
+                [x = Saved(x), y = Saved::output(y), kept = kept_shape(x, dims)](Gradients& g) {
                   g.dx(0) = reshape(g.dy(), kept) * exp(x.get(g) - reshape(y.get(g), kept));
                 });
 }

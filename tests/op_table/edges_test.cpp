@@ -246,8 +246,43 @@ TEST(Edges, LogsumexpOfInfinities) {
   for (const Device device : all_devices()) {
     const Values v = {-kInf, -kInf, kInf, 1, kInf, -kInf, NAN, 1, 1000, 1000};
     const Tensor x = tensor_of(v.data(), {5, 2}, {.device = device});
-    EXPECT_TRUE(close(values_of(logsumexp(x, {1})), {-kInf, kInf, kInf, NAN, 1000.6931471805599453},
-                      1e-12));
+    const Values sums = {-kInf, kInf, kInf, NAN, 1000.6931471805599453};
+    const Tensor columns = contiguous(transpose(x, 0, 1));
+    EXPECT_TRUE(close(values_of(logsumexp(x, {1})), sums, 1e-12));
+    EXPECT_TRUE(close(values_of(logsumexp(columns, {0})), sums, 1e-12));
+    // Softmax has no value where an infinity stands.
+    EXPECT_TRUE(close(values_of(sum(softmax(columns, 0), {0})), {NAN, NAN, NAN, NAN, 1}, 1e-12));
+  }
+}
+
+// Columns and rows longer than what a block takes at once, and lone rows, beside formulas that
+// divide.
+TEST(Edges, LongRunningProductsAndSums) {
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kFloat64, kFloat32}) {
+      const double near = dtype == kFloat64 ? 1e-10 : 5e-4;
+      for (const Shape& shape : {Shape{2500, 4}, {2, 2600, 3}, {3, 1, 2500}, {2, 5000}, {1, 3}}) {
+        const int64_t dim = shape.size() == 3 ? 1 : shape[0] > 2 ? 0 : -1;
+        const Tensor values = 1 + 0.01 * sin(arange(double(shape.numel()))).view(shape);
+        const Tensor x = values.to(device, dtype).requires_grad_(), z = values.to(kFloat64);
+        const Tensor w = cos(arange(double(shape.numel()))).view(shape).to(kFloat64);
+        const auto behind = [&](const Tensor& t) {
+          return flip(cumsum(flip(t, {dim}), dim), {dim});
+        };
+        const auto of = [&](const Tensor& y) {
+          return grad({sum(y * w.to(device, dtype))}, {x})[0].cpu().to(kFloat64);
+        };
+        const Tensor y = cumprod(z, dim), dx = behind(y * w) / z;
+        EXPECT_TRUE(close(cumprod(x, dim).detach().cpu().to(kFloat64), y, near)) << cat(shape);
+        EXPECT_TRUE(close(of(cumprod(x, dim)), dx, near * 50)) << cat(shape);
+        EXPECT_TRUE(close(of(cumsum(x, dim)), behind(w), near * 50)) << cat(shape);
+        EXPECT_TRUE(close(grad({sum(prod(x, dim))}, {x})[0].cpu().to(kFloat64),
+                          prod(z, dim, true) / z, near));
+      }
+      const Tensor x = (1 + 0.001 * sin(arange(40001.))).to(device, dtype).requires_grad_();
+      const Tensor z = x.detach().cpu().to(kFloat64);
+      EXPECT_TRUE(close(grad({prod(x)}, {x})[0].cpu().to(kFloat64), prod(z) / z, near));
+    }
   }
 }
 

@@ -256,7 +256,7 @@ Row cumprod_row(int64_t dim, Samples samples) {
 
 std::vector<Row> running_products() {
   std::vector<Row> rows = {
-      cumprod_row(0, {{{5}}, {{3, 4}}, {{}}, {{0, 3}}, {{3, 0}}, {{1, 3}}, {{17, 4}}}),
+      cumprod_row(0, {{{5}}, {{3, 4}}, {{}}, {{0, 3}}, {{3, 0}}, {{1, 3}}, {{17, 4}}, {{70, 8}}}),
       cumprod_row(-1, {{{3, 5}}, {{2, 3, 4}}, {{3, 1}}, {{2, 33}}}),
       cumprod_row(1, {{{3, 5}}, {{2, 6, 4}}})};
   Row zeros = cumprod_row(1, {{{3, 5}}, {{2, 7, 2}}, {{4, 2}}});
@@ -451,6 +451,11 @@ std::vector<Row> norms() {
     r.f = [p](const Tensors& x) { return norm(x[0], p, {0, -1}, true); };
     r.reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {0, 2}, true, fold); };
     r.samples = {{{3, 5, 7}}, {{2, 3, 4}}, {{1, 1, 1}}};
+    rows.push_back(r);
+    r.variant = cat("p ", p, ", dim 0");
+    r.f = [p](const Tensors& x) { return norm(x[0], p, {0}); };
+    r.reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {0}, false, fold); };
+    r.samples = {{{5, 8}}, {{130, 3}}, {{1, 4}}};
     rows.push_back(r);
   }
   rows[0].refusals.push_back(

@@ -30,26 +30,37 @@ Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   return masked(x, lower ? le(column, edge) : ge(column, edge));
 }
 
-// dx[i] = (product of those before x[i]) * s[i], where s[i] = dy[i] + x[i + 1] s[i + 1] runs from
-// the end: in log2(n) steps, each of which joins two stretches. Nothing is divided by a zero.
-Tensor cumprod_gradient(const Tensor& x, int64_t dim, const Tensor& dy) {
-  const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
-  if (n < 2) return dy;
-  const auto part = [dim](const Tensor& t, int64_t from, int64_t length) {
-    return narrow(t, dim, from, length);
-  };
-  Tensor s = dy, factor = part(x, 1, n - 1);  // s[i] of a stretch takes factor[i] times the next
-  for (int64_t step = 1; step < n; step *= 2) {
-    const int64_t rest = n - step;
-    s = cat({part(s, 0, rest) + factor * part(s, step, rest), part(s, rest, step)}, dim);
-    if (rest > step) {
-      factor = part(factor, 0, rest - step) * part(factor, step, rest - step);
-    }
-  }
-  return cat({ones_like(part(x, 0, 1)), cumprod(part(x, 0, n - 1), dim)}, dim) * s;
+// x one place further along dim, behind `first`.
+Tensor shifted(const Tensor& x, int64_t dim, double first) {
+  const Tensor head = full_like(narrow(x, dim, 0, 1), first);
+  return cat({head, narrow(x, dim, 0, x.size(dim) - 1)}, dim);
+}
+
+Tensor running_sum(const Tensor& x, int64_t dim, bool backwards) {
+  Tensor y = kernels::cumulate(ReduceOp::sum, x, dim, {backwards});
+  return linear_in(x, "CumsumBackward0", y,
+                   [=](const Tensor& dy) { return running_sum(dy, dim, !backwards); });
+}
+
+// y = b + factor * (the y before), where the factor is x at the later place of the two.
+Tensor recurrence(const Tensor& x, const Tensor& b, int64_t dim, bool backwards) {
+  Tensor y = kernels::cumulate(ReduceOp::sum, x, dim, {backwards}, b);
+  if (!needs_grad({x, b})) return y;
+  return record("RecurrenceBackward", y, {x, b},
+                [x = Saved(x), y = Saved::output(y), dim, backwards](Gradients& g) {
+                  const Tensor db = recurrence(x.get(g), g.dy(), dim, !backwards), s = y.get(g);
+                  g.dx(0) = backwards ? shifted(db, dim, 0) * s : db * shifted(s, dim, 0);
+                  g.dx(1) = db;
+                });
 }
 
 }  // namespace
+
+Tensor product_before(const Tensor& x, int64_t dim, bool backwards) {
+  if (!needs_grad({x})) return kernels::cumulate(ReduceOp::prod, x, dim, {backwards, true});
+  if (backwards) return flip(product_before(flip(x, {dim}), dim), {dim});
+  return shifted(cumprod(x, dim), dim, 1);
+}
 
 Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx) {
   kernels::same_device("embedding", {&weight, &index}, {"self", "index"});
@@ -204,10 +215,9 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumsum(t, dim); });
   if (autocasts(x)) return casted(Cast::to_float32, cumsum, x, dim, dtype);
-  Tensor y = kernels::cumulate(ReduceOp::sum, x, dim);
+  Tensor y = running_sum(x, dim, false);
   trace("cumsum", y, {x}, Shape{dim});
-  return linear_in(x, "CumsumBackward0", y,
-                   [dim](const Tensor& dy) { return flip(cumsum(flip(dy, {dim}), dim), {dim}); });
+  return y;
 }
 
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
@@ -216,8 +226,12 @@ Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);
   trace("cumprod", y, {x}, Shape{dim});
   if (!needs_grad({x})) return y;
+  // dx[i] = (product of those before x[i]) * s[i], where s[i] = dy[i] + x[i + 1] s[i + 1] runs from
+  // the end. Nothing is divided by a zero.
   return record("CumprodBackward0", y, {x}, [x = Saved(x), dim](Gradients& g) {
-    g.dx(0) = cumprod_gradient(x.get(g), dim, g.dy());
+    const Tensor z = x.get(g);
+    const bool one = z.dim() == 0 || z.size(dim) < 2;
+    g.dx(0) = one ? g.dy() : product_before(z, dim) * recurrence(z, g.dy(), dim, true);
   });
 }
 

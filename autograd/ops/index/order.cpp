@@ -24,10 +24,11 @@ Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
   });
 }
 
-// The elements at `index`, one for each row along dim.
-Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& index, bool keepdim) {
-  Sorted y{gather(x.detach(), dim, index), index};
-  if (!keepdim) y = {squeeze(y.values, dim).detach(), squeeze(index, dim).detach()};
+// `values`, the elements at `index`, one for each row along dim.
+Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& values,
+             const Tensor& index, bool keepdim) {
+  Sorted y{values, index};
+  if (!keepdim) y = {squeeze(values, dim).detach(), squeeze(index, dim).detach()};
   const auto back = [shape = x.shape(), dim, index](const Tensor& dy) {
     return scatter_add(zeros(shape, options_of(dy)), dim, index, reshape(dy, index.shape()));
   };
@@ -47,7 +48,9 @@ Sorted extreme(const char* name, const char* node, bool largest, const Tensor& x
                bool keepdim) {
   require<IndexError>(size_along(x, dim) != 0, name, "(): Expected reduction dim ", dim,
                       " to have non-zero size.");
-  return taken(node, x, dim, kernels::arg_reduce(largest, x, dim, true), keepdim);
+  Tensor values;
+  const Tensor index = kernels::arg_reduce(largest, x, dim, true, &values);
+  return taken(node, x, dim, values, index, keepdim);
 }
 
 // How many numbers, and no nan, there are along dim, which is kept.
@@ -85,7 +88,8 @@ Tensor median(const Tensor& x) {
 Sorted median(const Tensor& x, int64_t dim, bool keepdim) {
   require<IndexError>(size_along(x, dim) != 0, "median(): Expected reduction dim ", dim,
                       " to have non-zero size.");
-  return taken("MedianBackward1", x, dim, place_of_median(x.detach(), dim), keepdim);
+  const Tensor place = place_of_median(x.detach(), dim);
+  return taken("MedianBackward1", x, dim, gather(x.detach(), dim, place), place, keepdim);
 }
 
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> dim, bool keepdim,

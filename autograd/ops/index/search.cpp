@@ -7,6 +7,7 @@
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
+#include "framework/kernels/reduce/reduce.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -36,7 +37,9 @@ void check_sequence(const Tensor& sorted, const Tensor& x) {
 
 }  // namespace
 
-Tensor count_nonzero(const Tensor& x, const Shape& dims) { return sum(ne(x, 0), dims); }
+Tensor count_nonzero(const Tensor& x, const Shape& dims) {
+  return kernels::reduce(kernels::ReduceOp::sum, x, dims, false, kernels::ReduceMap::nonzero);
+}
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   require(minlength >= 0, "minlength should be >= 0");

@@ -8,15 +8,6 @@
 namespace taper::inline v0::kernels {
 namespace {
 
-ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
-  const int d = wrap_dim(dim, x.dim());
-  ReduceSizes sizes;
-  for (int i = 0; i < x.dim(); ++i) {
-    (i < d ? sizes.outer : i == d ? sizes.n : sizes.inner) *= x.shape()[i];
-  }
-  return sizes;
-}
-
 void check_cross_entropy(const Tensor& logits, const Tensor& target, const NllOptions& o,
                          DType loss_dtype) {
   same_device(o.name(), {&logits, &target, &o.weight}, {"self", "target", "weight"});

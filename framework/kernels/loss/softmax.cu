@@ -1,6 +1,5 @@
 // Softmax and its logarithm (`=`; sums in float, in double for double).
-// Rows that fit are read once into registers; longer ones are read twice. Along an outer dimension
-// a block owns 32 neighbouring columns.
+// Rows that fit are read once into registers; longer ones, and columns, are read twice.
 #include "framework/kernels/loss/softmax.h"
 
 #include <cstdint>
@@ -8,6 +7,7 @@
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/math.h"
+#include "framework/kernels/reduce/columns.cuh"
 #include "framework/kernels/row_reduce.cuh"
 
 namespace taper::inline v0::kernels::cuda {
@@ -163,73 +163,96 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
   }
 }
 
-// --- along an outer dimension: block (32 columns, kSlices parts of n) ---
+// --- along an outer dimension ---
 
-constexpr int kSlices = 8;
-
-// Where a thread works: its column's first element, and whether there is one.
-struct Column {
-  int64_t base;
-  bool exists;
-};
-__device__ Column column_at(int64_t tile, ReduceSizes sizes) {
-  const int64_t c = tile * kWarp + threadIdx.x;
-  return {c / sizes.inner * sizes.n * sizes.inner + c % sizes.inner, c < sizes.outer * sizes.inner};
-}
-
-template <class T>
-__global__ void __launch_bounds__(kWarp* kSlices)
-    column_forward(bool log, T* y, const T* x, ReduceSizes sizes, int64_t tiles) {
-  using C = Compute<T>;
-  __shared__ C maxima[kSlices][kWarp], sums[kSlices][kWarp];
-  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const Column column = column_at(tile, sizes);
-    const int64_t end = column.exists ? sizes.n : 0;
-    MaxSum<C> mine;
-    for (int64_t i = threadIdx.y; i < end; i += kSlices) {
-      const C v[1] = {C(x[column.base + i * sizes.inner])};
-      mine.add(v);
-    }
-    __syncthreads();  // the former tile's parts have been read
-    maxima[threadIdx.y][threadIdx.x] = mine.max;
-    sums[threadIdx.y][threadIdx.x] = mine.sum;
-    __syncthreads();
-    MaxSum<C> total;
-    for (int s = 0; s < kSlices; ++s) total.max = larger(total.max, maxima[s][threadIdx.x]);
-    for (int s = 0; s < kSlices; ++s) {
-      const C scale = math::exp(maxima[s][threadIdx.x] - total.origin());
-      total.sum += sums[s][threadIdx.x] * scale;
-    }
-    const C shift = math::log(total.sum);
-    for (int64_t i = threadIdx.y; i < end; i += kSlices) {
-      const int64_t at = column.base + i * sizes.inner;
-      const C shifted = C(x[at]) - total.max;
-      y[at] = T(log ? shifted - shift : math::exp(shifted) / total.sum);
-    }
+// What columns are reduced to, and what becomes of their elements, of the first kInputs of two.
+template <class C> struct Forward : LogSumExp<C> {
+  static constexpr int kInputs = 1;
+  bool log;
+  __device__ Exps<C> term_of(const C (&x)[1]) const { return {x[0], C(1)}; }
+  __device__ Exps<C> ready(Exps<C> a) const {
+    const C infinite = a.max - a.max;  // then nan, else 0
+    return {a.max, infinite + (log ? math::log(a.sum) : C(1) / a.sum)};
   }
-}
+  __device__ C of(const C (&x)[1], Exps<C> a) const {
+    const C shifted = x[0] - a.max;
+    return log ? shifted - a.sum : math::exp(shifted) * a.sum;
+  }
+};
+template <class C> struct Backward : Sum<C> {
+  static constexpr int kInputs = 2;
+  bool log;
+  __device__ C term_of(const C (&x)[2]) const { return term(log, x[0], x[1]); }
+  __device__ C ready(C sum) const { return sum; }
+  __device__ C of(const C (&x)[2], C sum) const { return gradient(log, x[0], x[1], sum); }
+};
 
-template <class T>
-__global__ void __launch_bounds__(kWarp* kSlices)
-    column_backward(bool log, T* dx, const T* dy, const T* y, ReduceSizes sizes, int64_t tiles) {
+template <class Rule, class T, int V>
+__global__ void __launch_bounds__(kTileThreads, 2)
+    columns_kernel(Rule rule, T* out, const T* a, const T* b, ReduceSizes sizes,
+                   ColumnBlock block) {
   using C = Compute<T>;
-  __shared__ C parts[kSlices][kWarp];
-  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const Column column = column_at(tile, sizes);
-    const int64_t end = column.exists ? sizes.n : 0;
-    C mine = 0;
-    for (int64_t i = threadIdx.y; i < end; i += kSlices) {
-      const int64_t at = column.base + i * sizes.inner;
-      mine += term(log, C(dy[at]), C(y[at]));
+  constexpr int kInputs = Rule::kInputs;
+  constexpr int kLoads = V > 4 || kInputs > 1 ? 2 : 4;  // rows that a thread loads together
+  const T* const in[2] = {a, b};
+  const int height = block.height, y = int(threadIdx.x) / block.width;
+  for (int64_t tile = blockIdx.x; tile < block.tiles; tile += gridDim.x) {
+    const Column column = column_at<V>(tile, block, sizes);
+    const int64_t end = column.exists ? sizes.n : 0, step = int64_t(height) * kLoads;
+    // f(place, values) for kLoads rows from `row` on; `whole`: all are there.
+    const auto visit_rows = [&](int64_t row, auto whole, auto f) {
+      Vec<T, V> v[kLoads][kInputs];
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        if (!whole && row + k * height >= end) break;
+#pragma unroll
+        for (int i = 0; i < kInputs; ++i) {
+          v[k][i] = load_vec<T, V>(in[i] + column.base + (row + k * height) * sizes.inner);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        if (!whole && row + k * height >= end) break;
+        f(column.base + (row + k * height) * sizes.inner, v[k]);
+      }
+    };
+    const auto visit = [&](int64_t row, auto f) {
+      if (row + step - height < end) return visit_rows(row, std::true_type(), f);
+      visit_rows(row, std::false_type(), f);
+    };
+    const auto values = [](const Vec<T, V>(&v)[kInputs], int j, C(&x)[kInputs]) {
+#pragma unroll
+      for (int i = 0; i < kInputs; ++i) x[i] = C(v[i].at[j]);
+    };
+
+    typename Rule::Acc acc[V];
+#pragma unroll
+    for (int j = 0; j < V; ++j) acc[j] = Rule::none();
+    for (int64_t row = y; row < end; row += step) {
+      visit(row, [&](int64_t, const Vec<T, V>(&v)[kInputs]) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          C x[kInputs];
+          values(v, j, x);
+          acc[j] = rule.join(acc[j], rule.term_of(x));
+        }
+      });
     }
-    __syncthreads();  // the former tile's parts have been read
-    parts[threadIdx.y][threadIdx.x] = mine;
-    __syncthreads();
-    C sum = 0;
-    for (int s = 0; s < kSlices; ++s) sum += parts[s][threadIdx.x];
-    for (int64_t i = threadIdx.y; i < end; i += kSlices) {
-      const int64_t at = column.base + i * sizes.inner;
-      dx[at] = T(gradient(log, C(dy[at]), C(y[at]), sum));
+    join_rows<kTileThreads>(rule, acc, block);
+#pragma unroll
+    for (int j = 0; j < V; ++j) acc[j] = rule.ready(acc[j]);
+    // Backwards: what was read last is still in the cache.
+    for (int64_t row = y + (end - 1) / step * step; row >= 0; row -= step) {
+      visit(row, [&](int64_t at, const Vec<T, V>(&v)[kInputs]) {
+        Vec<T, V> w;
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          C x[kInputs];
+          values(v, j, x);
+          w.at[j] = convert<T>(rule.of(x, acc[j]));
+        }
+        store_vec(out + at, w);
+      });
     }
   }
 }
@@ -250,15 +273,17 @@ template <class T, class F, class... P> void for_rows(int64_t n, F f, P*... poin
       pointers...);
 }
 
-int64_t tiles_of(ReduceSizes sizes) { return ceil_div(sizes.outer * sizes.inner, kWarp); }
-unsigned tile_grid(int64_t tiles) { return unsigned(std::min(tiles, kMaxPiece)); }
+template <class T, class Rule>
+void along_columns(const Launch& on, Rule rule, T* out, const T* a, const T* b, ReduceSizes s) {
+  const auto launch = [&]<int V>(Int<V>, ColumnBlock block, unsigned grid) {
+    columns_kernel<Rule, T, V>
+        <<<grid, block.width * block.height, 0, on.stream>>>(rule, out, a, b, s, block);
+  };
+  for_tiles<T>(s, 4, launch, out, a, b);
+}
 
 template <class T> void forward(const Launch& on, bool log, T* y, const T* x, ReduceSizes s) {
-  if (s.inner > 1) {
-    const int64_t tiles = tiles_of(s);
-    column_forward<<<tile_grid(tiles), dim3(kWarp, kSlices), 0, on.stream>>>(log, y, x, s, tiles);
-    return;
-  }
+  if (s.inner > 1) return along_columns(on, Forward<Compute<T>>{{}, log}, y, x, x, s);
   const auto launch = [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>, auto held) {
     const unsigned grid = row_grid<kLanes>(s.outer);
     const dim3 block = row_block<kLanes>();
@@ -273,12 +298,7 @@ template <class T> void forward(const Launch& on, bool log, T* y, const T* x, Re
 
 template <class T>
 void backward(const Launch& on, bool log, T* dx, const T* dy, const T* y, ReduceSizes s) {
-  if (s.inner > 1) {
-    const int64_t tiles = tiles_of(s);
-    const dim3 block(kWarp, kSlices);
-    column_backward<<<tile_grid(tiles), block, 0, on.stream>>>(log, dx, dy, y, s, tiles);
-    return;
-  }
+  if (s.inner > 1) return along_columns(on, Backward<Compute<T>>{{{}, 1}, log}, dx, dy, y, s);
   const auto launch = [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>, auto held) {
     const unsigned grid = row_grid<kLanes>(s.outer);
     const dim3 block = row_block<kLanes>();

@@ -13,7 +13,9 @@ namespace {
 // In the order of ReduceOp.
 constexpr const char* kNames[] = {"sum", "mean", "prod", "amax", "amin", "all", "any"};
 
-DType result_dtype(ReduceOp op, DType x) {
+DType result_dtype(ReduceOp op, DType x, ReduceMap map) {
+  if (map == ReduceMap::nonzero) return kInt64;
+  if (map == ReduceMap::square) return wide_type(x);
   switch (op) {
     case ReduceOp::all:
     case ReduceOp::any: return kBool;
@@ -78,7 +80,16 @@ Plan make_plan(const Tensor& x, const Shape& dims, bool keepdim) {
 
 const char* name_of(ReduceOp op) { return kNames[size_t(op)]; }
 
-Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
+ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
+  const int d = wrap_dim(dim, x.dim());
+  ReduceSizes sizes;
+  for (int i = 0; i < x.dim(); ++i) {
+    (i < d ? sizes.outer : i == d ? sizes.n : sizes.inner) *= x.shape()[i];
+  }
+  return sizes;
+}
+
+Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim, ReduceMap map) {
   if (op == ReduceOp::mean && !x.is_floating_point()) {
     throw Error(
         cat("mean(): could not infer output dtype. Input dtype must be either a floating "
@@ -98,10 +109,19 @@ Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
           cat(name_of(op), "(): Expected reduction dim ", d, " to have non-zero size."));
     }
   }
-  Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype()), x.device());
+  Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype(), map), x.device());
   if (out.numel() == 0) return out;
-  dispatch<cpu::reduce, cuda::reduce>({x.device(), name_of(op)}, op, out, plan.x, plan.sizes);
-  trace(name_of(op), out, {x}, ReduceTrace{dims, keepdim});
+  dispatch<cpu::reduce, cuda::reduce>({x.device(), name_of(op)}, op, out, plan.x, plan.sizes, map);
+  trace(name_of(op), out, {x}, ReduceTrace{dims, keepdim, 1, map});
+  return out;
+}
+
+Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
+  const Plan plan = make_plan(x, dims, keepdim);
+  Tensor out = Tensor::make(plan.result, x.dtype(), x.device());
+  if (out.numel() == 0) return out;
+  dispatch<cpu::logsumexp, cuda::logsumexp>(x.device(), out, plan.x, plan.sizes);
+  trace("logsumexp", out, {x}, ReduceTrace{dims, keepdim});
   return out;
 }
 
@@ -118,16 +138,20 @@ Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction
   return out;
 }
 
-Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
+Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim, Tensor* values) {
   const char* name = largest ? "argmax" : "argmin";
   const Plan plan = make_plan(x, {wrap_dim(dim, x.dim())}, keepdim);
   if (plan.sizes.n == 0) {
     throw IndexError(cat(name, "(): Expected reduction dim ", dim, " to have non-zero size."));
   }
   Tensor out = Tensor::make(plan.result, kInt64, x.device());
+  const Tensor taken = values ? Tensor::make(plan.result, x.dtype(), x.device()) : Tensor();
+  if (values) *values = taken;
   if (out.numel() == 0) return out;
-  dispatch<cpu::arg_reduce, cuda::arg_reduce>({x.device(), name}, largest, out, plan.x, plan.sizes);
+  dispatch<cpu::arg_reduce, cuda::arg_reduce>({x.device(), name}, largest, out, taken, plan.x,
+                                              plan.sizes);
   trace(name, out, {x}, ReduceTrace{{dim}, keepdim});
+  if (values) trace(largest ? "amax" : "amin", taken, {x}, ReduceTrace{{dim}, keepdim});
   return out;
 }
 

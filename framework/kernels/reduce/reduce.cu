@@ -56,8 +56,8 @@ void run(const char* name, const Op& op, const void* x, const Tensor& out, Reduc
   const Scratch partials(size_t(count) * sizeof(Acc), on.device);
   args.partials = partials.as<Acc>();
   launch(name, args, on);
-  ReduceArgs<Op, Acc> rest{};
-  rest.op = op;
+  ReduceArgs<std::decay_t<decltype(rest_of(op))>, Acc> rest{};
+  rest.op = rest_of(op);
   rest.x = partials.as<Acc>();
   rest.outer = sizes.outer;
   rest.n = rest.chunk = args.chunks;
@@ -98,7 +98,7 @@ void reduce_truth(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes s
 
 }  // namespace
 
-void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, ReduceMap map) {
   assert(x.is_contiguous() && out.is_contiguous());
   if (sizes.outer == 0 || sizes.inner == 0) return;
   const Launch on(x);
@@ -110,6 +110,18 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) 
   visit_elements(x, on, [&](auto tag, const void* elements) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
+    if (map == ReduceMap::nonzero) {
+      return run<T>(name, Mapped<Sum<int64_t>>{{{}, 1}, map}, elements, out, sizes, on);
+    }
+    if constexpr (std::is_floating_point_v<C>) {
+      using Largest = Extreme<C, true>;
+      if (map != ReduceMap::none && op == ReduceOp::amax) {
+        return run<T>(name, Mapped<Largest>{{}, map}, elements, out, sizes, on);
+      }
+      if (map != ReduceMap::none) {
+        return run<T>(name, Mapped<Sum<C>>{{{}, C(1)}, map}, elements, out, sizes, on);
+      }
+    }
     switch (op) {
       case ReduceOp::sum: return run<T>(name, Sum<C>{{}, C(1)}, elements, out, sizes, on);
       case ReduceOp::mean: return run<T>(name, Sum<C>{{}, C(sizes.n)}, elements, out, sizes, on);
@@ -120,14 +132,22 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) 
   });
 }
 
-void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
+                ReduceSizes sizes) {
   assert(x.is_contiguous() && out.is_contiguous());
   if (sizes.outer == 0 || sizes.inner == 0) return;
   const Launch on(x);
   visit_elements(x, on, [&](auto tag, const void* elements) {
     using T = typename decltype(tag)::type;
-    const ArgExtreme<Compute<T>> op{largest};
+    const ArgExtreme<Compute<T>> op{largest, pointer<char>(values), x.dtype()};
     run<T>(largest ? "argmax" : "argmin", op, elements, out, sizes, on);
+  });
+}
+
+void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+  const Launch on(x);
+  visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    run<T>("logsumexp", LogSumExp<Compute<T>>{}, x.data_ptr(), out, sizes, on);
   });
 }
 

@@ -82,6 +82,9 @@ template <class Op, class T> struct ReduceArgs {
       partials[at] = acc;
     } else {
       store_any(out, out_dtype, at, op.result(acc));
+      if constexpr (requires { op.values; }) {
+        if (op.values) store_any(op.values, op.dtype, at, acc.value);
+      }
     }
   }
 };
@@ -97,6 +100,9 @@ __device__ inline Spread shuffle_xor(Spread x, int mask) {
 }
 template <class C> __device__ inline Best<C> shuffle_xor(Best<C> x, int mask) {
   return {__shfl_xor_sync(~0u, x.value, mask), __shfl_xor_sync(~0u, x.index, mask)};
+}
+template <class C> __device__ inline Exps<C> shuffle_xor(Exps<C> x, int mask) {
+  return {__shfl_xor_sync(~0u, x.max, mask), __shfl_xor_sync(~0u, x.sum, mask)};
 }
 
 // Over aligned groups of `lanes` (a power of two) neighbours; the whole warp calls.
@@ -206,12 +212,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The partial results of the block's rows of threads, joined: y == 0 then holds them. All threads
-// of the block call.
-template <class Op, int V>
+// The partial results of the block's rows of threads, joined: all then hold them. All threads of
+// the block call, of which there are kMost at most.
+template <int kMost = kThreads, class Op, int V>
 __device__ void join_rows(const Op& op, typename Op::Acc (&acc)[V], ColumnBlock block) {
-  __shared__ typename Op::Acc part[V][kThreads];
+  __shared__ typename Op::Acc part[V][kMost];
   const int tid = int(threadIdx.x), y = tid / block.width;
+  __syncthreads();  // a former call's parts have been read
 #pragma unroll
   for (int j = 0; j < V; ++j) part[j][tid] = acc[j];
   for (int half = block.height / 2; half > 0; half /= 2) {
@@ -224,6 +231,8 @@ __device__ void join_rows(const Op& op, typename Op::Acc (&acc)[V], ColumnBlock 
     }
   }
   __syncthreads();
+#pragma unroll
+  for (int j = 0; j < V; ++j) acc[j] = part[j][tid % block.width];
 }
 
 // inner > 1: threads lie across columns, and the block's height goes down n.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 
+#include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
@@ -37,8 +39,17 @@ template <class T> struct Results : Writer<T> {
 
 // --- rows: inner == 1 ---
 
-template <class F, class T>
-void reduce_rows(const Reader<T>& x, const Results<T>& out, ReduceSizes sizes) {
+// Elements of which f(place, n, run, mapped) makes others.
+template <class T, class F> struct MappedReader : Reader<T> {
+  F f;
+  const T* read(int64_t at, int64_t n, T* buffer) const {
+    if (n > 0) f(at, n, Reader<T>::read(at, n, buffer), buffer);
+    return buffer;
+  }
+};
+
+template <class F, class T, class R>
+void reduce_rows(const R& x, const Results<T>& out, ReduceSizes sizes) {
   const F f;
   const int64_t n = sizes.n, blocks = std::max<int64_t>(1, (n + kBlock - 1) / kBlock);
   const auto combine_block = [&](int64_t task) {
@@ -72,8 +83,8 @@ template <class F, class T> TAPER_CLONES void combine_columns(T* acc, const T* x
   for (int64_t i = 0; i < n; ++i) acc[i] = f(acc[i], x[i]);
 }
 
-template <class F, class T>
-void combine_tile(const Reader<T>& x, ReduceSizes sizes, ColumnTask task, T* acc) {
+template <class F, class T, class R>
+void combine_tile(const R& x, ReduceSizes sizes, ColumnTask task, T* acc) {
   T buffer[kTileColumns];
   std::fill(acc, acc + task.width, F::template identity<T>());
   const int64_t first = task.block * kBlockRows, end = std::min(sizes.n, first + kBlockRows);
@@ -90,8 +101,8 @@ void write_tile(const Results<T>& out, ReduceSizes sizes, ColumnTask task, const
   out.write(task.outer * sizes.inner + task.column, task.width, values);
 }
 
-template <class F, class T>
-void reduce_columns(const Reader<T>& x, const Results<T>& out, ReduceSizes sizes) {
+template <class F, class T, class R>
+void reduce_columns(const R& x, const Results<T>& out, ReduceSizes sizes) {
   const int64_t inner = sizes.inner;
   const int64_t blocks = std::max<int64_t>(1, (sizes.n + kBlockRows - 1) / kBlockRows);
   const int64_t tiles = (inner + kTileColumns - 1) / kTileColumns;
@@ -125,12 +136,19 @@ void reduce_columns(const Reader<T>& x, const Results<T>& out, ReduceSizes sizes
   });
 }
 
+template <class F, class T, class R>
+void reduce_read(const R& x, const Results<T>& out, ReduceSizes sizes) {
+  if (sizes.inner == 1) return reduce_rows<F, T>(x, out, sizes);
+  reduce_columns<F, T>(x, out, sizes);
+}
 template <class F, class T>
 void reduce_as(const Tensor& out, const Tensor& x, ReduceSizes sizes, DType as, double divisor) {
-  const Reader<T> reader(x, as);
-  const Results<T> results(out, as, divisor);
-  if (sizes.inner == 1) return reduce_rows<F, T>(reader, results, sizes);
-  reduce_columns<F, T>(reader, results, sizes);
+  reduce_read<F, T>(Reader<T>(x, as), Results<T>(out, as, divisor), sizes);
+}
+template <class F, class T, class G>
+void reduce_mapped(const Tensor& out, const Tensor& x, ReduceSizes sizes, G map) {
+  const MappedReader<T, G> reader{{x, dtype_of<T>}, map};
+  reduce_read<F, T>(reader, Results<T>(out, dtype_of<T>, 1), sizes);
 }
 
 template <class F>
@@ -291,6 +309,33 @@ void variance_as(bool root, const Tensor& out, const Tensor& tensor, ReduceSizes
   });
 }
 
+// --- log(sum(exp(x))) ---
+
+template <class T> void logsumexp_as(const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+  const int64_t count = sizes.outer * sizes.inner, inner = sizes.inner, stretch = sizes.n * inner;
+  const auto peaks = Tensor::make({count}, dtype_of<T>, x.device());
+  const auto sums = Tensor::make({count}, dtype_of<T>, x.device());
+  T* const peak = static_cast<T*>(peaks.data_ptr());
+  T* const sum = static_cast<T*>(sums.data_ptr());
+  const Writer<T> to(out, dtype_of<T>);
+  const auto each = [&](auto f) {
+    parallel_for(count, grain_of(8), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) f(i);
+      to.write(begin, end - begin, sum + begin);
+    });
+  };
+  reduce_as<MaxOf, T>(peaks, x, sizes, dtype_of<T>, 1);
+  // Less the largest, but not less an infinity: inf - inf is nan.
+  each([=](int64_t i) { sum[i] = peak[i] = is_finite(peak[i]) ? peak[i] : T(0); });
+  reduce_mapped<SumOf, T>(sums, x, sizes, [=](int64_t at, int64_t n, const T* run, T* y) {
+    const T* const of = peak + at / stretch * inner + at % inner;
+    if (inner > 1) return vector_for(n, [=](int64_t i) { y[i] = math::exp(run[i] - of[i]); });
+    const T shift = *of;
+    vector_for(n, [=](int64_t i) { y[i] = math::exp(run[i] - shift); });
+  });
+  each([=](int64_t i) { sum[i] = math::log(sum[i]) + peak[i]; });
+}
+
 }  // namespace
 
 void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom) {
@@ -298,7 +343,29 @@ void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, 
   variance_as<float>(root, out, x, sizes, freedom);
 }
 
-void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes) {
+  if (x.dtype() == kFloat64) return logsumexp_as<double>(out, x, sizes);
+  logsumexp_as<float>(out, x, sizes);
+}
+
+void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, ReduceMap map) {
+  if (map == ReduceMap::nonzero) {
+    const Tensor truth = packed(x, kBool);
+    return reduce_as<SumOf, int64_t>(out, truth, sizes, kInt64, 1);
+  }
+  if (map != ReduceMap::none) {
+    return visit_computed(compute_type(x.dtype()), [&]<class T>(TypeTag<T>) {
+      const auto go = [&](auto f) {
+        const auto each = [=](int64_t, int64_t n, const T* run, T* y) {
+          vector_for(n, [=](int64_t i) { y[i] = f(run[i]); });
+        };
+        if (op == ReduceOp::amax) return reduce_mapped<MaxOf, T>(out, x, sizes, each);
+        reduce_mapped<SumOf, T>(out, x, sizes, each);
+      };
+      if (map == ReduceMap::square) return go([](T v) { return times(v, v); });
+      go([](T v) { return v < T(0) ? minus(T(0), v) : v; });
+    });
+  }
   switch (op) {
     case ReduceOp::sum: return reduce_numbers<SumOf>(out, x, sizes);
     case ReduceOp::mean: return reduce_numbers<SumOf>(out, x, sizes, double(sizes.n));
@@ -311,9 +378,21 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes) 
   }
 }
 
-void arg_reduce(bool largest, const Tensor& out, const Tensor& x, ReduceSizes sizes) {
-  if (largest) return arg_reduce_numbers<MaxOf>(out, x, sizes);
-  arg_reduce_numbers<MinOf>(out, x, sizes);
+void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
+                ReduceSizes sizes) {
+  (largest ? arg_reduce_numbers<MaxOf> : arg_reduce_numbers<MinOf>)(out, x, sizes);
+  if (!values.defined()) return;
+  const auto* index = static_cast<const int64_t*>(out.data_ptr());
+  const auto* from = static_cast<const char*>(x.data_ptr());
+  auto* to = static_cast<char*>(values.data_ptr());
+  const size_t size = x.element_size();
+  const auto [outer, n, inner] = sizes;
+  parallel_for(outer * inner, grain_of(4), [=, n = n, inner = inner](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = (i / inner * n + index[i]) * inner + i % inner;
+      std::memcpy(to + size_t(i) * size, from + size_t(at) * size, size);
+    }
+  });
 }
 
 }  // namespace taper::inline v0::kernels::cpu

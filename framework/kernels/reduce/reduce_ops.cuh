@@ -6,8 +6,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elements.cuh"
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/reduce/reduce.h"
 
 namespace taper::inline v0::kernels::cuda {
 
@@ -30,6 +31,20 @@ template <class C> struct Sum : OfNumbers<C> {
     return a / divisor;
   }
 };
+
+// A sum or an extreme of |x|, x^2, or of 1 where x is not 0.
+template <class Op> struct Mapped : Op {
+  ReduceMap map;
+  template <class T> TAPER_HD typename Op::Acc take(T given, int64_t, int) const {
+    using C = typename Op::Acc;
+    if constexpr (std::is_integral_v<C>) return convert<bool>(given);
+    const C x = convert<C>(given);
+    return map == ReduceMap::square ? x * x : math::abs(x);
+  }
+};
+// What joins the partial results of an op.
+template <class Op> TAPER_HD const Op& rest_of(const Op& op) { return op; }
+template <class Op> TAPER_HD const Op& rest_of(const Mapped<Op>& op) { return op; }
 
 template <class C> struct Product : OfNumbers<C> {
   static TAPER_HD C none() { return C(1); }
@@ -71,6 +86,8 @@ template <class C> struct ArgExtreme {
   using Acc = Best<C>;
   static constexpr int kSets = 1, kLoads = 4;
   bool largest;
+  char* values;  // of the result's shape; null where they are not asked for
+  DType dtype;
 
   static TAPER_HD Acc none() { return {C(0), -1}; }
   TAPER_HD Acc take(Acc x, int64_t, int) const { return x; }
@@ -108,6 +125,26 @@ struct Variance {
     const double variance = (total < 0 ? 0 : total) / freedom;
     return root ? sqrt(variance) : variance;
   }
+};
+
+// The largest element and the sum of exp(x - max), in one pass (Milakov and Gimelshein 2018).
+template <class C> struct Exps { C max, sum; };
+
+template <class C> struct LogSumExp {
+  using Acc = Exps<C>;
+  static constexpr int kSets = 1, kLoads = 4;
+
+  static TAPER_HD Acc none() { return {-std::numeric_limits<C>::infinity(), C(0)}; }
+  static TAPER_HD Acc take(Acc x, int64_t, int) { return x; }
+  template <class T> static TAPER_HD Acc take(T x, int64_t, int) { return {convert<C>(x), C(1)}; }
+  // Infinities are not subtracted from themselves. nan is in the sum.
+  static TAPER_HD Acc join(Acc a, Acc b) {
+    const bool up = b.max > a.max;
+    const C apart = a.max == b.max ? C(0) : up ? a.max - b.max : b.max - a.max;
+    const C e = math::exp(apart);
+    return up ? Acc{b.max, a.sum * e + b.sum} : Acc{a.max, a.sum + b.sum * e};
+  }
+  static TAPER_HD C result(Acc a) { return a.max + math::log(a.sum); }
 };
 
 // What `take` is told beside an element and its place; x: the first that a result is made of.

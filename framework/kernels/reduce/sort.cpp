@@ -37,14 +37,15 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
   return y;
 }
 
-Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim) {
-  const int d = wrap_dim(dim, x.dim());
-  const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
-  const Tensor y = Tensor::make(rows.shape(), rows.dtype(), x.device());
+Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how, const Tensor& added) {
+  const ReduceSizes sizes = sizes_along(x, dim);
+  const DType type = compute_type(x.dtype());
+  const Tensor y = Tensor::make(x.shape(), type, x.device());
   if (y.numel() > 0) {
-    dispatch<cpu::cumulate, cuda::cumulate>(x.device(), op, y, rows, row_length(rows));
+    const Tensor terms = added.defined() ? packed(added, type) : added;
+    dispatch<cpu::cumulate, cuda::cumulate>(x.device(), op, y, packed(x, type), terms, sizes, how);
   }
-  return packed(swapped(y, d), x.is_floating_point() ? x.dtype() : kInt64);
+  return packed(y, x.is_floating_point() ? x.dtype() : kInt64);
 }
 
 }  // namespace taper::inline v0::kernels

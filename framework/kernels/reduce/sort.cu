@@ -1,5 +1,5 @@
-// Order, running sums and products of rows (`=`). Rows are sorted all at once: by key, then by row,
-// each time stably. A block joins its row piece by piece.
+// Order, running sums and products (`=`). Rows are sorted all at once: by key, then by row, each
+// time stably.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/per_element.cuh"
-#include "framework/kernels/reduce/reduce.cuh"
+#include "framework/kernels/reduce/columns.cuh"
 
 namespace taper::inline v0::kernels::cuda {
 namespace {
@@ -31,31 +31,165 @@ struct PlaceInRow {
   TAPER_HD void operator()(int64_t i) const { place[i] = position[i] % n; }
 };
 
+// --- running sums ---
+
+// Of y = offset + factor * (the y before): a stretch of these is one of them.
+template <class C> struct Step { C factor, offset; };
+template <class C> struct Linear {
+  using Acc = Step<C>;
+  static TAPER_HD Acc none() { return {C(1), C(0)}; }
+  // Where nothing came before, an infinite factor of nothing is not nan.
+  static TAPER_HD Acc join(Acc a, Acc b) {
+    return {a.factor * b.factor, a.offset == C(0) ? b.offset : b.offset + b.factor * a.offset};
+  }
+};
+
+template <class C> TAPER_HD C value_of(C acc) { return acc; }
+template <class C> TAPER_HD C value_of(Step<C> acc) { return acc.offset; }
+
+// F: Sum, Product or Linear.
+template <class F, class T> struct Scan {
+  using Acc = typename F::Acc;
+  T* y;
+  const T *x, *added;
+  ReduceSizes sizes;
+  Running how;
+
+  static __device__ Acc join(Acc a, Acc b) { return F().join(a, b); }
+  // Of the element that comes as number t.
+  __device__ int64_t place(int64_t t) const {
+    return (how.backwards ? sizes.n - 1 - t : t) * sizes.inner;
+  }
+  // V columns from `base` on; none beyond the end.
+  template <int V> __device__ void load(Acc (&acc)[V], int64_t base, int64_t t) const {
+#pragma unroll
+    for (int j = 0; j < V; ++j) acc[j] = F::none();
+    if (t >= sizes.n) return;
+    constexpr bool kLinear = std::is_same_v<F, Linear<T>>;
+    const bool later = kLinear && how.backwards && t > 0;
+    const Vec<T, V> v = load_vec<T, V>(x + base + place(later ? t - 1 : t));
+    const Vec<T, V> w = kLinear ? load_vec<T, V>(added + base + place(t)) : v;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      if constexpr (kLinear) acc[j] = {v.at[j], w.at[j]};
+      if constexpr (!kLinear) acc[j] = v.at[j];
+    }
+  }
+  // What all up to t gives, for t or the next one; the first then has none.
+  template <int V> __device__ void store(int64_t base, int64_t t, const Acc (&acc)[V]) const {
+    Vec<T, V> v, none;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      v.at[j] = value_of(acc[j]);
+      none.at[j] = value_of(F::none());
+    }
+    if (how.exclusive && t == 0) store_vec(y + base + place(0), none);
+    if (how.exclusive) ++t;
+    if (t < sizes.n) store_vec(y + base + place(t), v);
+  }
+};
+
 constexpr int kItems = 4;  // neighbours that a thread owns
 
-// F: Sum or Product (reduce.cuh).
+// A block joins its row piece by piece.
 template <class F, class T>
-__global__ void __launch_bounds__(kThreads)
-    cumulate_kernel(T* y, const T* x, int64_t rows, int64_t n) {
-  const auto join = [](T a, T b) { return F().join(a, b); };
-  using Scan = cub::BlockScan<T, kThreads>;
-  __shared__ typename Scan::TempStorage storage;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    T before = F::none();
+__global__ void __launch_bounds__(kThreads) scan_rows(const __grid_constant__ Scan<F, T> scan) {
+  using Acc = typename F::Acc;
+  const auto join = [](Acc a, Acc b) { return Scan<F, T>::join(a, b); };
+  using Blocks = cub::BlockScan<Acc, kThreads>;
+  __shared__ typename Blocks::TempStorage storage;
+  const int64_t n = scan.sizes.n;
+  for (int64_t row = blockIdx.x; row < scan.sizes.outer; row += gridDim.x) {
+    Acc before = F::none();
     for (int64_t start = 0; start < n; start += kThreads * kItems) {
-      const int64_t at = start + int64_t(threadIdx.x) * kItems;
-      T v[kItems], all;
-#pragma unroll
-      for (int j = 0; j < kItems; ++j) v[j] = at + j < n ? x[row * n + at + j] : F::none();
-      Scan(storage).InclusiveScan(v, v, join, all);
+      const int64_t t = start + int64_t(threadIdx.x) * kItems;
+      Acc v[kItems], all;
 #pragma unroll
       for (int j = 0; j < kItems; ++j) {
-        if (at + j < n) y[row * n + at + j] = join(before, v[j]);
+        Acc one[1];
+        scan.template load<1>(one, row * n, t + j);
+        v[j] = one[0];
+      }
+      Blocks(storage).InclusiveScan(v, v, join, all);
+#pragma unroll
+      for (int j = 0; j < kItems; ++j) {
+        const Acc one[1] = {join(before, v[j])};
+        if (t + j < n) scan.template store<1>(row * n, t + j, one);
       }
       before = join(before, all);
       __syncthreads();  // storage serves the next piece
     }
   }
+}
+
+template <class F, class T> constexpr int kRun = sizeof(typename F::Acc) > sizeof(T) ? 4 : 8;
+
+// A thread joins kRun rows in a row, and the block those of its height.
+template <class F, class T, int V>
+__global__ void __launch_bounds__(kTileThreads, 2)
+    scan_columns(const __grid_constant__ Scan<F, T> scan, ColumnBlock block) {
+  using Acc = typename F::Acc;
+  constexpr int kRows = kRun<F, T>;
+  __shared__ Acc part[2][V][kTileThreads];
+  const int tid = int(threadIdx.x), y = tid / block.width, x = tid % block.width;
+  const int64_t n = scan.sizes.n;
+  for (int64_t tile = blockIdx.x; tile < block.tiles; tile += gridDim.x) {
+    const Column column = column_at<V>(tile, block, scan.sizes);
+    Acc before[V];
+#pragma unroll
+    for (int j = 0; j < V; ++j) before[j] = F::none();
+    for (int64_t start = 0; start < n; start += int64_t(block.height) * kRows) {
+      const int64_t first = start + y * kRows;
+      Acc v[kRows][V], sum[V];
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        scan.template load<V>(v[k], column.base, column.exists ? first + k : n);
+      }
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+#pragma unroll
+        for (int k = 1; k < kRows; ++k) v[k][j] = scan.join(v[k - 1][j], v[k][j]);
+        sum[j] = v[kRows - 1][j];
+        part[0][j][tid] = sum[j];
+      }
+      __syncthreads();
+      int side = 0;
+      for (int step = 1; step < block.height; step *= 2, side ^= 1) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          if (y >= step) sum[j] = scan.join(part[side][j][tid - step * block.width], sum[j]);
+          part[side ^ 1][j][tid] = sum[j];
+        }
+        __syncthreads();
+      }
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        Acc here = before[j];
+        if (y > 0) here = scan.join(here, part[side][j][tid - block.width]);
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) v[k][j] = scan.join(here, v[k][j]);
+        before[j] = scan.join(before[j], part[side][j][(block.height - 1) * block.width + x]);
+      }
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        if (column.exists && first + k < n) scan.template store<V>(column.base, first + k, v[k]);
+      }
+      __syncthreads();  // the parts have been read
+    }
+  }
+}
+
+template <class F, class T> void run(const Scan<F, T>& scan, const Launch& on) {
+  const ReduceSizes s = scan.sizes;
+  if (s.inner == 1) {
+    scan_rows<<<unsigned(std::min(s.outer, kMaxPiece)), kThreads, 0, on.stream>>>(scan);
+  } else {
+    const auto launch = [&]<int V>(Int<V>, ColumnBlock block, unsigned grid) {
+      scan_columns<F, T, V><<<grid, block.width * block.height, 0, on.stream>>>(scan, block);
+    };
+    for_tiles<T>(s, kRun<F, T>, launch, scan.y, scan.x, scan.added);
+  }
+  on.check("cumulate");
 }
 
 }  // namespace
@@ -89,19 +223,22 @@ void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
                PlaceInRow{pointer<int64_t>(order), pointer<int64_t>(position), n});
 }
 
-void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n) {
+void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
+              Running how) {
   const Launch on(y);
-  const int64_t rows = y.numel() / n;
-  const auto run = [&]<class T>(TypeTag<T>) {
-    const auto kernel =
-        op == ReduceOp::prod ? cumulate_kernel<Product<T>, T> : cumulate_kernel<Sum<T>, T>;
-    kernel<<<unsigned(std::min(rows, kMaxPiece)), kThreads, 0, on.stream>>>(
-        pointer<T>(y), pointer<const T>(x), rows, n);
-    on.check("cumulate");
+  const auto go = [&]<class T>(TypeTag<T>) {
+    const auto with = [&]<class F>(F) {
+      run(Scan<F, T>{pointer<T>(y), pointer<const T>(x), pointer<const T>(added), sizes, how}, on);
+    };
+    if constexpr (std::is_floating_point_v<T>) {
+      if (added.defined()) return with(Linear<T>());
+    }
+    if (op == ReduceOp::prod) return with(Product<T>());
+    with(Sum<T>());
   };
-  if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
-  if (y.dtype() == kFloat64) return run(TypeTag<double>{});
-  run(TypeTag<float>{});
+  if (y.dtype() == kInt64) return go(TypeTag<int64_t>{});
+  if (y.dtype() == kFloat64) return go(TypeTag<double>{});
+  go(TypeTag<float>{});
 }
 
 }  // namespace taper::inline v0::kernels::cuda

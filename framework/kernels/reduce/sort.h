@@ -8,14 +8,22 @@ namespace taper::inline v0::kernels {
 // The places (int64) of x's elements along dim in rising or falling order; equal elements keep
 // theirs, nan counts as the largest.
 Tensor argsort(const Tensor& x, int64_t dim, bool descending);
+// How something runs along a dimension: from its end, and whether without the element itself.
+struct Running {
+  bool backwards = false, exclusive = false;
+};
 // Each element and all before it along dim, joined (sum or prod) in a fixed order. Integers and
-// bool give int64; half types are joined in float.
-Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim);
+// bool give int64; half types are joined in float. With `added`, of x's shape, the op is another:
+// y = added + factor * (the y before), where the factor is x at the later place of the two.
+Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how = {},
+                const Tensor& added = {});
 
-// Dense rows of n elements. keys: unsigned numbers held as int64.
+// Dense rows of n elements; cumulate: along n, all of one dtype. keys: unsigned numbers held as
+// int64.
 namespace cpu {
 void argsort(const Tensor& order, const Tensor& keys, int64_t n);
-void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n);
+void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
+              Running how);
 }  // namespace cpu
 namespace cuda {
 // Pairs (key, number), all int64, by the low `bits` bits of their keys, which count as unsigned;
@@ -23,7 +31,8 @@ namespace cuda {
 void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const Tensor& keys,
                 const Tensor& numbers, int bits);
 void argsort(const Tensor& order, const Tensor& keys, int64_t n);
-void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n);
+void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
+              Running how);
 }  // namespace cuda
 
 }  // namespace taper::inline v0::kernels

@@ -1,5 +1,4 @@
-// Order, running sums and products of rows (`=`): one thread a row, from its first element to its
-// last.
+// Order, running sums and products (`=`): one thread a row, or some neighbouring columns, in order.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
@@ -25,18 +24,45 @@ void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
 
 namespace {
 
-template <class F, class T> void cumulate_rows(const Tensor& y, const Tensor& x, int64_t n) {
-  parallel_each(y.numel() / n, n, [&](int64_t r) {
-    const T* row = pointer<const T>(x) + r * n;
-    std::partial_sum(row, row + n, pointer<T>(y) + r * n, F());
+// Each line along n is joined from its one end to the other; neighbouring ones side by side.
+template <class T, class Join>
+void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T none, Join join) {
+  const int64_t tiles = (s.inner + kTileColumns - 1) / kTileColumns;
+  const int64_t step = how.backwards ? -s.inner : s.inner;
+  const auto run = [&](int64_t first, auto width) {
+    T before[kTileColumns];
+    std::fill_n(before, width, none);
+    for (int64_t t = 0, at = first; t < s.n; ++t, at += step) {
+      const int64_t factor = added && how.backwards && t > 0 ? at - step : at;
+      const T* const terms = added ? added + at : x + at;
+      for (int64_t j = 0; j < width; ++j) {
+        const T sum = join(before[j], x[factor + j], terms[j]);
+        y[at + j] = how.exclusive ? before[j] : sum;
+        before[j] = sum;
+      }
+    }
+  };
+  parallel_each(s.outer * tiles, s.n * std::min(kTileColumns, s.inner), [&](int64_t i) {
+    const ColumnTask task = ColumnTasks{1, tiles, s.inner}(i);
+    const int64_t row = task.outer * s.n + (how.backwards ? s.n - 1 : 0);
+    if (s.inner == 1) return run(row, std::integral_constant<int64_t, 1>());
+    run(row * s.inner + task.column, task.width);
   });
 }
 
 }  // namespace
 
-void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, int64_t n) {
+void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
+              Running how) {
   visit_computed(y.dtype(), [&]<class T>(TypeTag<T>) {
-    op == ReduceOp::prod ? cumulate_rows<ProdOf, T>(y, x, n) : cumulate_rows<SumOf, T>(y, x, n);
+    const auto run = [&](T none, auto join) {
+      run_along(pointer<T>(y), pointer<const T>(x), pointer<const T>(added), sizes, how, none,
+                join);
+    };
+    if (added.defined())
+      return run(T(0), [](T a, T f, T b) { return a == 0 ? b : plus(b, times(f, a)); });
+    if (op == ReduceOp::prod) return run(T(1), [](T a, T x_at, T) { return times(a, x_at); });
+    run(T(0), [](T a, T x_at, T) { return plus(a, x_at); });
   });
 }
 
