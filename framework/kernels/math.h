@@ -176,6 +176,13 @@ TAPER_HD float exp(float x) {
   return (1.0f + e.p) * power_of_two(half) * power_of_two(e.n - half);
 }
 
+// Of x <= 0; 0 below -87, where results would be subnormal.
+TAPER_HD float exp_of_negative(float x) {
+  const ExpParts e = exp_parts(x < -87.0f ? -87.0f : x);
+  const float y = (1.0f + e.p) * power_of_two(e.n);
+  return x < -87.0f ? 0.0f : y;
+}
+
 TAPER_HD float exp2(float x) {
   const float low = x < -151.0f ? -151.0f : x;
   const float y = low > 129.0f ? 129.0f : low;
@@ -290,7 +297,7 @@ TAPER_HD float erf(float x) {
   q = q * t - 6.3182605e-01f;
   q = q * t - 1.1302334e+00f;
   q = q * t + 3.2013805e-04f;
-  return a < 1.0f ? x + x * p : copysign(1.0f - exp(q), x);
+  return a < 1.0f ? x + x * p : copysign(1.0f - exp_of_negative(q), x);
 }
 
 #endif
