@@ -286,6 +286,45 @@ struct GammaGradient : Floats {
     return T(-(x / a) * (sum * (math::log(x) - math::digamma(a + 1)) + by_a));
   }
 };
+struct MseLoss : Numbers {
+  template <class T> TAPER_HD T operator()(T x, T y) const {
+    const T d = minus(x, y);
+    return times(d, d);
+  }
+};
+struct L1Loss : Numbers {
+  template <class T> TAPER_HD T operator()(T x, T y) const { return math::abs(minus(x, y)); }
+};
+// d^2 / 2 up to delta, delta (d - delta / 2) beyond.
+struct HuberLoss : Floats {
+  double delta;
+  template <class T> TAPER_HD T operator()(T x, T y) const {
+    const T d = math::abs(x - y), near = d > T(delta) ? T(delta) : d;
+    return near * (d - near * T(0.5));
+  }
+};
+// Of log-probabilities x; 0 log 0 = 0.
+struct KlDiv : Floats {
+  template <class T> TAPER_HD T operator()(T x, T y) const {
+    const T log = math::log(y);
+    return y * ((y == T(0) ? y : log) - x);
+  }
+};
+struct KlDivOfLogs : Floats {
+  template <class T> TAPER_HD T operator()(T x, T y) const { return math::exp(y) * (y - x); }
+};
+struct SoftsignBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T r = T(1) / (math::abs(x) + T(1));
+    return dy * (r * r);
+  }
+};
+struct TanhshrinkBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T t = math::tanh(x);
+    return dy * (t * t);
+  }
+};
 // With t = n / (n + 2): t + x sigmoid(x) (1 - t^2).
 struct MishBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
@@ -328,6 +367,40 @@ struct AddCDiv : Floats {
   double value;
   template <class T> TAPER_HD T operator()(T a, T b, T c) const { return a + T(value) * b / c; }
 };
+// Of the logistic function of x: -log(1 - p) and, times its weight, -log(p); beyond 40 that is -x.
+struct BceWithLogits : Floats {
+  template <class T> TAPER_HD T operator()(T x, T y, T weight) const {
+    const T bent = math::log1p(math::exp(-x));
+    const T positive = -x > T(40) ? -x : bent;
+    return (T(1) - y) * x + positive * ((weight - T(1)) * y + T(1));
+  }
+};
+struct MseLossBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x, T y) const { return dy * ((x - y) * T(2)); }
+};
+struct L1LossBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
+    return dy * (truth<T>(x > y) - truth<T>(x < y));
+  }
+};
+struct HuberLossBackward : Floats {
+  double delta;
+  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
+    const T d = x - y, low = d < T(-delta) ? T(-delta) : d;
+    return dy * (low > T(delta) ? T(delta) : low);
+  }
+};
+struct BceBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
+    const T variance = x * (T(1) - x);
+    return dy * ((x - y) / (variance < T(1e-12) ? T(1e-12) : variance));
+  }
+};
+struct BceWithLogitsBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
+    return dy * (math::sigmoid(x) - y);
+  }
+};
 
 template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
   switch (op) {
@@ -335,7 +408,13 @@ template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
     case TernaryOp::clamp: return f(ClampBetween{});
     case TernaryOp::lerp: return f(Lerp{});
     case TernaryOp::addcmul: return f(AddCMul{{}, value});
-    default: return f(AddCDiv{{}, value});
+    case TernaryOp::addcdiv: return f(AddCDiv{{}, value});
+    case TernaryOp::bce_with_logits: return f(BceWithLogits{});
+    case TernaryOp::mse_loss_backward: return f(MseLossBackward{});
+    case TernaryOp::l1_loss_backward: return f(L1LossBackward{});
+    case TernaryOp::huber_loss_backward: return f(HuberLossBackward{{}, value});
+    case TernaryOp::bce_backward: return f(BceBackward{});
+    default: return f(BceWithLogitsBackward{});
   }
 }
 
@@ -389,7 +468,13 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::gamma_gradient: return f(GammaGradient{});
     case BinaryOp::div_trunc: return f(DivTrunc{});
     case BinaryOp::glu: return f(Glu{});
-    default: return f(IsClose{{}, args.a, args.b});
+    case BinaryOp::isclose: return f(IsClose{{}, args.a, args.b});
+    case BinaryOp::mse_loss: return f(MseLoss{});
+    case BinaryOp::l1_loss: return f(L1Loss{});
+    case BinaryOp::huber_loss: return f(HuberLoss{{}, args.a});
+    case BinaryOp::kl_div: return args.a == 0 ? f(KlDiv{}) : f(KlDivOfLogs{});
+    case BinaryOp::softsign_backward: return f(SoftsignBackward{});
+    default: return f(TanhshrinkBackward{});
   }
 }
 
