@@ -126,21 +126,9 @@ string huber_loss(OpWriter& w) {
   const string d = l1_loss(w), near = with(w, "Min", d, w.options<kernels::BinaryArgs>().a);
   return w.add("Mul", {near, w.add("Sub", {d, with(w, "Mul", near, 0.5)})});
 }
-string kl_div(OpWriter& w) {
-  const string x = x_of(w), y = w.in(1, w.dtype());
-  if (w.options<kernels::BinaryArgs>().a != 0) {
-    return w.add("Mul", {w.add("Exp", {y}), w.add("Sub", {y, x})});
-  }
-  const string is_none = w.add("Equal", {y, w.number(0, w.dtype())});
-  const string log = w.add("Where", {is_none, y, w.add("Log", {y})});
-  return w.add("Mul", {y, w.add("Sub", {log, x})});
-}
 string bce_with_logits(OpWriter& w) {
-  const string x = x_of(w), y = w.in(1, w.dtype()), one = w.number(1, w.dtype());
-  const string more = w.add("Mul", {with(w, "Sub", w.in(2, w.dtype()), 1), y});
-  const string positive = w.add("Softplus", {w.add("Neg", {x})});
-  return w.add("Add", {w.add("Mul", {w.add("Sub", {one, y}), x}),
-                       w.add("Mul", {positive, with(w, "Add", more, 1)})});
+  const string x = x_of(w), other = w.add("Sub", {w.number(1, w.dtype()), w.in(1, w.dtype())});
+  return w.add("Add", {w.add("Mul", {other, x}), w.add("Softplus", {w.add("Neg", {x})})});
 }
 string remainder(OpWriter& w) {
   const string a = x_of(w), b = w.in(1, w.dtype());
@@ -245,7 +233,6 @@ constexpr OnnxRow kRows[] = {
     {"mse_loss", nullptr, mse_loss},
     {"l1_loss", nullptr, l1_loss},
     {"huber_loss", nullptr, huber_loss},
-    {"kl_div", nullptr, kl_div},
     {"bce_with_logits", nullptr, bce_with_logits},
     {"remainder", nullptr, remainder},
     {"div_trunc", nullptr, div_trunc},

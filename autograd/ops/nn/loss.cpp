@@ -61,15 +61,15 @@ Tensor of_difference(const char* node, BinaryOp op, TernaryOp backward, const Te
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return of_pairs("mse_loss", input, target, reduction, [](const Tensor& x, const Tensor& y) {
-    return of_difference("MseLossBackward0", BinaryOp::mse_loss, TernaryOp::mse_loss_backward, x, y,
-                         0, [](const Tensor& d) { return d * 2; });
+    return of_difference("MseLossBackward0", BinaryOp::mse_loss, TernaryOp::mse, x, y, 0,
+                         [](const Tensor& d) { return d * 2; });
   });
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return of_pairs("l1_loss", input, target, reduction, [](const Tensor& x, const Tensor& y) {
     if (!x.is_floating_point()) return abs(x - y);  // unsigned ones wrap
-    return of_difference("AbsBackward0", BinaryOp::l1_loss, TernaryOp::l1_loss_backward, x, y, 0,
+    return of_difference("AbsBackward0", BinaryOp::l1_loss, TernaryOp::l1, x, y, 0,
                          [](const Tensor& d) { return sign(d); });
   });
 }
@@ -77,8 +77,8 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
 Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
   require(delta > 0, "huber_loss does not support non-positive values for delta.");
   return of_pairs("huber_loss", input, target, reduction, [&](const Tensor& x, const Tensor& y) {
-    return of_difference("HuberLossBackward0", BinaryOp::huber_loss, TernaryOp::huber_loss_backward,
-                         x, y, delta, [delta](const Tensor& d) { return clamp(d, -delta, delta); });
+    return of_difference("HuberLossBackward0", BinaryOp::huber_loss, TernaryOp::huber, x, y, delta,
+                         [delta](const Tensor& d) { return clamp(d, -delta, delta); });
   });
 }
 
@@ -94,28 +94,16 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
     return casted(Cast::to_float32, binary_cross_entropy_with_logits, input, target, o);
   require<ValueError>(input.shape() == target.shape(), "Target size (torch.Size(", target.shape(),
                       ")) must be the same as input size (torch.Size(", input.shape(), "))");
-  if (!input.is_floating_point()) {
-    return binary_cross_entropy_with_logits(input.to(kFloat32), target, o);
-  }
-  if (target.dtype() == kBool) (void)(1 - target);  // throws
-  const bool weighted = o.pos_weight.defined();
-  const Tensor weight = weighted ? o.pos_weight : wrap_scalar(1);
-  Tensor loss = kernels::ternary(TernaryOp::bce_with_logits, input, target, weight);
-  if (needs_grad({input, target, weight})) {
-    loss = record("BinaryCrossEntropyWithLogitsBackward0", loss, {input, target, weight},
-                  [weighted, x = Saved(input), y = Saved(target), w = Saved(weight)](Gradients& g) {
-                    const Tensor u = x.get(g), v = y.get(g), more = w.get(g);
-                    if (g.needs(0) && !weighted && !is_grad_enabled()) {
-                      g.dx(0) = Meta(u).reduce(
-                          kernels::ternary(TernaryOp::bce_with_logits_backward, g.dy(), u, v));
-                    } else if (g.needs(0)) {
-                      const Tensor slope = 1 - v - sigmoid(-u) * ((more - 1) * v + 1);
-                      g.dx(0) = Meta(u).reduce(g.dy() * slope);
-                    }
-                    if (g.needs(1))
-                      g.dx(1) = Meta(v).reduce(g.dy() * (softplus(-u, 1, 40) * (more - 1) - u));
-                    if (g.needs(2)) g.dx(2) = Meta(more).reduce(g.dy() * softplus(-u, 1, 40) * v);
-                  });
+  Tensor loss;
+  if (o.pos_weight.defined()) {
+    // -log(sigmoid(x)); beyond the threshold it is -x in every dtype.
+    const Tensor positive = softplus(-input, 1, 40) * ((o.pos_weight - 1) * target + 1);
+    loss = (1 - target) * input + positive;
+  } else {
+    loss = differentiable(
+        "BinaryCrossEntropyWithLogitsBackward0", BinaryOp::bce_with_logits, input, target,
+        [](auto& dy, auto& x, auto& y) { return dy * (sigmoid(x) - y); },
+        [](auto& dy, auto& x, auto&) { return neg(dy * x); });
   }
   return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
 }
@@ -125,17 +113,9 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
     return casted(Cast::to_float32, kl_div, input, target, reduction, log_target);
   require(input.is_floating_point() && target.is_floating_point(),
           "kl_div: Integral inputs not supported.");
-  Tensor loss = kernels::binary(BinaryOp::kl_div, input, target, {.a = double(log_target)});
-  if (needs_grad({input, target})) {
-    loss = record("KlDivBackward0", loss, {input, target},
-                  [log_target, x = Saved(input), y = Saved(target)](Gradients& g) {
-                    const Tensor u = x.get(g), t = y.get(g), p = log_target ? exp(t) : t;
-                    if (g.needs(0)) g.dx(0) = Meta(u).reduce(neg(g.dy() * p));
-                    if (!g.needs(1)) return;
-                    const Tensor slope = log_target ? p * (t - u + 1) : masked(log(t) + 1, t) - u;
-                    g.dx(1) = Meta(t).reduce(g.dy() * slope);
-                  });
-  }
+  // 0 log 0 = 0.
+  const Tensor loss =
+      log_target ? exp(target) * (target - input) : target * (masked(log(target), target) - input);
   if (reduction != Reduction::batchmean) return reduced(loss, reduction);
   return sum(loss) / (input.dim() > 0 ? input.size(0) : 1);
 }
@@ -151,20 +131,10 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bce
           " but expected ", scalar_type_name(input.dtype()));
   require(!broken(input, [](const Tensor& x) { return logical_and(x >= 0, x <= 1); }),
           "all elements of input should be between 0 and 1");
-  Tensor loss = kernels::binary(BinaryOp::binary_cross_entropy, input, target);
-  if (needs_grad({input, target})) {
-    loss = record("BinaryCrossEntropyBackward0", loss, {input, target},
-                  [x = Saved(input), y = Saved(target)](Gradients& g) {
-                    const Tensor p = x.get(g);
-                    if (g.needs(0)) {
-                      const Tensor t = y.get(g);
-                      g.dx(0) = is_grad_enabled()
-                                    ? g.dy() * ((p - t) / clamp(p * (1 - p), 1e-12))
-                                    : kernels::ternary(TernaryOp::bce_backward, g.dy(), p, t);
-                    }
-                    if (g.needs(1)) g.dx(1) = g.dy() * (log1p(-p) - log(p));
-                  });
-  }
+  const Tensor loss = differentiable(
+      "BinaryCrossEntropyBackward0", BinaryOp::binary_cross_entropy, input, target,
+      [](auto& dy, auto& p, auto& y) { return dy * ((p - y) / clamp(p * (1 - p), 1e-12)); },
+      [](auto& dy, auto& p, auto&) { return dy * (log1p(-p) - log(p)); });
   return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
 }
 

@@ -28,7 +28,8 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
   }
   const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
   const bool subtracts = op == BinaryOp::sub || op == BinaryOp::mse_loss ||
-                         op == BinaryOp::l1_loss || op == BinaryOp::huber_loss;
+                         op == BinaryOp::l1_loss || op == BinaryOp::huber_loss ||
+                         op == BinaryOp::bce_with_logits;
   if (subtracts && bools > 0) {
     throw Error(cat("Subtraction, the `-` operator, with ",
                     bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",

@@ -13,8 +13,7 @@ enum class BinaryOp : uint8_t {
   tanh_backward, clamp_backward, fmod, atan2, logaddexp, xlogy, bitwise_and, bitwise_or,
   bitwise_xor, prelu, binary_cross_entropy, selu_backward, celu_backward, hardsigmoid_backward,
   hardswish_backward, mish_backward, hardtanh_backward, shrink_backward, gamma_gradient,
-  div_trunc, glu, isclose, mse_loss, l1_loss, huber_loss, kl_div, softsign_backward,
-  tanhshrink_backward
+  div_trunc, glu, isclose, mse_loss, l1_loss, huber_loss, bce_with_logits
 };
 // clang-format on
 
@@ -82,9 +81,7 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::mse_loss, "mse_loss"},
     {BinaryOp::l1_loss, "l1_loss"},
     {BinaryOp::huber_loss, "huber_loss", BinaryRule::floating},  // a = delta
-    {BinaryOp::kl_div, "kl_div", BinaryRule::floating},          // a = 1: the target is a logarithm
-    {BinaryOp::softsign_backward, "softsign_backward"},          // from x
-    {BinaryOp::tanhshrink_backward, "tanhshrink_backward"},
+    {BinaryOp::bce_with_logits, "bce_with_logits", BinaryRule::floating},
 };
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }
@@ -108,18 +105,17 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
 inline const char* name_of(BinaryOp op) { return row_of(op).name; }
 
 // Functions of three tensors, of which numbers may be some, in their promoted dtype.
-// clang-format off
-enum class TernaryOp : uint8_t {
-  where, clamp, lerp, addcmul, addcdiv, bce_with_logits, mse_loss_backward, l1_loss_backward,
-  huber_loss_backward, bce_backward, bce_with_logits_backward
-};
-inline constexpr const char* kTernaryNames[] = {
-  "where", "clamp_tensors", "lerp", "addcmul", "addcdiv", "bce_with_logits", "mse_loss_backward",
-  "l1_loss_backward", "huber_loss_backward", "bce_backward", "bce_with_logits_backward"
-};
-// clang-format on
-// min(max(a, b), c); a + c (b - a); a + value * b * c; a + value * b / c; of logits, targets and
-// weights of the positive part. Gradients: of dy, input and target; value = delta.
+enum class TernaryOp : uint8_t { where, clamp, lerp, addcmul, addcdiv, mse, l1, huber };
+inline constexpr const char* kTernaryNames[] = {"where",
+                                                "clamp_tensors",
+                                                "lerp",
+                                                "addcmul",
+                                                "addcdiv",
+                                                "mse_loss_backward",
+                                                "l1_loss_backward",
+                                                "huber_loss_backward"};
+// min(max(a, b), c); a + c (b - a); a + value * b * c; a + value * b / c; the gradients of losses
+// of b - c, of which a is that, value is delta.
 Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 // a where condition is not zero, else b; in the promoted dtype of a and b, which must hold what is
 // a number.

@@ -303,26 +303,11 @@ struct HuberLoss : Floats {
     return near * (d - near * T(0.5));
   }
 };
-// Of log-probabilities x; 0 log 0 = 0.
-struct KlDiv : Floats {
+// Of a logit; beyond 40 the second part is -x.
+struct BceWithLogits : Floats {
   template <class T> TAPER_HD T operator()(T x, T y) const {
-    const T log = math::log(y);
-    return y * ((y == T(0) ? y : log) - x);
-  }
-};
-struct KlDivOfLogs : Floats {
-  template <class T> TAPER_HD T operator()(T x, T y) const { return math::exp(y) * (y - x); }
-};
-struct SoftsignBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T x) const {
-    const T r = T(1) / (math::abs(x) + T(1));
-    return dy * (r * r);
-  }
-};
-struct TanhshrinkBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T x) const {
-    const T t = math::tanh(x);
-    return dy * (t * t);
+    const T bent = math::log1p(math::exp(-x));
+    return (T(1) - y) * x + (-x > T(40) ? -x : bent);
   }
 };
 // With t = n / (n + 2): t + x sigmoid(x) (1 - t^2).
@@ -367,14 +352,6 @@ struct AddCDiv : Floats {
   double value;
   template <class T> TAPER_HD T operator()(T a, T b, T c) const { return a + T(value) * b / c; }
 };
-// Of the logistic function of x: -log(1 - p) and, times its weight, -log(p); beyond 40 that is -x.
-struct BceWithLogits : Floats {
-  template <class T> TAPER_HD T operator()(T x, T y, T weight) const {
-    const T bent = math::log1p(math::exp(-x));
-    const T positive = -x > T(40) ? -x : bent;
-    return (T(1) - y) * x + positive * ((weight - T(1)) * y + T(1));
-  }
-};
 struct MseLossBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x, T y) const { return dy * ((x - y) * T(2)); }
 };
@@ -390,17 +367,6 @@ struct HuberLossBackward : Floats {
     return dy * (low > T(delta) ? T(delta) : low);
   }
 };
-struct BceBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
-    const T variance = x * (T(1) - x);
-    return dy * ((x - y) / (variance < T(1e-12) ? T(1e-12) : variance));
-  }
-};
-struct BceWithLogitsBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
-    return dy * (math::sigmoid(x) - y);
-  }
-};
 
 template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
   switch (op) {
@@ -409,12 +375,9 @@ template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
     case TernaryOp::lerp: return f(Lerp{});
     case TernaryOp::addcmul: return f(AddCMul{{}, value});
     case TernaryOp::addcdiv: return f(AddCDiv{{}, value});
-    case TernaryOp::bce_with_logits: return f(BceWithLogits{});
-    case TernaryOp::mse_loss_backward: return f(MseLossBackward{});
-    case TernaryOp::l1_loss_backward: return f(L1LossBackward{});
-    case TernaryOp::huber_loss_backward: return f(HuberLossBackward{{}, value});
-    case TernaryOp::bce_backward: return f(BceBackward{});
-    default: return f(BceWithLogitsBackward{});
+    case TernaryOp::mse: return f(MseLossBackward{});
+    case TernaryOp::l1: return f(L1LossBackward{});
+    default: return f(HuberLossBackward{{}, value});
   }
 }
 
@@ -472,9 +435,7 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::mse_loss: return f(MseLoss{});
     case BinaryOp::l1_loss: return f(L1Loss{});
     case BinaryOp::huber_loss: return f(HuberLoss{{}, args.a});
-    case BinaryOp::kl_div: return args.a == 0 ? f(KlDiv{}) : f(KlDivOfLogs{});
-    case BinaryOp::softsign_backward: return f(SoftsignBackward{});
-    default: return f(TanhshrinkBackward{});
+    default: return f(BceWithLogits{});
   }
 }
 
