@@ -121,17 +121,12 @@ template <class T> TAPER_HD T normal_pdf(T x) {
 TAPER_HD float normal_pdf(float x) { return 0.398942280f * math::exp_of_negative(-0.5f * x * x); }
 TAPER_HD float normal_cdf(float x) {
   const float far = math::abs(x), a = far > 14.0f ? 14.0f : far;
-  float p = 3.587068766e-03f;
-  p = p * a + 3.701279428e-02f;
-  p = p * a + 1.723954364e-01f;
-  p = p * a + 4.234867053e-01f;
-  p = p * a + 0.5f;
-  float q = 8.99117096e-03f;
-  q = q * a + 9.278978763e-02f;
-  q = q * a + 4.408756406e-01f;
-  q = q * a + 1.15719599f;
-  q = q * a + 1.644858112f;
-  const float tail = math::exp_of_negative(-0.5f * x * x) * (p / (q * a + 1.0f));
+  constexpr float kP[] = {0.5f, 4.234867053e-01f, 1.723954364e-01f, 3.701279428e-02f,
+                          3.587068766e-03f};
+  constexpr float kQ[] = {
+      1.0f, 1.644858112f, 1.15719599f, 4.408756406e-01f, 9.278978763e-02f, 8.99117096e-03f};
+  const float weight = math::wide::polynomial(a, kP) / math::wide::polynomial(a, kQ);
+  const float tail = math::exp_of_negative(-0.5f * x * x) * weight;
   return x > 0.0f ? 1.0f - tail : tail;
 }
 #endif
