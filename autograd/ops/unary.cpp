@@ -151,7 +151,8 @@ constexpr Derivative kDerivatives[] = {
      [](T dy, T x, A) { return masked(dy, isfinite(x)); }},
     {Op::bitwise_not},
     {Op::softsign, "DivBackward0", Keep::x, [](T dy, T x, A) { return dy / square(abs(x) + 1); }},
-    {Op::tanhshrink, "SubBackward0", Keep::x, [](T dy, T x, A) { return dy * square(tanh(x)); }},
+    {Op::tanhshrink, "SubBackward0", Keep::x, [](T dy, T x, A) { return dy * square(tanh(x)); },
+     BinaryOp::tanhshrink_backward},
 };
 static_assert(std::size(kDerivatives) == std::size(kernels::kUnaryOps) &&
               kernels::rows_are_in_order(kDerivatives));

@@ -13,7 +13,8 @@ enum class BinaryOp : uint8_t {
   tanh_backward, clamp_backward, fmod, atan2, logaddexp, xlogy, bitwise_and, bitwise_or,
   bitwise_xor, prelu, binary_cross_entropy, selu_backward, celu_backward, hardsigmoid_backward,
   hardswish_backward, mish_backward, hardtanh_backward, shrink_backward, gamma_gradient,
-  div_trunc, glu, isclose, mse_loss, l1_loss, huber_loss, bce_with_logits
+  div_trunc, glu, isclose, mse_loss, l1_loss, huber_loss, bce_with_logits,
+  tanhshrink_backward
 };
 // clang-format on
 
@@ -82,6 +83,7 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::l1_loss, "l1_loss"},
     {BinaryOp::huber_loss, "huber_loss", BinaryRule::floating},  // a = delta
     {BinaryOp::bce_with_logits, "bce_with_logits", BinaryRule::floating},
+    {BinaryOp::tanhshrink_backward, "tanhshrink_backward"},  // from x
 };
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }

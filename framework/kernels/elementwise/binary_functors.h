@@ -166,6 +166,12 @@ struct SigmoidBackward : Floats {
 struct TanhBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T y) const { return dy * (T(1) - y * y); }
 };
+struct TanhshrinkBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T t = math::tanh(x);
+    return dy * (t * t);
+  }
+};
 struct ClampBackward : Floats {
   double low, high;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
@@ -435,7 +441,8 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::mse_loss: return f(MseLoss{});
     case BinaryOp::l1_loss: return f(L1Loss{});
     case BinaryOp::huber_loss: return f(HuberLoss{{}, args.a});
-    default: return f(BceWithLogits{});
+    case BinaryOp::bce_with_logits: return f(BceWithLogits{});
+    default: return f(TanhshrinkBackward{});
   }
 }
 
