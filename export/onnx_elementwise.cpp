@@ -79,6 +79,7 @@ string clamp(OpWriter& w) {
   const auto bound = [&](double b) { return std::isinf(b) ? "" : w.number(b, w.dtype()); };
   return w.add("Clip", {x_of(w), bound(unary_args(w).a), bound(unary_args(w).b)});
 }
+string tanhshrink(OpWriter& w) { return w.add("Sub", {x_of(w), w.add("Tanh", {x_of(w)})}); }
 string gelu_erf(OpWriter& w) { return gelu(w, x_of(w), false); }
 string gelu_tanh(OpWriter& w) { return gelu(w, x_of(w), true); }
 string asked(OpWriter& w) { return w.add(w.onnx, {w.in()}); }
@@ -114,6 +115,20 @@ string isclose(OpWriter& w) {
   const string near = w.add("LessOrEqual", {d, w.add("Add", {share, w.number(atol, type)})});
   const string finite = w.add("Not", {w.add("IsInf", {d})});
   return w.add("Or", {w.add("Equal", {a, b}), w.add("And", {near, finite})});
+}
+string difference(OpWriter& w) { return w.add("Sub", {x_of(w), w.in(1, w.dtype())}); }
+string mse_loss(OpWriter& w) {
+  const string d = difference(w);
+  return w.add("Mul", {d, d});
+}
+string l1_loss(OpWriter& w) { return w.add("Abs", {difference(w)}); }
+string huber_loss(OpWriter& w) {
+  const string d = l1_loss(w), near = with(w, "Min", d, w.options<kernels::BinaryArgs>().a);
+  return w.add("Mul", {near, w.add("Sub", {d, with(w, "Mul", near, 0.5)})});
+}
+string bce_with_logits(OpWriter& w) {
+  const string x = x_of(w), other = w.add("Sub", {w.number(1, w.dtype()), w.in(1, w.dtype())});
+  return w.add("Add", {w.add("Mul", {other, x}), w.add("Softplus", {w.add("Neg", {x})})});
 }
 string remainder(OpWriter& w) {
   const string a = x_of(w), b = w.in(1, w.dtype());
@@ -193,6 +208,8 @@ constexpr OnnxRow kRows[] = {
     {"logsigmoid", nullptr, logsigmoid},
     {"hardshrink", nullptr, shrink<false>},
     {"softshrink", nullptr, shrink<true>},
+    {"softsign", "Softsign"},
+    {"tanhshrink", nullptr, tanhshrink},
     {"prelu", "PRelu"},
     {"gelu", nullptr, gelu_erf},
     {"gelu_tanh", nullptr, gelu_tanh},
@@ -213,6 +230,10 @@ constexpr OnnxRow kRows[] = {
     {"floor_divide", nullptr, floor_divide},
     {"glu", nullptr, glu},
     {"isclose", nullptr, isclose},
+    {"mse_loss", nullptr, mse_loss},
+    {"l1_loss", nullptr, l1_loss},
+    {"huber_loss", nullptr, huber_loss},
+    {"bce_with_logits", nullptr, bce_with_logits},
     {"remainder", nullptr, remainder},
     {"div_trunc", nullptr, div_trunc},
     {"fmod", nullptr, fmod},

@@ -22,9 +22,6 @@ Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor
   return dy * ((t + 1 + x * (1 - t * t) * slope) * 0.5);
 }
 
-Tensor softsign(const Tensor& x) { return x / (abs(x) + 1); }
-Tensor tanhshrink(const Tensor& x) { return x - tanh(x); }
-
 Tensor glu(const Tensor& x, int64_t dim) {
   require(x.dim() != 0, "glu does not support scalars because halving size must be even");
   const int64_t d = wrap_dim(dim, x.dim()), n = x.size(d) / 2;

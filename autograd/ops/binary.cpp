@@ -21,19 +21,6 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
   });
 }
 
-// y = op(a, b) with dx of each from dy, a, b.
-template <class Da, class Db>
-Tensor differentiable(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Da da,
-                      Db db) {
-  Tensor y = binary(op, a, b);
-  if (!needs_grad({a, b})) return y;
-  return record(name, y, {a, b}, [=, a = Saved(a), b = Saved(b)](Gradients& g) {
-    const Tensor x = a.get(g), z = b.get(g);
-    if (g.needs(0)) g.dx(0) = reduce_to(da(g.dy(), x, z), x);
-    if (g.needs(1)) g.dx(1) = reduce_to(db(g.dy(), x, z), z);
-  });
-}
-
 // Of maximum and minimum: the loser gets no gradient, equals share it.
 Tensor winners_part(const Tensor& dy, const Tensor& x, const Tensor& z, const Tensor& lost) {
   return where(lost, 0, where(eq(x, z), dy * 0.5, dy));

@@ -9,7 +9,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/error.h"
 #include "framework/factories.h"
-#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/binary.h"
 #include "framework/profiler/trace.h"
 
 namespace taper::inline v0 {
@@ -23,6 +23,19 @@ template <class F> Tensor linear_in(const Tensor& x, const char* name, Tensor y,
 
 // The product of all before each element along dim (or of all behind it), 1 for the first.
 Tensor product_before(const Tensor& x, int64_t dim, bool backwards = false);
+
+// y = op(a, b) with dx of each from dy, a, b.
+template <class Da, class Db>
+Tensor differentiable(const char* name, kernels::BinaryOp op, const Tensor& a, const Tensor& b,
+                      Da da, Db db) {
+  Tensor y = kernels::binary(op, a, b);
+  if (!needs_grad({a, b})) return y;
+  return record(name, y, {a, b}, [=, a = Saved(a), b = Saved(b)](Gradients& g) {
+    const Tensor x = a.get(g), z = b.get(g);
+    if (g.needs(0)) g.dx(0) = Meta(x).reduce(da(g.dy(), x, z));
+    if (g.needs(1)) g.dx(1) = Meta(z).reduce(db(g.dy(), x, z));
+  });
+}
 
 // Where x is, and of what dtype, for a tensor made beside it.
 inline TensorOptions options_of(const Tensor& x) {

@@ -75,7 +75,6 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   const int d = wrap_dim(dim, x.dim());
   const Tensor plain = x.detach();
   std::vector<Tensor> parts;
-  std::vector<Meta> metas;
   int64_t at = 0;
   for (const int64_t size : sizes) {
     if (size < 0) {
@@ -88,7 +87,6 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     }
     parts.push_back(narrow(plain, d, at, size));
     track_view(parts.back(), x);
-    metas.push_back(Meta(parts.back()));
     at += size;
   }
   if (at != x.size(d)) {
@@ -97,12 +95,23 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
                     "), but got split_sizes=", listed(sizes)));
   }
   if (parts.empty() || !needs_grad({x})) return parts;
-  // One node for all, so that the gradient is put together once.
+  // One node for all, so that the gradient is put together once; neighbours that none has reached
+  // are one piece of zeros.
   const TensorRef input = x;
   record_many("SplitWithSizesBackward0", parts, {&input, 1},
-              [metas = std::move(metas), d](Gradients& g) {
+              [whole = Meta(x), sizes, d](Gradients& g) {
                 std::vector<Tensor> dys;
-                for (size_t i = 0; i < metas.size(); ++i) dys.push_back(metas[i].or_zeros(g.dy(i)));
+                const Tensor zero = zeros({}, {.dtype = whole.dtype, .device = whole.device});
+                Shape gap = whole.shape;
+                gap[d] = 0;
+                for (size_t i = 0; i < sizes.size(); ++i) {
+                  gap[d] += g.dy(i).defined() ? 0 : sizes[i];
+                  const bool ends = i + 1 == sizes.size() || g.dy(i + 1).defined();
+                  if (g.dy(i).defined()) dys.push_back(g.dy(i));
+                  if (!ends || gap[d] == 0) continue;
+                  dys.push_back(expand(zero, gap));
+                  gap[d] = 0;
+                }
                 g.dx(0) = cat(dys, d);
               });
   return parts;
@@ -195,20 +204,26 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   require(
       repeats.size() >= x.dim(),
       "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
-  Shape shape = x.shape(), result = repeats;
+  Shape shape = x.shape(), result = repeats, from, spread;
   while (shape.size() < repeats.size()) shape.insert(0, 1);
   for (int d = 0; d < shape.size(); ++d) result[d] = checked_mul(result[d], shape[d]);
   (void)result.nbytes(x.element_size());
-  Tensor y = clone(view(contiguous(x), shape));
+  // [..., 1, size, ...] is spread over [..., repeats, size, ...]; what finds no room, afterwards.
+  Shape later = repeats;
   for (int d = 0; d < shape.size(); ++d) {
-    if (repeats[d] == 1) continue;
-    // [..., 1, size, ...] is spread over [..., repeats, size, ...].
-    Shape spread = y.shape();
-    spread.insert(d, repeats[d]);
-    shape[d] = result[d];
-    y = view(contiguous(expand(unsqueeze(y, d), spread)), shape);
+    const bool apart = repeats[d] != 1 && shape[d] != 1;
+    const bool waits = apart && from.size() > d && from.size() + shape.size() - d >= kMaxDims;
+    if (apart && !waits) {
+      from.push_back(1);
+      spread.push_back(repeats[d]);
+    }
+    from.push_back(shape[d]);
+    spread.push_back(apart ? shape[d] : result[d]);
+    if (waits) result[d] = shape[d];
+    if (!waits) later[d] = 1;
   }
-  return y;
+  const Tensor y = view(clone(expand(view(contiguous(x), from), spread)), result);
+  return later.numel() == 1 ? y : repeat(y, later);
 }
 
 }  // namespace taper::inline v0

@@ -150,6 +150,9 @@ constexpr Derivative kDerivatives[] = {
     {Op::nan_to_num, "NanToNumBackward0", Keep::x,
      [](T dy, T x, A) { return masked(dy, isfinite(x)); }},
     {Op::bitwise_not},
+    {Op::softsign, "DivBackward0", Keep::x, [](T dy, T x, A) { return dy / square(abs(x) + 1); }},
+    {Op::tanhshrink, "SubBackward0", Keep::x, [](T dy, T x, A) { return dy * square(tanh(x)); },
+     BinaryOp::tanhshrink_backward},
 };
 static_assert(std::size(kDerivatives) == std::size(kernels::kUnaryOps) &&
               kernels::rows_are_in_order(kDerivatives));
@@ -239,6 +242,11 @@ Tensor softshrink(const Tensor& x, double lambd) {
   require(lambd >= 0, "lambda must be in range [0, ", largest(x.dtype()), "] for input dtype ",
           scalar_type_name(x.dtype()), ", but found ", lambd);
   return pointwise(Op::softshrink, x, {.a = lambd});
+}
+
+Tensor softsign(const Tensor& x) { return pointwise(Op::softsign, x); }
+Tensor tanhshrink(const Tensor& x) {
+  return x.dtype() == kBool ? x - tanh(x) : pointwise(Op::tanhshrink, x);  // refuses bool
 }
 
 Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf,

@@ -137,13 +137,8 @@ TAPER_HD float cosh(float x) { return ::coshf(x); }
 
 // exp(r) - 1 by its Taylor series, for |r| <= ln2 / 2.
 TAPER_HD float expm1_of_rest(float r) {
-  float q = 1.0f / 5040;
-  q = q * r + 1.0f / 720;
-  q = q * r + 1.0f / 120;
-  q = q * r + 1.0f / 24;
-  q = q * r + 1.0f / 6;
-  q = q * r + 0.5f;
-  return r + r * r * q;
+  constexpr float kC[] = {0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040};
+  return r + r * r * wide::polynomial(r, kC);
 }
 // The nearest integer, for |x| < 1e6, as a float too: adding 1.5 * 2^23 rounds to it, and then it
 // stands in the low bits.
@@ -174,6 +169,13 @@ TAPER_HD float exp(float x) {
   // Two factors reach subnormals and overflow.
   const int32_t half = e.n >> 1;
   return (1.0f + e.p) * power_of_two(half) * power_of_two(e.n - half);
+}
+
+// Of x <= 0; 0 below -87, where results would be subnormal.
+TAPER_HD float exp_of_negative(float x) {
+  const ExpParts e = exp_parts(x < -87.0f ? -87.0f : x);
+  const float y = (1.0f + e.p) * power_of_two(e.n);
+  return x < -87.0f ? 0.0f : y;
 }
 
 TAPER_HD float exp2(float x) {
@@ -273,24 +275,14 @@ TAPER_HD float tanh(float x) {
 TAPER_HD float erf(float x) {
   const float a = abs(x);
   const float z = a < 1.0f ? a * a : 1.0f;
-  float p = 7.8758751e-05f;
-  p = p * z - 8.0168643e-04f;
-  p = p * z + 5.1890874e-03f;
-  p = p * z - 2.6854212e-02f;
-  p = p * z + 1.1283595e-01f;
-  p = p * z - 3.7612627e-01f;
-  p = p * z + 1.2837917e-01f;
+  constexpr float kP[] = {1.2837917e-01f, -3.7612627e-01f, 1.1283595e-01f, -2.6854212e-02f,
+                          5.1890874e-03f, -8.0168643e-04f, 7.8758751e-05f};
   const float t = a > 4.0f ? 4.0f : a;
-  float q = 1.6371514e-06f;
-  q = q * t - 4.6058043e-05f;
-  q = q * t + 5.9680563e-04f;
-  q = q * t - 4.7595963e-03f;
-  q = q * t + 2.6421136e-02f;
-  q = q * t - 1.1008008e-01f;
-  q = q * t - 6.3182605e-01f;
-  q = q * t - 1.1302334e+00f;
-  q = q * t + 3.2013805e-04f;
-  return a < 1.0f ? x + x * p : copysign(1.0f - exp(q), x);
+  constexpr float kQ[] = {3.2013805e-04f,  -1.1302334e+00f, -6.3182605e-01f,
+                          -1.1008008e-01f, 2.6421136e-02f,  -4.7595963e-03f,
+                          5.9680563e-04f,  -4.6058043e-05f, 1.6371514e-06f};
+  const float far = copysign(1.0f - exp_of_negative(wide::polynomial(t, kQ)), x);
+  return a < 1.0f ? x + x * wide::polynomial(z, kP) : far;
 }
 
 #endif

@@ -25,8 +25,8 @@ TAPER_HD double of_bits(uint64_t u) {
 }
 
 // The sum of c[k] x^k.
-template <int n> TAPER_HD double polynomial(double x, const double (&c)[n]) {
-  double y = c[n - 1];
+template <class T, int n> TAPER_HD T polynomial(T x, const T (&c)[n]) {
+  T y = c[n - 1];
   for (int k = n - 2; k >= 0; --k) y = y * x + c[k];
   return y;
 }

@@ -42,6 +42,7 @@ struct Case {
 };
 
 double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double exact_cdf(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
 
 const Case kCases[] = {
     {"exp", math::exp, std::exp, -110, 90, 1.0},
@@ -50,6 +51,7 @@ const Case kCases[] = {
     {"log1p", math::log1p, std::log1p, -1, kMax, 2.0},
     {"tanh", math::tanh, std::tanh, -20, 20, 2.5},
     {"erf", math::erf, std::erf, -10, 10, 2.0},
+    {"normal_cdf", kernels::normal_cdf, exact_cdf, -5, 10, 16},  // a part in a million
     {"sigmoid", math::sigmoid<float>, exact_sigmoid, -110, 110, 2.5},
     {"exp2", math::exp2, std::exp2, -160, 130, 1.0},
     {"log2", math::log2, std::log2, 0, kMax, 2.0},

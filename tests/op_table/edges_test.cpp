@@ -286,6 +286,20 @@ TEST(Edges, LongRunningProductsAndSums) {
   }
 }
 
+TEST(Edges, RepeatOfMoreDimensionsThanOnePassHolds) {
+  const Tensor x = arange(32).view({2, 2, 2, 2, 2});
+  Tensor y = x;
+  for (int d = 0; d < 5; ++d) y = cat({y, y}, d);
+  EXPECT_TRUE(equal(repeat(x, {2, 2, 2, 2, 2}), y));
+}
+
+TEST(Edges, PartsOfASplitThatNoGradientReachesAreZeros) {
+  const Tensor x = zeros({7}, {.requires_grad = true});
+  const std::vector<Tensor> parts = split(x, {2, 0, 3, 1, 1}, 0);
+  (sum(parts[0] * 2) + sum(parts[3] * 5)).backward();
+  EXPECT_TRUE(equal(x.grad(), tensor({2.0, 2.0, 0.0, 0.0, 0.0, 5.0, 0.0})));
+}
+
 TEST(Edges, CatAndWherePromote) {
   for (const Device device : all_devices()) {
     const auto of = [&](DType t) { return ones({2}, {.dtype = t, .device = device}); };

@@ -10,6 +10,9 @@
 namespace taper::inline v0 {
 namespace {
 
+using kernels::BinaryOp;
+using kernels::TernaryOp;
+
 // loss(input, target), reduced, for shapes that are equal: others would broadcast, [n, 1] and [n]
 // to [n, n].
 template <class F>
@@ -34,26 +37,48 @@ Tensor at_least(const Tensor& x, double low) {
 }
 
 // Whether a value on the CPU breaks a rule; the GPU is not waited for.
-bool broken(const Tensor& kept) { return kept.is_cpu() && !all(kept).item<bool>(); }
+template <class F> bool broken(const Tensor& x, F keeps) {
+  return x.is_cpu() && !all(keeps(x.detach())).template item<bool>();
+}
+
+// A loss of x - y, by one kernel as its gradient is. Where that is to be differentiated it is dy
+// times `slope` of x - y.
+template <class F>
+Tensor of_difference(const char* node, BinaryOp op, TernaryOp backward, const Tensor& x,
+                     const Tensor& y, double delta, F slope) {
+  Tensor loss = kernels::binary(op, x, y, {.a = delta});
+  if (!needs_grad({x, y})) return loss;
+  return record(node, loss, {x, y}, [=, x = Saved(x), y = Saved(y)](Gradients& g) {
+    const Tensor u = x.get(g), v = y.get(g);
+    const Tensor dx =
+        is_grad_enabled() ? g.dy() * slope(u - v) : kernels::ternary(backward, g.dy(), u, v, delta);
+    if (g.needs(0)) g.dx(0) = Meta(u).reduce(dx);
+    if (g.needs(1)) g.dx(1) = Meta(v).reduce(neg(dx));
+  });
+}
 
 }  // namespace
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  return of_pairs("mse_loss", input, target, reduction,
-                  [](const Tensor& x, const Tensor& y) { return square(x - y); });
+  return of_pairs("mse_loss", input, target, reduction, [](const Tensor& x, const Tensor& y) {
+    return of_difference("MseLossBackward0", BinaryOp::mse_loss, TernaryOp::mse, x, y, 0,
+                         [](const Tensor& d) { return d * 2; });
+  });
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  return of_pairs("l1_loss", input, target, reduction,
-                  [](const Tensor& x, const Tensor& y) { return abs(x - y); });
+  return of_pairs("l1_loss", input, target, reduction, [](const Tensor& x, const Tensor& y) {
+    if (!x.is_floating_point()) return abs(x - y);  // unsigned ones wrap
+    return of_difference("AbsBackward0", BinaryOp::l1_loss, TernaryOp::l1, x, y, 0,
+                         [](const Tensor& d) { return sign(d); });
+  });
 }
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
   require(delta > 0, "huber_loss does not support non-positive values for delta.");
   return of_pairs("huber_loss", input, target, reduction, [&](const Tensor& x, const Tensor& y) {
-    // d^2 / 2 up to delta, delta (d - delta / 2) beyond.
-    const Tensor d = abs(x - y), near = clamp(d, 0, delta);
-    return near * (d - near * 0.5);
+    return of_difference("HuberLossBackward0", BinaryOp::huber_loss, TernaryOp::huber, x, y, delta,
+                         [delta](const Tensor& d) { return clamp(d, -delta, delta); });
   });
 }
 
@@ -69,10 +94,17 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
     return casted(Cast::to_float32, binary_cross_entropy_with_logits, input, target, o);
   require<ValueError>(input.shape() == target.shape(), "Target size (torch.Size(", target.shape(),
                       ")) must be the same as input size (torch.Size(", input.shape(), "))");
-  // -log(sigmoid(x)); beyond the threshold it is -x in every dtype.
-  Tensor positive = softplus(-input, 1, 40);
-  if (o.pos_weight.defined()) positive = positive * ((o.pos_weight - 1) * target + 1);
-  const Tensor loss = (1 - target) * input + positive;
+  Tensor loss;
+  if (o.pos_weight.defined()) {
+    // -log(sigmoid(x)); beyond the threshold it is -x in every dtype.
+    const Tensor positive = softplus(-input, 1, 40) * ((o.pos_weight - 1) * target + 1);
+    loss = (1 - target) * input + positive;
+  } else {
+    loss = differentiable(
+        "BinaryCrossEntropyWithLogitsBackward0", BinaryOp::bce_with_logits, input, target,
+        [](auto& dy, auto& x, auto& y) { return dy * (sigmoid(x) - y); },
+        [](auto& dy, auto& x, auto&) { return neg(dy * x); });
+  }
   return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
 }
 
@@ -97,26 +129,19 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bce
                       input.shape(), ")) is deprecated. Please ensure they have the same size.");
   require(target.dtype() == input.dtype(), "Found dtype ", scalar_type_name(target.dtype()),
           " but expected ", scalar_type_name(input.dtype()));
-  if (const Tensor x = input.detach(); broken(logical_and(x >= 0, x <= 1))) {
-    throw Error("all elements of input should be between 0 and 1");
-  }
-  Tensor loss = kernels::binary(kernels::BinaryOp::binary_cross_entropy, input, target);
-  if (needs_grad({input, target})) {
-    loss = record("BinaryCrossEntropyBackward0", loss, {input, target},
-                  [x = Saved(input), y = Saved(target)](Gradients& g) {
-                    const Tensor p = x.get(g);
-                    if (g.needs(0)) {
-                      g.dx(0) = g.dy() * ((p - y.get(g)) / clamp(p * (1 - p), 1e-12));
-                    }
-                    if (g.needs(1)) g.dx(1) = g.dy() * (log1p(-p) - log(p));
-                  });
-  }
+  require(!broken(input, [](const Tensor& x) { return logical_and(x >= 0, x <= 1); }),
+          "all elements of input should be between 0 and 1");
+  const Tensor loss = differentiable(
+      "BinaryCrossEntropyBackward0", BinaryOp::binary_cross_entropy, input, target,
+      [](auto& dy, auto& p, auto& y) { return dy * ((p - y) / clamp(p * (1 - p), 1e-12)); },
+      [](auto& dy, auto& p, auto&) { return dy * (log1p(-p) - log(p)); });
   return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
 }
 
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, bool full,
                          double eps, Reduction reduction) {
-  require<ValueError>(!broken(var.detach() >= 0), "var has negative entry/entries");
+  require<ValueError>(!broken(var, [](const Tensor& v) { return v >= 0; }),
+                      "var has negative entry/entries");
   Tensor v = var;
   if (var.shape() != input.shape()) {
     Shape means = input.shape();

@@ -27,7 +27,10 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
                                   "\" not implemented for '", scalar_type_name(promoted), "'"));
   }
   const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
-  if (op == BinaryOp::sub && bools > 0) {
+  const bool subtracts = op == BinaryOp::sub || op == BinaryOp::mse_loss ||
+                         op == BinaryOp::l1_loss || op == BinaryOp::huber_loss ||
+                         op == BinaryOp::bce_with_logits;
+  if (subtracts && bools > 0) {
     throw Error(cat("Subtraction, the `-` operator, with ",
                     bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",
                     bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead."));

@@ -13,7 +13,8 @@ enum class BinaryOp : uint8_t {
   tanh_backward, clamp_backward, fmod, atan2, logaddexp, xlogy, bitwise_and, bitwise_or,
   bitwise_xor, prelu, binary_cross_entropy, selu_backward, celu_backward, hardsigmoid_backward,
   hardswish_backward, mish_backward, hardtanh_backward, shrink_backward, gamma_gradient,
-  div_trunc, glu, isclose
+  div_trunc, glu, isclose, mse_loss, l1_loss, huber_loss, bce_with_logits,
+  tanhshrink_backward
 };
 // clang-format on
 
@@ -76,8 +77,13 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::shrink_backward, "shrink_backward"},      // 0 where |x| <= a, else dy
     {BinaryOp::gamma_gradient, "gamma_gradient", BinaryRule::floating},  // of a draw by the shape
     {BinaryOp::div_trunc, "div_trunc"},
-    {BinaryOp::glu, "glu", BinaryRule::floating},  // x * sigmoid(gate)
+    {BinaryOp::glu, "glu", BinaryRule::floating},           // x * sigmoid(gate)
     {BinaryOp::isclose, "isclose", BinaryRule::predicate},  // |x - y| <= b + a |y|
+    {BinaryOp::mse_loss, "mse_loss"},
+    {BinaryOp::l1_loss, "l1_loss"},
+    {BinaryOp::huber_loss, "huber_loss", BinaryRule::floating},  // a = delta
+    {BinaryOp::bce_with_logits, "bce_with_logits", BinaryRule::floating},
+    {BinaryOp::tanhshrink_backward, "tanhshrink_backward"},  // from x
 };
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }
@@ -101,10 +107,17 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
 inline const char* name_of(BinaryOp op) { return row_of(op).name; }
 
 // Functions of three tensors, of which numbers may be some, in their promoted dtype.
-enum class TernaryOp : uint8_t { where, clamp, lerp, addcmul, addcdiv };
-inline constexpr const char* kTernaryNames[] = {"where", "clamp_tensors", "lerp", "addcmul",
-                                                "addcdiv"};
-// min(max(a, b), c); a + c (b - a); a + value * b * c; a + value * b / c.
+enum class TernaryOp : uint8_t { where, clamp, lerp, addcmul, addcdiv, mse, l1, huber };
+inline constexpr const char* kTernaryNames[] = {"where",
+                                                "clamp_tensors",
+                                                "lerp",
+                                                "addcmul",
+                                                "addcdiv",
+                                                "mse_loss_backward",
+                                                "l1_loss_backward",
+                                                "huber_loss_backward"};
+// min(max(a, b), c); a + c (b - a); a + value * b * c; a + value * b / c; the gradients of losses
+// of b - c, of which a is that, value is delta.
 Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 // a where condition is not zero, else b; in the promoted dtype of a and b, which must hold what is
 // a number.

@@ -166,6 +166,12 @@ struct SigmoidBackward : Floats {
 struct TanhBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T y) const { return dy * (T(1) - y * y); }
 };
+struct TanhshrinkBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T t = math::tanh(x);
+    return dy * (t * t);
+  }
+};
 struct ClampBackward : Floats {
   double low, high;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
@@ -286,6 +292,30 @@ struct GammaGradient : Floats {
     return T(-(x / a) * (sum * (math::log(x) - math::digamma(a + 1)) + by_a));
   }
 };
+struct MseLoss : Numbers {
+  template <class T> TAPER_HD T operator()(T x, T y) const {
+    const T d = minus(x, y);
+    return times(d, d);
+  }
+};
+struct L1Loss : Numbers {
+  template <class T> TAPER_HD T operator()(T x, T y) const { return math::abs(minus(x, y)); }
+};
+// d^2 / 2 up to delta, delta (d - delta / 2) beyond.
+struct HuberLoss : Floats {
+  double delta;
+  template <class T> TAPER_HD T operator()(T x, T y) const {
+    const T d = math::abs(x - y), near = d > T(delta) ? T(delta) : d;
+    return near * (d - near * T(0.5));
+  }
+};
+// Of a logit; beyond 40 the second part is -x.
+struct BceWithLogits : Floats {
+  template <class T> TAPER_HD T operator()(T x, T y) const {
+    const T bent = math::log1p(math::exp(-x));
+    return (T(1) - y) * x + (-x > T(40) ? -x : bent);
+  }
+};
 // With t = n / (n + 2): t + x sigmoid(x) (1 - t^2).
 struct MishBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
@@ -328,6 +358,21 @@ struct AddCDiv : Floats {
   double value;
   template <class T> TAPER_HD T operator()(T a, T b, T c) const { return a + T(value) * b / c; }
 };
+struct MseLossBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x, T y) const { return dy * ((x - y) * T(2)); }
+};
+struct L1LossBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
+    return dy * (truth<T>(x > y) - truth<T>(x < y));
+  }
+};
+struct HuberLossBackward : Floats {
+  double delta;
+  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
+    const T d = x - y, low = d < T(-delta) ? T(-delta) : d;
+    return dy * (low > T(delta) ? T(delta) : low);
+  }
+};
 
 template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
   switch (op) {
@@ -335,7 +380,10 @@ template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
     case TernaryOp::clamp: return f(ClampBetween{});
     case TernaryOp::lerp: return f(Lerp{});
     case TernaryOp::addcmul: return f(AddCMul{{}, value});
-    default: return f(AddCDiv{{}, value});
+    case TernaryOp::addcdiv: return f(AddCDiv{{}, value});
+    case TernaryOp::mse: return f(MseLossBackward{});
+    case TernaryOp::l1: return f(L1LossBackward{});
+    default: return f(HuberLossBackward{{}, value});
   }
 }
 
@@ -389,7 +437,12 @@ template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
     case BinaryOp::gamma_gradient: return f(GammaGradient{});
     case BinaryOp::div_trunc: return f(DivTrunc{});
     case BinaryOp::glu: return f(Glu{});
-    default: return f(IsClose{{}, args.a, args.b});
+    case BinaryOp::isclose: return f(IsClose{{}, args.a, args.b});
+    case BinaryOp::mse_loss: return f(MseLoss{});
+    case BinaryOp::l1_loss: return f(L1Loss{});
+    case BinaryOp::huber_loss: return f(HuberLoss{{}, args.a});
+    case BinaryOp::bce_with_logits: return f(BceWithLogits{});
+    default: return f(TanhshrinkBackward{});
   }
 }
 

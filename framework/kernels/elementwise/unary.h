@@ -11,7 +11,7 @@ enum class UnaryOp : uint8_t {
   sigmoid, relu, leaky_relu, elu, gelu, gelu_tanh, silu, softplus, erf, floor, ceil, round, clamp,
   logical_not, isnan, isinf, isfinite, exp2, log10, tan, asin, acos, atan, sinh, cosh, trunc, frac,
   lgamma, digamma, polygamma, selu, celu, hardsigmoid, hardswish, mish, logsigmoid, hardshrink,
-  softshrink, nan_to_num, bitwise_not
+  softshrink, nan_to_num, bitwise_not, softsign, tanhshrink
 };
 // clang-format on
 
@@ -83,6 +83,8 @@ inline constexpr UnaryRow kUnaryOps[] = {
     {UnaryOp::softshrink, "softshrink", UnaryRule::floating},
     {UnaryOp::nan_to_num, "nan_to_num", UnaryRule::floating},
     {UnaryOp::bitwise_not, "bitwise_not", UnaryRule::same},
+    {UnaryOp::softsign, "softsign", UnaryRule::floating},
+    {UnaryOp::tanhshrink, "tanhshrink", UnaryRule::floating},
 };
 static_assert(rows_are_in_order(kUnaryOps));
 constexpr const UnaryRow& row_of(UnaryOp op) { return kUnaryOps[size_t(op)]; }

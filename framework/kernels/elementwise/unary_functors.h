@@ -217,6 +217,12 @@ struct NanToNum : Floats {
 struct BitwiseNot : Numbers {
   template <class T> TAPER_HD T operator()(T x) const { return T(~int64_t(x)); }
 };
+struct Softsign : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return x / (math::abs(x) + T(1)); }
+};
+struct Tanhshrink : Floats {
+  template <class T> TAPER_HD T operator()(T x) const { return x - math::tanh(x); }
+};
 struct LogicalNot : Predicates {
   template <class T> TAPER_HD T operator()(T x) const { return truth<T>(x == T(0)); }
 };
@@ -287,6 +293,8 @@ template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
     case UnaryOp::hardshrink: return f(HardShrink{{}, args.a});
     case UnaryOp::softshrink: return f(SoftShrink{{}, args.a});
     case UnaryOp::nan_to_num: return f(NanToNum{{}, args.a, args.b, args.c});
+    case UnaryOp::softsign: return f(Softsign{});
+    case UnaryOp::tanhshrink: return f(Tanhshrink{});
     default: return f(BitwiseNot{});
   }
 }
