@@ -44,6 +44,8 @@ bool watch(Tensors& tensors, std::function<Tensors(const Tensors&)> see) {
 
 }  // namespace
 
+bool ModuleHooks::any() const { return !(before.empty() && after.empty() && backward.empty()); }
+
 // A call whose gradients hooks wait for; the module may be gone by then.
 struct BackwardCall {
   std::weak_ptr<ModuleHooks> hooks;

@@ -36,6 +36,7 @@ struct ModuleHooks {
   std::vector<std::pair<uint64_t, BackwardHook>> backward;
   Module* module = nullptr;  // whose they are, wherever it moves
   uint64_t next_id = 0;
+  bool any() const;
 };
 struct BackwardCall;
 // Returned by register_forward_hook; the hook stays when the handle goes.

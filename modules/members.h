@@ -69,24 +69,24 @@ template <class M> class Child {
  public:
   template <class... Args>
   Child(Module& owner, const std::string& name, Args&&... args)
-      : Child(owner, name, std::make_unique<M>(std::forward<Args>(args)...)) {}
+      : Child(owner, name, new M(std::forward<Args>(args)...)) {}
   template <class N = M>
   Child(Module& owner, const std::string& name, const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(o)) {}
+      : Child(owner, name, new M(o)) {}
   template <class A, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, o)) {}
+      : Child(owner, name, new M(a, o)) {}
   template <class A, class B, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const B& b,
         const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, b, o)) {}
+      : Child(owner, name, new M(a, b, o)) {}
   template <class A, class B, class C, class N = M>
   Child(Module& owner, const std::string& name, const A& a, const B& b, const C& c,
         const typename N::Options& o)
-      : Child(owner, name, std::make_unique<M>(a, b, c, o)) {}
+      : Child(owner, name, new M(a, b, c, o)) {}
   Child(Child&&) = default;
   Child(const Child& other)  // as Module's
-      : module_(other.module_ ? Module::copy_of(*other.module_) : nullptr) {}
+      : module_(other.module_ ? Module::copy_of(*other) : nullptr) {}
   // Another module (an M or derived from it) under the same name. It keeps its own mode, device and
   // hooks; the old one goes, and optimizers keep the handles that they had.
   template <std::derived_from<M> N> Child& operator=(N&& fresh) {
@@ -103,21 +103,21 @@ template <class M> class Child {
   }
   M& operator*() const {
     if (!module_) refuse_moved_child();
-    return *module_;
+    return static_cast<M&>(*module_);
   }
   M* operator->() const { return &**this; }
 
  private:
-  Child(Module& owner, const std::string& name, std::unique_ptr<M> made)
-      : module_(std::move(made)) {
+  Child(Module& owner, const std::string& name, M* made) : module_(made) {
     owner.register_module(name, *module_);
   }
-  Child& replace_by(std::unique_ptr<M> fresh) {
+  Child& replace_by(std::unique_ptr<Module> fresh) {
     (**this).give_place_to(*fresh);
     module_ = std::move(fresh);
     return *this;
   }
-  std::unique_ptr<M> module_;
+  // An M; not as one, for compilers would make another unique_ptr of each layer.
+  std::unique_ptr<Module> module_;
 };
 
 }  // namespace taper::inline v0

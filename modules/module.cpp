@@ -89,6 +89,8 @@ std::string Module::path_in(Module* other) const {
 
 // --- the tree ---
 
+Module::Module() = default;
+
 Module::Module(Module&& other) noexcept
     : tensors_(std::move(other.tensors_)),
       children_(std::move(other.children_)),
