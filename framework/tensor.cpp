@@ -95,6 +95,8 @@ void Tensor::copy_to_host(void* out, DType wanted) const {
                      *this);
 }
 
+std::vector<float> Tensor::to_floats() const { return to_vector<float>(); }
+
 Scalar Tensor::item() const {
   if (numel() != 1) {
     throw Error(cat("a Tensor with ", numel(), " elements cannot be converted to Scalar"));

@@ -89,9 +89,9 @@ class Module {
   // same, so that tied weights stay tied and optimizers keep their handles. Integer buffers move
   // but are never cast; an integer dtype is refused. When memory runs out half-way nothing has
   // changed.
-  Module& to(Device device) { return convert(device, {}); }
-  Module& to(DType dtype) { return convert({}, dtype); }
-  Module& to(Device device, DType dtype) { return convert(device, dtype); }
+  Module& to(Device device);
+  Module& to(DType dtype);
+  Module& to(Device device, DType dtype);
   Module& cuda() { return to(Device(DeviceType::cuda)); }
   Module& cuda(Device device);
   Module& cpu() { return to(Device(DeviceType::cpu)); }
@@ -115,7 +115,7 @@ class Module {
   // Runs in the backward pass, once the gradients of the call's inputs are there; where none of
   // them requires grad, once those of its outputs are.
   ModuleHookHandle register_full_backward_hook(BackwardHook hook);
-  bool has_hooks() const { return hooks_ && hooks_->any(); }
+  bool has_hooks() const { return hooks_ && has_any_hooks(); }
 
   // Adds a tensor or child to the tree. Throws for a name that is empty, has a dot, or is taken,
   // and for a child that this module is below. A child may go before or after its parents.
@@ -204,6 +204,7 @@ class Module {
   // The first of this module's places in that parent, which must have it.
   std::vector<Named>::iterator place_in(Module& parent) const;
   ModuleHooks& hooks();
+  bool has_any_hooks() const;  // of those that there were
   // "layers.0": the path of this module below another; its name in its parent where it is not in
   // that tree.
   std::string path_in(Module* other) const;

@@ -28,7 +28,7 @@ struct EncodeOptions {
   Tensor src_mask = {};              // [L, L] or [B * nhead, L, L]
   Tensor src_key_padding_mask = {};  // [B, L]
   bool is_causal = false;            // needs no mask beside it
-  auto tensors() { return std::tie(src_mask, src_key_padding_mask); }
+  void tensors(const auto& each) { each(src_mask, src_key_padding_mask); }
 };
 struct DecodeOptions {
   Tensor tgt_mask = {};                                  // [T, T] or [B * nhead, T, T]
@@ -36,9 +36,7 @@ struct DecodeOptions {
   Tensor tgt_key_padding_mask = {};                      // [B, T]
   Tensor memory_key_padding_mask = {};                   // [B, S]
   bool tgt_is_causal = false, memory_is_causal = false;  // need no mask beside them
-  auto tensors() {
-    return std::tie(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
-  }
+  void tensors(const auto& each) { each(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask); }
 };
 
 // src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model]; to the same.
@@ -147,10 +145,7 @@ struct TransformOptions {
   Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};
   Tensor src_key_padding_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
   bool src_is_causal = false, tgt_is_causal = false, memory_is_causal = false;
-  auto tensors() {
-    return std::tie(src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask,
-                    memory_key_padding_mask);
-  }
+  void tensors(const auto& each) { each(src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask); }
 };
 
 // Encoder and decoder, each with a norm at its end; matrices are drawn by xavier_uniform_.
