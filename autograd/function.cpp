@@ -57,7 +57,9 @@ struct Context::Left {
 
 void Context::save_for_backward(const std::vector<Tensor>& tensors) { left_->to_save = tensors; }
 
-bool Context::needs_input_grad(size_t i) const { return i < left_->needs.size() && left_->needs[i]; }
+bool Context::needs_input_grad(size_t i) const {
+  return i < left_->needs.size() && left_->needs[i];
+}
 
 void Context::mark_non_differentiable(const std::vector<Tensor>& outputs) {
   left_->constant = outputs;

@@ -48,8 +48,8 @@ class ModuleHookHandle {
 // --- the tensors among the arguments and in the result of a call ---
 
 // Calls f for each tensor of x, in order: of a Tensor, of what is made of them (vector, array,
-// tuple, pair, optional), and of a struct that names its own, also as void tensors(const auto& each)
-// { each(h, c); }, which costs compilers less:
+// tuple, pair, optional), and of a struct that names its own, also as void tensors(const auto&
+// each) { each(h, c); }, which costs compilers less:
 //   struct State { Tensor h, c; int64_t steps; auto tensors() { return std::tie(h, c); } };
 template <class T, class F> void each_tensor(T& x, const F& f) {
   const auto each = [&](auto&... parts) { (each_tensor(parts, f), ...); };

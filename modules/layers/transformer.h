@@ -36,7 +36,9 @@ struct DecodeOptions {
   Tensor tgt_key_padding_mask = {};                      // [B, T]
   Tensor memory_key_padding_mask = {};                   // [B, S]
   bool tgt_is_causal = false, memory_is_causal = false;  // need no mask beside them
-  void tensors(const auto& each) { each(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask); }
+  void tensors(const auto& each) {
+    each(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
+  }
 };
 
 // src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model]; to the same.
@@ -106,7 +108,8 @@ template <class Layer> class TransformerStack : public Module {
  protected:
   // x through each layer, called with these, and the norm.
   template <class... Args> Tensor run(Tensor x, const Args&... args) {
-    for (const auto& [name, layer] : *layers) x = dynamic_cast<Layer&>(*layer)(x, args...);
+    for (size_t i = 0; i < layers->size(); ++i)
+      x = layers->template at<Layer>(int64_t(i))(x, args...);
     return norm ? (*norm)(x) : x;
   }
 };
@@ -145,7 +148,10 @@ struct TransformOptions {
   Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};
   Tensor src_key_padding_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
   bool src_is_causal = false, tgt_is_causal = false, memory_is_causal = false;
-  void tensors(const auto& each) { each(src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask); }
+  void tensors(const auto& each) {
+    each(src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask,
+         memory_key_padding_mask);
+  }
 };
 
 // Encoder and decoder, each with a norm at its end; matrices are drawn by xavier_uniform_.

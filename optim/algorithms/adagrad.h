@@ -21,7 +21,7 @@ struct AdagradOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const { return {"Adagrad", {"sum"}, Recipe::saved, initial_accumulator_value}; }
+  Recipe recipe() const;
 };
 using Adagrad = OptimizerOf<AdagradOptions>;
 
@@ -36,10 +36,7 @@ struct AdadeltaOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const {
-    if (rho > 1) throw ValueError(cat("Invalid rho value: ", rho));
-    return {"Adadelta", {"square_avg", "acc_delta"}, Recipe::saved};
-  }
+  Recipe recipe() const;
 };
 using Adadelta = OptimizerOf<AdadeltaOptions>;
 
@@ -56,12 +53,7 @@ struct RMSpropOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const {
-    Recipe r{"RMSprop", {"square_avg"}, Recipe::saved};
-    if (centered) r.states.push_back("grad_avg");
-    if (momentum > 0) r.states.push_back("momentum_buffer");
-    return r;
-  }
+  Recipe recipe() const;
 };
 using RMSprop = OptimizerOf<RMSpropOptions>;
 

@@ -1,5 +1,5 @@
-// The formulas of the optimizers for one element (framework/kernels/optim/formula.h), and the list of
-// those that the library holds compiled.
+// The formulas of the optimizers for one element (framework/kernels/optim/formula.h), and the list
+// of those that the library holds compiled.
 #pragma once
 
 #include <tuple>

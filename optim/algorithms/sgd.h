@@ -23,14 +23,7 @@ struct SGDOptions {
     v("nesterov", "needs a momentum above 0, as in 'momentum: 0.9', and no dampening",
       [this] { return !nesterov || (momentum > 0 && dampening == 0); });
   }
-  Recipe recipe() const {
-    if (nesterov && (momentum == 0 || dampening != 0)) {
-      throw ValueError("Nesterov momentum requires a momentum and zero dampening");
-    }
-    if (momentum == 0) return {"SGD"};
-    // Dampening does not count in the first step.
-    return {"SGD", {"momentum_buffer"}, dampening != 0 ? Recipe::counted : Recipe::uncounted};
-  }
+  Recipe recipe() const;
 };
 using SGD = OptimizerOf<SGDOptions>;
 
@@ -48,7 +41,7 @@ struct LionOptions {
     v("betas", betas, kBelowOne, "decay of the two running means");
     describe_rest(v, *this, "part of the weight that is taken off, times lr");
   }
-  Recipe recipe() const { return {"Lion", {"exp_avg"}}; }
+  Recipe recipe() const;
 };
 using Lion = OptimizerOf<LionOptions>;
 

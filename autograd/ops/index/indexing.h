@@ -44,7 +44,8 @@ struct TensorIndex {
   // "..."
   TensorIndex(const char* ellipsis);
   template <std::integral T>
-  TensorIndex(T x) : kind(std::same_as<T, bool> ? Kind::boolean : Kind::number), number(int64_t(x)) {}
+  TensorIndex(T x)
+      : kind(std::same_as<T, bool> ? Kind::boolean : Kind::number), number(int64_t(x)) {}
   TensorIndex(const Slice& x) : kind(Kind::slice), slice(x) {}
   TensorIndex(const Tensor& x) : kind(Kind::tensor), tensor(x) {}
 

@@ -4,7 +4,6 @@
 // Half types are computed in float.
 #pragma once
 
-
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
