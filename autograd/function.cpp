@@ -1,6 +1,7 @@
 #include "autograd/function.h"
 
 #include <algorithm>
+#include <map>
 
 #include "autograd/anomaly.h"
 
@@ -40,6 +41,39 @@ std::string backward_name(const std::type_info& type) {
   const std::string name = demangled(type.name());
   const size_t scope = name.rfind("::", name.find('<'));
   return (scope == std::string::npos ? name : name.substr(scope + 2)) + "Backward";
+}
+
+struct Context::Left {
+  struct Value {
+    const std::type_info* type = nullptr;
+    std::shared_ptr<const void> held = {};
+  };
+  std::vector<Tensor> to_save = {}, constant = {};
+  std::vector<Saved> saved = {};
+  std::map<std::string, Value> values = {};
+  std::vector<bool> needs = {};
+};
+
+void Context::save_for_backward(const std::vector<Tensor>& tensors) { left_->to_save = tensors; }
+
+bool Context::needs_input_grad(size_t i) const {
+  return i < left_->needs.size() && left_->needs[i];
+}
+
+void Context::mark_non_differentiable(const std::vector<Tensor>& outputs) {
+  left_->constant = outputs;
+}
+
+void Context::put(const std::string& name, const std::type_info& type,
+                  std::shared_ptr<const void> value) {
+  left_->values[name] = {&type, std::move(value)};
+}
+
+const void* Context::find(const std::string& name, const std::type_info& type) const {
+  const auto found = left_->values.find(name);
+  require(found != left_->values.end() && *found->second.type == type,
+          "Context::get: nothing of this type was set as '", name, "'");
+  return found->second.held.get();
 }
 
 std::vector<Tensor> Context::saved_tensors() const {

@@ -14,8 +14,6 @@
 //   const Tensor y = Cube::apply(x);
 #pragma once
 
-#include <any>
-#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -31,32 +29,28 @@ class Context {
  public:
   // Inputs, outputs or anything else; read in backward, where a tensor that was changed in place
   // since is refused. Once at most.
-  void save_for_backward(const std::vector<Tensor>& tensors) { left_->to_save = tensors; }
+  void save_for_backward(const std::vector<Tensor>& tensors);
   std::vector<Tensor> saved_tensors() const;
   // Anything that is no tensor: ctx.set("low", 0.5), ctx.get<double>("low"). Getting what was not
   // set, or as another type, throws.
-  template <class T> void set(const std::string& name, T value) { left_->values[name] = value; }
+  template <class T> void set(const std::string& name, T value) {
+    put(name, typeid(T), std::make_shared<T>(std::move(value)));
+  }
   template <class T> const T& get(const std::string& name) const {
-    const auto found = left_->values.find(name);
-    const T* value = found == left_->values.end() ? nullptr : std::any_cast<T>(&found->second);
-    if (!value) throw Error(cat("Context::get: nothing of this type was set as '", name, "'"));
-    return *value;
+    return *static_cast<const T*>(find(name, typeid(T)));
   }
   // Whether argument i of apply wants a gradient.
-  bool needs_input_grad(size_t i) const { return i < left_->needs.size() && left_->needs[i]; }
+  bool needs_input_grad(size_t i) const;
   // These outputs get no gradient and hand none on (integers never do).
-  void mark_non_differentiable(const std::vector<Tensor>& outputs) { left_->constant = outputs; }
+  void mark_non_differentiable(const std::vector<Tensor>& outputs);
 
  private:
   friend class FunctionCall;
-  struct Left {
-    std::vector<Tensor> to_save, constant;
-    std::vector<Saved> saved;
-    std::map<std::string, std::any> values;
-    std::vector<bool> needs;
-  };
+  struct Left;
   explicit Context(std::shared_ptr<Left> left, const Gradients* pass = nullptr)
       : left_(std::move(left)), pass_(pass) {}
+  void put(const std::string& name, const std::type_info& type, std::shared_ptr<const void> value);
+  const void* find(const std::string& name, const std::type_info& type) const;
 
   std::shared_ptr<Left> left_;
   const Gradients* pass_;  // in backward

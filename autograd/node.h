@@ -80,7 +80,7 @@ struct Node {
   // this node.
   std::vector<std::pair<uint32_t, Tensor>> retained;
   // Where the op was called; known in anomaly mode only.
-  std::unique_ptr<ForwardCall> origin;
+  std::shared_ptr<ForwardCall> origin;
 
   Node() = default;
   ~Node();

@@ -13,6 +13,11 @@ template <class T> void append_shortest(std::string& out, T value) {
 
 }  // namespace
 
+void Error::add_module(const std::string& name) {
+  path_ = path_.empty() ? name : name + "." + path_;
+  located_ = std::string(std::runtime_error::what()) + " (in module " + path_ + ")";
+}
+
 void append_number(std::string& out, int64_t value) { append_shortest(out, value); }
 void append_number(std::string& out, uint64_t value) { append_shortest(out, value); }
 void append_number(std::string& out, float value) { append_shortest(out, value); }

@@ -19,10 +19,7 @@ class Error : public std::runtime_error {
   }
   // Called on the way out of each module, innermost first: the message then ends in its path,
   // "(in module net.2)".
-  void add_module(const std::string& name) {
-    path_ = path_.empty() ? name : name + "." + path_;
-    located_ = std::string(std::runtime_error::what()) + " (in module " + path_ + ")";
-  }
+  void add_module(const std::string& name);
 
  private:
   std::string path_, located_;

@@ -31,6 +31,8 @@ DType natural_dtype(Scalar value) { return value.dtype() == kFloat64 ? kFloat32 
 
 }  // namespace
 
+TensorData::TensorData(Scalar value) : values_{value} {}
+
 TensorData::TensorData(std::initializer_list<TensorData> parts) {
   for (const TensorData& part : parts) {
     require<ValueError>(part.shape_ == parts.begin()->shape_,

@@ -15,7 +15,7 @@ namespace taper::inline v0 {
 // int64, all bools give bool, any float gives float32.
 class TensorData {
  public:
-  TensorData(Scalar value) : values_{value} {}
+  TensorData(Scalar value);
   template <class T>
   requires std::is_arithmetic_v<T> TensorData(T value) : TensorData(Scalar(value)) {}
   // Throws ValueError when the parts differ in shape.

@@ -91,6 +91,8 @@ void Tensor::copy_to_host(void* out, DType wanted) const {
                      *this);
 }
 
+std::vector<float> Tensor::to_floats() const { return to_vector<float>(); }
+
 Scalar Tensor::item() const {
   require(numel() == 1, "a Tensor with ", numel(), " elements cannot be converted to Scalar");
   note_read(*this);

@@ -137,7 +137,7 @@ class Tensor {
       return out;
     }
   }
-  std::vector<float> to_floats() const { return to_vector<float>(); }
+  std::vector<float> to_floats() const;
 
   // --- moving: never changes *this ---
   // Returns *this (the same handle) when nothing changes and no copy is asked for. Recorded on the

@@ -32,6 +32,9 @@ size_t place_of(int64_t index, size_t size) {
 
 }  // namespace
 
+ModuleContainer::ModuleContainer() = default;
+ModuleContainer::ModuleContainer(ModuleContainer&&) noexcept = default;
+ModuleContainer::~ModuleContainer() = default;
 ModuleContainer::ModuleContainer(ModuleContainer& other) : Module(other) {
   for (const std::unique_ptr<Module>& child : other.owned_) owned_.push_back(child->clone());
 }
@@ -54,6 +57,14 @@ void ModuleContainer::refuse_type(const Module& child, const std::type_info& wan
 
 Module& ModuleList::operator[](int64_t index) const {
   return *children()[place_of(index, size())].second;
+}
+
+ParameterList::ParameterList(const std::vector<Tensor>& values) {
+  for (const Tensor& value : values) append(value);
+}
+
+void ParameterList::append(const Tensor& value) {
+  parameters_.emplace_back(*this, cat(size()), value);
 }
 
 Parameter& ParameterList::operator[](int64_t index) { return parameters_[place_of(index, size())]; }

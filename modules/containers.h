@@ -21,8 +21,9 @@ concept ModuleRvalue = std::same_as<M, std::remove_cvref_t<M>> && std::derived_f
 //   for (const auto& [name, layer] : layers) x = (*layer)(x);
 class ModuleContainer : public Module {
  public:
-  ModuleContainer() = default;
-  ModuleContainer(ModuleContainer&&) = default;
+  ModuleContainer();
+  ModuleContainer(ModuleContainer&&) noexcept;
+  ~ModuleContainer() override;
   ModuleContainer(ModuleContainer& other);  // as Module's
   size_t size() const { return children().size(); }
   auto begin() const { return children().begin(); }
@@ -149,10 +150,8 @@ class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
 // Parameters named "0", "1", ...: Child<ParameterList> scales{*this, "scales"}.
 class ParameterList : public Cloneable<ParameterList> {
  public:
-  explicit ParameterList(const std::vector<Tensor>& values = {}) {
-    for (const Tensor& value : values) append(value);
-  }
-  void append(const Tensor& value) { parameters_.emplace_back(*this, cat(size()), value); }
+  explicit ParameterList(const std::vector<Tensor>& values = {});
+  void append(const Tensor& value);
   size_t size() const { return parameters_.size(); }
   auto begin() const { return parameters_.begin(); }
   auto end() const { return parameters_.end(); }

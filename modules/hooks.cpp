@@ -44,6 +44,21 @@ bool watch(Tensors& tensors, std::function<Tensors(const Tensors&)> see) {
 
 }  // namespace
 
+struct ModuleHooks {
+  std::vector<std::pair<uint64_t, ForwardPreHook>> before;
+  std::vector<std::pair<uint64_t, ForwardHook>> after;
+  std::vector<std::pair<uint64_t, BackwardHook>> backward;
+  Module* module = nullptr;  // whose they are, wherever it moves
+  uint64_t next_id = 0;
+};
+
+bool Module::has_any_hooks() const {
+  return !(hooks_->before.empty() && hooks_->after.empty() && hooks_->backward.empty());
+}
+
+ModuleHookHandle::ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id)
+    : hooks_(hooks), id_(id) {}
+
 // A call whose gradients hooks wait for; the module may be gone by then.
 struct BackwardCall {
   std::weak_ptr<ModuleHooks> hooks;

@@ -30,20 +30,13 @@ using FirstHook = std::function<Tensor(Module&, const Tensor& x, const Tensor& y
 // returns tensors, as many as the inputs, replaces theirs.
 using BackwardHook = std::function<std::vector<Tensor>(
     Module&, const std::vector<Tensor>& grad_input, const std::vector<Tensor>& grad_output)>;
-struct ModuleHooks {
-  std::vector<std::pair<uint64_t, ForwardPreHook>> before;
-  std::vector<std::pair<uint64_t, ForwardHook>> after;
-  std::vector<std::pair<uint64_t, BackwardHook>> backward;
-  Module* module = nullptr;  // whose they are, wherever it moves
-  uint64_t next_id = 0;
-};
+struct ModuleHooks;  // hooks.cpp
 struct BackwardCall;
 // Returned by register_forward_hook; the hook stays when the handle goes.
 class ModuleHookHandle {
  public:
   ModuleHookHandle() = default;
-  ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id)
-      : hooks_(hooks), id_(id) {}
+  ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id);
   // Does nothing the second time, or when the module is gone.
   void remove();
 
@@ -55,12 +48,15 @@ class ModuleHookHandle {
 // --- the tensors among the arguments and in the result of a call ---
 
 // Calls f for each tensor of x, in order: of a Tensor, of what is made of them (vector, array,
-// tuple, pair, optional), and of a struct that names its own:
+// tuple, pair, optional), and of a struct that names its own, also as void tensors(const auto&
+// each) { each(h, c); }, which costs compilers less:
 //   struct State { Tensor h, c; int64_t steps; auto tensors() { return std::tie(h, c); } };
 template <class T, class F> void each_tensor(T& x, const F& f) {
   const auto each = [&](auto&... parts) { (each_tensor(parts, f), ...); };
   if constexpr (std::is_same_v<T, Tensor>) {
     f(x);
+  } else if constexpr (requires { x.tensors(each); }) {
+    x.tensors(each);
   } else if constexpr (requires { x.tensors(); }) {
     std::apply(each, x.tensors());
   } else if constexpr (requires { std::tuple_size<T>::value; }) {

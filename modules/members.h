@@ -64,10 +64,10 @@ class Buffer : public ModuleTensor {
 [[noreturn]] void refuse_moved_child();
 
 // M(args...), and where there is none such one sentence from the compiler.
-template <class M, class... Args> std::unique_ptr<M> make_child(Args&&... args) {
+template <class M, class... Args> M* make_child(Args&&... args) {
   constexpr bool can_be_made = std::is_constructible_v<M, Args...>;
   static_assert(can_be_made, "no constructor of this Child's module takes these arguments");
-  if constexpr (can_be_made) return std::make_unique<M>(std::forward<Args>(args)...);
+  if constexpr (can_be_made) return new M(std::forward<Args>(args)...);
 }
 
 // A child of type M, made in place with M's own arguments, the last of which may be options in
@@ -100,7 +100,7 @@ template <class M> class Child {
       : Child(owner, name, make_child<M>(a, b, c, o)) {}
   Child(Child&&) = default;
   Child(const Child& other)  // as Module's
-      : module_(other.module_ ? Module::copy_of(*other.module_) : nullptr) {}
+      : module_(other.module_ ? Module::copy_of(*other) : nullptr) {}
   // Another module (an M or derived from it) under the same name. It keeps its own mode, device and
   // hooks; the old one goes, and optimizers keep the handles that they had.
   template <std::derived_from<M> N> Child& operator=(N&& fresh) {
@@ -117,21 +117,21 @@ template <class M> class Child {
   }
   M& operator*() const {
     if (!module_) refuse_moved_child();
-    return *module_;
+    return static_cast<M&>(*module_);
   }
   M* operator->() const { return &**this; }
 
  private:
-  Child(Module& owner, const std::string& name, std::unique_ptr<M> made)
-      : module_(std::move(made)) {
+  Child(Module& owner, const std::string& name, M* made) : module_(made) {
     owner.register_module(name, *module_);
   }
-  Child& replace_by(std::unique_ptr<M> fresh) {
+  Child& replace_by(std::unique_ptr<Module> fresh) {
     (**this).give_place_to(*fresh);
     module_ = std::move(fresh);
     return *this;
   }
-  std::unique_ptr<M> module_;
+  // An M; not as one, for compilers would make another unique_ptr of each layer.
+  std::unique_ptr<Module> module_;
 };
 
 }  // namespace taper::inline v0

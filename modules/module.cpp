@@ -110,13 +110,15 @@ std::string Module::path_in(Module* other) const {
 
 // --- the tree ---
 
+Module::Module() = default;
+
 Module::Module(Module&& other) noexcept
     : tensors_(std::move(other.tensors_)),
       children_(std::move(other.children_)),
       parents_(std::move(other.parents_)),
       hooks_(std::move(other.hooks_)),
       training_(other.training_) {
-  if (hooks_) hooks_->module = this;
+  if (hooks_) hooks();
   for (const auto& [name, child] : children_) std::ranges::replace(child->parents_, &other, this);
   for (Module* parent : parents_) {
     for (auto& [name, child] : parent->children_) {
@@ -253,6 +255,10 @@ Module& Module::train(bool on) {
   for (const auto& [name, child] : children_) child->train(on);
   return *this;
 }
+
+Module& Module::to(Device device) { return convert(device, {}); }
+Module& Module::to(DType dtype) { return convert({}, dtype); }
+Module& Module::to(Device device, DType dtype) { return convert(device, dtype); }
 
 Module& Module::cuda(Device device) {
   if (!device.is_cuda()) throw Error(cat("Invalid device, must be cuda device (got ", device, ")"));

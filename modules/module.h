@@ -40,7 +40,7 @@ struct IncompatibleKeys {
 
 class Module {
  public:
-  Module() = default;
+  Module();
   // Moving takes parameters, buffers, children, hooks and the place in a parent along. Copying
   // throws Error, for it would not say whether weights are shared: clone() does.
   Module(Module&& other) noexcept;
@@ -90,9 +90,9 @@ class Module {
   // same, so that tied weights stay tied and optimizers keep their handles. Integer buffers move
   // but are never cast; an integer dtype is refused. When memory runs out half-way nothing has
   // changed.
-  Module& to(Device device) { return convert(device, {}); }
-  Module& to(DType dtype) { return convert({}, dtype); }
-  Module& to(Device device, DType dtype) { return convert(device, dtype); }
+  Module& to(Device device);
+  Module& to(DType dtype);
+  Module& to(Device device, DType dtype);
   Module& cuda() { return to(Device(DeviceType::cuda)); }
   Module& cuda(Device device);
   Module& cpu() { return to(Device(DeviceType::cpu)); }
@@ -116,9 +116,7 @@ class Module {
   // Runs in the backward pass, once the gradients of the call's inputs are there; where none of
   // them requires grad, once those of its outputs are.
   ModuleHookHandle register_full_backward_hook(BackwardHook hook);
-  bool has_hooks() const {
-    return hooks_ && !(hooks_->before.empty() && hooks_->after.empty() && hooks_->backward.empty());
-  }
+  bool has_hooks() const { return hooks_ && has_any_hooks(); }
 
   // Adds a tensor or child to the tree. Throws for a name that is empty, has a dot, or is taken,
   // and for a child that this module is below. A child may go before or after its parents.
@@ -165,11 +163,11 @@ class Module {
   // the registered one's where it is registered too.
   static Tensor copy_of(const Tensor& tensor);
   // A copy of a module with all of its type: of M itself by its copy constructor.
-  template <std::derived_from<Module> M> static std::unique_ptr<M> copy_of(M& module) {
+  template <std::derived_from<Module> M> static std::unique_ptr<Module> copy_of(M& module) {
     if constexpr (std::is_constructible_v<M, M&>) {
-      if (typeid(module) == typeid(M)) return std::make_unique<M>(module);
+      if (typeid(module) == typeid(M)) return std::unique_ptr<Module>(new M(module));
     }
-    return std::unique_ptr<M>(static_cast<M*>(static_cast<Module&>(module).copied().release()));
+    return static_cast<Module&>(module).copied();
   }
 
  private:
@@ -207,6 +205,7 @@ class Module {
   // The first of this module's places in that parent, which must have it.
   std::vector<Named>::iterator place_in(Module& parent) const;
   ModuleHooks& hooks();
+  bool has_any_hooks() const;  // of those that there were
   // "layers.0": the path of this module below another; its name in its parent where it is not in
   // that tree.
   std::string path_in(Module* other) const;
@@ -248,9 +247,9 @@ class CloneScope {
 // takes no constant: Net(Net& other) : ModuleOf(other), mask(copy_of(other.mask)) {}.
 template <std::derived_from<Module> M> M clone(const M& module) {
   const CloneScope scope;
-  const std::unique_ptr<M> made = Module::copy_of(const_cast<M&>(module));
+  const std::unique_ptr<Module> made = Module::copy_of(const_cast<M&>(module));
   scope.finish();
-  return std::move(*made);
+  return std::move(static_cast<M&>(*made));
 }
 
 // Says to D how it is cloned where its type is not known, as in a Sequential. Base: what D would

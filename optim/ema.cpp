@@ -23,6 +23,9 @@ void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
 
 }  // namespace
 
+AveragedModel::AveragedModel(const std::vector<NamedTensor>& params) : AveragedModel(params, {}) {}
+EMA::EMA(const std::vector<NamedTensor>& params, EMAOptions options)
+    : AveragedModel(params, options) {}
 AveragedModel::AveragedModel(const std::vector<NamedTensor>& params,
                              const std::optional<EMAOptions>& options)
     : n_averaged_(zeros({}, {.dtype = kInt64})), options_(options) {
@@ -45,6 +48,8 @@ void AveragedModel::follow() {
     averages_[i] = averages_[i].to(params_[i].device(), state_dtype(params_[i]));
   }
 }
+
+const char* AveragedModel::name() const { return options_ ? "EMA" : "AveragedModel"; }
 
 void AveragedModel::update() {
   if (is_swapped()) throw Error(cat(name(), ": update() while the averages are in the model"));

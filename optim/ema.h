@@ -23,7 +23,7 @@ struct EMAOptions {
 class AveragedModel {
  public:
   // Averages are float32, or float64 for double; they follow their parameters to other devices.
-  explicit AveragedModel(const std::vector<NamedTensor>& params) : AveragedModel(params, {}) {}
+  explicit AveragedModel(const std::vector<NamedTensor>& params);
 
   // average += (param - average) * share, all in one launch; the first update copies. The share is
   // 1 / (number of updates), or EMA's 1 - decay. Throws Error while swapped.
@@ -54,7 +54,7 @@ class AveragedModel {
   AveragedModel(const std::vector<NamedTensor>& params, const std::optional<EMAOptions>& options);
 
  private:
-  const char* name() const { return options_ ? "EMA" : "AveragedModel"; }
+  const char* name() const;
   void follow();
 
   std::vector<std::string> names_;
@@ -66,8 +66,7 @@ class AveragedModel {
 
 class EMA : public AveragedModel {
  public:
-  explicit EMA(const std::vector<NamedTensor>& params, EMAOptions options = {})
-      : AveragedModel(params, options) {}
+  explicit EMA(const std::vector<NamedTensor>& params, EMAOptions options = {});
 };
 
 }  // namespace taper::inline v0::optim

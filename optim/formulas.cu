@@ -1,4 +1,4 @@
 #include "framework/kernels/optim/update.cuh"
-#include "optim/optimizers.h"
+#include "optim/algorithms/formulas.h"
 
 template auto taper::optim::all_formulas<taper::kernels::OnGpu>();

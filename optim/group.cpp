@@ -30,6 +30,8 @@ kernels::Update update_of(const Group::Slot& slot) {
 
 }  // namespace
 
+Group::Group(std::unique_ptr<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {}
+
 void Group::add(const Tensor& param) {
   slots.push_back({param, std::vector<Tensor>(recipe.states.size()), {}, {}});
   if (recipe.initial) prepare_state(slots.back().states.at(0), param, *recipe.initial);

@@ -10,7 +10,7 @@ namespace taper::inline v0::optim {
 
 class Group {
  public:
-  explicit Group(std::unique_ptr<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {}
+  explicit Group(std::unique_ptr<Rule> own);
 
   void add(const Tensor& param);
   void set_lr(double lr);

@@ -5,6 +5,7 @@
 
 #include "framework/factories.h"
 #include "framework/profiler/profiler.h"
+#include "optim/group.h"
 
 namespace taper::inline v0::optim {
 namespace {
@@ -43,6 +44,9 @@ std::vector<NamedTensor> unnamed(const std::vector<Tensor>& params) {
 }
 
 GroupRule no_decay() { return {"*", {{"weight_decay", 0}}, 1}; }
+
+Optimizer::Optimizer() = default;
+Optimizer::~Optimizer() = default;
 
 void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& rule,
                            const std::vector<GroupRule>& rules) {
@@ -129,6 +133,9 @@ std::vector<Tensor> Optimizer::parameters() const {
   return all;
 }
 
+size_t Optimizer::num_groups() const { return groups_.size(); }
+double Optimizer::lr(size_t group) const { return groups_.at(group).rule->lr(); }
+void Optimizer::set_lr(size_t group, double lr) { groups_.at(group).set_lr(lr); }
 void Optimizer::set_lr(double lr) {
   for (Group& group : groups_) group.set_lr(lr);
 }

@@ -15,9 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "optim/group.h"
+#include "optim/rule.h"
 
 namespace taper::inline v0::optim {
+
+class Group;  // optim/group.h
 
 // Parameters that share their settings.
 template <class Options> struct ParamGroup {
@@ -40,7 +42,7 @@ GroupRule no_decay();
 
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
 
   // Updates every parameter that has a gradient, with one launch for each group (of one device and
   // count of updates). Never waits for the GPU; unless parameters were moved since, or have their
@@ -63,11 +65,11 @@ class Optimizer {
     add_groups(params, RuleOf<Options>(options), rules);
   }
 
-  size_t num_groups() const { return groups_.size(); }
-  double lr(size_t group = 0) const { return groups_.at(group).rule->lr(); }
+  size_t num_groups() const;
+  double lr(size_t group = 0) const;
   // Takes effect at the next step, a replayed one too: it lies in the parameters' device memory.
   void set_lr(double lr);
-  void set_lr(size_t group, double lr) { groups_.at(group).set_lr(lr); }
+  void set_lr(size_t group, double lr);
   // Of all groups, in order.
   std::vector<Tensor> parameters() const;
   // A 0-dim float32 tensor where the parameters are: while it is not 0, a step changes nothing.
@@ -88,7 +90,7 @@ class Optimizer {
   virtual void load_state_dict(const std::vector<NamedTensor>& state);
 
  protected:
-  Optimizer() = default;
+  Optimizer();
   virtual Tensor step_by(const std::function<Tensor()>& closure);
 
   std::vector<Group> groups_;

@@ -207,6 +207,8 @@ Tensor doubles(const std::vector<double>& values) { return tensor(values, {.dtyp
 
 }  // namespace
 
+LRScheduler::LRScheduler(Optimizer& optimizer, Schedule schedule)
+    : LRScheduler(optimizer, std::vector<Schedule>{std::move(schedule)}) {}
 LRScheduler::LRScheduler(Optimizer& optimizer, std::vector<Schedule> schedules)
     : optimizer_(optimizer), schedules_(std::move(schedules)), base_lrs_(rates_of(optimizer)) {
   const size_t given = schedules_.size(), groups = base_lrs_.size();

@@ -99,8 +99,7 @@ Schedule warm_up(int64_t steps, const Schedule& then, double start_factor = 1.0 
 // Sets the rates of an optimizer, which must outlive it: those of step 0 when it is made.
 class LRScheduler {
  public:
-  LRScheduler(Optimizer& optimizer, Schedule schedule)
-      : LRScheduler(optimizer, std::vector<Schedule>{std::move(schedule)}) {}
+  LRScheduler(Optimizer& optimizer, Schedule schedule);
   // One for each group.
   LRScheduler(Optimizer& optimizer, std::vector<Schedule> schedules);
 

@@ -139,6 +139,8 @@ class AloneBackend : public Backend {
 
 }  // namespace
 
+Work::Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
+
 Work::~Work() {
   try {
     wait();
@@ -148,7 +150,7 @@ Work::~Work() {
 }
 
 void Work::wait() {
-  const std::unique_ptr<Pending> pending = std::move(pending_);
+  const std::shared_ptr<Pending> pending = std::move(pending_);
   if (pending) pending->wait();
 }
 

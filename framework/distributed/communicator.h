@@ -48,7 +48,7 @@ class Work {
   };
 
   Work() = default;  // nothing to wait for
-  explicit Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
+  explicit Work(std::unique_ptr<Pending> pending);
   ~Work();
   Work(Work&&) = default;
   Work& operator=(Work&& other) noexcept {
@@ -61,7 +61,7 @@ class Work {
   bool done() { return !pending_ || pending_->done(); }
 
  private:
-  std::unique_ptr<Pending> pending_;
+  std::shared_ptr<Pending> pending_;
 };
 
 struct CommunicatorOptions {

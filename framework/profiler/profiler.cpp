@@ -169,7 +169,7 @@ void RecordFunction::end() noexcept {
   }
 }
 
-Profiler::Profiler() : session_(std::make_unique<Session>()) {
+Profiler::Profiler() : session_(std::make_shared<Session>()) {
   const std::lock_guard lock(mutex);
   if (session) throw Error("Profiler is already enabled: one at a time, of all threads");
   session_->number = ++sessions;

@@ -74,7 +74,7 @@ class Profiler {
   struct Session;
 
  private:
-  std::unique_ptr<Session> session_;
+  std::shared_ptr<Session> session_;
 };
 
 // Shows the same ranges to a listening tool such as Nsight Systems, by NVTX

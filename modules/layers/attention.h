@@ -20,13 +20,13 @@ struct AttendOptions {
   Tensor attn_mask = {};         // [L, S] or [B * num_heads, L, S]
   bool average_attn_weights = true;
   bool is_causal = false;  // query i sees keys j <= i alone; needs no mask beside it
-  auto tensors() { return std::tie(key_padding_mask, attn_mask); }
+  void tensors(const auto& each) { each(key_padding_mask, attn_mask); }
 };
 // What MultiheadAttention gives.
 struct Attended {
   Tensor output;   // as query
   Tensor weights;  // where needed: [B, L, S], or [B, num_heads, L, S] when not averaged
-  auto tensors() { return std::tie(output, weights); }
+  void tensors(const auto& each) { each(output, weights); }
 };
 
 // PyTorch's name for the Linear in it.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "framework/tensor.h"
@@ -17,7 +16,7 @@ struct PackedSequence {
       batch_sizes;  // how many sequences have a step, never more than the one before
   // The sequences that were sorted, and back; undefined where they came so. int64, beside data.
   Tensor sorted_indices = {}, unsorted_indices = {};
-  auto tensors() { return std::tie(data); }
+  void tensors(const auto& each) { each(data); }
 };
 
 // x [T, B, ...], or [B, T, ...] with batch_first, of B sequences with these lengths, which fall

@@ -36,12 +36,12 @@ using RnnState = LstmState;
 struct RnnResult {
   Tensor output;    // of the last layer, directions side by side: [T, B, directions * hidden_size]
   Tensor h_n, c_n;  // after the last step; c_n is an LSTM's
-  auto tensors() { return std::tie(output, h_n, c_n); }
+  void tensors(const auto& each) { each(output, h_n, c_n); }
 };
 struct PackedRnnResult {
   PackedSequence output;
   Tensor h_n, c_n;  // after the last step of each sequence
-  auto tensors() { return std::tie(output.data, h_n, c_n); }
+  void tensors(const auto& each) { each(output.data, h_n, c_n); }
 };
 
 // Of one layer in one direction; those that it has not are undefined.

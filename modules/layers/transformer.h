@@ -28,7 +28,7 @@ struct EncodeOptions {
   Tensor src_mask = {};              // [L, L] or [B * nhead, L, L]
   Tensor src_key_padding_mask = {};  // [B, L]
   bool is_causal = false;            // needs no mask beside it
-  auto tensors() { return std::tie(src_mask, src_key_padding_mask); }
+  void tensors(const auto& each) { each(src_mask, src_key_padding_mask); }
 };
 struct DecodeOptions {
   Tensor tgt_mask = {};                                  // [T, T] or [B * nhead, T, T]
@@ -36,8 +36,8 @@ struct DecodeOptions {
   Tensor tgt_key_padding_mask = {};                      // [B, T]
   Tensor memory_key_padding_mask = {};                   // [B, S]
   bool tgt_is_causal = false, memory_is_causal = false;  // need no mask beside them
-  auto tensors() {
-    return std::tie(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
+  void tensors(const auto& each) {
+    each(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
   }
 };
 
@@ -108,7 +108,8 @@ template <class Layer> class TransformerStack : public Module {
  protected:
   // x through each layer, called with these, and the norm.
   template <class... Args> Tensor run(Tensor x, const Args&... args) {
-    for (const auto& [name, layer] : *layers) x = dynamic_cast<Layer&>(*layer)(x, args...);
+    for (size_t i = 0; i < layers->size(); ++i)
+      x = layers->template at<Layer>(int64_t(i))(x, args...);
     return norm ? (*norm)(x) : x;
   }
 };
@@ -147,9 +148,9 @@ struct TransformOptions {
   Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};
   Tensor src_key_padding_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
   bool src_is_causal = false, tgt_is_causal = false, memory_is_causal = false;
-  auto tensors() {
-    return std::tie(src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask,
-                    memory_key_padding_mask);
+  void tensors(const auto& each) {
+    each(src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask,
+         memory_key_padding_mask);
   }
 };
 

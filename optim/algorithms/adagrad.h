@@ -21,23 +21,9 @@ struct AdagradOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const { return {"Adagrad", {"sum"}, Recipe::saved, initial_accumulator_value}; }
+  Recipe recipe() const;
 };
 using Adagrad = OptimizerOf<AdagradOptions>;
-
-template <class C> struct AdagradStep {
-  C lr, weight_decay, eps, sign;
-  TAPER_HD void operator()(C& p, C grad, C& sum, C&, C&) const {
-    const C g = sign * grad + weight_decay * p;
-    sum += g * g;
-    p -= lr * (g / (math::sqrt(sum) + eps));
-  }
-};
-template <class C>
-TAPER_HD AdagradStep<C> prepare(const AdagradOptions& a, double lr, double step) {
-  return kernels::make<AdagradStep<C>>(lr / (1 + (step - 1) * a.lr_decay), a.weight_decay, a.eps,
-                                       a.maximize ? -1 : 1);
-}
 
 struct AdadeltaOptions {
   double lr = 1.0, rho = 0.9, eps = 1e-6, weight_decay = 0;
@@ -50,27 +36,9 @@ struct AdadeltaOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const {
-    if (rho > 1) throw ValueError(cat("Invalid rho value: ", rho));
-    return {"Adadelta", {"square_avg", "acc_delta"}, Recipe::saved};
-  }
+  Recipe recipe() const;
 };
 using Adadelta = OptimizerOf<AdadeltaOptions>;
-
-template <class C> struct AdadeltaStep {
-  C lr, rho, rest, eps, weight_decay, sign;
-  TAPER_HD void operator()(C& p, C grad, C& square_avg, C& acc_delta, C&) const {
-    const C g = sign * grad + weight_decay * p;
-    square_avg = rho * square_avg + rest * g * g;
-    const C delta = math::sqrt(acc_delta + eps) / math::sqrt(square_avg + eps) * g;
-    acc_delta = rho * acc_delta + rest * delta * delta;
-    p -= lr * delta;
-  }
-};
-template <class C> TAPER_HD AdadeltaStep<C> prepare(const AdadeltaOptions& a, double lr, double) {
-  return kernels::make<AdadeltaStep<C>>(lr, a.rho, 1 - a.rho, a.eps, a.weight_decay,
-                                        a.maximize ? -1 : 1);
-}
 
 struct RMSpropOptions {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
@@ -85,31 +53,8 @@ struct RMSpropOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const {
-    Recipe r{"RMSprop", {"square_avg"}, Recipe::saved};
-    if (centered) r.states.push_back("grad_avg");
-    if (momentum > 0) r.states.push_back("momentum_buffer");
-    return r;
-  }
+  Recipe recipe() const;
 };
 using RMSprop = OptimizerOf<RMSpropOptions>;
-
-template <class C> struct RmspropStep {
-  C lr, alpha, rest, eps, weight_decay, momentum, sign, centered;
-  TAPER_HD void operator()(C& p, C grad, C& square_avg, C& second, C& third) const {
-    const C g = sign * grad + weight_decay * p;
-    square_avg = alpha * square_avg + rest * g * g;
-    const C grad_avg = second + rest * (g - second);
-    const C variance = centered != C(0) ? square_avg - grad_avg * grad_avg : square_avg;
-    const C buf = momentum * (centered != C(0) ? third : second) + g / (math::sqrt(variance) + eps);
-    second = centered != C(0) ? grad_avg : buf;
-    third = buf;
-    p -= lr * buf;
-  }
-};
-template <class C> TAPER_HD RmspropStep<C> prepare(const RMSpropOptions& a, double lr, double) {
-  return kernels::make<RmspropStep<C>>(lr, a.alpha, 1 - a.alpha, a.eps, a.weight_decay, a.momentum,
-                                       a.maximize ? -1 : 1, a.centered);
-}
 
 }  // namespace taper::inline v0::optim

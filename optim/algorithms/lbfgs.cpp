@@ -8,6 +8,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/reduce/reduce.h"
+#include "optim/group.h"
 #include "optim/shared.h"
 
 namespace taper::inline v0::optim {

@@ -44,16 +44,4 @@ struct MuonOptions {
 };
 using Muon = OptimizerOf<MuonOptions>;
 
-// The first half of a step: `direction` receives the matrix to be made orthogonal.
-template <class C> struct MuonStep {
-  C lr, momentum, rest, nesterov;
-  TAPER_HD void operator()(C& direction, C grad, C& buf, C&, C&) const {
-    buf = momentum * buf + rest * grad;
-    direction = nesterov != C(0) ? rest * grad + momentum * buf : buf;
-  }
-};
-template <class C> TAPER_HD MuonStep<C> prepare(const MuonOptions& a, double lr, double) {
-  return kernels::make<MuonStep<C>>(lr, a.momentum, 1 - a.momentum, a.nesterov);
-}
-
 }  // namespace taper::inline v0::optim

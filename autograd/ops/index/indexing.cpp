@@ -29,12 +29,9 @@ bool is_mask(const Tensor& x) { return x.dtype() == kBool || x.dtype() == kUInt8
 
 // How many of the dimensions of what is indexed this stands for.
 int dims_of(const TensorIndex& index) {
-  if (std::holds_alternative<int64_t>(index.is) || std::holds_alternative<Slice>(index.is)) {
-    return 1;
-  }
-  const Tensor* tensor = std::get_if<Tensor>(&index.is);
-  if (!tensor) return 0;
-  return is_mask(*tensor) ? tensor->dim() : 1;
+  using enum TensorIndex::Kind;
+  if (index.kind == tensor) return is_mask(index.tensor) ? index.tensor.dim() : 1;
+  return index.kind == number || index.kind == slice;
 }
 
 class Parser {
@@ -44,15 +41,21 @@ class Parser {
     for (const TensorIndex& index : indices) named += dims_of(index);
     require<IndexError>(named <= x.dim(), "too many indices for tensor of dimension ", x.dim());
     unnamed_ = x.dim() - named;
-    for (const TensorIndex& index : indices) {
-      std::visit([this](const auto& i) { take(i); }, index.is);
-    }
+    for (const TensorIndex& index : indices) take(index);
   }
   const Parsed& result() const { return y_; }
 
  private:
-  void take(std::nullopt_t) { y_.view = unsqueeze(y_.view, dim_++); }
-  void take(EllipsisIndexType) { pass(unnamed_); }
+  void take(const TensorIndex& index) {
+    switch (index.kind) {
+      case TensorIndex::Kind::none: y_.view = unsqueeze(y_.view, dim_++); break;
+      case TensorIndex::Kind::ellipsis: pass(unnamed_); break;
+      case TensorIndex::Kind::number: take(index.number); break;
+      case TensorIndex::Kind::boolean: take(full({}, index.number != 0)); break;
+      case TensorIndex::Kind::slice: take(index.slice); break;
+      case TensorIndex::Kind::tensor: take(index.tensor); break;
+    }
+  }
   void take(int64_t number) {
     const int64_t size = y_.view.size(dim_);
     require<IndexError>(number >= -size && number < size, "index ", number,
@@ -60,7 +63,6 @@ class Parser {
     y_.view = select(y_.view, dim_, number);
     ++from_;
   }
-  void take(bool all) { take(full({}, all)); }
   void take(const Slice& s) {
     if (s.start || s.stop || s.step != 1) y_.view = slice(y_.view, dim_, s.start, s.stop, s.step);
     pass(1);
@@ -182,7 +184,7 @@ Tensor without_ones(Tensor value, const Shape& shape) {
 
 }  // namespace
 
-TensorIndex::TensorIndex(const char* ellipsis) : is(Ellipsis) {
+TensorIndex::TensorIndex(const char* ellipsis) : kind(Kind::ellipsis) {
   require<ValueError>(std::strcmp(ellipsis, "...") == 0,
                       "Expected \"...\" to represent an ellipsis index, but got \"", ellipsis,
                       "\"");
@@ -240,7 +242,8 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, cons
 
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scalar value) {
   // A mask alone need not be counted.
-  const Tensor* mask = indices.size() == 1 ? std::get_if<Tensor>(&indices[0].is) : nullptr;
+  const bool alone = indices.size() == 1 && indices[0].kind == TensorIndex::Kind::tensor;
+  const Tensor* mask = alone ? &indices[0].tensor : nullptr;
   if (mask && mask->dtype() == kBool && mask->dim() <= x.dim()) {
     Shape shape = mask->shape();
     while (shape.size() < x.dim()) shape.push_back(1);

@@ -16,7 +16,6 @@
 #include <concepts>
 #include <initializer_list>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "framework/scalar.h"
@@ -39,18 +38,22 @@ struct Slice {
 
 // One place of x.index({...}): None, "..." or Ellipsis, a number, a Slice, or a tensor.
 struct TensorIndex {
-  TensorIndex(std::nullopt_t) : is(None) {}
-  TensorIndex(EllipsisIndexType) : is(Ellipsis) {}
+  enum class Kind : uint8_t { none, ellipsis, number, boolean, slice, tensor };
+
+  TensorIndex(std::nullopt_t) : kind(Kind::none) {}
+  TensorIndex(EllipsisIndexType) : kind(Kind::ellipsis) {}
   // "..."
   TensorIndex(const char* ellipsis);
-  template <std::integral T> TensorIndex(T number) : is(int64_t(number)) {
-    if constexpr (std::same_as<T, bool>) is = number;
-  }
-  TensorIndex(const Slice& slice) : is(slice) {}
-  TensorIndex(const Tensor& tensor) : is(tensor) {}
+  template <std::integral T>
+  TensorIndex(T x)
+      : kind(std::same_as<T, bool> ? Kind::boolean : Kind::number), number(int64_t(x)) {}
+  TensorIndex(const Slice& x) : kind(Kind::slice), slice(x) {}
+  TensorIndex(const Tensor& x) : kind(Kind::tensor), tensor(x) {}
 
-  // A bool is a mask without dimensions.
-  std::variant<std::nullopt_t, EllipsisIndexType, int64_t, bool, Slice, Tensor> is;
+  Kind kind;
+  int64_t number = 0;  // or a boolean: a mask without dimensions
+  Slice slice = {};
+  Tensor tensor = {};
 };
 
 // As LibTorch has them.

@@ -4,8 +4,6 @@
 // Half types are computed in float.
 #pragma once
 
-#include <tuple>
-
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -13,7 +11,7 @@ namespace taper::inline v0 {
 // What an LSTM carries from step to step; undefined: zeros.
 struct LstmState {
   Tensor h = {}, c = {};  // [B, H]
-  auto tensors() { return std::tie(h, c); }
+  void tensors(const auto& each) { each(h, c); }
 };
 // gx, gh [B, 4H] for the gates i, f, g, o; c [B, H].
 LstmState lstm_cell(const Tensor& gx, const Tensor& gh, const Tensor& c);

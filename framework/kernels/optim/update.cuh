@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "framework/kernels/optim/formula.h"
 #include "framework/kernels/optim/tensor_list.cuh"
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/per_element.cuh"

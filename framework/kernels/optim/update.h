@@ -8,15 +8,15 @@
 // beside it, which runs once a call or block, in double. What it gives is called for every element,
 // computed in C: (p, grad, s1, s2, s3), where a state that is not kept comes in as 0.
 //
+//   formula.h                   what prepare is written with
 //   update_cpu.h, update.cuh    OnCpu and OnGpu's update for any rule
-//   optim/optimizers.h          the rules that the library holds compiled
+//   optim/algorithms/formulas.h the rules that the library holds compiled
 #pragma once
 
 #include <vector>
 
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/host_device.h"
-#include "framework/kernels/math.h"
 #include "framework/kernels/optim/tensor_list.h"
 #include "framework/tensor.h"
 
@@ -64,16 +64,6 @@ void update(const std::vector<Update>& updates, const StepScalars& scalars, cons
   dispatch(
       scalars.lr.device(), [&] { OnCpu::update(updates, scalars, rule); },
       [&] { OnGpu::update(updates, scalars, rule); });
-}
-
-// --- for rules ---
-
-// 1 - beta^t, without cancellation.
-TAPER_HD double bias_correction(double beta, double t) { return -math::expm1(t * math::log(beta)); }
-
-// A step's members, all of type C, from numbers in double.
-template <class Step, class... T> TAPER_HD Step make(const T&... numbers) {
-  return {decltype(Step::lr)(numbers)...};
 }
 
 // --- for both devices ---

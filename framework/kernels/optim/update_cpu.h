@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "framework/kernels/optim/formula.h"
 #include "framework/kernels/optim/tensor_list_cpu.h"
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/simd_cpu.h"
