@@ -14,8 +14,10 @@ if [[ ${TAPER_INSTALL:-1} != 0 ]]; then "$root/scripts/install.sh" fuzz; fi
 cxx=${CXX:-$(command -v clang++-19 || command -v clang++)}
 
 mkdir -p "$build"
+extra=()
+if [[ ${CI:-} == true ]]; then extra=(-DTAPER_PRECOMPILE=ON); fi
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=None \
-  -DTAPER_FUZZ=ON -DTAPER_CUDA=OFF -DTAPER_TESTS=OFF >"$build/configure.log" 2>&1 ||
+  -DTAPER_FUZZ=ON -DTAPER_CUDA=OFF -DTAPER_TESTS=OFF "${extra[@]}" >"$build/configure.log" 2>&1 ||
   { cat "$build/configure.log" >&2 && exit 1; }
 ninja -C "$build" --quiet fuzz_readers
 

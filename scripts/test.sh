@@ -29,6 +29,8 @@ if [[ $cuda == ON ]] && grep -qs '^CMAKE_CUDA_COMPILER:.*NOTFOUND' "$build/CMake
   forget=(-U CMAKE_CUDA_COMPILER)
 fi
 read -ra extra <<<"${CMAKE_ARGS:-}"
+# ccache, which keeps nothing of precompiled headers, has nothing to give on a fresh machine.
+if [[ ${CI:-} == true ]]; then extra+=(-DTAPER_PRECOMPILE=ON); fi
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPER_TESTS=ON \
   -DTAPER_CUDA="$cuda" -DTAPER_SANITIZE="$sanitize" "${forget[@]}" "${extra[@]}" \
   >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2 && exit 1; }

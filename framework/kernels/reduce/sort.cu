@@ -50,71 +50,74 @@ template <class C> TAPER_HD C value_of(Step<C> acc) { return acc.offset; }
 // F: Sum, Product or Linear.
 template <class F, class T> struct Scan {
   using Acc = typename F::Acc;
-  T* y;
   const T *x, *added;
   ReduceSizes sizes;
-  Running how;
+  int64_t from, step;  // the first element's place, and how much further each next one is
+  int64_t writes;      // so many: all, or all but the last, each to the next one's place
+  T* y;
+
+  Scan(T* out, const T* in, const T* terms, ReduceSizes s, Running how)
+      : x(in),
+        added(terms),
+        sizes(s),
+        from(how.backwards ? (s.n - 1) * s.inner : 0),
+        step(how.backwards ? -s.inner : s.inner),
+        writes(s.n - how.exclusive),
+        y(how.exclusive ? out + step : out) {}
 
   static __device__ Acc join(Acc a, Acc b) { return F().join(a, b); }
-  // Of the element that comes as number t.
-  __device__ int64_t place(int64_t t) const {
-    return (how.backwards ? sizes.n - 1 - t : t) * sizes.inner;
-  }
-  // V columns from `base` on; none beyond the end.
-  template <int V> __device__ void load(Acc (&acc)[V], int64_t base, int64_t t) const {
-#pragma unroll
-    for (int j = 0; j < V; ++j) acc[j] = F::none();
-    if (t >= sizes.n) return;
+  // V columns of the element that comes as number t, from `base` on; none where it is not there.
+  template <int V> __device__ void load(Acc* acc, int64_t base, int64_t t, bool there) const {
     constexpr bool kLinear = std::is_same_v<F, Linear<T>>;
-    const bool later = kLinear && how.backwards && t > 0;
-    const Vec<T, V> v = load_vec<T, V>(x + base + place(later ? t - 1 : t));
-    const Vec<T, V> w = kLinear ? load_vec<T, V>(added + base + place(t)) : v;
+    const T* const at = x + base + from + t * step;
+    Vec<T, V> v{}, w{};
+    if (there) v = load_vec<T, V>(kLinear && step < 0 && t > 0 ? at - step : at);
+    if (kLinear && there) w = load_vec<T, V>(added + base + from + t * step);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      if constexpr (kLinear) acc[j] = {v.at[j], w.at[j]};
-      if constexpr (!kLinear) acc[j] = v.at[j];
+      if constexpr (kLinear) acc[j] = there ? Acc{v.at[j], w.at[j]} : F::none();
+      if constexpr (!kLinear) acc[j] = there ? v.at[j] : F::none();
     }
   }
-  // What all up to t gives, for t or the next one; the first then has none.
-  template <int V> __device__ void store(int64_t base, int64_t t, const Acc (&acc)[V]) const {
-    Vec<T, V> v, none;
+  template <int V> __device__ void store(int64_t base, int64_t t, const Acc* acc) const {
+    Vec<T, V> v;
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      v.at[j] = value_of(acc[j]);
-      none.at[j] = value_of(F::none());
-    }
-    if (how.exclusive && t == 0) store_vec(y + base + place(0), none);
-    if (how.exclusive) ++t;
-    if (t < sizes.n) store_vec(y + base + place(t), v);
+    for (int j = 0; j < V; ++j) v.at[j] = value_of(acc[j]);
+    if (t < writes) store_vec(y + base + from + t * step, v);
+  }
+  // The first of those that have none before them.
+  template <int V> __device__ void begin(int64_t base) const {
+    Acc none[V];
+#pragma unroll
+    for (int j = 0; j < V; ++j) none[j] = F::none();
+    if (writes < sizes.n) store<V>(base, -1, none);
   }
 };
 
 constexpr int kItems = 4;  // neighbours that a thread owns
 
-// A block joins its row piece by piece.
-template <class F, class T>
-__global__ void __launch_bounds__(kThreads) scan_rows(const __grid_constant__ Scan<F, T> scan) {
+// A block joins its row piece by piece. kStep: scan.step, which the compiler then knows.
+template <int kStep, class F, class T>
+__global__ void __launch_bounds__(kThreads) scan_rows(Scan<F, T> scan) {
+  scan.step = kStep;
   using Acc = typename F::Acc;
   const auto join = [](Acc a, Acc b) { return Scan<F, T>::join(a, b); };
   using Blocks = cub::BlockScan<Acc, kThreads>;
   __shared__ typename Blocks::TempStorage storage;
   const int64_t n = scan.sizes.n;
   for (int64_t row = blockIdx.x; row < scan.sizes.outer; row += gridDim.x) {
+    if (threadIdx.x == 0) scan.template begin<1>(row * n);
     Acc before = F::none();
     for (int64_t start = 0; start < n; start += kThreads * kItems) {
       const int64_t t = start + int64_t(threadIdx.x) * kItems;
       Acc v[kItems], all;
 #pragma unroll
-      for (int j = 0; j < kItems; ++j) {
-        Acc one[1];
-        scan.template load<1>(one, row * n, t + j);
-        v[j] = one[0];
-      }
+      for (int j = 0; j < kItems; ++j) scan.template load<1>(v + j, row * n, t + j, t + j < n);
       Blocks(storage).InclusiveScan(v, v, join, all);
 #pragma unroll
       for (int j = 0; j < kItems; ++j) {
-        const Acc one[1] = {join(before, v[j])};
-        if (t + j < n) scan.template store<1>(row * n, t + j, one);
+        v[j] = join(before, v[j]);
+        scan.template store<1>(row * n, t + j, v + j);
       }
       before = join(before, all);
       __syncthreads();  // storage serves the next piece
@@ -138,12 +141,13 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     Acc before[V];
 #pragma unroll
     for (int j = 0; j < V; ++j) before[j] = F::none();
+    if (y == 0 && column.exists) scan.template begin<V>(column.base);
     for (int64_t start = 0; start < n; start += int64_t(block.height) * kRows) {
       const int64_t first = start + y * kRows;
       Acc v[kRows][V], sum[V];
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
-        scan.template load<V>(v[k], column.base, column.exists ? first + k : n);
+        scan.template load<V>(v[k], column.base, first + k, column.exists && first + k < n);
       }
 #pragma unroll
       for (int j = 0; j < V; ++j) {
@@ -172,7 +176,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
       }
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
-        if (column.exists && first + k < n) scan.template store<V>(column.base, first + k, v[k]);
+        if (column.exists) scan.template store<V>(column.base, first + k, v[k]);
       }
       __syncthreads();  // the parts have been read
     }
@@ -182,7 +186,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 template <class F, class T> void run(const Scan<F, T>& scan, const Launch& on) {
   const ReduceSizes s = scan.sizes;
   if (s.inner == 1) {
-    scan_rows<<<unsigned(std::min(s.outer, kMaxPiece)), kThreads, 0, on.stream>>>(scan);
+    const auto kernel = scan.step > 0 ? scan_rows<1, F, T> : scan_rows<-1, F, T>;
+    kernel<<<unsigned(std::min(s.outer, kMaxPiece)), kThreads, 0, on.stream>>>(scan);
   } else {
     const auto launch = [&]<int V>(Int<V>, ColumnBlock block, unsigned grid) {
       scan_columns<F, T, V><<<grid, block.width * block.height, 0, on.stream>>>(scan, block);
