@@ -10,7 +10,7 @@ function(installed path result)
   set(${result} "${path}" PARENT_SCOPE)
 endfunction()
 
-set(todo ${HEADERS})
+string(REPLACE "," ";" todo "${HEADERS}")
 set(copies "")
 set(sources "")
 while(todo)
