@@ -108,16 +108,16 @@ std::vector<Row> quantiles() {
                                                         {"midpoint", QuantileMode::midpoint},
                                                         {"nearest", QuantileMode::nearest}};
   for (const auto& [name, mode] : modes) {
-    const Fold value = [mode = mode](const Slice& s) { return at_rank(s, 0.3, mode); };
+    const Fold value = [m = mode](const Slice& s) { return at_rank(s, 0.3, m); };
     Row row{.name = "quantile",
             .variant = name,
-            .f = [mode = mode](const Tensors& x) { return quantile(x[0], 0.3, {}, false, mode); },
+            .f = [m = mode](const Tensors& x) { return quantile(x[0], 0.3, {}, false, m); },
             .reference = over({}, false, value),
             .samples = {{{}}, {{1}}, {{6}}, {{2, 3}}, {{1026}}},
             .dtypes = {kFloat32, kFloat64}};
     rows.push_back(row);
     row.variant = cat(name, ", dim 1, keepdim");
-    row.f = [mode = mode](const Tensors& x) { return quantile(x[0], 0.3, 1, true, mode); };
+    row.f = [m = mode](const Tensors& x) { return quantile(x[0], 0.3, 1, true, m); };
     row.reference = over({1}, true, value);
     row.samples = {{{3, 5}}, {{2, 6, 3}}, {{1, 1}}};
     rows.push_back(row);

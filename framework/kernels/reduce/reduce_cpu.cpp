@@ -386,8 +386,8 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Ten
   const auto* from = static_cast<const char*>(x.data_ptr());
   auto* to = static_cast<char*>(values.data_ptr());
   const size_t size = x.element_size();
-  const auto [outer, n, inner] = sizes;
-  parallel_for(outer * inner, grain_of(4), [=, n = n, inner = inner](int64_t begin, int64_t end) {
+  const int64_t n = sizes.n, inner = sizes.inner;
+  parallel_for(sizes.outer * inner, grain_of(4), [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = (i / inner * n + index[i]) * inner + i % inner;
       std::memcpy(to + size_t(i) * size, from + size_t(at) * size, size);
