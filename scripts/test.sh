@@ -45,7 +45,7 @@ echo "== testing"
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$root/tests/lsan_suppressions.txt:print_suppressions=0}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$root/tests/tsan_suppressions.txt:allocator_may_return_null=1:ignore_noninstrumented_modules=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$root/tests/tsan_suppressions.txt:allocator_may_return_null=1:ignore_noninstrumented_modules=1:die_after_fork=0}
 report=$build/tests.xml
 rm -f "$report"
 status=0
