@@ -131,7 +131,7 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 
 // What follows an element when the next one begins `newlines` lines further down.
 std::string line_break(int newlines, int64_t indent) {
-  return "," + std::string(size_t(newlines), '\n') + std::string(size_t(indent) + 1, ' ');
+  return cat(",", std::string(size_t(newlines), '\n'), std::string(size_t(indent) + 1, ' '));
 }
 
 std::string vector_text(std::span<const std::string> parts, size_t width, int64_t indent) {
@@ -140,7 +140,7 @@ std::string vector_text(std::span<const std::string> parts, size_t width, int64_
   for (size_t i = 0; i < parts.size(); i += per_line) {
     lines.push_back(join(parts.subspan(i, std::min(per_line, parts.size() - i)), ", "));
   }
-  return "[" + join(lines, line_break(1, indent)) + "]";
+  return cat("[", join(lines, line_break(1, indent)), "]");
 }
 
 // Brackets around the dimensions from `dim` on; `elements` are their shown elements, row-major.
@@ -156,7 +156,7 @@ std::string nested_text(const Tensor& x, const Shape& shown, std::span<const std
   }
   if (shown[dim] < x.shape()[dim]) parts.insert(parts.begin() + kEdgeItems, last ? " ..." : "...");
   if (last) return vector_text(parts, width, indent);
-  return "[" + join(parts, line_break(x.dim() - dim - 1, indent)) + "]";
+  return cat("[", join(parts, line_break(x.dim() - dim - 1, indent)), "]");
 }
 
 std::string values_text(const Tensor& x) {

@@ -50,7 +50,7 @@ Loaded load() {
   void* library = nullptr;
   for (const fs::path& place : places()) {
     if (!fs::exists(place)) {
-      if (looked.find(place.string()) == std::string::npos) looked += " " + place.string();
+      if (looked.find(place.string()) == std::string::npos) looked += cat(" ", place.string());
       continue;
     }
     // Global, for MPIs load parts of their own that ask for it.

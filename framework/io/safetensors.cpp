@@ -51,7 +51,7 @@ int rank_of(DType dtype) {
 std::string cut(const std::string& text, size_t most = 100) {
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }
-std::string in_quotes(const std::string& text) { return "'" + cut(text) + "'"; }
+std::string in_quotes(const std::string& text) { return cat("'", cut(text), "'"); }
 std::string shown(const Json& value) { return cut(value.dump()); }
 
 // --- writing ---
