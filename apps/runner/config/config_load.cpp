@@ -154,8 +154,8 @@ class TreeReader {
     }
     require<ConfigError>(open_.size() <= kMaxIncludeDepth, "include: files are nested deeper than ",
                          kMaxIncludeDepth);
-    require<ConfigError>(++includes_ <= kMaxIncludes, "include: more than ", kMaxIncludes,
-                         " files");
+    ++includes_;
+    require<ConfigError>(includes_ <= kMaxIncludes, "include: more than ", kMaxIncludes, " files");
     return read(path);
   } catch (const ConfigError& error) {
     problems.push_back({name.place, error.what()});
