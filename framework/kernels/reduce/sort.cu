@@ -69,14 +69,18 @@ template <class F, class T> struct Scan {
   // V columns of the element that comes as number t, from `base` on; none where it is not there.
   template <int V> __device__ void load(Acc* acc, int64_t base, int64_t t, bool there) const {
     constexpr bool kLinear = std::is_same_v<F, Linear<T>>;
-    const T* const at = x + base + from + t * step;
-    Vec<T, V> v{}, w{};
-    if (there) v = load_vec<T, V>(kLinear && step < 0 && t > 0 ? at - step : at);
-    if (kLinear && there) w = load_vec<T, V>(added + base + from + t * step);
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      if constexpr (kLinear) acc[j] = there ? Acc{v.at[j], w.at[j]} : F::none();
-      if constexpr (!kLinear) acc[j] = there ? v.at[j] : F::none();
+    for (int j = 0; j < V; ++j) acc[j] = F::none();
+    if (!there) return;
+    const T* const at = x + base + from + t * step;
+    const auto v = load_vec<T, V>(kLinear && step < 0 && t > 0 ? at - step : at);
+    if constexpr (kLinear) {
+      const auto w = load_vec<T, V>(added + base + from + t * step);
+#pragma unroll
+      for (int j = 0; j < V; ++j) acc[j] = {v.at[j], w.at[j]};
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; ++j) acc[j] = v.at[j];
     }
   }
   template <int V> __device__ void store(int64_t base, int64_t t, const Acc* acc) const {
@@ -96,9 +100,11 @@ template <class F, class T> struct Scan {
 
 constexpr int kItems = 4;  // neighbours that a thread owns
 
-// A block joins its row piece by piece. kStep: scan.step, which the compiler then knows.
+// A block joins its row piece by piece. kStep: scan.step, which the compiler then knows. Bounds: as
+// many threads a multiprocessor as it has.
 template <int kStep, class F, class T>
-__global__ void __launch_bounds__(kThreads) scan_rows(Scan<F, T> scan) {
+__global__ void __launch_bounds__(kThreads, sizeof(typename F::Acc) > 4 ? 4 : 8)
+    scan_rows(Scan<F, T> scan) {
   scan.step = kStep;
   using Acc = typename F::Acc;
   const auto join = [](Acc a, Acc b) { return Scan<F, T>::join(a, b); };
