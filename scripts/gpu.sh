@@ -21,7 +21,7 @@
 # call on the same build found clean are not run again).
 # A step that fails does not stop the others; the exit code is that of the whole.
 #
-# shellcheck disable=SC2317  # the functions are reached through `step`
+# shellcheck disable=SC2016,SC2317  # xargs' shell expands; the functions are reached through `step`
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -99,7 +99,8 @@ sanitize_part() {
   # Of the op table's driver the test that launches each kernel.
   if [[ $name == test_ops && $3 == '*' ]]; then only=OpTable.CudaEqualsTheCpu; fi
   # A test that takes the threads away takes the tool's, too; others want a process of their own.
-  if [[ $only == '*' ]]; then only='-ThreadPool.*:Missing.*:*Faults.*'; fi
+  # What runs on the CPU launches nothing.
+  if [[ $only == '*' ]]; then only='-ThreadPool.*:Missing.*:*Faults.*:*/cpu*'; fi
   # racecheck slows a launch a hundredfold, and synccheck breaks cuDNN's attention ("overflow of
   # tracked cuda::barrier structures"): these look at Taper's own kernels (their names hold "taper").
   if [[ $1 == racecheck || $1 == synccheck ]]; then
@@ -138,29 +139,37 @@ sanitized() {
     --require-cuda-init no "${@:4}" "$2" --gtest_brief=1 --gtest_filter="$3"
 }
 
-# sanitize_with TOOL: over every test program with tests that the filter names, in parts that run
-# side by side, one on each core.
-sanitize_with() {
-  local only=$filter out=$logs/$1-parts.txt program part parts bad
-  if [[ ${SANITIZE_RESUME:-0} == 0 ]]; then rm -f "$out"; fi
-  touch "$out"
+# Every tool over every test program with tests that the filter names, in parts that run side by side,
+# one on each core.
+sanitize() {
+  local only=$filter tool program part parts
   gpus=$(nvidia-smi -L | grep -c '^GPU')
   export -f sanitize_part sanitized
   export logs gpus
-  find "$BUILD_DIR/tests" -maxdepth 1 -type f -executable -name 'test_*' \
-    ! -name test_runner ! -name test_layers | sort -r | while IFS= read -r program; do
-    # No pipe into grep -q: it would close early, which pipefail takes for a failure.
-    if [[ $("$program" --gtest_list_tests --gtest_filter="$only" 2>/dev/null | grep -c '^  ') == 0 ]]; then
-      continue
-    fi
-    parts=8
-    if [[ $(basename "$program") == test_ops ]]; then parts=32; fi
-    for ((part = 0; part < parts; ++part)); do
-      if grep -q "^ok $(basename "$program") part $part," "$out"; then continue; fi
-      printf '%s\0' "$1" "$program" "$only" "$part" "$parts"
+  for tool in "${tools[@]}"; do
+    if [[ ${SANITIZE_RESUME:-0} == 0 ]]; then rm -f "$logs/$tool-parts.txt"; fi
+    touch "$logs/$tool-parts.txt"
+    find "$BUILD_DIR/tests" -maxdepth 1 -type f -executable -name 'test_*' \
+      ! -name test_runner ! -name test_layers | sort -r | while IFS= read -r program; do
+      # No pipe into grep -q: it would close early, which pipefail takes for a failure.
+      if [[ $("$program" --gtest_list_tests --gtest_filter="$only" 2>/dev/null | grep -c '^  ') == 0 ]]; then
+        continue
+      fi
+      parts=8
+      if [[ $(basename "$program") == test_ops ]]; then parts=32; fi
+      for ((part = 0; part < parts; ++part)); do
+        if grep -q "^ok $(basename "$program") part $part," "$logs/$tool-parts.txt"; then continue; fi
+        printf '%s\0' "$tool" "$program" "$only" "$part" "$parts"
+      done
     done
-  done | xargs -0 -P "${SANITIZE_JOBS:-$(nproc)}" -n 5 bash -c 'sanitize_part "$@"' sanitize | tee -a "$out"
-  # Of a part that ran again its last line counts.
+  done | xargs -0 -P "${SANITIZE_JOBS:-$(nproc)}" -n 5 \
+    bash -c 'sanitize_part "$@" | tee -a "$logs/$1-parts.txt"' sanitize
+}
+
+# found_by TOOL: fails where a part did not end clean. Of a part that ran again its last line counts.
+found_by() {
+  local out=$logs/$1-parts.txt parts bad
+  grep -v '^ok' "$out" || :
   parts=$(grep -oP '^(ok|FAILED) \K\S+ part \d+' "$out" | sort -u | grep -c . || :)
   bad=$(grep -oP '^(ok|FAILED) \S+ part \d+' "$out" | tac | sort -su -k2,2 -k4,4n | grep -c '^FAILED' || :)
   echo "$parts parts, $bad with findings or failures"
@@ -243,7 +252,8 @@ if step build build; then
     case $name in
       test) step test run_tests || : ;;
       sanitize)
-        for tool in "${tools[@]}"; do step "$tool" sanitize_with "$tool" || :; done
+        step sanitize sanitize || :
+        for tool in "${tools[@]}"; do step "$tool" found_by "$tool" || :; done
         ;;
       train) train_step ;;
       bench) bench_step ;;
