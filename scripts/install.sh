@@ -6,6 +6,9 @@
 #   scripts/install.sh docs     what scripts/docs.sh needs, too
 #   scripts/install.sh package  what scripts/package.sh needs, too
 #   scripts/install.sh fuzz     what scripts/fuzz.sh needs, too
+#   scripts/install.sh compilers     clang 19 and GCC 14, by which the tests compile a consumer, too.
+#                               Where Debian has no GCC 14, the next Debian's goes to /opt/gcc-14,
+#                               and nothing of it elsewhere but the command g++-14 in /usr/local/bin
 #   scripts/install.sh distributed   MPI, for runs on several ranks, too. Debian has no NCCL, which GPUs
 #                               need: libnccl2 and libnccl-dev are in NVIDIA's repository of CUDA.
 set -euo pipefail
@@ -21,8 +24,14 @@ if [[ ${1:-} == tests || ${1:-} == distributed ]]; then packages+=(libopenmpi-de
 
 if [[ ${1:-} == docs ]]; then packages+=(doxygen); fi
 
-if [[ ${1:-} == fuzz ]] && ! command -v clang++-19 >/dev/null; then
+if [[ ${1:-} =~ ^(fuzz|compilers)$ ]] && ! command -v clang++-19 >/dev/null; then
   packages+=(clang-19 libclang-rt-19-dev libomp-19-dev)
+fi
+
+wants_gcc=0
+if [[ ${1:-} == compilers && $(uname -m) == x86_64 ]] && ! command -v g++-14 >/dev/null; then
+  wants_gcc=1
+  packages+=(mmdebstrap)
 fi
 
 missing=()
@@ -42,7 +51,7 @@ installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}"
 for package in "${packages[@]}"; do
   grep -qx "installed $package" <<<"$installed" || missing+=("$package")
 done
-if ((${#missing[@]} == 0)); then exit 0; fi
+if ((${#missing[@]} + wants_gcc == 0)); then exit 0; fi
 
 as_root=()
 if ((EUID != 0)); then
@@ -53,7 +62,24 @@ if ((EUID != 0)); then
   fi
   as_root=(sudo)
 fi
-echo "== installing ${missing[*]}"
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
-  --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null
+if ((${#missing[@]} > 0)); then
+  echo "== installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+    --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null
+fi
+
+# Its own libc, headers and loader: the system's are older. -wrapper starts what g++ starts by that
+# loader, too; so it compiles, and links nothing.
+if ((wants_gcc)); then
+  root=/opt/gcc-14
+  echo "== installing GCC 14 into $root"
+  "${as_root[@]}" rm -rf $root
+  "${as_root[@]}" mmdebstrap --quiet --mode=root --variant=extract --include=g++-14 trixie $root
+  libs=$root/usr/lib/x86_64-linux-gnu
+  loader="$root/usr/lib64/ld-linux-x86-64.so.2 --library-path $libs"
+  printf '#!/bin/sh\nexec %s %s --sysroot=%s -B%s/usr/bin/ -wrapper %s "$@"\n' "$loader" \
+    $root/usr/bin/x86_64-linux-gnu-g++-14 $root $root "${loader// /,}" |
+    "${as_root[@]}" tee /usr/local/bin/g++-14 >/dev/null
+  "${as_root[@]}" chmod +x /usr/local/bin/g++-14
+fi
