@@ -36,10 +36,7 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
       made->train();
       model->add(std::move(made));
     } catch (const Error& error) {
-      if (dynamic_cast<const OutOfMemoryError*>(&error) ||
-          dynamic_cast<const AcceleratorError*>(&error) || dynamic_cast<const RunError*>(&error)) {
-        throw;
-      }
+      if (is_any<OutOfMemoryError, AcceleratorError, RunError>(error)) throw;
       throw ConfigError(located(place, cat(name, " does not fit its input of shape ", in,
                                            " (a sample's): ", error.what())));
     } catch (const std::exception& error) {
