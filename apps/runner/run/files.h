@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "framework/error.h"
@@ -13,6 +14,21 @@
 
 namespace taper::inline v0::runner {
 
+// An open file, or none; closed with the object.
+class Descriptor {
+ public:
+  explicit Descriptor(int file = -1) : file_(file) {}
+  Descriptor(Descriptor&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  Descriptor& operator=(Descriptor other) noexcept { return std::swap(file_, other.file_), *this; }
+  ~Descriptor();
+  operator int() const { return file_; }
+
+ private:
+  int file_;
+};
+
+// Throws DiskError with the system's reason (errno).
+[[noreturn]] void cannot_write(const std::filesystem::path& file);
 // The names in a directory are on the disk when this returns. Throws DiskError.
 void sync(const std::filesystem::path& directory);
 // The file holds the text, on the disk, when this returns; until then what it held before
@@ -24,23 +40,20 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory();
   ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
   const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
-  int lock_ = -1;
+  Descriptor lock_;
 };
 
 // Copies what is logged into DIR/log.txt, until the end of the scope.
 class LogFile {
  public:
   explicit LogFile(const std::filesystem::path& dir);
-  ~LogFile();
 
  private:
-  int file_;
+  Descriptor file_;
   LogScope scope_;
 };
 
@@ -61,11 +74,6 @@ std::string json_fields(const char* key, const Value& value, const Rest&... rest
 // A file of one JSON object a line. Throws DiskError when it cannot be written.
 class JsonLines {
  public:
-  JsonLines() = default;
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
-
   // Goes on behind the first `keep` bytes and drops what follows. InputError: it has not as many,
   // or they have another CRC-32.
   void open(const std::filesystem::path& file, uint64_t keep = 0,
@@ -76,10 +84,8 @@ class JsonLines {
   uint32_t crc() const { return crc_; }  // of them
 
  private:
-  [[noreturn]] void fail() const;
-
   std::filesystem::path path_;
-  int file_ = -1;
+  Descriptor file_;
   uint64_t size_ = 0;
   uint32_t crc_ = 0;
 };

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "apps/runner/run/files.h"
+
 namespace taper::inline v0::runner {
 
 // Where its config changed, all of them (facts.h).
@@ -20,11 +22,9 @@ class RunLock {
   // InputError: another process has it, with its id, host and start.
   explicit RunLock(const std::filesystem::path& dir);
   ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
  private:
-  int file_ = -1;
+  Descriptor file_;
 };
 
 // Whether a run can be made there: nothing is there, an empty directory, or that of an earlier run,
