@@ -31,16 +31,6 @@ std::vector<Command> own_commands() {
           schema_command(),   conformance_command()};
 }
 
-// A number is read as one of a config: strictly, finite, within its range.
-CLI::Option* add_number(CLI::App& app, const Field& field) {
-  const auto read = [field](const std::string& word) {
-    if (const std::string wrong = read_word(field, word); !wrong.empty()) throw ConfigError(wrong);
-  };
-  return app
-      .add_option_function<std::string>(field.name, read, cat(field.doc, "; ", expected(field)))
-      ->type_name("NUMBER");
-}
-
 CLI::Option* add_words(CLI::App& app, const Field& field) {
   const auto read = [value = std::get<Value>(field.target)](const Words& words) {
     const std::vector<Scalar> texts = value.scalars(words.size());
@@ -50,20 +40,22 @@ CLI::Option* add_words(CLI::App& app, const Field& field) {
   return field.name.starts_with('-') ? words->allow_extra_args(false) : words;
 }
 
+// A word is read as in a config: numbers strictly, finite, within their range.
+CLI::Option* add_word(CLI::App& app, const Field& field, bool is_text) {
+  const auto read = [field](const std::string& word) { read_word(field, word); };
+  const std::string doc = is_text ? field.doc : cat(field.doc, "; ", expected(field));
+  return app.add_option_function<std::string>(field.name, read, doc)
+      ->type_name(is_text ? "TEXT" : "NUMBER");
+}
+
 void add_argument(CLI::App& app, const Field& field) {
   const auto& value = std::get<Value>(field.target);
-  const auto add = [&](const auto& target) {
-    using T = std::decay_t<decltype(target)>;
-    if constexpr (std::is_same_v<T, bool*>) {
-      return app.add_flag(field.name, *target, field.doc);
-    } else if constexpr (std::is_same_v<T, std::string*>) {
-      return app.add_option(field.name, *target, field.doc);
-    } else {
-      return add_number(app, field);
-    }
-  };
+  const Scalar& like = value.like;
   CLI::Option* added =
-      value.takes_list ? add_words(app, field) : std::visit(add, value.scalars(std::nullopt)[0]);
+      value.takes_list ? add_words(app, field)
+      : std::holds_alternative<bool*>(like)
+          ? app.add_flag(field.name, *std::get<bool*>(value.scalars({})[0]), field.doc)
+          : add_word(app, field, std::holds_alternative<std::string*>(like));
   added->required(field.is_required);
 }
 

@@ -85,10 +85,7 @@ struct SequentialSpec {
 Component layer(const std::string& name, const auto&... values) {
   Component out = layers().component(name);
   std::size_t i = 0;
-  for (const std::string& word : std::initializer_list<std::string>{cat(values)...}) {
-    const std::string wrong = read_word(out.schema().fields.at(i++), word);
-    if (!wrong.empty()) throw ConfigError(wrong);
-  }
+  (read_word(out.schema().fields.at(i++), cat(values)), ...);
   return out;
 }
 void add_dropout(std::vector<Component>& all, double p) {

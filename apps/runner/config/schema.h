@@ -265,9 +265,9 @@ struct ReadResult {
 // Reads the tree into the struct that the schema is bound to. Never throws for what the tree holds.
 ReadResult read(const Schema& schema, const Node& root);
 
-// Reads one word, such as an option's of a command line, into a field as from a config. Returns
-// what is wrong with it, or nothing.
-std::string read_word(const Field& field, const std::string& word);
+// Reads one word, such as an option's of a command line, into a field as from a config. Throws
+// ConfigError.
+void read_word(const Field& field, const std::string& word);
 
 // All fields in the order of the description; read() of it gives the same values and the same
 // bytes when written again. With `comment_of`, a line ends in "  # " + comment_of(path).
