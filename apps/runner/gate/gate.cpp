@@ -56,33 +56,17 @@ std::string weights_difference(const fs::path& a, const fs::path& b) {
   return "model.safetensors of the run is not what the run made again has\n";
 }
 
-// "NAME: A | B" each.
-std::vector<std::string> differences(const std::map<std::string, std::string>& a,
-                                     const std::map<std::string, std::string>& b) {
-  std::vector<std::string> out;
-  for (const auto& [name, x] : a) {
-    const auto y = b.find(name);
-    if (y == b.end() || y->second != x) {
-      out.push_back(cat(name, ": ", x, " | ", y == b.end() ? "not there" : y->second));
-    }
-  }
-  for (const auto& [name, y] : b) {
-    if (!a.contains(name)) out.push_back(cat(name, ": not there | ", y));
-  }
-  return out;
-}
-
 // What a recording knows of why its numbers are not the run's.
 std::string causes(const Recording& got, const Recording& golden) {
   const std::string config = config_differences(got.config, golden.config);
   std::string out = headed("config (the run | the recording):", config);
   if (got.facts.program.empty() || golden.facts.program.empty()) return out;  // of an older version
-  const auto files = differences(got.facts.data, golden.facts.data);
-  const auto versions = differences(got.facts.program, golden.facts.program);
-  if (!files.empty()) out += "data (the run | the recording):\n";
-  for (const std::string& file : files) out += cat("  ", file, "\n");
+  out += headed("data (the run | the recording):", differences(got.facts.data, golden.facts.data));
+  const auto versions = lines_of(differences(got.facts.program, golden.facts.program));
   if (!versions.empty()) {
-    out += cat("program or machine (the run | the recording): ", joined(versions), "\n");
+    const auto inner = [](const std::string& line) { return line.substr(2); };
+    out += cat("program or machine (the run | the recording): ",
+               joined(versions | std::views::transform(inner)), "\n");
   }
   return out.empty() ? "config, data files, versions and machine are as recorded: what is left is "
                        "the program's code\n"

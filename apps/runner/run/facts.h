@@ -51,10 +51,13 @@ std::string facts_of_rank(const RunConfig& config);
 // command line. Nothing of its own names the machine or its user.
 void write_env(const std::filesystem::path& dir, const RunConfig& config, Device device);
 
+// Texts by names or paths ("train.epochs").
+using Facts = std::map<std::string, std::string>;
+
 // What DIR/env.json says beside the run's own settings: values of program and machine by their
 // names, and "N bytes, CRC-32 X" by data file. InputError: missing or damaged.
 struct RunFacts {
-  std::map<std::string, std::string> program{}, data{};
+  Facts program{}, data{};
 };
 RunFacts facts_of_run(const std::filesystem::path& dir);
 
@@ -68,7 +71,10 @@ DataInfo data_info_from_json(std::string_view json, const std::string& name);
 
 // --- what differs ---
 
-// A line for each value that differs, "  train.epochs: 3 | 5"; nothing where none does.
+// A line for each value that differs, "  train.epochs: 3 | 5"; nothing where none does. `none`
+// stands for what one side has not.
+std::string differences(const Facts& a, const Facts& b, const std::string& none = "not there");
+// Of YAML, which JSON is too.
 std::string config_differences(const std::string& a, const std::string& b);
 // Of the env.json of two runs, without their command lines.
 std::string env_differences(const std::filesystem::path& a, const std::filesystem::path& b);
