@@ -64,20 +64,6 @@ class Kind {
   explicit Kind(const char* what) : what_(what) {}
   // ValueError for a name that is taken, or that is not a plain word.
   void add_row(const std::string& name, Row row);
-  // What f, which makes the thing, gives. RunError with kExitBug, at the component's place, where
-  // that is nothing, or an exception that is none of Taper's.
-  template <class F> auto made_by(const Component& c, F f) const {
-    try {
-      auto made = f();
-      if constexpr (requires { made == nullptr; }) {
-        if (made == nullptr) throw std::logic_error("its factory gave nothing");
-      }
-      return made;
-    } catch (const std::exception& error) {
-      refuse(c, error);
-      throw;
-    }
-  }
 
   std::size_t built_in_ = 0;
 
@@ -114,9 +100,17 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     add_row(name, row_of<Options>(std::move(maker)));
   }
 
-  Made make(const Component& c, Args... args) const {
-    const auto& maker = std::any_cast<const Maker&>(row(c.type).make);
-    return made_by(c, [&] { return maker(c, args...); });
+  // RunError with kExitBug, at the component's place, where a program's own maker gives nothing, or
+  // throws what is none of Taper's.
+  Made make(const Component& c, Args... args) const try {
+    Made made = std::any_cast<const Maker&>(row(c.type).make)(c, args...);
+    if constexpr (requires { made == nullptr; }) {
+      if (made == nullptr) throw std::logic_error("its factory gave nothing");
+    }
+    return made;
+  } catch (const std::exception& error) {
+    refuse(c, error);
+    throw;
   }
 
  private:

@@ -69,12 +69,12 @@ template <class T> void take(const Node& node, std::map<std::string, T>& out, Pr
 }
 
 // A field of that type, for a schema.
-template <class T> Custom value_in(T& out, std::string expected) {
-  return {std::move(expected), [&out](const Node& node) {
-            Problems problems;
-            take(node, out, problems);
-            return problems;
-          }};
+template <class T> Custom value_in(T& out) {
+  return {[&out](const Node& node) {
+    Problems problems;
+    take(node, out, problems);
+    return problems;
+  }};
 }
 
 }  // namespace taper::inline v0::runner
