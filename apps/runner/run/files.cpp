@@ -72,9 +72,8 @@ TemporaryDirectory::TemporaryDirectory() {
   remove_left_behind(all);
   do {  // again where another took it for left behind, before it was locked
     std::string name = (all / cat(kScratch, "XXXXXX")).string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw InputError(cat("cannot make a temporary directory '", name, "': set TMPDIR"));
-    }
+    require<InputError>(mkdtemp(name.data()), "cannot make a temporary directory '", name,
+                        "': set TMPDIR");
     path_ = name;
     lock_ = Descriptor(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock_ >= 0) (void)::flock(lock_, LOCK_EX);
@@ -100,10 +99,9 @@ LogFile::LogFile(const fs::path& dir)
 void JsonLines::open(const fs::path& file, uint64_t keep, std::optional<uint32_t> crc) {
   path_ = file;
   file_ = open_to_append(file);
-  if (const uint64_t size = fs::file_size(file); size < keep) {
-    throw InputError(cat("'", file.string(), "' has ", size,
-                         " bytes, but the checkpoint goes on behind ", keep, ": it was shortened"));
-  }
+  const uint64_t size = fs::file_size(file);
+  require<InputError>(size >= keep, "'", file.string(), "' has ", size,
+                      " bytes, but the checkpoint goes on behind ", keep, ": it was shortened");
   crc_ = file_crc32(file, keep);
   require<InputError>(!crc || crc_ == *crc, "'", file.string(),
                       "' is damaged, or was changed by hand: its first ", keep,

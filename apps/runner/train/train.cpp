@@ -170,9 +170,8 @@ std::string dry_run(const RunConfig& config) {
   again.open_files();
   const fs::path other = save_checkpoint(dir.path() / "b", again.step(), again.checkpoint(), 1);
   const auto sums = [](const fs::path& at) { return read_file(at / kChecksums, "checksums"); };
-  if (sums(saved) != sums(other)) {
-    throw Error(cat("reloaded with other bits:\n", sums(saved), "became\n", sums(other)));
-  }
+  require(sums(saved) == sums(other), "reloaded with other bits:\n", sums(saved), "became\n",
+          sums(other));
   return out + "OK  reloaded with the same bits\n";
 }
 

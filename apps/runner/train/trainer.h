@@ -68,7 +68,6 @@ class Trainer {
     double lr;
   };
   void on_bad_step(const Pending& p, int64_t step, float loss, float norm);
-  void check_learned() const;
   void end_trace();
   // The most memory that the run had, beside what --validate foretells.
   void log_memory();

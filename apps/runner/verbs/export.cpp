@@ -60,9 +60,7 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
 }  // namespace
 
 std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file) try {
-  if (to != "onnx" && to != "pt") {
-    throw ConfigError(cat("--to: expected onnx or pt, got '", to, "'"));
-  }
+  require<ConfigError>(to == "onnx" || to == "pt", "--to: expected onnx or pt, got '", to, "'");
   AtomicFile(file.string(), 0);  // before the work
   if (to == "onnx") return write_onnx(run, file);
   save_pt(file.string(), run.model->state_dict());

@@ -39,9 +39,9 @@ void require_room_for(const DataInfo& info, const std::vector<NamedTensor>& stat
   constexpr int64_t kSmall = 1 << 16;
   int64_t weights = 0;
   for (const NamedTensor& t : state) weights += t.tensor.numel();
-  if (info.outputs <= std::max(weights, kSmall)) return;
-  throw InputError(cat(data.string(), ": outputs: ", info.outputs, " are more than the ", weights,
-                       " weights of the model"));
+  require<InputError>(info.outputs <= std::max(weights, kSmall), data.string(),
+                      ": outputs: ", info.outputs, " are more than the ", weights,
+                      " weights of the model");
 }
 
 // What overrides have made of the run's model, for the error of weights that do not fit.

@@ -25,13 +25,11 @@ Tensor of_raw(const SavedRun& run, const Tensor& raw) {
   const DType dtype = source->raw_dtype(info);
   Shape wanted = info.input_shape;
   wanted.insert(0, raw.dim() > 0 ? raw.size(0) : 0);
-  if (raw.dim() == 0 || raw.shape() != wanted) {
-    throw ValueError(cat("predict(): expected samples of shape ", info.input_shape,
-                         " behind their number, but got ", raw.shape()));
-  }
-  if (raw.dtype() != dtype && !(raw.is_floating_point() && is_floating_point(dtype))) {
-    throw TypeError(cat("predict(): expected raw samples of ", dtype, ", but got ", raw.dtype()));
-  }
+  require<ValueError>(raw.dim() > 0 && raw.shape() == wanted,
+                      "predict(): expected samples of shape ", info.input_shape,
+                      " behind their number, but got ", raw.shape());
+  const bool fits = raw.dtype() == dtype || (raw.is_floating_point() && is_floating_point(dtype));
+  require<TypeError>(fits, "predict(): expected raw samples of ", dtype, ", but got ", raw.dtype());
   const Tensor x = source->prepared(info, raw.to(run.device, dtype));
   const Tensor y = run_model(*run.model, run.config.model, x).to(kFloat32);
   if (info.task == Task::kLanguage) return y;

@@ -64,9 +64,8 @@ struct Train : TrainOptions {
     if (prints_config) return print(to_yaml_with_origins(config));
     if (validates) return print(validate(config, std::max<int64_t>(ranks, 1)));
     if (is_dry) return print(dry_run(config));
-    if (resume != "no" && out.empty()) {
-      throw ConfigError("--resume goes on in a run's directory: name it with --out");
-    }
+    require<ConfigError>(resume == "no" || !out.empty(),
+                         "--resume goes on in a run's directory: name it with --out");
     const std::string dir = out.empty() ? default_directory(config.name) : out;
     const TrainResult result = train(config, dir, *this);
     if (!result.is_first_rank) return kExitOk;
