@@ -324,10 +324,7 @@ constexpr Layers::Entry kLayers[] = {
 
 }  // namespace
 
-Layers& layers() {
-  static Layers table("layer", {kActivations, kLayers});
-  return table;
-}
+Layers& layers() { return Layers::only("layer", {kActivations, kLayers}); }
 
 std::vector<std::string> activations() {
   std::vector<std::string> names;

@@ -183,10 +183,7 @@ constexpr Models::Entry kModels[] = {
 
 }  // namespace
 
-Models& models() {
-  static Models table("model", {kModels});
-  return table;
-}
+Models& models() { return Models::only("model", {kModels}); }
 
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device) {
   Shape shape = data.input_shape;

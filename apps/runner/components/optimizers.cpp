@@ -62,10 +62,7 @@ constexpr Optimizers::Entry kOptimizers[] = {
 
 }  // namespace
 
-Optimizers& optimizers() {
-  static Optimizers table("optimizer", {kOptimizers});
-  return table;
-}
+Optimizers& optimizers() { return Optimizers::only("optimizer", {kOptimizers}); }
 
 std::vector<optim::GroupRule> rules_of(const OptimizerSite& at) {
   return rules_for(at.no_decay, at.model.named_parameters());

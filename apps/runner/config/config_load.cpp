@@ -12,8 +12,6 @@
 namespace taper::inline v0::runner {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t kMaxIncludeDepth = 8;
 constexpr int kMaxIncludes = 64;
 

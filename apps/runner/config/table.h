@@ -80,11 +80,12 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     Row (*row)();
   };
 
-  Table(const char* what, std::initializer_list<std::span<const Entry>> lists = {}) : Kind(what) {
-    for (const std::span<const Entry> list : lists) {
-      for (const Entry& entry : list) add_row(entry.name, entry.row());
-    }
-    built_in_ = rows().size();
+  using Lists = std::initializer_list<std::span<const Entry>>;
+
+  // The one that there is of its kind; made by the first call.
+  static Table& only(const char* what, Lists lists = {}) {
+    static Table table(what, lists);
+    return table;
   }
 
   // The row of options that have make(args...).
@@ -115,6 +116,13 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
 
  private:
   using Maker = std::function<Made(const Component&, Args...)>;
+
+  Table(const char* what, Lists lists) : Kind(what) {
+    for (const std::span<const Entry> list : lists) {
+      for (const Entry& entry : list) add_row(entry.name, entry.row());
+    }
+    built_in_ = rows().size();
+  }
 
   template <class Options, class Make> static Row row_of(Make maker) {
     const auto typed = [maker](const Component& c, Args... args) -> Made {

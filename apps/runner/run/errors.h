@@ -8,6 +8,8 @@
 
 namespace taper::inline v0::runner {
 
+namespace fs = std::filesystem;
+
 enum ExitCode : int {
   kExitOk = 0,
   kExitGate = 1,  // numbers differ
@@ -57,7 +59,7 @@ inline ExitCode exit_code_of(const std::exception& error) {
   if (is_any<InputError>(error)) return kExitInput;
   if (is_any<DataError>(error)) return kExitData;
   // The latter names the path and the reason. Whoever reads says InputError instead.
-  if (is_any<OutputError, std::filesystem::filesystem_error>(error)) return kExitDisk;
+  if (is_any<OutputError, fs::filesystem_error>(error)) return kExitDisk;
   return is_any<OutOfMemoryError, std::bad_alloc>(error) ? kExitMemory : kExitBug;
 }
 
