@@ -40,9 +40,8 @@ Schema describe(Standardizer& s) {
   out.field("fill", value_in(s.fill), "what gaps become").required();
   out.field("mean", value_in(s.mean), "of each feature").required();
   out.field("std", value_in(s.std), "of each feature").required();
-  const auto is_positive = [](float x) { return x > 0; };
   out("std", "needs numbers above 0",
-      [&s, is_positive] { return std::ranges::all_of(s.std, is_positive); });
+      [&s] { return std::ranges::all_of(s.std, [](float x) { return x > 0; }); });
   return out;
 }
 
@@ -81,20 +80,16 @@ Schema describe(CsvRecipe& r) {
   out("width", r.width, {1, kMaxOutputs}, "features").required();
   out.field("classes", value_in(r.classes), "names").required();
   out.field("scale", Section{[&r] { return describe(r.scale); }}, "of the features").required();
-  const auto has = [&r](const auto& list, int64_t CsvRecipe::*count) {
-    return std::ssize(list) == r.*count;
-  };
   out("feature_names", "must have one for each of 'columns'",
-      [&r, has] { return has(r.feature_names, &CsvRecipe::columns); });
+      [&r] { return std::ssize(r.feature_names) == r.columns; });
   out("categories", "must have a list for each of 'columns'",
-      [&r, has] { return has(r.categories, &CsvRecipe::columns); });
+      [&r] { return std::ssize(r.categories) == r.columns; });
   out("width", "is not what 'categories' make", [&r] { return width_of(r) == r.width; });
   out("label_column", "lies outside of the file's columns",
       [&r] { return r.label_column <= r.columns; });
-  out("scale", "must have a number for each of 'width' features", [&r, has] {
-    const Standardizer& s = r.scale;
-    return has(s.fill, &CsvRecipe::width) && has(s.mean, &CsvRecipe::width) &&
-           has(s.std, &CsvRecipe::width);
+  out("scale", "must have a number for each of 'width' features", [&r] {
+    const auto fits = [&r](const std::vector<float>& list) { return std::ssize(list) == r.width; };
+    return fits(r.scale.fill) && fits(r.scale.mean) && fits(r.scale.std);
   });
   return out;
 }
