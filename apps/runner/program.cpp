@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
 #include <sstream>
 
@@ -92,7 +91,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   if (own) set_logger(own);
   own_process();
   CLI::App app{"Taper trains models from YAML files.",
-               std::filesystem::path(argc > 0 ? argv[0] : "taper").filename()};
+               fs::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);
   const BuildFacts built = build_facts();
   app.set_version_flag("--version", cat("taper ", built.version,

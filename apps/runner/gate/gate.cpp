@@ -1,13 +1,9 @@
 #include "apps/runner/gate/gate.h"
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
-#include "apps/runner/train/train.h"
 #include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
-
-namespace fs = std::filesystem;
 
 // --- runs made again ---
 
@@ -91,6 +87,16 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
   return std::move(recorder.taken);
 }
 
+// What record and check are told of tolerances.
+struct ToleranceWords {
+  std::vector<std::string> words{};
+  void describe(Schema& v) {
+    v("--tolerance,--rtol", words,
+      "how far off numbers may be, as a part of them: all metrics (1e-5) or one (loss=1e-4); may "
+      "be repeated; 0 without it: the same bits");
+  }
+};
+
 }  // namespace
 
 // --- the commands ---
@@ -148,20 +154,6 @@ Verdict reproduce(const fs::path& run) {
                                      : ", but it ends early now\n";
   return {found.more >= 0, cat(env, "the same metrics, byte for byte", end)};
 }
-
-namespace {
-
-// What record and check are told of tolerances.
-struct ToleranceWords {
-  std::vector<std::string> words{};
-  void describe(Schema& v) {
-    v("--tolerance,--rtol", words,
-      "how far off numbers may be, as a part of them: all metrics (1e-5) or one (loss=1e-4); may "
-      "be repeated; 0 without it: the same bits");
-  }
-};
-
-}  // namespace
 
 Command record_command() {
   struct Record : RecordOptions {

@@ -6,12 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
-#include "apps/runner/config/config.h"
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
-#include "apps/runner/run/text.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -89,7 +86,7 @@ Tolerances parse_tolerances(const std::vector<std::string>& words) {
   return out;
 }
 
-void save_recording(const Recording& recording, const std::filesystem::path& file) {
+void save_recording(const Recording& recording, const fs::path& file) {
   const Json head = {{"recording", kVersion},        {"config", recording.config},
                      {"steps", recording.steps},     {"state_every", recording.state_every},
                      {"rtol", recording.tolerances}, {"program", recording.facts.program},
@@ -104,7 +101,7 @@ void save_recording(const Recording& recording, const std::filesystem::path& fil
   write_file(file, text + "\n]}\n");
 }
 
-Recording load_recording(const std::filesystem::path& file) {
+Recording load_recording(const fs::path& file) {
   Recording out;
   int64_t version = 0;
   Schema schema;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -16,7 +15,6 @@
 
 namespace taper::inline v0::runner {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 // --- configs ---

@@ -14,13 +14,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 #include "framework/io/atomic_file.h"
 
 namespace taper::inline v0::runner {
-
-namespace fs = std::filesystem;
 
 static constexpr std::string_view kScratch = "taper-scratch-";
 

@@ -174,7 +174,7 @@ void launch(int64_t ranks) {
     throw ConfigError(cat("--ranks: ", why));
   }
   std::vector<std::string> words = {"mpirun", "-n", cat(ranks),
-                                    std::filesystem::read_symlink("/proc/self/exe").string()};
+                                    fs::read_symlink("/proc/self/exe").string()};
   const std::vector<std::string> own = command_line();
   for (size_t i = 1; i < own.size(); ++i) {
     if (own[i] == "--ranks") {

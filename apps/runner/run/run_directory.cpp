@@ -8,18 +8,16 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
 #include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kLock = "run.lock";
 // Of every run from its start; and what else is listed where it is there.
@@ -38,6 +36,12 @@ std::string this_process() {
                      fmt::gmtime(std::time(nullptr)));
 }
 
+bool is_same_file(int file, const fs::path& path) {
+  struct stat a, b;
+  return ::fstat(file, &a) == 0 && ::stat(path.c_str(), &b) == 0 && a.st_ino == b.st_ino &&
+         a.st_dev == b.st_dev;
+}
+
 }  // namespace
 
 bool is_run(const fs::path& dir) {
@@ -51,7 +55,6 @@ bool is_run(const fs::path& dir) {
 
 RunLock::RunLock(const fs::path& dir) {
   const fs::path path = dir / kLock;
-  std::error_code none;
   do {  // again where the directory was moved aside meanwhile
     file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (file_ < 0) cannot_write(path);
@@ -61,7 +64,7 @@ RunLock::RunLock(const fs::path& dir) {
                            ": wait for its end, or name another directory with --out"));
     }
     if (!is_locked) warn(cat("cannot lock '", path.string(), "': ", std::strerror(errno)));
-  } while (!fs::equivalent(cat("/proc/self/fd/", int(file_)), path, none));
+  } while (!is_same_file(file_, path));
   const std::string who = this_process();
   const bool is_written = ::ftruncate(file_, 0) == 0 &&
                           ::pwrite(file_, who.data(), who.size(), 0) == ssize_t(who.size());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/bad_tensor.h"
 #include "apps/runner/train/parts.h"

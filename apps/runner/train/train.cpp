@@ -15,13 +15,10 @@
 #include "apps/runner/train/trainer.h"
 #include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
-#include "framework/kernels/random/random.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 // All that look on at a run, as one: whom its caller names, and the callbacks of its config.
 class Observers : public Observer {

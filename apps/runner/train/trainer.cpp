@@ -5,7 +5,6 @@
 #include <sstream>
 #include <utility>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/ranks.h"
@@ -17,8 +16,6 @@
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Losses stay on the device; so many at a time are read together.
 constexpr int64_t kWindow = 64;

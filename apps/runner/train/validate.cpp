@@ -1,7 +1,6 @@
 #include "apps/runner/train/validate.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
@@ -219,7 +218,7 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   }
   const TrainConfig& c = config.train;
   // To ask CUDA would take longer than all the rest.
-  const bool has_gpu = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
+  const bool has_gpu = kHasCuda && fs::exists("/dev/nvidiactl");
   const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
   const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
   Forecast memory = foretell_memory(config, data, *model, holds_data, on_gpu, ranks);

@@ -8,7 +8,7 @@
 
 namespace taper::inline v0::runner {
 
-std::string evaluate_run(const SavedRun& run, const std::filesystem::path& file) {
+std::string evaluate_run(const SavedRun& run, const fs::path& file) {
   const auto source = source_of(run.config.data);
   data::DatasetPtr rows;
   if (!file.empty()) {

@@ -1,8 +1,6 @@
 // `taper export`: a run's model for other programs.
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/ops/binary.h"
 #include "data/tables/csv.h"
@@ -14,7 +12,6 @@
 namespace taper::inline v0::runner {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 // Raw samples of every kind of value, so that what is constant can be told from what follows.

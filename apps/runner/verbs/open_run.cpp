@@ -3,7 +3,6 @@
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/process.h"
@@ -14,8 +13,6 @@
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 fs::path weights_of(const fs::path& dir) {
   if (fs::exists(dir / "model.safetensors")) return dir / "model.safetensors";

@@ -7,17 +7,14 @@
 #include "autograd/ops/binary.h"
 
 namespace taper::inline v0::runner {
-namespace {
 
 // A cell of a CSV file.
-std::string cell(const std::string& text) {
+static std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + '"';
 }
-
-}  // namespace
 
 Tensor of_raw(const SavedRun& run, const Tensor& raw) {
   const DataInfo& info = run.info;
@@ -42,7 +39,7 @@ Tensor SavedRun::predict(const Tensor& raw) const {
   return of_raw(*this, raw);
 }
 
-std::string predict(const SavedRun& run, const std::filesystem::path& file) {
+std::string predict(const SavedRun& run, const fs::path& file) {
   const NoGradGuard no_grad;
   const data::DatasetPtr rows = source_of(run.config.data)->more(run.info, file);
   const bool is_regression = run.info.task == Task::kRegression;

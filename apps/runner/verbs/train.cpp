@@ -6,7 +6,6 @@
 
 #include <fmt/chrono.h>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/ranks.h"
@@ -25,7 +24,7 @@ std::string default_directory(const std::string& name) {
 
 // What a model of text writes, for the report of its run; nothing where its vocabulary has no
 // line's end to begin with.
-void write_samples(const std::filesystem::path& dir) try {
+void write_samples(const fs::path& dir) try {
   write_file(dir / "samples.txt", generate(open_run(dir), {}));
 } catch (const ConfigError&) {
   return;
