@@ -47,15 +47,13 @@ CLI::Option* add_word(CLI::App& app, const Field& field, bool is_text) {
       ->type_name(is_text ? "TEXT" : "NUMBER");
 }
 
-void add_argument(CLI::App& app, const Field& field) {
+CLI::Option* add_argument(CLI::App& app, const Field& field) {
   const auto& value = std::get<Value>(field.target);
-  const Scalar& like = value.like;
-  CLI::Option* added =
-      value.takes_list ? add_words(app, field)
-      : std::holds_alternative<bool*>(like)
-          ? app.add_flag(field.name, *std::get<bool*>(value.scalars({})[0]), field.doc)
-          : add_word(app, field, std::holds_alternative<std::string*>(like));
-  added->required(field.is_required);
+  if (value.takes_list) return add_words(app, field);
+  if (std::holds_alternative<bool*>(value.like)) {
+    return app.add_flag(field.name, *std::get<bool*>(value.scalars({})[0]), field.doc);
+  }
+  return add_word(app, field, std::holds_alternative<std::string*>(value.like));
 }
 
 // What is wrong with a command line that the parser gave up on.
@@ -112,7 +110,9 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
       examples.replace(at + 1, std::strlen("taper"), app.get_name());
     }
     command->footer("Examples:" + examples);
-    for (const Field& field : c.arguments.fields) add_argument(*command, field);
+    for (const Field& field : c.arguments.fields) {
+      add_argument(*command, field)->required(field.is_required);
+    }
     command->final_callback([&] { chosen = &c; });
     names.emplace_back(c.name);
   }
