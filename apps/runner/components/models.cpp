@@ -62,9 +62,9 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
 }
 
 // What a ready-made model takes.
-void require(bool fits, const ModelSite& at, const char* takes) {
-  if (fits) return;
-  throw ConfigError(
+void check(bool fits, const ModelSite& at, const char* takes) {
+  require<ConfigError>(
+      fits,
       located(at.place, cat("this model takes ", takes, ", but the data have samples of shape ",
                             at.data.input_shape, at.data.vocab_size() > 0 ? " (tokens)" : "",
                             " and targets that need ", at.data.output_shape())));
@@ -102,7 +102,7 @@ struct MlpSpec {
     v("dropout", dropout, kBelowOne, "chance of a zero after every activation");
   }
   ModulePtr make(const ModelSite& at) const {
-    require(at.data.vocab_size() == 0, at, "numbers");
+    check(at.data.vocab_size() == 0, at, "numbers");
     std::vector<Component> all;
     if (at.data.input_shape.size() > 1) all.push_back(layer("flatten"));
     for (const int64_t width : hidden) {
@@ -127,7 +127,7 @@ struct CnnSpec {
     v("dropout", dropout, kBelowOne, "after the pool; after the hidden layer");
   }
   ModulePtr make(const ModelSite& at) const {
-    require(at.data.input_shape.size() == 3, at, "images");
+    check(at.data.input_shape.size() == 3, at, "images");
     std::vector<Component> all;
     for (const int64_t out : channels) {
       all.push_back(layer("conv2d", out, 3));
@@ -146,7 +146,7 @@ struct CnnSpec {
 
 ModulePtr resnet18_of(ResNetOptions o, const ModelSite& at) {
   const Shape in = at.data.input_shape, out = at.data.output_shape();
-  require(in.size() == 3 && out.size() == 1, at, "images");
+  check(in.size() == 3 && out.size() == 1, at, "images");
   o.num_classes = out[0];
   o.in_channels = in[0];
   o.device = at.device;
@@ -156,7 +156,7 @@ ModulePtr resnet18_of(ResNetOptions o, const ModelSite& at) {
 ModulePtr gpt(GPTOptions o, const ModelSite& at) {
   const DataInfo& data = at.data;
   const Shape in = data.input_shape;
-  require(are_tokens(data) && data.output_shape() == Shape{in[0], data.vocab_size()}, at, "text");
+  check(are_tokens(data) && data.output_shape() == Shape{in[0], data.vocab_size()}, at, "text");
   o.vocab_size = data.vocab_size();
   o.block_size = in[0];
   o.device = at.device;
@@ -165,7 +165,7 @@ ModulePtr gpt(GPTOptions o, const ModelSite& at) {
 
 ModulePtr lstm_classifier(LSTMClassifierOptions o, const ModelSite& at) {
   const Shape out = at.data.output_shape();
-  require(are_tokens(at.data) && out.size() == 1, at, "tokens with a class for each text");
+  check(are_tokens(at.data) && out.size() == 1, at, "tokens with a class for each text");
   o.vocab_size = at.data.vocab_size();
   o.num_classes = out[0];
   o.device = at.device;
