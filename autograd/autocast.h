@@ -62,12 +62,17 @@ Tensor cast_for(Cast rule, const Tensor& x);
 // What is no tensor, as it is.
 template <class T> const T& cast_for(Cast, const T& x) { return x; }
 
-// An op's first line: `if (autocasts(x)) return casted(Cast::to_low, linear, x, weight, bias,
-// ...);`
 template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
   const std::tuple inputs{cast_for(rule, x)...};
   const AutocastScope off{AutocastState()};
   return std::apply(op, inputs);
+}
+// An op's first line: `if (autocasts(x)) return in_half(linear, x, weight, bias, ...);`
+template <class F, class... T> Tensor in_half(F op, const T&... x) {
+  return casted(Cast::to_low, op, x...);
+}
+template <class F, class... T> Tensor in_float32(F op, const T&... x) {
+  return casted(Cast::to_float32, op, x...);
 }
 
 // f of x in a dtype that the caller chose, whatever f gives for it by itself.

@@ -47,7 +47,7 @@ Tensor glu(const Tensor& x, int64_t dim) {
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
-  if (autocasts(x)) return casted(Cast::to_low, prelu, x, weight);
+  if (autocasts(x)) return in_half(prelu, x, weight);
   require(x.dtype() == weight.dtype(), "prelu: Type promoting not supported. Got ",
           scalar_type_name(x.dtype()), " and ", scalar_type_name(weight.dtype()));
   require(weight.dim() <= 1,

@@ -141,10 +141,8 @@ Tensor xlogy(const Tensor& a, const Tensor& b) {
 }
 
 Tensor pow(const Tensor& base, const Tensor& exponent) {
-  if (autocasts(base)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return pow(t...); }, base, exponent);
-  }
+  const auto again = [](auto& a, auto& b) { return pow(a, b); };
+  if (autocasts(base)) return in_float32(again, base, exponent);
   Tensor y = binary(BinaryOp::pow, base, exponent);
   if (!needs_grad({base, exponent})) return y;
   return record("PowBackward0", y, {base, exponent},
@@ -167,10 +165,6 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
 }
 
 Tensor pow(const Tensor& base, Scalar exponent) {
-  if (autocasts(base)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return pow(t, exponent); }, base);
-  }
   require(base.is_floating_point() || exponent.dtype() != kInt64 || exponent.to_int() >= 0,
           "Integers to negative integer powers are not allowed.");
   return pow(base, wrap_scalar(exponent));

@@ -115,14 +115,14 @@ Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Acti
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) return casted(Cast::to_low, mm, a, b);
+  if (autocasts(a)) return in_half(mm, a, b);
   check_dim("mm", "self", a, 2);
   check_dim("mm", "mat2", b, 2);
   return product("MmBackward0", a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) return casted(Cast::to_low, bmm, a, b);
+  if (autocasts(a)) return in_half(bmm, a, b);
   check_dim("bmm", "batch1", a, 3);
   check_dim("bmm", "batch2", b, 3);
   check_batches(a, b);
@@ -130,7 +130,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) return casted(Cast::to_low, matmul, a, b);
+  if (autocasts(a)) return in_half(matmul, a, b);
   require(a.dim() != 0 && b.dim() != 0,
           "both arguments to matmul need to be at least 1D, but they are ", a.dim(), "D and ",
           b.dim(), "D");
@@ -149,7 +149,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
-  if (autocasts(a)) return casted(Cast::to_low, addmm, bias, a, b, beta, alpha);
+  if (autocasts(a)) return in_half(addmm, bias, a, b, beta, alpha);
   check_dim("addmm", "mat1", a, 2);
   check_dim("addmm", "mat2", b, 2);
   require(bias.dtype() == b.dtype(), "self and mat2 must have the same dtype, but got ",
@@ -158,7 +158,7 @@ Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, 
 }
 
 Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
-  if (autocasts(a)) return casted(Cast::to_low, baddbmm, bias, a, b, beta, alpha);
+  if (autocasts(a)) return in_half(baddbmm, bias, a, b, beta, alpha);
   check_dim("baddbmm", "batch1", a, 3);
   check_dim("baddbmm", "batch2", b, 3);
   require(bias.dtype() == a.dtype() && a.dtype() == b.dtype(),
@@ -176,7 +176,7 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  if (autocasts(x)) return casted(Cast::to_low, linear, x, weight, bias, activation);
+  if (autocasts(x)) return in_half(linear, x, weight, bias, activation);
   check_dim("linear", "weight", weight, 2);
   require(x.dim() != 0, "linear needs an input with at least one dimension");
   if (x.dim() != 2) {

@@ -85,7 +85,7 @@ Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
   if (dtype) {
     return in_dtype(*dtype, x, [&](auto& t) { return softmax_of(name, log, t, dim); });
   }
-  if (autocasts(x)) return casted(Cast::to_float32, softmax_of, name, log, x, dim, dtype);
+  if (autocasts(x)) return in_float32(softmax_of, name, log, x, dim, dtype);
   Tensor y = kernels::softmax(log, x, dim);
   if (!needs_grad({x})) return y;
   return record(name, y, {x}, [y = Saved::output(y), log, dim](Gradients& g) {
@@ -124,11 +124,9 @@ Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, d
 }  // namespace
 
 Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType> dtype) {
-  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return sum(t, dims, keepdim); });
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return sum(t, dims, keepdim); }, x);
-  }
+  const auto again = [&](auto& t) { return sum(t, dims, keepdim); };
+  if (dtype) return in_dtype(*dtype, x, again);
+  if (autocasts(x)) return in_float32(again, x);
   return linear_reduction(dims.empty() ? "SumBackward0" : "SumBackward1", ReduceOp::sum, x, dims,
                           keepdim);
 }
@@ -148,11 +146,9 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DTyp
 Tensor mean(const Tensor& x, std::optional<DType> dtype) { return mean(x, {}, false, dtype); }
 
 Tensor prod(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
-  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return prod(t, dim, keepdim); });
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return prod(t, dim, keepdim); }, x);
-  }
+  const auto again = [&](auto& t) { return prod(t, dim, keepdim); };
+  if (dtype) return in_dtype(*dtype, x, again);
+  if (autocasts(x)) return in_float32(again, x);
   Tensor y = kernels::reduce(ReduceOp::prod, x, {dim}, keepdim);
   if (!needs_grad({x})) return y;
   return record("ProdBackward1", y, {x}, [x = Saved(x), dim](Gradients& g) {
@@ -180,9 +176,7 @@ StdMean std_mean(const Tensor& x, const Shape& dims, double correction, bool kee
 
 Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
             std::optional<DType> dtype) {
-  if (autocasts(x) && !dtype) {
-    return casted(Cast::to_float32, norm, x, p, dims, keepdim, dtype);
-  }
+  if (autocasts(x) && !dtype) return in_float32(norm, x, p, dims, keepdim, dtype);
   require(x.is_floating_point(),
           "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
           scalar_type_name(x.dtype()));
@@ -218,7 +212,7 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
-  if (autocasts(x)) return casted(Cast::to_float32, logsumexp, x, dims, keepdim);
+  if (autocasts(x)) return in_float32(logsumexp, x, dims, keepdim);
   if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
   if (is_half(x.dtype()) && needs_grad({x})) {
     return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
@@ -232,7 +226,7 @@ Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
 }
 
 Tensor cdist(const Tensor& a, const Tensor& b, double p) {
-  if (autocasts(a)) return casted(Cast::to_float32, cdist, a, b, p);
+  if (autocasts(a)) return in_float32(cdist, a, b, p);
   kernels::same_device("cdist", {&a, &b}, {"x1", "x2"});
   for (const Tensor* x : {&a, &b}) {
     const char* name = x == &a ? "X1" : "X2";

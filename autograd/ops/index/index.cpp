@@ -214,7 +214,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 
 Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumsum(t, dim); });
-  if (autocasts(x)) return casted(Cast::to_float32, cumsum, x, dim, dtype);
+  if (autocasts(x)) return in_float32(cumsum, x, dim, dtype);
   Tensor y = running_sum(x, dim, false);
   trace("cumsum", y, {x}, Shape{dim});
   return y;
@@ -222,7 +222,7 @@ Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
 
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumprod(t, dim); });
-  if (autocasts(x)) return casted(Cast::to_float32, cumprod, x, dim, dtype);
+  if (autocasts(x)) return in_float32(cumprod, x, dim, dtype);
   Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);
   trace("cumprod", y, {x}, Shape{dim});
   if (!needs_grad({x})) return y;

@@ -319,8 +319,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     std::optional<double> scale, Generator* generator,
                                     bool enable_gqa) {
   if (autocasts(q)) {
-    return casted(Cast::to_low, scaled_dot_product_attention, q, k, v, attn_mask, dropout_p,
-                  is_causal, scale, generator, enable_gqa);
+    return in_half(scaled_dot_product_attention, q, k, v, attn_mask, dropout_p, is_causal, scale,
+                   generator, enable_gqa);
   }
   check(q, k, v, attn_mask, dropout_p, is_causal);
   if (enable_gqa) {
@@ -355,8 +355,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, bool is_causal,
                         std::optional<double> scale, Generator* generator) {
   if (autocasts(qkv)) {
-    return casted(Cast::to_low, packed_attention, qkv, n_head, dropout_p, is_causal, scale,
-                  generator);
+    return in_half(packed_attention, qkv, n_head, dropout_p, is_causal, scale, generator);
   }
   require(qkv.dim() == 3 && n_head > 0 && qkv.size(2) % 3 == 0 && qkv.size(2) / 3 % n_head == 0,
           "packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ", qkv.shape(),

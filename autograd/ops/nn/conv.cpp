@@ -151,14 +151,14 @@ ConvPadding of_rows(ConvPadding padding) {
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dOptions& o) {
-  if (autocasts(x)) return casted(Cast::to_low, conv1d, x, weight, bias, o);
+  if (autocasts(x)) return in_half(conv1d, x, weight, bias, o);
   return conv("conv1d", 1, x, weight, bias,
               {{1, o.stride}, of_rows(o.padding), {1, o.dilation}, o.groups});
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o,
               Activation activation) {
-  if (autocasts(x)) return casted(Cast::to_low, conv2d, x, weight, bias, o, activation);
+  if (autocasts(x)) return in_half(conv2d, x, weight, bias, o, activation);
   if (activation == Activation::gelu || activation == Activation::gelu_tanh) {
     return gelu(conv2d(x, weight, bias, o), activation == Activation::gelu_tanh);
   }
@@ -167,7 +167,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose1dOptions& o) {
-  if (autocasts(x)) return casted(Cast::to_low, conv_transpose1d, x, weight, bias, o);
+  if (autocasts(x)) return in_half(conv_transpose1d, x, weight, bias, o);
   return conv_transpose(
       "conv_transpose1d", 1, x, weight, bias,
       {{1, o.stride}, {0, o.padding}, {0, o.output_padding}, o.groups, {1, o.dilation}});
@@ -175,7 +175,7 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& o) {
-  if (autocasts(x)) return casted(Cast::to_low, conv_transpose2d, x, weight, bias, o);
+  if (autocasts(x)) return in_half(conv_transpose2d, x, weight, bias, o);
   return conv_transpose("conv_transpose2d", 2, x, weight, bias, o);
 }
 

@@ -142,10 +142,8 @@ Tensor with_smoothing(const Tensor& logits, const Tensor& target, const CrossEnt
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
   const bool classes = logits.shape() != target.shape() && o.label_smoothing == 0;
-  if (autocasts(logits) && !classes) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return cross_entropy(t..., o); }, logits, target);
-  }
+  const auto again = [&](auto& x, auto& t) { return cross_entropy(x, t, o); };
+  if (autocasts(logits) && !classes) return in_float32(again, logits, target);
   require(o.label_smoothing >= 0 && o.label_smoothing <= 1,
           "label_smoothing must be between 0.0 and 1.0. Got: ", o.label_smoothing);
   if (logits.shape() == target.shape()) return with_probabilities(logits, target, o);

@@ -55,9 +55,7 @@ void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o)
 }  // namespace
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& o) {
-  if (x.dtype() != grid.dtype() && autocasts(x)) {
-    return casted(Cast::to_float32, grid_sample, x, grid, o);
-  }
+  if (x.dtype() != grid.dtype() && autocasts(x)) return in_float32(grid_sample, x, grid, o);
   check_grid(x, grid, o);
   const int64_t N = x.size(0), C = x.size(1), H = x.size(2), W = x.size(3);
   const Tensor at = grid.to(compute_type(grid.dtype()));
