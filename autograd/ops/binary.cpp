@@ -1,15 +1,12 @@
 #include "autograd/ops/binary.h"
 
 #include "autograd/ops/formulas.h"
-#include "framework/kernels/elementwise/binary.h"
 
 namespace taper::inline v0 {
 namespace {
 
 using kernels::binary;
 using kernels::BinaryOp;
-
-Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
 
 Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
   Tensor y = binary(op, a, b, kernels::scaled_by(alpha, a, b));
@@ -22,18 +19,13 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
 }
 
 // Of maximum and minimum: the loser gets no gradient, equals share it.
-Tensor winners_part(const Tensor& dy, const Tensor& x, const Tensor& z, const Tensor& lost) {
-  return where(lost, 0, where(eq(x, z), dy * 0.5, dy));
-}
-
-void check_closeness(const Tensor& a, const Tensor& b, double rtol, double atol) {
-  require(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
-          scalar_type_name(b.dtype()));
-  const auto negative = [](const char* name, double value) {
-    throw Error(cat(name, " must be greater than or equal to zero, but got ", value));
+Tensor winner(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
+  const auto part = [op](auto& dy, auto& own, auto& other) {
+    const Tensor lost = op == BinaryOp::maximum ? own < other : own > other;
+    return where(lost, 0, where(eq(own, other), dy * 0.5, dy));
   };
-  if (!(rtol >= 0)) negative("rtol", rtol);
-  if (!(atol >= 0)) negative("atol", atol);
+  return differentiable(name, op, a, b, part,
+                        [part](auto& dy, auto& x, auto& z) { return part(dy, z, x); });
 }
 
 }  // namespace
@@ -171,16 +163,10 @@ Tensor pow(const Tensor& base, Scalar exponent) {
 }
 
 Tensor maximum(const Tensor& a, const Tensor& b) {
-  return differentiable(
-      "MaximumBackward0", BinaryOp::maximum, a, b,
-      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x < z); },
-      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x > z); });
+  return winner("MaximumBackward0", BinaryOp::maximum, a, b);
 }
 Tensor minimum(const Tensor& a, const Tensor& b) {
-  return differentiable(
-      "MinimumBackward0", BinaryOp::minimum, a, b,
-      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x > z); },
-      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x < z); });
+  return winner("MinimumBackward0", BinaryOp::minimum, a, b);
 }
 
 Tensor eq(const Tensor& a, const Tensor& b) { return binary(BinaryOp::eq, a, b); }
@@ -197,7 +183,10 @@ Tensor bitwise_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bi
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_xor, a, b); }
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
-  check_closeness(a, b, rtol, atol);
+  require(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
+          scalar_type_name(b.dtype()));
+  require(rtol >= 0, "rtol must be greater than or equal to zero, but got ", rtol);
+  require(atol >= 0, "atol must be greater than or equal to zero, but got ", atol);
   const NoGradGuard no_grad;
   const Tensor close = kernels::binary(BinaryOp::isclose, a, b, {.a = rtol, .b = atol});
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;

@@ -1,14 +1,10 @@
 // Element-wise functions of three tensors.
-#include "autograd/node.h"
 #include "autograd/ops/formulas.h"
-#include "framework/kernels/elementwise/binary.h"
 
 namespace taper::inline v0 {
 namespace {
 
 using kernels::TernaryOp;
-
-Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
 
 // x + value * a * b, or a / b; db: of b from dy, a, b.
 template <class Da, class Db>

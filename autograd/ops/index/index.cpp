@@ -225,13 +225,11 @@ Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   if (autocasts(x)) return in_float32(cumprod, x, dim, dtype);
   Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);
   trace("cumprod", y, {x}, Shape{dim});
-  if (!needs_grad({x})) return y;
   // dx[i] = (product of those before x[i]) * s[i], where s[i] = dy[i] + x[i + 1] s[i + 1] runs from
   // the end. Nothing is divided by a zero.
-  return record("CumprodBackward0", y, {x}, [x = Saved(x), dim](Gradients& g) {
-    const Tensor z = x.get(g);
+  return differentiable("CumprodBackward0", x, y, [dim](auto& dy, auto& z) {
     const bool one = z.dim() == 0 || z.size(dim) < 2;
-    g.dx(0) = one ? g.dy() : product_before(z, dim) * recurrence(z, g.dy(), dim, true);
+    return one ? dy : product_before(z, dim) * recurrence(z, dy, dim, true);
   });
 }
 

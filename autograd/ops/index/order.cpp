@@ -16,11 +16,9 @@ int64_t size_along(const Tensor& x, int64_t dim) {
 
 // y, one of x's elements, with the gradient in equal parts to all that are equal to it.
 Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
-  if (!needs_grad({x})) return y;
-  return record(name, y, {x}, [x = Saved(x), y = Saved::output(y)](Gradients& g) {
-    const Tensor z = x.get(g), value = y.get(g);
+  return differentiable(name, x, y, [](auto& dy, auto& z, auto& value) {
     const Tensor equal = logical_or(eq(z, value), logical_and(isnan(z), isnan(value)));
-    g.dx(0) = masked(g.dy() / sum(equal).to(z.dtype()), equal);
+    return masked(dy / sum(equal).to(z.dtype()), equal);
   });
 }
 

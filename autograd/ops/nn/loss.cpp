@@ -5,7 +5,6 @@
 
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/nn/reduction.h"
-#include "framework/kernels/elementwise/binary.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -52,8 +51,8 @@ Tensor of_difference(const char* node, BinaryOp op, TernaryOp backward, const Te
     const Tensor u = x.get(g), v = y.get(g);
     const Tensor dx =
         is_grad_enabled() ? g.dy() * slope(u - v) : kernels::ternary(backward, g.dy(), u, v, delta);
-    if (g.needs(0)) g.dx(0) = Meta(u).reduce(dx);
-    if (g.needs(1)) g.dx(1) = Meta(v).reduce(neg(dx));
+    if (g.needs(0)) g.dx(0) = reduce_to(dx, u);
+    if (g.needs(1)) g.dx(1) = reduce_to(neg(dx), v);
   });
 }
 
