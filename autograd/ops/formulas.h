@@ -54,6 +54,12 @@ Tensor differentiable(const char* name, kernels::BinaryOp op, const Tensor& a, c
   });
 }
 
+// The sizes of a, then those of b.
+inline Shape joined(Shape a, const Shape& b) {
+  for (const int64_t n : b) a.push_back(n);
+  return a;
+}
+
 // Where x is, and of what dtype, for a tensor made beside it.
 inline TensorOptions options_of(const Tensor& x) {
   return {.dtype = x.dtype(), .device = x.device()};

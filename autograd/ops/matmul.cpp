@@ -50,12 +50,6 @@ void check_vector(const Tensor& a, const Tensor& b) {
                   "), vec (", n, ")"));
 }
 
-void check_batches(const Tensor& a, const Tensor& b) {
-  require(a.size(0) == b.size(0) && a.size(2) == b.size(1),
-          "Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
-          a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
-}
-
 // Batches of any rank, as one batch dimension each.
 Tensor batched(const Tensor& a, const Tensor& b) {
   const auto batch_of = [](const Tensor& x) {
@@ -63,15 +57,10 @@ Tensor batched(const Tensor& a, const Tensor& b) {
   };
   const Shape batch = broadcast_shapes(batch_of(a), batch_of(b));
   const auto as_3d = [&](const Tensor& x) {
-    Shape full = batch;
-    full.push_back(x.size(-2));
-    full.push_back(x.size(-1));
-    return reshape(expand(x, full), {batch.numel(), x.size(-2), x.size(-1)});
+    const int64_t n = x.size(-2), m = x.size(-1);
+    return reshape(expand(x, joined(batch, {n, m})), {batch.numel(), n, m});
   };
-  Shape result = batch;
-  result.push_back(a.size(-2));
-  result.push_back(b.size(-1));
-  return reshape(bmm(as_3d(a), as_3d(b)), result);
+  return reshape(bmm(as_3d(a), as_3d(b)), joined(batch, {a.size(-2), b.size(-1)}));
 }
 
 // beta bias + alpha y. Of integers the factors lose their fractions.
@@ -125,7 +114,9 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
   if (autocasts(a)) return in_half(bmm, a, b);
   check_dim("bmm", "batch1", a, 3);
   check_dim("bmm", "batch2", b, 3);
-  check_batches(a, b);
+  require(a.size(0) == b.size(0) && a.size(2) == b.size(1),
+          "Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
+          a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
   return product("BmmBackward0", a, b);
 }
 

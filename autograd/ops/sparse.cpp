@@ -2,6 +2,7 @@
 
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
+#include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
 #include "framework/kernels/sparse/sparse.h"
 
@@ -85,11 +86,7 @@ SparseTensor sparse_csr_tensor(const Tensor& crow_indices, const Tensor& col_ind
     require(size->size() == 2 && (*size)[0] == rows, "size ", *size,
             " does not fit crow_indices of ", rows, " rows");
   }
-  // Element k is in the row that the last beginning at or before k opens.
-  const Tensor begins = scatter_add(zeros({nnz + 1}, {.dtype = kInt64, .device = crow.device()}), 0,
-                                    crow.narrow(0, 0, rows),
-                                    ones({rows}, {.dtype = kInt64, .device = crow.device()}));
-  const Tensor row = cumsum(begins, 0).narrow(0, 0, nnz) - 1;
+  const Tensor row = run_of_each(crow.narrow(0, 0, rows), nnz);
   const Shape shape = size ? *size : Shape{rows, nnz ? amax(col).item<int64_t>() + 1 : 0};
   check_range("columns", col, shape[1]);
   return {SparseTensor::make_pattern(row, col, shape), values};

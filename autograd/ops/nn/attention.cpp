@@ -252,12 +252,6 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
 
 Shape batch_of(const Tensor& x) { return {x.shape().begin(), x.shape().end() - 2}; }
 
-// [batch..., sizes...]
-template <class... Sizes> Shape joined(Shape batch, Sizes... sizes) {
-  (batch.push_back(sizes), ...);
-  return batch;
-}
-
 // x with its batch broadcast, and that in two dimensions, of which the last are the heads.
 Tensor folded(const Tensor& x, const Shape& batch) {
   const int64_t rows = x.size(-2), columns = x.size(-1), n = batch.size();
@@ -265,10 +259,10 @@ Tensor folded(const Tensor& x, const Shape& batch) {
   const int64_t outer = n > 1 ? Shape(batch.begin(), batch.end() - 1).numel() : batch.numel();
   const Shape shape{outer, heads, rows, columns};
   // One for all heads is a view.
-  if (n > 1 && batch_of(x) == joined(Shape(batch.begin(), batch.end() - 1), 1)) {
+  if (n > 1 && batch_of(x) == joined(Shape(batch.begin(), batch.end() - 1), {1})) {
     return expand(reshape(x, {outer, 1, rows, columns}), shape);
   }
-  return x.shape() == shape ? x : reshape(expand(x, joined(batch, rows, columns)), shape);
+  return x.shape() == shape ? x : reshape(expand(x, joined(batch, {rows, columns})), shape);
 }
 
 Attention attention_of(const Shape& scores, int64_t D, double dropout_p, bool is_causal,
@@ -333,7 +327,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   check_size(batch.numel(), D, k.size(-1), "the last sizes of query and key");
   check_size(batch.numel(), S, v.size(-2), "the lengths of key and value");
 
-  const Shape scores = joined(batch, T, S);
+  const Shape scores = joined(batch, {T, S});
   Tensor mask = attn_mask;
   if (mask.defined()) {
     const Shape shape = broadcast_shapes(scores, mask.shape());
@@ -343,7 +337,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   }
   const Attention how = attention_of(scores, D, dropout_p, is_causal, scale, generator);
   const Tensor y = attend(folded(q, batch), folded(k, batch), folded(v, batch), mask, how);
-  const Shape shape = joined(batch, T, v.size(-1));
+  const Shape shape = joined(batch, {T, v.size(-1)});
   const Tensor result = y.shape() == shape ? y : reshape(y, shape);
   if (dropout_p == 0) {
     trace("scaled_dot_product_attention", result, {q, k, v, attn_mask},

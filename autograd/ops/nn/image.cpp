@@ -122,13 +122,11 @@ void check_shuffle(const char* op, const char* name, const Tensor& x, int64_t fa
 
 // The last three sizes become those given, in another order, then [C, H, W].
 Tensor rearranged(const Tensor& x, const Shape& split, const Shape& order, const Shape& last) {
-  Shape inner(x.shape().begin(), x.shape().end() - 3), outer = inner, permuted;
-  const int lead = inner.size();
-  for (int d = 0; d < lead; ++d) permuted.push_back(d);
-  for (const int64_t d : order) permuted.push_back(lead + d);
-  for (const int64_t n : split) inner.push_back(n);
-  for (const int64_t n : last) outer.push_back(n);
-  const Tensor y = reshape(permute(reshape(x, inner), permuted), outer);
+  const Shape lead(x.shape().begin(), x.shape().end() - 3);
+  Shape permuted;
+  for (int d = 0; d < lead.size(); ++d) permuted.push_back(d);
+  for (const int64_t d : order) permuted.push_back(lead.size() + d);
+  const Tensor y = reshape(permute(reshape(x, joined(lead, split)), permuted), joined(lead, last));
   return y.storage() == x.storage() ? clone(y) : y;  // where nothing moved
 }
 
