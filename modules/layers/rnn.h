@@ -88,13 +88,13 @@ class RnnBase : public Module {
 };
 
 struct RNN : Cloneable<RNN, RnnBase> {
-  RNN(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
+  RNN(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
 };
 struct LSTM : Cloneable<LSTM, RnnBase> {
-  LSTM(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
+  LSTM(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
 };
 struct GRU : Cloneable<GRU, RnnBase> {
-  GRU(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
+  GRU(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
 };
 
 struct RnnCellOptions {
@@ -128,13 +128,14 @@ class RnnCellBase : public Module, public RnnWeights {
 };
 
 struct RNNCell : Cloneable<RNNCell, RnnCellBase> {
-  RNNCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
+  RNNCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
 };
 struct GRUCell : Cloneable<GRUCell, RnnCellBase> {
-  GRUCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
+  GRUCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
 };
 struct LSTMCell : Cloneable<LSTMCell, RnnCellBase> {
-  LSTMCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
+  LSTMCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {})
+      : Cloneable(in, hidden, 4, o) {}
   // const auto [h, c] = cell(x, {h, c});
   LstmState operator()(const Tensor& x, const LstmState& state = {});
 };

@@ -33,12 +33,9 @@ using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
 using LeakyReLU =
     FunctionLayer<"LeakyReLU", leaky_relu,
                   Option<"negative_slope", double, kNonNegative, "slope below 0", 1, 100>>;
-using ELU =
-    FunctionLayer<"ELU", elu,
-                  Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
-using CELU =
-    FunctionLayer<"CELU", celu,
-                  Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
+using AlphaOption = Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>;
+using ELU = FunctionLayer<"ELU", elu, AlphaOption>;
+using CELU = FunctionLayer<"CELU", celu, AlphaOption>;
 using Lambd = Option<"lambd", double, kNonNegative, "what becomes 0 is no larger", 1, 2>;
 template <LayerName kName, auto kFunction>
 struct Shrink : Cloneable<Shrink<kName, kFunction>, FunctionLayer<kName, kFunction, Lambd>> {
@@ -133,18 +130,12 @@ inline std::string py(const OutputSize& size) {
   if (size.h && size.h == size.w) return py(size.h);
   return cat("(", py(size.h), ", ", py(size.w), ")");
 }
-using AdaptiveAvgPool1d =
-    FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d,
-                  Option<"output_size", int64_t, kWidth, "width of the output">>;
-using AdaptiveAvgPool2d =
-    FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d,
-                  Option<"output_size", OutputSize, kWidth, "height and width of the output">>;
-using AdaptiveMaxPool1d =
-    FunctionLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d,
-                  Option<"output_size", int64_t, kWidth, "width of the output">>;
-using AdaptiveMaxPool2d =
-    FunctionLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d,
-                  Option<"output_size", OutputSize, kWidth, "height and width of the output">>;
+using OutputWidth = Option<"output_size", int64_t, kWidth, "width of the output">;
+using OutputSides = Option<"output_size", OutputSize, kWidth, "height and width of the output">;
+using AdaptiveAvgPool1d = FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d, OutputWidth>;
+using AdaptiveAvgPool2d = FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d, OutputSides>;
+using AdaptiveMaxPool1d = FunctionLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d, OutputWidth>;
+using AdaptiveMaxPool2d = FunctionLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d, OutputSides>;
 
 // kDims: of space.
 template <LayerName kName, int kDims, auto kFunction, class PoolOptions>
