@@ -12,7 +12,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 headers=$(find autograd/ops -name '*.h' -not -path '*/nn/*' -printf '%f %p\n' | LC_ALL=C sort |
-  cut -d' ' -f2 | grep -vE '/(activation|formulas|random|rows|sparse)\.h$')
+  cut -d' ' -f2 | grep -vE '/(formulas|random|rows|sparse)\.h$')
 # What takes another place among the arguments, or is no operator of PyTorch's.
 export NO_METHOD=" embedding linear masked one_hot sum_to to_copy where "
 awk -v declared="$out/declared" -v defined="$out/defined" '

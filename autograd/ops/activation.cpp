@@ -1,6 +1,4 @@
 // Activations, and bounds, that are more than a row of the table of derivatives (unary.cpp).
-#include "autograd/ops/activation.h"
-
 #include "autograd/ops/formulas.h"
 
 namespace taper::inline v0 {

@@ -9,6 +9,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/error.h"
 #include "framework/factories.h"
+#include "framework/kernels/elementwise/activation.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/profiler/trace.h"
 
@@ -53,6 +54,9 @@ Tensor differentiable(const char* name, kernels::BinaryOp op, const Tensor& a, c
     if (g.needs(1)) g.dx(1) = reduce_to(db(g.dy(), x, z), z);
   });
 }
+
+// dx of y = activation(x), of those that ops fuse, where it must differentiate again.
+Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x);
 
 // The sizes of a, then those of b.
 inline Shape joined(Shape a, const Shape& b) {

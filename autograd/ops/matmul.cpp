@@ -1,6 +1,5 @@
 #include "autograd/ops/matmul.h"
 
-#include "autograd/ops/activation.h"
 #include "autograd/ops/formulas.h"
 #include "framework/kernels/matmul/matmul.h"
 

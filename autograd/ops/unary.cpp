@@ -4,7 +4,6 @@
 #include <numbers>
 #include <optional>
 
-#include "autograd/ops/activation.h"
 #include "autograd/ops/formulas.h"
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/binary.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "autograd/ops/activation.h"
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "framework/kernels/conv/conv.h"
@@ -26,12 +25,9 @@ Tensor channels_first(const Tensor& x) {
   return permute(x, x.dim() == 3 ? Shape{0, 2, 1} : Shape{0, 3, 1, 2});
 }
 
-struct BiasGradients {
-  Tensor dz, dbias;
-};
 // Of z = conv + bias, y = activation(z); in channels-last memory, once for all that need dz.
-BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& y,
-                            bool wants_dbias) {
+kernels::BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& y,
+                                     bool wants_dbias) {
   if (is_grad_enabled()) {
     const Tensor dz = contiguous(channels_last(activation_gradient(activation, dy, y)));
     const Shape all = dz.dim() == 3 ? Shape{0, 1} : Shape{0, 1, 2};
@@ -143,17 +139,13 @@ Tensor conv_transpose(const char* op, int dims, const Tensor& x, const Tensor& w
   });
 }
 
-ConvPadding of_rows(ConvPadding padding) {
-  padding.h = 0;
-  return padding;
-}
-
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dOptions& o) {
   if (autocasts(x)) return in_half(conv1d, x, weight, bias, o);
-  return conv("conv1d", 1, x, weight, bias,
-              {{1, o.stride}, of_rows(o.padding), {1, o.dilation}, o.groups});
+  ConvPadding padding = o.padding;
+  padding.h = 0;
+  return conv("conv1d", 1, x, weight, bias, {{1, o.stride}, padding, {1, o.dilation}, o.groups});
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o,

@@ -56,10 +56,6 @@ void check_extension(const Tensor& x, int d, int64_t before, int64_t after, PadM
 
 // --- windows ---
 
-kernels::ConvWindows windows_of(const UnfoldOptions& o) {
-  return {o.stride, o.padding, o.dilation};
-}
-
 // How many windows there are in each dimension.
 Pair blocks_of(const char* op, Pair image, Pair kernel, const UnfoldOptions& o) {
   check_window_numbers(op, {image.h, image.w, kernel.h, kernel.w, o.stride.h, o.stride.w,
@@ -88,7 +84,7 @@ Tensor unfold_images(const Tensor& x, Pair kernel, Pair blocks, const UnfoldOpti
 
 Tensor fold_images(const Tensor& x, const Shape& images, Pair kernel, Pair blocks,
                    const UnfoldOptions& o) {
-  Tensor y = kernels::fold(x, images, kernel, windows_of(o));
+  Tensor y = kernels::fold(x, images, kernel, {o.stride, o.padding, o.dilation});
   return linear_in(x, "Col2ImBackward0", y, [kernel, blocks, o](const Tensor& dy) {
     return unfold_images(dy, kernel, blocks, o);
   });
