@@ -16,9 +16,8 @@ namespace {
 thread_local bool grad_enabled = true;
 thread_local uint64_t next_sequence = 1;
 
-constexpr size_t kHeader = (sizeof(Node) + 15) / 16 * 16;
-
-size_t round16(size_t n) { return (n + 15) / 16 * 16; }
+constexpr size_t round16(size_t n) { return (n + 15) / 16 * 16; }
+constexpr size_t kHeader = round16(sizeof(Node));
 
 void free_node(Node* node) {
   node->release_saved();
@@ -31,9 +30,9 @@ void free_node(Node* node) {
 
 bool wants_grad(const Tensor& x) { return x.defined() && x.requires_grad(); }
 
-void release_node(Node* node) { NodePtr::adopt(node); }
-
-NodeHandle handle(NodePtr node) { return {node.release(), release_node}; }
+NodeHandle handle(NodePtr node) {
+  return {node.release(), [](Node* held) { NodePtr::adopt(held); }};
+}
 
 // Adds what arrives into a leaf's grad.
 struct Accumulate {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "autograd/node.h"
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -20,8 +21,7 @@ struct StepGraph::Entry {
     Tensor tensor;
     uint32_t version;
   };
-  std::vector<Shape> shapes;
-  std::vector<DType> dtypes;
+  std::vector<Meta> metas;  // of its inputs
   cuda::Stream stream;
   int calls = 0;
   std::shared_ptr<void> graph;
@@ -33,10 +33,9 @@ struct StepGraph::Entry {
   uint64_t half_copy_changes = 0;
 
   bool fits(const std::vector<Tensor>& given) const {
-    return std::equal(given.begin(), given.end(), shapes.begin(), shapes.end(),
-                      [](const Tensor& x, const Shape& s) { return x.shape() == s; }) &&
-           std::equal(given.begin(), given.end(), dtypes.begin(), dtypes.end(),
-                      [](const Tensor& x, DType t) { return x.dtype() == t; });
+    return std::ranges::equal(given, metas, [](const Tensor& x, const Meta& m) {
+      return x.shape() == m.shape && x.dtype() == m.dtype;
+    });
   }
 };
 
@@ -103,10 +102,7 @@ StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
   }
   if (entries_.size() == max_graphs_) return nullptr;
   auto entry = std::make_unique<Entry>();
-  for (const Tensor& x : inputs) {
-    entry->shapes.push_back(x.shape());
-    entry->dtypes.push_back(x.dtype());
-  }
+  entry->metas = std::vector<Meta>(inputs.begin(), inputs.end());
   entry->stream = cuda::Stream::create(inputs[0].device().index());
   entries_.push_back(std::move(entry));
   return entries_.back().get();

@@ -11,12 +11,6 @@
 namespace taper::inline v0 {
 namespace {
 
-std::string listing(const std::vector<NamedTensor>& tensors) {
-  std::string text;
-  for (const auto& [name, x] : tensors) text += cat(name, " ", x.dtype(), " ", x.shape(), "\n");
-  return text;
-}
-
 // The first line in which the texts differ.
 std::string difference(const std::string& a, const std::string& b) {
   std::istringstream ours(a), theirs(b);
@@ -55,7 +49,9 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
   }
   const std::vector<NamedTensor> buffers = module.named_buffers();
   all.insert(all.end(), buffers.begin(), buffers.end());
-  const std::vector<std::string> listings = ranks_.all_gather_text(listing(all));
+  std::string listing;
+  for (const auto& [name, x] : all) listing += cat(name, " ", x.dtype(), " ", x.shape(), "\n");
+  const std::vector<std::string> listings = ranks_.all_gather_text(listing);
   for (size_t r = 1; r < listings.size(); ++r) {
     if (listings[r] == listings[0]) continue;
     throw Error(cat("DataParallel: the module of ", ranks_.name_of(int(r)),

@@ -57,10 +57,10 @@ Tensor orthogonal_(const Tensor& x, double gain = 1, Generator* generator = null
 
 namespace taper::inline v0 {
 
-// What a constructor was given, where that holds; else throws ValueError with the text.
-template <class T, class... Text>
+// What a constructor was given, where that holds; else throws an E with the text.
+template <class E = ValueError, class T, class... Text>
 const T& checked(const T& given, bool holds, const Text&... text) {
-  require<ValueError>(holds, text...);
+  require<E>(holds, text...);
   return given;
 }
 // float32, from U(-bound, bound).
