@@ -83,9 +83,7 @@ Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
                     return from_below ? logical_and(u >= a, u <= b) : u <= b;
                   };
                   if (g.needs(0)) g.dx(0) = part(passes(), u);
-                  if (g.needs(1)) {
-                    g.dx(1) = part(from_above ? logical_and(u < a, a < b) : u < a, a);
-                  }
+                  if (g.needs(1)) g.dx(1) = part(from_above ? logical_and(u < a, a < b) : u < a, a);
                   if (g.needs(2)) g.dx(2) = part(from_below ? logical_or(u > b, b < a) : u > b, b);
                 });
 }

@@ -131,9 +131,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   }
   if (a.dim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), -2);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
-  if (b.dim() == 2) {
-    return by_rows(a, b.size(1), [&](const Tensor& rows) { return mm(rows, b); });
-  }
+  if (b.dim() == 2) return by_rows(a, b.size(1), [&](const Tensor& rows) { return mm(rows, b); });
   if (a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0)) return bmm(a, b);
   return batched(a, b);
 }

@@ -76,9 +76,7 @@ void check_norm_dtype(DType x, DType dtype) {
 
 Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
                   std::optional<DType> dtype = std::nullopt) {
-  if (dtype) {
-    return in_dtype(*dtype, x, [&](auto& t) { return softmax_of(name, log, t, dim); });
-  }
+  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return softmax_of(name, log, t, dim); });
   if (autocasts(x)) return in_float32(softmax_of, name, log, x, dim, dtype);
   Tensor y = kernels::softmax(log, x, dim);
   if (!needs_grad({x})) return y;

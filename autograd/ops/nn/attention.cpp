@@ -29,9 +29,7 @@ struct Attention {
 // The same elements again for the same key.
 Tensor dropped(const Tensor& p, const Attention& how) {
   if (how.dropout_p == 0) return p;
-  if (!is_grad_enabled()) {
-    return kernels::dropout(p, how.dropout_p, how.key, p.dtype(), how.first);
-  }
+  if (!is_grad_enabled()) return kernels::dropout(p, how.dropout_p, how.key, p.dtype(), how.first);
   Generator generator;
   generator.set_state(how.key);
   return dropout(p, how.dropout_p, true, &generator);
