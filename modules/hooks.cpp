@@ -56,9 +56,6 @@ bool Module::has_any_hooks() const {
   return !(hooks_->before.empty() && hooks_->after.empty() && hooks_->backward.empty());
 }
 
-ModuleHookHandle::ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id)
-    : hooks_(hooks), id_(id) {}
-
 // A call whose gradients hooks wait for; the module may be gone by then.
 struct BackwardCall {
   std::weak_ptr<ModuleHooks> hooks;

@@ -36,7 +36,8 @@ struct BackwardCall;
 class ModuleHookHandle {
  public:
   ModuleHookHandle() = default;
-  ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id);
+  ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id)
+      : hooks_(hooks), id_(id) {}
   // Does nothing the second time, or when the module is gone.
   void remove();
 
