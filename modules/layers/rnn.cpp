@@ -96,10 +96,6 @@ RnnResult RnnBase::operator()(const Tensor& x, const RnnState& state) {
   return within([this](const auto&... a) { return run(a...); }, x, state);
 }
 
-PackedRnnResult RnnBase::operator()(const PackedSequence& x, const RnnState& state) {
-  return within([this](const auto&... a) { return run_packed(a...); }, x, state);
-}
-
 void RnnBase::check_input(const Tensor& x) const {
   require(x.size(-1) == input_size, "input.size(-1) must be equal to input_size. Expected ",
           input_size, ", got ", x.size(-1));
@@ -212,19 +208,21 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
   return {without(y), h_n, c_n};
 }
 
-PackedRnnResult RnnBase::run_packed(const PackedSequence& x, const RnnState& state) const {
-  require(x.data.dim() == 2, "input must have 2 dimensions, got ", x.data.dim());
-  check_input(x.data);
-  check_state(x.data, state, x.batch_sizes.at(0));
+PackedRnnResult RnnBase::operator()(const PackedSequence& x, const RnnState& state) {
   const auto reordered = [](const RnnState& s, const Tensor& order) {
     return order.defined() ? mapped(s, [&](const Tensor& t) { return index_select(t, 1, order); })
                            : s;
   };
-  const auto [rows, h, c] = run_rows(x.data, x.batch_sizes, reordered(state, x.sorted_indices));
-  const auto [h_n, c_n] = reordered({h, c}, x.unsorted_indices);
-  PackedSequence y = x;
-  y.data = rows;
-  return {y, h_n, c_n};
+  const auto run_packed = [&](PackedSequence y, const RnnState& begin) {
+    require(y.data.dim() == 2, "input must have 2 dimensions, got ", y.data.dim());
+    check_input(y.data);
+    check_state(y.data, begin, y.batch_sizes.at(0));
+    const auto [rows, h, c] = run_rows(y.data, y.batch_sizes, reordered(begin, y.sorted_indices));
+    const auto [h_n, c_n] = reordered({h, c}, y.unsorted_indices);
+    y.data = rows;
+    return PackedRnnResult{y, h_n, c_n};
+  };
+  return within(run_packed, x, state);
 }
 
 std::string RnnBase::extra_repr() const {

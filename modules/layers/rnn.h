@@ -74,7 +74,6 @@ class RnnBase : public Module {
  private:
   using Sizes = std::vector<int64_t>;
   RnnResult run(const Tensor& x, const RnnState& state) const;
-  PackedRnnResult run_packed(const PackedSequence& x, const RnnState& state) const;
   RnnResult run_rows(Tensor rows, const Sizes& batch_sizes, const RnnState& state) const;
   Tensor run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes& batch_sizes,
                   bool reverse, RnnState& state) const;
