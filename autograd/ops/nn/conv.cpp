@@ -18,12 +18,8 @@ Tensor dx_of(const Tensor& dy, const Tensor& weight, const Shape& x, const Optio
 Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const Options& o);
 
 // The dimensions of an [N, C, ...] tensor in the order of channels-last memory, and back.
-Tensor channels_last(const Tensor& x) {
-  return permute(x, x.dim() == 3 ? Shape{0, 2, 1} : Shape{0, 2, 3, 1});
-}
-Tensor channels_first(const Tensor& x) {
-  return permute(x, x.dim() == 3 ? Shape{0, 2, 1} : Shape{0, 3, 1, 2});
-}
+Tensor channels_last(const Tensor& x) { return movedim(x, 1, -1); }
+Tensor channels_first(const Tensor& x) { return movedim(x, -1, 1); }
 
 // Of z = conv + bias, y = activation(z); in channels-last memory, once for all that need dz.
 kernels::BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& y,
