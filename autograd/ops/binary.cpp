@@ -19,12 +19,13 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
 }
 
 // Of maximum and minimum: the loser gets no gradient, equals share it.
-Tensor winner(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
-  const auto part = [op](auto& dy, auto& own, auto& other) {
-    const Tensor lost = op == BinaryOp::maximum ? own < other : own > other;
+Tensor winner(bool larger, const Tensor& a, const Tensor& b) {
+  const auto part = [larger](auto& dy, auto& own, auto& other) {
+    const Tensor lost = larger ? own < other : own > other;
     return where(lost, 0, where(eq(own, other), dy * 0.5, dy));
   };
-  return differentiable(name, op, a, b, part,
+  return differentiable(larger ? "MaximumBackward0" : "MinimumBackward0",
+                        larger ? BinaryOp::maximum : BinaryOp::minimum, a, b, part,
                         [part](auto& dy, auto& x, auto& z) { return part(dy, z, x); });
 }
 
@@ -162,12 +163,8 @@ Tensor pow(const Tensor& base, Scalar exponent) {
   return pow(base, wrap_scalar(exponent));
 }
 
-Tensor maximum(const Tensor& a, const Tensor& b) {
-  return winner("MaximumBackward0", BinaryOp::maximum, a, b);
-}
-Tensor minimum(const Tensor& a, const Tensor& b) {
-  return winner("MinimumBackward0", BinaryOp::minimum, a, b);
-}
+Tensor maximum(const Tensor& a, const Tensor& b) { return winner(true, a, b); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return winner(false, a, b); }
 
 Tensor eq(const Tensor& a, const Tensor& b) { return binary(BinaryOp::eq, a, b); }
 Tensor ne(const Tensor& a, const Tensor& b) { return binary(BinaryOp::ne, a, b); }
