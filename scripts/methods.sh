@@ -11,8 +11,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-headers=$(find autograd/ops -name '*.h' -not -path '*/nn/*' -printf '%f %p\n' | LC_ALL=C sort |
-  cut -d' ' -f2 | grep -vE '/(formulas|random|rows|sparse)\.h$')
+headers=$(find autograd/ops -name '*.h' ! -path '*/nn/*' | awk -F/ '{ print $NF, $0 }' |
+  LC_ALL=C sort | cut -d' ' -f2 | grep -vE '/(formulas|random|rows|sparse)\.h$')
 # What takes another place among the arguments, or is no operator of PyTorch's.
 export NO_METHOD=" embedding linear masked one_hot sum_to to_copy where "
 awk -v declared="$out/declared" -v defined="$out/defined" '
