@@ -18,16 +18,12 @@ bool can_reduce_to(const Shape& from, const Shape& to) {
 
 // The gradient that backward returned for argument i, as the argument needs it.
 Tensor checked(const char* name, size_t i, const Tensor& dx, const Meta& x) {
-  const auto invalid = [&](const auto&... what) {
-    return Error(
-        cat("Function ", name, " returned an invalid gradient at index ", i, " - ", what...));
+  const auto check = [&](bool holds, const auto&... what) {
+    require(holds, "Function ", name, " returned an invalid gradient at index ", i, " - ", what...);
   };
-  if (!can_reduce_to(dx.shape(), x.shape)) {
-    throw invalid("got ", dx.shape(), " but expected shape compatible with ", x.shape);
-  }
-  if (dx.device() != x.device) {
-    throw invalid("expected device ", x.device, " but got ", dx.device());
-  }
+  check(can_reduce_to(dx.shape(), x.shape), "got ", dx.shape(),
+        " but expected shape compatible with ", x.shape);
+  check(dx.device() == x.device, "expected device ", x.device, " but got ", dx.device());
   return x.reduce(dx);
 }
 

@@ -69,13 +69,10 @@ struct BackwardCall {
     const auto functions = alive->backward;  // a copy, for a hook may remove itself
     for (const auto& [id, hook] : functions) {
       Tensors by = hook(*alive->module, grad_input, grad_output);
-      if (by.empty()) continue;
-      if (!has_inputs) {
-        if (std::ranges::none_of(by, &Tensor::defined)) continue;
-        throw Error(
-            "Backward hook for Modules where no input requires gradient should always return None "
-            "or None for all gradients.");
-      }
+      if (by.empty() || (!has_inputs && std::ranges::none_of(by, &Tensor::defined))) continue;
+      require(has_inputs,
+              "Backward hook for Modules where no input requires gradient should always return "
+              "None or None for all gradients.");
       require(by.size() == grad_input.size(),
               "Backward hook returned an invalid number of grad_input, got ", by.size(),
               ", but expected ", grad_input.size());

@@ -40,11 +40,9 @@ template <class F> Tensor by_rows(const Tensor& x, int64_t width, F f) {
 void check_vector(const Tensor& a, const Tensor& b) {
   const int64_t k = a.shape().back(), n = b.size(0);
   if (k == n) return;
-  if (a.dim() == 1) {
-    throw Error(cat("inconsistent tensor size, expected tensor [", k, "] and src [", n,
-                    "] to have the same number of elements, but got ", k, " and ", n,
-                    " elements respectively"));
-  }
+  require(a.dim() != 1, "inconsistent tensor size, expected tensor [", k, "] and src [", n,
+          "] to have the same number of elements, but got ", k, " and ", n,
+          " elements respectively");
   throw Error(cat("size mismatch, got input (", rows_of(a), "), mat (", rows_of(a), "x", k,
                   "), vec (", n, ")"));
 }

@@ -109,9 +109,8 @@ class DropoutLayer : public Cloneable<DropoutLayer<kName, kFunction>> {
 
   explicit DropoutLayer(const Options& options) : DropoutLayer(options.p) {}
   explicit DropoutLayer(double probability = Options().p) : p(probability) {
-    if (!(p >= 0 && p <= 1)) {
-      throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", py(p)));
-    }
+    require<ValueError>(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ",
+                        py(p));
   }
   Tensor forward(const Tensor& x) override { return kFunction(x, p, this->is_training(), nullptr); }
   std::string type_name() const override { return kName.text; }
@@ -204,9 +203,8 @@ class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
  public:
   explicit PadLayer(int64_t all) : padding(2 * kDims, all) {}
   explicit PadLayer(std::vector<int64_t> sides) : padding(std::move(sides)) {
-    if (padding.size() == 2 * kDims) return;
-    throw ValueError(
-        cat(kName.text, ": padding must have ", 2 * kDims, " numbers, got ", padding.size()));
+    require<ValueError>(padding.size() == 2 * kDims, kName.text, ": padding must have ", 2 * kDims,
+                        " numbers, got ", padding.size());
   }
   Tensor forward(const Tensor& x) override { return pad(x, padding, kMode); }
   std::string type_name() const override { return kName.text; }

@@ -81,13 +81,10 @@ void check_shapes(const Tensor& x, const Tensor& target) {
   }
   const Shape wanted = without_classes(x);
   if (target.shape() == wanted) return;
-  if (x.dim() == 2) {
-    throw Error(cat("0D or 1D target tensor expected, multi-target not supported (got input ",
-                    x.shape(), ", target ", target.shape(), ")"));
-  }
-  if (x.dim() == 4) {
-    throw Error(cat("size mismatch (got input: ", x.shape(), " , target: ", target.shape(), ")"));
-  }
+  require(x.dim() != 2, "0D or 1D target tensor expected, multi-target not supported (got input ",
+          x.shape(), ", target ", target.shape(), ")");
+  require(x.dim() != 4, "size mismatch (got input: ", x.shape(), " , target: ", target.shape(),
+          ")");
   throw Error(cat("Expected target size ", wanted, ", got ", target.shape()));
 }
 
