@@ -25,20 +25,7 @@ struct AutocastState {
 };
 const AutocastState& autocast_state();
 void set_autocast_state(const AutocastState& state);
-
-// Sets the state of a thread until the end of the scope.
-class AutocastScope {
- public:
-  explicit AutocastScope(const AutocastState& state) : previous_(autocast_state()) {
-    set_autocast_state(state);
-  }
-  ~AutocastScope() { set_autocast_state(previous_); }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  AutocastState previous_;
-};
+using AutocastScope = Switched<autocast_state, set_autocast_state>;
 
 // Without a dtype: float16 on the GPU and bfloat16 on the CPU, as in PyTorch. Throws ValueError for
 // a dtype that is no half type. `enabled` false turns it off for a part.

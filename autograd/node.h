@@ -95,16 +95,17 @@ inline bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node);
 // --- grad mode, per thread ---
 bool is_grad_enabled();
 void set_grad_enabled(bool on);
-// A switch of this thread, set until the end of the scope.
-template <bool (*get)(), void (*set)(bool)> class Switched {
+// A state of this thread, set until the end of the scope.
+template <auto get, auto set> class Switched {
  public:
-  explicit Switched(bool on) : previous_(get()) { set(on); }
+  using State = std::decay_t<decltype(get())>;
+  explicit Switched(const State& now) : previous_(get()) { set(now); }
   ~Switched() { set(previous_); }
   Switched(const Switched&) = delete;
   Switched& operator=(const Switched&) = delete;
 
  private:
-  bool previous_;
+  State previous_;
 };
 using GradMode = Switched<is_grad_enabled, set_grad_enabled>;
 // `NoGradGuard guard;`: nothing is recorded until the end of the scope.

@@ -86,8 +86,7 @@ StepGraph::~StepGraph() {
 }
 
 size_t StepGraph::num_graphs() const {
-  return size_t(std::count_if(entries_.begin(), entries_.end(),
-                              [](const auto& entry) { return bool(entry->graph); }));
+  return size_t(std::ranges::count_if(entries_, [](const auto& e) { return bool(e->graph); }));
 }
 
 std::vector<Tensor> StepGraph::call(const std::vector<Tensor>& inputs) const {

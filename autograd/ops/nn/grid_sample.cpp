@@ -61,9 +61,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   const Tensor at = grid.to(compute_type(grid.dtype()));
   const Tensor px = place_of(select(at, 3, 0), W, o), py = place_of(select(at, 3, 1), H, o);
   const bool nearest = o.mode == Interpolation::nearest;
-  const auto first = [&](const Tensor& t) {
-    return nearest ? round(t.detach()) : floor(t.detach());
-  };
+  const auto first = [&](auto& t) { return nearest ? round(t.detach()) : floor(t.detach()); };
   const Tensor left = first(px), top = first(py);
   const Tensor image = reshape(arange(N, {.device = x.device()}), {N, 1, 1});
   std::vector<Tensor> rows, shares, inside;  // of one pixel, or of four

@@ -12,8 +12,7 @@ namespace {
 using kernels::Norm;
 using kernels::NormSizes;
 
-void check_dtypes(const char* op, const Tensor& x,
-                  std::initializer_list<std::reference_wrapper<const Tensor>> parameters) {
+void check_dtypes(const char* op, const Tensor& x, std::initializer_list<TensorRef> parameters) {
   kernels::check_floating(op, x);
   for (const Tensor& p : parameters) {
     if (!p.defined() || p.dtype() == x.dtype()) continue;
