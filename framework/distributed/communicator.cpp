@@ -16,19 +16,21 @@ constexpr const char* kOpNames[] = {"sum", "max", "min", "avg"};
 
 bool is_reduction(Kind kind) { return kind <= Kind::reduce_scatter; }
 
-// "all_reduce(sum) of float32 [3, 4]": equal on all ranks.
-std::string describe(const Collective& call) {
-  std::string text = kKindNames[size_t(call.kind)];
-  if (is_reduction(call.kind)) text += cat("(", kOpNames[size_t(call.op)], ")");
-  if (call.kind == Kind::broadcast) text += cat(" from rank ", call.parts[0].root);
-  const Tensor& first = call.parts[0].in;
-  text += cat(" of ", first.dtype(), " ", first.shape());
-  if (call.parts.size() == 1) return text;
+std::string more_of(const std::vector<Part>& parts) {
+  if (parts.size() == 1) return "";
   uint64_t all = 0;
-  for (const Part& p : call.parts) {
+  for (const Part& p : parts) {
     all = all * 1000003 + std::hash<std::string>()(cat(p.root, p.in.dtype(), p.in.shape()));
   }
-  return text + cat(" and ", call.parts.size() - 1, " more (", all, ")");
+  return cat(" and ", parts.size() - 1, " more (", all, ")");
+}
+
+// "all_reduce(sum) of float32 [3, 4]": equal on all ranks.
+std::string describe(const Call& call) {
+  std::string text = kKindNames[size_t(call.kind)];
+  if (is_reduction(call.kind)) text += cat("(", kOpNames[size_t(call.op)], ")");
+  if (call.kind == Kind::broadcast) text += cat(" from rank ", call.root);
+  return text + cat(" of ", call.dtype, " ", call.shape, call.more);
 }
 
 std::string describe(const Site& site) { return cat(site.file, ":", site.line); }
@@ -72,47 +74,49 @@ void compare(Backend& ranks, const std::string& what, const std::string& where,
   if (!others.empty()) throw Error(cat(text, ": ", others));
 }
 
-void check_tensor(const Backend& ranks, const Tensor& x, const std::string& text) {
+void check_tensor(const Backend& ranks, const Tensor& x, const Call& call) {
   if (x.device() != ranks.device) {
     const char* hint = x.is_cpu() ? "; NCCL is for CUDA tensors, MPI for those of the CPU"
                                   : "; MPI is for CPU tensors, NCCL for CUDA's";
-    throw Error(cat(text, ": the tensor is on ", x.device(), ", the communicator on ", ranks.device,
+    throw Error(cat(call, ": the tensor is on ", x.device(), ", the communicator on ", ranks.device,
                     ranks.device.type() == x.device().type() ? "" : hint));
   }
-  if (!x.is_contiguous()) throw Error(cat(text, ": the tensor is not contiguous"));
+  require(x.is_contiguous(), call, ": the tensor is not contiguous");
 }
 
 // Throws Error, or ValueError, for what can be seen on this rank.
 void check_arguments(const Backend& ranks, const Collective& call) {
   const bool grows = call.kind == Kind::reduce_scatter || call.kind == Kind::all_gather;
   for (const auto& [out, in, root] : call.parts) {
-    check_tensor(ranks, in, call.text);
-    check_tensor(ranks, out, call.text);
-    require(out.dtype() == in.dtype(), call.text, ": the result has dtype ", out.dtype());
+    check_tensor(ranks, in, call);
+    check_tensor(ranks, out, call);
+    require(out.dtype() == in.dtype(), call, ": the result has dtype ", out.dtype());
     const auto [small, large] = std::minmax({in.numel(), out.numel()});
     const bool fits = call.kind != Kind::all_to_all || small % ranks.size == 0;
-    require(large == small * (grows ? ranks.size : 1) && fits, call.text,
-            ": with a result of shape ", out.shape(), ", which does not fit ", ranks.size,
-            " ranks");
-    require<ValueError>(root >= 0 && root < ranks.size, call.text, ": there is no rank ", root);
-    require(call.op != ReduceOp::avg || in.is_floating_point(), call.text,
+    require(large == small * (grows ? ranks.size : 1) && fits, call, ": with a result of shape ",
+            out.shape(), ", which does not fit ", ranks.size, " ranks");
+    require<ValueError>(root >= 0 && root < ranks.size, call, ": there is no rank ", root);
+    require(call.op != ReduceOp::avg || in.is_floating_point(), call,
             ": averages are for floating tensors");
   }
 }
 
 Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, const Site& site) {
   if (parts.empty()) return {};
-  Collective call{kind, op, std::move(parts), ""};
-  const std::string what = describe(call), where = describe(site);
-  call.text = cat(what, " at ", where, " on ", ranks.name_of(ranks.rank));
+  const Part& first = parts[0];
+  Collective call{
+      {kind, op, first.in.dtype(), first.in.shape(), first.root, site, &ranks, more_of(parts)},
+      std::move(parts)};
   try {
     check_arguments(ranks, call);
   } catch (const Error&) {
     // The others wait for a call.
-    if (ranks.compares()) ranks.exchange(header("a call that it refuses", where), call.text);
+    if (ranks.compares()) {
+      ranks.exchange(header("a call that it refuses", describe(site)), to_string(call));
+    }
     throw;
   }
-  if (ranks.compares()) compare(ranks, what, where, call.text);
+  if (ranks.compares()) compare(ranks, describe(call), describe(site), to_string(call));
   for (const Part& part : call.parts) part.out.storage()->version.fetch_add(1);
   return Work(ranks.start(std::move(call)));
 }
@@ -139,6 +143,12 @@ class AloneBackend : public Backend {
 
 }  // namespace
 
+std::string to_string(const Call& call) {
+  if (!call.text.empty()) return call.text;
+  return cat(describe(call), " at ", describe(call.site), " on ",
+             call.ranks->name_of(call.ranks->rank));
+}
+
 Work::Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
 
 Work::~Work() {
@@ -150,7 +160,7 @@ Work::~Work() {
 }
 
 void Work::wait() {
-  const std::shared_ptr<Pending> pending = std::move(pending_);
+  const std::unique_ptr<Pending> pending = std::move(pending_);
   if (pending) pending->wait();
 }
 

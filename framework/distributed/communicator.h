@@ -22,7 +22,7 @@ namespace taper::inline v0::distributed {
 // Of bools: sum and max are "or", min is "and". avg is for floating tensors.
 enum class ReduceOp : uint8_t { sum, max, min, avg };
 
-// Where a call stands, as std::source_location, which clang 14 does not have.
+// Where a call stands, as std::source_location, which clang 14 does not have; `file` stays.
 struct Site {
   const char* file;
   int line;
@@ -61,7 +61,7 @@ class Work {
   bool done() { return !pending_ || pending_->done(); }
 
  private:
-  std::shared_ptr<Pending> pending_;
+  std::unique_ptr<Pending> pending_;
 };
 
 struct CommunicatorOptions {
