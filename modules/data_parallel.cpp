@@ -11,6 +11,8 @@
 namespace taper::inline v0 {
 namespace {
 
+constexpr bool kAsync = true;  // beside the backward pass
+
 std::string listing(const std::vector<NamedTensor>& tensors) {
   std::string text;
   for (const auto& [name, x] : tensors) text += cat(name, " ", x.dtype(), " ", x.shape(), "\n");
@@ -189,12 +191,12 @@ void DataParallel::reduce(size_t number) {
 void DataParallel::join_ranks(size_t number) {
   Bucket& bucket = buckets_[number];
   if (!in_tree()) {
-    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::avg);
+    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::avg, kAsync);
   } else if (bucket.parts.defined()) {
-    bucket.work = ranks_.all_to_all(bucket.parts.view({-1}), bucket.padded);
+    bucket.work = ranks_.all_to_all(bucket.parts.view({-1}), bucket.padded, kAsync);
     if (number > 0) join_parts(buckets_[number - 1]);
   } else {
-    bucket.work = ranks_.all_reduce(bucket.flat);
+    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::sum, kAsync);
   }
 }
 
@@ -206,7 +208,7 @@ void DataParallel::join_parts(Bucket& bucket) {
     const Tensor left = view_as(bucket.parts, pairs, strides, 0);
     add(left, left, view_as(bucket.parts, pairs, strides, width * part));
   }
-  bucket.work = ranks_.all_gather(bucket.padded, bucket.parts.select(0, 0));
+  bucket.work = ranks_.all_gather(bucket.padded, bucket.parts.select(0, 0), kAsync);
 }
 
 // In one order on all ranks, whatever the order in which gradients come.

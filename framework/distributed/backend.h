@@ -37,6 +37,7 @@ std::string to_string(const Call& call);
 
 struct Collective : Call {
   std::vector<Part> parts;  // one; of a broadcast any number
+  bool async_op = false;
 };
 
 class Backend {

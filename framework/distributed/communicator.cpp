@@ -101,12 +101,14 @@ void check_arguments(const Backend& ranks, const Collective& call) {
   }
 }
 
-Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, const Site& site) {
+Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, bool async_op,
+           const Site& site) {
   if (parts.empty()) return {};
   const Part& first = parts[0];
   Collective call{
       {kind, op, first.in.dtype(), first.in.shape(), first.root, site, &ranks, more_of(parts)},
-      std::move(parts)};
+      std::move(parts),
+      async_op};
   try {
     check_arguments(ranks, call);
   } catch (const Error&) {
@@ -223,36 +225,36 @@ Communicator Communicator::split(int color, int key, Site site) const {
   return Communicator(backend_->split(color, key));
 }
 
-Work Communicator::all_reduce(const Tensor& x, ReduceOp op, Site site) const {
-  return begin(*backend_, Kind::all_reduce, op, {{x, x}}, site);
+Work Communicator::all_reduce(const Tensor& x, ReduceOp op, bool async_op, Site site) const {
+  return begin(*backend_, Kind::all_reduce, op, {{x, x}}, async_op, site);
 }
-Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op,
+Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op, bool async_op,
                                   Site site) const {
-  return begin(*backend_, Kind::reduce_scatter, op, {{out, in}}, site);
+  return begin(*backend_, Kind::reduce_scatter, op, {{out, in}}, async_op, site);
 }
-Work Communicator::all_gather(const Tensor& out, const Tensor& in, Site site) const {
-  return begin(*backend_, Kind::all_gather, ReduceOp::sum, {{out, in}}, site);
+Work Communicator::all_gather(const Tensor& out, const Tensor& in, bool async_op, Site site) const {
+  return begin(*backend_, Kind::all_gather, ReduceOp::sum, {{out, in}}, async_op, site);
 }
-Work Communicator::all_to_all(const Tensor& out, const Tensor& in, Site site) const {
-  return begin(*backend_, Kind::all_to_all, ReduceOp::sum, {{out, in}}, site);
+Work Communicator::all_to_all(const Tensor& out, const Tensor& in, bool async_op, Site site) const {
+  return begin(*backend_, Kind::all_to_all, ReduceOp::sum, {{out, in}}, async_op, site);
 }
-Work Communicator::broadcast(const Tensor& x, int root, Site site) const {
-  return begin(*backend_, Kind::broadcast, ReduceOp::sum, {{x, x, root}}, site);
+Work Communicator::broadcast(const Tensor& x, int root, bool async_op, Site site) const {
+  return begin(*backend_, Kind::broadcast, ReduceOp::sum, {{x, x, root}}, async_op, site);
 }
 Work Communicator::broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                             Site site) const {
+                             bool async_op, Site site) const {
   require<ValueError>(xs.size() == roots.size(), "broadcast: ", xs.size(), " tensors and ",
                       roots.size(), " roots");
   std::vector<Part> parts;
   for (size_t i = 0; i < xs.size(); ++i) parts.push_back({xs[i], xs[i], roots[i]});
-  return begin(*backend_, Kind::broadcast, ReduceOp::sum, std::move(parts), site);
+  return begin(*backend_, Kind::broadcast, ReduceOp::sum, std::move(parts), async_op, site);
 }
 
 void Communicator::broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                                      Site site) const {
   std::vector<Tensor> dense;
   for (const Tensor& x : xs) dense.push_back(kernels::dense(x));
-  broadcast(dense, roots, site).wait();
+  broadcast(dense, roots, false, site).wait();
   for (size_t i = 0; i < xs.size(); ++i) {
     if (dense[i].data_ptr() == xs[i].data_ptr() || roots[i] == rank()) continue;
     kernels::copy_into(xs[i], dense[i]);
@@ -288,7 +290,7 @@ std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTe
     std::getline(words.ignore(), name);
     const Tensor x = Tensor::make(shape, parse_dtype(dtype), device());
     if (is_root) kernels::copy_into(x, given[all.size()].tensor);
-    broadcast(x, root, site).wait();
+    broadcast(x, root, false, site).wait();
     const Tensor on_host = Tensor::make(shape, x.dtype(), Device());
     kernels::copy_into(on_host, x);
     all.push_back({name, on_host});

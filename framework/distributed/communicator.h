@@ -101,23 +101,27 @@ class Communicator {
   // The ranks that give the same colour, ordered by key, then by rank here. All ranks call it.
   Communicator split(int color, int key = 0, Site site = Site::current()) const;
 
-  // In all of these tensors are contiguous and on device().
-  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum,
+  // In all of these tensors are contiguous and on device(). With async_op NCCL's work goes on
+  // beside the current stream's; without it stands in that stream's order, which is faster for a
+  // result that is waited for at once. MPI's goes on in the background either way.
+  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, bool async_op = false,
                                 Site site = Site::current()) const;
   // `out` is part rank() of `in`, of size() equal parts, reduced.
   [[nodiscard]] Work reduce_scatter(const Tensor& out, const Tensor& in,
-                                    ReduceOp op = ReduceOp::sum, Site site = Site::current()) const;
+                                    ReduceOp op = ReduceOp::sum, bool async_op = false,
+                                    Site site = Site::current()) const;
   // `out` is `in` of all ranks, in order.
-  [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in,
+  [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in, bool async_op = false,
                                 Site site = Site::current()) const;
   // Part r of `out` is part rank() of rank r's `in`, of size() equal parts.
-  [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in,
+  [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in, bool async_op = false,
                                 Site site = Site::current()) const;
   // x becomes the root's.
-  [[nodiscard]] Work broadcast(const Tensor& x, int root = 0, Site site = Site::current()) const;
+  [[nodiscard]] Work broadcast(const Tensor& x, int root = 0, bool async_op = false,
+                               Site site = Site::current()) const;
   // The same of many tensors, each from its own root.
   [[nodiscard]] Work broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                               Site site = Site::current()) const;
+                               bool async_op = false, Site site = Site::current()) const;
   // The same in any order of memory; waits.
   void broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                          Site site = Site::current()) const;

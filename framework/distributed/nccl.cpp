@@ -138,11 +138,16 @@ ncclComm_t made(Device device, double timeout, const std::string& text, const st
 
 class NcclPending : public Work::Pending {
  public:
-  NcclPending(std::shared_ptr<Watched> watched, Collective call, std::vector<Part> widened)
-      : watched_(std::move(watched)), call_(std::move(call)), widened_(std::move(widened)) {}
+  NcclPending(std::shared_ptr<Watched> watched, cuda::Stream stream, Collective call,
+              std::vector<Part> widened)
+      : watched_(std::move(watched)),
+        stream_(std::move(stream)),
+        call_(std::move(call)),
+        widened_(std::move(widened)) {}
   bool done() override { return watched_->end.query(); }
   void wait() override {
-    watched_->end.wait(cuda::Stream::current(call_.parts[0].out.device().index()));
+    const cuda::Stream current = cuda::Stream::current(stream_.device());
+    if (!(current == stream_)) watched_->end.wait(current);
     for (size_t i = 0; i < widened_.size(); ++i) {
       kernels::copy_into(call_.parts[i].out, widened_[i].out);
     }
@@ -150,6 +155,7 @@ class NcclPending : public Work::Pending {
 
  private:
   std::shared_ptr<Watched> watched_;
+  cuda::Stream stream_;
   Collective call_;
   std::vector<Part> widened_;  // int16 as int32
 };
@@ -186,22 +192,28 @@ class NcclBackend : public Backend {
       const bool in_place = call.kind == Kind::all_reduce;
       widened = {{in_place ? wide : Tensor::make(part.out.shape(), kInt32, device), wide}};
     }
+    // NCCL itself runs a communicator's calls on several streams in the order of the calls. In a
+    // graph, where a stream costs nothing, all stay on one.
     const cuda::Stream current = cuda::Stream::current(device.index());
-    before_.record(current);
-    before_.wait(stream_);
-    const std::shared_ptr<Watched> watched = watchdog_.watch(call, is_capturing(current));
+    const bool is_captured = is_capturing(current), is_beside = call.async_op || is_captured;
+    const cuda::Stream& stream = is_beside ? stream_ : current;
+    if (is_beside) {
+      before_.record(current);
+      before_.wait(stream);
+    }
+    const std::shared_ptr<Watched> watched = watchdog_.watch(call, is_captured);
     const std::vector<Part>& parts = widened.empty() ? call.parts : widened;
     const bool is_group = parts.size() > 1 || call.kind == Kind::all_to_all;
     ncclResult_t status = is_group ? nccl().GroupStart() : ncclSuccess;
     for (const Part& part : parts) {
-      if (status == ncclSuccess && part.in.numel() > 0) status = enqueue(call, part);
+      if (status == ncclSuccess && part.in.numel() > 0) status = enqueue(call, part, stream);
     }
     const ncclResult_t ended = is_group ? nccl().GroupEnd() : ncclSuccess;
     if (status == ncclSuccess) status = ended;
-    if (status == ncclSuccess) watched->end.record(stream_);
+    if (status == ncclSuccess) watched->end.record(stream);
     watched->recorded = true;
     check_call(status, call);
-    return std::make_unique<NcclPending>(watched, std::move(call), std::move(widened));
+    return std::make_unique<NcclPending>(watched, stream, std::move(call), std::move(widened));
   }
 
   // What a graph holds was compared when it was called before.
@@ -241,7 +253,7 @@ class NcclBackend : public Backend {
   bool has_failed() { return !watchdog_.failure().text.empty(); }
 
  private:
-  ncclResult_t enqueue(const Call& call, const Part& part) const {
+  ncclResult_t enqueue(const Call& call, const Part& part, const cuda::Stream& on) const {
     const auto& [out, in, root] = part;
     const void* from = in.data_ptr();
     void* to = out.data_ptr();
@@ -249,7 +261,7 @@ class NcclBackend : public Backend {
     const size_t count = size_t(std::min(in.numel(), out.numel())) * (in.dtype() == kInt16 ? 2 : 1);
     const ncclDataType_t type = type_of(in.dtype());
     const ncclRedOp_t op = op_of(in.dtype(), call.op);
-    const auto stream = static_cast<cudaStream_t>(stream_.handle());
+    const auto stream = static_cast<cudaStream_t>(on.handle());
     switch (call.kind) {
       case Kind::all_reduce: return nccl().AllReduce(from, to, count, type, op, comm_, stream);
       case Kind::reduce_scatter:
@@ -281,7 +293,7 @@ class NcclBackend : public Backend {
 
   ncclComm_t comm_;
   cuda::Stream stream_;
-  cuda::Event before_{};  // of the current stream
+  cuda::Event before_{};  // of the current stream, for those beside it
   Watchdog watchdog_;
 };
 
