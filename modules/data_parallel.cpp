@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "autograd/node.h"
 #include "framework/factories.h"
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
@@ -121,7 +122,7 @@ void DataParallel::add_bucket(const std::vector<size_t>& slots, int64_t numel) {
   const DType dtype = own == kFloat64 ? own : options_.reduce_dtype.value_or(own);
   const int64_t ranks = ranks_.size(), part = (numel + ranks - 1) / ranks;
   const Tensor padded = zeros({part * ranks}, {.dtype = dtype, .device = ranks_.device()});
-  Bucket bucket{padded.narrow(0, 0, numel), padded, slots};
+  Bucket bucket{padded.narrow(0, 0, numel), in_tree() ? padded : Tensor(), slots};
   if (in_tree() && ranks > 2) bucket.parts = zeros_like(padded).view({ranks, part});
   int64_t offset = 0;
   for (const size_t i : slots) {
@@ -158,6 +159,15 @@ void DataParallel::copy(const std::vector<Tensor>& to, const std::vector<Tensor>
 // Of a leaf that is not the last the parameters keep no gradient: the next one has its own.
 void DataParallel::reduce(size_t number) {
   Bucket& bucket = buckets_[number];
+  // One that a backward pass without a tape made is nobody else's, and a bucket by itself.
+  if (bucket.slots.size() == 1 && !in_tree() && !is_grad_enabled()) {
+    Slot& s = slots_[bucket.slots[0]];
+    const Tensor grad = s.param.tensor.grad();
+    if (grad.dtype() == s.view.dtype() && grad.strides() == s.view.strides()) {
+      s.view = grad;
+      bucket.flat = view_as(grad, {grad.numel()}, {1}, grad.storage_offset());
+    }
+  }
   const Tensor leaf = is_last_leaf()
                           ? bucket.flat
                           : Tensor::make(bucket.flat.shape(), bucket.flat.dtype(), ranks_.device());

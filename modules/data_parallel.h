@@ -87,7 +87,7 @@ class DataParallel {
   // Parameters in the order in which their gradients come.
   struct Bucket {
     Tensor flat;    // [numel]
-    Tensor padded;  // flat and what makes it equal parts for all ranks
+    Tensor padded;  // of a tree: flat and what makes it equal parts for all ranks
     std::vector<size_t> slots;
     size_t ready = 0;
     distributed::Work work = {};
