@@ -101,9 +101,9 @@ class Communicator {
   // The ranks that give the same colour, ordered by key, then by rank here. All ranks call it.
   Communicator split(int color, int key = 0, Site site = Site::current()) const;
 
-  // In all of these tensors are contiguous and on device(). With async_op NCCL's work goes on
-  // beside the current stream's; without it stands in that stream's order, which is faster for a
-  // result that is waited for at once. MPI's goes on in the background either way.
+  // In all of these tensors are contiguous and on device(). With async_op NCCL works beside the
+  // current stream until wait(), else in its order: faster for what is waited for at once. MPI
+  // works in the background either way.
   [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, bool async_op = false,
                                 Site site = Site::current()) const;
   // `out` is part rank() of `in`, of size() equal parts, reduced.

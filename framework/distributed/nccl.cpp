@@ -138,16 +138,12 @@ ncclComm_t made(Device device, double timeout, const std::string& text, const st
 
 class NcclPending : public Work::Pending {
  public:
-  NcclPending(std::shared_ptr<Watched> watched, cuda::Stream stream, Collective call,
-              std::vector<Part> widened)
-      : watched_(std::move(watched)),
-        stream_(std::move(stream)),
-        call_(std::move(call)),
-        widened_(std::move(widened)) {}
+  NcclPending(std::shared_ptr<Watched> watched, Collective call, std::vector<Part> widened)
+      : watched_(std::move(watched)), call_(std::move(call)), widened_(std::move(widened)) {}
   bool done() override { return watched_->end.query(); }
   void wait() override {
-    const cuda::Stream current = cuda::Stream::current(stream_.device());
-    if (!(current == stream_)) watched_->end.wait(current);
+    const cuda::Stream current = cuda::Stream::current(watched_->stream.device());
+    if (!(current == watched_->stream)) watched_->end.wait(current);
     for (size_t i = 0; i < widened_.size(); ++i) {
       kernels::copy_into(call_.parts[i].out, widened_[i].out);
     }
@@ -155,7 +151,6 @@ class NcclPending : public Work::Pending {
 
  private:
   std::shared_ptr<Watched> watched_;
-  cuda::Stream stream_;
   Collective call_;
   std::vector<Part> widened_;  // int16 as int32
 };
@@ -196,12 +191,10 @@ class NcclBackend : public Backend {
     // graph, where a stream costs nothing, all stay on one.
     const cuda::Stream current = cuda::Stream::current(device.index());
     const bool is_captured = is_capturing(current), is_beside = call.async_op || is_captured;
-    const cuda::Stream& stream = is_beside ? stream_ : current;
-    if (is_beside) {
-      before_.record(current);
-      before_.wait(stream);
-    }
+    if (is_beside) before_.record(current);
+    if (is_beside) before_.wait(stream_);
     const std::shared_ptr<Watched> watched = watchdog_.watch(call, is_captured);
+    const cuda::Stream& stream = watched->stream = is_beside ? stream_ : current;
     const std::vector<Part>& parts = widened.empty() ? call.parts : widened;
     const bool is_group = parts.size() > 1 || call.kind == Kind::all_to_all;
     ncclResult_t status = is_group ? nccl().GroupStart() : ncclSuccess;
@@ -213,7 +206,7 @@ class NcclBackend : public Backend {
     if (status == ncclSuccess) watched->end.record(stream);
     watched->recorded = true;
     check_call(status, call);
-    return std::make_unique<NcclPending>(watched, stream, std::move(call), std::move(widened));
+    return std::make_unique<NcclPending>(watched, std::move(call), std::move(widened));
   }
 
   // What a graph holds was compared when it was called before.

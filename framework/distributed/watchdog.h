@@ -24,7 +24,8 @@ struct Begun {
   std::chrono::steady_clock::time_point since = {};
 };
 struct Watched : Begun {
-  cuda::Event end{};
+  cuda::Stream stream{};
+  cuda::Event end{};                  // on that stream
   std::atomic<bool> recorded{false};  // `end`, after which it is only read
 };
 
