@@ -22,15 +22,14 @@ class Backend;
 
 // What messages tell of a collective: as little as can be kept of every one. It holds no tensor.
 struct Call {
-  Kind kind;
-  ReduceOp op = ReduceOp::sum;
-  DType dtype = kFloat32;  // of the first part, as shape and root
+  Kind kind = {};
+  ReduceOp op = {};
+  DType dtype = {};  // of the first part, as shape and root
   Shape shape = {};
   int root = 0;
-  Site site = {"", 0};
-  const Backend* ranks = nullptr;
-  std::string more = {};  // of a broadcast of many
-  std::string text = {};  // in place of all that
+  Site site = {};
+  const Backend* ranks = nullptr;  // none: `what` is all
+  std::string what = {};           // in place of what stands before the site
 };
 // "all_reduce(sum) of float32 [3, 4] at net.cpp:12 on rank 0 (node-7)".
 std::string to_string(const Call& call);

@@ -16,21 +16,13 @@ constexpr const char* kOpNames[] = {"sum", "max", "min", "avg"};
 
 bool is_reduction(Kind kind) { return kind <= Kind::reduce_scatter; }
 
-std::string more_of(const std::vector<Part>& parts) {
-  if (parts.size() == 1) return "";
-  uint64_t all = 0;
-  for (const Part& p : parts) {
-    all = all * 1000003 + std::hash<std::string>()(cat(p.root, p.in.dtype(), p.in.shape()));
-  }
-  return cat(" and ", parts.size() - 1, " more (", all, ")");
-}
-
 // "all_reduce(sum) of float32 [3, 4]": equal on all ranks.
 std::string describe(const Call& call) {
+  if (!call.what.empty()) return call.what;
   std::string text = kKindNames[size_t(call.kind)];
   if (is_reduction(call.kind)) text += cat("(", kOpNames[size_t(call.op)], ")");
   if (call.kind == Kind::broadcast) text += cat(" from rank ", call.root);
-  return text + cat(" of ", call.dtype, " ", call.shape, call.more);
+  return text + cat(" of ", call.dtype, " ", call.shape);
 }
 
 std::string describe(const Site& site) { return cat(site.file, ":", site.line); }
@@ -61,9 +53,9 @@ std::string header(std::string what, std::string where) {
 }
 
 // Every rank tells what it calls, and where.
-void compare(Backend& ranks, const std::string& what, const std::string& where,
-             const std::string& text) {
-  const auto all = ranks.exchange(header(what, where), text);
+void compare(Backend& ranks, const Call& called) {
+  const std::string text = to_string(called);
+  const auto all = ranks.exchange(header(describe(called), describe(called.site)), text);
   std::string others;
   for (int r = 0; r < ranks.size; ++r) {
     const std::string& call = all[size_t(r)];
@@ -104,11 +96,16 @@ void check_arguments(const Backend& ranks, const Collective& call) {
 Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, bool async_op,
            const Site& site) {
   if (parts.empty()) return {};
-  const Part& first = parts[0];
+  const auto& [out, in, root] = parts[0];
   Collective call{
-      {kind, op, first.in.dtype(), first.in.shape(), first.root, site, &ranks, more_of(parts)},
-      std::move(parts),
-      async_op};
+      {kind, op, in.dtype(), in.shape(), root, site, &ranks}, std::move(parts), async_op};
+  if (call.parts.size() > 1) {
+    uint64_t all = 0;
+    for (const Part& p : call.parts) {
+      all = all * 1000003 + std::hash<std::string>()(cat(p.root, p.in.dtype(), p.in.shape()));
+    }
+    call.what = cat(describe(call), " and ", call.parts.size() - 1, " more (", all, ")");
+  }
   try {
     check_arguments(ranks, call);
   } catch (const Error&) {
@@ -118,7 +115,7 @@ Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, bool
     }
     throw;
   }
-  if (ranks.compares()) compare(ranks, describe(call), describe(site), to_string(call));
+  if (ranks.compares()) compare(ranks, call);
   for (const Part& part : call.parts) part.out.storage()->version.fetch_add(1);
   return Work(ranks.start(std::move(call)));
 }
@@ -146,7 +143,7 @@ class AloneBackend : public Backend {
 }  // namespace
 
 std::string to_string(const Call& call) {
-  if (!call.text.empty()) return call.text;
+  if (!call.ranks) return call.what;
   return cat(describe(call), " at ", describe(call.site), " on ",
              call.ranks->name_of(call.ranks->rank));
 }
@@ -220,8 +217,7 @@ std::string Communicator::name_of(int rank) const { return backend_->name_of(ran
 
 Communicator Communicator::split(int color, int key, Site site) const {
   if (color < 0) throw ValueError(cat("split: the colour must not be negative, got ", color));
-  const std::string where = describe(site);
-  compare(*backend_, "split", where, cat("split at ", where, " on ", name_of(rank())));
+  compare(*backend_, {.site = site, .ranks = backend_.get(), .what = "split"});
   return Communicator(backend_->split(color, key));
 }
 
@@ -265,8 +261,7 @@ void Communicator::broadcast_strided(const std::vector<Tensor>& xs, const std::v
 void Communicator::check() const { backend_->check(); }
 
 void Communicator::barrier(Site site) const {
-  const std::string where = describe(site);
-  compare(*backend_, "barrier", where, cat("barrier at ", where, " on ", name_of(rank())));
+  compare(*backend_, {.site = site, .ranks = backend_.get(), .what = "barrier"});
 }
 
 std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTensor>& given,
@@ -299,9 +294,9 @@ std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTe
 }
 
 std::vector<std::string> Communicator::all_gather_text(const std::string& text, Site site) const {
-  const std::string where = describe(site);
-  const std::string place = cat("all_gather_text at ", where, " on ", name_of(rank()));
-  compare(*backend_, "all_gather_text", where, place);
+  const Call call{.site = site, .ranks = backend_.get(), .what = "all_gather_text"};
+  const std::string place = to_string(call);
+  compare(*backend_, call);
   std::string length = cat(text.size());
   length.resize(20);
   std::vector<size_t> lengths;

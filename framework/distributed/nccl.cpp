@@ -222,7 +222,9 @@ class NcclBackend : public Backend {
     const Tensor all = Tensor::make({size * n}, kUInt8, device);
     const Tensor own = Tensor::make({n}, kUInt8, device);
     kernels::copy_into(own, here);
-    start({{.kind = Kind::all_gather, .text = text}, {{all, own}}})->wait();
+    Collective call{{.kind = Kind::all_gather, .what = text}, {}};
+    call.parts = {{all, own}};
+    start(std::move(call))->wait();
     const Tensor back = Tensor::make({size * n}, kUInt8, Device());
     kernels::copy_into(back, all);
     refuse_failed();
