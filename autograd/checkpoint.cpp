@@ -1,5 +1,6 @@
 #include "autograd/checkpoint.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 

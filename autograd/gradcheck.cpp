@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"

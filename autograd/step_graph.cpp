@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"

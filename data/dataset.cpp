@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <typeinfo>
 
 #include "autograd/ops/binary.h"

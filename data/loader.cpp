@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <system_error>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/random.h"

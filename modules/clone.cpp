@@ -2,6 +2,7 @@
 // place of the one that it was copied from.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "autograd/node.h"

@@ -1,6 +1,7 @@
 #include "modules/containers.h"
 
 #include <algorithm>
+#include <memory>
 #include <typeinfo>
 
 #include "autograd/anomaly.h"

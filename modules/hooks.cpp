@@ -1,5 +1,7 @@
 // Hooks of modules: what sees the tensors of a call, and their gradients.
 #include <algorithm>
+#include <functional>
+#include <memory>
 
 #include "autograd/node.h"
 #include "modules/module.h"

@@ -1,5 +1,7 @@
 #include "modules/members.h"
 
+#include <memory>
+
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0 {

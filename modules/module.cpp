@@ -1,6 +1,8 @@
 #include "modules/module.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <unordered_set>
 
 #include "autograd/anomaly.h"

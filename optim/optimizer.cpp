@@ -1,6 +1,8 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <string_view>
 
 #include "framework/factories.h"

@@ -1,6 +1,7 @@
 #include "optim/rule.h"
 
 #include <cstring>
+#include <functional>
 
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/binary.h"

@@ -1,6 +1,7 @@
 #include "optim/state_shards.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "framework/factories.h"

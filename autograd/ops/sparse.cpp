@@ -1,5 +1,7 @@
 #include "autograd/ops/sparse.h"
 
+#include <memory>
+
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/scatter.h"

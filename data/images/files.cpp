@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/pool.h"

@@ -1,6 +1,7 @@
 #include "data/text/text.h"
 
 #include <algorithm>
+#include <memory>
 
 #include <glob.h>
 

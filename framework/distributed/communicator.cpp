@@ -1,6 +1,7 @@
 #include "framework/distributed/communicator.h"
 
 #include <algorithm>
+#include <memory>
 #include <sstream>
 
 #include "framework/cuda/cuda.h"

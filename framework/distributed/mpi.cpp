@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include <dlfcn.h>

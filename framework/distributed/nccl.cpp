@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 #include <future>
+#include <memory>
 #include <thread>
 #include <utility>
 

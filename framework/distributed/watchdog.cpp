@@ -1,5 +1,7 @@
 #include "framework/distributed/watchdog.h"
 
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "framework/cuda/runtime.h"

@@ -1,5 +1,7 @@
 #include "framework/io/archive.h"
 
+#include <memory>
+
 #include "framework/error.h"
 #include "framework/io/atomic_file.h"
 #include "framework/io/input_file.h"

@@ -1,5 +1,7 @@
 #include "modules/layers/norm.h"
 
+#include <functional>
+
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/norm.h"

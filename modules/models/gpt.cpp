@@ -1,6 +1,7 @@
 #include "modules/models/gpt.h"
 
 #include <cmath>
+#include <memory>
 
 #include "autograd/autocast.h"
 #include "autograd/ops/binary.h"

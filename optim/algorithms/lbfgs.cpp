@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/binary.h"

@@ -10,6 +10,8 @@
 //   });
 #pragma once
 
+#include <functional>
+
 #include "optim/optimizer.h"
 
 namespace taper::inline v0::optim {

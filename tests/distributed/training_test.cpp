@@ -1,7 +1,9 @@
 // Training on several ranks is training on one: within rounding, and with equal bits on all ranks
 // and from run to run.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <set>
 
 #include "autograd/autocast.h"

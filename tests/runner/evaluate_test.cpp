@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"

@@ -1,4 +1,6 @@
 // The types of data, and where their files are found.
+#include <memory>
+
 #include "apps/runner/config/config.h"
 #include "data/images/cifar.h"
 #include "data/images/digits.h"

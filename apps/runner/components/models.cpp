@@ -1,3 +1,6 @@
+#include <array>
+#include <memory>
+
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "autograd/node.h"

@@ -1,6 +1,7 @@
 #include "optim/optimizers.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"

@@ -1,5 +1,6 @@
 // DataInfo as JSON.
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include <nlohmann/json.hpp>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"

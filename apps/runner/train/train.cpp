@@ -1,6 +1,7 @@
 #include "apps/runner/train/train.h"
 
 #include <cstdlib>
+#include <memory>
 #include <optional>
 
 #include <nlohmann/json.hpp>

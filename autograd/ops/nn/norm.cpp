@@ -1,6 +1,7 @@
 #include "autograd/ops/nn/norm.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "autograd/ops/formulas.h"

@@ -1,5 +1,7 @@
 #include "framework/kernels/norm/norm.h"
 
+#include <functional>
+
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 
