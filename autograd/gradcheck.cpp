@@ -1,5 +1,4 @@
 #include <cmath>
-#include <functional>
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
@@ -16,7 +15,7 @@ Tensor weights_for(const Tensor& y) {
 
 }  // namespace
 
-bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, double eps, double atol, double rtol) {
   std::vector<Tensor> leaves;
   for (const Tensor& x : inputs) {

@@ -3,20 +3,20 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <utility>
 #include <vector>
 
+#include "framework/callable.h"
 #include "framework/host/lock.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
 
 // Any Tensor(const Tensor& dy), or void(const Tensor& dy) for one that only looks.
-struct TensorHook : std::function<Tensor(const Tensor&)> {
+struct TensorHook : Callable<Tensor(const Tensor&)> {
   template <std::invocable<const Tensor&> F>
   TensorHook(F f)
-      : function([f = std::move(f)](const Tensor& x) mutable {
+      : Callable([f = std::move(f)](const Tensor& x) mutable {
           if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>) {
             f(x);
             return Tensor();

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <new>
@@ -25,7 +24,17 @@
 namespace taper::inline v0 {
 
 using NodePtr = IntrusivePtr<Node>;
-using TensorRef = std::reference_wrapper<const Tensor>;
+// A reference to a tensor that outlives it, for lists.
+class TensorRef {
+ public:
+  TensorRef(const Tensor& x) : x_(&x) {}
+  TensorRef(const Tensor&&) = delete;
+  const Tensor& get() const { return *x_; }
+  operator const Tensor&() const { return *x_; }
+
+ private:
+  const Tensor* x_;
+};
 
 // Where a gradient goes: output `output` of `node`; no node for an input that needs none.
 struct Edge {

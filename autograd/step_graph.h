@@ -11,11 +11,11 @@
 //   for (...) { loss = step({x, y})[0]; schedule.step(); }
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "framework/callable.h"
 #include "framework/cuda/cuda.h"
 #include "framework/tensor.h"
 
@@ -34,7 +34,7 @@ namespace taper::inline v0 {
 // reason() says why.
 class StepGraph {
  public:
-  using Step = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+  using Step = Callable<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
   // At most `max_graphs` are made; steps with further shapes are called as they are. Each keeps the
   // memory that it needs.
   explicit StepGraph(Step step, int warm_up = 3, size_t max_graphs = 8);

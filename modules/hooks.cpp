@@ -1,6 +1,5 @@
 // Hooks of modules: what sees the tensors of a call, and their gradients.
 #include <algorithm>
-#include <functional>
 #include <memory>
 
 #include "autograd/node.h"
@@ -22,7 +21,7 @@ Tensors with_first(Tensors tensors, const Tensor& by) {
 
 // Those that require grad go through a node of the tape, which hands the gradients of all
 // (undefined where there is none) to `see` and passes on what that gives.
-bool watch(Tensors& tensors, std::function<Tensors(const Tensors&)> see) {
+bool watch(Tensors& tensors, Callable<Tensors(const Tensors&)> see) {
   std::vector<size_t> places;
   Tensors outputs;
   for (size_t i = 0; i < tensors.size(); ++i) {

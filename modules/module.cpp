@@ -218,7 +218,7 @@ std::vector<Module::Named> Module::named_modules() {
   return out;
 }
 
-Module& Module::apply(const std::function<void(Module&)>& f) {
+Module& Module::apply(const Callable<void(Module&)>& f) {
   for (const auto& [name, child] : children_) child->apply(f);
   f(*this);
   return *this;

@@ -13,7 +13,6 @@
 
 #include <concepts>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "autograd/module_scope.h"
+#include "framework/callable.h"
 #include "framework/error.h"
 #include "framework/tensor.h"
 #include "modules/hooks.h"
@@ -75,7 +75,7 @@ class Module {
   // This module under "", and all below it by their paths; one that is shared is listed once.
   std::vector<Named> named_modules();
   // Calls f on every module below this one, then on this, and returns *this.
-  Module& apply(const std::function<void(Module&)>& f);
+  Module& apply(const Callable<void(Module&)>& f);
   // Freezes (false) or frees all parameters.
   Module& requires_grad_(bool on = true);
   // The number of elements in all parameters.

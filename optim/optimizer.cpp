@@ -1,7 +1,6 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -107,7 +106,7 @@ void Optimizer::step() {
   for (Group& group : groups_) group.step(found_inf_);
 }
 
-Tensor Optimizer::step_by(const std::function<Tensor()>& closure) {
+Tensor Optimizer::step_by(const Callable<Tensor()>& closure) {
   const Tensor loss = closure();
   step();
   return loss;

@@ -9,13 +9,13 @@
 // One of your own is an options struct as optim/rule.h says: using Mine = OptimizerOf<MyOptions>.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "framework/callable.h"
 #include "optim/rule.h"
 
 namespace taper::inline v0::optim {
@@ -52,7 +52,7 @@ class Optimizer {
   virtual void step();
   // The loss, from which the closure has computed the gradients; then steps by them. LBFGS calls it
   // several times.
-  Tensor step(const std::function<Tensor()>& closure) { return step_by(closure); }
+  Tensor step(const Callable<Tensor()>& closure) { return step_by(closure); }
   // Drops the gradients of all parameters.
   void zero_grad();
 
@@ -92,7 +92,7 @@ class Optimizer {
 
  protected:
   Optimizer();
-  virtual Tensor step_by(const std::function<Tensor()>& closure);
+  virtual Tensor step_by(const Callable<Tensor()>& closure);
 
   std::vector<Group> groups_;
   Tensor found_inf_;

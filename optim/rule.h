@@ -9,12 +9,12 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "framework/callable.h"
 #include "framework/describe.h"
 #include "framework/kernels/optim/update.h"
 #include "framework/tensor.h"
@@ -76,7 +76,7 @@ struct Recipe {
   // A number that PyTorch keeps beside the states and that follows from the count (NAdam).
   struct Derived {
     const char* name = nullptr;
-    std::function<double(double step)> of = {};
+    Callable<double(double step)> of = {};
   } derived = {};
 };
 
@@ -107,7 +107,7 @@ class Rule {
 
 void check_ranges(const std::vector<Setting>& settings);
 void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::StepScalars& scalars,
-                   const std::function<void(const ParamStep&)>& update);
+                   const Callable<void(const ParamStep&)>& update);
 
 template <class Options> class RuleOf : public Rule {
  public:

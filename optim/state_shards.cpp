@@ -1,7 +1,6 @@
 #include "optim/state_shards.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "framework/factories.h"
@@ -39,7 +38,7 @@ void StateShards::step() {
   step([this] { optimizer_.step(); });
 }
 
-void StateShards::step(const std::function<void()>& step) {
+void StateShards::step(const Callable<void()>& step) {
   // An optimizer passes over what has no gradient.
   struct Hidden {
     std::vector<std::pair<Tensor, Tensor>> grads;

@@ -4,15 +4,16 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <string>
+
+#include "framework/callable.h"
 
 namespace taper::inline v0 {
 
 // info: how a run goes. warning: what is odd, but no error.
 enum class LogLevel { info, warning };
 // One message, without a newline at its end.
-using Logger = std::function<void(LogLevel level, const std::string& message)>;
+using Logger = Callable<void(LogLevel level, const std::string& message)>;
 
 // Puts another logger in the place of the one that is there, which comes back. It is called on any
 // thread, one call at a time, and must neither throw nor log itself.
@@ -22,7 +23,7 @@ Logger set_logger(Logger logger);
 // true. Those made later hear first; they end in reverse.
 class LogScope {
  public:
-  using Hear = std::function<bool(LogLevel level, const std::string& message)>;
+  using Hear = Callable<bool(LogLevel level, const std::string& message)>;
   explicit LogScope(Hear hear);
   ~LogScope();
   LogScope(const LogScope&) = delete;

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -202,7 +201,7 @@ void detail::run_tasks(int64_t tasks, int threads, void (*run)(const void*, int6
   for (int64_t i = 0; i < tasks; ++i) run(context, i);
 }
 
-void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& f) {
+void parallel_for(int64_t n, int64_t grain, const Callable<void(int64_t, int64_t)>& f) {
   kernels::cpu::parallel_for(n, grain, f);
 }
 

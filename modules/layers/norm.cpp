@@ -1,6 +1,5 @@
 #include "modules/layers/norm.h"
 
-#include <functional>
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
@@ -116,7 +115,7 @@ void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
   for_each_batch_norm(module, [&](BatchNormBase& norm) { norm.set_ranks(ranks); });
 }
 
-void with_new_statistics(Module& module, const std::function<void()>& pass) {
+void with_new_statistics(Module& module, const Callable<void()>& pass) {
   // What was, and is again however the pass ends.
   struct Before {
     std::vector<std::pair<Module*, bool>> modes = {};

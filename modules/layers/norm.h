@@ -1,9 +1,9 @@
 // Normalisation layers (https://pytorch.org/docs/stable/nn.html#normalization-layers).
 #pragma once
 
-#include <functional>
 #include <optional>
 
+#include "framework/callable.h"
 #include "framework/describe.h"
 #include "framework/distributed/communicator.h"
 #include "modules/members.h"
@@ -73,7 +73,7 @@ void sync_batch_norms(Module& module, const distributed::Communicator& ranks);
 // The running statistics of every BatchNorm in the module become those of one pass over the
 // batches: tensors, or tuples that begin with the input. Nothing else of the module changes
 // (https://pytorch.org/docs/stable/generated/torch.optim.swa_utils.update_bn.html).
-void with_new_statistics(Module& module, const std::function<void()>& pass);
+void with_new_statistics(Module& module, const Callable<void()>& pass);
 template <class Batches> void update_bn(Batches&& batches, Module& module) {
   const auto run = [&] {
     for (const auto& batch : batches) {
