@@ -111,7 +111,7 @@ ModuleScope::~ModuleScope() {
   if (entered_) running.pop_back();
 }
 
-std::unique_ptr<ForwardCall> current_call() {
+Owned<ForwardCall> current_call() {
   constexpr int kDeepest = 48;
   void* addresses[kDeepest];
   const int n = backtrace(addresses, kDeepest);

@@ -8,13 +8,13 @@
 // to see its functions; else `addr2line -Cfe PROGRAM OFFSET` names what is printed.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <typeinfo>
 #include <vector>
 
 #include "autograd/node.h"
+#include "framework/memory/pointers.h"
 
 namespace taper::inline v0 {
 
@@ -32,7 +32,7 @@ struct ForwardCall {
   std::string module;  // "net.2", or empty
   std::vector<void*> addresses;
 };
-std::unique_ptr<ForwardCall> current_call();
+Owned<ForwardCall> current_call();
 // A compiler's name for a function or type as it is written; the name itself when it is none.
 std::string demangled(const char* name);
 // A type's name without namespaces, enclosing classes and template arguments.

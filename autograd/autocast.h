@@ -14,6 +14,7 @@
 #pragma once
 
 #include <optional>
+#include <tuple>
 
 #include "autograd/node.h"
 

@@ -11,7 +11,7 @@ namespace {
 HookHandle add_hook(const Tensor& x, uint32_t output, TensorHook&& hook) {
   require(x.requires_grad(), "cannot register a hook on a tensor that doesn't require gradient");
   const Edge place = edge_of(x);
-  std::atomic<Hooks*>& known = place.node->hooks;
+  Atomic<Hooks*>& known = place.node->hooks;
   if (!known) {
     auto made = std::make_unique<Hooks>();
     Hooks* none = nullptr;

@@ -8,6 +8,7 @@
 
 #include "framework/callable.h"
 #include "framework/host/lock.h"
+#include "framework/memory/atomic.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -28,7 +29,7 @@ struct TensorHook : Callable<Tensor(const Tensor&)> {
 
 // The hooks of all outputs of a node; a leaf's are in its accumulator.
 struct Hooks {
-  std::atomic<int> refs{1};
+  Atomic<int> refs{1};
   mutable detail::Lock mutex{};
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
   struct Entry {

@@ -1,6 +1,7 @@
 #include "autograd/node.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "autograd/anomaly.h"

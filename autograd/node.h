@@ -13,12 +13,13 @@
 
 #include <cstddef>
 #include <initializer_list>
-#include <memory>
 #include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "framework/memory/atomic.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -65,11 +66,11 @@ class Gradients {
 struct ForwardCall;  // autograd/anomaly.h
 
 struct Node {
-  std::atomic<int> refs{1};
+  Atomic<int> refs{1};
   uint32_t num_inputs = 0, num_outputs = 0;
   // kRun for each pass that runs the closure now. kUsed: the graph was used up, and what the
   // closure saved is gone, or goes with the last of them.
-  std::atomic<uint32_t> runs{0};
+  Atomic<uint32_t> runs{0};
   static constexpr uint32_t kUsed = 1, kRun = 2;
   uint64_t sequence = 0;
   const char* name = nullptr;
@@ -80,16 +81,16 @@ struct Node {
   void (*destroy_closure)(void* closure) = nullptr;
 
   // The pass that keeps its gradients of the outputs in `pending`; 0: none does.
-  std::atomic<uint64_t> visit{0};
+  Atomic<uint64_t> visit{0};
   Tensor* pending = nullptr;
   bool accumulates = false;  // adds into a leaf's grad
   // Called with the gradient of an output before the closure runs; none until there is one.
-  std::atomic<Hooks*> hooks{nullptr};
+  Atomic<Hooks*> hooks{nullptr};
   // Gradients kept for outputs that asked (retain_grad): here and not in the tensor, which holds
   // this node.
   std::vector<std::pair<uint32_t, Tensor>> retained;
   // Where the op was called; known in anomaly mode only.
-  std::shared_ptr<ForwardCall> origin;
+  Shared<ForwardCall> origin;
 
   Node() = default;
   ~Node();
@@ -165,7 +166,7 @@ struct Meta {
 // A checkpointed part of a forward pass (autograd/checkpoint.cpp), which keeps nothing and runs
 // again when something saved is asked for.
 struct Region {
-  std::atomic<int> refs{1};
+  Atomic<int> refs{1};
   static void destroy(Region* region) noexcept;
 };
 

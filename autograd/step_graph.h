@@ -11,12 +11,12 @@
 //   for (...) { loss = step({x, y})[0]; schedule.step(); }
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "framework/callable.h"
 #include "framework/cuda/cuda.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -62,7 +62,7 @@ class StepGraph {
   int warm_up_;
   size_t max_graphs_;
   std::string reason_;
-  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<Owned<Entry>> entries_;
 };
 
 }  // namespace taper::inline v0

@@ -1,6 +1,7 @@
 #include "autograd/view.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "autograd/ops/binary.h"

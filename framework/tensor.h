@@ -3,7 +3,6 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "framework/device.h"
 #include "framework/dtype.h"
+#include "framework/memory/atomic.h"
 #include "framework/memory/intrusive_ptr.h"
 #include "framework/scalar.h"
 #include "framework/shape.h"
@@ -508,7 +508,7 @@ struct NamedTensor {
 
 // What a handle points to. Users reach it through Tensor; ops and the tape use it directly.
 struct TensorImpl {
-  std::atomic<int> refs{1};
+  Atomic<int> refs{1};
   DType dtype = kFloat32;
   bool requires_grad = false;
   bool is_parameter = false;
@@ -520,7 +520,7 @@ struct TensorImpl {
   uint32_t output = 0;
   // How often in-place functions gave this tensor another grad_fn. In a view: the base's count at
   // the time of the view's own grad_fn, which is made anew when they differ.
-  std::atomic<uint32_t> history{0};
+  Atomic<uint32_t> history{0};
   StoragePtr storage;
   int64_t offset = 0;  // in elements
   Shape shape, strides;
@@ -528,7 +528,7 @@ struct TensorImpl {
   // The op that made this tensor; none for leaves.
   NodeHandle grad_fn;
   // The node that adds into `grad`: made when first asked for, and freed with this tensor.
-  std::atomic<Node*> accumulator{nullptr};
+  Atomic<Node*> accumulator{nullptr};
   void (*free_accumulator)(Node*) = nullptr;
   IntrusivePtr<TensorImpl> grad;
   // The tensor that this is a view of, itself no view; none when the tape does not care.
@@ -540,7 +540,7 @@ struct TensorImpl {
   // The first element, for the host or for a kernel; host memory that an asynchronous copy still
   // uses is waited for.
   void* data() const {
-    if (const auto settle = storage->settle.load(std::memory_order_acquire)) settle(*storage);
+    if (const auto settle = storage->settle.load(__ATOMIC_ACQUIRE)) settle(*storage);
     return address();
   }
   // The same without waiting, for copies in stream order.

@@ -3,13 +3,13 @@
 // (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook).
 #pragma once
 
-#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "framework/callable.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -36,12 +36,12 @@ struct BackwardCall;
 class ModuleHookHandle {
  public:
   ModuleHookHandle() = default;
-  ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id);
+  ModuleHookHandle(const Shared<ModuleHooks>& hooks, uint64_t id);
   // Does nothing the second time, or when the module is gone.
   void remove();
 
  private:
-  std::weak_ptr<ModuleHooks> hooks_;
+  Shared<ModuleHooks> hooks_;
   uint64_t id_ = 0;
 };
 

@@ -1,6 +1,5 @@
 #include "modules/members.h"
 
-#include <memory>
 
 #include "framework/kernels/elementwise/copy.h"
 
@@ -8,7 +7,7 @@ namespace taper::inline v0 {
 
 ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor& value,
                            bool is_buffer)
-    : tensor_(std::make_shared<Tensor>(value.detach())) {
+    : tensor_(Shared<Tensor>::make(value.detach())) {
   owner.register_tensor(name, tensor_, is_buffer);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <string>
 
 #include "framework/factories.h"
@@ -31,7 +30,7 @@ kernels::Update update_of(const Group::Slot& slot) {
 
 }  // namespace
 
-Group::Group(std::unique_ptr<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {}
+Group::Group(Owned<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {}
 
 void Group::add(const Tensor& param) {
   slots.push_back({param, std::vector<Tensor>(recipe.states.size()), {}, {}});

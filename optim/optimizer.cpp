@@ -1,7 +1,6 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
-#include <memory>
 #include <string_view>
 
 #include "framework/factories.h"
@@ -66,13 +65,13 @@ void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& r
     require<ValueError>(!members[i + 1].empty(), "no parameter matches the pattern \"", pattern,
                         "\"", max_dim < kMaxDims ? cat(" with dimensions up to ", max_dim) : "",
                         i > 0 ? ", or an earlier pattern has it" : "");
-    std::unique_ptr<Rule> own = rule.clone();
+    Owned<Rule> own = rule.clone();
     for (const auto& [name, value] : settings) assign_by_name(*own, name, value);
     add_group(members[i + 1], std::move(own));
   }
 }
 
-void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_ptr<Rule> rule) {
+void Optimizer::add_group(const std::vector<NamedTensor>& params, Owned<Rule> rule) {
   Group group(std::move(rule));
   if (params.empty()) throw ValueError("optimizer got an empty parameter list");
   std::vector<Tensor> known = parameters();

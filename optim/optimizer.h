@@ -9,13 +9,13 @@
 // One of your own is an options struct as optim/rule.h says: using Mine = OptimizerOf<MyOptions>.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "framework/callable.h"
+#include "framework/memory/pointers.h"
 #include "optim/rule.h"
 
 namespace taper::inline v0::optim {
@@ -100,7 +100,7 @@ class Optimizer {
  private:
   void add_groups(const std::vector<NamedTensor>& params, const Rule& rule,
                   const std::vector<GroupRule>& rules);
-  void add_group(const std::vector<NamedTensor>& params, std::unique_ptr<Rule> rule);
+  void add_group(const std::vector<NamedTensor>& params, Owned<Rule> rule);
 };
 
 // The optimizer whose groups have Options.

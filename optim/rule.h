@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "framework/callable.h"
 #include "framework/describe.h"
 #include "framework/kernels/optim/update.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::optim {
@@ -93,7 +93,7 @@ struct ParamStep {
 class Rule {
  public:
   virtual ~Rule() = default;
-  virtual std::unique_ptr<Rule> clone() const = 0;
+  virtual Owned<Rule> clone() const = 0;
   // In the order of the description.
   virtual std::vector<Setting> settings() = 0;
   virtual double& lr() = 0;
@@ -112,7 +112,7 @@ void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::S
 template <class Options> class RuleOf : public Rule {
  public:
   explicit RuleOf(Options options) : options_(std::move(options)) {}
-  std::unique_ptr<Rule> clone() const override { return std::make_unique<RuleOf>(*this); }
+  Owned<Rule> clone() const override { return Owned<Rule>(new RuleOf(*this)); }
   std::vector<Setting> settings() override {
     SettingList list;
     options_.describe(list);

@@ -1,6 +1,7 @@
 #include "framework/cuda/allocator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <deque>
 #include <map>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <memory>
 #include <set>
 #include <string>
 
@@ -55,7 +54,7 @@ std::string version_text(int version) {
 }
 
 // A handle that keeps nothing alive.
-std::shared_ptr<void> unowned(void* handle) { return {std::shared_ptr<void>(), handle}; }
+Shared<void> unowned(void* handle) { return Shared<void>::unowned(handle); }
 
 }  // namespace
 
@@ -258,8 +257,7 @@ void Event::record(const Stream& stream) {
   require<ValueError>(!handle_ || device_ == stream.device(), "Event device ", device_,
                       " does not match recording stream's device ", stream.device(), ".");
   if constexpr (kHasCuda) {
-    std::shared_ptr<void> event =
-        handle_ ? handle_ : driver::create_event(stream.device(), timing_);
+    Shared<void> event = handle_ ? handle_ : driver::create_event(stream.device(), timing_);
     driver::record_event(event.get(), stream.device(), stream.handle());
     device_ = stream.device();
     handle_ = std::move(event);

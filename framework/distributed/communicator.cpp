@@ -140,7 +140,7 @@ class AloneBackend : public Backend {
 
 }  // namespace
 
-Work::Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
+Work::Work(Owned<Pending> pending) : pending_(std::move(pending)) {}
 
 Work::~Work() {
   try {
@@ -151,7 +151,7 @@ Work::~Work() {
 }
 
 void Work::wait() {
-  const std::shared_ptr<Pending> pending = std::move(pending_);
+  const Owned<Pending> pending = std::move(pending_);
   if (pending) pending->wait();
 }
 

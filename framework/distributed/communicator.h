@@ -10,11 +10,11 @@
 // RankError, and the communicator is of no use afterwards.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::distributed {
@@ -48,7 +48,7 @@ class Work {
   };
 
   Work() = default;  // nothing to wait for
-  explicit Work(std::unique_ptr<Pending> pending);
+  explicit Work(Owned<Pending> pending);
   ~Work();
   Work(Work&&) = default;
   Work& operator=(Work&& other) noexcept {
@@ -61,7 +61,7 @@ class Work {
   bool done() { return !pending_ || pending_->done(); }
 
  private:
-  std::shared_ptr<Pending> pending_;
+  Owned<Pending> pending_;
 };
 
 struct CommunicatorOptions {
@@ -134,9 +134,9 @@ class Communicator {
   void check() const;
 
  private:
-  explicit Communicator(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  explicit Communicator(Shared<Backend> backend) : backend_(std::move(backend)) {}
 
-  std::shared_ptr<Backend> backend_;
+  Shared<Backend> backend_;
 };
 
 }  // namespace taper::inline v0::distributed

@@ -1,4 +1,5 @@
 // Collectives of CPU tensors by MPI, whose plugin is loaded at first use.
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>

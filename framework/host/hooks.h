@@ -2,11 +2,11 @@
 // long loops go on. There is neither at first, and nothing is printed.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <string>
 
 #include "framework/callable.h"
+#include "framework/memory/atomic.h"
 
 namespace taper::inline v0 {
 
@@ -50,14 +50,14 @@ struct CpuAllocator {
 void set_cpu_allocator(const CpuAllocator& allocator);
 
 namespace detail {
-inline std::atomic<void (*)()> stop_check{nullptr};
+inline Atomic<void (*)()> stop_check{nullptr};
 }  // namespace detail
 
 // Loops that may take seconds, such as the reading of data, ask now and then; the check throws
 // where they are to end. Not for the bodies of parallel loops.
 inline void set_stop_check(void (*check)()) { detail::stop_check = check; }
 inline void check_stop() {
-  if (const auto check = detail::stop_check.load(std::memory_order_relaxed)) check();
+  if (const auto check = detail::stop_check.load(__ATOMIC_RELAXED)) check();
 }
 
 }  // namespace taper::inline v0

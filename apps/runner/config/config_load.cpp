@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <ranges>
+#include <system_error>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/config.h"

@@ -1,6 +1,7 @@
 #include "apps/runner/train/resume.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include <fmt/format.h>
 

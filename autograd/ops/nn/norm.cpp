@@ -1,6 +1,7 @@
 #include "autograd/ops/nn/norm.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <limits>
 
