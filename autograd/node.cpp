@@ -74,7 +74,7 @@ Node* make_accumulator(TensorImpl* leaf) {
   Node* node = new_node("AccumulateGrad", sizeof(Accumulate), {}, 1);
   node->refs = 0;
   node->accumulates = true;
-  node->origin.reset();
+  node->origin = nullptr;
   detail::fill_node(node, Accumulate(leaf));
   Node* first = nullptr;
   if (leaf->accumulator.compare_exchange_strong(first, node)) {

@@ -28,9 +28,11 @@ template <class R, class... Args> class Callable<R(Args...)> {
     target_ = new Held<F>(std::move(f));
   }
   Callable(const Callable& other) : target_(other ? other.target_->copy() : nullptr) {}
-  Callable(Callable&& other) noexcept : target_(std::exchange(other.target_, nullptr)) {}
+  Callable(Callable&& other) noexcept : target_(other.target_) { other.target_ = nullptr; }
   Callable& operator=(Callable other) noexcept {
-    std::swap(target_, other.target_);
+    Target* target = target_;
+    target_ = other.target_;
+    other.target_ = target;
     return *this;
   }
   ~Callable() { delete target_; }

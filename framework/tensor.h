@@ -32,11 +32,16 @@ class NodeHandle {
  public:
   NodeHandle() = default;
   NodeHandle(Node* node, void (*release)(Node*)) : node_(node), release_(release) {}
-  NodeHandle(NodeHandle&& other) noexcept
-      : node_(std::exchange(other.node_, nullptr)), release_(other.release_) {}
+  NodeHandle(NodeHandle&& other) noexcept : node_(other.node_), release_(other.release_) {
+    other.node_ = nullptr;
+  }
   NodeHandle& operator=(NodeHandle other) noexcept {
-    std::swap(node_, other.node_);
-    std::swap(release_, other.release_);
+    Node* node = node_;
+    node_ = other.node_;
+    other.node_ = node;
+    const auto release = release_;
+    release_ = other.release_;
+    other.release_ = release;
     return *this;
   }
   ~NodeHandle() {
@@ -128,7 +133,7 @@ class Tensor {
   // All elements in row-major order, converted. Refuses a CUDA tensor like data().
   template <class T> std::vector<T> to_vector() const {
     if constexpr (std::same_as<T, bool>) {
-      const std::vector<uint8_t> bytes = to_vector<uint8_t>();
+      const auto bytes = to_vector<std::conditional_t<std::same_as<T, bool>, uint8_t, T>>();
       return {bytes.begin(), bytes.end()};
     } else {
       std::vector<T> out{};

@@ -44,6 +44,10 @@ std::vector<NamedTensor> unnamed(const std::vector<Tensor>& params) {
 }
 
 GroupRule no_decay() { return {"*", {{"weight_decay", 0}}, 1}; }
+const std::vector<GroupRule>& no_rules() {
+  static const std::vector<GroupRule> none;
+  return none;
+}
 
 Optimizer::Optimizer() = default;
 Optimizer::~Optimizer() = default;

@@ -40,6 +40,7 @@ struct GroupRule {
 std::vector<NamedTensor> unnamed(const std::vector<Tensor>& params);
 // No weight decay on biases and the weights of norms: on what has less than two dimensions.
 GroupRule no_decay();
+const std::vector<GroupRule>& no_rules();
 
 class Optimizer {
  public:
@@ -62,7 +63,7 @@ class Optimizer {
   // optimizer may have options of several types.
   template <class Options>
   void add_param_group(const std::vector<NamedTensor>& params, const Options& options,
-                       const std::vector<GroupRule>& rules = {}) {
+                       const std::vector<GroupRule>& rules = no_rules()) {
     add_groups(params, RuleOf<Options>(options), rules);
   }
 
@@ -112,7 +113,7 @@ template <class Options> class OptimizerOf : public Optimizer {
     for (const auto& [params, options] : groups) add_param_group(params, options);
   }
   explicit OptimizerOf(const std::vector<NamedTensor>& params, const Options& options = {},
-                       const std::vector<GroupRule>& rules = {})
+                       const std::vector<GroupRule>& rules = no_rules())
       : defaults_(options) {
     add_param_group(params, options, rules);
   }
@@ -124,7 +125,7 @@ template <class Options> class OptimizerOf : public Optimizer {
   }
   void add_param_group(const std::vector<Tensor>& params) { add_param_group(params, defaults_); }
   void add_param_group(const std::vector<NamedTensor>& params, const Options& options,
-                       const std::vector<GroupRule>& rules = {}) {
+                       const std::vector<GroupRule>& rules = no_rules()) {
     Optimizer::add_param_group(params, options, rules);
   }
   bool skips_on_device() const override { return typeid(*this) == typeid(OptimizerOf); }

@@ -24,6 +24,13 @@ void Setting::assign(const Tensor& value) const {
   std::memcpy(place, own.data_ptr(), own.nbytes());
 }
 
+SettingList::SettingList() = default;
+SettingList::~SettingList() = default;
+std::vector<Setting> SettingList::take() { return std::move(all); }
+void SettingList::add(const char* name, const Shape& shape, DType dtype, void* place, Range range) {
+  all.push_back({name, shape, dtype, place, range});
+}
+
 // nan is refused too.
 void check_ranges(const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {

@@ -36,16 +36,21 @@ struct Setting {
 
 // The settings that options describe, but for master_weights, which says how to compute.
 struct SettingList {
-  std::vector<Setting> all = {};
+  std::vector<Setting> all;
+
+  SettingList();  // in rule.cpp, as all that handles the list
+  ~SettingList();
+  void add(const char* name, const Shape& shape, DType dtype, void* place, Range range);
+  std::vector<Setting> take();
 
   template <class T> void operator()(const char* name, T& x, Range range, const char*) {
     using Number = std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>, std::decay<T>>;
     if (std::string_view(name) == "master_weights") return;
-    all.push_back({name, {}, dtype_of<typename Number::type>, &x, range});
+    add(name, {}, dtype_of<typename Number::type>, &x, range);
   }
   template <class T, size_t N>
   void operator()(const char* name, std::array<T, N>& x, Range range, const char*) {
-    all.push_back({name, {int64_t(N)}, dtype_of<T>, x.data(), range});
+    add(name, int64_t(N), dtype_of<T>, x.data(), range);
   }
   template <class T> void operator()(const char* name, T& x, const char* text) {
     (*this)(name, x, kAny, text);
@@ -116,7 +121,7 @@ template <class Options> class RuleOf : public Rule {
   std::vector<Setting> settings() override {
     SettingList list;
     options_.describe(list);
-    return list.all;
+    return list.take();
   }
   double& lr() override { return options_.lr; }
   const Options& options() const { return options_; }

@@ -252,6 +252,7 @@ void LRScheduler::load_state_dict(const std::vector<NamedTensor>& state) {
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options)
     : optimizer_(optimizer), options_(std::move(options)) {
   require<ValueError>(options_.factor < 1, "Factor should be < 1.0.");
+  if (options_.min_lr.empty()) options_.min_lr = {0};
   const size_t given = options_.min_lr.size(), groups = optimizer.num_groups();
   spread(options_.min_lr, groups, cat("expected ", groups, " min_lrs, got ", given));
   const double inf = std::numeric_limits<double>::infinity();

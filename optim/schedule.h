@@ -128,7 +128,7 @@ struct PlateauOptions {
   double threshold = 1e-4;
   enum class ThresholdMode : uint8_t { rel, abs } threshold_mode = ThresholdMode::rel;
   int64_t cooldown = 0;
-  std::vector<double> min_lr = {0};  // one for all groups, or one for each
+  std::vector<double> min_lr = {};  // one for all groups, or one for each; none: 0
   double eps = 1e-8;
 
   template <class V> void describe(V& v) {

@@ -26,7 +26,9 @@ template <class T> class Owned {
   Owned(P other) : object_(other.release()) {}
   Owned(Owned&& other) noexcept : object_(other.release()) {}
   Owned& operator=(Owned other) noexcept {
-    std::swap(object_, other.object_);
+    T* object = object_;
+    object_ = other.object_;
+    other.object_ = object;
     return *this;
   }
   ~Owned() { delete object_; }
@@ -39,11 +41,23 @@ template <class T> class Owned {
   T* operator->() const { return object_; }
   T& operator*() const { return *object_; }
   explicit operator bool() const { return object_ != nullptr; }
-  T* release() { return std::exchange(object_, nullptr); }
+  T* release() {
+    T* object = object_;
+    object_ = nullptr;
+    return object;
+  }
 
  private:
   T* object_ = nullptr;
 };
+
+namespace detail {
+struct SharedBlock {
+  Atomic<int> refs{1};
+  virtual ~SharedBlock() = default;
+  static void destroy(SharedBlock* block) noexcept { delete block; }
+};
+}  // namespace detail
 
 // One of the owners of an object, or null.
 template <class T> class Shared {
@@ -66,10 +80,12 @@ template <class T> class Shared {
   }
   Shared(const Shared&) = default;
   Shared(Shared&& other) noexcept
-      : object_(std::exchange(other.object_, nullptr)), block_(std::move(other.block_)) {}
+      : object_(other.object_), block_(static_cast<IntrusivePtr<Block>&&>(other.block_)) {
+    other.object_ = nullptr;
+  }
   Shared& operator=(Shared other) noexcept {
-    std::swap(object_, other.object_);
-    std::swap(block_, other.block_);
+    object_ = other.object_;
+    block_ = static_cast<IntrusivePtr<Block>&&>(other.block_);
     return *this;
   }
 
@@ -79,14 +95,9 @@ template <class T> class Shared {
   explicit operator bool() const { return object_ != nullptr; }
 
  private:
-  struct Block {
-    Atomic<int> refs{1};
-    virtual ~Block() = default;
-    static void destroy(Block* block) noexcept { delete block; }
-  };
+  using Block = detail::SharedBlock;
   template <class H> struct Held final : Block {
-    template <class... Args>
-    explicit Held(Args&&... args) : held(std::forward<Args>(args)...) {}
+    template <class... Args> explicit Held(Args&&... args) : held(std::forward<Args>(args)...) {}
     H held;
   };
   Shared(T* object, Block* block) : object_(object), block_(IntrusivePtr<Block>::adopt(block)) {}

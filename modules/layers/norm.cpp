@@ -1,6 +1,5 @@
 #include "modules/layers/norm.h"
 
-
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/norm.h"
@@ -70,6 +69,11 @@ template class RunningNorm<InstanceNormOptions>;
 BatchNormBase::BatchNormBase(int dims, int64_t n, const BatchNormOptions& o)
     : RunningNorm(checked_features(dims, n), o), dims_(dims) {}
 
+void BatchNormBase::set_ranks(const distributed::Communicator* ranks) {
+  ranks_ = nullptr;
+  if (ranks) ranks_ = Shared<distributed::Communicator>::make(*ranks);
+}
+
 Tensor BatchNormBase::forward(const Tensor& x) {
   const bool fits = dims_ == 1 ? x.dim() == 2 || x.dim() == 3 : x.dim() == 4;
   require<ValueError>(fits, "expected ", dims_ == 1 ? "2D or 3D" : "4D", " input (got ", x.dim(),
@@ -112,7 +116,7 @@ void for_each_batch_norm(Module& module, const auto& f) {
 }  // namespace
 
 void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
-  for_each_batch_norm(module, [&](BatchNormBase& norm) { norm.set_ranks(ranks); });
+  for_each_batch_norm(module, [&](BatchNormBase& norm) { norm.set_ranks(&ranks); });
 }
 
 void with_new_statistics(Module& module, const Callable<void()>& pass) {

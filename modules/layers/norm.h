@@ -6,6 +6,7 @@
 #include "framework/callable.h"
 #include "framework/describe.h"
 #include "framework/distributed/communicator.h"
+#include "framework/memory/pointers.h"
 #include "modules/members.h"
 
 namespace taper::inline v0 {
@@ -42,7 +43,7 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
  public:
   Tensor forward(const Tensor& x) override;
   // From now on a batch, while training, is that of all ranks together; none: this process's own.
-  void set_ranks(std::optional<distributed::Communicator> ranks) { ranks_ = std::move(ranks); }
+  void set_ranks(const distributed::Communicator* ranks);
 
  protected:
   BatchNormBase(int dims, int64_t num_features, const BatchNormOptions& options);
@@ -52,7 +53,7 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share) const;
 
   const int dims_;
-  std::optional<distributed::Communicator> ranks_;
+  Shared<distributed::Communicator> ranks_;
 };
 
 // x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims 1),

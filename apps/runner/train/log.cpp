@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
