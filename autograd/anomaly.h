@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <typeinfo>
-#include <vector>
 
 #include "autograd/node.h"
 #include "framework/memory/pointers.h"
@@ -30,7 +29,9 @@ struct AnomalyMode : Switched<is_anomaly_enabled, set_detect_anomaly> {
 // Where an op was called.
 struct ForwardCall {
   std::string module;  // "net.2", or empty
-  std::vector<void*> addresses;
+  static constexpr int kDeepest = 48;
+  void* addresses[kDeepest];
+  int depth = 0;
 };
 Owned<ForwardCall> current_call();
 // A compiler's name for a function or type as it is written; the name itself when it is none.

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "framework/callable.h"
-#include "framework/host/lock.h"
 #include "framework/memory/atomic.h"
 #include "framework/tensor.h"
 
@@ -27,18 +27,10 @@ struct TensorHook : Callable<Tensor(const Tensor&)> {
         }) {}
 };
 
-// The hooks of all outputs of a node; a leaf's are in its accumulator.
+// The hooks of all outputs of a node; a leaf's are in its accumulator. The list is in hooks.cpp.
 struct Hooks {
   Atomic<int> refs{1};
-  mutable detail::Lock mutex{};
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
-  struct Entry {
-    uint64_t id;
-    uint32_t output;
-    TensorHook hook;
-  };
-  std::vector<Entry> entries{};
-  uint64_t next_id = 0;
 
   // The node's end: handles may stay, the functions go.
   static void let_go(Hooks* hooks) noexcept;
@@ -60,6 +52,6 @@ class HookHandle {
 
 // Calls the hooks of `output` with dy, in order; each may replace it. Throws, in PyTorch's words,
 // when a replacement differs in shape, dtype or device.
-void run_hooks(const Hooks& hooks, uint32_t output, Tensor& dy);
+void run_hooks(Hooks& hooks, uint32_t output, Tensor& dy);
 
 }  // namespace taper::inline v0

@@ -47,7 +47,7 @@ struct Accumulate {
   void operator()(Gradients& g) {
     Tensor target(IntrusivePtr<TensorImpl>::share(leaf));
     add(target, g);
-    const Hooks* hooks = g.node().hooks.load(std::memory_order_acquire);
+    Hooks* hooks = g.node().hooks.load(std::memory_order_acquire);
     if (hooks) run_hooks(*hooks, Hooks::kAfterAccumulation, target);
   }
   void add(const Tensor& target, Gradients& g) {

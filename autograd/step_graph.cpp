@@ -41,6 +41,10 @@ struct StepGraph::Entry {
   }
 };
 
+struct StepGraph::Entries {
+  std::vector<std::unique_ptr<Entry>> all;
+};
+
 namespace {
 
 // The stream of a graph for this scope, in order with the one of the caller.
@@ -68,13 +72,13 @@ class OnStream {
 }  // namespace
 
 StepGraph::StepGraph(Step step, int warm_up, size_t max_graphs)
-    : step_(std::move(step)), warm_up_(warm_up), max_graphs_(max_graphs) {
+    : step_(std::move(step)), warm_up_(warm_up), max_graphs_(max_graphs), entries_(new Entries) {
   require<ValueError>(warm_up >= 1, "StepGraph: warm_up must be at least 1, got ", warm_up);
 }
 
 StepGraph::~StepGraph() {
   if constexpr (kHasCuda) {
-    for (const auto& entry : entries_) {
+    for (const auto& entry : entries_->all) {
       if (!entry->graph) continue;
       // A replay may still run; its memory goes back in the order of the entry's stream.
       try {
@@ -88,7 +92,7 @@ StepGraph::~StepGraph() {
 }
 
 size_t StepGraph::num_graphs() const {
-  return size_t(std::count_if(entries_.begin(), entries_.end(),
+  return size_t(std::count_if(entries_->all.begin(), entries_->all.end(),
                               [](const auto& entry) { return bool(entry->graph); }));
 }
 
@@ -99,18 +103,18 @@ std::vector<Tensor> StepGraph::call(const std::vector<Tensor>& inputs) const {
 }
 
 StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
-  for (const auto& entry : entries_) {
+  for (const auto& entry : entries_->all) {
     if (entry->fits(inputs)) return entry.get();
   }
-  if (entries_.size() == max_graphs_) return nullptr;
+  if (entries_->all.size() == max_graphs_) return nullptr;
   auto entry = std::make_unique<Entry>();
   for (const Tensor& x : inputs) {
     entry->shapes.push_back(x.shape());
     entry->dtypes.push_back(x.dtype());
   }
   entry->stream = cuda::Stream::create(inputs[0].device().index());
-  entries_.push_back(std::move(entry));
-  return entries_.back().get();
+  entries_->all.push_back(std::move(entry));
+  return entries_->all.back().get();
 }
 
 std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {

@@ -52,6 +52,7 @@ class StepGraph {
 
  private:
   struct Entry;
+  struct Entries;
   // None where there are enough.
   Entry* entry_for(const std::vector<Tensor>& inputs);
   std::vector<Tensor> call(const std::vector<Tensor>& inputs) const;
@@ -62,7 +63,7 @@ class StepGraph {
   int warm_up_;
   size_t max_graphs_;
   std::string reason_;
-  std::vector<Owned<Entry>> entries_;
+  Owned<Entries> entries_;
 };
 
 }  // namespace taper::inline v0
