@@ -17,13 +17,10 @@ template <class T> class Owned {
   Owned() = default;
   Owned(std::nullptr_t) {}
   explicit Owned(T* object) : object_(object) {}
-  // Of a std::unique_ptr, or of an Owned of a class derived from T.
-  template <class P>
-  requires requires(P p) {
-    typename P::deleter_type;
-    { p.release() } -> std::convertible_to<T*>;
-  }
-  Owned(P other) : object_(other.release()) {}
+  // Of a std::unique_ptr<U, std::default_delete<U>>.
+  template <template <class, class> class Unique, class U, template <class> class Delete>
+  requires std::convertible_to<U*, T*> Owned(Unique<U, Delete<U>> other)
+      : object_(other.release()) {}
   Owned(Owned&& other) noexcept : object_(other.release()) {}
   Owned& operator=(Owned other) noexcept {
     T* object = object_;
