@@ -95,6 +95,11 @@ struct Numbers {
 struct Predicates {
   static constexpr bool kIntegers = true, kBools = true;
 };
+// A functor of one expression: TAPER_FUNCTOR(Square, Numbers, (T x), times(x, x));
+#define TAPER_FUNCTOR(Name, Base, arguments, ...)                                    \
+  struct Name : Base {                                                               \
+    template <class T> TAPER_HD T operator() arguments const { return __VA_ARGS__; } \
+  }
 
 // By repeated squaring. A negative exponent gives the truncated quotient: 0 except for 1 and -1.
 TAPER_HD int64_t power(int64_t x, int64_t n) {
