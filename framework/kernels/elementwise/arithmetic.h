@@ -100,6 +100,13 @@ struct Predicates {
   struct Name : Base {                                                               \
     template <class T> TAPER_HD T operator() arguments const { return __VA_ARGS__; } \
   }
+// f(functors[op]), which stand in the order of `rows`.
+template <class Row, size_t n, class Op, class F, class... Functors>
+void visit_row(const Row (&)[n], Op op, const F& f, const Functors&... functors) {
+  static_assert(sizeof...(functors) == n);
+  size_t i = 0;
+  (void)((i++ == size_t(op) && (f(functors), true)) || ...);
+}
 
 // By repeated squaring. A negative exponent gives the truncated quotient: 0 except for 1 and -1.
 TAPER_HD int64_t power(int64_t x, int64_t n) {

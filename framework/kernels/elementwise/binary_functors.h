@@ -300,76 +300,26 @@ struct HuberLossBackward : Floats {
   }
 };
 
-template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
-  switch (op) {
-    case TernaryOp::where: return f(Where{});
-    case TernaryOp::clamp: return f(ClampBetween{});
-    case TernaryOp::lerp: return f(Lerp{});
-    case TernaryOp::addcmul: return f(AddCMul{{}, value});
-    case TernaryOp::addcdiv: return f(AddCDiv{{}, value});
-    case TernaryOp::mse: return f(MseLossBackward{});
-    case TernaryOp::l1: return f(L1LossBackward{});
-    default: return f(HuberLossBackward{{}, value});
-  }
+// Calls f with the functor of `op`: they stand in the order of TernaryOp and of BinaryOp.
+template <class F> void visit(TernaryOp op, double value, const F& f) {
+  visit_row(kTernaryNames, op, f, Where{}, ClampBetween{}, Lerp{}, AddCMul{{}, value},
+            AddCDiv{{}, value}, MseLossBackward{}, L1LossBackward{}, HuberLossBackward{{}, value});
 }
-
-// Calls f with the functor of `op`.
-template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
-  switch (op) {
-    case BinaryOp::add: return args.a == 1 ? f(Add{}) : f(AddScaled{{}, args.a});
-    case BinaryOp::sub: return args.a == 1 ? f(Sub{}) : f(AddScaled{{}, -args.a});
-    case BinaryOp::mul: return f(Mul{});
-    case BinaryOp::div: return f(Div{});
-    case BinaryOp::floor_divide: return f(FloorDivide{});
-    case BinaryOp::remainder: return f(Remainder{});
-    case BinaryOp::pow: return f(Pow{});
-    case BinaryOp::maximum: return f(Maximum{});
-    case BinaryOp::minimum: return f(Minimum{});
-    case BinaryOp::eq: return f(Eq{});
-    case BinaryOp::ne: return f(Ne{});
-    case BinaryOp::lt: return f(Lt{});
-    case BinaryOp::le: return f(Le{});
-    case BinaryOp::gt: return f(Gt{});
-    case BinaryOp::ge: return f(Ge{});
-    case BinaryOp::logical_and: return f(LogicalAnd{});
-    case BinaryOp::logical_or: return f(LogicalOr{});
-    case BinaryOp::logical_xor: return f(LogicalXor{});
-    case BinaryOp::relu_backward: return f(ReluBackward{});
-    case BinaryOp::leaky_relu_backward: return f(LeakyReluBackward{{}, args.a});
-    case BinaryOp::elu_backward: return f(EluBackward{{}, args.a});
-    case BinaryOp::gelu_backward: return f(GeluBackward{});
-    case BinaryOp::gelu_tanh_backward: return f(GeluTanhBackward{});
-    case BinaryOp::silu_backward: return f(SiluBackward{});
-    case BinaryOp::softplus_backward: return f(SoftplusBackward{{}, args.a, args.b});
-    case BinaryOp::sigmoid_backward: return f(SigmoidBackward{});
-    case BinaryOp::tanh_backward: return f(TanhBackward{});
-    case BinaryOp::clamp_backward: return f(ClampBackward{{}, args.a, args.b});
-    case BinaryOp::fmod: return f(Fmod{});
-    case BinaryOp::atan2: return f(Atan2{});
-    case BinaryOp::logaddexp: return f(LogAddExp{});
-    case BinaryOp::xlogy: return f(Xlogy{});
-    case BinaryOp::bitwise_and: return f(BitwiseAnd{});
-    case BinaryOp::bitwise_or: return f(BitwiseOr{});
-    case BinaryOp::bitwise_xor: return f(BitwiseXor{});
-    case BinaryOp::prelu: return f(Prelu{});
-    case BinaryOp::binary_cross_entropy: return f(BinaryCrossEntropy{});
-    case BinaryOp::selu_backward: return f(EluBackward{{}, kSeluAlpha, kSeluScale});
-    case BinaryOp::celu_backward: return f(EluBackward{{}, args.a, 1, 1 / args.a});
-    case BinaryOp::hardsigmoid_backward: return f(HardSigmoidBackward{});
-    case BinaryOp::hardswish_backward: return f(HardSwishBackward{});
-    case BinaryOp::mish_backward: return f(MishBackward{});
-    case BinaryOp::hardtanh_backward: return f(HardTanhBackward{{}, args.a, args.b});
-    case BinaryOp::shrink_backward: return f(ShrinkBackward{{}, args.a});
-    case BinaryOp::gamma_gradient: return f(GammaGradient{});
-    case BinaryOp::div_trunc: return f(DivTrunc{});
-    case BinaryOp::glu: return f(Glu{});
-    case BinaryOp::isclose: return f(IsClose{{}, args.a, args.b});
-    case BinaryOp::mse_loss: return f(MseLoss{});
-    case BinaryOp::l1_loss: return f(L1Loss{});
-    case BinaryOp::huber_loss: return f(HuberLoss{{}, args.a});
-    case BinaryOp::bce_with_logits: return f(BceWithLogits{});
-    default: return f(TanhshrinkBackward{});
-  }
+template <class F> void visit(BinaryOp op, BinaryArgs args, const F& f) {
+  const auto [a, b] = args;
+  if (op == BinaryOp::add && a != 1) return f(AddScaled{{}, a});
+  if (op == BinaryOp::sub && a != 1) return f(AddScaled{{}, -a});
+  visit_row(kBinaryOps, op, f, Add{}, Sub{}, Mul{}, Div{}, FloorDivide{}, Remainder{}, Pow{},
+            Maximum{}, Minimum{}, Eq{}, Ne{}, Lt{}, Le{}, Gt{}, Ge{}, LogicalAnd{}, LogicalOr{},
+            LogicalXor{}, ReluBackward{}, LeakyReluBackward{{}, a}, EluBackward{{}, a},
+            GeluBackward{}, GeluTanhBackward{}, SiluBackward{}, SoftplusBackward{{}, a, b},
+            SigmoidBackward{}, TanhBackward{}, ClampBackward{{}, a, b}, Fmod{}, Atan2{},
+            LogAddExp{}, Xlogy{}, BitwiseAnd{}, BitwiseOr{}, BitwiseXor{}, Prelu{},
+            BinaryCrossEntropy{}, EluBackward{{}, kSeluAlpha, kSeluScale},
+            EluBackward{{}, a, 1, 1 / a}, HardSigmoidBackward{}, HardSwishBackward{},
+            MishBackward{}, HardTanhBackward{{}, a, b}, ShrinkBackward{{}, a}, GammaGradient{},
+            DivTrunc{}, Glu{}, IsClose{{}, a, b}, MseLoss{}, L1Loss{}, HuberLoss{{}, a},
+            BceWithLogits{}, TanhshrinkBackward{});
 }
 
 }  // namespace taper::inline v0::kernels

@@ -160,67 +160,19 @@ TAPER_FUNCTOR(IsNan, Predicates, (T x), truth<T>(is_nan(x)));
 TAPER_FUNCTOR(IsInf, Predicates, (T x), truth<T>(is_inf(x)));
 TAPER_FUNCTOR(IsFinite, Predicates, (T x), truth<T>(is_finite(x)));
 
-// Calls f with the functor of `op`.
-template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
-  switch (op) {
-    case UnaryOp::neg: return f(Neg{});
-    case UnaryOp::abs: return f(Abs{});
-    case UnaryOp::sign: return f(Sign{});
-    case UnaryOp::square: return f(Square{});
-    case UnaryOp::sqrt: return f(Sqrt{});
-    case UnaryOp::rsqrt: return f(Rsqrt{});
-    case UnaryOp::reciprocal: return f(Reciprocal{});
-    case UnaryOp::exp: return f(Exp{});
-    case UnaryOp::expm1: return f(Expm1{});
-    case UnaryOp::log: return f(Log{});
-    case UnaryOp::log2: return f(Log2{});
-    case UnaryOp::log1p: return f(Log1p{});
-    case UnaryOp::sin: return f(Sin{});
-    case UnaryOp::cos: return f(Cos{});
-    case UnaryOp::tanh: return f(Tanh{});
-    case UnaryOp::sigmoid: return f(Sigmoid{});
-    case UnaryOp::relu: return f(Relu{});
-    case UnaryOp::leaky_relu: return f(LeakyRelu{{}, args.a});
-    case UnaryOp::elu: return f(Elu{{}, args.a});
-    case UnaryOp::gelu: return f(Gelu{});
-    case UnaryOp::gelu_tanh: return f(GeluTanh{});
-    case UnaryOp::silu: return f(Silu{});
-    case UnaryOp::softplus: return f(Softplus{{}, args.a, args.b});
-    case UnaryOp::erf: return f(Erf{});
-    case UnaryOp::floor: return f(Floor{});
-    case UnaryOp::ceil: return f(Ceil{});
-    case UnaryOp::round: return f(Round{});
-    case UnaryOp::clamp: return f(Clamp{{}, args.a, args.b});
-    case UnaryOp::logical_not: return f(LogicalNot{});
-    case UnaryOp::isnan: return f(IsNan{});
-    case UnaryOp::isinf: return f(IsInf{});
-    case UnaryOp::isfinite: return f(IsFinite{});
-    case UnaryOp::exp2: return f(Exp2{});
-    case UnaryOp::log10: return f(Log10{});
-    case UnaryOp::tan: return f(Tan{});
-    case UnaryOp::asin: return f(Asin{});
-    case UnaryOp::acos: return f(Acos{});
-    case UnaryOp::atan: return f(Atan{});
-    case UnaryOp::sinh: return f(Sinh{});
-    case UnaryOp::cosh: return f(Cosh{});
-    case UnaryOp::trunc: return f(Trunc{});
-    case UnaryOp::frac: return f(Frac{});
-    case UnaryOp::lgamma: return f(LogGamma{});
-    case UnaryOp::digamma: return f(Digamma{});
-    case UnaryOp::polygamma: return f(Polygamma{{}, args.a});
-    case UnaryOp::selu: return f(Elu{{}, kSeluAlpha, kSeluScale});
-    case UnaryOp::celu: return f(Elu{{}, args.a, 1, 1 / args.a});
-    case UnaryOp::hardsigmoid: return f(HardSigmoid{});
-    case UnaryOp::hardswish: return f(HardSwish{});
-    case UnaryOp::mish: return f(Mish{});
-    case UnaryOp::logsigmoid: return f(Softplus{{}, -1, 40});
-    case UnaryOp::hardshrink: return f(HardShrink{{}, args.a});
-    case UnaryOp::softshrink: return f(SoftShrink{{}, args.a});
-    case UnaryOp::nan_to_num: return f(NanToNum{{}, args.a, args.b, args.c});
-    case UnaryOp::softsign: return f(Softsign{});
-    case UnaryOp::tanhshrink: return f(Tanhshrink{});
-    default: return f(BitwiseNot{});
-  }
+// Calls f with the functor of `op`: they stand in the order of UnaryOp. (selu and celu are Elus,
+// logsigmoid is a Softplus.)
+template <class F> void visit(UnaryOp op, UnaryArgs args, const F& f) {
+  const auto [a, b, c] = args;
+  visit_row(kUnaryOps, op, f, Neg{}, Abs{}, Sign{}, Square{}, Sqrt{}, Rsqrt{}, Reciprocal{}, Exp{},
+            Expm1{}, Log{}, Log2{}, Log1p{}, Sin{}, Cos{}, Tanh{}, Sigmoid{}, Relu{},
+            LeakyRelu{{}, a}, Elu{{}, a}, Gelu{}, GeluTanh{}, Silu{}, Softplus{{}, a, b}, Erf{},
+            Floor{}, Ceil{}, Round{}, Clamp{{}, a, b}, LogicalNot{}, IsNan{}, IsInf{}, IsFinite{},
+            Exp2{}, Log10{}, Tan{}, Asin{}, Acos{}, Atan{}, Sinh{}, Cosh{}, Trunc{}, Frac{},
+            LogGamma{}, Digamma{}, Polygamma{{}, a}, Elu{{}, kSeluAlpha, kSeluScale},
+            Elu{{}, a, 1, 1 / a}, HardSigmoid{}, HardSwish{}, Mish{}, Softplus{{}, -1, 40},
+            HardShrink{{}, a}, SoftShrink{{}, a}, NanToNum{{}, a, b, c}, BitwiseNot{}, Softsign{},
+            Tanhshrink{});
 }
 
 }  // namespace taper::inline v0::kernels
