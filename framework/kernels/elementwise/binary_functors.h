@@ -150,10 +150,8 @@ struct ShrinkBackward : Floats {
 };
 struct Fmod : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const {
-    if constexpr (kIsInteger<T>)
-      return b == 0 || b == -1 ? T(0) : a % b;
-    else
-      return math::fmod(a, b);
+    if constexpr (kIsInteger<T>) return b == 0 || b == -1 ? T(0) : a % b;
+    return T(math::fmod(a, b));
   }
   static TAPER_HD bool fits(float a, float b) { return math::wide::divides(a, b); }
   static TAPER_HD float fast(float a, float b) {
