@@ -13,7 +13,7 @@ namespace {
 
 void require_rows(std::span<const int64_t> rows, int64_t size) {
   for (const int64_t row : rows) {
-    if (row < 0 || row >= size) throw IndexError(cat("no sample ", row, " of ", size));
+    if (row < 0 || row >= size) throw IndexError("no sample ", row, " of ", size);
   }
 }
 

@@ -43,7 +43,7 @@ DType parse_dtype(std::string_view name) {
   }
   std::string known;
   for (const Names& n : kNames) known += cat(known.empty() ? "" : ", ", n.name);
-  throw ValueError(cat("unknown dtype '", name, "': expected one of ", known));
+  throw ValueError("unknown dtype '", name, "': expected one of ", known);
 }
 
 DType promote_types(DType a, DType b) {

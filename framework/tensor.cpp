@@ -53,7 +53,7 @@ Tensor empty_like_layout(const Tensor& x, DType dtype) {
 
 int64_t Tensor::size(int64_t dim) const {
   if (this->dim() == 0) {
-    throw IndexError(cat("Dimension specified as ", dim, " but tensor has no dimensions"));
+    throw IndexError("Dimension specified as ", dim, " but tensor has no dimensions");
   }
   return shape()[wrap_dim(dim, this->dim())];
 }
@@ -72,9 +72,9 @@ void* Tensor::host_data(DType wanted) const {
   require<TypeError>(!is_cuda(), "can't read ", device(), " device type tensor on the host. ",
                      "Use Tensor.cpu() to copy the tensor to host memory first.");
   if (dtype() != wanted) {
-    throw TypeError(cat("expected scalar type ", scalar_type_name(wanted), " but found ",
-                        scalar_type_name(dtype()), "; use to(k", scalar_type_name(wanted),
-                        ") or to_vector"));
+    throw TypeError("expected scalar type ", scalar_type_name(wanted), " but found ",
+                    scalar_type_name(dtype()), "; use to(k", scalar_type_name(wanted),
+                    ") or to_vector");
   }
   require(is_contiguous(), "data() needs a contiguous tensor, got shape ", shape(),
           " with strides ", strides(), "; use contiguous() first");
@@ -103,7 +103,7 @@ Scalar Tensor::item() const {
 }
 
 Tensor Tensor::pin_memory() const {
-  if (is_cuda()) throw Error(cat("cannot pin '", type(), "' only dense CPU tensors can be pinned"));
+  if (is_cuda()) throw Error("cannot pin '", type(), "' only dense CPU tensors can be pinned");
   if (is_pinned()) return *this;
   Tensor out = make(allocate_pinned(nbytes()), shape(), contiguous_strides(shape()), 0, dtype());
   kernels::copy_into(out, *this);

@@ -52,7 +52,7 @@ void AveragedModel::follow() {
 const char* AveragedModel::name() const { return options_ ? "EMA" : "AveragedModel"; }
 
 void AveragedModel::update() {
-  if (is_swapped()) throw Error(cat(name(), ": update() while the averages are in the model"));
+  if (is_swapped()) throw Error(name(), ": update() while the averages are in the model");
   follow();
   const EMAOptions o = options_.value_or(EMAOptions{});
   const auto averages = by_device(averages_), params = by_device(params_);

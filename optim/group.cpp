@@ -99,7 +99,7 @@ void Group::prepare(Slot& slot) const {
 void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
   const Device device = part[0]->param.device();
   if (found_inf.defined() && found_inf.device() != device) {
-    throw Error(cat("found_inf is on ", found_inf.device(), " and a parameter on ", device));
+    throw Error("found_inf is on ", found_inf.device(), " and a parameter on ", device);
   }
   const bool counts = recipe.count != Recipe::uncounted;
   const Tensor count = counts ? own_count(part) : part[0]->step;

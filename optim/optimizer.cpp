@@ -31,8 +31,8 @@ void assign_by_name(Rule& rule, const std::string& name, double value) {
     if (setting.name == name && setting.shape.empty()) return setting.assign(wrap_scalar(value));
     known += cat(known.empty() ? "" : ", ", setting.name);
   }
-  throw ValueError(cat("a group of ", rule.recipe().optimizer, " has no single number \"", name,
-                       "\" among its settings: ", known));
+  throw ValueError("a group of ", rule.recipe().optimizer, " has no single number \"", name,
+                   "\" among its settings: ", known);
 }
 
 }  // namespace
@@ -79,8 +79,8 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_pt
     const auto& [name, p] = params[i];
     const std::string which =
         name.empty() ? cat("parameter ", i, " of group ", groups_.size()) : cat("parameter ", name);
-    if (!p.defined()) throw ValueError(cat(which, " is undefined"));
-    if (!p.is_leaf()) throw ValueError(cat("can't optimize a non-leaf Tensor (", which, ")"));
+    if (!p.defined()) throw ValueError(which, " is undefined");
+    if (!p.is_leaf()) throw ValueError("can't optimize a non-leaf Tensor (", which, ")");
     require<ValueError>(p.is_floating_point(), which, " has dtype ", p.dtype(),
                         "; only floating tensors are trained");
     require<ValueError>(is_dense(p.shape(), p.strides()), which,
@@ -89,10 +89,9 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_pt
                         " only supports 2D parameters whereas we found a parameter with size: "
                         "torch.Size(",
                         p.shape(), ") (", which, ")");
-    if (std::any_of(known.begin(), known.end(), [&](const Tensor& x) { return x.is_same(p); })) {
-      throw ValueError(
-          cat("some parameters appear in more than one parameter group (", which, ")"));
-    }
+    require<ValueError>(
+        std::none_of(known.begin(), known.end(), [&](const Tensor& x) { return x.is_same(p); }),
+        "some parameters appear in more than one parameter group (", which, ")");
     known.push_back(p);
     group.add(p);
   }

@@ -36,9 +36,9 @@ void check_ranges(const std::vector<Setting>& settings) {
     for (size_t i = 0; i < values.size(); ++i) {
       const double x = values[i];
       if (setting.shape.empty() ? x >= setting.range.low : setting.range.contains(x)) continue;
-      if (setting.shape.empty()) throw ValueError(cat("Invalid ", what, ": ", x));
+      if (setting.shape.empty()) throw ValueError("Invalid ", what, ": ", x);
       const std::string one = name.substr(0, name.find_last_not_of('s') + 1);
-      throw ValueError(cat("Invalid ", one, " parameter at index ", i, ": ", x));
+      throw ValueError("Invalid ", one, " parameter at index ", i, ": ", x);
     }
   }
 }

@@ -25,7 +25,7 @@ constexpr size_t kChunkBytes = size_t{1} << 20, kCountedBytes = kChunkBytes;
 constexpr size_t kShownBytes = 28;  // of a foreign file, after its first four
 
 template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args&... args) {
-  throw InputError(cat(file.string(), ": ", args...));
+  throw InputError(file.string(), ": ", args...);
 }
 
 std::string hex(std::span<const uint8_t> bytes) {
@@ -190,11 +190,11 @@ fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::strin
   for (const std::string& name : names) {
     if (fs::exists(root / name, ignored)) return root / name;
   }
-  throw InputError(cat("MNIST's ", stem, " are not in '", root.string(), "'",
-                       fs::is_directory(root, ignored) ? "" : " (no such directory)",
-                       ": looked for ", names[0], ", ", names[1], ", ", names[2], " and ", names[3],
-                       "; download the four files of MNIST, e.g. from "
-                       "https://ossci-datasets.s3.amazonaws.com/mnist/, and set data.root=DIR"));
+  throw InputError("MNIST's ", stem, " are not in '", root.string(), "'",
+                   fs::is_directory(root, ignored) ? "" : " (no such directory)", ": looked for ",
+                   names[0], ", ", names[1], ", ", names[2], " and ", names[3],
+                   "; download the four files of MNIST, e.g. from "
+                   "https://ossci-datasets.s3.amazonaws.com/mnist/, and set data.root=DIR");
 }
 
 constexpr double kWhite = 255;
@@ -206,9 +206,8 @@ DataInfo info_of(const Shape& size, int64_t classes) {
 void require_size(const DataInfo& info, const Batch& images, const char* what) {
   const Shape ours = info.input_shape, theirs = sample_shape(images.inputs);
   if (ours == theirs) return;
-  throw InputError(cat("training images are ", ours[1], "x", ours[2], ", ", what, " images are ",
-                       theirs[1], "x", theirs[2],
-                       ours[0] == theirs[0] ? "" : " of other channels"));
+  throw InputError("training images are ", ours[1], "x", ours[2], ", ", what, " images are ",
+                   theirs[1], "x", theirs[2], ours[0] == theirs[0] ? "" : " of other channels");
 }
 
 }  // namespace
@@ -216,7 +215,7 @@ void require_size(const DataInfo& info, const Batch& images, const char* what) {
 Tensor read_idx(const fs::path& file) try {
   return IdxFile(file).elements();
 } catch (const std::bad_alloc&) {
-  throw OutOfMemoryError(cat(file.string(), ": no memory for the data"));
+  throw OutOfMemoryError(file.string(), ": no memory for the data");
 }
 
 Batch read_idx_images(const fs::path& images_file, const fs::path& labels_file,

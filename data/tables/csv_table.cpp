@@ -55,7 +55,7 @@ class TableReader {
       }
       rows_.push_back(std::move(record));
     });
-    if (rows_.empty()) throw InputError(cat(file_, ": expected rows of data, got an empty file"));
+    if (rows_.empty()) throw InputError(file_, ": expected rows of data, got an empty file");
     const int64_t line = rows_[0].line;
     take_columns();
     if (table_.has_header) rows_.erase(rows_.begin());
@@ -165,9 +165,9 @@ class TableReader {
       if (i == label_) continue;
       const std::set<std::string> words = words_of(i);
       if (words.size() > kMostCategories) {
-        throw InputError(cat(file_, ": ", column_text(i), " has ", words.size(),
-                             " different words, each of which would be a feature: at most ",
-                             kMostCategories, " are taken; leave the column out"));
+        throw InputError(file_, ": ", column_text(i), " has ", words.size(),
+                         " different words, each of which would be a feature: at most ",
+                         kMostCategories, " are taken; leave the column out");
       }
       if (!words.empty() && std::ranges::all_of(words, has_decimal_comma)) {
         fail(rows_[0], i, " has numbers with a decimal comma, as ", in_quotes(*words.begin()),
@@ -278,8 +278,8 @@ CsvTable read_table(const std::filesystem::path& path, const CsvRecipe& recipe, 
                       "a CSV delimiter is one character, and cannot be a quote or a line end");
   std::string text = read_file(path, "CSV file");
   if (const size_t zero = text.find('\0'); zero != std::string::npos) {
-    throw InputError(cat(path.string(), ": expected CSV as UTF-8 text, got a zero byte at offset ",
-                         zero, "; is it compressed, UTF-16 or binary?"));
+    throw InputError(path.string(), ": expected CSV as UTF-8 text, got a zero byte at offset ",
+                     zero, "; is it compressed, UTF-16 or binary?");
   }
   if (const size_t bad = first_invalid(text); bad < text.size()) {
     fail_at(path.string(), 1 + std::count(text.begin(), text.begin() + int64_t(bad), '\n'),

@@ -21,14 +21,14 @@ Tensor read_floats(const std::string& file) {
   const std::span<const float> values = x.span<float>();
   const auto bad = std::ranges::find_if(values, [](float v) { return !std::isfinite(v); });
   if (bad == values.end()) return x;
-  throw InputError(cat(file, ": element ", bad - values.begin(), " of ", values.size(),
-                       " (counted from 0) is no finite float32"));
+  throw InputError(file, ": element ", bad - values.begin(), " of ", values.size(),
+                   " (counted from 0) is no finite float32");
 }
 
 Tensor read_samples(const std::string& file) {
   const Tensor x = read_floats(file);
   if (x.dim() > 1 && x.numel() > 0) return x;
-  throw InputError(cat(file, ": expected samples [N, ...], got the shape ", x.shape()));
+  throw InputError(file, ": expected samples [N, ...], got the shape ", x.shape());
 }
 
 Batch read_batch(const std::string& inputs, const std::string& targets, Task task) {

@@ -54,8 +54,8 @@ std::string advice_for(cudaError_t status) {
   cudaGetLastError();  // or the next launch check would report it again
   require<OutOfMemoryError>(status != cudaErrorMemoryAllocation, "CUDA out of memory (", where,
                             ")");
-  throw AcceleratorError(
-      cat("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(", where, ")"));
+  throw AcceleratorError("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(",
+                         where, ")");
 }
 
 bool launches_block() {
@@ -154,8 +154,8 @@ void throw_bad_index(int device) {
   op_word.store(nullptr);
   const DeviceScope scope(device);
   TAPER_CUDA_CHECK(cudaMemset(&slot->on_device->taken, 0, sizeof slot->on_device->taken));
-  throw IndexError(cat("index ", index, " is out of bounds for a dimension with size ", bound,
-                       " (reported by ", op, " on cuda:", device, ")"));
+  throw IndexError("index ", index, " is out of bounds for a dimension with size ", bound,
+                   " (reported by ", op, " on cuda:", device, ")");
 }
 
 }  // namespace taper::inline v0::cuda

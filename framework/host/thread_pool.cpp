@@ -181,7 +181,7 @@ std::atomic<int>& thread_limit() {
 int get_num_threads() { return thread_limit().load(std::memory_order_relaxed); }
 
 void set_num_threads(int n) {
-  if (n < 1) throw ValueError(cat("set_num_threads expects a positive integer, got ", n));
+  if (n < 1) throw ValueError("set_num_threads expects a positive integer, got ", n);
   require<ValueError>(n <= kMaxThreads, "set_num_threads expects at most ", kMaxThreads, ", got ",
                       n);
   if (thread_limit().exchange(n) > n) pool().end_threads();

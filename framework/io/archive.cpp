@@ -12,7 +12,7 @@ namespace taper::inline v0 {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw InputError(cat(path, ": not a valid zip archive: ", what));
+  throw InputError(path, ": not a valid zip archive: ", what);
 }
 template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
   if (!fits) refuse(path, cat(what...));
@@ -89,9 +89,7 @@ StoragePtr ZipReader::read(size_t index) {
 void write_zip(const std::string& path, const std::vector<ZipContent>& contents) {
   zip_error_t error;
   zip_error_init(&error);
-  const auto fail = [&] {
-    throw Error(cat(path, ": cannot make a zip archive: ", text_of(&error)));
-  };
+  const auto fail = [&] { throw Error(path, ": cannot make a zip archive: ", text_of(&error)); };
   const auto free = [](zip_source_t* s) { zip_source_free(s); };
   const std::unique_ptr<zip_source_t, decltype(free)> memory(
       zip_source_buffer_create(nullptr, 0, 0, &error), free);

@@ -33,8 +33,8 @@ DType dtype_of_dlpack(const DLDataType& type) {
   for (const Kind& k : kKinds) {
     if (type.lanes == 1 && type.code == k.code && type.bits == k.bits) return k.dtype;
   }
-  throw TypeError(cat("from_dlpack: elements of type code ", int(type.code), ", ", int(type.bits),
-                      " bits and ", int(type.lanes), " lanes have no dtype in Taper"));
+  throw TypeError("from_dlpack: elements of type code ", int(type.code), ", ", int(type.bits),
+                  " bits and ", int(type.lanes), " lanes have no dtype in Taper");
 }
 
 Device device_of_dlpack(const DLDevice& device) {
@@ -42,8 +42,8 @@ Device device_of_dlpack(const DLDevice& device) {
   if (device.device_type == kDLCUDA) {
     return cuda::resolve(Device(DeviceType::cuda, device.device_id));
   }
-  throw ValueError(cat("from_dlpack: memory of DLPack's device type ", int(device.device_type),
-                       " cannot be used; CPU (1) and CUDA (2) can"));
+  throw ValueError("from_dlpack: memory of DLPack's device type ", int(device.device_type),
+                   " cannot be used; CPU (1) and CUDA (2) can");
 }
 
 void delete_managed(DLManagedTensor* managed) {

@@ -32,7 +32,7 @@ constexpr TypeCode kTypeCodes[] = {{kFloat16, "f2"}, {kFloat32, "f4"}, {kFloat64
                                    {kInt8, "i1"},    {kUInt8, "u1"},   {kBool, "b1"}};
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw Error(cat(path, ": not a NumPy array file that can be read: ", what));
+  throw Error(path, ": not a NumPy array file that can be read: ", what);
 }
 template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
   if (!fits) refuse(path, cat(what...));

@@ -33,7 +33,7 @@ std::vector<const PickleValue*> Pickle::all(Kind kind) const {
 }
 
 void Pickle::refuse(size_t at, const std::string& what) const {
-  throw InputError(cat(name_, ": at byte ", at, ": ", what));
+  throw InputError(name_, ": at byte ", at, ": ", what);
 }
 
 // --- bytes ---

@@ -64,7 +64,7 @@ std::optional<DType> storage_dtype(const PickleValue& type) {
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw InputError(cat(path, ": not a valid file of torch.save: ", what));
+  throw InputError(path, ": not a valid file of torch.save: ", what);
 }
 template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
   if (!fits) refuse(path, cat(what...));
@@ -151,8 +151,8 @@ class PtReader {
     for (size_t i = 0; root.is(Kind::dict) && i < std::min<size_t>(40, root.items.size()); i += 2) {
       keys += cat(keys.empty() ? "" : ", ", key_of(*root.items[i]));
     }
-    throw InputError(cat(path_, ": has no tensors below ", in_quotes(entry),
-                         "; its entries: ", detail::shown(keys, 500)));
+    throw InputError(path_, ": has no tensors below ", in_quotes(entry),
+                     "; its entries: ", detail::shown(keys, 500));
   }
 
  private:

@@ -82,7 +82,7 @@ std::string header_text(const std::string& path, const std::vector<NamedTensor>&
                       text.size(), " bytes, the format allows ", kMaxHeader);
   return text;
 } catch (const Json::exception& e) {
-  throw ValueError(cat(path, ": cannot save: a name or metadata is not UTF-8: ", e.what()));
+  throw ValueError(path, ": cannot save: a name or metadata is not UTF-8: ", e.what());
 }
 
 // --- reading the header ---
@@ -100,7 +100,7 @@ struct Header {
 };
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw Error(cat(path, ": not a valid safetensors file: ", what));
+  throw Error(path, ": not a valid safetensors file: ", what);
 }
 template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
   if (!fits) refuse(path, cat(what...));
@@ -260,7 +260,7 @@ StoragePtr map_file(const std::string& path) {
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                       file.descriptor(), 0);
   if (data == MAP_FAILED)
-    throw Error(cat(path, ": cannot map: ", std::generic_category().message(errno)));
+    throw Error(path, ": cannot map: ", std::generic_category().message(errno));
   return borrow(data, size, Device(), [](Storage& s) noexcept { ::munmap(s.data, s.nbytes); });
 }
 

@@ -29,7 +29,7 @@ Recipe AdagradOptions::recipe() const {
 }
 
 Recipe AdadeltaOptions::recipe() const {
-  if (rho > 1) throw ValueError(cat("Invalid rho value: ", rho));
+  if (rho > 1) throw ValueError("Invalid rho value: ", rho);
   return {"Adadelta", {"square_avg", "acc_delta"}, Recipe::saved};
 }
 

@@ -11,16 +11,16 @@ void check(const char* op, int64_t gates, const Tensor& gx, const Tensor& gh, co
   check_floating(op, gx);
   for (const DType t : {gh.dtype(), state.dtype()}) {
     if (t == gx.dtype()) continue;
-    throw Error(cat("expected scalar type ", scalar_type_name(gx.dtype()), " but found ",
-                    scalar_type_name(t), " (gates and state of ", op, ")"));
+    throw Error("expected scalar type ", scalar_type_name(gx.dtype()), " but found ",
+                scalar_type_name(t), " (gates and state of ", op, ")");
   }
   if (state.dim() == 2 && gx.shape() == gh.shape() &&
       gx.shape() == Shape{state.size(0), gates * state.size(1)}) {
     return;
   }
-  throw Error(cat(op, ": expected both parts of the gates of shape [batch, ", gates,
-                  " * hidden] and a state of shape [batch, hidden], got ", gx.shape(), ", ",
-                  gh.shape(), " and ", state.shape()));
+  throw Error(op, ": expected both parts of the gates of shape [batch, ", gates,
+              " * hidden] and a state of shape [batch, hidden], got ", gx.shape(), ", ", gh.shape(),
+              " and ", state.shape());
 }
 
 // [B, count * H] for a state [B, H].
