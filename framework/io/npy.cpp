@@ -23,13 +23,11 @@ constexpr size_t kAlign = 64;
 constexpr size_t kMaxHeader = 65536;
 
 constexpr std::string_view kByteOrders = "<>|=";
-struct TypeCode {
-  DType dtype;
-  std::string_view code;
-};
-constexpr TypeCode kTypeCodes[] = {{kFloat16, "f2"}, {kFloat32, "f4"}, {kFloat64, "f8"},
-                                   {kInt64, "i8"},   {kInt32, "i4"},   {kInt16, "i2"},
-                                   {kInt8, "i1"},    {kUInt8, "u1"},   {kBool, "b1"}};
+// "f4"; of a type that NumPy has.
+std::string code_of(DType t) {
+  const char kind = is_floating_point(t) ? 'f' : t == kUInt8 ? 'u' : t == kBool ? 'b' : 'i';
+  return cat(kind, size_of(t));
+}
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(path, ": not a NumPy array file that can be read: ", what);
@@ -55,9 +53,7 @@ void check_savable(const Tensor& x) {
 
 // Magic, version 1.0, length and a Python dict, padded so that the data is aligned.
 std::string header_of(const Tensor& x) {
-  const TypeCode* type = kTypeCodes;
-  while (type->dtype != x.dtype()) ++type;
-  std::string text = cat("{'descr': '", size_of(x.dtype()) == 1 ? '|' : '<', type->code,
+  std::string text = cat("{'descr': '", size_of(x.dtype()) == 1 ? '|' : '<', code_of(x.dtype()),
                          "', 'fortran_order': False, 'shape': (");
   for (const int64_t n : x.shape()) text += cat(n, ", ");
   text += "), }";
@@ -163,14 +159,14 @@ class HeaderReader {
     const char first = descr.empty() ? '\0' : descr.front();
     const std::string_view code =
         kByteOrders.find(first) != kByteOrders.npos ? descr.substr(1) : descr;
-    const auto known = std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes),
-                                    [&](const TypeCode& t) { return t.code == code; });
-    check(known != std::end(kTypeCodes), path_, "dtype '", descr, "' is not supported; ",
+    // float16 stands before bfloat16, which NumPy lacks.
+    const auto known = std::ranges::find(kAllDTypes, code, code_of);
+    check(known != std::end(kAllDTypes), path_, "dtype '", descr, "' is not supported; ",
           "expected f2 f4 f8 i8 i4 i2 i1 u1 or b1, little-endian");
-    check(first != '>' || size_of(known->dtype) <= 1, path_, "dtype '", descr,
+    check(first != '>' || size_of(*known) <= 1, path_, "dtype '", descr,
           "' is big-endian; in Python, save ",
           "array.astype(array.dtype.newbyteorder('<')) instead");
-    return known->dtype;
+    return *known;
   }
   [[noreturn]] void unexpected(const std::string& wanted) {
     const std::string got(rest_.substr(0, 20));
@@ -226,13 +222,10 @@ void check_data_size(const std::string& path, const Header& header, size_t left)
                    ", got ", left, left < size_t(*nbytes) ? " (is the file truncated?)" : ""));
 }
 
-Shape column_major_strides(const Shape& shape) {
-  Shape strides;
-  int64_t step = 1;
-  for (const int64_t n : shape) {
-    strides.push_back(step);
-    step *= std::max<int64_t>(n, 1);
-  }
+Shape column_major_strides(Shape shape) {
+  std::ranges::reverse(shape);
+  Shape strides = contiguous_strides(shape);
+  std::ranges::reverse(strides);
   return strides;
 }
 
