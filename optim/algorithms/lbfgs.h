@@ -34,7 +34,7 @@ struct LBFGSOptions {
     v("history_size", history_size, kCount, "gradients that are remembered");
     v("line_search_fn", line_search_fn, {"none", "strong_wolfe"}, "how far a step goes");
   }
-  Recipe recipe() const;
+  Recipe recipe() const { return {"LBFGS"}; }
   void update(const std::vector<kernels::Update>& updates,
               const kernels::StepScalars& scalars) const;
 };
