@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/matmul/matmul.h"
@@ -22,19 +21,14 @@ Shape as_2d(Shape shape) {
 }
 
 ConvSizes sizes_of(const Shape& x, const Shape& weight, const ConvWindows& options) {
-  const auto axis = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding,
-                       int64_t dilation) {
-    const int64_t reach = in + 2 * padding - checked_mul(dilation, kernel - 1) - 1;
-    return ConvAxis{in, kernel, reach < 0 ? 0 : reach / stride + 1, stride, padding, dilation};
-  };
   const Shape s = as_2d(x), k = as_2d(weight);
-  const auto& [stride, padding, dilation, groups] = options;
-  return {s[0],
-          s[1],
-          k[0],
-          groups,
-          axis(s[2], k[2], stride.h, padding.h, dilation.h),
-          axis(s[3], k[3], stride.w, padding.w, dilation.w)};
+  const auto axis = [&](int d, int64_t Pair::*side) {
+    ConvAxis a{s[d], k[d], 0, options.stride.*side, options.padding.*side, options.dilation.*side};
+    const int64_t reach = a.in + 2 * a.padding - checked_mul(a.dilation, a.kernel - 1) - 1;
+    if (reach >= 0) a.out = reach / a.stride + 1;
+    return a;
+  };
+  return {s[0], s[1], k[0], options.groups, axis(2, &Pair::h), axis(3, &Pair::w)};
 }
 
 // A logical [N, C, H, W] as dense [N, H, W, C].
@@ -211,20 +205,21 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int
   }
 }
 
+// "(5 x 7)", or "(7)" of one dimension.
+std::string sides(const Tensor& x, int64_t h, int64_t w) {
+  return x.dim() == 3 ? cat("(", w, ")") : cat("(", h, " x ", w, ")");
+}
+
 void check_windows(const ConvSizes& s, const Tensor& x) {
-  // "(5 x 7)", or "(7)" of one dimension.
-  const auto both = [&](auto number) {
-    return x.dim() == 3 ? cat("(", number(s.w), ")")
-                        : cat("(", number(s.h), " x ", number(s.w), ")");
-  };
   if (s.h.kernel == 0 || s.w.kernel == 0) {
     throw Error("kernel size should be greater than zero, but got ",
-                both([](const ConvAxis& a) { return a.kernel; }));
+                sides(x, s.h.kernel, s.w.kernel));
   }
   if (s.h.out > 0 && s.w.out > 0) return;
-  throw Error("Calculated padded input size per channel: ",
-              both([](const ConvAxis& a) { return a.in + 2 * a.padding; }), ". Kernel size: ",
-              both([](const ConvAxis& a) { return a.dilation * (a.kernel - 1) + 1; }),
+  const auto padded = [](const ConvAxis& a) { return a.in + 2 * a.padding; };
+  const auto reach = [](const ConvAxis& a) { return a.dilation * (a.kernel - 1) + 1; };
+  throw Error("Calculated padded input size per channel: ", sides(x, padded(s.h), padded(s.w)),
+              ". Kernel size: ", sides(x, reach(s.h), reach(s.w)),
               ". Kernel size can't be greater than actual input size");
 }
 
@@ -283,25 +278,18 @@ Shape conv_transpose_shape(const char* op, const Tensor& x, const Tensor& weight
           "Only zero batch or zero channel inputs are supported, but got input shape: ", x.shape());
   require(weight.numel() != 0,
           "non-empty 2D or 4D weight tensor expected, but got: ", weight.shape());
-  const auto out = [](int64_t n, int64_t k, int64_t stride, int64_t padding, int64_t dilation,
-                      int64_t more) {
-    return checked_add(checked_mul(n - 1, stride) - 2 * padding,
-                       checked_mul(dilation, k - 1) + more + 1);
+  const auto out = [&](int d, int64_t Pair::*side) {
+    return checked_add(checked_mul(in[d] - 1, o.stride.*side) - 2 * (o.padding.*side),
+                       checked_mul(o.dilation.*side, kernel[d] - 1) + output_padding.*side + 1);
   };
-  const auto& [stride, padding, dilation, groups] = o;
-  const Pair to{out(in[2], kernel[2], stride.h, padding.h, dilation.h, output_padding.h),
-                out(in[3], kernel[3], stride.w, padding.w, dilation.w, output_padding.w)};
-  const bool rows = x.dim() == 3;
+  const Pair to{out(2, &Pair::h), out(3, &Pair::w)};
   if (to.h < 1 || to.w < 1) {
-    const auto both = [&](int64_t h, int64_t w) {
-      return rows ? cat("(", w, ")") : cat("(", h, " x ", w, ")");
-    };
-    throw Error("Given input size per channel: ", both(in[2], in[3]),
-                ". Calculated output size per channel: ", both(to.h, to.w),
+    throw Error("Given input size per channel: ", sides(x, in[2], in[3]),
+                ". Calculated output size per channel: ", sides(x, to.h, to.w),
                 ". Output size is too small (", op, ")");
   }
-  const int64_t channels = weight.size(1) * groups;
-  return rows ? Shape{in[0], channels, to.w} : Shape{in[0], channels, to.h, to.w};
+  const int64_t channels = weight.size(1) * o.groups;
+  return x.dim() == 3 ? Shape{in[0], channels, to.w} : Shape{in[0], channels, to.h, to.w};
 }
 
 Tensor fold(const Tensor& columns, const Shape& x, Pair kernel, const ConvWindows& options) {
