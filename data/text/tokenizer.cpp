@@ -4,7 +4,6 @@
 #include <optional>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include <utf8proc.h>
 

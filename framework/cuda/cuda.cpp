@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <set>
-#include <string>
 
 #include "framework/cuda/driver.h"
 #include "framework/error.h"

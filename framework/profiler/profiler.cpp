@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
-#include <vector>
 
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/driver.h"

@@ -1,6 +1,5 @@
 #include "framework/kernels/index/index.h"
 
-#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 

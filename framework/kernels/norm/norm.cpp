@@ -1,6 +1,5 @@
 #include "framework/kernels/norm/norm.h"
 
-#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0::kernels {

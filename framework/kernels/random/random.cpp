@@ -1,6 +1,5 @@
 #include "framework/kernels/random/random.h"
 
-#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 
