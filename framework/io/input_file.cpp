@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "framework/error.h"
-
 namespace taper::inline v0 {
 namespace {
 
