@@ -1,16 +1,12 @@
 #include "framework/kernels/pool/pool.h"
 
-#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 
 namespace taper::inline v0::kernels {
 namespace {
 
-bool is_channels_last(const Tensor& x) {
-  if (x.dim() != 4 || x.is_contiguous()) return false;
-  const auto moved = [](const Shape& s) { return Shape{s[0], s[2], s[3], s[1]}; };
-  return is_contiguous(moved(x.shape()), moved(x.strides()));
-}
+bool is_channels_last(const Tensor& x) { return x.dim() == 4 && has_channels_last(x); }
 
 Tensor make(const Tensor& like, int64_t h, int64_t w, DType dtype, bool channels_last) {
   Shape shape = like.shape();
