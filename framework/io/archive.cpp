@@ -126,8 +126,7 @@ namespace {
 
 constexpr const char* kWithout =
     ": Taper was built without libzip, which files of torch.save need; install libzip-dev and "
-    "build "
-    "again with TAPER_ZIP=ON, or save as safetensors";
+    "build again with TAPER_ZIP=ON, or save as safetensors";
 
 }  // namespace
 

@@ -26,14 +26,6 @@ using taper::cuda::Scratch;
 constexpr size_t kMaxPlans = 1024;
 constexpr size_t kMaxWorkspace = size_t(1) << 30;
 
-cudnnDataType_t data_type(DType t) {
-  switch (t) {
-    case DType::float16: return CUDNN_DATA_HALF;
-    case DType::bfloat16: return CUDNN_DATA_BFLOAT16;
-    default: return CUDNN_DATA_FLOAT;
-  }
-}
-
 template <class Owner, class Raw> Owner make(cudnnStatus_t (*create)(Raw*), const char* call) {
   Raw raw = nullptr;
   check_cudnn(create(&raw), call);
@@ -56,7 +48,9 @@ struct Plan {
 
 // False where cuDNN cannot describe the sizes.
 bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
-  const auto type = data_type(dtype);
+  const auto type = dtype == kFloat16    ? CUDNN_DATA_HALF
+                    : dtype == kBFloat16 ? CUDNN_DATA_BFLOAT16
+                                         : CUDNN_DATA_FLOAT;
   const auto make_tensor = [] {
     return make<TensorLayout>(cudnn().CreateTensorDescriptor, "cudnnCreateTensorDescriptor");
   };
