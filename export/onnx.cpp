@@ -97,10 +97,9 @@ bool has_onnx() { return false; }
 
 void export_onnx(const OnnxFunction&, Module&, const std::vector<Tensor>&, const std::string& path,
                  const OnnxOptions&) {
-  throw NotImplementedError(
-      path,
-      ": Taper was built without ONNX; install libonnx-dev and libprotobuf-dev and build "
-      "again with TAPER_ONNX=ON");
+  throw NotImplementedError(path,
+                            ": Taper was built without ONNX; install libonnx-dev and "
+                            "libprotobuf-dev and build again with TAPER_ONNX=ON");
 }
 
 }  // namespace taper::inline v0

@@ -226,11 +226,10 @@ Group loaded_group(const Group& own, size_t g, Reader& saved) {
   const Tensor numbers = saved.take(group_key(g, "params"), nullptr);
   const auto ids =
       numbers.defined() ? numbers.to_vector<int64_t>() : std::vector<int64_t>(size, -1);
-  require<ValueError>(
-      ids.size() == size,
-      "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
-      "group (group ",
-      g, ": ", ids.size(), " parameters, the optimizer's has ", size, ")");
+  require<ValueError>(ids.size() == size,
+                      "loaded state dict contains a parameter group that doesn't match the size of "
+                      "optimizer's group (group ",
+                      g, ": ", ids.size(), " parameters, the optimizer's has ", size, ")");
   Group group(own.rule->clone());
   for (const Setting& setting : group.rule->settings()) {
     const Tensor value = saved.take(group_key(g, setting.name), &setting.shape);

@@ -38,10 +38,9 @@ void check_savable(const Tensor& x) {
   require(!x.requires_grad(),
           "Can't call numpy() on Tensor that requires grad. Use save_npy(path, tensor.detach()) "
           "instead.");
-  require<TypeError>(
-      x.dtype() != kBFloat16,
-      "Got unsupported ScalarType BFloat16. Use tensor.to(kFloat32) first, which keeps every "
-      "value.");
+  require<TypeError>(x.dtype() != kBFloat16,
+                     "Got unsupported ScalarType BFloat16. Use tensor.to(kFloat32) first, which "
+                     "keeps every value.");
 }
 
 // Magic, version 1.0, length and a Python dict, padded so that the data is aligned.

@@ -216,10 +216,8 @@ Device common_device(const char* op, Operands operands) {
     if (!counts(x) || x->device() == common) continue;
     const bool scalar = x->is_cpu() && x->dim() == 0;
     if (!scalar) {
-      throw Error(
-          "Expected all tensors to be on the same device, but found at least two "
-          "devices, ",
-          common, " and ", x->device(), "!", describe(op, operands));
+      throw Error("Expected all tensors to be on the same device, but found at least two devices, ",
+                  common, " and ", x->device(), "!", describe(op, operands));
     }
   }
   return common;
