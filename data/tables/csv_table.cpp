@@ -63,9 +63,8 @@ class TableReader {
       if (row.fields.size() == names_.size()) continue;
       fail_at(file_, row.line, "expected ", names_.size(), " fields, got ", row.fields.size());
     }
-    if (rows_.empty() || is_bare_header()) {
-      fail_at(file_, line, "expected rows of data, got only a header");
-    }
+    const bool has_rows = !rows_.empty() && !is_bare_header();
+    if (!has_rows) fail_at(file_, line, "expected rows of data, got only a header");
     if (role_ == Role::kTraining) find_categories();
     table_.rows = std::ssize(rows_);
     for (const Record& row : rows_) add(row);
