@@ -12,17 +12,11 @@
 namespace taper::inline v0::data {
 namespace {
 
-Tensor host_tensor(const Shape& shape, DType dtype, bool pinned) {
-  if (!pinned) return Tensor::make(shape, dtype, Device());
-  const size_t bytes = size_t(shape.numel()) * size_of(dtype);
-  return Tensor::make(allocate_pinned(bytes), shape, contiguous_strides(shape), 0, dtype);
-}
-
 // Rows may overlap, as the windows of a text do.
 Tensor rows_of(const Tensor& x, std::span<const int64_t> rows, bool pinned) {
   Shape shape = x.shape();
   shape[0] = std::ssize(rows);
-  const Tensor out = host_tensor(shape, x.dtype(), pinned);
+  const Tensor out = Tensor::make(shape, x.dtype(), Device(), pinned);
   const size_t bytes = out.nbytes();
   const char* from = static_cast<const char*>(x.data_ptr());
   char* to = static_cast<char*>(out.data_ptr());
@@ -39,7 +33,7 @@ Tensor stacked(const std::vector<Tensor>& parts, bool pinned, std::span<const in
   const Tensor& first = parts[0];
   Shape shape = first.shape();
   shape.insert(0, std::ssize(parts));
-  const Tensor out = host_tensor(shape, first.dtype(), pinned);
+  const Tensor out = Tensor::make(shape, first.dtype(), Device(), pinned);
   char* to = static_cast<char*>(out.data_ptr());
   for (size_t i = 0; i < parts.size(); ++i) {
     const Tensor& x = parts[i];

@@ -29,9 +29,10 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
   free_block(impl, sizeof(TensorImpl));
 }
 
-Tensor Tensor::make(const Shape& shape, DType dtype, Device device) {
+Tensor Tensor::make(const Shape& shape, DType dtype, Device device, bool pinned) {
   const auto nbytes = size_t(shape.nbytes(size_of(dtype)));
-  return Tensor(make_impl(allocate(nbytes, device), shape, contiguous_strides(shape), 0, dtype));
+  return Tensor(make_impl(pinned ? allocate_pinned(nbytes) : allocate(nbytes, device), shape,
+                          contiguous_strides(shape), 0, dtype));
 }
 
 Tensor Tensor::make(StoragePtr storage, const Shape& shape, const Shape& strides, int64_t offset,
@@ -105,7 +106,7 @@ Scalar Tensor::item() const {
 Tensor Tensor::pin_memory() const {
   if (is_cuda()) throw Error("cannot pin '", type(), "' only dense CPU tensors can be pinned");
   if (is_pinned()) return *this;
-  Tensor out = make(allocate_pinned(nbytes()), shape(), contiguous_strides(shape()), 0, dtype());
+  Tensor out = make(shape(), dtype(), Device(), true);
   kernels::copy_into(out, *this);
   return out;
 }

@@ -75,8 +75,9 @@ class Tensor {
   // What an expression gives is written to, as copy_ and fill_ do: `x[0] = y`, `x.narrow(..) = 3`.
   Tensor operator=(const Tensor& source) &&;
   Tensor operator=(Scalar value) &&;
-  // Uninitialised, dense row-major, on a device whose index is resolved.
-  static Tensor make(const Shape& shape, DType dtype, Device device);
+  // Uninitialised, dense row-major, on a device whose index is resolved; `pinned`: of the CPU's, in
+  // page-locked memory.
+  static Tensor make(const Shape& shape, DType dtype, Device device, bool pinned = false);
   // A view of given memory.
   static Tensor make(StoragePtr storage, const Shape& shape, const Shape& strides, int64_t offset,
                      DType dtype);
