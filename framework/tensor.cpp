@@ -53,9 +53,8 @@ Tensor empty_like_layout(const Tensor& x, DType dtype) {
 }
 
 int64_t Tensor::size(int64_t dim) const {
-  if (this->dim() == 0) {
-    throw IndexError("Dimension specified as ", dim, " but tensor has no dimensions");
-  }
+  require<IndexError>(this->dim() != 0, "Dimension specified as ", dim,
+                      " but tensor has no dimensions");
   return shape()[wrap_dim(dim, this->dim())];
 }
 int64_t Tensor::stride(int64_t dim) const { return strides()[wrap_dim(dim, this->dim())]; }

@@ -163,11 +163,10 @@ class TableReader {
       check_stop();
       if (i == label_) continue;
       const std::set<std::string> words = words_of(i);
-      if (words.size() > kMostCategories) {
-        throw InputError(file_, ": ", column_text(i), " has ", words.size(),
-                         " different words, each of which would be a feature: at most ",
-                         kMostCategories, " are taken; leave the column out");
-      }
+      require<InputError>(words.size() <= kMostCategories, file_, ": ", column_text(i), " has ",
+                          words.size(),
+                          " different words, each of which would be a feature: ", "at most ",
+                          kMostCategories, " are taken; leave the column out");
       if (!words.empty() && std::ranges::all_of(words, has_decimal_comma)) {
         fail(rows_[0], i, " has numbers with a decimal comma, as ", in_quotes(*words.begin()),
              ": write decimals with a point");

@@ -194,10 +194,8 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int
   const int64_t c = transposed ? rows : columns, o = transposed ? columns : rows;
   const std::string given = transposed ? "Given transposed=1, weight of size "
                                        : cat("Given groups=", groups, ", weight of size ");
-  if (x.size(1) != c) {
-    throw Error(given, weight.shape(), ", expected input", x.shape(), " to have ", c,
-                " channels, but got ", x.size(1), " channels instead");
-  }
+  require(x.size(1) == c, given, weight.shape(), ", expected input", x.shape(), " to have ", c,
+          " channels, but got ", x.size(1), " channels instead");
   if (bias.defined() && bias.shape() != Shape{o}) {
     throw Error(transposed ? given : "Given weight of size ", weight.shape(),
                 ", expected bias to be 1-dimensional with ", o, " elements, but got bias of size ",

@@ -47,16 +47,14 @@ void check_operands(const char* op, const Tensor& a, const Tensor& b) {
                               "' on cuda");
   }
   const int64_t k = a.shape().back(), other = b.shape()[b.dim() - 2];
-  if (k != other) {
-    throw Error("mat1 and mat2 shapes cannot be multiplied (", a.shape()[a.dim() - 2], "x", k,
-                " and ", other, "x", b.shape().back(), ")");
-  }
+  require(k == other, "mat1 and mat2 shapes cannot be multiplied (", a.shape()[a.dim() - 2], "x", k,
+          " and ", other, "x", b.shape().back(), ")");
 }
 
 void check_bias(const Tensor& bias, const Tensor& weight) {
-  if (bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype()) return;
-  throw Error("addmm: bias must be a ", weight.dtype(), " tensor of shape [", weight.size(0),
-              "], got ", bias.dtype(), " ", bias.shape());
+  require(bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype(),
+          "addmm: bias must be a ", weight.dtype(), " tensor of shape [", weight.size(0), "], got ",
+          bias.dtype(), " ", bias.shape());
 }
 
 Gemm make_gemm(const Operand2d& a, const Operand2d& b, const Tensor& out, int64_t k) {

@@ -21,9 +21,8 @@ Tensor make(const Tensor& like, int64_t h, int64_t w, DType dtype, bool channels
 // --- windows ---
 
 void check_positive(const char* what, const char* letter, Pair p) {
-  if (p.h > 0 && p.w > 0) return;
-  throw Error(what, " should be greater than zero, but got ", letter, "H: ", p.h, " ", letter,
-              "W: ", p.w);
+  require(p.h > 0 && p.w > 0, what, " should be greater than zero, but got ", letter, "H: ", p.h,
+          " ", letter, "W: ", p.w);
 }
 
 Axis window_axis(int64_t in, const Windows& windows, int64_t Pair::*side) {
@@ -77,11 +76,9 @@ Axes adaptive_axes(const char* op, const Tensor& x, Pair out) {
           ": elements of output_size must be greater than or equal to 0 but received {", out.h,
           ", ", out.w, "}");
   for (int d = x.dim() - 2; d < x.dim(); ++d) {
-    if (x.size(d) > 0) continue;
-    throw Error(op,
-                "(): Expected input to have non-zero size for non-batch dimensions, but input "
-                "has sizes ",
-                x.shape(), " with dimension ", d, " being empty");
+    require(x.size(d) > 0, op,
+            "(): Expected input to have non-zero size for non-batch dimensions, ",
+            "but input has sizes ", x.shape(), " with dimension ", d, " being empty");
   }
   const auto axis = [](int64_t in, int64_t to) {
     return Axis{.kind = Axis::Kind::adaptive,

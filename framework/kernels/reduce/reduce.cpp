@@ -90,20 +90,17 @@ ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
 }
 
 Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim, ReduceMap map) {
-  if (op == ReduceOp::mean && !x.is_floating_point()) {
-    throw Error(
-        "mean(): could not infer output dtype. Input dtype must be either a floating "
-        "point or complex dtype. Got: ",
-        scalar_type_name(x.dtype()));
-  }
+  require(op != ReduceOp::mean || x.is_floating_point(),
+          "mean(): could not infer output dtype. Input dtype must be either a floating ",
+          "point or complex dtype. Got: ", scalar_type_name(x.dtype()));
   const Plan plan = make_plan(x, dims, keepdim);
   if (plan.sizes.n == 0 && (op == ReduceOp::amax || op == ReduceOp::amin)) {
     require(!dims.empty(), name_of(op),
             "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
             "the reduction dim with the 'dim' argument.");
     for (const int64_t d : dims) {
-      if (x.size(d) > 0) continue;
-      throw IndexError(name_of(op), "(): Expected reduction dim ", d, " to have non-zero size.");
+      require<IndexError>(x.size(d) > 0, name_of(op), "(): Expected reduction dim ", d,
+                          " to have non-zero size.");
     }
   }
   Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype(), map), x.device());
