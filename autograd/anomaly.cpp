@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -110,12 +111,9 @@ ModuleScope::~ModuleScope() {
   if (entered_) running.pop_back();
 }
 
-std::unique_ptr<ForwardCall> current_call() {
-  constexpr int kDeepest = 48;
-  void* addresses[kDeepest];
-  const int n = backtrace(addresses, kDeepest);
+Owned<ForwardCall> current_call() {
   auto call = std::make_unique<ForwardCall>();
-  call->addresses.assign(addresses, addresses + n);
+  call->depth = backtrace(call->addresses, ForwardCall::kDeepest);
   call->module = running_path();
   return call;
 }
@@ -126,7 +124,7 @@ std::string to_string(const ForwardCall& call) {
   text += " at:";
   std::vector<Frame> frames;
   // The first two are this file and new_node.
-  for (size_t i = 2; i < call.addresses.size(); ++i) frames.push_back(frame_at(call.addresses[i]));
+  for (int i = 2; i < call.depth; ++i) frames.push_back(frame_at(call.addresses[i]));
   // From the first that has a name and is not the library's; all, where none has a name.
   auto first = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
     return !frame.function.empty() && !is_own(frame.function);

@@ -8,13 +8,12 @@
 // to see its functions; else `addr2line -Cfe PROGRAM OFFSET` names what is printed.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <typeinfo>
-#include <vector>
 
 #include "autograd/node.h"
+#include "framework/memory/pointers.h"
 
 namespace taper::inline v0 {
 
@@ -30,9 +29,11 @@ struct AnomalyMode : Switched<is_anomaly_enabled, set_detect_anomaly> {
 // Where an op was called.
 struct ForwardCall {
   std::string module;  // "net.2", or empty
-  std::vector<void*> addresses;
+  static constexpr int kDeepest = 48;
+  void* addresses[kDeepest];
+  int depth = 0;
 };
-std::unique_ptr<ForwardCall> current_call();
+Owned<ForwardCall> current_call();
 // A compiler's name for a function or type as it is written; the name itself when it is none.
 std::string demangled(const char* name);
 // A type's name without namespaces, enclosing classes and template arguments.

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <optional>
+#include <tuple>
 
 #include "autograd/node.h"
 
@@ -25,20 +26,7 @@ struct AutocastState {
 };
 const AutocastState& autocast_state();
 void set_autocast_state(const AutocastState& state);
-
-// Sets the state of a thread until the end of the scope.
-class AutocastScope {
- public:
-  explicit AutocastScope(const AutocastState& state) : previous_(autocast_state()) {
-    set_autocast_state(state);
-  }
-  ~AutocastScope() { set_autocast_state(previous_); }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  AutocastState previous_;
-};
+using AutocastScope = Switched<autocast_state, set_autocast_state>;
 
 // Without a dtype: float16 on the GPU and bfloat16 on the CPU, as in PyTorch. Throws ValueError for
 // a dtype that is no half type. `enabled` false turns it off for a part.
@@ -62,12 +50,17 @@ Tensor cast_for(Cast rule, const Tensor& x);
 // What is no tensor, as it is.
 template <class T> const T& cast_for(Cast, const T& x) { return x; }
 
-// An op's first line: `if (autocasts(x)) return casted(Cast::to_low, linear, x, weight, bias,
-// ...);`
 template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
   const std::tuple inputs{cast_for(rule, x)...};
   const AutocastScope off{AutocastState()};
   return std::apply(op, inputs);
+}
+// An op's first line: `if (autocasts(x)) return in_half(linear, x, weight, bias, ...);`
+template <class F, class... T> Tensor in_half(F op, const T&... x) {
+  return casted(Cast::to_low, op, x...);
+}
+template <class F, class... T> Tensor in_float32(F op, const T&... x) {
+  return casted(Cast::to_float32, op, x...);
 }
 
 // f of x in a dtype that the caller chose, whatever f gives for it by itself.

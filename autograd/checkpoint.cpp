@@ -10,7 +10,7 @@
 namespace taper::inline v0 {
 
 struct CheckpointRegion : Region {
-  std::function<Tensor(const std::vector<Tensor>&)> fn;
+  Callable<Tensor(const std::vector<Tensor>&)> fn;
   std::vector<Saved> inputs;
   std::vector<PhiloxKey> draws;  // of the first run
   AutocastState casts = autocast_state();
@@ -91,7 +91,7 @@ Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* 
           "\nrecomputed metadata: ", x.shape(), " ", x.dtype(), " (asked for by ", reader, ")"));
 }
 
-Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
+Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,
                   const std::vector<Tensor>& inputs) {
   if (!is_grad_enabled()) return fn(inputs);
   auto owned = std::make_unique<CheckpointRegion>();

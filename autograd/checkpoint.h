@@ -1,9 +1,9 @@
 // Memory for time (https://pytorch.org/docs/stable/checkpoint.html).
 #pragma once
 
-#include <functional>
 #include <vector>
 
+#include "framework/callable.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -19,7 +19,7 @@ struct Region;
 // fn must live, and do the same, until the graph is gone. Generators of its own are not restored;
 // a run that saves other tensors than the first is refused. With retain_graph what was computed
 // again stays until the graph goes.
-Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
+Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,
                   const std::vector<Tensor>& inputs);
 
 // --- for Saved ---

@@ -1,6 +1,7 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -125,7 +126,7 @@ class Pass {
   }
 
   static void call_hooks(Node& node, std::span<Tensor> dy) {
-    const Hooks* hooks = node.hooks.load(std::memory_order_acquire);
+    Hooks* hooks = node.hooks.load(std::memory_order_acquire);
     for (uint32_t i = 0; hooks && i < node.num_outputs; ++i) {
       if (dy[i].defined()) run_hooks(*hooks, i, dy[i]);
     }

@@ -1,12 +1,12 @@
 // Running the tape backwards (https://pytorch.org/docs/stable/autograd.html).
 #pragma once
 
-#include <functional>
 #include <span>
 #include <vector>
 
 #include "autograd/hooks.h"
 #include "autograd/node.h"
+#include "framework/callable.h"
 
 namespace taper::inline v0 {
 
@@ -26,7 +26,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 // Compares analytic gradients of f (any result shape) at float64 inputs with central differences.
 // Throws Error naming input, element and both values at the first difference beyond
 // atol + rtol * |numeric|; returns true otherwise.
-bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, double eps = 1e-6, double atol = 1e-5,
                double rtol = 1e-3);
 

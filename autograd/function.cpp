@@ -18,16 +18,12 @@ bool can_reduce_to(const Shape& from, const Shape& to) {
 
 // The gradient that backward returned for argument i, as the argument needs it.
 Tensor checked(const char* name, size_t i, const Tensor& dx, const Meta& x) {
-  const auto invalid = [&](const auto&... what) {
-    return Error(
-        cat("Function ", name, " returned an invalid gradient at index ", i, " - ", what...));
+  const auto check = [&](bool holds, const auto&... what) {
+    require(holds, "Function ", name, " returned an invalid gradient at index ", i, " - ", what...);
   };
-  if (!can_reduce_to(dx.shape(), x.shape)) {
-    throw invalid("got ", dx.shape(), " but expected shape compatible with ", x.shape);
-  }
-  if (dx.device() != x.device) {
-    throw invalid("expected device ", x.device, " but got ", dx.device());
-  }
+  check(can_reduce_to(dx.shape(), x.shape), "got ", dx.shape(),
+        " but expected shape compatible with ", x.shape);
+  check(dx.device() == x.device, "expected device ", x.device, " but got ", dx.device());
   return x.reduce(dx);
 }
 
@@ -46,7 +42,7 @@ std::string backward_name(const std::type_info& type) {
 struct Context::Left {
   struct Value {
     const std::type_info* type = nullptr;
-    std::shared_ptr<const void> held = {};
+    Shared<const void> held = {};
   };
   std::vector<Tensor> to_save = {}, constant = {};
   std::vector<Saved> saved = {};
@@ -65,7 +61,7 @@ void Context::mark_non_differentiable(const std::vector<Tensor>& outputs) {
 }
 
 void Context::put(const std::string& name, const std::type_info& type,
-                  std::shared_ptr<const void> value) {
+                  Shared<const void> value) {
   left_->values[name] = {&type, std::move(value)};
 }
 
@@ -84,7 +80,7 @@ std::vector<Tensor> Context::saved_tensors() const {
 }
 
 FunctionCall::FunctionCall(const char* name, std::vector<Tensor> arguments)
-    : name_(name), arguments_(std::move(arguments)), context_(std::make_shared<Context::Left>()) {
+    : name_(name), arguments_(std::move(arguments)), context_(Shared<Context::Left>::make()) {
   recorded_ = taper::needs_grad(std::span<const Tensor>(arguments_));
   for (const Tensor& x : arguments_) {
     context_.left_->needs.push_back(recorded_ && x.defined() && x.requires_grad());
@@ -92,7 +88,7 @@ FunctionCall::FunctionCall(const char* name, std::vector<Tensor> arguments)
 }
 
 std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward backward) {
-  const std::shared_ptr<Context::Left> ctx = context_.left_;
+  const Shared<Context::Left> ctx = context_.left_;
   // An input that is returned as it is becomes a tensor of its own.
   for (Tensor& y : outputs) {
     if (!is_in(y, arguments_)) continue;

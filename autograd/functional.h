@@ -4,17 +4,17 @@
 // history, and results are on the tape. What does not depend on an input gives zeros.
 #pragma once
 
-#include <functional>
 #include <utility>
 #include <vector>
 
+#include "framework/callable.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
 
 using Tensors = std::vector<Tensor>;
-using TensorsFunction = std::function<Tensors(const Tensors& inputs)>;
-using TensorFunction = std::function<Tensor(const Tensor& input)>;
+using TensorsFunction = Callable<Tensors(const Tensors& inputs)>;
+using TensorFunction = Callable<Tensor(const Tensor& input)>;
 
 // Outputs, and v times the Jacobian: one for each input. v has the outputs' shapes; it may be left
 // out for one output of one element.

@@ -5,17 +5,8 @@
 #include "framework/factories.h"
 
 namespace taper::inline v0 {
-namespace {
 
-// A fixed direction of uneven weights, so that errors of opposite sign do not cancel.
-Tensor weights_for(const Tensor& y) {
-  Generator generator(20200229);
-  return rand(y.shape(), {.dtype = y.dtype(), .device = y.device()}, &generator);
-}
-
-}  // namespace
-
-bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, double eps, double atol, double rtol) {
   std::vector<Tensor> leaves;
   for (const Tensor& x : inputs) {
@@ -24,7 +15,9 @@ bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
     leaves.back().requires_grad_();
   }
   const Tensor y = f(leaves);
-  const Tensor dy = weights_for(y);
+  // A fixed direction of uneven weights, so that errors of opposite sign do not cancel.
+  Generator generator(20200229);
+  const Tensor dy = rand(y.shape(), {.dtype = y.dtype(), .device = y.device()}, &generator);
   const std::vector<Tensor> analytic = grad({y}, leaves, {dy}, false, false, true);
 
   NoGradGuard no_grad;

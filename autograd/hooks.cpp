@@ -2,22 +2,36 @@
 
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "autograd/node.h"
+#include "framework/host/lock.h"
 
 namespace taper::inline v0 {
 namespace {
 
+struct HookList : Hooks {
+  detail::Lock mutex{};
+  struct Entry {
+    uint64_t id;
+    uint32_t output;
+    TensorHook hook;
+  };
+  std::vector<Entry> entries{};
+  uint64_t next_id = 0;
+};
+HookList& list_of(Hooks& hooks) { return static_cast<HookList&>(hooks); }
+
 HookHandle add_hook(const Tensor& x, uint32_t output, TensorHook&& hook) {
   require(x.requires_grad(), "cannot register a hook on a tensor that doesn't require gradient");
   const Edge place = edge_of(x);
-  std::atomic<Hooks*>& known = place.node->hooks;
+  Atomic<Hooks*>& known = place.node->hooks;
   if (!known) {
-    auto made = std::make_unique<Hooks>();
+    auto made = std::make_unique<HookList>();
     Hooks* none = nullptr;
     if (known.compare_exchange_strong(none, made.get())) (void)made.release();
   }
-  Hooks& hooks = *known;
+  HookList& hooks = list_of(*known);
   const std::lock_guard lock(hooks.mutex);
   hooks.entries.push_back({hooks.next_id, output, std::move(hook)});
   return {IntrusivePtr<Hooks>::share(&hooks), hooks.next_id++};
@@ -34,28 +48,33 @@ void check_replacement(const Tensor& got, const Tensor& dy, size_t number) {
 
 }  // namespace
 
-void Hooks::destroy(Hooks* hooks) noexcept { const std::unique_ptr<Hooks> owned(hooks); }
+void Hooks::destroy(Hooks* hooks) noexcept {
+  const std::unique_ptr<HookList> owned(&list_of(*hooks));
+}
 
 void Hooks::let_go(Hooks* hooks) noexcept {
   const auto owned = IntrusivePtr<Hooks>::adopt(hooks);
-  std::vector<Entry> gone;
-  const std::lock_guard lock(hooks->mutex);
-  gone.swap(hooks->entries);
+  HookList& list = list_of(*hooks);
+  std::vector<HookList::Entry> gone;
+  const std::lock_guard lock(list.mutex);
+  gone.swap(list.entries);
 }
 
 void HookHandle::remove() {
   if (!hooks_) return;
   {
-    const std::lock_guard lock(hooks_->mutex);
-    std::erase_if(hooks_->entries, [&](const Hooks::Entry& e) { return e.id == id_; });
+    HookList& list = list_of(*hooks_);
+    const std::lock_guard lock(list.mutex);
+    std::erase_if(list.entries, [&](const HookList::Entry& e) { return e.id == id_; });
   }
   hooks_.reset();
 }
 
-void run_hooks(const Hooks& hooks, uint32_t output, Tensor& dy) {
+void run_hooks(Hooks& hooks, uint32_t output, Tensor& dy) {
+  HookList& list = list_of(hooks);
   // A copy, for a hook may remove itself.
-  std::unique_lock lock(hooks.mutex);
-  const std::vector<Hooks::Entry> entries = hooks.entries;
+  std::unique_lock lock(list.mutex);
+  const std::vector<HookList::Entry> entries = list.entries;
   lock.unlock();
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].output != output) continue;

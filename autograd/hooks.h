@@ -3,20 +3,21 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "framework/host/lock.h"
+#include "framework/callable.h"
+#include "framework/memory/atomic.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
 
 // Any Tensor(const Tensor& dy), or void(const Tensor& dy) for one that only looks.
-struct TensorHook : std::function<Tensor(const Tensor&)> {
+struct TensorHook : Callable<Tensor(const Tensor&)> {
   template <std::invocable<const Tensor&> F>
   TensorHook(F f)
-      : function([f = std::move(f)](const Tensor& x) mutable {
+      : Callable([f = std::move(f)](const Tensor& x) mutable {
           if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>) {
             f(x);
             return Tensor();
@@ -26,18 +27,10 @@ struct TensorHook : std::function<Tensor(const Tensor&)> {
         }) {}
 };
 
-// The hooks of all outputs of a node; a leaf's are in its accumulator.
+// The hooks of all outputs of a node; a leaf's are in its accumulator. The list is in hooks.cpp.
 struct Hooks {
-  std::atomic<int> refs{1};
-  mutable detail::Lock mutex{};
+  Atomic<int> refs{1};
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
-  struct Entry {
-    uint64_t id;
-    uint32_t output;
-    TensorHook hook;
-  };
-  std::vector<Entry> entries{};
-  uint64_t next_id = 0;
 
   // The node's end: handles may stay, the functions go.
   static void let_go(Hooks* hooks) noexcept;
@@ -59,6 +52,6 @@ class HookHandle {
 
 // Calls the hooks of `output` with dy, in order; each may replace it. Throws, in PyTorch's words,
 // when a replacement differs in shape, dtype or device.
-void run_hooks(const Hooks& hooks, uint32_t output, Tensor& dy);
+void run_hooks(Hooks& hooks, uint32_t output, Tensor& dy);
 
 }  // namespace taper::inline v0

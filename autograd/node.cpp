@@ -1,6 +1,7 @@
 #include "autograd/node.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "autograd/anomaly.h"
@@ -16,9 +17,8 @@ namespace {
 thread_local bool grad_enabled = true;
 thread_local uint64_t next_sequence = 1;
 
-constexpr size_t kHeader = (sizeof(Node) + 15) / 16 * 16;
-
-size_t round16(size_t n) { return (n + 15) / 16 * 16; }
+constexpr size_t round16(size_t n) { return (n + 15) / 16 * 16; }
+constexpr size_t kHeader = round16(sizeof(Node));
 
 void free_node(Node* node) {
   node->release_saved();
@@ -31,9 +31,9 @@ void free_node(Node* node) {
 
 bool wants_grad(const Tensor& x) { return x.defined() && x.requires_grad(); }
 
-void release_node(Node* node) { NodePtr::adopt(node); }
-
-NodeHandle handle(NodePtr node) { return {node.release(), release_node}; }
+NodeHandle handle(NodePtr node) {
+  return {node.release(), [](Node* held) { NodePtr::adopt(held); }};
+}
 
 // Adds what arrives into a leaf's grad.
 struct Accumulate {
@@ -46,7 +46,7 @@ struct Accumulate {
   void operator()(Gradients& g) {
     Tensor target(IntrusivePtr<TensorImpl>::share(leaf));
     add(target, g);
-    const Hooks* hooks = g.node().hooks.load(std::memory_order_acquire);
+    Hooks* hooks = g.node().hooks.load(std::memory_order_acquire);
     if (hooks) run_hooks(*hooks, Hooks::kAfterAccumulation, target);
   }
   void add(const Tensor& target, Gradients& g) {
@@ -73,7 +73,7 @@ Node* make_accumulator(TensorImpl* leaf) {
   Node* node = new_node("AccumulateGrad", sizeof(Accumulate), {}, 1);
   node->refs = 0;
   node->accumulates = true;
-  node->origin.reset();
+  node->origin = nullptr;
   detail::fill_node(node, Accumulate(leaf));
   Node* first = nullptr;
   if (leaf->accumulator.compare_exchange_strong(first, node)) {

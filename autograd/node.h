@@ -12,20 +12,30 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <initializer_list>
-#include <memory>
 #include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "framework/memory/atomic.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
 
 using NodePtr = IntrusivePtr<Node>;
-using TensorRef = std::reference_wrapper<const Tensor>;
+// A reference to a tensor that outlives it, for lists.
+class TensorRef {
+ public:
+  TensorRef(const Tensor& x) : x_(&x) {}
+  TensorRef(const Tensor&&) = delete;
+  const Tensor& get() const { return *x_; }
+  operator const Tensor&() const { return *x_; }
+
+ private:
+  const Tensor* x_;
+};
 
 // Where a gradient goes: output `output` of `node`; no node for an input that needs none.
 struct Edge {
@@ -56,11 +66,11 @@ class Gradients {
 struct ForwardCall;  // autograd/anomaly.h
 
 struct Node {
-  std::atomic<int> refs{1};
+  Atomic<int> refs{1};
   uint32_t num_inputs = 0, num_outputs = 0;
   // kRun for each pass that runs the closure now. kUsed: the graph was used up, and what the
   // closure saved is gone, or goes with the last of them.
-  std::atomic<uint32_t> runs{0};
+  Atomic<uint32_t> runs{0};
   static constexpr uint32_t kUsed = 1, kRun = 2;
   uint64_t sequence = 0;
   const char* name = nullptr;
@@ -71,16 +81,16 @@ struct Node {
   void (*destroy_closure)(void* closure) = nullptr;
 
   // The pass that keeps its gradients of the outputs in `pending`; 0: none does.
-  std::atomic<uint64_t> visit{0};
+  Atomic<uint64_t> visit{0};
   Tensor* pending = nullptr;
   bool accumulates = false;  // adds into a leaf's grad
   // Called with the gradient of an output before the closure runs; none until there is one.
-  std::atomic<Hooks*> hooks{nullptr};
+  Atomic<Hooks*> hooks{nullptr};
   // Gradients kept for outputs that asked (retain_grad): here and not in the tensor, which holds
   // this node.
   std::vector<std::pair<uint32_t, Tensor>> retained;
   // Where the op was called; known in anomaly mode only.
-  std::shared_ptr<ForwardCall> origin;
+  Shared<ForwardCall> origin;
 
   Node() = default;
   ~Node();
@@ -95,16 +105,17 @@ inline bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node);
 // --- grad mode, per thread ---
 bool is_grad_enabled();
 void set_grad_enabled(bool on);
-// A switch of this thread, set until the end of the scope.
-template <bool (*get)(), void (*set)(bool)> class Switched {
+// A state of this thread, set until the end of the scope.
+template <auto get, auto set> class Switched {
  public:
-  explicit Switched(bool on) : previous_(get()) { set(on); }
+  using State = std::decay_t<decltype(get())>;
+  explicit Switched(const State& now) : previous_(get()) { set(now); }
   ~Switched() { set(previous_); }
   Switched(const Switched&) = delete;
   Switched& operator=(const Switched&) = delete;
 
  private:
-  bool previous_;
+  State previous_;
 };
 using GradMode = Switched<is_grad_enabled, set_grad_enabled>;
 // `NoGradGuard guard;`: nothing is recorded until the end of the scope.
@@ -156,7 +167,7 @@ struct Meta {
 // A checkpointed part of a forward pass (autograd/checkpoint.cpp), which keeps nothing and runs
 // again when something saved is asked for.
 struct Region {
-  std::atomic<int> refs{1};
+  Atomic<int> refs{1};
   static void destroy(Region* region) noexcept;
 };
 

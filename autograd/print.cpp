@@ -12,11 +12,6 @@
 namespace taper::inline v0 {
 namespace {
 
-std::string tape_suffix(const Tensor& x) {
-  if (const char* name = x.grad_fn()) return cat("grad_fn=<", name, ">");
-  return x.requires_grad() ? "requires_grad=True" : "";
-}
-
 struct Listing {
   std::vector<const Node*> nodes;  // from y down
   std::unordered_map<const Node*, size_t> numbers;
@@ -83,7 +78,8 @@ std::string write(const Tensor& y, const std::vector<NamedTensor>& names, bool d
 std::string to_string(const Tensor& x) {
   if (!x.defined()) return format_tensor(x);
   const char* prefix = x.impl()->is_parameter ? "Parameter containing:\n" : "";
-  return prefix + format_tensor(x, tape_suffix(x));
+  if (const char* name = x.grad_fn()) return prefix + format_tensor(x, cat("grad_fn=<", name, ">"));
+  return prefix + format_tensor(x, x.requires_grad() ? "requires_grad=True" : "");
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_string(x); }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 
+#include "autograd/node.h"
 #include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -20,8 +22,7 @@ struct StepGraph::Entry {
     Tensor tensor;
     uint32_t version;
   };
-  std::vector<Shape> shapes;
-  std::vector<DType> dtypes;
+  std::vector<Meta> metas;  // of its inputs
   cuda::Stream stream;
   int calls = 0;
   std::shared_ptr<void> graph;
@@ -33,11 +34,14 @@ struct StepGraph::Entry {
   uint64_t half_copy_changes = 0;
 
   bool fits(const std::vector<Tensor>& given) const {
-    return std::equal(given.begin(), given.end(), shapes.begin(), shapes.end(),
-                      [](const Tensor& x, const Shape& s) { return x.shape() == s; }) &&
-           std::equal(given.begin(), given.end(), dtypes.begin(), dtypes.end(),
-                      [](const Tensor& x, DType t) { return x.dtype() == t; });
+    return std::ranges::equal(given, metas, [](const Tensor& x, const Meta& m) {
+      return x.shape() == m.shape && x.dtype() == m.dtype;
+    });
   }
+};
+
+struct StepGraph::Entries {
+  std::vector<std::unique_ptr<Entry>> all;
 };
 
 namespace {
@@ -67,13 +71,13 @@ class OnStream {
 }  // namespace
 
 StepGraph::StepGraph(Step step, int warm_up, size_t max_graphs)
-    : step_(std::move(step)), warm_up_(warm_up), max_graphs_(max_graphs) {
+    : step_(std::move(step)), warm_up_(warm_up), max_graphs_(max_graphs), entries_(new Entries) {
   require<ValueError>(warm_up >= 1, "StepGraph: warm_up must be at least 1, got ", warm_up);
 }
 
 StepGraph::~StepGraph() {
   if constexpr (kHasCuda) {
-    for (const auto& entry : entries_) {
+    for (const auto& entry : entries_->all) {
       if (!entry->graph) continue;
       // A replay may still run; its memory goes back in the order of the entry's stream.
       try {
@@ -87,8 +91,7 @@ StepGraph::~StepGraph() {
 }
 
 size_t StepGraph::num_graphs() const {
-  return size_t(std::count_if(entries_.begin(), entries_.end(),
-                              [](const auto& entry) { return bool(entry->graph); }));
+  return size_t(std::ranges::count_if(entries_->all, [](const auto& e) { return bool(e->graph); }));
 }
 
 std::vector<Tensor> StepGraph::call(const std::vector<Tensor>& inputs) const {
@@ -98,18 +101,15 @@ std::vector<Tensor> StepGraph::call(const std::vector<Tensor>& inputs) const {
 }
 
 StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
-  for (const auto& entry : entries_) {
+  for (const auto& entry : entries_->all) {
     if (entry->fits(inputs)) return entry.get();
   }
-  if (entries_.size() == max_graphs_) return nullptr;
+  if (entries_->all.size() == max_graphs_) return nullptr;
   auto entry = std::make_unique<Entry>();
-  for (const Tensor& x : inputs) {
-    entry->shapes.push_back(x.shape());
-    entry->dtypes.push_back(x.dtype());
-  }
+  entry->metas = std::vector<Meta>(inputs.begin(), inputs.end());
   entry->stream = cuda::Stream::create(inputs[0].device().index());
-  entries_.push_back(std::move(entry));
-  return entries_.back().get();
+  entries_->all.push_back(std::move(entry));
+  return entries_->all.back().get();
 }
 
 std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {

@@ -11,12 +11,12 @@
 //   for (...) { loss = step({x, y})[0]; schedule.step(); }
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "framework/callable.h"
 #include "framework/cuda/cuda.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -34,7 +34,7 @@ namespace taper::inline v0 {
 // reason() says why.
 class StepGraph {
  public:
-  using Step = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+  using Step = Callable<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
   // At most `max_graphs` are made; steps with further shapes are called as they are. Each keeps the
   // memory that it needs.
   explicit StepGraph(Step step, int warm_up = 3, size_t max_graphs = 8);
@@ -52,6 +52,7 @@ class StepGraph {
 
  private:
   struct Entry;
+  struct Entries;
   // None where there are enough.
   Entry* entry_for(const std::vector<Tensor>& inputs);
   std::vector<Tensor> call(const std::vector<Tensor>& inputs) const;
@@ -62,7 +63,7 @@ class StepGraph {
   int warm_up_;
   size_t max_graphs_;
   std::string reason_;
-  std::vector<std::unique_ptr<Entry>> entries_;
+  Owned<Entries> entries_;
 };
 
 }  // namespace taper::inline v0

@@ -1,4 +1,4 @@
-// The methods of Tensor that belong to the tape, but for the operators (methods.cpp).
+// The methods of Tensor that belong to the tape, but for the operators (scripts/methods.sh).
 #include "framework/tensor.h"
 
 #include <algorithm>

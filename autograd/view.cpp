@@ -1,6 +1,7 @@
 #include "autograd/view.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "autograd/ops/binary.h"
@@ -32,9 +33,9 @@ struct WindowReplaced {
   }
 };
 
-bool repeats(const Shape& shape, const Shape& strides) {
-  for (int i = 0; i < shape.size(); ++i) {
-    if (strides[i] == 0 && shape[i] > 1) return true;
+bool repeats(const Tensor& x) {
+  for (int i = 0; i < x.dim(); ++i) {
+    if (x.strides()[i] == 0 && x.shape()[i] > 1) return true;
   }
   return false;
 }
@@ -60,10 +61,6 @@ Tensor scatter(const Tensor& dy, Window w) {
   }
   const Tensor zero = zeros(w.base_shape, {.dtype = dy.dtype(), .device = dy.device()});
   return with_window(zero, sum_to(dy, w.shape), w);
-}
-
-[[noreturn]] void refuse(const char* what, const char* op) {
-  throw Error(cat(what, " (", op, ")"));
 }
 
 // The grad_fn of a view, made anew from its base's.
@@ -121,31 +118,26 @@ void track_view(const Tensor& y, const Tensor& x) {
 void check_changeable(const char* op, const Tensor& x, bool recorded) {
   const TensorImpl* impl = x.impl();
   const Tensor base(impl->base);
-  if (repeats(x.shape(), x.strides()) ||
-      (recorded && base.defined() && repeats(base.shape(), base.strides()))) {
-    refuse(
-        "unsupported operation: more than one element of the written-to tensor refers to a single "
-        "memory location. Please clone() the tensor before performing the operation.",
-        op);
-  }
+  require(
+      !repeats(x) && !(recorded && base.defined() && repeats(base)),
+      "unsupported operation: more than one element of the written-to tensor refers to a single "
+      "memory location. Please clone() the tensor before performing the operation. (",
+      op, ")");
   if (!is_grad_enabled()) return;
-  if (base.defined() && base.requires_grad() && base.is_leaf()) {
-    refuse("a view of a leaf Variable that requires grad is being used in an in-place operation.",
-           op);
-  }
-  if (x.requires_grad() && x.is_leaf()) {
-    refuse("a leaf Variable that requires grad is being used in an in-place operation.", op);
-  }
-  if (impl->no_grad_view == TensorImpl::of_recorded ||
-      (impl->no_grad_view == TensorImpl::of_constant && recorded)) {
-    refuse(
-        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
-        "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
-        "your code by moving both the view and the inplace either both inside the no_grad block "
-        "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to "
-        "be tracked).",
-        op);
-  }
+  require(!base.defined() || !base.requires_grad() || !base.is_leaf(),
+          "a view of a leaf Variable that requires grad is being used in an in-place operation. (",
+          op, ")");
+  require(!x.requires_grad() || !x.is_leaf(),
+          "a leaf Variable that requires grad is being used in an in-place operation. (", op, ")");
+  require(
+      impl->no_grad_view != TensorImpl::of_recorded &&
+          !(impl->no_grad_view == TensorImpl::of_constant && recorded),
+      "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+      "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+      "your code by moving both the view and the inplace either both inside the no_grad block "
+      "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to "
+      "be tracked). (",
+      op, ")");
 }
 
 void rebase(const Tensor& x, const Tensor& y) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <typeinfo>
 
 #include "autograd/ops/binary.h"
@@ -12,22 +14,16 @@
 namespace taper::inline v0::data {
 namespace {
 
-Tensor host_tensor(const Shape& shape, DType dtype, bool pinned) {
-  if (!pinned) return Tensor::make(shape, dtype, Device());
-  const size_t bytes = size_t(shape.numel()) * size_of(dtype);
-  return Tensor::make(allocate_pinned(bytes), shape, contiguous_strides(shape), 0, dtype);
-}
-
 // Rows may overlap, as the windows of a text do.
 Tensor rows_of(const Tensor& x, std::span<const int64_t> rows, bool pinned) {
   Shape shape = x.shape();
   shape[0] = std::ssize(rows);
-  const Tensor out = host_tensor(shape, x.dtype(), pinned);
+  const Tensor out = Tensor::make(shape, x.dtype(), Device(), pinned);
   const size_t bytes = out.nbytes();
   const char* from = static_cast<const char*>(x.data_ptr());
   char* to = static_cast<char*>(out.data_ptr());
   for (const int64_t row : rows) {
-    if (row < 0 || row >= x.size(0)) throw IndexError(cat("no row ", row, " of ", x.size(0)));
+    if (row < 0 || row >= x.size(0)) throw IndexError("no row ", row, " of ", x.size(0));
     std::memcpy(to, from + row * x.stride(0) * int64_t(x.element_size()), bytes / rows.size());
     to += bytes / rows.size();
   }
@@ -39,7 +35,7 @@ Tensor stacked(const std::vector<Tensor>& parts, bool pinned, std::span<const in
   const Tensor& first = parts[0];
   Shape shape = first.shape();
   shape.insert(0, std::ssize(parts));
-  const Tensor out = host_tensor(shape, first.dtype(), pinned);
+  const Tensor out = Tensor::make(shape, first.dtype(), Device(), pinned);
   char* to = static_cast<char*>(out.data_ptr());
   for (size_t i = 0; i < parts.size(); ++i) {
     const Tensor& x = parts[i];
@@ -47,11 +43,10 @@ Tensor stacked(const std::vector<Tensor>& parts, bool pinned, std::span<const in
       const auto text = [](const Tensor& t) {
         return t.defined() ? cat(t.shape(), " of ", t.dtype()) : std::string("nothing");
       };
-      throw Error(
-          cat("stack expects each tensor to be equal size, but got ", text(first),
-              " at entry 0 and ", text(x), " at entry ", i,
-              numbers.empty() ? "" : cat(" (samples ", numbers[0], " and ", numbers[i], ")"),
-              "; DataLoaderOptions::collate may join them in another way"));
+      throw Error("stack expects each tensor to be equal size, but got ", text(first),
+                  " at entry 0 and ", text(x), " at entry ", i,
+                  numbers.empty() ? "" : cat(" (samples ", numbers[0], " and ", numbers[i], ")"),
+                  "; DataLoaderOptions::collate may join them in another way");
     }
     std::memcpy(to + i * x.nbytes(), x.cpu().contiguous().data_ptr(), x.nbytes());
   }
@@ -76,8 +71,8 @@ std::unique_ptr<Sampler> Dataset::sampler(const DataLoaderOptions& options, uint
 TensorDataset::TensorDataset(Batch all) : all_(std::move(all)) {
   (void)all_.map([&](const Tensor& x) {
     if (x.dim() > 0 && x.size(0) == all_.inputs.size(0)) return x;
-    throw ValueError(cat("Size mismatch between tensors: ", x.shape(), " beside inputs of ",
-                         all_.inputs.shape(), "; all have a row for each sample"));
+    throw ValueError("Size mismatch between tensors: ", x.shape(), " beside inputs of ",
+                     all_.inputs.shape(), "; all have a row for each sample");
   });
 }
 
@@ -132,14 +127,14 @@ void rethrow_for_sample(int64_t i) try { throw; } catch (const Error& error) {
       error, cat("sample ", i, ": ", error.what()));
   throw;  // what is no matter of this sample, as a signal
 } catch (const std::exception& error) {
-  throw Error(cat("sample ", i, ": ", error.what()));
+  throw Error("sample ", i, ": ", error.what());
 }
 
 Batch MapDataset::get(const Tensor& rows, bool pinned) const {
   const std::span<const int64_t> numbers = rows.span<int64_t>();
   std::vector<Batch> samples;
   for (const int64_t i : numbers) {
-    if (i < 0 || i >= size()) throw IndexError(cat("no sample ", i, " of ", size()));
+    if (i < 0 || i >= size()) throw IndexError("no sample ", i, " of ", size());
     try {
       samples.push_back(sample(i));
     } catch (...) {

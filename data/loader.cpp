@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <system_error>
@@ -36,7 +38,7 @@ struct DataLoader::State {
     const int64_t samples = dataset ? dataset->size() : 1;
     const auto check = [](const char* what, int64_t value, int64_t least) {
       if (value >= least) return;
-      throw ValueError(cat("DataLoader: expected ", what, " of at least ", least, ", got ", value));
+      throw ValueError("DataLoader: expected ", what, " of at least ", least, ", got ", value);
     };
     check("batch_size", o.batch_size, 1);
     check("batches", o.batches, 0);
@@ -47,8 +49,8 @@ struct DataLoader::State {
       options.workers = std::min<int64_t>(o.workers, 1);
       if (!o.shuffle && !o.sampler) return;
       throw ValueError(
-          cat("DataLoader with IterableDataset: expected unspecified ",
-              o.shuffle ? "shuffle option, but got shuffle=True" : "sampler option, but got one"));
+          "DataLoader with IterableDataset: expected unspecified ",
+          o.shuffle ? "shuffle option, but got shuffle=True" : "sampler option, but got one");
     }
     sampler = o.sampler ? o.sampler : dataset->sampler(o, seed);
     if (o.collate || !is_to_move(*dataset, o.on_device, device)) return;

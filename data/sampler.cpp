@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/random.h"
@@ -24,14 +25,13 @@ int64_t part_of_batch(int64_t batch_size, int rank, int ranks) {
   if (rank >= 0 && rank < ranks && batch_size >= 1 && batch_size % ranks == 0) {
     return batch_size / ranks;
   }
-  throw ValueError(cat("DistributedSampler: a batch of ", batch_size,
-                       " samples is not cut into equal parts for ", ranks, " ranks (rank ", rank,
-                       ")"));
+  throw ValueError("DistributedSampler: a batch of ", batch_size,
+                   " samples is not cut into equal parts for ", ranks, " ranks (rank ", rank, ")");
 }
 int64_t whole_batch(int64_t batch_size, int rank, int ranks) {
   if (rank >= 0 && rank < ranks && batch_size >= 1) return batch_size;
-  throw ValueError(cat("DistributedBatchSampler: no batches of ", batch_size, " for rank ", rank,
-                       " of ", ranks));
+  throw ValueError("DistributedBatchSampler: no batches of ", batch_size, " for rank ", rank,
+                   " of ", ranks);
 }
 
 }  // namespace

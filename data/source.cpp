@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
 #include "framework/factories.h"
@@ -49,13 +50,12 @@ int64_t count_classes(std::span<const int64_t> labels, const std::string& file) 
   constexpr int64_t kUnlabelled = 255;
   const std::set<int64_t> seen(labels.begin(), labels.end());
   const int64_t classes = 1 + *seen.rbegin(), missing = classes - std::ssize(seen);
-  if (seen.size() == 1) {
-    throw DataError(cat(file, ": all labels are ", *seen.begin(), ": there is nothing to learn"));
-  }
+  require<DataError>(seen.size() > 1, file, ": all labels are ", *seen.begin(),
+                     ": there is nothing to learn");
   if (*seen.rbegin() == kUnlabelled && missing > 0) {
     const auto first = std::ranges::find(labels, kUnlabelled) - labels.begin();
-    throw DataError(cat(file, ": record ", first, " (counted from 0) has the label 255, but ",
-                        missing, " labels below it never come: take out what has no label"));
+    throw DataError(file, ": record ", first, " (counted from 0) has the label 255, but ", missing,
+                    " labels below it never come: take out what has no label");
   }
   if (missing == 0) return classes;
   int64_t gap = 0;
@@ -68,8 +68,8 @@ int64_t count_classes(std::span<const int64_t> labels, const std::string& file) 
 void require_classes(std::span<const int64_t> labels, int64_t classes, const std::string& file) {
   const auto bad = std::ranges::find_if(labels, [=](int64_t y) { return y < 0 || y >= classes; });
   if (bad == labels.end()) return;
-  throw InputError(cat(file, ": record ", bad - labels.begin(), " (counted from 0): expected a ",
-                       "label in 0 .. ", classes - 1, ", got ", *bad));
+  throw InputError(file, ": record ", bad - labels.begin(), " (counted from 0): expected a ",
+                   "label in 0 .. ", classes - 1, ", got ", *bad);
 }
 
 std::vector<std::string> numbers_below(int64_t count) {
@@ -79,7 +79,7 @@ std::vector<std::string> numbers_below(int64_t count) {
 }
 
 DatasetPtr Source::more(const DataInfo&, const fs::path& file) const {
-  throw InputError(cat(file.string(), ": data of this type have no further files"));
+  throw InputError(file.string(), ": data of this type have no further files");
 }
 
 }  // namespace taper::inline v0::data

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include "autograd/ops/index/index.h"
@@ -13,7 +14,7 @@ namespace {
 
 void require_rows(std::span<const int64_t> rows, int64_t size) {
   for (const int64_t row : rows) {
-    if (row < 0 || row >= size) throw IndexError(cat("no sample ", row, " of ", size));
+    if (row < 0 || row >= size) throw IndexError("no sample ", row, " of ", size);
   }
 }
 
@@ -22,10 +23,9 @@ std::vector<int64_t> counts_of(const std::vector<double>& lengths, int64_t size)
   const bool is_fractions = std::abs(sum - 1) < 1e-9 && (size != 1 || lengths.size() > 1);
   std::vector<int64_t> out;
   for (const double length : lengths) {
-    require<ValueError>(length >= 0 && (is_fractions || length == std::floor(length)),
-                        "random_split: expected numbers of samples, or fractions with the sum 1, "
-                        "got ",
-                        length);
+    require<ValueError>(
+        length >= 0 && (is_fractions || length == std::floor(length)),
+        "random_split: expected numbers of samples, or fractions with the sum 1, got ", length);
     out.push_back(int64_t(is_fractions ? std::floor(double(size) * length) : length));
   }
   int64_t left = size - std::accumulate(out.begin(), out.end(), int64_t(0));

@@ -65,10 +65,7 @@ Tensor Draws::uniform(int64_t count, double low, double high) {
   require<ValueError>(count >= 0 && drawn_ + uint64_t(count) <= kMostDraws,
                       "Draws::uniform: ", count, " more numbers after ", drawn_, "; there are ",
                       kMostDraws, " for each sample");
-  const Shape shape{size(), count};
-  const size_t bytes = sizeof(float) * size_t(shape.numel());
-  const Tensor out = Tensor::make(device_.is_cuda() ? allocate_pinned(bytes) : allocate(bytes, {}),
-                                  shape, contiguous_strides(shape), 0, kFloat32);
+  const Tensor out = Tensor::make({size(), count}, kFloat32, Device(), device_.is_cuda());
   float* to = out.data<float>();
   for (const int64_t sample : samples_) {
     for (uint64_t i = 0; i < uint64_t(count); ++i) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <tuple>
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
@@ -57,7 +58,7 @@ Tensor clamped(const Tensor& probs) {
 }
 
 const Tensor& given(const Odds& odds) {
-  if (bool(odds.probs) != bool(odds.logits)) return odds.probs ? **odds.probs : **odds.logits;
+  if (bool(odds.probs) != bool(odds.logits)) return odds.probs ? *odds.probs : *odds.logits;
   throw ValueError("Either `probs` or `logits` must be specified, but not both.");
 }
 // holds(probabilities): where they are some.

@@ -9,8 +9,6 @@
 // for, they give nan. log_prob is -inf where a value cannot occur.
 #pragma once
 
-#include <optional>
-
 #include "framework/random.h"
 #include "framework/tensor.h"
 
@@ -19,9 +17,11 @@ namespace taper::inline v0::distributions {
 // A parameter.
 class TensorOrNumber {
  public:
+  TensorOrNumber() = default;  // neither
   TensorOrNumber(const Tensor& value) : value_(value) {}
   TensorOrNumber(double value);
   const Tensor& operator*() const { return value_; }
+  explicit operator bool() const { return value_.defined(); }
 
  private:
   Tensor value_;
@@ -84,7 +84,7 @@ class Uniform : public Distribution {
 
 // What a Bernoulli and a Categorical are made of: one of the two.
 struct Odds {
-  std::optional<TensorOrNumber> probs = std::nullopt, logits = std::nullopt;
+  TensorOrNumber probs = {}, logits = {};
 };
 
 // 1 with probability probs (= sigmoid(logits)), else 0.

@@ -76,18 +76,16 @@ void export_onnx(const OnnxFunction& f, Module& module, const std::vector<Tensor
   constexpr uint64_t kMost = (uint64_t(1) << 31) - (1 << 20);
   uint64_t nbytes = 0;
   for (const NamedTensor& t : graph.initializers) nbytes += t.tensor.nbytes();
-  if (nbytes > kMost) {
-    throw NotImplementedError(
-        cat(path, ": weights of ", nbytes, " bytes; an ONNX file holds 2 GiB"));
-  }
+  require<NotImplementedError>(nbytes <= kMost, path, ": weights of ", nbytes,
+                               " bytes; an ONNX file holds 2 GiB");
   const onnx::ModelProto model = model_of(graph, options);
   try {
     onnx::checker::check_model(model);
   } catch (const std::exception& e) {
-    throw Error(cat(path, ": ONNX's checker refuses the model: ", e.what()));
+    throw Error(path, ": ONNX's checker refuses the model: ", e.what());
   }
   std::string bytes;
-  if (!model.SerializeToString(&bytes)) throw Error(cat(path, ": the model cannot be serialized"));
+  if (!model.SerializeToString(&bytes)) throw Error(path, ": the model cannot be serialized");
   write_atomically(path, bytes);
 }
 
@@ -99,10 +97,9 @@ bool has_onnx() { return false; }
 
 void export_onnx(const OnnxFunction&, Module&, const std::vector<Tensor>&, const std::string& path,
                  const OnnxOptions&) {
-  throw NotImplementedError(
-      cat(path,
-          ": Taper was built without ONNX; install libonnx-dev and libprotobuf-dev and build "
-          "again with TAPER_ONNX=ON"));
+  throw NotImplementedError(path,
+                            ": Taper was built without ONNX; install libonnx-dev and "
+                            "libprotobuf-dev and build again with TAPER_ONNX=ON");
 }
 
 }  // namespace taper::inline v0

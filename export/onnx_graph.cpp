@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "autograd/ops/binary.h"
@@ -157,11 +156,10 @@ class GraphBuilder {
   // Pairs the ops that the results need in both passes, from the last one back.
   void find_twins() {
     const auto differ = [&](const std::string& at, const std::string& module) {
-      refuse(
-          cat("the module computes other things for other inputs (it branches on their values or "
-              "on the size of the batch), at ",
-              at),
-          module);
+      refuse(cat("the module computes other things for other inputs (it branches on their values "
+                 "or on the size of the batch), at ",
+                 at),
+             module);
     };
     if (here_.outputs.size() != there_.outputs.size()) differ("its results", {});
     std::set<size_t, std::greater<>> waiting;
@@ -214,8 +212,7 @@ class GraphBuilder {
     refuse(
         cat(reader, " reads a tensor of shape ", x.shape(), " that follows from the inputs, but ",
             maker ? cat("its maker, ", maker, ", has no ONNX form")
-                  : "by no op that has an ONNX form: it was changed in place, or read on the "
-                    "host"),
+                  : "by no op that has an ONNX form: it was changed in place, or read on the host"),
         module);
   }
 

@@ -137,19 +137,8 @@ constexpr OnnxRow kRows[] = {
 }  // namespace
 
 int onnx_type(DType dtype) {
-  switch (dtype) {
-    case kFloat32: return 1;
-    case kUInt8: return 2;
-    case kInt8: return 3;
-    case kInt16: return 5;
-    case kInt32: return 6;
-    case kInt64: return 7;
-    case kBool: return 9;
-    case kFloat16: return 10;
-    case kFloat64: return 11;
-    case kBFloat16: return 16;
-  }
-  return 0;
+  static constexpr int kTypes[] = {1, 11, 10, 16, 7, 6, 5, 3, 2, 9};  // in the order of DType
+  return kTypes[size_t(dtype)];
 }
 
 const OnnxRow* onnx_row(const string& op) {

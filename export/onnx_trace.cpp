@@ -130,8 +130,8 @@ void Recording::refuse_read(const Tensor& x) const {
 }
 
 void refuse(const std::string& what, const std::string& module) {
-  throw NotImplementedError(
-      cat("export_onnx: ", what, module.empty() ? "" : cat(" (in module ", module, ")")));
+  throw NotImplementedError("export_onnx: ", what,
+                            module.empty() ? "" : cat(" (in module ", module, ")"));
 }
 
 Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
@@ -143,9 +143,9 @@ Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tenso
     if (options.dynamic_batch &&
         (x.dim() == 0 || x.size(0) != examples[0].size(0) || x.size(0) == 0)) {
       throw ValueError(
-          cat("export_onnx: with a dynamic batch every example's first size is that of "
-              "the batch; got shapes ",
-              examples[0].shape(), " and ", x.shape()));
+          "export_onnx: with a dynamic batch every example's first size is that of "
+          "the batch; got shapes ",
+          examples[0].shape(), " and ", x.shape());
     }
     // Two rows and three at least: one would be taken for a size that broadcasts.
     const int64_t rows = options.dynamic_batch ? std::max<int64_t>(2, x.size(0)) : 0;

@@ -20,8 +20,7 @@ DeviceType parse_type(std::string_view type, std::string_view text) {
   const std::string padded = cat(", ", kKnownTypes, ",");
   require(padded.find(cat(", ", type, ",")) == std::string::npos,
           "Taper computes on cpu and cuda, not on '", text, "'");
-  throw Error(
-      cat("Expected one of ", kKnownTypes, " device type at start of device string: ", type));
+  throw Error("Expected one of ", kKnownTypes, " device type at start of device string: ", type);
 }
 
 int parse_index(std::string_view digits, std::string_view text) {

@@ -8,34 +8,27 @@ struct Names {
   const char* name;         // torch.NAME
   const char* alias;        // its second name in PyTorch
   const char* scalar_type;  // c10::ScalarType
+  const char* cpp;
 };
 
 constexpr Names kNames[] = {
-    {kFloat32, "float32", "float", "Float"}, {kFloat64, "float64", "double", "Double"},
-    {kFloat16, "float16", "half", "Half"},   {kBFloat16, "bfloat16", "bf16", "BFloat16"},
-    {kInt64, "int64", "long", "Long"},       {kInt32, "int32", "int", "Int"},
-    {kInt16, "int16", "short", "Short"},     {kInt8, "int8", "char", "Char"},
-    {kUInt8, "uint8", "byte", "Byte"},       {kBool, "bool", "boolean", "Bool"},
+    {kFloat32, "float32", "float", "Float", "float"},
+    {kFloat64, "float64", "double", "Double", "double"},
+    {kFloat16, "float16", "half", "Half", "c10::Half"},
+    {kBFloat16, "bfloat16", "bf16", "BFloat16", "c10::BFloat16"},
+    {kInt64, "int64", "long", "Long", "long int"},
+    {kInt32, "int32", "int", "Int", "int"},
+    {kInt16, "int16", "short", "Short", "short int"},
+    {kInt8, "int8", "char", "Char", "signed char"},
+    {kUInt8, "uint8", "byte", "Byte", "unsigned char"},
+    {kBool, "bool", "boolean", "Bool", "bool"},
 };
 
 }  // namespace
 
 const char* name_of(DType t) { return kNames[size_t(t)].name; }
 const char* scalar_type_name(DType t) { return kNames[size_t(t)].scalar_type; }
-const char* cpp_name(DType t) {
-  switch (t) {
-    case DType::float32: return "float";
-    case DType::float64: return "double";
-    case DType::float16: return "c10::Half";
-    case DType::bfloat16: return "c10::BFloat16";
-    case DType::int64: return "long int";
-    case DType::int32: return "int";
-    case DType::int16: return "short int";
-    case DType::int8: return "signed char";
-    case DType::uint8: return "unsigned char";
-    default: return name_of(t);
-  }
-}
+const char* cpp_name(DType t) { return kNames[size_t(t)].cpp; }
 
 DType parse_dtype(std::string_view name) {
   for (const Names& n : kNames) {
@@ -43,7 +36,7 @@ DType parse_dtype(std::string_view name) {
   }
   std::string known;
   for (const Names& n : kNames) known += cat(known.empty() ? "" : ", ", n.name);
-  throw ValueError(cat("unknown dtype '", name, "': expected one of ", known));
+  throw ValueError("unknown dtype '", name, "': expected one of ", known);
 }
 
 DType promote_types(DType a, DType b) {

@@ -41,16 +41,8 @@ inline constexpr DType kAllDTypes[] = {kFloat32, kFloat64, kFloat16, kBFloat16, 
 
 // Size of one element in bytes.
 constexpr size_t size_of(DType t) {
-  switch (t) {
-    case DType::float64:
-    case DType::int64: return 8;
-    case DType::float32:
-    case DType::int32: return 4;
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::int16: return 2;
-    default: return 1;
-  }
+  constexpr uint8_t kSizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};  // in the order of DType
+  return kSizes[size_t(t)];
 }
 
 constexpr bool is_floating_point(DType t) { return t <= DType::bfloat16; }

@@ -1,6 +1,9 @@
 #include "framework/error.h"
 
 #include <charconv>
+#include <functional>
+
+#include "framework/callable.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -17,6 +20,8 @@ void Error::add_module(const std::string& name) {
   path_ = path_.empty() ? name : name + "." + path_;
   located_ = std::string(std::runtime_error::what()) + " (in module " + path_ + ")";
 }
+
+void detail::refuse_empty_call() { throw std::bad_function_call(); }
 
 void append_number(std::string& out, int64_t value) { append_shortest(out, value); }
 void append_number(std::string& out, uint64_t value) { append_shortest(out, value); }

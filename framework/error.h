@@ -10,10 +10,51 @@
 
 namespace taper::inline v0 {
 
+// Appending to a message: text, numbers (shortest form that reads back), and whatever has a
+// to_string found by argument lookup (Device, DType, Shape).
+inline void append_to(std::string& out, std::string_view text) { out += text; }
+inline void append_to(std::string& out, const char* text) { out += text; }
+inline void append_to(std::string& out, const std::string& text) { out += text; }
+inline void append_to(std::string& out, char c) { out += c; }
+inline void append_to(std::string& out, bool b) { out += b ? "true" : "false"; }
+
+void append_number(std::string& out, int64_t value);
+void append_number(std::string& out, uint64_t value);
+void append_number(std::string& out, float value);
+void append_number(std::string& out, double value);
+template <std::floating_point T> void append_to(std::string& out, T value) {
+  append_number(out, value);
+}
+template <std::integral T> void append_to(std::string& out, T value) {
+  append_number(out, std::conditional_t<std::signed_integral<T>, int64_t, uint64_t>(value));
+}
+
+template <class T>
+requires(std::is_class_v<T> || std::is_enum_v<T>) && requires(const T& t) {
+  { to_string(t) } -> std::convertible_to<std::string>;
+}
+void append_to(std::string& out, const T& value) { out += to_string(value); }
+
+template <class T>
+concept Printable = requires(std::string& out, const T& t) {
+  append_to(out, t);
+};
+
+// cat("size ", 3, " of ", shape): one string of all arguments. (Tensors are joined by another cat.)
+template <Printable... Args> std::string cat(const Args&... args) {
+  std::string out;
+  (append_to(out, args), ...);
+  return out;
+}
+
 // The root of everything Taper throws (PyTorch: RuntimeError).
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+  // The text joined as by cat().
+  template <Printable First, Printable... Rest>
+  requires(sizeof...(Rest) > 0) Error(const First& first, const Rest&... rest)
+      : runtime_error(cat(first, rest...)) {}
   const char* what() const noexcept override {
     return located_.empty() ? std::runtime_error::what() : located_.c_str();
   }
@@ -55,43 +96,6 @@ struct OutputError : Error {
 struct DataError : Error {
   using Error::Error;
 };
-
-// Appending to a message: text, numbers (shortest form that reads back), and whatever has a
-// to_string found by argument lookup (Device, DType, Shape).
-inline void append_to(std::string& out, std::string_view text) { out += text; }
-inline void append_to(std::string& out, const char* text) { out += text; }
-inline void append_to(std::string& out, const std::string& text) { out += text; }
-inline void append_to(std::string& out, char c) { out += c; }
-inline void append_to(std::string& out, bool b) { out += b ? "true" : "false"; }
-
-void append_number(std::string& out, int64_t value);
-void append_number(std::string& out, uint64_t value);
-void append_number(std::string& out, float value);
-void append_number(std::string& out, double value);
-template <std::floating_point T> void append_to(std::string& out, T value) {
-  append_number(out, value);
-}
-template <std::integral T> void append_to(std::string& out, T value) {
-  append_number(out, std::conditional_t<std::signed_integral<T>, int64_t, uint64_t>(value));
-}
-
-template <class T>
-requires(std::is_class_v<T> || std::is_enum_v<T>) && requires(const T& t) {
-  { to_string(t) } -> std::convertible_to<std::string>;
-}
-void append_to(std::string& out, const T& value) { out += to_string(value); }
-
-template <class T>
-concept Printable = requires(std::string& out, const T& t) {
-  append_to(out, t);
-};
-
-// cat("size ", 3, " of ", shape): one string of all arguments. (Tensors are joined by another cat.)
-template <Printable... Args> std::string cat(const Args&... args) {
-  std::string out;
-  (append_to(out, args), ...);
-  return out;
-}
 
 // Throws E with the text, joined as by cat, unless the condition holds. The parts of the text are
 // evaluated in any case: a throw of its own serves those that cost something.

@@ -2,10 +2,10 @@
 // (https://pytorch.org/docs/stable/torch.html#creation-ops).
 #pragma once
 
-#include <functional>
 #include <initializer_list>
 #include <vector>
 
+#include "framework/callable.h"
 #include "framework/random.h"
 #include "framework/tensor.h"
 
@@ -48,7 +48,7 @@ template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOpt
 // The caller's memory, not copied: on options.device, of strides counted in elements (else dense).
 // It must live until the last tensor on it goes, which calls deleter(data). ValueError for a
 // negative size or stride.
-using BlobDeleter = std::function<void(void* data)>;
+using BlobDeleter = Callable<void(void* data)>;
 Tensor from_blob(void* data, const Shape& sizes, TensorOptions options = {});
 Tensor from_blob(void* data, const Shape& sizes, BlobDeleter deleter, TensorOptions options = {});
 Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, TensorOptions options = {});

@@ -86,32 +86,25 @@ struct Cells {
   size_t width = 1;
 };
 
-Cells float_cells(std::span<const double> values) {
-  const FloatStyle style = style_of(values);
-  Cells cells;
-  for (const double x : values) {
-    cells.texts.push_back(text_of(x, style));
-    // Zeros, nan and inf do not widen the column; they may stand out of it.
-    if (is_nonzero_finite(x)) cells.width = std::max(cells.width, cells.texts.back().size());
-  }
-  return cells;
-}
-
-Cells integer_cells(std::span<const int64_t> values, bool boolean) {
-  Cells cells;
-  for (const int64_t x : values) {
-    cells.texts.push_back(boolean ? (x ? "True" : "False") : std::to_string(x));
-    cells.width = std::max(cells.width, cells.texts.back().size());
-  }
-  return cells;
-}
-
 Cells cells_of(const Tensor& x, const Shape& shown) {
   const bool floats = x.is_floating_point();
   const Tensor values = Tensor::make(shown, floats ? kFloat64 : kInt64, Device());
   copy_edges(values, x);
-  Cells cells = floats ? float_cells(values.span<double>())
-                       : integer_cells(values.span<int64_t>(), x.dtype() == kBool);
+  Cells cells;
+  const auto add = [&](const std::string& text, bool widens) {
+    cells.texts.push_back(text);
+    if (widens) cells.width = std::max(cells.width, text.size());
+  };
+  if (floats) {
+    const FloatStyle style = style_of(values.span<double>());
+    // Zeros, nan and inf do not widen the column; they may stand out of it.
+    for (const double v : values.span<double>()) add(text_of(v, style), is_nonzero_finite(v));
+  } else {
+    const bool bools = x.dtype() == kBool;
+    for (const int64_t v : values.span<int64_t>()) {
+      add(!bools ? cat(v) : v ? "True" : "False", true);
+    }
+  }
   for (std::string& text : cells.texts) {
     if (text.size() < cells.width) text.insert(0, cells.width - text.size(), ' ');
   }
@@ -168,17 +161,14 @@ std::string values_text(const Tensor& x) {
 
 // --- suffixes ---
 
-// "size=(0, 3)".
-std::string size_suffix(const Shape& shape) {
-  const std::string list = to_string(shape);
-  return "size=(" + list.substr(1, list.size() - 2) + ")";
-}
-
 std::vector<std::string> suffixes_of(const Tensor& x) {
   const bool empty = x.numel() == 0;
   std::vector<std::string> out;
   if (!x.device().is_cpu()) out.push_back(cat("device='", x.device(), "'"));
-  if (empty && x.dim() != 1) out.push_back(size_suffix(x.shape()));
+  if (empty && x.dim() != 1) {
+    const std::string list = to_string(x.shape());
+    out.push_back(cat("size=(", list.substr(1, list.size() - 2), ")"));
+  }
   // An empty list of numbers cannot show that they would be integers or bools.
   const bool evident =
       x.dtype() == kFloat32 || (!empty && (x.dtype() == kInt64 || x.dtype() == kBool));

@@ -2,6 +2,7 @@
 // on every device, whatever the thread count or launch shape.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -35,7 +35,7 @@ bool Scalar::held_by(DType t) const {
 
 void Scalar::refuse(DType t) {
   const std::string name = is_floating_point(t) || t == kInt32 ? cpp_name(t) : cat(t, "_t");
-  throw Error(cat("value cannot be converted to type ", name, " without overflow"));
+  throw Error("value cannot be converted to type ", name, " without overflow");
 }
 
 }  // namespace taper::inline v0

@@ -5,23 +5,23 @@
 namespace taper::inline v0 {
 
 void refuse_overflow(int64_t a, char op, int64_t b) {
-  throw Error(cat("integer ", op == '*' ? "multiplication" : "addition", " overflow: ", a, " ", op,
-                  " ", b, " is beyond 64 bits"));
+  throw Error("integer ", op == '*' ? "multiplication" : "addition", " overflow: ", a, " ", op, " ",
+              b, " is beyond 64 bits");
 }
 
 void check_window_numbers(const char* op, std::initializer_list<int64_t> numbers) {
   for (const int64_t n : numbers) {
     if (n == int32_t(n)) continue;
-    throw Error(cat("integer out of range (", op, " got ", n, ", beyond 32 bits)"));
+    throw Error("integer out of range (", op, " got ", n, ", beyond 32 bits)");
   }
 }
 
 void Shape::refuse_place(int i) const {
-  throw IndexError(cat("a shape ", *this, " has no dimension ", i));
+  throw IndexError("a shape ", *this, " has no dimension ", i);
 }
 
 void Shape::refuse_count() const {
-  throw Error(cat("Storage size calculation overflowed with sizes=", *this));
+  throw Error("Storage size calculation overflowed with sizes=", *this);
 }
 
 std::optional<int64_t> Shape::counted_bytes(size_t item) const {
@@ -38,14 +38,14 @@ int64_t Shape::nbytes(size_t item) const {
   if (const auto counted = counted_bytes(item)) return *counted;
   for (const int64_t n : *this) {
     if (n >= 0) continue;
-    throw Error(cat("Trying to create tensor with negative dimension ", n, ": ", *this));
+    throw Error("Trying to create tensor with negative dimension ", n, ": ", *this);
   }
   refuse_count();
 }
 
 void Shape::insert(int at, int64_t dim) {
   if (size_ == kMaxDims) {
-    throw ValueError(cat("a tensor has at most ", kMaxDims, " dimensions, got ", size_ + 1));
+    throw ValueError("a tensor has at most ", kMaxDims, " dimensions, got ", size_ + 1);
   }
   for (int i = size_; i > at; --i) dims_[i] = dims_[i - 1];
   dims_[at] = dim;
@@ -110,8 +110,8 @@ bool is_dense(const Shape& shape, const Shape& strides) {
 int wrap_dim(int64_t dim, int ndim) {
   const int64_t n = std::max(ndim, 1);
   if (dim < -n || dim >= n) {
-    throw IndexError(cat("Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
-                         "], but got ", dim, ")"));
+    throw IndexError("Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
+                     "], but got ", dim, ")");
   }
   return int(dim < 0 ? dim + n : dim);
 }
@@ -124,9 +124,9 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
     const int64_t m = i <= a.size() ? a[a.size() - i] : 1;
     const int64_t n = i <= b.size() ? b[b.size() - i] : 1;
     if (m != n && m != 1 && n != 1) {
-      throw Error(cat("The size of tensor a (", m, ") must match the size of tensor b (", n,
-                      ") at non-singleton dimension ", longer.size() - i, " (shapes ", a, " and ",
-                      b, ")"));
+      throw Error("The size of tensor a (", m, ") must match the size of tensor b (", n,
+                  ") at non-singleton dimension ", longer.size() - i, " (shapes ", a, " and ", b,
+                  ")");
     }
     out[out.size() - i] = m == 1 ? n : m;
   }
@@ -142,7 +142,7 @@ Shape infer_shape(const Shape& wanted, int64_t numel) {
       if (unknown >= 0) throw Error("only one dimension can be inferred");
       unknown = i;
     } else if (shape[i] < 0) {
-      throw Error(cat("invalid shape dimension ", shape[i]));
+      throw Error("invalid shape dimension ", shape[i]);
     } else {
       known = checked_mul(known, shape[i]);
     }

@@ -1,11 +1,11 @@
 // The memory behind tensors: one block on one device, shared by all views of it.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "framework/device.h"
+#include "framework/memory/atomic.h"
 #include "framework/memory/intrusive_ptr.h"
 
 namespace taper::inline v0 {
@@ -14,9 +14,9 @@ struct Storage;
 using StoragePtr = IntrusivePtr<Storage>;
 
 struct Storage {
-  std::atomic<int> refs{1};
+  Atomic<int> refs{1};
   // Counts in-place changes, so that the tape notices when a saved tensor was changed.
-  std::atomic<uint32_t> version{0};
+  Atomic<uint32_t> version{0};
   Device device;
   bool pinned = false;
   void* data = nullptr;
@@ -26,7 +26,7 @@ struct Storage {
   void* context = nullptr;
   // Set while a GPU may still read or write host memory: waits for it. Whoever takes the address on
   // the host calls it first.
-  std::atomic<void (*)(Storage&)> settle{nullptr};
+  Atomic<void (*)(Storage&)> settle{nullptr};
 
   static void destroy(Storage* storage) noexcept;
 };

@@ -29,9 +29,10 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
   free_block(impl, sizeof(TensorImpl));
 }
 
-Tensor Tensor::make(const Shape& shape, DType dtype, Device device) {
+Tensor Tensor::make(const Shape& shape, DType dtype, Device device, bool pinned) {
   const auto nbytes = size_t(shape.nbytes(size_of(dtype)));
-  return Tensor(make_impl(allocate(nbytes, device), shape, contiguous_strides(shape), 0, dtype));
+  return Tensor(make_impl(pinned ? allocate_pinned(nbytes) : allocate(nbytes, device), shape,
+                          contiguous_strides(shape), 0, dtype));
 }
 
 Tensor Tensor::make(StoragePtr storage, const Shape& shape, const Shape& strides, int64_t offset,
@@ -52,9 +53,8 @@ Tensor empty_like_layout(const Tensor& x, DType dtype) {
 }
 
 int64_t Tensor::size(int64_t dim) const {
-  if (this->dim() == 0) {
-    throw IndexError(cat("Dimension specified as ", dim, " but tensor has no dimensions"));
-  }
+  require<IndexError>(this->dim() != 0, "Dimension specified as ", dim,
+                      " but tensor has no dimensions");
   return shape()[wrap_dim(dim, this->dim())];
 }
 int64_t Tensor::stride(int64_t dim) const { return strides()[wrap_dim(dim, this->dim())]; }
@@ -72,9 +72,9 @@ void* Tensor::host_data(DType wanted) const {
   require<TypeError>(!is_cuda(), "can't read ", device(), " device type tensor on the host. ",
                      "Use Tensor.cpu() to copy the tensor to host memory first.");
   if (dtype() != wanted) {
-    throw TypeError(cat("expected scalar type ", scalar_type_name(wanted), " but found ",
-                        scalar_type_name(dtype()), "; use to(k", scalar_type_name(wanted),
-                        ") or to_vector"));
+    throw TypeError("expected scalar type ", scalar_type_name(wanted), " but found ",
+                    scalar_type_name(dtype()), "; use to(k", scalar_type_name(wanted),
+                    ") or to_vector");
   }
   require(is_contiguous(), "data() needs a contiguous tensor, got shape ", shape(),
           " with strides ", strides(), "; use contiguous() first");
@@ -103,9 +103,9 @@ Scalar Tensor::item() const {
 }
 
 Tensor Tensor::pin_memory() const {
-  if (is_cuda()) throw Error(cat("cannot pin '", type(), "' only dense CPU tensors can be pinned"));
+  if (is_cuda()) throw Error("cannot pin '", type(), "' only dense CPU tensors can be pinned");
   if (is_pinned()) return *this;
-  Tensor out = make(allocate_pinned(nbytes()), shape(), contiguous_strides(shape()), 0, dtype());
+  Tensor out = make(shape(), dtype(), Device(), true);
   kernels::copy_into(out, *this);
   return out;
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "framework/device.h"
 #include "framework/dtype.h"
+#include "framework/memory/atomic.h"
 #include "framework/memory/intrusive_ptr.h"
 #include "framework/scalar.h"
 #include "framework/shape.h"
@@ -32,11 +32,16 @@ class NodeHandle {
  public:
   NodeHandle() = default;
   NodeHandle(Node* node, void (*release)(Node*)) : node_(node), release_(release) {}
-  NodeHandle(NodeHandle&& other) noexcept
-      : node_(std::exchange(other.node_, nullptr)), release_(other.release_) {}
+  NodeHandle(NodeHandle&& other) noexcept : node_(other.node_), release_(other.release_) {
+    other.node_ = nullptr;
+  }
   NodeHandle& operator=(NodeHandle other) noexcept {
-    std::swap(node_, other.node_);
-    std::swap(release_, other.release_);
+    Node* node = node_;
+    node_ = other.node_;
+    other.node_ = node;
+    const auto release = release_;
+    release_ = other.release_;
+    other.release_ = release;
     return *this;
   }
   ~NodeHandle() {
@@ -75,8 +80,9 @@ class Tensor {
   // What an expression gives is written to, as copy_ and fill_ do: `x[0] = y`, `x.narrow(..) = 3`.
   Tensor operator=(const Tensor& source) &&;
   Tensor operator=(Scalar value) &&;
-  // Uninitialised, dense row-major, on a device whose index is resolved.
-  static Tensor make(const Shape& shape, DType dtype, Device device);
+  // Uninitialised, dense row-major, on a device whose index is resolved; `pinned`: of the CPU's, in
+  // page-locked memory.
+  static Tensor make(const Shape& shape, DType dtype, Device device, bool pinned = false);
   // A view of given memory.
   static Tensor make(StoragePtr storage, const Shape& shape, const Shape& strides, int64_t offset,
                      DType dtype);
@@ -128,7 +134,7 @@ class Tensor {
   // All elements in row-major order, converted. Refuses a CUDA tensor like data().
   template <class T> std::vector<T> to_vector() const {
     if constexpr (std::same_as<T, bool>) {
-      const std::vector<uint8_t> bytes = to_vector<uint8_t>();
+      const auto bytes = to_vector<std::conditional_t<std::same_as<T, bool>, uint8_t, T>>();
       return {bytes.begin(), bytes.end()};
     } else {
       std::vector<T> out{};
@@ -508,7 +514,7 @@ struct NamedTensor {
 
 // What a handle points to. Users reach it through Tensor; ops and the tape use it directly.
 struct TensorImpl {
-  std::atomic<int> refs{1};
+  Atomic<int> refs{1};
   DType dtype = kFloat32;
   bool requires_grad = false;
   bool is_parameter = false;
@@ -520,7 +526,7 @@ struct TensorImpl {
   uint32_t output = 0;
   // How often in-place functions gave this tensor another grad_fn. In a view: the base's count at
   // the time of the view's own grad_fn, which is made anew when they differ.
-  std::atomic<uint32_t> history{0};
+  Atomic<uint32_t> history{0};
   StoragePtr storage;
   int64_t offset = 0;  // in elements
   Shape shape, strides;
@@ -528,7 +534,7 @@ struct TensorImpl {
   // The op that made this tensor; none for leaves.
   NodeHandle grad_fn;
   // The node that adds into `grad`: made when first asked for, and freed with this tensor.
-  std::atomic<Node*> accumulator{nullptr};
+  Atomic<Node*> accumulator{nullptr};
   void (*free_accumulator)(Node*) = nullptr;
   IntrusivePtr<TensorImpl> grad;
   // The tensor that this is a view of, itself no view; none when the tape does not care.
@@ -540,7 +546,7 @@ struct TensorImpl {
   // The first element, for the host or for a kernel; host memory that an asynchronous copy still
   // uses is waited for.
   void* data() const {
-    if (const auto settle = storage->settle.load(std::memory_order_acquire)) settle(*storage);
+    if (const auto settle = storage->settle.load(__ATOMIC_ACQUIRE)) settle(*storage);
     return address();
   }
   // The same without waiting, for copies in stream order.

@@ -14,12 +14,12 @@ namespace {
 // What was copied so far, by what it was copied from.
 struct Copies {
   std::map<const Module*, Module*> modules = {};
-  std::map<const Tensor*, std::shared_ptr<Tensor>> places = {};  // of tensors in modules
+  std::map<const Tensor*, Shared<Tensor>> places = {};  // of tensors in modules
   std::map<const TensorImpl*, Tensor> tensors = {};              // one for all that are tied
 
-  std::shared_ptr<Tensor> place(const std::shared_ptr<Tensor>& from) {
-    std::shared_ptr<Tensor>& to = places[from.get()];
-    if (!to) to = std::make_shared<Tensor>(from->defined() ? tensor(*from) : Tensor());
+  Shared<Tensor> place(const Shared<Tensor>& from) {
+    Shared<Tensor>& to = places[from.get()];
+    if (!to) to = Shared<Tensor>::make(from->defined() ? tensor(*from) : Tensor());
     return to;
   }
   Tensor tensor(const Tensor& from) {
@@ -81,15 +81,15 @@ Module::Module(Module& other) : children_(other.children_), training_(other.trai
   }
 }
 
-std::unique_ptr<Module> Module::copied() {
+Owned<Module> Module::copied() {
   throw Error(cat("clone: of a ", type_name(),
                   " behind a Module nothing says how it is copied: let it derive from ModuleOf<",
                   type_name(), "> or Cloneable<", type_name(), ", its base>"));
 }
 
-std::unique_ptr<Module> Module::clone() const {
+Owned<Module> Module::clone() const {
   const CloneScope scope;
-  std::unique_ptr<Module> made = const_cast<Module*>(this)->copied();
+  Owned<Module> made = const_cast<Module*>(this)->copied();
   scope.finish();
   return made;
 }

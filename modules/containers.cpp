@@ -36,18 +36,18 @@ ModuleContainer::ModuleContainer() = default;
 ModuleContainer::ModuleContainer(ModuleContainer&&) noexcept = default;
 ModuleContainer::~ModuleContainer() = default;
 ModuleContainer::ModuleContainer(ModuleContainer& other) : Module(other) {
-  for (const std::unique_ptr<Module>& child : other.owned_) owned_.push_back(child->clone());
+  for (const Owned<Module>& child : other.owned_) owned_.push_back(child->clone());
 }
 
-void ModuleContainer::own(const std::string& name, std::unique_ptr<Module> child) {
+void ModuleContainer::own(const std::string& name, Owned<Module> child) {
   if (!child) throw TypeError(cat("nullptr is not a Module subclass (child of ", type_name(), ")"));
   register_module(name, *child);
   owned_.push_back(std::move(child));
 }
 
-void ModuleContainer::exchange(Module& old, std::unique_ptr<Module> fresh) {
+void ModuleContainer::exchange(Module& old, Owned<Module> fresh) {
   old.give_place_to(*fresh);
-  std::ranges::find(owned_, &old, &std::unique_ptr<Module>::get)->swap(fresh);
+  *std::ranges::find(owned_, &old, &Owned<Module>::get) = std::move(fresh);
 }
 
 void ModuleContainer::refuse_type(const Module& child, const std::type_info& wanted) const {

@@ -4,9 +4,9 @@
 // .../torch.nn.ModuleDict.html), and parameters in a list (.../torch.nn.ParameterList.html).
 #pragma once
 
-#include <memory>
 #include <typeinfo>
 
+#include "framework/memory/pointers.h"
 #include "modules/members.h"
 
 namespace taper::inline v0 {
@@ -30,21 +30,19 @@ class ModuleContainer : public Module {
   auto end() const { return children().end(); }
 
  protected:
-  void own(const std::string& name, std::unique_ptr<Module> child);
+  void own(const std::string& name, Owned<Module> child);
   template <class M, class... Args> M& make(const std::string& name, Args&&... args) {
-    auto child = std::make_unique<M>(std::forward<Args>(args)...);
-    M& made = *child;
-    own(name, std::move(child));
-    return made;
+    M* made = new M(std::forward<Args>(args)...);
+    own(name, Owned<Module>(made));
+    return *made;
   }
   // Puts another module into the place of an own one, which goes.
   template <ModuleRvalue M> M& exchange(Module& old, M&& fresh) {
-    auto child = std::make_unique<M>(std::move(fresh));
-    M& made = *child;
-    exchange(old, std::unique_ptr<Module>(std::move(child)));
-    return made;
+    M* made = new M(std::move(fresh));
+    exchange(old, Owned<Module>(made));
+    return *made;
   }
-  void exchange(Module& old, std::unique_ptr<Module> fresh);
+  void exchange(Module& old, Owned<Module> fresh);
   // Throws TypeError, naming both types, for a child that is no M.
   template <class M> M& as(Module& child) const {
     if (M* found = dynamic_cast<M*>(&child)) return *found;
@@ -54,7 +52,7 @@ class ModuleContainer : public Module {
  private:
   [[noreturn]] void refuse_type(const Module& child, const std::type_info& wanted) const;
 
-  std::vector<std::unique_ptr<Module>> owned_;
+  std::vector<Owned<Module>> owned_;
 };
 
 // Children are named "0", "1", ...; equal neighbours are printed once.
@@ -62,7 +60,7 @@ class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleList"; }
 
-  void append(std::unique_ptr<Module> child) { own(cat(size()), std::move(child)); }
+  void append(Owned<Module> child) { own(cat(size()), std::move(child)); }
   // layers.add<Linear>(3, 4): makes it in place, appends it and returns it.
   template <class M, class... Args> M& add(Args&&... args) {
     return make<M>(cat(size()), std::forward<Args>(args)...);
@@ -109,15 +107,15 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
 
   using ModuleList::add;
   // These append under the next number and return *this.
-  Sequential& add(std::unique_ptr<Module> module) {
+  Sequential& add(Owned<Module> module) {
     append(std::move(module));
     return *this;
   }
   template <ModuleRvalue M> Sequential& add(M&& module) {
-    return add(std::make_unique<M>(std::move(module)));
+    return add(Owned<Module>(new M(std::move(module))));
   }
   template <LayerFunction F> Sequential& add(F&& function) {
-    return add(std::make_unique<Lambda<std::decay_t<F>>>(std::forward<F>(function)));
+    return add(Owned<Module>(new Lambda<std::decay_t<F>>(std::forward<F>(function))));
   }
 
   Tensor forward(const Tensor& x) override;
@@ -133,7 +131,7 @@ class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleDict"; }
 
-  void insert(const std::string& key, std::unique_ptr<Module> child) { own(key, std::move(child)); }
+  void insert(const std::string& key, Owned<Module> child) { own(key, std::move(child)); }
   // heads.add<Linear>("left", 3, 4)
   template <class M, class... Args> M& add(const std::string& key, Args&&... args) {
     return make<M>(key, std::forward<Args>(args)...);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "autograd/hooks.h"
+#include "autograd/node.h"
 #include "framework/factories.h"
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
@@ -11,11 +13,7 @@
 namespace taper::inline v0 {
 namespace {
 
-std::string listing(const std::vector<NamedTensor>& tensors) {
-  std::string text;
-  for (const auto& [name, x] : tensors) text += cat(name, " ", x.dtype(), " ", x.shape(), "\n");
-  return text;
-}
+constexpr bool kAsync = true;  // beside the backward pass
 
 // The first line in which the texts differ.
 std::string difference(const std::string& a, const std::string& b) {
@@ -42,20 +40,45 @@ void add(const Tensor& out, const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+struct DataParallel::Slot {
+  NamedTensor param;
+  size_t bucket;
+  int64_t offset;
+  Tensor view;  // of the bucket, in the parameter's shape and memory order
+  bool ready = false;
+};
+struct DataParallel::Bucket {
+  Tensor flat;    // [numel]
+  Tensor padded;  // of a tree: flat and what makes it equal parts for all ranks
+  std::vector<size_t> slots;
+  size_t ready = 0;
+  distributed::Work work = {};
+  std::vector<Tensor> sums = {};  // of a tree, of this rank's leaves so far: 4, 2 and 1, say
+  Tensor parts = {};              // of a tree: [ranks, part], one of every rank
+};
+struct DataParallel::Parts {
+  std::vector<Slot> slots;
+  std::vector<Bucket> buckets;
+  std::vector<HookHandle> hooks;
+};
+
 DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
                            DataParallelOptions options)
     : module_(module),
       ranks_(std::move(ranks)),
       options_(options),
       zero_(zeros({}, {.dtype = kInt64, .device = ranks_.device()})),
+      parts_(new Parts),
       leaves_(leaves_a_rank(options, ranks_.size())) {
   std::vector<NamedTensor> all = module.named_parameters();
   for (const NamedTensor& p : all) {
-    if (p.tensor.requires_grad()) slots_.push_back({p, 0, 0, {}});
+    if (p.tensor.requires_grad()) parts_->slots.push_back({p, 0, 0, {}});
   }
   const std::vector<NamedTensor> buffers = module.named_buffers();
   all.insert(all.end(), buffers.begin(), buffers.end());
-  const std::vector<std::string> listings = ranks_.all_gather_text(listing(all));
+  std::string listing;
+  for (const auto& [name, x] : all) listing += cat(name, " ", x.dtype(), " ", x.shape(), "\n");
+  const std::vector<std::string> listings = ranks_.all_gather_text(listing);
   for (size_t r = 1; r < listings.size(); ++r) {
     if (listings[r] == listings[0]) continue;
     throw Error(cat("DataParallel: the module of ", ranks_.name_of(int(r)),
@@ -65,12 +88,13 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
   for (const NamedTensor& t : all) tensors.push_back(t.tensor);
   broadcast(tensors);
   make_buckets();
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    hooks_.push_back(slots_[i].param.tensor.register_post_accumulate_grad_hook(
+  for (size_t i = 0; i < parts_->slots.size(); ++i) {
+    parts_->hooks.push_back(parts_->slots[i].param.tensor.register_post_accumulate_grad_hook(
         [this, i](const Tensor&) { on_gradient(i); }));
   }
   forward_hook_ = module.register_forward_pre_hook([this](Module&, const Tensor&) {
-    if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.ready; })) {
+    if (std::any_of(parts_->slots.begin(), parts_->slots.end(),
+                    [](const Slot& s) { return s.ready; })) {
       throw Error(cat("DataParallel: the backward pass before gave no gradient to ", unused(),
                       "; call finish() after it, with allow_unused where that is meant"));
     }
@@ -79,7 +103,7 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
 }
 
 DataParallel::~DataParallel() {
-  for (HookHandle& hook : hooks_) hook.remove();
+  for (HookHandle& hook : parts_->hooks) hook.remove();
   forward_hook_.remove();
 }
 
@@ -97,12 +121,12 @@ void DataParallel::broadcast_buffers() {
 void DataParallel::make_buckets() {
   std::vector<size_t> slots;
   int64_t numel = 0;
-  for (size_t i = slots_.size(); i-- > 0;) {
-    const Tensor& p = slots_[i].param.tensor;
-    const int64_t most = options_.bucket_bytes / (buckets_.empty() ? 25 : 1);
+  for (size_t i = parts_->slots.size(); i-- > 0;) {
+    const Tensor& p = parts_->slots[i].param.tensor;
+    const int64_t most = options_.bucket_bytes / (parts_->buckets.empty() ? 25 : 1);
     const int64_t bytes = (numel + p.numel()) * int64_t(p.element_size());
-    const bool fits =
-        slots.empty() || (slots_[slots[0]].param.tensor.dtype() == p.dtype() && bytes <= most);
+    const bool fits = slots.empty() ||
+                      (parts_->slots[slots[0]].param.tensor.dtype() == p.dtype() && bytes <= most);
     if (!fits) {
       add_bucket(slots, numel);
       slots.clear();
@@ -115,21 +139,21 @@ void DataParallel::make_buckets() {
 }
 
 void DataParallel::add_bucket(const std::vector<size_t>& slots, int64_t numel) {
-  const DType own = slots_[slots[0]].param.tensor.dtype();
+  const DType own = parts_->slots[slots[0]].param.tensor.dtype();
   const DType dtype = own == kFloat64 ? own : options_.reduce_dtype.value_or(own);
   const int64_t ranks = ranks_.size(), part = (numel + ranks - 1) / ranks;
   const Tensor padded = zeros({part * ranks}, {.dtype = dtype, .device = ranks_.device()});
-  Bucket bucket{padded.narrow(0, 0, numel), padded, slots};
+  Bucket bucket{padded.narrow(0, 0, numel), in_tree() ? padded : Tensor(), slots};
   if (in_tree() && ranks > 2) bucket.parts = zeros_like(padded).view({ranks, part});
   int64_t offset = 0;
   for (const size_t i : slots) {
-    const Tensor& p = slots_[i].param.tensor;
-    slots_[i].bucket = buckets_.size();
-    slots_[i].offset = offset;
-    slots_[i].view = view_as(bucket.flat, p.shape(), p.strides(), offset);
+    const Tensor& p = parts_->slots[i].param.tensor;
+    parts_->slots[i].bucket = parts_->buckets.size();
+    parts_->slots[i].offset = offset;
+    parts_->slots[i].view = view_as(bucket.flat, p.shape(), p.strides(), offset);
     offset += p.numel();
   }
-  buckets_.push_back(std::move(bucket));
+  parts_->buckets.push_back(std::move(bucket));
 }
 
 void DataParallel::on_gradient(size_t slot) {
@@ -137,12 +161,12 @@ void DataParallel::on_gradient(size_t slot) {
   require(!in_tree() || syncs_ == is_last_leaf(), "DataParallel: leaf ", leaf_ + 1, " of the ",
           leaves_, " of this rank runs ", syncs_ ? "outside of" : "in",
           " a no_sync() scope; all but the last do so");
-  Slot& s = slots_[slot];
+  Slot& s = parts_->slots[slot];
   require(!s.ready, "DataParallel: ", s.param.name,
           " got a second gradient before all had their first; run the backward passes "
           "but the last in a no_sync() scope");
   s.ready = true;
-  ++buckets_[s.bucket].ready;
+  ++parts_->buckets[s.bucket].ready;
   reduce_ready();
 }
 
@@ -155,13 +179,22 @@ void DataParallel::copy(const std::vector<Tensor>& to, const std::vector<Tensor>
 
 // Of a leaf that is not the last the parameters keep no gradient: the next one has its own.
 void DataParallel::reduce(size_t number) {
-  Bucket& bucket = buckets_[number];
+  Bucket& bucket = parts_->buckets[number];
+  // One that a backward pass without a tape made is nobody else's, and a bucket by itself.
+  if (bucket.slots.size() == 1 && !in_tree() && !is_grad_enabled()) {
+    Slot& s = parts_->slots[bucket.slots[0]];
+    const Tensor grad = s.param.tensor.grad();
+    if (grad.dtype() == s.view.dtype() && grad.strides() == s.view.strides()) {
+      s.view = grad;
+      bucket.flat = view_as(grad, {grad.numel()}, {1}, grad.storage_offset());
+    }
+  }
   const Tensor leaf = is_last_leaf()
                           ? bucket.flat
                           : Tensor::make(bucket.flat.shape(), bucket.flat.dtype(), ranks_.device());
   std::vector<Tensor> views, grads;
   for (const size_t i : bucket.slots) {
-    const Slot& s = slots_[i];
+    const Slot& s = parts_->slots[i];
     const Tensor& p = s.param.tensor;
     const Tensor grad = p.grad();
     const Tensor view = is_last_leaf() ? s.view : view_as(leaf, p.shape(), p.strides(), s.offset);
@@ -171,7 +204,7 @@ void DataParallel::reduce(size_t number) {
   }
   copy(views, grads);
   for (const size_t i : bucket.slots) {
-    const Slot& s = slots_[i];
+    const Slot& s = parts_->slots[i];
     if (!is_last_leaf()) s.param.tensor.set_grad({});
     if (is_last_leaf() && s.param.tensor.dtype() == s.view.dtype()) s.param.tensor.set_grad(s.view);
   }
@@ -187,14 +220,14 @@ void DataParallel::reduce(size_t number) {
 // Two ranks have one sum only, whoever adds. More: each adds a part of all ranks' in the order of
 // the tree; while it comes, the bucket before is added.
 void DataParallel::join_ranks(size_t number) {
-  Bucket& bucket = buckets_[number];
+  Bucket& bucket = parts_->buckets[number];
   if (!in_tree()) {
-    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::avg);
+    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::avg, kAsync);
   } else if (bucket.parts.defined()) {
-    bucket.work = ranks_.all_to_all(bucket.parts.view({-1}), bucket.padded);
-    if (number > 0) join_parts(buckets_[number - 1]);
+    bucket.work = ranks_.all_to_all(bucket.parts.view({-1}), bucket.padded, kAsync);
+    if (number > 0) join_parts(parts_->buckets[number - 1]);
   } else {
-    bucket.work = ranks_.all_reduce(bucket.flat);
+    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::sum, kAsync);
   }
 }
 
@@ -206,26 +239,26 @@ void DataParallel::join_parts(Bucket& bucket) {
     const Tensor left = view_as(bucket.parts, pairs, strides, 0);
     add(left, left, view_as(bucket.parts, pairs, strides, width * part));
   }
-  bucket.work = ranks_.all_gather(bucket.padded, bucket.parts.select(0, 0));
+  bucket.work = ranks_.all_gather(bucket.padded, bucket.parts.select(0, 0), kAsync);
 }
 
 // In one order on all ranks, whatever the order in which gradients come.
 void DataParallel::reduce_ready() {
-  for (; next_ < buckets_.size(); ++next_) {
-    Bucket& bucket = buckets_[next_];
+  for (; next_ < parts_->buckets.size(); ++next_) {
+    Bucket& bucket = parts_->buckets[next_];
     if (bucket.ready < bucket.slots.size()) return;
     reduce(next_);
   }
   const bool joins_ranks = is_last_leaf();
-  if (joins_ranks && !buckets_.empty() && buckets_.back().parts.defined()) {
-    join_parts(buckets_.back());
+  if (joins_ranks && !parts_->buckets.empty() && parts_->buckets.back().parts.defined()) {
+    join_parts(parts_->buckets.back());
   }
   std::vector<Tensor> views, grads;
-  for (Bucket& bucket : buckets_) {
+  for (Bucket& bucket : parts_->buckets) {
     bucket.work.wait();
     bucket.ready = 0;
     for (const size_t i : bucket.slots) {
-      Slot& s = slots_[i];
+      Slot& s = parts_->slots[i];
       s.ready = false;
       if (!joins_ranks || s.param.tensor.dtype() == s.view.dtype()) continue;
       views.push_back(s.view);
@@ -239,34 +272,36 @@ void DataParallel::reduce_ready() {
 
 std::string DataParallel::unused() const {
   std::string names;
-  for (const Slot& s : slots_) {
+  for (const Slot& s : parts_->slots) {
     if (!s.ready) names += cat(names.empty() ? "" : ", ", s.param.name);
   }
   return names;
 }
 
 void DataParallel::finish() {
-  if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.ready; })) return;
+  if (std::none_of(parts_->slots.begin(), parts_->slots.end(),
+                   [](const Slot& s) { return s.ready; }))
+    return;
   if (!options_.allow_unused) {
     throw Error(cat("DataParallel: no gradient came to ", unused(),
                     "; freeze what is not trained, or set allow_unused"));
   }
-  for (Slot& s : slots_) {
+  for (Slot& s : parts_->slots) {
     if (s.ready) continue;
     const Tensor& p = s.param.tensor;
     if (!p.grad().defined()) p.set_grad(zeros_like(p));
-    ++buckets_[s.bucket].ready;
+    ++parts_->buckets[s.bucket].ready;
   }
   reduce_ready();
 }
 
 void DataParallel::skip_leaf() {
   if (!syncs_ && !in_tree()) return;
-  for (const Slot& s : slots_) {
+  for (const Slot& s : parts_->slots) {
     const Tensor& p = s.param.tensor;
     if (in_tree() || !p.grad().defined()) p.set_grad(zeros_like(p));
   }
-  for (size_t i = slots_.size(); i-- > 0;) on_gradient(i);
+  for (size_t i = parts_->slots.size(); i-- > 0;) on_gradient(i);
 }
 
 }  // namespace taper::inline v0

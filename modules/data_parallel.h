@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/hooks.h"
 #include "framework/distributed/communicator.h"
+#include "framework/memory/pointers.h"
 #include "modules/module.h"
 
 namespace taper::inline v0 {
@@ -77,23 +77,10 @@ class DataParallel {
   void broadcast_buffers();
 
  private:
-  struct Slot {
-    NamedTensor param;
-    size_t bucket;
-    int64_t offset;
-    Tensor view;  // of the bucket, in the parameter's shape and memory order
-    bool ready = false;
-  };
+  struct Slot;
   // Parameters in the order in which their gradients come.
-  struct Bucket {
-    Tensor flat;    // [numel]
-    Tensor padded;  // flat and what makes it equal parts for all ranks
-    std::vector<size_t> slots;
-    size_t ready = 0;
-    distributed::Work work = {};
-    std::vector<Tensor> sums = {};  // of a tree, of this rank's leaves so far: 4, 2 and 1, say
-    Tensor parts = {};              // of a tree: [ranks, part], one of every rank
-  };
+  struct Bucket;
+  struct Parts;
 
   bool in_tree() const { return options_.order == ReduceOrder::tree; }
   bool is_last_leaf() const { return leaf_ + 1 == leaves_; }
@@ -112,12 +99,10 @@ class DataParallel {
   distributed::Communicator ranks_;
   DataParallelOptions options_;
   Tensor zero_;  // 0-dim int64
-  std::vector<Slot> slots_;
-  std::vector<Bucket> buckets_;
+  Owned<Parts> parts_;
   size_t next_ = 0;  // the first bucket that is not on its way
   int leaf_ = 0, leaves_ = 1;
   bool syncs_ = true;
-  std::vector<HookHandle> hooks_;
   ModuleHookHandle forward_hook_;
 };
 

@@ -20,7 +20,7 @@ Tensors with_first(Tensors tensors, const Tensor& by) {
 
 // Those that require grad go through a node of the tape, which hands the gradients of all
 // (undefined where there is none) to `see` and passes on what that gives.
-bool watch(Tensors& tensors, std::function<Tensors(const Tensors&)> see) {
+bool watch(Tensors& tensors, Callable<Tensors(const Tensors&)> see) {
   std::vector<size_t> places;
   Tensors outputs;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -56,29 +56,25 @@ bool Module::has_any_hooks() const {
   return !(hooks_->before.empty() && hooks_->after.empty() && hooks_->backward.empty());
 }
 
-ModuleHookHandle::ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id)
-    : hooks_(hooks), id_(id) {}
+void Module::drop_hooks() noexcept {
+  if (hooks_) const ModuleHooks gone = std::exchange(*hooks_, {});
+}
 
 // A call whose gradients hooks wait for; the module may be gone by then.
 struct BackwardCall {
-  std::weak_ptr<ModuleHooks> hooks;
+  Shared<ModuleHooks> hooks;
   size_t num_inputs;
   bool has_inputs = false;  // that require grad
   Tensors grad_output = {};
 
   Tensors run(Tensors grad_input) const {
-    const std::shared_ptr<ModuleHooks> alive = hooks.lock();
-    if (!alive) return grad_input;
-    const auto functions = alive->backward;  // a copy, for a hook may remove itself
+    const auto functions = hooks->backward;  // a copy, for a hook may remove itself
     for (const auto& [id, hook] : functions) {
-      Tensors by = hook(*alive->module, grad_input, grad_output);
-      if (by.empty()) continue;
-      if (!has_inputs) {
-        if (std::ranges::none_of(by, &Tensor::defined)) continue;
-        throw Error(
-            "Backward hook for Modules where no input requires gradient should always return None "
-            "or None for all gradients.");
-      }
+      Tensors by = hook(*hooks->module, grad_input, grad_output);
+      if (by.empty() || (!has_inputs && std::ranges::none_of(by, &Tensor::defined))) continue;
+      require(has_inputs,
+              "Backward hook for Modules where no input requires gradient should always return "
+              "None or None for all gradients.");
       require(by.size() == grad_input.size(),
               "Backward hook returned an invalid number of grad_input, got ", by.size(),
               ", but expected ", grad_input.size());
@@ -93,7 +89,7 @@ void Module::Call::before(Tensors& inputs) {
   const auto hooks = module_.hooks_->before;
   for (const auto& [id, hook] : hooks) replace(inputs, hook(module_, inputs), "a pre-hook");
   if (module_.hooks_->backward.empty() || !is_grad_enabled()) return;
-  backward_ = std::make_shared<BackwardCall>(BackwardCall{module_.hooks_, inputs.size()});
+  backward_ = Shared<BackwardCall>::make(BackwardCall{module_.hooks_, inputs.size()});
   backward_->has_inputs =
       watch(inputs, [call = backward_](const Tensors& gradients) { return call->run(gradients); });
 }
@@ -119,7 +115,7 @@ void Module::Call::replace(Tensors& tensors, Tensors by, const char* whose) cons
 }
 
 ModuleHooks& Module::hooks() {
-  if (!hooks_) hooks_ = std::make_shared<ModuleHooks>();
+  if (!hooks_) hooks_ = Shared<ModuleHooks>::make();
   hooks_->module = this;
   return *hooks_;
 }
@@ -153,13 +149,12 @@ ModuleHookHandle Module::register_forward_hook(FirstHook hook) {
 }
 
 void ModuleHookHandle::remove() {
-  if (const std::shared_ptr<ModuleHooks> hooks = hooks_.lock()) {
-    const auto is_this = [&](const auto& entry) { return entry.first == id_; };
-    std::erase_if(hooks->before, is_this);
-    std::erase_if(hooks->after, is_this);
-    std::erase_if(hooks->backward, is_this);
-  }
-  hooks_.reset();
+  if (!hooks_) return;
+  const auto is_this = [&](const auto& entry) { return entry.first == id_; };
+  std::erase_if(hooks_->before, is_this);
+  std::erase_if(hooks_->after, is_this);
+  std::erase_if(hooks_->backward, is_this);
+  hooks_ = nullptr;
 }
 
 }  // namespace taper::inline v0

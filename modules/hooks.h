@@ -3,13 +3,13 @@
 // (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook).
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "framework/callable.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0 {
@@ -20,15 +20,15 @@ class Module;
 // of its result, in order (each_tensor below), undefined where one was not given. One that returns
 // tensors, as many, replaces them.
 using ForwardPreHook =
-    std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
-using ForwardHook = std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
+    Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
+using ForwardHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
                                                       const std::vector<Tensor>& outputs)>;
 // The same of the first argument and the first result alone; a defined tensor replaces it.
-using FirstPreHook = std::function<Tensor(Module&, const Tensor& x)>;
-using FirstHook = std::function<Tensor(Module&, const Tensor& x, const Tensor& y)>;
+using FirstPreHook = Callable<Tensor(Module&, const Tensor& x)>;
+using FirstHook = Callable<Tensor(Module&, const Tensor& x, const Tensor& y)>;
 // Sees the gradients of a call: those of its tensors, undefined where there is none. One that
 // returns tensors, as many as the inputs, replaces theirs.
-using BackwardHook = std::function<std::vector<Tensor>(
+using BackwardHook = Callable<std::vector<Tensor>(
     Module&, const std::vector<Tensor>& grad_input, const std::vector<Tensor>& grad_output)>;
 struct ModuleHooks;  // hooks.cpp
 struct BackwardCall;
@@ -36,12 +36,12 @@ struct BackwardCall;
 class ModuleHookHandle {
  public:
   ModuleHookHandle() = default;
-  ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id);
+  ModuleHookHandle(const Shared<ModuleHooks>& hooks, uint64_t id) : hooks_(hooks), id_(id) {}
   // Does nothing the second time, or when the module is gone.
   void remove();
 
  private:
-  std::weak_ptr<ModuleHooks> hooks_;
+  Shared<ModuleHooks> hooks_;
   uint64_t id_ = 0;
 };
 

@@ -57,6 +57,12 @@ Tensor orthogonal_(const Tensor& x, double gain = 1, Generator* generator = null
 
 namespace taper::inline v0 {
 
+// What a constructor was given, where that holds; else throws an E with the text.
+template <class E = ValueError, class T, class... Text>
+const T& checked(const T& given, bool holds, const Text&... text) {
+  require<E>(holds, text...);
+  return given;
+}
 // float32, from U(-bound, bound).
 Tensor uniform_within(double bound, const Shape& shape, Device device);
 // The weight [out, in, ...] or bias [out] of Linear and the convolutions: from U(-b, b) with

@@ -1,12 +1,13 @@
 #include "modules/members.h"
 
+
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0 {
 
 ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor& value,
                            bool is_buffer)
-    : tensor_(std::make_shared<Tensor>(value.detach())) {
+    : tensor_(Shared<Tensor>::make(value.detach())) {
   owner.register_tensor(name, tensor_, is_buffer);
 }
 

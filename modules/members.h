@@ -3,11 +3,11 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 
+#include "framework/memory/pointers.h"
 #include "modules/module.h"
 
 namespace taper::inline v0 {
@@ -33,7 +33,7 @@ class ModuleTensor {
   ~ModuleTensor();
 
   // The module's, too; there, an undefined one counts as none.
-  std::shared_ptr<Tensor> tensor_;
+  Shared<Tensor> tensor_;
 
  private:
   static inline const Tensor kUndefined = {};
@@ -104,7 +104,7 @@ template <class M> class Child {
   // Another module (an M or derived from it) under the same name. It keeps its own mode, device and
   // hooks; the old one goes, and optimizers keep the handles that they had.
   template <std::derived_from<M> N> Child& operator=(N&& fresh) {
-    return replace_by(std::make_unique<N>(std::move(fresh)));
+    return replace_by(Owned<Module>(new N(std::move(fresh))));
   }
   Child& operator=(Child&& other) {
     if (this == &other) return *this;
@@ -125,13 +125,13 @@ template <class M> class Child {
   Child(Module& owner, const std::string& name, M* made) : module_(made) {
     owner.register_module(name, *module_);
   }
-  Child& replace_by(std::unique_ptr<Module> fresh) {
+  Child& replace_by(Owned<Module> fresh) {
     (**this).give_place_to(*fresh);
     module_ = std::move(fresh);
     return *this;
   }
-  // An M; not as one, for compilers would make another unique_ptr of each layer.
-  std::unique_ptr<Module> module_;
+  // An M; not as one, for compilers would make another Owned of each layer.
+  Owned<Module> module_;
 };
 
 }  // namespace taper::inline v0

@@ -1,6 +1,7 @@
 #include "modules/module.h"
 
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
 
 #include "autograd/anomaly.h"
@@ -132,6 +133,7 @@ Module::~Module() {
     std::erase_if(parent->children_, [&](const auto& place) { return place.second == this; });
   }
   for (const auto& [name, child] : children_) std::erase(child->parents_, this);
+  drop_hooks();
 }
 
 bool Module::is_in(const Module& other) const {
@@ -167,18 +169,18 @@ void Module::check_name(const char* kind, const std::string& name) {
           kind, " '", name, "' already defined");
 }
 
-void Module::register_tensor(const std::string& name, std::shared_ptr<Tensor> tensor,
+void Module::register_tensor(const std::string& name, Shared<Tensor> tensor,
                              bool is_buffer) {
   check_name(is_buffer ? "Buffer" : "Parameter", name);
   tensors_.push_back({name, std::move(tensor), is_buffer});
 }
 
 void Module::register_parameter(const std::string& name, const Tensor& tensor) {
-  register_tensor(name, std::make_shared<Tensor>(tensor), false);
+  register_tensor(name, Shared<Tensor>::make(tensor), false);
 }
 
 void Module::register_buffer(const std::string& name, const Tensor& tensor) {
-  register_tensor(name, std::make_shared<Tensor>(tensor), true);
+  register_tensor(name, Shared<Tensor>::make(tensor), true);
 }
 
 void Module::register_module(const std::string& name, Module& child) {
@@ -216,7 +218,7 @@ std::vector<Module::Named> Module::named_modules() {
   return out;
 }
 
-Module& Module::apply(const std::function<void(Module&)>& f) {
+Module& Module::apply(const Callable<void(Module&)>& f) {
   for (const auto& [name, child] : children_) child->apply(f);
   f(*this);
   return *this;

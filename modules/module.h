@@ -13,17 +13,18 @@
 
 #include <concepts>
 #include <exception>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "autograd/module_scope.h"
+#include "framework/callable.h"
 #include "framework/error.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 #include "modules/hooks.h"
 
@@ -64,7 +65,7 @@ class Module {
 
   // The module again, with memory of its own, as clone(module) below makes it of a type that is
   // known. Throws Error for a class, here or below, that is neither a Cloneable nor a ModuleOf.
-  std::unique_ptr<Module> clone() const;
+  Owned<Module> clone() const;
 
   // Depth first, in order of registration; a tensor that is registered twice is listed once.
   std::vector<Tensor> parameters() const;
@@ -75,7 +76,7 @@ class Module {
   // This module under "", and all below it by their paths; one that is shared is listed once.
   std::vector<Named> named_modules();
   // Calls f on every module below this one, then on this, and returns *this.
-  Module& apply(const std::function<void(Module&)>& f);
+  Module& apply(const Callable<void(Module&)>& f);
   // Freezes (false) or frees all parameters.
   Module& requires_grad_(bool on = true);
   // The number of elements in all parameters.
@@ -158,14 +159,14 @@ class Module {
   }
 
   // This module's copy, of all of its type.
-  virtual std::unique_ptr<Module> copied();
+  virtual Owned<Module> copied();
   // For copy constructors of classes that keep tensors as plain members: the copy of one, which is
   // the registered one's where it is registered too.
   static Tensor copy_of(const Tensor& tensor);
   // A copy of a module with all of its type: of M itself by its copy constructor.
-  template <std::derived_from<Module> M> static std::unique_ptr<Module> copy_of(M& module) {
+  template <std::derived_from<Module> M> static Owned<Module> copy_of(M& module) {
     if constexpr (std::is_constructible_v<M, M&>) {
-      if (typeid(module) == typeid(M)) return std::unique_ptr<Module>(new M(module));
+      if (typeid(module) == typeid(M)) return Owned<Module>(new M(module));
     }
     return static_cast<Module&>(module).copied();
   }
@@ -177,7 +178,7 @@ class Module {
   template <std::derived_from<Module> M> friend M clone(const M& module);
   struct Entry {
     std::string name;
-    std::shared_ptr<Tensor> tensor;  // shared with the Parameter or Buffer
+    Shared<Tensor> tensor;  // shared with the Parameter or Buffer
     bool is_buffer;
   };
   class Call {
@@ -196,16 +197,17 @@ class Module {
     Module& module_;
     Module* outer_;  // the module that called this one
     ModuleScope scope_;
-    std::shared_ptr<BackwardCall> backward_;  // where there are hooks for it
+    Shared<BackwardCall> backward_;  // where there are hooks for it
   };
 
-  void register_tensor(const std::string& name, std::shared_ptr<Tensor> tensor, bool is_buffer);
+  void register_tensor(const std::string& name, Shared<Tensor> tensor, bool is_buffer);
   void check_name(const char* kind, const std::string& name);
   bool is_in(const Module& other) const;
   // The first of this module's places in that parent, which must have it.
   std::vector<Named>::iterator place_in(Module& parent) const;
   ModuleHooks& hooks();
   bool has_any_hooks() const;  // of those that there were
+  void drop_hooks() noexcept;  // the module's end: handles may stay, the functions go
   // "layers.0": the path of this module below another; its name in its parent where it is not in
   // that tree.
   std::string path_in(Module* other) const;
@@ -221,7 +223,7 @@ class Module {
   std::vector<Entry> tensors_;
   std::vector<Named> children_;
   std::vector<Module*> parents_;  // one for each place; the first is a Child's own
-  std::shared_ptr<ModuleHooks> hooks_;
+  Shared<ModuleHooks> hooks_;
   bool training_ = true;
 };
 
@@ -247,7 +249,7 @@ class CloneScope {
 // takes no constant: Net(Net& other) : ModuleOf(other), mask(copy_of(other.mask)) {}.
 template <std::derived_from<Module> M> M clone(const M& module) {
   const CloneScope scope;
-  const std::unique_ptr<Module> made = Module::copy_of(const_cast<M&>(module));
+  const Owned<Module> made = Module::copy_of(const_cast<M&>(module));
   scope.finish();
   return std::move(static_cast<M&>(*made));
 }
@@ -259,11 +261,10 @@ template <class D, class Base = Module> class Cloneable : public Base {
   using Base::Base;
 
  private:
-  std::unique_ptr<Module> copied() override {
+  Owned<Module> copied() override {
     if constexpr (std::is_constructible_v<D, D&>) {
-      // Not by make_unique, whose unique_ptr<D> compilers would make of each layer.
       if (typeid(*this) == typeid(D)) {
-        return std::unique_ptr<Module>(new D(static_cast<D&>(*this)));
+        return Owned<Module>(new D(static_cast<D&>(*this)));
       }
     }
     return Module::copied();

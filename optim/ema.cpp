@@ -23,12 +23,14 @@ void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
 
 }  // namespace
 
-AveragedModel::AveragedModel(const std::vector<NamedTensor>& params) : AveragedModel(params, {}) {}
+AveragedModel::AveragedModel(const std::vector<NamedTensor>& params)
+    : AveragedModel(params, nullptr) {}
 EMA::EMA(const std::vector<NamedTensor>& params, EMAOptions options)
-    : AveragedModel(params, options) {}
-AveragedModel::AveragedModel(const std::vector<NamedTensor>& params,
-                             const std::optional<EMAOptions>& options)
-    : n_averaged_(zeros({}, {.dtype = kInt64})), options_(options) {
+    : AveragedModel(params, &options) {}
+AveragedModel::AveragedModel(const std::vector<NamedTensor>& params, const EMAOptions* options)
+    : n_averaged_(zeros({}, {.dtype = kInt64})),
+      options_(options ? *options : EMAOptions()),
+      is_ema_(options != nullptr) {
   require<ValueError>(!params.empty(), name(), " got an empty parameter list");
   const double decay = options ? options->decay : 0;
   require<ValueError>(decay >= 0 && decay <= 1, "Invalid decay value ", decay,
@@ -49,18 +51,17 @@ void AveragedModel::follow() {
   }
 }
 
-const char* AveragedModel::name() const { return options_ ? "EMA" : "AveragedModel"; }
+const char* AveragedModel::name() const { return is_ema_ ? "EMA" : "AveragedModel"; }
 
 void AveragedModel::update() {
-  if (is_swapped()) throw Error(cat(name(), ": update() while the averages are in the model"));
+  if (is_swapped()) throw Error(name(), ": update() while the averages are in the model");
   follow();
-  const EMAOptions o = options_.value_or(EMAOptions{});
+  const EMAOptions o = options_;
   const auto averages = by_device(averages_), params = by_device(params_);
   // The count is where the first list is, and goes up with it: after the others have read it.
   for (size_t i = params.size(); i-- > 0;) {
     const Tensor n = n_averaged_.to(params[i][0].device());
-    const kernels::Average rule{
-        {}, kernels::pointer<int64_t>(n), o.decay, o.warm_up, !options_.has_value()};
+    const kernels::Average rule{{}, kernels::pointer<int64_t>(n), o.decay, o.warm_up, !is_ema_};
     kernels::run_list("ema", rule, averages[i], params[i]);
     kernels::binary_into(kernels::BinaryOp::add, n, n, wrap_scalar(1));
   }

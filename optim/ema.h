@@ -7,7 +7,6 @@
 //   { const EMA::Scope averaged(ema); update_bn(batches, model); evaluate(model); }
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,7 +50,7 @@ class AveragedModel {
 
  protected:
   // Without options: equal averages.
-  AveragedModel(const std::vector<NamedTensor>& params, const std::optional<EMAOptions>& options);
+  AveragedModel(const std::vector<NamedTensor>& params, const EMAOptions* options);
 
  private:
   const char* name() const;
@@ -61,7 +60,8 @@ class AveragedModel {
   std::vector<Tensor> params_, averages_;
   std::vector<Tensor> originals_;  // while swapped
   Tensor n_averaged_;              // 0-dim, where the first parameter is
-  std::optional<EMAOptions> options_;
+  EMAOptions options_;
+  bool is_ema_;
 };
 
 class EMA : public AveragedModel {

@@ -30,7 +30,7 @@ kernels::Update update_of(const Group::Slot& slot) {
 
 }  // namespace
 
-Group::Group(std::unique_ptr<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {}
+Group::Group(Owned<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {}
 
 void Group::add(const Tensor& param) {
   slots.push_back({param, std::vector<Tensor>(recipe.states.size()), {}, {}});
@@ -99,7 +99,7 @@ void Group::prepare(Slot& slot) const {
 void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
   const Device device = part[0]->param.device();
   if (found_inf.defined() && found_inf.device() != device) {
-    throw Error(cat("found_inf is on ", found_inf.device(), " and a parameter on ", device));
+    throw Error("found_inf is on ", found_inf.device(), " and a parameter on ", device);
   }
   const bool counts = recipe.count != Recipe::uncounted;
   const Tensor count = counts ? own_count(part) : part[0]->step;
@@ -226,11 +226,10 @@ Group loaded_group(const Group& own, size_t g, Reader& saved) {
   const Tensor numbers = saved.take(group_key(g, "params"), nullptr);
   const auto ids =
       numbers.defined() ? numbers.to_vector<int64_t>() : std::vector<int64_t>(size, -1);
-  require<ValueError>(
-      ids.size() == size,
-      "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
-      "group (group ",
-      g, ": ", ids.size(), " parameters, the optimizer's has ", size, ")");
+  require<ValueError>(ids.size() == size,
+                      "loaded state dict contains a parameter group that doesn't match the size of "
+                      "optimizer's group (group ",
+                      g, ": ", ids.size(), " parameters, the optimizer's has ", size, ")");
   Group group(own.rule->clone());
   for (const Setting& setting : group.rule->settings()) {
     const Tensor value = saved.take(group_key(g, setting.name), &setting.shape);

@@ -1,7 +1,6 @@
 // Parameters that share their settings, and what an optimizer remembers of each.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "optim/rule.h"
@@ -10,7 +9,7 @@ namespace taper::inline v0::optim {
 
 class Group {
  public:
-  explicit Group(std::unique_ptr<Rule> own);
+  explicit Group(Owned<Rule> own);
 
   void add(const Tensor& param);
   void set_lr(double lr);
@@ -29,7 +28,7 @@ class Group {
   }
 
   std::vector<Slot> slots;
-  std::unique_ptr<Rule> rule;
+  Owned<Rule> rule;
   Recipe recipe;
 
  private:

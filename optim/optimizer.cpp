@@ -31,8 +31,8 @@ void assign_by_name(Rule& rule, const std::string& name, double value) {
     if (setting.name == name && setting.shape.empty()) return setting.assign(wrap_scalar(value));
     known += cat(known.empty() ? "" : ", ", setting.name);
   }
-  throw ValueError(cat("a group of ", rule.recipe().optimizer, " has no single number \"", name,
-                       "\" among its settings: ", known));
+  throw ValueError("a group of ", rule.recipe().optimizer, " has no single number \"", name,
+                   "\" among its settings: ", known);
 }
 
 }  // namespace
@@ -44,6 +44,10 @@ std::vector<NamedTensor> unnamed(const std::vector<Tensor>& params) {
 }
 
 GroupRule no_decay() { return {"*", {{"weight_decay", 0}}, 1}; }
+const std::vector<GroupRule>& no_rules() {
+  static const std::vector<GroupRule> none;
+  return none;
+}
 
 Optimizer::Optimizer() = default;
 Optimizer::~Optimizer() = default;
@@ -65,13 +69,13 @@ void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& r
     require<ValueError>(!members[i + 1].empty(), "no parameter matches the pattern \"", pattern,
                         "\"", max_dim < kMaxDims ? cat(" with dimensions up to ", max_dim) : "",
                         i > 0 ? ", or an earlier pattern has it" : "");
-    std::unique_ptr<Rule> own = rule.clone();
+    Owned<Rule> own = rule.clone();
     for (const auto& [name, value] : settings) assign_by_name(*own, name, value);
     add_group(members[i + 1], std::move(own));
   }
 }
 
-void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_ptr<Rule> rule) {
+void Optimizer::add_group(const std::vector<NamedTensor>& params, Owned<Rule> rule) {
   Group group(std::move(rule));
   if (params.empty()) throw ValueError("optimizer got an empty parameter list");
   std::vector<Tensor> known = parameters();
@@ -79,8 +83,8 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_pt
     const auto& [name, p] = params[i];
     const std::string which =
         name.empty() ? cat("parameter ", i, " of group ", groups_.size()) : cat("parameter ", name);
-    if (!p.defined()) throw ValueError(cat(which, " is undefined"));
-    if (!p.is_leaf()) throw ValueError(cat("can't optimize a non-leaf Tensor (", which, ")"));
+    if (!p.defined()) throw ValueError(which, " is undefined");
+    if (!p.is_leaf()) throw ValueError("can't optimize a non-leaf Tensor (", which, ")");
     require<ValueError>(p.is_floating_point(), which, " has dtype ", p.dtype(),
                         "; only floating tensors are trained");
     require<ValueError>(is_dense(p.shape(), p.strides()), which,
@@ -89,10 +93,9 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_pt
                         " only supports 2D parameters whereas we found a parameter with size: "
                         "torch.Size(",
                         p.shape(), ") (", which, ")");
-    if (std::any_of(known.begin(), known.end(), [&](const Tensor& x) { return x.is_same(p); })) {
-      throw ValueError(
-          cat("some parameters appear in more than one parameter group (", which, ")"));
-    }
+    require<ValueError>(
+        std::none_of(known.begin(), known.end(), [&](const Tensor& x) { return x.is_same(p); }),
+        "some parameters appear in more than one parameter group (", which, ")");
     known.push_back(p);
     group.add(p);
   }
@@ -105,7 +108,7 @@ void Optimizer::step() {
   for (Group& group : groups_) group.step(found_inf_);
 }
 
-Tensor Optimizer::step_by(const std::function<Tensor()>& closure) {
+Tensor Optimizer::step_by(const Callable<Tensor()>& closure) {
   const Tensor loss = closure();
   step();
   return loss;

@@ -9,12 +9,13 @@
 // One of your own is an options struct as optim/rule.h says: using Mine = OptimizerOf<MyOptions>.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "framework/callable.h"
+#include "framework/memory/pointers.h"
 #include "optim/rule.h"
 
 namespace taper::inline v0::optim {
@@ -39,6 +40,7 @@ struct GroupRule {
 std::vector<NamedTensor> unnamed(const std::vector<Tensor>& params);
 // No weight decay on biases and the weights of norms: on what has less than two dimensions.
 GroupRule no_decay();
+const std::vector<GroupRule>& no_rules();
 
 class Optimizer {
  public:
@@ -51,7 +53,7 @@ class Optimizer {
   virtual void step();
   // The loss, from which the closure has computed the gradients; then steps by them. LBFGS calls it
   // several times.
-  Tensor step(const std::function<Tensor()>& closure) { return step_by(closure); }
+  Tensor step(const Callable<Tensor()>& closure) { return step_by(closure); }
   // Drops the gradients of all parameters.
   void zero_grad();
 
@@ -61,7 +63,7 @@ class Optimizer {
   // optimizer may have options of several types.
   template <class Options>
   void add_param_group(const std::vector<NamedTensor>& params, const Options& options,
-                       const std::vector<GroupRule>& rules = {}) {
+                       const std::vector<GroupRule>& rules = no_rules()) {
     add_groups(params, RuleOf<Options>(options), rules);
   }
 
@@ -91,7 +93,7 @@ class Optimizer {
 
  protected:
   Optimizer();
-  virtual Tensor step_by(const std::function<Tensor()>& closure);
+  virtual Tensor step_by(const Callable<Tensor()>& closure);
 
   std::vector<Group> groups_;
   Tensor found_inf_;
@@ -99,7 +101,7 @@ class Optimizer {
  private:
   void add_groups(const std::vector<NamedTensor>& params, const Rule& rule,
                   const std::vector<GroupRule>& rules);
-  void add_group(const std::vector<NamedTensor>& params, std::unique_ptr<Rule> rule);
+  void add_group(const std::vector<NamedTensor>& params, Owned<Rule> rule);
 };
 
 // The optimizer whose groups have Options.
@@ -111,7 +113,7 @@ template <class Options> class OptimizerOf : public Optimizer {
     for (const auto& [params, options] : groups) add_param_group(params, options);
   }
   explicit OptimizerOf(const std::vector<NamedTensor>& params, const Options& options = {},
-                       const std::vector<GroupRule>& rules = {})
+                       const std::vector<GroupRule>& rules = no_rules())
       : defaults_(options) {
     add_param_group(params, options, rules);
   }
@@ -123,7 +125,7 @@ template <class Options> class OptimizerOf : public Optimizer {
   }
   void add_param_group(const std::vector<Tensor>& params) { add_param_group(params, defaults_); }
   void add_param_group(const std::vector<NamedTensor>& params, const Options& options,
-                       const std::vector<GroupRule>& rules = {}) {
+                       const std::vector<GroupRule>& rules = no_rules()) {
     Optimizer::add_param_group(params, options, rules);
   }
   bool skips_on_device() const override { return typeid(*this) == typeid(OptimizerOf); }

@@ -24,6 +24,13 @@ void Setting::assign(const Tensor& value) const {
   std::memcpy(place, own.data_ptr(), own.nbytes());
 }
 
+SettingList::SettingList() = default;
+SettingList::~SettingList() = default;
+std::vector<Setting> SettingList::take() { return std::move(all); }
+void SettingList::add(const char* name, const Shape& shape, DType dtype, void* place, Range range) {
+  all.push_back({name, shape, dtype, place, range});
+}
+
 // nan is refused too.
 void check_ranges(const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
@@ -36,9 +43,9 @@ void check_ranges(const std::vector<Setting>& settings) {
     for (size_t i = 0; i < values.size(); ++i) {
       const double x = values[i];
       if (setting.shape.empty() ? x >= setting.range.low : setting.range.contains(x)) continue;
-      if (setting.shape.empty()) throw ValueError(cat("Invalid ", what, ": ", x));
+      if (setting.shape.empty()) throw ValueError("Invalid ", what, ": ", x);
       const std::string one = name.substr(0, name.find_last_not_of('s') + 1);
-      throw ValueError(cat("Invalid ", one, " parameter at index ", i, ": ", x));
+      throw ValueError("Invalid ", one, " parameter at index ", i, ": ", x);
     }
   }
 }
@@ -53,7 +60,7 @@ Tensor beside(const Tensor& param, const Tensor& x, DType dtype) {
 }
 
 void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::StepScalars& scalars,
-                   const std::function<void(const ParamStep&)>& update) {
+                   const Callable<void(const ParamStep&)>& update) {
   const Tensor& found_inf = scalars.found_inf;
   const bool on_gpu = found_inf.defined() && found_inf.is_cuda();
   if (found_inf.defined() && !on_gpu && found_inf.item<float>() != 0) return;

@@ -9,14 +9,14 @@
 #pragma once
 
 #include <array>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "framework/callable.h"
 #include "framework/describe.h"
 #include "framework/kernels/optim/update.h"
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::optim {
@@ -36,16 +36,21 @@ struct Setting {
 
 // The settings that options describe, but for master_weights, which says how to compute.
 struct SettingList {
-  std::vector<Setting> all = {};
+  std::vector<Setting> all;
+
+  SettingList();  // in rule.cpp, as all that handles the list
+  ~SettingList();
+  void add(const char* name, const Shape& shape, DType dtype, void* place, Range range);
+  std::vector<Setting> take();
 
   template <class T> void operator()(const char* name, T& x, Range range, const char*) {
     using Number = std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>, std::decay<T>>;
     if (std::string_view(name) == "master_weights") return;
-    all.push_back({name, {}, dtype_of<typename Number::type>, &x, range});
+    add(name, {}, dtype_of<typename Number::type>, &x, range);
   }
   template <class T, size_t N>
   void operator()(const char* name, std::array<T, N>& x, Range range, const char*) {
-    all.push_back({name, {int64_t(N)}, dtype_of<T>, x.data(), range});
+    add(name, int64_t(N), dtype_of<T>, x.data(), range);
   }
   template <class T> void operator()(const char* name, T& x, const char* text) {
     (*this)(name, x, kAny, text);
@@ -76,7 +81,7 @@ struct Recipe {
   // A number that PyTorch keeps beside the states and that follows from the count (NAdam).
   struct Derived {
     const char* name = nullptr;
-    std::function<double(double step)> of = {};
+    Callable<double(double step)> of = {};
   } derived = {};
 };
 
@@ -93,7 +98,7 @@ struct ParamStep {
 class Rule {
  public:
   virtual ~Rule() = default;
-  virtual std::unique_ptr<Rule> clone() const = 0;
+  virtual Owned<Rule> clone() const = 0;
   // In the order of the description.
   virtual std::vector<Setting> settings() = 0;
   virtual double& lr() = 0;
@@ -107,16 +112,16 @@ class Rule {
 
 void check_ranges(const std::vector<Setting>& settings);
 void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::StepScalars& scalars,
-                   const std::function<void(const ParamStep&)>& update);
+                   const Callable<void(const ParamStep&)>& update);
 
 template <class Options> class RuleOf : public Rule {
  public:
   explicit RuleOf(Options options) : options_(std::move(options)) {}
-  std::unique_ptr<Rule> clone() const override { return std::make_unique<RuleOf>(*this); }
+  Owned<Rule> clone() const override { return Owned<Rule>(new RuleOf(*this)); }
   std::vector<Setting> settings() override {
     SettingList list;
     options_.describe(list);
-    return list.all;
+    return list.take();
   }
   double& lr() override { return options_.lr; }
   const Options& options() const { return options_; }

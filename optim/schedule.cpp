@@ -79,10 +79,10 @@ Schedule cosine_annealing(int64_t T_max, double eta_min) {
   }};
 }
 
-Schedule lambda(std::function<double(int64_t)> factor) { return scaled(std::move(factor)); }
+Schedule lambda(Callable<double(int64_t)> factor) { return scaled(std::move(factor)); }
 
 // The products so far are kept, so that each factor is asked for once.
-Schedule multiplicative(std::function<double(int64_t)> factor) {
+Schedule multiplicative(Callable<double(int64_t)> factor) {
   const auto products = std::make_shared<std::vector<double>>(1, 1.0);
   return scaled([=](int64_t t) {
     while (std::ssize(*products) <= t) {
@@ -252,6 +252,7 @@ void LRScheduler::load_state_dict(const std::vector<NamedTensor>& state) {
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options)
     : optimizer_(optimizer), options_(std::move(options)) {
   require<ValueError>(options_.factor < 1, "Factor should be < 1.0.");
+  if (options_.min_lr.empty()) options_.min_lr = {0};
   const size_t given = options_.min_lr.size(), groups = optimizer.num_groups();
   spread(options_.min_lr, groups, cat("expected ", groups, " min_lrs, got ", given));
   const double inf = std::numeric_limits<double>::infinity();

@@ -19,10 +19,10 @@ struct StateReader {
     const auto found = std::find_if(state.begin(), state.end(), is_it);
     const bool missing = found == state.end();
     if (!missing && found->tensor.shape() == shape) return found->tensor;
-    throw Error(cat("Error(s) in loading state_dict for ", owner, ": ",
-                    missing ? cat("Missing key: \"", name, "\"")
-                            : cat("size mismatch for ", name, ": ", found->tensor.shape(),
-                                  " in the state, ", shape, " here")));
+    throw Error("Error(s) in loading state_dict for ", owner, ": ",
+                missing ? cat("Missing key: \"", name, "\"")
+                        : cat("size mismatch for ", name, ": ", found->tensor.shape(),
+                              " in the state, ", shape, " here"));
   }
   template <class T> T number(const std::string& name) const { return entry(name, {}).item<T>(); }
 };

@@ -23,8 +23,7 @@ StateShards::StateShards(Optimizer& optimizer, distributed::Communicator ranks)
   }
   std::vector<size_t> order(params_.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return params_[a].numel() > params_[b].numel(); });
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return params_[i].numel(); });
   std::vector<int64_t> load(size_t(ranks_.size()));
   owners_.resize(params_.size());
   for (const size_t i : order) {
@@ -38,7 +37,7 @@ void StateShards::step() {
   step([this] { optimizer_.step(); });
 }
 
-void StateShards::step(const std::function<void()>& step) {
+void StateShards::step(const Callable<void()>& step) {
   // An optimizer passes over what has no gradient.
   struct Hidden {
     std::vector<std::pair<Tensor, Tensor>> grads;
@@ -68,8 +67,9 @@ int64_t StateShards::num_owned() const {
 
 std::vector<NamedTensor> StateShards::state_dict() const {
   std::vector<NamedTensor> own = optimizer_.state_dict();
-  const auto settings = std::stable_partition(
-      own.begin(), own.end(), [](const NamedTensor& t) { return number_in(t.name) >= 0; });
+  const auto number = [](const NamedTensor& t) { return number_in(t.name); };
+  const auto settings = std::stable_partition(own.begin(), own.end(),
+                                              [&](const NamedTensor& t) { return number(t) >= 0; });
   std::vector<NamedTensor> all;
   for (int r = 0; r < ranks_.size(); ++r) {
     const bool is_own = r == ranks_.rank();
@@ -77,9 +77,7 @@ std::vector<NamedTensor> StateShards::state_dict() const {
         ranks_.broadcast_named(is_own ? std::vector(own.begin(), settings) : decltype(own){}, r);
     all.insert(all.end(), part.begin(), part.end());
   }
-  std::stable_sort(all.begin(), all.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    return number_in(a.name) < number_in(b.name);
-  });
+  std::ranges::stable_sort(all, {}, number);
   all.insert(all.end(), settings, own.end());
   return all;
 }

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Writes the methods of Tensor that are operators: one for each function of autograd/ops/ whose first
-# argument is a tensor, declared between two marks of framework/tensor.h and defined in
-# autograd/ops/methods.cpp. As in PyTorch, what belongs to nn.functional (ops/nn/) is none.
+# argument is a tensor, declared between two marks of framework/tensor.h and defined in a file that
+# the build makes. As in PyTorch, what belongs to nn.functional (ops/nn/) is none.
 #
-#   scripts/methods.sh           after a declaration changed
-#   scripts/methods.sh --check   says what would change, and fails where something would
+#   scripts/methods.sh                 after a declaration changed
+#   scripts/methods.sh --check         says what would change, and fails where something would
+#   scripts/methods.sh --define FILE   writes the definitions
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-headers=$(find autograd/ops -name '*.h' -not -path '*/nn/*' -printf '%f %p\n' | LC_ALL=C sort |
-  cut -d' ' -f2 | grep -vE '/(activation|formulas|random|rows|sparse)\.h$')
+headers=$(find autograd/ops -name '*.h' ! -path '*/nn/*' | awk -F/ '{ print $NF, $0 }' |
+  LC_ALL=C sort | cut -d' ' -f2 | grep -vE '/(formulas|random|rows|sparse)\.h$')
 # What takes another place among the arguments, or is no operator of PyTorch's.
 export NO_METHOD=" embedding linear masked one_hot sum_to to_copy where "
 awk -v declared="$out/declared" -v defined="$out/defined" '
@@ -81,30 +82,29 @@ awk -v declared="$out/declared" -v defined="$out/defined" '
     }
   }' $headers
 
-{
-  echo "// Made by scripts/methods.sh of the functions declared in autograd/ops/: do not edit."
-  printf '#include "%s"\n' $headers | LC_ALL=C sort
-  printf '\nnamespace taper::inline v0 {\n\n'
-  cat "$out/defined"
-  printf '\n}  // namespace taper::inline v0\n'
-} >"$out/methods.cpp"
+if [[ ${1:-} == --define ]]; then
+  {
+    echo "// Made by scripts/methods.sh of the functions declared in autograd/ops/."
+    printf '#include "%s"\n' $headers
+    printf 'namespace taper::inline v0 {\n'
+    cat "$out/defined"
+    printf '}  // namespace taper::inline v0\n'
+  } >"$2"
+  exit
+fi
 awk -v made="$out/declared" '
   /--- end of the methods made ---/ { skip = 0 }
   !skip { print }
   /--- operators, made by/ { skip = 1; while ((getline line < made) > 0) print line }
   ' framework/tensor.h >"$out/tensor.h"
 if command -v clang-format >/dev/null; then
-  clang-format -i --style=file:.clang-format "$out/methods.cpp" "$out/tensor.h"
+  clang-format -i --style=file:.clang-format "$out/tensor.h"
 fi
-
-same=true
-for pair in "$out/tensor.h framework/tensor.h" "$out/methods.cpp autograd/ops/methods.cpp"; do
-  read -r made kept <<<"$pair"
-  if [[ ${1:-} == --check ]]; then
-    # Layout is clang-format'"'"'s, which need not be here.
-    diff <(tr -d ' \n' <"$kept" | sed 's/;/;\n/g') <(tr -d ' \n' <"$made" | sed 's/;/;\n/g') || same=false
-  elif ! cmp -s "$made" "$kept"; then
-    cp "$made" "$kept"
-  fi
-done
-$same || { echo "run scripts/methods.sh: declarations of autograd/ops/ changed"; exit 1; }
+if [[ ${1:-} == --check ]]; then
+  # Layout is clang-format's, which need not be here.
+  diff <(tr -d ' \n' <framework/tensor.h | sed 's/;/;\n/g') \
+    <(tr -d ' \n' <"$out/tensor.h" | sed 's/;/;\n/g') ||
+    { echo "run scripts/methods.sh: declarations of autograd/ops/ changed"; exit 1; }
+elif ! cmp -s "$out/tensor.h" framework/tensor.h; then
+  cp "$out/tensor.h" framework/tensor.h
+fi

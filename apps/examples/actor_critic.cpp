@@ -1,5 +1,7 @@
 // An actor and a critic in one network learn to balance a pole, as pytorch/examples'
 // reinforcement_learning: the critic's value of a state is the baseline of the actor's returns.
+#include <tuple>
+
 #include <taper/distributions/distributions.h>
 #include <taper/taper.h>
 

@@ -2,6 +2,7 @@
 // one by their number (here two arms of a spiral), split, transformed and gathered by workers.
 #include <cmath>
 #include <iostream>
+#include <memory>
 
 #include <taper/data/loader.h>
 #include <taper/data/split.h>

@@ -1,6 +1,8 @@
 // The program `taper` with a model of one's own, which configs name:
 //
 //   model: {type: mixer, width: 64, activation: tanh}
+#include <memory>
+
 #include <taper/runner.h>
 #include <taper/taper.h>
 

@@ -1,6 +1,7 @@
 // A variational autoencoder (https://arxiv.org/abs/1312.6114) of digits, as pytorch/examples' vae:
 // a forward pass with three results and noise, and new digits drawn from the prior at the end.
 #include <iostream>
+#include <tuple>
 
 #include <taper/data/images/digits.h>
 #include <taper/data/loader.h>

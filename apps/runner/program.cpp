@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
 #include <sstream>
 
@@ -31,16 +30,6 @@ std::vector<Command> own_commands() {
           schema_command(),   conformance_command()};
 }
 
-// A number is read as one of a config: strictly, finite, within its range.
-CLI::Option* add_number(CLI::App& app, const Field& field) {
-  const auto read = [field](const std::string& word) {
-    if (const std::string wrong = read_word(field, word); !wrong.empty()) throw ConfigError(wrong);
-  };
-  return app
-      .add_option_function<std::string>(field.name, read, cat(field.doc, "; ", expected(field)))
-      ->type_name("NUMBER");
-}
-
 CLI::Option* add_words(CLI::App& app, const Field& field) {
   const auto read = [value = std::get<Value>(field.target)](const Words& words) {
     const std::vector<Scalar> texts = value.scalars(words.size());
@@ -50,21 +39,21 @@ CLI::Option* add_words(CLI::App& app, const Field& field) {
   return field.name.starts_with('-') ? words->allow_extra_args(false) : words;
 }
 
-void add_argument(CLI::App& app, const Field& field) {
+// A word is read as in a config: numbers strictly, finite, within their range.
+CLI::Option* add_word(CLI::App& app, const Field& field, bool is_text) {
+  const auto read = [field](const std::string& word) { read_word(field, word); };
+  const std::string doc = is_text ? field.doc : cat(field.doc, "; ", expected(field));
+  return app.add_option_function<std::string>(field.name, read, doc)
+      ->type_name(is_text ? "TEXT" : "NUMBER");
+}
+
+CLI::Option* add_argument(CLI::App& app, const Field& field) {
   const auto& value = std::get<Value>(field.target);
-  const auto add = [&](const auto& target) {
-    using T = std::decay_t<decltype(target)>;
-    if constexpr (std::is_same_v<T, bool*>) {
-      return app.add_flag(field.name, *target, field.doc);
-    } else if constexpr (std::is_same_v<T, std::string*>) {
-      return app.add_option(field.name, *target, field.doc);
-    } else {
-      return add_number(app, field);
-    }
-  };
-  CLI::Option* added =
-      value.takes_list ? add_words(app, field) : std::visit(add, value.scalars(std::nullopt)[0]);
-  added->required(field.is_required);
+  if (value.takes_list) return add_words(app, field);
+  if (std::holds_alternative<bool*>(value.like)) {
+    return app.add_flag(field.name, *std::get<bool*>(value.scalars({})[0]), field.doc);
+  }
+  return add_word(app, field, std::holds_alternative<std::string*>(value.like));
 }
 
 // What is wrong with a command line that the parser gave up on.
@@ -100,7 +89,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   if (own) set_logger(own);
   own_process();
   CLI::App app{"Taper trains models from YAML files.",
-               std::filesystem::path(argc > 0 ? argv[0] : "taper").filename()};
+               fs::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);
   const BuildFacts built = build_facts();
   app.set_version_flag("--version", cat("taper ", built.version,
@@ -121,7 +110,9 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
       examples.replace(at + 1, std::strlen("taper"), app.get_name());
     }
     command->footer("Examples:" + examples);
-    for (const Field& field : c.arguments.fields) add_argument(*command, field);
+    for (const Field& field : c.arguments.fields) {
+      add_argument(*command, field)->required(field.is_required);
+    }
     command->final_callback([&] { chosen = &c; });
     names.emplace_back(c.name);
   }

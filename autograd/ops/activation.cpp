@@ -1,8 +1,5 @@
 // Activations, and bounds, that are more than a row of the table of derivatives (unary.cpp).
-#include "autograd/ops/activation.h"
-
 #include "autograd/ops/formulas.h"
-#include "framework/kernels/elementwise/binary.h"
 
 namespace taper::inline v0 {
 
@@ -32,22 +29,18 @@ Tensor glu(const Tensor& x, int64_t dim) {
   };
   Tensor y =
       of_halves(x.detach(), [](auto a, auto b) { return kernels::binary(BinaryOp::glu, a, b); });
-  if (!needs_grad({x})) return y;
-  return record("GluBackward0", y, {x}, [=, x = Saved(x)](Gradients& g) {
-    g.dx(0) = of_halves(x.get(g), [&](auto a, auto b) {
-      const Tensor s = sigmoid(b);
-      if (!is_grad_enabled()) {
-        const Tensor db = kernels::binary(BinaryOp::sigmoid_backward, g.dy() * a, s);
-        return cat(std::vector<Tensor>{g.dy() * s, db}, d);
-      }
-      const Tensor da = g.dy() * s;
-      return cat(std::vector<Tensor>{da, da * a * (1 - s)}, d);
+  return differentiable("GluBackward0", x, y, [=](auto& dy, auto& u) {
+    return of_halves(u, [&](auto a, auto b) {
+      const Tensor s = sigmoid(b), da = dy * s;
+      const Tensor db = is_grad_enabled() ? da * a * (1 - s)
+                                          : kernels::binary(BinaryOp::sigmoid_backward, dy * a, s);
+      return cat(std::vector<Tensor>{da, db}, d);
     });
   });
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
-  if (autocasts(x)) return casted(Cast::to_low, prelu, x, weight);
+  if (autocasts(x)) return in_half(prelu, x, weight);
   require(x.dtype() == weight.dtype(), "prelu: Type promoting not supported. Got ",
           scalar_type_name(x.dtype()), " and ", scalar_type_name(weight.dtype()));
   require(weight.dim() <= 1,
@@ -66,13 +59,10 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   } else if (weight.dim() > x.dim()) {
     w = weight.view({});
   }
-  Tensor y = kernels::binary(BinaryOp::prelu, x.detach(), w.detach());
-  if (!needs_grad({x, w})) return y;
-  return record("PreluKernelBackward0", y, {x, w}, [x = Saved(x), w = Saved(w)](Gradients& g) {
-    const Tensor u = x.get(g), slope = w.get(g);
-    if (g.needs(0)) g.dx(0) = where(u > 0, g.dy(), g.dy() * slope);
-    if (g.needs(1)) g.dx(1) = sum_to(where(u > 0, 0, g.dy() * u), slope.shape());
-  });
+  return differentiable(
+      "PreluKernelBackward0", BinaryOp::prelu, x, w,
+      [](auto& dy, auto& u, auto& slope) { return where(u > 0, dy, dy * slope); },
+      [](auto& dy, auto& u, auto&) { return where(u > 0, 0, dy * u); });
 }
 
 Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
@@ -86,16 +76,14 @@ Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
                 [=, x = Saved(x), min = Saved(min), max = Saved(max)](Gradients& g) {
                   const Tensor u = x.get(g), a = min.get(g), b = max.get(g);
                   const auto part = [&](const Tensor& mask, const Tensor& of) {
-                    return Meta(of).reduce(masked(g.dy(), mask));
+                    return reduce_to(masked(g.dy(), mask), of);
                   };
                   const auto passes = [&] {
                     if (!from_above) return u >= a;
                     return from_below ? logical_and(u >= a, u <= b) : u <= b;
                   };
                   if (g.needs(0)) g.dx(0) = part(passes(), u);
-                  if (g.needs(1)) {
-                    g.dx(1) = part(from_above ? logical_and(u < a, a < b) : u < a, a);
-                  }
+                  if (g.needs(1)) g.dx(1) = part(from_above ? logical_and(u < a, a < b) : u < a, a);
                   if (g.needs(2)) g.dx(2) = part(from_below ? logical_or(u > b, b < a) : u > b, b);
                 });
 }
@@ -110,12 +98,9 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
     return clamp(x, low, high);
   }
   Tensor y = clamp(x.detach(), min_val, max_val);
-  if (!needs_grad({x})) return y;
-  return record("HardtanhBackward0", y, {x}, [x = Saved(x), min_val, max_val](Gradients& g) {
-    const Tensor from = x.get(g);
-    g.dx(0) = is_grad_enabled() ? where(logical_or(from <= min_val, from >= max_val), 0, g.dy())
-                                : kernels::binary(kernels::BinaryOp::hardtanh_backward, g.dy(),
-                                                  from, {.a = min_val, .b = max_val});
+  return differentiable("HardtanhBackward0", x, y, [=](auto& dy, auto& u) {
+    if (is_grad_enabled()) return where(logical_or(u <= min_val, u >= max_val), 0, dy);
+    return kernels::binary(BinaryOp::hardtanh_backward, dy, u, {.a = min_val, .b = max_val});
   });
 }
 

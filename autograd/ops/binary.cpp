@@ -1,15 +1,13 @@
 #include "autograd/ops/binary.h"
 
 #include "autograd/ops/formulas.h"
-#include "framework/kernels/elementwise/binary.h"
 
 namespace taper::inline v0 {
 namespace {
 
 using kernels::binary;
 using kernels::BinaryOp;
-
-Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
+using kernels::TernaryOp;
 
 Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
   Tensor y = binary(op, a, b, kernels::scaled_by(alpha, a, b));
@@ -22,18 +20,35 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
 }
 
 // Of maximum and minimum: the loser gets no gradient, equals share it.
-Tensor winners_part(const Tensor& dy, const Tensor& x, const Tensor& z, const Tensor& lost) {
-  return where(lost, 0, where(eq(x, z), dy * 0.5, dy));
+Tensor winner(bool larger, const Tensor& a, const Tensor& b) {
+  const auto part = [larger](auto& dy, auto& own, auto& other) {
+    const Tensor lost = larger ? own < other : own > other;
+    return where(lost, 0, where(eq(own, other), dy * 0.5, dy));
+  };
+  return differentiable(larger ? "MaximumBackward0" : "MinimumBackward0",
+                        larger ? BinaryOp::maximum : BinaryOp::minimum, a, b, part,
+                        [part](auto& dy, auto& x, auto& z) { return part(dy, z, x); });
 }
 
-void check_closeness(const Tensor& a, const Tensor& b, double rtol, double atol) {
-  require(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
-          scalar_type_name(b.dtype()));
-  const auto negative = [](const char* name, double value) {
-    throw Error(cat(name, " must be greater than or equal to zero, but got ", value));
-  };
-  if (!(rtol >= 0)) negative("rtol", rtol);
-  if (!(atol >= 0)) negative("atol", atol);
+// x + value * a * b, or a / b; db: of b from dy, a, b.
+template <class Da, class Db>
+Tensor add_combined(const char* name, TernaryOp op, const Tensor& x, const Tensor& a,
+                    const Tensor& b, const Scalar& value, Da da, Db db) {
+  const DType type = kernels::result_type({&x, &a, &b});
+  require<NotImplementedError>(
+      type != kBool && (op != TernaryOp::addcdiv || is_floating_point(type)), "\"",
+      kernels::kTernaryNames[size_t(op)], "_cpu_out\" not ", "implemented for '",
+      scalar_type_name(type), "'");
+  value.check_holds(type);
+  const double v = value.to_double();
+  Tensor y = kernels::ternary(op, x, a, b, v);
+  if (!needs_grad({x, a, b})) return y;
+  return record(name, y, {x, a, b}, [=, x = Meta(x), a = Saved(a), b = Saved(b)](Gradients& g) {
+    const Tensor u = a.get(g), w = b.get(g);
+    if (g.needs(0)) g.dx(0) = x.reduce(g.dy());
+    if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * da(w, v), u);
+    if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * db(u, w, v), w);
+  });
 }
 
 }  // namespace
@@ -141,10 +156,8 @@ Tensor xlogy(const Tensor& a, const Tensor& b) {
 }
 
 Tensor pow(const Tensor& base, const Tensor& exponent) {
-  if (autocasts(base)) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return pow(t...); }, base, exponent);
-  }
+  const auto again = [](auto& a, auto& b) { return pow(a, b); };
+  if (autocasts(base)) return in_float32(again, base, exponent);
   Tensor y = binary(BinaryOp::pow, base, exponent);
   if (!needs_grad({base, exponent})) return y;
   return record("PowBackward0", y, {base, exponent},
@@ -167,26 +180,72 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
 }
 
 Tensor pow(const Tensor& base, Scalar exponent) {
-  if (autocasts(base)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return pow(t, exponent); }, base);
-  }
   require(base.is_floating_point() || exponent.dtype() != kInt64 || exponent.to_int() >= 0,
           "Integers to negative integer powers are not allowed.");
   return pow(base, wrap_scalar(exponent));
 }
 
-Tensor maximum(const Tensor& a, const Tensor& b) {
-  return differentiable(
-      "MaximumBackward0", BinaryOp::maximum, a, b,
-      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x < z); },
-      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x > z); });
+Tensor maximum(const Tensor& a, const Tensor& b) { return winner(true, a, b); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return winner(false, a, b); }
+
+Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
+  require<NotImplementedError>(start.is_floating_point(), "\"lerp_kernel\" not implemented for '",
+                               scalar_type_name(start.dtype()), "'");
+  for (const auto& [name, x] : {std::pair("end", &end), std::pair("weight", &weight)}) {
+    require(x->dtype() == start.dtype() || x->impl()->wrapped_number, "expected dtype ",
+            cpp_name(start.dtype()), " for `", name, "` but got dtype ", cpp_name(x->dtype()));
+  }
+  Tensor y = kernels::ternary(TernaryOp::lerp, start, end, weight);
+  if (!needs_grad({start, end, weight})) return y;
+  return record("LerpBackward0", y, {start, end, weight},
+                [a = Saved(start), b = Saved(end), w = Saved(weight)](Gradients& g) {
+                  const Tensor x = a.get(g), z = b.get(g), t = w.get(g);
+                  if (g.needs(0)) g.dx(0) = reduce_to(g.dy() * (1 - t), x);
+                  if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * t, z);
+                  if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * (z - x), t);
+                });
 }
-Tensor minimum(const Tensor& a, const Tensor& b) {
-  return differentiable(
-      "MinimumBackward0", BinaryOp::minimum, a, b,
-      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x > z); },
-      [](auto& dy, auto& x, auto& z) { return winners_part(dy, x, z, x < z); });
+
+Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight) {
+  return lerp(start, end, wrap_scalar(weight.to_double()));
+}
+
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  return add_combined(
+      "AddcmulBackward0", TernaryOp::addcmul, x, a, b, value,
+      [](auto& w, double v) { return w * v; }, [](auto& u, auto&, double v) { return u * v; });
+}
+
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  require(a.is_floating_point() || b.is_floating_point(),
+          "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+          "will perform a true division of tensor1 and tensor2.");
+  return add_combined(
+      "AddcdivBackward0", TernaryOp::addcdiv, x, a, b, value,
+      [](auto& w, double v) { return v / w; },
+      [](auto& u, auto& w, double v) { return neg(u * v / (w * w)); });
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  require(condition.dtype() == kBool || condition.dtype() == kUInt8,
+          "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+          scalar_type_name(condition.dtype()));
+  Tensor y = kernels::where(condition, a, b);
+  if (!needs_grad({a, b})) return y;
+  return record("WhereBackward0", y, {a, b},
+                [c = Saved(condition), a = Meta(a), b = Meta(b)](Gradients& g) {
+                  if (g.needs(0)) g.dx(0) = a.reduce(where(c.get(g), g.dy(), 0));
+                  if (g.needs(1)) g.dx(1) = b.reduce(where(c.get(g), 0, g.dy()));
+                });
+}
+
+Tensor masked(const Tensor& x, const Tensor& mask) {
+  // false keeps x's dtype.
+  Tensor y = kernels::where(mask, x, wrap_scalar(false));
+  if (!needs_grad({x})) return y;
+  return record("MaskedBackward0", y, {x}, [x = Meta(x), mask = Saved(mask)](Gradients& g) {
+    g.dx(0) = x.reduce(masked(g.dy(), mask.get(g)));
+  });
 }
 
 Tensor eq(const Tensor& a, const Tensor& b) { return binary(BinaryOp::eq, a, b); }
@@ -203,7 +262,10 @@ Tensor bitwise_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bi
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_xor, a, b); }
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
-  check_closeness(a, b, rtol, atol);
+  require(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
+          scalar_type_name(b.dtype()));
+  require(rtol >= 0, "rtol must be greater than or equal to zero, but got ", rtol);
+  require(atol >= 0, "atol must be greater than or equal to zero, but got ", atol);
   const NoGradGuard no_grad;
   const Tensor close = kernels::binary(BinaryOp::isclose, a, b, {.a = rtol, .b = atol});
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;

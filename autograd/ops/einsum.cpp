@@ -115,12 +115,10 @@ void add_sizes(Sizes& sizes, const Named& a, size_t operand) {
     int64_t& seen = sizes.emplace(a.names[d], size).first->second;
     if (seen == 1) seen = size;
     if (size == 1 || size == seen) continue;
-    if (std::isdigit(static_cast<unsigned char>(a.names[d]))) {
-      throw Error(cat("einsum(): dimension ", d, " covered by ellipsis in operand ", operand,
-                      " has size ", size,
-                      " which does not broadcast with previously seen ellipsis with size ", seen,
-                      " for the respective dimension"));
-    }
+    require(!std::isdigit(static_cast<unsigned char>(a.names[d])), "einsum(): dimension ", d,
+            " covered by ellipsis in operand ", operand, " has size ", size,
+            " which does not broadcast with previously seen ellipsis with size ", seen,
+            " for the respective dimension");
     throw Error(cat("einsum(): subscript ", a.names[d], " has size ", size, " for operand ",
                     operand, " which does not broadcast with previously seen size ", seen));
   }

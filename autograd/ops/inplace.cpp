@@ -1,5 +1,6 @@
 #include "autograd/ops/inplace.h"
 
+#include <atomic>
 #include <cmath>
 
 #include "autograd/ops/formulas.h"

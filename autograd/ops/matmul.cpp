@@ -1,6 +1,5 @@
 #include "autograd/ops/matmul.h"
 
-#include "autograd/ops/activation.h"
 #include "autograd/ops/formulas.h"
 #include "framework/kernels/matmul/matmul.h"
 
@@ -41,19 +40,11 @@ template <class F> Tensor by_rows(const Tensor& x, int64_t width, F f) {
 void check_vector(const Tensor& a, const Tensor& b) {
   const int64_t k = a.shape().back(), n = b.size(0);
   if (k == n) return;
-  if (a.dim() == 1) {
-    throw Error(cat("inconsistent tensor size, expected tensor [", k, "] and src [", n,
-                    "] to have the same number of elements, but got ", k, " and ", n,
-                    " elements respectively"));
-  }
+  require(a.dim() != 1, "inconsistent tensor size, expected tensor [", k, "] and src [", n,
+          "] to have the same number of elements, but got ", k, " and ", n,
+          " elements respectively");
   throw Error(cat("size mismatch, got input (", rows_of(a), "), mat (", rows_of(a), "x", k,
                   "), vec (", n, ")"));
-}
-
-void check_batches(const Tensor& a, const Tensor& b) {
-  require(a.size(0) == b.size(0) && a.size(2) == b.size(1),
-          "Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
-          a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
 }
 
 // Batches of any rank, as one batch dimension each.
@@ -63,15 +54,10 @@ Tensor batched(const Tensor& a, const Tensor& b) {
   };
   const Shape batch = broadcast_shapes(batch_of(a), batch_of(b));
   const auto as_3d = [&](const Tensor& x) {
-    Shape full = batch;
-    full.push_back(x.size(-2));
-    full.push_back(x.size(-1));
-    return reshape(expand(x, full), {batch.numel(), x.size(-2), x.size(-1)});
+    const int64_t n = x.size(-2), m = x.size(-1);
+    return reshape(expand(x, joined(batch, {n, m})), {batch.numel(), n, m});
   };
-  Shape result = batch;
-  result.push_back(a.size(-2));
-  result.push_back(b.size(-1));
-  return reshape(bmm(as_3d(a), as_3d(b)), result);
+  return reshape(bmm(as_3d(a), as_3d(b)), joined(batch, {a.size(-2), b.size(-1)}));
 }
 
 // beta bias + alpha y. Of integers the factors lose their fractions.
@@ -115,22 +101,24 @@ Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Acti
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) return casted(Cast::to_low, mm, a, b);
+  if (autocasts(a)) return in_half(mm, a, b);
   check_dim("mm", "self", a, 2);
   check_dim("mm", "mat2", b, 2);
   return product("MmBackward0", a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) return casted(Cast::to_low, bmm, a, b);
+  if (autocasts(a)) return in_half(bmm, a, b);
   check_dim("bmm", "batch1", a, 3);
   check_dim("bmm", "batch2", b, 3);
-  check_batches(a, b);
+  require(a.size(0) == b.size(0) && a.size(2) == b.size(1),
+          "Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
+          a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
   return product("BmmBackward0", a, b);
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  if (autocasts(a)) return casted(Cast::to_low, matmul, a, b);
+  if (autocasts(a)) return in_half(matmul, a, b);
   require(a.dim() != 0 && b.dim() != 0,
           "both arguments to matmul need to be at least 1D, but they are ", a.dim(), "D and ",
           b.dim(), "D");
@@ -141,15 +129,13 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   }
   if (a.dim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), -2);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
-  if (b.dim() == 2) {
-    return by_rows(a, b.size(1), [&](const Tensor& rows) { return mm(rows, b); });
-  }
+  if (b.dim() == 2) return by_rows(a, b.size(1), [&](const Tensor& rows) { return mm(rows, b); });
   if (a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0)) return bmm(a, b);
   return batched(a, b);
 }
 
 Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
-  if (autocasts(a)) return casted(Cast::to_low, addmm, bias, a, b, beta, alpha);
+  if (autocasts(a)) return in_half(addmm, bias, a, b, beta, alpha);
   check_dim("addmm", "mat1", a, 2);
   check_dim("addmm", "mat2", b, 2);
   require(bias.dtype() == b.dtype(), "self and mat2 must have the same dtype, but got ",
@@ -158,7 +144,7 @@ Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, 
 }
 
 Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
-  if (autocasts(a)) return casted(Cast::to_low, baddbmm, bias, a, b, beta, alpha);
+  if (autocasts(a)) return in_half(baddbmm, bias, a, b, beta, alpha);
   check_dim("baddbmm", "batch1", a, 3);
   check_dim("baddbmm", "batch2", b, 3);
   require(bias.dtype() == a.dtype() && a.dtype() == b.dtype(),
@@ -176,7 +162,7 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  if (autocasts(x)) return casted(Cast::to_low, linear, x, weight, bias, activation);
+  if (autocasts(x)) return in_half(linear, x, weight, bias, activation);
   check_dim("linear", "weight", weight, 2);
   require(x.dim() != 0, "linear needs an input with at least one dimension");
   if (x.dim() != 2) {

@@ -27,28 +27,20 @@ void check_probability(double p) {
                       p);
 }
 
-// dropout is linear: its gradient is the same mask, drawn again, and so is the gradient's gradient.
-struct Redraw {
-  double p;
-  PhiloxKey key;
-  DType dtype;  // of the gradient
-  void operator()(Gradients& g) const {
-    const Tensor& dy = g.dy();
-    Tensor dx = kernels::dropout(dy, p, key, dtype);
-    const Redraw again{p, key, dy.dtype()};
-    g.dx(0) = needs_grad({dy}) ? record("NativeDropoutBackward0", dx, {dy}, again) : dx;
-  }
-};
+// Linear: the gradient is the same mask, drawn again.
+Tensor dropped(const Tensor& x, double p, const PhiloxKey& key, DType result) {
+  Tensor y = kernels::dropout(x, p, key, result);
+  return linear_in(x, "NativeDropoutBackward0", y, [p, key, from = x.dtype()](const Tensor& dy) {
+    return dropped(dy, p, key, from);
+  });
+}
 
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator* generator) {
   check_probability(p);
   if (!training || p == 0) return x;
-  const PhiloxKey key = next_key(generator);
-  Tensor y = kernels::dropout(x, p, key);
-  if (!needs_grad({x})) return y;
-  return record("NativeDropoutBackward0", y, {x}, Redraw{p, key, x.dtype()});
+  return dropped(x, p, next_key(generator), x.dtype());
 }
 
 Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& residual,
@@ -63,11 +55,10 @@ Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& resid
   const PhiloxKey key = next_key(generator);
   Tensor y = kernels::dropout_add(x, p, key, residual);
   if (!needs_grad({x, residual})) return y;
-  return record("DropoutAddBackward0", y, {x, residual},
-                [redraw = Redraw{p, key, x.dtype()}](Gradients& g) {
-                  if (g.needs(0)) redraw(g);
-                  if (g.needs(1)) g.dx(1) = g.dy();
-                });
+  return record("DropoutAddBackward0", y, {x, residual}, [=, type = x.dtype()](Gradients& g) {
+    if (g.needs(0)) g.dx(0) = dropped(g.dy(), p, key, type);
+    if (g.needs(1)) g.dx(1) = g.dy();
+  });
 }
 
 Tensor dropout2d(const Tensor& x, double p, bool training, Generator* generator) {

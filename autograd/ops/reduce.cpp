@@ -27,26 +27,20 @@ Shape kept_shape(const Tensor& x, const Shape& dims) {
 Tensor linear_reduction(const char* name, ReduceOp op, const Tensor& x, const Shape& dims,
                         bool keepdim) {
   Tensor y = kernels::reduce(op, x, dims, keepdim);
-  if (!needs_grad({x})) return y;
   const double factor =
       op == ReduceOp::sum ? 1 : double(std::max<int64_t>(y.numel(), 1)) / double(x.numel());
-  return record(name, y, {x},
-                [shape = x.shape(), kept = kept_shape(x, dims), factor](Gradients& g) {
-                  const Tensor dy = factor == 1 ? g.dy() : g.dy() * factor;
-                  g.dx(0) = dy.reshape(kept).expand(shape);
-                });
+  return linear_in(x, name, y, [from = x.shape(), kept = kept_shape(x, dims), factor](auto& dy) {
+    return (factor == 1 ? dy : dy * factor).reshape(kept).expand(from);
+  });
 }
 
 Tensor extremum(const char* name, ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
   Tensor y = kernels::reduce(op, x, dims, keepdim);
-  if (!needs_grad({x})) return y;
-  return record(
-      name, y, {x},
-      [x = Saved(x), y = Saved::output(y), kept = kept_shape(x, dims), dims](Gradients& g) {
-        const Tensor z = x.get(g);
-        const Tensor mask = eq(z, y.get(g).reshape(kept)).to(z.dtype());
-        g.dx(0) = g.dy().reshape(kept) * (mask / sum(mask, dims, true));
-      });
+  const auto back = [kept = kept_shape(x, dims), dims](auto& dy, auto& z, auto& best) {
+    const Tensor mask = eq(z, best.reshape(kept)).to(z.dtype());
+    return dy.reshape(kept) * (mask / sum(mask, dims, true));
+  };
+  return differentiable(name, x, y, back);
 }
 
 Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
@@ -82,10 +76,8 @@ void check_norm_dtype(DType x, DType dtype) {
 
 Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
                   std::optional<DType> dtype = std::nullopt) {
-  if (dtype) {
-    return in_dtype(*dtype, x, [&](auto& t) { return softmax_of(name, log, t, dim); });
-  }
-  if (autocasts(x)) return casted(Cast::to_float32, softmax_of, name, log, x, dim, dtype);
+  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return softmax_of(name, log, t, dim); });
+  if (autocasts(x)) return in_float32(softmax_of, name, log, x, dim, dtype);
   Tensor y = kernels::softmax(log, x, dim);
   if (!needs_grad({x})) return y;
   return record(name, y, {x}, [y = Saved::output(y), log, dim](Gradients& g) {
@@ -124,11 +116,9 @@ Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, d
 }  // namespace
 
 Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType> dtype) {
-  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return sum(t, dims, keepdim); });
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return sum(t, dims, keepdim); }, x);
-  }
+  const auto again = [&](auto& t) { return sum(t, dims, keepdim); };
+  if (dtype) return in_dtype(*dtype, x, again);
+  if (autocasts(x)) return in_float32(again, x);
   return linear_reduction(dims.empty() ? "SumBackward0" : "SumBackward1", ReduceOp::sum, x, dims,
                           keepdim);
 }
@@ -148,16 +138,12 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DTyp
 Tensor mean(const Tensor& x, std::optional<DType> dtype) { return mean(x, {}, false, dtype); }
 
 Tensor prod(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
-  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return prod(t, dim, keepdim); });
-  if (autocasts(x)) {
-    return casted(
-        Cast::to_float32, [&](auto& t) { return prod(t, dim, keepdim); }, x);
-  }
+  const auto again = [&](auto& t) { return prod(t, dim, keepdim); };
+  if (dtype) return in_dtype(*dtype, x, again);
+  if (autocasts(x)) return in_float32(again, x);
   Tensor y = kernels::reduce(ReduceOp::prod, x, {dim}, keepdim);
-  if (!needs_grad({x})) return y;
-  return record("ProdBackward1", y, {x}, [x = Saved(x), dim](Gradients& g) {
-    const Tensor z = x.get(g);
-    g.dx(0) = reshape(g.dy(), kept_shape(z, {dim})) * product_of_others(z, dim);
+  return differentiable("ProdBackward1", x, y, [dim](auto& dy, auto& z) {
+    return reshape(dy, kept_shape(z, {dim})) * product_of_others(z, dim);
   });
 }
 Tensor prod(const Tensor& x, std::optional<DType> dtype) {
@@ -180,9 +166,7 @@ StdMean std_mean(const Tensor& x, const Shape& dims, double correction, bool kee
 
 Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
             std::optional<DType> dtype) {
-  if (autocasts(x) && !dtype) {
-    return casted(Cast::to_float32, norm, x, p, dims, keepdim, dtype);
-  }
+  if (autocasts(x) && !dtype) return in_float32(norm, x, p, dims, keepdim, dtype);
   require(x.is_floating_point(),
           "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
           scalar_type_name(x.dtype()));
@@ -205,34 +189,30 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
   Tensor y = p == 1   ? mapped(ReduceOp::sum, ReduceMap::abs)
              : p == 2 ? sqrt(mapped(ReduceOp::sum, ReduceMap::square)).to(x.dtype())
                       : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
-  if (!records) return y;
-  return record(
-      "LinalgVectorNormBackward0", y, {x},
-      [x = Saved(x), y = Saved::output(y), p, kept = kept_shape(x, dims)](Gradients& g) {
-        // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
-        const Tensor z = x.get(g), all = y.get(g);
-        const Tensor own = p == 2 ? z : p == 1 ? sign(z) : masked(sign(z) * pow(abs(z), p - 1), z);
-        const Tensor dy = p == 1 ? g.dy() : g.dy() / (p == 2 ? all : pow(all, p - 1));
-        g.dx(0) = own * reshape(p == 1 ? dy : masked(dy, all), kept);
-      });
+  // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
+  const auto back = [p, kept = kept_shape(x, dims)](auto& dy, auto& z, auto& all) {
+    const Tensor own = p == 2 ? z : p == 1 ? sign(z) : masked(sign(z) * pow(abs(z), p - 1), z);
+    if (p == 1) return own * reshape(dy, kept);
+    return own * reshape(masked(dy / (p == 2 ? all : pow(all, p - 1)), all), kept);
+  };
+  return differentiable("LinalgVectorNormBackward0", x, y, back);
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
-  if (autocasts(x)) return casted(Cast::to_float32, logsumexp, x, dims, keepdim);
+  if (autocasts(x)) return in_float32(logsumexp, x, dims, keepdim);
   if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
   if (is_half(x.dtype()) && needs_grad({x})) {
     return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
   }
   Tensor y = kernels::logsumexp(x, dims, keepdim);
-  if (!needs_grad({x})) return y;
-  return record("LogsumexpBackward0", y, {x},
-                [x = Saved(x), y = Saved::output(y), kept = kept_shape(x, dims)](Gradients& g) {
-                  g.dx(0) = reshape(g.dy(), kept) * exp(x.get(g) - reshape(y.get(g), kept));
-                });
+  const auto back = [kept = kept_shape(x, dims)](auto& dy, auto& z, auto& whole) {
+    return reshape(dy, kept) * exp(z - reshape(whole, kept));
+  };
+  return differentiable("LogsumexpBackward0", x, y, back);
 }
 
 Tensor cdist(const Tensor& a, const Tensor& b, double p) {
-  if (autocasts(a)) return casted(Cast::to_float32, cdist, a, b, p);
+  if (autocasts(a)) return in_float32(cdist, a, b, p);
   kernels::same_device("cdist", {&a, &b}, {"x1", "x2"});
   for (const Tensor* x : {&a, &b}) {
     const char* name = x == &a ? "X1" : "X2";

@@ -340,11 +340,8 @@ Tensor contiguous(const Tensor& x) {
 Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {
   const Device target = cuda::resolve(device);
   if (!options.copy && target == x.device() && dtype == x.dtype()) return x;
-  const bool to_host = x.is_cuda() && target.is_cpu();
-  Tensor y = to_host && options.non_blocking
-                 ? Tensor::make(allocate_pinned(size_t(x.shape().nbytes(size_of(dtype)))),
-                                x.shape(), contiguous_strides(x.shape()), 0, dtype)
-                 : Tensor::make(x.shape(), dtype, target);
+  const bool pinned = options.non_blocking && x.is_cuda() && target.is_cpu();
+  Tensor y = Tensor::make(x.shape(), dtype, target, pinned);
   if (!x.is_contiguous() && is_dense(x.shape(), x.strides())) y.impl()->strides = x.strides();
   kernels::copy_into(y, x, options.non_blocking);
   trace("clone", y, {x});

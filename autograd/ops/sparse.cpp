@@ -1,7 +1,9 @@
 #include "autograd/ops/sparse.h"
 
+
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
+#include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
 #include "framework/kernels/sparse/sparse.h"
 
@@ -47,7 +49,7 @@ void check_values(const Tensor& values, int64_t count) {
 SparseTensor::PatternPtr SparseTensor::make_pattern(const Tensor& row, const Tensor& col,
                                                     const Shape& shape) {
   const Tensor order = argsort(col);
-  return std::make_shared<Pattern>(
+  return PatternPtr::make(
       Pattern{shape, rows_of(row, col, shape[0]),
               rows_of(index_select(col, 0, order), index_select(row, 0, order), shape[1]), order});
 }
@@ -85,11 +87,7 @@ SparseTensor sparse_csr_tensor(const Tensor& crow_indices, const Tensor& col_ind
     require(size->size() == 2 && (*size)[0] == rows, "size ", *size,
             " does not fit crow_indices of ", rows, " rows");
   }
-  // Element k is in the row that the last beginning at or before k opens.
-  const Tensor begins = scatter_add(zeros({nnz + 1}, {.dtype = kInt64, .device = crow.device()}), 0,
-                                    crow.narrow(0, 0, rows),
-                                    ones({rows}, {.dtype = kInt64, .device = crow.device()}));
-  const Tensor row = cumsum(begins, 0).narrow(0, 0, nnz) - 1;
+  const Tensor row = run_of_each(crow.narrow(0, 0, rows), nnz);
   const Shape shape = size ? *size : Shape{rows, nnz ? amax(col).item<int64_t>() + 1 : 0};
   check_range("columns", col, shape[1]);
   return {SparseTensor::make_pattern(row, col, shape), values};
@@ -107,7 +105,7 @@ SparseTensor SparseTensor::with_values(const Tensor& values) const {
 }
 
 SparseTensor SparseTensor::t() const {
-  const auto flipped = std::make_shared<Pattern>(Pattern{
+  const auto flipped = PatternPtr::make(Pattern{
       {shape()[1], shape()[0]}, pattern_->columns, pattern_->rows, argsort(pattern_->order)});
   return {flipped, index_select(values_, 0, pattern_->order)};
 }
@@ -122,7 +120,7 @@ SparseTensor SparseTensor::to(Device device) const {
   const auto moved = [&](const kernels::SparseRows& r) {
     return kernels::SparseRows{r.crow.to(device), r.row.to(device), r.col.to(device)};
   };
-  return {std::make_shared<Pattern>(Pattern{shape(), moved(pattern_->rows),
+  return {PatternPtr::make(Pattern{shape(), moved(pattern_->rows),
                                             moved(pattern_->columns), pattern_->order.to(device)}),
           values_.to(device)};
 }

@@ -4,7 +4,6 @@
 #include <numbers>
 #include <optional>
 
-#include "autograd/ops/activation.h"
 #include "autograd/ops/formulas.h"
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/binary.h"
@@ -158,9 +157,7 @@ static_assert(std::size(kDerivatives) == std::size(kernels::kUnaryOps) &&
               kernels::rows_are_in_order(kDerivatives));
 
 Tensor pointwise(Op op, const Tensor& x, UnaryArgs args = {}) {
-  if (kernels::row_of(op).needs_range && autocasts(x)) {
-    return casted(Cast::to_float32, pointwise, op, x, args);
-  }
+  if (kernels::row_of(op).needs_range && autocasts(x)) return in_float32(pointwise, op, x, args);
   Tensor y = kernels::unary(op, x, args);
   const Derivative& row = kDerivatives[size_t(op)];
   if (!row.dx || !needs_grad({x})) return y;

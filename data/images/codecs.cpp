@@ -21,10 +21,10 @@ constexpr int64_t kMostPacked = 4096, kMostPixels = int64_t(1) << 28;
 
 void allocate(Pixels& out, std::string_view file, const std::string& name) {
   const int64_t pixels = out.height * out.width;  // each below 2^31
-  if (pixels > kMostPixels || pixels * out.channels > kMostPacked * std::ssize(file)) {
-    throw InputError(cat(name, ": the header claims ", out.width, "x", out.height,
-                         " pixels, more than a file of ", file.size(), " bytes can hold"));
-  }
+  require<InputError>(
+      pixels <= kMostPixels && pixels * out.channels <= kMostPacked * std::ssize(file), name,
+      ": the header claims ", out.width, "x", out.height, " pixels, more than a file of ",
+      file.size(), " bytes can hold");
   out.bytes.resize(size_t(pixels * out.channels));
 }
 
@@ -50,7 +50,7 @@ struct Reader {
 
 void attempt(Reader& r, const auto& step) {
   if (setjmp(r.at_error)) {
-    throw InputError(cat(r.name, ": the ", r.format, " image is damaged or cut off: ", r.why));
+    throw InputError(r.name, ": the ", r.format, " image is damaged or cut off: ", r.why);
   }
   step();
 }
@@ -149,7 +149,7 @@ Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name
   PngReader r{{"PNG", name}, file};
   r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_png_error, on_png_warning);
   if (r.png) r.info = png_create_info_struct(r.png);
-  if (!r.info) throw OutOfMemoryError(cat(name, ": no memory for libpng"));
+  if (!r.info) throw OutOfMemoryError(name, ": no memory for libpng");
   attempt(r, [&] { read_png_header(r, mode); });
   Pixels out{png_get_image_height(r.png, r.info), png_get_image_width(r.png, r.info),
              png_get_channels(r.png, r.info)};
@@ -197,9 +197,8 @@ std::string encode_png(const Pixels& pixels) {
   std::string out;
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
   out.resize(size);
-  if (!png_image_write_to_memory(&image, out.data(), &size, 0, pixels.bytes.data(), 0, nullptr)) {
-    throw Error(cat("write_png: ", image.message));
-  }
+  require(png_image_write_to_memory(&image, out.data(), &size, 0, pixels.bytes.data(), 0, nullptr),
+          "write_png: ", image.message);
   out.resize(size);
   return out;
 }
@@ -208,9 +207,9 @@ std::string encode_png(const Pixels& pixels) {
 
 namespace {
 [[noreturn]] void refuse(const std::string& name) {
-  throw Error(cat(name,
-                  ": this build of Taper reads and writes no PNG and JPEG images: install "
-                  "libpng-dev and libjpeg-dev, and configure it again with -DTAPER_IMAGES=ON"));
+  throw Error(name,
+              ": this build of Taper reads and writes no PNG and JPEG images: install "
+              "libpng-dev and libjpeg-dev, and configure it again with -DTAPER_IMAGES=ON");
 }
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/pool.h"
@@ -31,7 +32,7 @@ std::vector<fs::path> images_below(const fs::path& directory) {
     std::error_code ignored;
     if (at->is_regular_file(ignored) && is_image(at->path())) out.push_back(at->path());
   }
-  if (error) throw InputError(cat(directory.string(), ": ", error.message()));
+  if (error) throw InputError(directory.string(), ": ", error.message());
   std::ranges::sort(out);
   return out;
 }
@@ -56,8 +57,8 @@ DatasetPtr same_classes(const fs::path& root, const ImageFolderOptions& reading,
                         const std::vector<std::string>& classes) {
   auto out = std::make_shared<const ImageFolder>(root, reading);
   if (out->classes() == classes) return out;
-  throw InputError(cat(root.string(), ": its folders are not the ", classes.size(),
-                       " classes of the training images"));
+  throw InputError(root.string(), ": its folders are not the ", classes.size(),
+                   " classes of the training images");
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ Tensor read_image(const fs::path& file, ImageMode mode) {
   } else if (bytes.starts_with("\xff\xd8\xff")) {
     pixels = decode_jpeg(bytes, mode, name);
   } else {
-    throw InputError(cat(name, bytes.empty() ? ": the file is empty" : ": neither PNG nor JPEG"));
+    throw InputError(name, bytes.empty() ? ": the file is empty" : ": neither PNG nor JPEG");
   }
   const auto [height, width, channels, from] = pixels;
   const Tensor out = empty({channels, height, width}, {.dtype = kUInt8});
@@ -110,7 +111,7 @@ ImageFolder::ImageFolder(const fs::path& root, const ImageFolderOptions& options
     std::error_code ignored;
     if (entry.is_directory(ignored)) classes_.push_back(entry.path().filename());
   }
-  if (error) throw InputError(cat(root.string(), ": ", error.message()));
+  if (error) throw InputError(root.string(), ": ", error.message());
   std::ranges::sort(classes_);
   require<InputError>(!classes_.empty(), "Couldn't find any class folder in ", root.string(), ".");
   std::vector<int64_t> targets;
@@ -133,7 +134,7 @@ Batch ImageFolder::sample(int64_t i) const {
 Splits Images::load(uint64_t seed) const {
   const auto all = std::make_shared<const ImageFolder>(root, reading());
   const std::vector<std::string>& classes = all->classes();
-  if (classes.size() < 2) throw DataError(cat(root, ": there is one class, and nothing to learn"));
+  if (classes.size() < 2) throw DataError(root, ": there is one class, and nothing to learn");
   DataInfo info{.input_shape = {grey ? 1 : 3, size, size},
                 .outputs = std::ssize(classes),
                 .class_names = classes};
@@ -160,7 +161,7 @@ DatasetPtr Images::more(const DataInfo& info, const fs::path& file) const {
     return same_classes(file, reading(), info.class_names);
   }
   std::vector<fs::path> images = images_below(file);
-  if (images.empty()) throw InputError(cat(file.string(), ": no PNG and JPEG files"));
+  if (images.empty()) throw InputError(file.string(), ": no PNG and JPEG files");
   return std::make_shared<Unlabelled>(std::move(images), reading());
 }
 

@@ -25,7 +25,10 @@ constexpr size_t kChunkBytes = size_t{1} << 20, kCountedBytes = kChunkBytes;
 constexpr size_t kShownBytes = 28;  // of a foreign file, after its first four
 
 template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args&... args) {
-  throw InputError(cat(file.string(), ": ", args...));
+  throw InputError(file.string(), ": ", args...);
+}
+template <class... Args> void expect(bool holds, const fs::path& file, const Args&... args) {
+  if (!holds) fail(file, args...);
 }
 
 std::string hex(std::span<const uint8_t> bytes) {
@@ -124,9 +127,8 @@ class IdxFile {
   void read_header() {
     fill(4);
     const size_t got = bytes_.size();
-    if (got == 0) {
-      fail(path_, "expected an IDX file, got ", is_packed_ ? "empty gzip" : "an empty file");
-    }
+    expect(got != 0, path_, "expected an IDX file, got ",
+           is_packed_ ? "empty gzip" : "an empty file");
     const bool has_zeros = bytes_[0] == 0 && (got == 1 || bytes_[1] == 0);
     const bool has_type = got < 4 || (bytes_[2] >= 0x08 && bytes_[2] <= 0x0e && bytes_[3] > 0);
     if (!has_zeros || !has_type) {
@@ -137,26 +139,21 @@ class IdxFile {
            hex(std::span(bytes_).first(std::min(bytes_.size(), size_t{8}))),
            guess.empty() ? "" : "; it looks like ", guess);
     }
-    if (got < 4) fail(path_, "the IDX header is cut off: expected at least 4 bytes, got ", got);
-    if (bytes_[2] != 0x08) {
-      fail(path_, "expected elements of type unsigned byte (0x08), got type 0x",
+    expect(got >= 4, path_, "the IDX header is cut off: expected at least 4 bytes, got ", got);
+    expect(bytes_[2] == 0x08, path_, "expected elements of type unsigned byte (0x08), got type 0x",
            hex({&bytes_[2], 1}));
-    }
     const size_t rank = bytes_[3];
     header_ = 4 + 4 * rank;
     fill(header_);
-    if (bytes_.size() < header_) {
-      fail(path_, "the IDX header is cut off: ", rank, " dimensions need ", header_, " bytes, got ",
-           bytes_.size());
-    }
+    expect(bytes_.size() >= header_, path_, "the IDX header is cut off: ", rank,
+           " dimensions need ", header_, " bytes, got ", bytes_.size());
     shape_.resize(rank);
     for (size_t i = 4; i < header_; ++i) shape_[i / 4 - 1] = shape_[i / 4 - 1] << 8 | bytes_[i];
   }
 
   int64_t count_elements() const {
-    if (shape_.size() > kMaxDims) {
-      fail(path_, "more than ", kMaxDims, " dimensions: ", shape_.size());
-    }
+    expect(shape_.size() <= kMaxDims, path_, "more than ", kMaxDims,
+           " dimensions: ", shape_.size());
     int64_t product = 1;
     for (const int64_t size : shape_) {
       if (!__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product)) continue;
@@ -179,8 +176,7 @@ constexpr const char* kImages = "images of 3 dimensions (count, height, width)";
 
 void require_rank(const fs::path& file, std::span<const int64_t> shape, size_t rank,
                   std::string_view what) {
-  if (shape.size() == rank) return;
-  fail(file, "expected ", what, ", got the shape ", shape_text(shape));
+  expect(shape.size() == rank, file, "expected ", what, ", got the shape ", shape_text(shape));
 }
 
 fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::string_view idx) {
@@ -190,11 +186,11 @@ fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::strin
   for (const std::string& name : names) {
     if (fs::exists(root / name, ignored)) return root / name;
   }
-  throw InputError(cat("MNIST's ", stem, " are not in '", root.string(), "'",
-                       fs::is_directory(root, ignored) ? "" : " (no such directory)",
-                       ": looked for ", names[0], ", ", names[1], ", ", names[2], " and ", names[3],
-                       "; download the four files of MNIST, e.g. from "
-                       "https://ossci-datasets.s3.amazonaws.com/mnist/, and set data.root=DIR"));
+  throw InputError("MNIST's ", stem, " are not in '", root.string(), "'",
+                   fs::is_directory(root, ignored) ? "" : " (no such directory)", ": looked for ",
+                   names[0], ", ", names[1], ", ", names[2], " and ", names[3],
+                   "; download the four files of MNIST, e.g. from "
+                   "https://ossci-datasets.s3.amazonaws.com/mnist/, and set data.root=DIR");
 }
 
 constexpr double kWhite = 255;
@@ -205,10 +201,9 @@ DataInfo info_of(const Shape& size, int64_t classes) {
 
 void require_size(const DataInfo& info, const Batch& images, const char* what) {
   const Shape ours = info.input_shape, theirs = sample_shape(images.inputs);
-  if (ours == theirs) return;
-  throw InputError(cat("training images are ", ours[1], "x", ours[2], ", ", what, " images are ",
-                       theirs[1], "x", theirs[2],
-                       ours[0] == theirs[0] ? "" : " of other channels"));
+  require<InputError>(ours == theirs, "training images are ", ours[1], "x", ours[2], ", ", what,
+                      " images are ", theirs[1], "x", theirs[2],
+                      ours[0] == theirs[0] ? "" : " of other channels");
 }
 
 }  // namespace
@@ -216,24 +211,21 @@ void require_size(const DataInfo& info, const Batch& images, const char* what) {
 Tensor read_idx(const fs::path& file) try {
   return IdxFile(file).elements();
 } catch (const std::bad_alloc&) {
-  throw OutOfMemoryError(cat(file.string(), ": no memory for the data"));
+  throw OutOfMemoryError(file.string(), ": no memory for the data");
 }
 
 Batch read_idx_images(const fs::path& images_file, const fs::path& labels_file,
                       int64_t num_classes) {
   const Tensor images = read_idx(images_file);
   require_rank(images_file, images.shape(), 3, kImages);
-  if (images.numel() == 0)
-    fail(images_file, "no images: the shape is ", shape_text(images.shape()));
+  expect(images.numel() > 0, images_file, "no images: the shape is ", shape_text(images.shape()));
   Batch out{images.unsqueeze(1), {}};
   if (labels_file.empty()) return out;
   const Tensor labels = read_idx(labels_file);
   require_rank(labels_file, labels.shape(), 1, "labels of 1 dimension (count)");
   const int64_t count = images.size(0);
-  if (labels.size(0) != count) {
-    fail(labels_file, "expected ", count, " labels, one for each image in ", images_file.string(),
-         ", got ", labels.size(0));
-  }
+  expect(labels.size(0) == count, labels_file, "expected ", count,
+         " labels, one for each image in ", images_file.string(), ", got ", labels.size(0));
   out.targets = labels.to(kInt64);
   require_classes(out.targets.span<int64_t>(), num_classes, labels_file);
   return out;

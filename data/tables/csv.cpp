@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"
@@ -50,9 +51,9 @@ void check_columns(const CsvTable& table, const std::string& file) {
   const bool is_constant =
       table.classes.empty() && std::ranges::count(table.targets, table.targets[0]) == table.rows;
   if (table.classes.size() == 1 || (is_constant && table.rows > 1)) {
-    throw DataError(cat(file, ": column '", table.label_name, "' has the one value ",
-                        is_constant ? cat(table.targets[0]) : in_quotes(table.classes[0]),
-                        ": there is nothing to learn"));
+    throw DataError(file, ": column '", table.label_name, "' has the one value ",
+                    is_constant ? cat(table.targets[0]) : in_quotes(table.classes[0]),
+                    ": there is nothing to learn");
   }
   std::string names;
   int64_t count = 0;
@@ -133,7 +134,7 @@ Splits Csv::load(uint64_t seed) const {
 }
 
 DatasetPtr Csv::more(const DataInfo& info, const std::filesystem::path& file) const {
-  if (!info.table) throw InputError(cat(file.string(), ": the training data were no table"));
+  if (!info.table) throw InputError(file.string(), ": the training data were no table");
   const CsvTable table = read_csv_like(*info.table, file, true);
   const Batch rows = rows_of(table);
   scale(info, table.scale, rows);

@@ -10,6 +10,7 @@
 #include <ranges>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "framework/error.h"
@@ -29,7 +30,7 @@ struct Record {
 
 template <class... Args>
 [[noreturn]] void fail_at(const std::string& file, int64_t line, const Args&... args) {
-  throw InputError(cat(file, ":", line, ": ", args...));
+  throw InputError(file, ":", line, ": ", args...);
 }
 
 // Cuts text into records of fields. InputError: a quote that is not closed, or closed within a

@@ -55,7 +55,7 @@ class TableReader {
       }
       rows_.push_back(std::move(record));
     });
-    if (rows_.empty()) throw InputError(cat(file_, ": expected rows of data, got an empty file"));
+    if (rows_.empty()) throw InputError(file_, ": expected rows of data, got an empty file");
     const int64_t line = rows_[0].line;
     take_columns();
     if (table_.has_header) rows_.erase(rows_.begin());
@@ -63,9 +63,8 @@ class TableReader {
       if (row.fields.size() == names_.size()) continue;
       fail_at(file_, row.line, "expected ", names_.size(), " fields, got ", row.fields.size());
     }
-    if (rows_.empty() || is_bare_header()) {
-      fail_at(file_, line, "expected rows of data, got only a header");
-    }
+    const bool has_rows = !rows_.empty() && !is_bare_header();
+    if (!has_rows) fail_at(file_, line, "expected rows of data, got only a header");
     if (role_ == Role::kTraining) find_categories();
     table_.rows = std::ssize(rows_);
     for (const Record& row : rows_) add(row);
@@ -164,11 +163,10 @@ class TableReader {
       check_stop();
       if (i == label_) continue;
       const std::set<std::string> words = words_of(i);
-      if (words.size() > kMostCategories) {
-        throw InputError(cat(file_, ": ", column_text(i), " has ", words.size(),
-                             " different words, each of which would be a feature: at most ",
-                             kMostCategories, " are taken; leave the column out"));
-      }
+      require<InputError>(words.size() <= kMostCategories, file_, ": ", column_text(i), " has ",
+                          words.size(),
+                          " different words, each of which would be a feature: ", "at most ",
+                          kMostCategories, " are taken; leave the column out");
       if (!words.empty() && std::ranges::all_of(words, has_decimal_comma)) {
         fail(rows_[0], i, " has numbers with a decimal comma, as ", in_quotes(*words.begin()),
              ": write decimals with a point");
@@ -278,8 +276,8 @@ CsvTable read_table(const std::filesystem::path& path, const CsvRecipe& recipe, 
                       "a CSV delimiter is one character, and cannot be a quote or a line end");
   std::string text = read_file(path, "CSV file");
   if (const size_t zero = text.find('\0'); zero != std::string::npos) {
-    throw InputError(cat(path.string(), ": expected CSV as UTF-8 text, got a zero byte at offset ",
-                         zero, "; is it compressed, UTF-16 or binary?"));
+    throw InputError(path.string(), ": expected CSV as UTF-8 text, got a zero byte at offset ",
+                     zero, "; is it compressed, UTF-16 or binary?");
   }
   if (const size_t bad = first_invalid(text); bad < text.size()) {
     fail_at(path.string(), 1 + std::count(text.begin(), text.begin() + int64_t(bad), '\n'),

@@ -2,39 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "framework/io/npy.h"
 
 namespace taper::inline v0::data {
 namespace {
 
-Tensor read_array(const std::string& file) try {
-  return load_npy(file);
-} catch (const OutOfMemoryError&) {
-  throw;
-} catch (const Error& error) {
-  throw InputError(error.what());
-}
-
 Tensor read_floats(const std::string& file) {
-  const Tensor x = read_array(file).to(kFloat32);
+  const Tensor x = load_npy(file).to(kFloat32);
   const std::span<const float> values = x.span<float>();
   const auto bad = std::ranges::find_if(values, [](float v) { return !std::isfinite(v); });
   if (bad == values.end()) return x;
-  throw InputError(cat(file, ": element ", bad - values.begin(), " of ", values.size(),
-                       " (counted from 0) is no finite float32"));
+  throw InputError(file, ": element ", bad - values.begin(), " of ", values.size(),
+                   " (counted from 0) is no finite float32");
 }
 
 Tensor read_samples(const std::string& file) {
   const Tensor x = read_floats(file);
   if (x.dim() > 1 && x.numel() > 0) return x;
-  throw InputError(cat(file, ": expected samples [N, ...], got the shape ", x.shape()));
+  throw InputError(file, ": expected samples [N, ...], got the shape ", x.shape());
 }
 
 Batch read_batch(const std::string& inputs, const std::string& targets, Task task) {
   Batch out{read_samples(inputs), {}};
   const bool is_regression = task == Task::kRegression;
-  Tensor y = is_regression ? read_floats(targets) : read_array(targets);
+  Tensor y = is_regression ? read_floats(targets) : load_npy(targets);
   if (y.dim() == 2 && y.size(1) == 1) y = y.squeeze(1);
   const int64_t count = out.inputs.size(0);
   require<InputError>(y.shape() == Shape{count}, targets, ": expected ", count,

@@ -1,6 +1,7 @@
 #include "data/text/text.h"
 
 #include <algorithm>
+#include <memory>
 
 #include <glob.h>
 
@@ -55,9 +56,9 @@ DatasetPtr windows_of(const Tokenizer& tokenizer, std::string_view text, int64_t
   const std::vector<int64_t> ids = tokenizer.encode(text);
   const int64_t count = std::ssize(ids);
   if (count > block) return std::make_shared<WindowDataset>(tensor_of(ids.data(), {count}), block);
-  throw ValueError(cat("the ", what, " part of the text has ", count,
-                       " tokens, but a sample takes data.block_size + 1 = ", block + 1,
-                       ": lower block_size, or take more text"));
+  throw ValueError("the ", what, " part of the text has ", count,
+                   " tokens, but a sample takes data.block_size + 1 = ", block + 1,
+                   ": lower block_size, or take more text");
 }
 
 // A row for each line: from "\n" to its last token, and from its first to "\n".
@@ -73,9 +74,9 @@ Batch line_rows(const Tokenizer& tokenizer, std::string_view text, int64_t block
     const std::vector<int64_t> tokens = tokenizer.encode(line);
     const int64_t room = block - 1 - std::ssize(tokens);
     if (room < 0) {
-      throw ValueError(cat("line ", 1 + std::count(text.begin(), text.begin() + int64_t(at), '\n'),
-                           " of the text has ", tokens.size(), " tokens: data.block_size must be ",
-                           "at least ", tokens.size() + 1, ", got ", block));
+      throw ValueError("line ", 1 + std::count(text.begin(), text.begin() + int64_t(at), '\n'),
+                       " of the text has ", tokens.size(), " tokens: data.block_size must be ",
+                       "at least ", tokens.size() + 1, ", got ", block);
     }
     inputs.push_back(end);
     inputs.insert(inputs.end(), tokens.begin(), tokens.end());
@@ -99,9 +100,9 @@ std::vector<fs::path> find_texts(const std::string& path) try {
   } else if (fs::exists(path, ignored)) {
     files.emplace_back(path);
   } else if (path.size() > kMaxPattern || alternatives_of(path) > kMaxAlternatives) {
-    throw InputError(cat("data.path ", in_quotes(path), ": its groups {a,b} make more than ",
-                         kMaxAlternatives, " patterns, or it is longer than ", kMaxPattern,
-                         " bytes; name a directory"));
+    throw InputError("data.path ", in_quotes(path), ": its groups {a,b} make more than ",
+                     kMaxAlternatives, " patterns, or it is longer than ", kMaxPattern,
+                     " bytes; name a directory");
   } else if (glob(path.c_str(), GLOB_BRACE, nullptr, &found) == 0) {
     for (size_t i = 0; i < found.gl_pathc; ++i) {
       if (!fs::is_directory(found.gl_pathv[i])) files.emplace_back(found.gl_pathv[i]);
@@ -110,8 +111,8 @@ std::vector<fs::path> find_texts(const std::string& path) try {
   globfree(&found);
   std::ranges::sort(files);
   if (!files.empty()) return files;
-  throw InputError(cat("data.path '", path, "' names no file: expected a text file, ",
-                       "a directory of some, or a pattern such as 'src/*.cpp'"));
+  throw InputError("data.path '", path, "' names no file: expected a text file, ",
+                   "a directory of some, or a pattern such as 'src/*.cpp'");
 } catch (const fs::filesystem_error& error) {
   throw InputError(error.what());
 }
@@ -121,12 +122,11 @@ std::string read_texts(const std::string& path) {
   for (const fs::path& file : find_texts(path)) {
     check_stop();
     const std::string part = read_file(file, "text");
-    if (part.find('\0') != std::string::npos) {
-      throw InputError(cat(file.string(), ": expected text, got a file with a zero byte"));
-    }
+    require<InputError>(part.find('\0') == std::string::npos, file.string(),
+                        ": expected text, got a file with a zero byte");
     text += part;
   }
-  if (text.empty()) throw InputError(cat("data.path '", path, "' names only empty files"));
+  if (text.empty()) throw InputError("data.path '", path, "' names only empty files");
   return text;
 }
 
@@ -149,7 +149,7 @@ Splits Text::load(uint64_t seed) const try {
   return {info, windows_of(*made, all.substr(0, cut), block_size, "training"),
           windows_of(*made, all.substr(cut), block_size, "validation")};
 } catch (const ValueError& error) {
-  throw InputError(cat(path, ": ", error.what()));
+  throw InputError(path, ": ", error.what());
 }
 
 std::vector<DataFile> Text::files() const {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include <utf8proc.h>
 
@@ -112,7 +111,7 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
     if (event.kind == kListEnd || event.kind == kMapEnd) {
       --depth;
     } else if (depth == 0 && event.kind != kMapStart) {
-      throw InputError(cat(file, ": expected a JSON object of tokens and their ids"));
+      throw InputError(file, ": expected a JSON object of tokens and their ids");
     } else if (depth == 1 && event.kind == kKey) {
       key = event.text;
     } else if (depth == 1) {
@@ -121,7 +120,7 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
     if (event.kind == kListStart || event.kind == kMapStart) ++depth;
   });
   if (!fault) return out;
-  throw InputError(cat(place_in(text, fault->at, file), ": not valid JSON: ", fault->what));
+  throw InputError(place_in(text, fault->at, file), ": not valid JSON: ", fault->what);
 }
 
 }  // namespace
@@ -142,17 +141,17 @@ Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
   if (parts_.tokens.empty()) throw ValueError("a vocabulary without tokens");
   for (const std::string& token : parts_.tokens) {
     const bool is_token = !token.empty() && (!is_gpt2 || unspelled(token));
-    if (!is_token) throw ValueError(cat("no token: ", in_quotes(token)));
+    if (!is_token) throw ValueError("no token: ", in_quotes(token));
     const bool is_new = ids_.emplace(token, std::ssize(ids_)).second;
     if (!is_new) throw ValueError("the vocabulary has a token twice");
   }
   for (const std::string& byte : all_bytes()) {
     if (!is_gpt2 || ids_.contains(spelled(byte))) continue;
-    throw ValueError(cat("no token for the byte ", spelled(byte)));
+    throw ValueError("no token for the byte ", spelled(byte));
   }
   for (const auto& [left, right] : std::exchange(parts_.merges, {})) {
     if (add_merge(left, right)) continue;
-    throw ValueError(cat("tokens ", left, " and ", right, " make no third, or are merged twice"));
+    throw ValueError("tokens ", left, " and ", right, " make no third, or are merged twice");
   }
 }
 
@@ -179,9 +178,9 @@ Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
     const bool has_id = entry.is_number && parse_number(entry.value, id) == std::errc();
     const bool is_free = has_id && id < tokens.size() && tokens[id].empty();
     if (!is_free || !unspelled(entry.key) || entry.key.empty()) {
-      throw InputError(cat(place_in(text, entry.at, encoder_file), ": token ", in_quotes(entry.key),
-                           " has the id ", in_quotes(entry.value), ": expected GPT-2's spelling, ",
-                           "and each of 0 .. ", tokens.size() - 1, " once"));
+      throw InputError(place_in(text, entry.at, encoder_file), ": token ", in_quotes(entry.key),
+                       " has the id ", in_quotes(entry.value), ": expected GPT-2's spelling, ",
+                       "and each of 0 .. ", tokens.size() - 1, " once");
     }
     tokens[id] = entry.key;
   }
@@ -196,13 +195,13 @@ Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
     const auto right = out.ids_.find(line.substr(std::min(blank + 1, line.size())));
     const bool is_known = left != out.ids_.end() && right != out.ids_.end();
     if (is_known && out.add_merge(left->second, right->second)) continue;
-    throw InputError(cat(merges_file.string(), ":", number,
-                         ": expected two tokens of encoder.json that make a third, once and with ",
-                         "one blank between them, got ", in_quotes(line)));
+    throw InputError(merges_file.string(), ":", number,
+                     ": expected two tokens of encoder.json that make a third, once and with ",
+                     "one blank between them, got ", in_quotes(line));
   }
   return out;
 } catch (const ValueError& error) {
-  throw InputError(cat((directory / "encoder.json").string(), ": ", error.what()));
+  throw InputError((directory / "encoder.json").string(), ": ", error.what());
 }
 
 bool Tokenizer::add_merge(int64_t left, int64_t right) {
@@ -218,8 +217,8 @@ bool Tokenizer::add_merge(int64_t left, int64_t right) {
 int64_t Tokenizer::id_of(std::string_view token) const {
   const auto found = ids_.find(std::string(token));
   if (found != ids_.end()) return found->second;
-  throw ValueError(cat("the vocabulary of ", size(), " characters does not have ", in_quotes(token),
-                       ": it was made of the training text"));
+  throw ValueError("the vocabulary of ", size(), " characters does not have ", in_quotes(token),
+                   ": it was made of the training text");
 }
 
 void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) const {

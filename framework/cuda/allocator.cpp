@@ -1,6 +1,7 @@
 #include "framework/cuda/allocator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <deque>
 #include <map>
@@ -75,9 +76,8 @@ class PinnedAllocator {
     }
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      throw OutOfMemoryError(
-          cat("The system gave no ", size,
-              " bytes of page-locked host memory. Use plain host memory, or less"));
+      throw OutOfMemoryError("The system gave no ", size,
+                             " bytes of page-locked host memory. Use plain host memory, or less");
     }
     throw_on_error(status, "cudaHostAlloc", __FILE__, __LINE__);
     return block;

@@ -4,7 +4,6 @@
 
 #include <cublasLt.h>
 
-#include "framework/error.h"
 #include "framework/host/shared_library.h"
 
 namespace taper::inline v0::cuda {
@@ -13,28 +12,22 @@ const SharedLibrary& cublaslt_library();
 
 // Its functions without "cublasLt" in their names.
 struct CublasLt {
-  static SharedLibrary::Symbol load(const char* name) {
-    return cublaslt_library()(cat("cublasLt", name).c_str());
-  }
-  decltype(&cublasLtCreate) Create = load("Create");
-  decltype(&cublasLtDestroy) Destroy = load("Destroy");
-  decltype(&cublasLtGetStatusName) GetStatusName = load("GetStatusName");
-  decltype(&cublasLtMatmul) Matmul = load("Matmul");
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute =
-      load("MatmulAlgoConfigGetAttribute");
-  decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic = load("MatmulAlgoGetHeuristic");
-  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate = load("MatmulDescCreate");
-  decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy = load("MatmulDescDestroy");
-  decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute = load("MatmulDescSetAttribute");
-  decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate = load("MatmulPreferenceCreate");
-  decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy =
-      load("MatmulPreferenceDestroy");
-  decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute =
-      load("MatmulPreferenceSetAttribute");
-  decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate = load("MatrixLayoutCreate");
-  decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy = load("MatrixLayoutDestroy");
-  decltype(&cublasLtMatrixLayoutSetAttribute) MatrixLayoutSetAttribute =
-      load("MatrixLayoutSetAttribute");
+  static SharedLibrary::Symbol load(const char* name) { return cublaslt_library()(name); }
+  TAPER_LOADED(cublasLt, Create);
+  TAPER_LOADED(cublasLt, Destroy);
+  TAPER_LOADED(cublasLt, GetStatusName);
+  TAPER_LOADED(cublasLt, Matmul);
+  TAPER_LOADED(cublasLt, MatmulAlgoConfigGetAttribute);
+  TAPER_LOADED(cublasLt, MatmulAlgoGetHeuristic);
+  TAPER_LOADED(cublasLt, MatmulDescCreate);
+  TAPER_LOADED(cublasLt, MatmulDescDestroy);
+  TAPER_LOADED(cublasLt, MatmulDescSetAttribute);
+  TAPER_LOADED(cublasLt, MatmulPreferenceCreate);
+  TAPER_LOADED(cublasLt, MatmulPreferenceDestroy);
+  TAPER_LOADED(cublasLt, MatmulPreferenceSetAttribute);
+  TAPER_LOADED(cublasLt, MatrixLayoutCreate);
+  TAPER_LOADED(cublasLt, MatrixLayoutDestroy);
+  TAPER_LOADED(cublasLt, MatrixLayoutSetAttribute);
 };
 const CublasLt& cublaslt();
 

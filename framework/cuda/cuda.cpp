@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <set>
-#include <string>
 
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
@@ -48,13 +47,13 @@ std::string version_text(int version) {
 }
 
 [[noreturn]] void throw_negative_index(const char* what, int index) {
-  throw ValueError(cat(what, ": a negative device index does not mean the CPU (got ", index,
-                       "); for the CPU write Device(\"cpu\"), as in x.to(\"cpu\"), and leave out ",
-                       what));
+  throw ValueError(what, ": a negative device index does not mean the CPU (got ", index,
+                   "); for the CPU write Device(\"cpu\"), as in x.to(\"cpu\"), and leave out ",
+                   what);
 }
 
 // A handle that keeps nothing alive.
-std::shared_ptr<void> unowned(void* handle) { return {std::shared_ptr<void>(), handle}; }
+Shared<void> unowned(void* handle) { return Shared<void>::unowned(handle); }
 
 }  // namespace
 
@@ -90,10 +89,11 @@ void driver::require_device(int index) {
   const int count = device_count();
   if (index >= 0 && index < count) return;
   if (count == 0) throw_unavailable();
-  throw AcceleratorError(cat("CUDA error: invalid device ordinal\nGPU device may be out of range, ",
-                             "do you have enough GPUs? cuda:", index, " was asked for; visible: ",
-                             count, count == 1 ? " GPU (cuda:0)" : " GPUs (from cuda:0)",
-                             index < 0 ? "; for the CPU write \"cpu\"" : ""));
+  throw AcceleratorError("CUDA error: invalid device ordinal\nGPU device may be out of range, ",
+                         "do you have enough GPUs? cuda:", index,
+                         " was asked for; visible: ", count,
+                         count == 1 ? " GPU (cuda:0)" : " GPUs (from cuda:0)",
+                         index < 0 ? "; for the CPU write \"cpu\"" : "");
 }
 
 int driver::checked(int index) {
@@ -128,7 +128,7 @@ void set_visible_devices(const std::string& devices) {
           "CUDA has been used in this process already; visible devices can only be chosen ",
           "before the first call that asks for a GPU. Choose them earlier, or start the ",
           "program with CUDA_VISIBLE_DEVICES=", devices);
-  if (setenv(kVisible, devices.c_str(), 1) != 0) throw Error(cat("cannot set ", kVisible));
+  if (setenv(kVisible, devices.c_str(), 1) != 0) throw Error("cannot set ", kVisible);
 }
 
 bool is_visible_devices(const std::string& devices) {
@@ -257,8 +257,7 @@ void Event::record(const Stream& stream) {
   require<ValueError>(!handle_ || device_ == stream.device(), "Event device ", device_,
                       " does not match recording stream's device ", stream.device(), ".");
   if constexpr (kHasCuda) {
-    std::shared_ptr<void> event =
-        handle_ ? handle_ : driver::create_event(stream.device(), timing_);
+    Shared<void> event = handle_ ? handle_ : driver::create_event(stream.device(), timing_);
     driver::record_event(event.get(), stream.device(), stream.handle());
     device_ = stream.device();
     handle_ = std::move(event);

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "framework/device.h"
+#include "framework/memory/pointers.h"
 
 namespace taper::inline v0 {
 
@@ -104,10 +104,10 @@ class Stream {
   }
 
  private:
-  Stream(int device, std::shared_ptr<void> handle) : device_(device), handle_(std::move(handle)) {}
+  Stream(int device, Shared<void> handle) : device_(device), handle_(std::move(handle)) {}
 
   int device_ = 0;
-  std::shared_ptr<void> handle_;
+  Shared<void> handle_;
 };
 
 // Makes a stream, and its device, current for this thread until the end of the scope.
@@ -145,7 +145,7 @@ class Event {
  private:
   bool timing_;
   int device_ = -1;
-  std::shared_ptr<void> handle_;  // none until recorded
+  Shared<void> handle_;  // none until recorded
 };
 
 // --- the caching allocator; bytes; 0 where no GPU can be used ---

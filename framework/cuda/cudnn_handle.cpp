@@ -21,7 +21,7 @@ const Cudnn& cudnn() {
 
 void check_cudnn(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
-  throw AcceleratorError(cat("cuDNN error: ", cudnn().GetErrorString(status), " (", call, ")"));
+  throw AcceleratorError("cuDNN error: ", cudnn().GetErrorString(status), " (", call, ")");
 }
 
 cudnnHandle_t cudnn_handle(int device) {

@@ -8,7 +8,6 @@
 
 #include <cudnn.h>
 
-#include "framework/error.h"
 #include "framework/host/shared_library.h"
 
 namespace taper::inline v0::cuda {
@@ -17,46 +16,35 @@ const SharedLibrary& cudnn_library();
 
 // Its functions without "cudnn" in their names.
 struct Cudnn {
-  static SharedLibrary::Symbol load(const char* name) {
-    return cudnn_library()(cat("cudnn", name).c_str());
-  }
-  decltype(&cudnnBackendCreateDescriptor) BackendCreateDescriptor = load("BackendCreateDescriptor");
-  decltype(&cudnnBackendDestroyDescriptor) BackendDestroyDescriptor =
-      load("BackendDestroyDescriptor");
-  decltype(&cudnnBackendExecute) BackendExecute = load("BackendExecute");
-  decltype(&cudnnBackendFinalize) BackendFinalize = load("BackendFinalize");
-  decltype(&cudnnBackendGetAttribute) BackendGetAttribute = load("BackendGetAttribute");
-  decltype(&cudnnBackendSetAttribute) BackendSetAttribute = load("BackendSetAttribute");
-  decltype(&cudnnConvolutionBackwardData) ConvolutionBackwardData = load("ConvolutionBackwardData");
-  decltype(&cudnnConvolutionBackwardFilter) ConvolutionBackwardFilter =
-      load("ConvolutionBackwardFilter");
-  decltype(&cudnnConvolutionForward) ConvolutionForward = load("ConvolutionForward");
-  decltype(&cudnnCreate) Create = load("Create");
-  decltype(&cudnnCreateConvolutionDescriptor) CreateConvolutionDescriptor =
-      load("CreateConvolutionDescriptor");
-  decltype(&cudnnCreateFilterDescriptor) CreateFilterDescriptor = load("CreateFilterDescriptor");
-  decltype(&cudnnCreateTensorDescriptor) CreateTensorDescriptor = load("CreateTensorDescriptor");
-  decltype(&cudnnDestroy) Destroy = load("Destroy");
-  decltype(&cudnnDestroyConvolutionDescriptor) DestroyConvolutionDescriptor =
-      load("DestroyConvolutionDescriptor");
-  decltype(&cudnnDestroyFilterDescriptor) DestroyFilterDescriptor = load("DestroyFilterDescriptor");
-  decltype(&cudnnDestroyTensorDescriptor) DestroyTensorDescriptor = load("DestroyTensorDescriptor");
-  decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) GetConvolutionBackwardDataAlgorithm_v7 =
-      load("GetConvolutionBackwardDataAlgorithm_v7");
-  decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7)
-      GetConvolutionBackwardFilterAlgorithm_v7 = load("GetConvolutionBackwardFilterAlgorithm_v7");
-  decltype(&cudnnGetConvolutionForwardAlgorithm_v7) GetConvolutionForwardAlgorithm_v7 =
-      load("GetConvolutionForwardAlgorithm_v7");
-  decltype(&cudnnGetErrorString) GetErrorString = load("GetErrorString");
-  decltype(&cudnnGetVersion) GetVersion = load("GetVersion");
-  decltype(&cudnnSetConvolution2dDescriptor) SetConvolution2dDescriptor =
-      load("SetConvolution2dDescriptor");
-  decltype(&cudnnSetConvolutionGroupCount) SetConvolutionGroupCount =
-      load("SetConvolutionGroupCount");
-  decltype(&cudnnSetConvolutionMathType) SetConvolutionMathType = load("SetConvolutionMathType");
-  decltype(&cudnnSetFilter4dDescriptor) SetFilter4dDescriptor = load("SetFilter4dDescriptor");
-  decltype(&cudnnSetStream) SetStream = load("SetStream");
-  decltype(&cudnnSetTensor4dDescriptor) SetTensor4dDescriptor = load("SetTensor4dDescriptor");
+  static SharedLibrary::Symbol load(const char* name) { return cudnn_library()(name); }
+  TAPER_LOADED(cudnn, BackendCreateDescriptor);
+  TAPER_LOADED(cudnn, BackendDestroyDescriptor);
+  TAPER_LOADED(cudnn, BackendExecute);
+  TAPER_LOADED(cudnn, BackendFinalize);
+  TAPER_LOADED(cudnn, BackendGetAttribute);
+  TAPER_LOADED(cudnn, BackendSetAttribute);
+  TAPER_LOADED(cudnn, ConvolutionBackwardData);
+  TAPER_LOADED(cudnn, ConvolutionBackwardFilter);
+  TAPER_LOADED(cudnn, ConvolutionForward);
+  TAPER_LOADED(cudnn, Create);
+  TAPER_LOADED(cudnn, CreateConvolutionDescriptor);
+  TAPER_LOADED(cudnn, CreateFilterDescriptor);
+  TAPER_LOADED(cudnn, CreateTensorDescriptor);
+  TAPER_LOADED(cudnn, Destroy);
+  TAPER_LOADED(cudnn, DestroyConvolutionDescriptor);
+  TAPER_LOADED(cudnn, DestroyFilterDescriptor);
+  TAPER_LOADED(cudnn, DestroyTensorDescriptor);
+  TAPER_LOADED(cudnn, GetConvolutionBackwardDataAlgorithm_v7);
+  TAPER_LOADED(cudnn, GetConvolutionBackwardFilterAlgorithm_v7);
+  TAPER_LOADED(cudnn, GetConvolutionForwardAlgorithm_v7);
+  TAPER_LOADED(cudnn, GetErrorString);
+  TAPER_LOADED(cudnn, GetVersion);
+  TAPER_LOADED(cudnn, SetConvolution2dDescriptor);
+  TAPER_LOADED(cudnn, SetConvolutionGroupCount);
+  TAPER_LOADED(cudnn, SetConvolutionMathType);
+  TAPER_LOADED(cudnn, SetFilter4dDescriptor);
+  TAPER_LOADED(cudnn, SetStream);
+  TAPER_LOADED(cudnn, SetTensor4dDescriptor);
 };
 // Throws AcceleratorError where it is not there.
 const Cudnn& cudnn();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <memory>
 
 #include <nvtx3/nvToolsExt.h>
 #ifdef TAPER_WITH_CUDNN

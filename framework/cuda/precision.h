@@ -2,15 +2,15 @@
 // (https://pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html).
 #pragma once
 
-#include <atomic>
 #include <string>
 
 #include "framework/error.h"
+#include "framework/memory/atomic.h"
 
 namespace taper::inline v0 {
 
 namespace detail {
-inline std::atomic<bool> tf32{false};
+inline Atomic<bool> tf32{false};
 }
 
 // "highest" (the default): float32 products and convolutions multiply in float32. "high": their
@@ -25,6 +25,6 @@ inline void set_float32_matmul_precision(const std::string& precision) {
 }
 inline std::string get_float32_matmul_precision() { return detail::tf32 ? "high" : "highest"; }
 // Whether it is "high".
-inline bool allows_tf32() { return detail::tf32.load(std::memory_order_relaxed); }
+inline bool allows_tf32() { return detail::tf32.load(__ATOMIC_RELAXED); }
 
 }  // namespace taper::inline v0

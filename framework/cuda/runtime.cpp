@@ -1,5 +1,6 @@
 #include "framework/cuda/runtime.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -18,18 +19,11 @@ constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
 
 // Errors of a kernel that the driver reports at whatever call comes next.
 bool is_late(cudaError_t status) {
-  switch (status) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchFailure:
-    case cudaErrorAssert:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc: return true;
-    default: return false;
-  }
+  constexpr cudaError_t kLate[] = {
+      cudaErrorIllegalAddress,    cudaErrorLaunchFailure,       cudaErrorAssert,
+      cudaErrorLaunchTimeout,     cudaErrorHardwareStackError,  cudaErrorIllegalInstruction,
+      cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace, cudaErrorInvalidPc};
+  return std::ranges::count(kLate, status) > 0;
 }
 
 std::string advice_for(cudaError_t status) {
@@ -39,8 +33,7 @@ std::string advice_for(cudaError_t status) {
   }
   if (status == cudaErrorNoKernelImageForDevice) {
     return "\nTaper was built without code for this GPU; build it with CMAKE_CUDA_ARCHITECTURES "
-           "set "
-           "to its compute capability";
+           "set to its compute capability";
   }
   if (is_late(status)) {
     return "\nCUDA kernel errors might be asynchronously reported at some other API call, so the "
@@ -54,8 +47,8 @@ std::string advice_for(cudaError_t status) {
   cudaGetLastError();  // or the next launch check would report it again
   require<OutOfMemoryError>(status != cudaErrorMemoryAllocation, "CUDA out of memory (", where,
                             ")");
-  throw AcceleratorError(
-      cat("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(", where, ")"));
+  throw AcceleratorError("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(",
+                         where, ")");
 }
 
 bool launches_block() {
@@ -154,8 +147,8 @@ void throw_bad_index(int device) {
   op_word.store(nullptr);
   const DeviceScope scope(device);
   TAPER_CUDA_CHECK(cudaMemset(&slot->on_device->taken, 0, sizeof slot->on_device->taken));
-  throw IndexError(cat("index ", index, " is out of bounds for a dimension with size ", bound,
-                       " (reported by ", op, " on cuda:", device, ")"));
+  throw IndexError("index ", index, " is out of bounds for a dimension with size ", bound,
+                   " (reported by ", op, " on cuda:", device, ")");
 }
 
 }  // namespace taper::inline v0::cuda

@@ -18,11 +18,25 @@ struct Part {
   int root = 0;
 };
 
-struct Collective {
-  Kind kind;
-  ReduceOp op;
+class Backend;
+
+// What messages tell of a collective: as little as can be kept of every one. It holds no tensor.
+struct Call {
+  Kind kind = {};
+  ReduceOp op = {};
+  DType dtype = {};  // of the first part, as shape and root
+  Shape shape = {};
+  int root = 0;
+  Site site = {};
+  const Backend* ranks = nullptr;  // none: `what` is all
+  std::string what = {};           // in place of what stands before the site
+};
+// "all_reduce(sum) of float32 [3, 4] at net.cpp:12 on rank 0 (node-7)".
+std::string to_string(const Call& call);
+
+struct Collective : Call {
   std::vector<Part> parts;  // one; of a broadcast any number
-  std::string text;         // "all_reduce(sum) of float32 [3, 4] at net.cpp:12 on rank 0 (node-7)"
+  bool async_op = false;
 };
 
 class Backend {

@@ -1,6 +1,7 @@
 #include "framework/distributed/communicator.h"
 
 #include <algorithm>
+#include <memory>
 #include <sstream>
 
 #include "framework/cuda/cuda.h"
@@ -17,18 +18,12 @@ constexpr const char* kOpNames[] = {"sum", "max", "min", "avg"};
 bool is_reduction(Kind kind) { return kind <= Kind::reduce_scatter; }
 
 // "all_reduce(sum) of float32 [3, 4]": equal on all ranks.
-std::string describe(const Collective& call) {
+std::string describe(const Call& call) {
+  if (!call.what.empty()) return call.what;
   std::string text = kKindNames[size_t(call.kind)];
   if (is_reduction(call.kind)) text += cat("(", kOpNames[size_t(call.op)], ")");
-  if (call.kind == Kind::broadcast) text += cat(" from rank ", call.parts[0].root);
-  const Tensor& first = call.parts[0].in;
-  text += cat(" of ", first.dtype(), " ", first.shape());
-  if (call.parts.size() == 1) return text;
-  uint64_t all = 0;
-  for (const Part& p : call.parts) {
-    all = all * 1000003 + std::hash<std::string>()(cat(p.root, p.in.dtype(), p.in.shape()));
-  }
-  return text + cat(" and ", call.parts.size() - 1, " more (", all, ")");
+  if (call.kind == Kind::broadcast) text += cat(" from rank ", call.root);
+  return text + cat(" of ", call.dtype, " ", call.shape);
 }
 
 std::string describe(const Site& site) { return cat(site.file, ":", site.line); }
@@ -59,9 +54,9 @@ std::string header(std::string what, std::string where) {
 }
 
 // Every rank tells what it calls, and where.
-void compare(Backend& ranks, const std::string& what, const std::string& where,
-             const std::string& text) {
-  const auto all = ranks.exchange(header(what, where), text);
+void compare(Backend& ranks, const Call& called) {
+  const std::string text = to_string(called);
+  const auto all = ranks.exchange(header(describe(called), describe(called.site)), text);
   std::string others;
   for (int r = 0; r < ranks.size; ++r) {
     const std::string& call = all[size_t(r)];
@@ -72,47 +67,56 @@ void compare(Backend& ranks, const std::string& what, const std::string& where,
   if (!others.empty()) throw Error(cat(text, ": ", others));
 }
 
-void check_tensor(const Backend& ranks, const Tensor& x, const std::string& text) {
+void check_tensor(const Backend& ranks, const Tensor& x, const Call& call) {
   if (x.device() != ranks.device) {
     const char* hint = x.is_cpu() ? "; NCCL is for CUDA tensors, MPI for those of the CPU"
                                   : "; MPI is for CPU tensors, NCCL for CUDA's";
-    throw Error(cat(text, ": the tensor is on ", x.device(), ", the communicator on ", ranks.device,
+    throw Error(cat(call, ": the tensor is on ", x.device(), ", the communicator on ", ranks.device,
                     ranks.device.type() == x.device().type() ? "" : hint));
   }
-  if (!x.is_contiguous()) throw Error(cat(text, ": the tensor is not contiguous"));
+  require(x.is_contiguous(), call, ": the tensor is not contiguous");
 }
 
 // Throws Error, or ValueError, for what can be seen on this rank.
 void check_arguments(const Backend& ranks, const Collective& call) {
   const bool grows = call.kind == Kind::reduce_scatter || call.kind == Kind::all_gather;
   for (const auto& [out, in, root] : call.parts) {
-    check_tensor(ranks, in, call.text);
-    check_tensor(ranks, out, call.text);
-    require(out.dtype() == in.dtype(), call.text, ": the result has dtype ", out.dtype());
+    check_tensor(ranks, in, call);
+    check_tensor(ranks, out, call);
+    require(out.dtype() == in.dtype(), call, ": the result has dtype ", out.dtype());
     const auto [small, large] = std::minmax({in.numel(), out.numel()});
     const bool fits = call.kind != Kind::all_to_all || small % ranks.size == 0;
-    require(large == small * (grows ? ranks.size : 1) && fits, call.text,
-            ": with a result of shape ", out.shape(), ", which does not fit ", ranks.size,
-            " ranks");
-    require<ValueError>(root >= 0 && root < ranks.size, call.text, ": there is no rank ", root);
-    require(call.op != ReduceOp::avg || in.is_floating_point(), call.text,
+    require(large == small * (grows ? ranks.size : 1) && fits, call, ": with a result of shape ",
+            out.shape(), ", which does not fit ", ranks.size, " ranks");
+    require<ValueError>(root >= 0 && root < ranks.size, call, ": there is no rank ", root);
+    require(call.op != ReduceOp::avg || in.is_floating_point(), call,
             ": averages are for floating tensors");
   }
 }
 
-Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, const Site& site) {
+Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, bool async_op,
+           const Site& site) {
   if (parts.empty()) return {};
-  Collective call{kind, op, std::move(parts), ""};
-  const std::string what = describe(call), where = describe(site);
-  call.text = cat(what, " at ", where, " on ", ranks.name_of(ranks.rank));
+  const auto& [out, in, root] = parts[0];
+  Collective call{
+      {kind, op, in.dtype(), in.shape(), root, site, &ranks}, std::move(parts), async_op};
+  if (call.parts.size() > 1) {
+    uint64_t all = 0;
+    for (const Part& p : call.parts) {
+      all = all * 1000003 + std::hash<std::string>()(cat(p.root, p.in.dtype(), p.in.shape()));
+    }
+    call.what = cat(describe(call), " and ", call.parts.size() - 1, " more (", all, ")");
+  }
   try {
     check_arguments(ranks, call);
   } catch (const Error&) {
     // The others wait for a call.
-    if (ranks.compares()) ranks.exchange(header("a call that it refuses", where), call.text);
+    if (ranks.compares()) {
+      ranks.exchange(header("a call that it refuses", describe(site)), to_string(call));
+    }
     throw;
   }
-  if (ranks.compares()) compare(ranks, what, where, call.text);
+  if (ranks.compares()) compare(ranks, call);
   for (const Part& part : call.parts) part.out.storage()->version.fetch_add(1);
   return Work(ranks.start(std::move(call)));
 }
@@ -139,7 +143,13 @@ class AloneBackend : public Backend {
 
 }  // namespace
 
-Work::Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
+std::string to_string(const Call& call) {
+  if (!call.ranks) return call.what;
+  return cat(describe(call), " at ", describe(call.site), " on ",
+             call.ranks->name_of(call.ranks->rank));
+}
+
+Work::Work(Owned<Pending> pending) : pending_(std::move(pending)) {}
 
 Work::~Work() {
   try {
@@ -150,7 +160,7 @@ Work::~Work() {
 }
 
 void Work::wait() {
-  const std::shared_ptr<Pending> pending = std::move(pending_);
+  const Owned<Pending> pending = std::move(pending_);
   if (pending) pending->wait();
 }
 
@@ -208,41 +218,40 @@ std::string Communicator::name_of(int rank) const { return backend_->name_of(ran
 
 Communicator Communicator::split(int color, int key, Site site) const {
   if (color < 0) throw ValueError(cat("split: the colour must not be negative, got ", color));
-  const std::string where = describe(site);
-  compare(*backend_, "split", where, cat("split at ", where, " on ", name_of(rank())));
+  compare(*backend_, {.site = site, .ranks = backend_.get(), .what = "split"});
   return Communicator(backend_->split(color, key));
 }
 
-Work Communicator::all_reduce(const Tensor& x, ReduceOp op, Site site) const {
-  return begin(*backend_, Kind::all_reduce, op, {{x, x}}, site);
+Work Communicator::all_reduce(const Tensor& x, ReduceOp op, bool async_op, Site site) const {
+  return begin(*backend_, Kind::all_reduce, op, {{x, x}}, async_op, site);
 }
-Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op,
+Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op, bool async_op,
                                   Site site) const {
-  return begin(*backend_, Kind::reduce_scatter, op, {{out, in}}, site);
+  return begin(*backend_, Kind::reduce_scatter, op, {{out, in}}, async_op, site);
 }
-Work Communicator::all_gather(const Tensor& out, const Tensor& in, Site site) const {
-  return begin(*backend_, Kind::all_gather, ReduceOp::sum, {{out, in}}, site);
+Work Communicator::all_gather(const Tensor& out, const Tensor& in, bool async_op, Site site) const {
+  return begin(*backend_, Kind::all_gather, ReduceOp::sum, {{out, in}}, async_op, site);
 }
-Work Communicator::all_to_all(const Tensor& out, const Tensor& in, Site site) const {
-  return begin(*backend_, Kind::all_to_all, ReduceOp::sum, {{out, in}}, site);
+Work Communicator::all_to_all(const Tensor& out, const Tensor& in, bool async_op, Site site) const {
+  return begin(*backend_, Kind::all_to_all, ReduceOp::sum, {{out, in}}, async_op, site);
 }
-Work Communicator::broadcast(const Tensor& x, int root, Site site) const {
-  return begin(*backend_, Kind::broadcast, ReduceOp::sum, {{x, x, root}}, site);
+Work Communicator::broadcast(const Tensor& x, int root, bool async_op, Site site) const {
+  return begin(*backend_, Kind::broadcast, ReduceOp::sum, {{x, x, root}}, async_op, site);
 }
 Work Communicator::broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                             Site site) const {
+                             bool async_op, Site site) const {
   require<ValueError>(xs.size() == roots.size(), "broadcast: ", xs.size(), " tensors and ",
                       roots.size(), " roots");
   std::vector<Part> parts;
   for (size_t i = 0; i < xs.size(); ++i) parts.push_back({xs[i], xs[i], roots[i]});
-  return begin(*backend_, Kind::broadcast, ReduceOp::sum, std::move(parts), site);
+  return begin(*backend_, Kind::broadcast, ReduceOp::sum, std::move(parts), async_op, site);
 }
 
 void Communicator::broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                                      Site site) const {
   std::vector<Tensor> dense;
   for (const Tensor& x : xs) dense.push_back(kernels::dense(x));
-  broadcast(dense, roots, site).wait();
+  broadcast(dense, roots, false, site).wait();
   for (size_t i = 0; i < xs.size(); ++i) {
     if (dense[i].data_ptr() == xs[i].data_ptr() || roots[i] == rank()) continue;
     kernels::copy_into(xs[i], dense[i]);
@@ -253,8 +262,7 @@ void Communicator::broadcast_strided(const std::vector<Tensor>& xs, const std::v
 void Communicator::check() const { backend_->check(); }
 
 void Communicator::barrier(Site site) const {
-  const std::string where = describe(site);
-  compare(*backend_, "barrier", where, cat("barrier at ", where, " on ", name_of(rank())));
+  compare(*backend_, {.site = site, .ranks = backend_.get(), .what = "barrier"});
 }
 
 std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTensor>& given,
@@ -278,7 +286,7 @@ std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTe
     std::getline(words.ignore(), name);
     const Tensor x = Tensor::make(shape, parse_dtype(dtype), device());
     if (is_root) kernels::copy_into(x, given[all.size()].tensor);
-    broadcast(x, root, site).wait();
+    broadcast(x, root, false, site).wait();
     const Tensor on_host = Tensor::make(shape, x.dtype(), Device());
     kernels::copy_into(on_host, x);
     all.push_back({name, on_host});
@@ -287,9 +295,9 @@ std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTe
 }
 
 std::vector<std::string> Communicator::all_gather_text(const std::string& text, Site site) const {
-  const std::string where = describe(site);
-  const std::string place = cat("all_gather_text at ", where, " on ", name_of(rank()));
-  compare(*backend_, "all_gather_text", where, place);
+  const Call call{.site = site, .ranks = backend_.get(), .what = "all_gather_text"};
+  const std::string place = to_string(call);
+  compare(*backend_, call);
   std::string length = cat(text.size());
   length.resize(20);
   std::vector<size_t> lengths;

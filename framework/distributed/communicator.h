@@ -10,11 +10,11 @@
 // RankError, and the communicator is of no use afterwards.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::distributed {
@@ -22,7 +22,7 @@ namespace taper::inline v0::distributed {
 // Of bools: sum and max are "or", min is "and". avg is for floating tensors.
 enum class ReduceOp : uint8_t { sum, max, min, avg };
 
-// Where a call stands, as std::source_location, which clang 14 does not have.
+// Where a call stands, as std::source_location, which clang 14 does not have; `file` stays.
 struct Site {
   const char* file;
   int line;
@@ -48,7 +48,7 @@ class Work {
   };
 
   Work() = default;  // nothing to wait for
-  explicit Work(std::unique_ptr<Pending> pending);
+  explicit Work(Owned<Pending> pending);
   ~Work();
   Work(Work&&) = default;
   Work& operator=(Work&& other) noexcept {
@@ -61,7 +61,7 @@ class Work {
   bool done() { return !pending_ || pending_->done(); }
 
  private:
-  std::shared_ptr<Pending> pending_;
+  Owned<Pending> pending_;
 };
 
 struct CommunicatorOptions {
@@ -101,23 +101,27 @@ class Communicator {
   // The ranks that give the same colour, ordered by key, then by rank here. All ranks call it.
   Communicator split(int color, int key = 0, Site site = Site::current()) const;
 
-  // In all of these tensors are contiguous and on device().
-  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum,
+  // In all of these tensors are contiguous and on device(). With async_op NCCL works beside the
+  // current stream until wait(), else in its order: faster for what is waited for at once. MPI
+  // works in the background either way.
+  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, bool async_op = false,
                                 Site site = Site::current()) const;
   // `out` is part rank() of `in`, of size() equal parts, reduced.
   [[nodiscard]] Work reduce_scatter(const Tensor& out, const Tensor& in,
-                                    ReduceOp op = ReduceOp::sum, Site site = Site::current()) const;
+                                    ReduceOp op = ReduceOp::sum, bool async_op = false,
+                                    Site site = Site::current()) const;
   // `out` is `in` of all ranks, in order.
-  [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in,
+  [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in, bool async_op = false,
                                 Site site = Site::current()) const;
   // Part r of `out` is part rank() of rank r's `in`, of size() equal parts.
-  [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in,
+  [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in, bool async_op = false,
                                 Site site = Site::current()) const;
   // x becomes the root's.
-  [[nodiscard]] Work broadcast(const Tensor& x, int root = 0, Site site = Site::current()) const;
+  [[nodiscard]] Work broadcast(const Tensor& x, int root = 0, bool async_op = false,
+                               Site site = Site::current()) const;
   // The same of many tensors, each from its own root.
   [[nodiscard]] Work broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                               Site site = Site::current()) const;
+                               bool async_op = false, Site site = Site::current()) const;
   // The same in any order of memory; waits.
   void broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                          Site site = Site::current()) const;
@@ -134,9 +138,9 @@ class Communicator {
   void check() const;
 
  private:
-  explicit Communicator(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  explicit Communicator(Shared<Backend> backend) : backend_(std::move(backend)) {}
 
-  std::shared_ptr<Backend> backend_;
+  Shared<Backend> backend_;
 };
 
 }  // namespace taper::inline v0::distributed

@@ -1,6 +1,7 @@
 // Who started this process as one of several, as the environment says.
 #include <climits>
 #include <cstdlib>
+#include <system_error>
 
 #include "framework/distributed/backend.h"
 #include "framework/io/text.h"

@@ -1,5 +1,7 @@
 #include "framework/distributed/links.h"
 
+#include <functional>
+
 #include "framework/error.h"
 #ifdef TAPER_WITH_CUDA
 #include "framework/cuda/runtime.h"

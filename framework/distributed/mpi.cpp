@@ -1,10 +1,12 @@
 // Collectives of CPU tensors by MPI, whose plugin is loaded at first use.
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include <dlfcn.h>
@@ -275,12 +277,12 @@ class MpiPending : public Work::Pending {
       : backend_(std::move(backend)),
         call_(backend_->peers->count_call()),
         collective_(std::move(collective)) {
-    const auto [kind, op, parts, text] = collective_;
-    for (const auto& [out, in, root] : parts) {
-      const int64_t each = kind == Kind::all_to_all ? backend_->size : 1;
+    for (const auto& [out, in, root] : collective_.parts) {
+      const int64_t each = collective_.kind == Kind::all_to_all ? backend_->size : 1;
       const int64_t count = std::min(out.numel(), in.numel()) / each;
-      requests_.push_back(backend_->ranks().start(kind, op, out.dtype(), in.data_ptr(),
-                                                  out.data_ptr(), size_t(count), root));
+      requests_.push_back(backend_->ranks().start(collective_.kind, collective_.op, out.dtype(),
+                                                  in.data_ptr(), out.data_ptr(), size_t(count),
+                                                  root));
     }
   }
   bool done() override {
@@ -293,7 +295,7 @@ class MpiPending : public Work::Pending {
     const Waited waited =
         wait_for(is_done, backend_->options.timeout, backend_->peers.get(), call_);
     if (waited == Waited::done) return;
-    const std::string text = collective_.text;
+    const std::string text = to_string(collective_);
     keep(std::make_shared<std::pair<Collective, std::vector<MpiRanks::Request*>>>(
         std::move(collective_), std::move(requests_)));
     backend_->fail(text, waited, call_);

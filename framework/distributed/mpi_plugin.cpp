@@ -2,6 +2,7 @@
 #include "framework/distributed/mpi_plugin.h"
 
 #include <climits>
+#include <memory>
 #include <mutex>
 
 #include <mpi.h>

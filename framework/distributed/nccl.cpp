@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 #include <future>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -138,18 +139,19 @@ ncclComm_t made(Device device, double timeout, const std::string& text, const st
 
 class NcclPending : public Work::Pending {
  public:
-  NcclPending(std::shared_ptr<Begun> begun, Collective call, std::vector<Part> widened)
-      : begun_(std::move(begun)), call_(std::move(call)), widened_(std::move(widened)) {}
-  bool done() override { return begun_->end.query(); }
+  NcclPending(std::shared_ptr<Watched> watched, Collective call, std::vector<Part> widened)
+      : watched_(std::move(watched)), call_(std::move(call)), widened_(std::move(widened)) {}
+  bool done() override { return watched_->end.query(); }
   void wait() override {
-    begun_->end.wait(cuda::Stream::current(call_.parts[0].out.device().index()));
+    const cuda::Stream current = cuda::Stream::current(watched_->stream.device());
+    if (!(current == watched_->stream)) watched_->end.wait(current);
     for (size_t i = 0; i < widened_.size(); ++i) {
       kernels::copy_into(call_.parts[i].out, widened_[i].out);
     }
   }
 
  private:
-  std::shared_ptr<Begun> begun_;
+  std::shared_ptr<Watched> watched_;
   Collective call_;
   std::vector<Part> widened_;  // int16 as int32
 };
@@ -178,7 +180,7 @@ class NcclBackend : public Backend {
 
   std::unique_ptr<Work::Pending> start(Collective call) override {
     refuse_failed();
-    const cuda::DeviceGuard guard(device);
+    const cuda::DeviceScope scope(device.index());
     std::vector<Part> widened;
     if (call.kind <= Kind::reduce_scatter && call.parts[0].in.dtype() == kInt16) {
       const Part& part = call.parts[0];
@@ -186,24 +188,26 @@ class NcclBackend : public Backend {
       const bool in_place = call.kind == Kind::all_reduce;
       widened = {{in_place ? wide : Tensor::make(part.out.shape(), kInt32, device), wide}};
     }
-    const auto begun = std::make_shared<Begun>();
-    begun->text = call.text;
-    begun->call = peers->count_call();
+    // NCCL itself runs a communicator's calls on several streams in the order of the calls. In a
+    // graph, where a stream costs nothing, all stay on one.
     const cuda::Stream current = cuda::Stream::current(device.index());
-    cuda::Event before;
-    before.record(current);
-    before.wait(stream_);
-    is_capturing(current) ? watchdog_.watch_graphs() : watchdog_.watch(begun);
-    ncclResult_t status = nccl().GroupStart();
-    for (const Part& part : widened.empty() ? call.parts : widened) {
-      if (status == ncclSuccess && part.in.numel() > 0) status = enqueue(call, part);
+    const bool is_captured = is_capturing(current), is_beside = call.async_op || is_captured;
+    if (is_beside) before_.record(current);
+    if (is_beside) before_.wait(stream_);
+    const std::shared_ptr<Watched> watched = watchdog_.watch(call, is_captured);
+    const cuda::Stream& stream = watched->stream = is_beside ? stream_ : current;
+    const std::vector<Part>& parts = widened.empty() ? call.parts : widened;
+    const bool is_group = parts.size() > 1 || call.kind == Kind::all_to_all;
+    ncclResult_t status = is_group ? nccl().GroupStart() : ncclSuccess;
+    for (const Part& part : parts) {
+      if (status == ncclSuccess && part.in.numel() > 0) status = enqueue(call, part, stream);
     }
-    const ncclResult_t ended = nccl().GroupEnd();
+    const ncclResult_t ended = is_group ? nccl().GroupEnd() : ncclSuccess;
     if (status == ncclSuccess) status = ended;
-    if (status == ncclSuccess) begun->end.record(stream_);
-    begun->recorded = true;
-    check_call(status, call.text);
-    return std::make_unique<NcclPending>(begun, std::move(call), std::move(widened));
+    if (status == ncclSuccess) watched->end.record(stream);
+    watched->recorded = true;
+    check_call(status, call);
+    return std::make_unique<NcclPending>(watched, std::move(call), std::move(widened));
   }
 
   // What a graph holds was compared when it was called before.
@@ -219,7 +223,9 @@ class NcclBackend : public Backend {
     const Tensor all = Tensor::make({size * n}, kUInt8, device);
     const Tensor own = Tensor::make({n}, kUInt8, device);
     kernels::copy_into(own, here);
-    start({Kind::all_gather, ReduceOp::sum, {{all, own}}, text})->wait();
+    Collective call{{.kind = Kind::all_gather, .what = text}, {}};
+    call.parts = {{all, own}};
+    start(std::move(call))->wait();
     const Tensor back = Tensor::make({size * n}, kUInt8, Device());
     kernels::copy_into(back, all);
     refuse_failed();
@@ -243,7 +249,7 @@ class NcclBackend : public Backend {
   bool has_failed() { return !watchdog_.failure().text.empty(); }
 
  private:
-  ncclResult_t enqueue(const Collective& call, const Part& part) const {
+  ncclResult_t enqueue(const Call& call, const Part& part, const cuda::Stream& on) const {
     const auto& [out, in, root] = part;
     const void* from = in.data_ptr();
     void* to = out.data_ptr();
@@ -251,7 +257,7 @@ class NcclBackend : public Backend {
     const size_t count = size_t(std::min(in.numel(), out.numel())) * (in.dtype() == kInt16 ? 2 : 1);
     const ncclDataType_t type = type_of(in.dtype());
     const ncclRedOp_t op = op_of(in.dtype(), call.op);
-    const auto stream = static_cast<cudaStream_t>(stream_.handle());
+    const auto stream = static_cast<cudaStream_t>(on.handle());
     switch (call.kind) {
       case Kind::all_reduce: return nccl().AllReduce(from, to, count, type, op, comm_, stream);
       case Kind::reduce_scatter:
@@ -271,9 +277,10 @@ class NcclBackend : public Backend {
     return status;
   }
   // The watchdog knows why a call was broken off.
-  void check_call(ncclResult_t status, const std::string& text) {
-    if (status != ncclSuccess) refuse_failed();
-    demand(status, text);
+  void check_call(ncclResult_t status, const Call& call) {
+    if (status == ncclSuccess) return;
+    refuse_failed();
+    demand(status, to_string(call));
   }
   void refuse_failed() {
     const auto [text, rank_lost] = watchdog_.failure();
@@ -282,6 +289,7 @@ class NcclBackend : public Backend {
 
   ncclComm_t comm_;
   cuda::Stream stream_;
+  cuda::Event before_{};  // of the current stream, for those beside it
   Watchdog watchdog_;
 };
 

@@ -1,10 +1,19 @@
 #include "framework/distributed/watchdog.h"
 
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "framework/cuda/runtime.h"
 
 namespace taper::inline v0::distributed {
+namespace {
+
+constexpr size_t kMany = 16;
+
+bool has_ended(const Watched& one) { return one.recorded && one.end.query(); }
+
+}  // namespace
 
 Watchdog::Watchdog(double timeout, Peers& peers, std::function<std::string()> broken,
                    std::function<void()> abort)
@@ -19,17 +28,28 @@ void Watchdog::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Watchdog::watch(std::shared_ptr<Begun> begun) {
-  std::list<std::shared_ptr<Begun>> ended;
+std::shared_ptr<Watched> Watchdog::watch(const Call& call, bool is_captured) {
   const std::lock_guard lock(mutex_);
-  ended.swap(ended_);
-  begun_.push_back(std::move(begun));
+  const uint64_t number = peers_.count_call();
+  if (is_captured) {
+    if (!has_graphs_.exchange(true)) start();
+    return std::make_shared<Watched>();
+  }
+  // The thread looks seldom: a host that is quick looks for itself, at many at a time.
+  if (ended_.empty() && begun_.size() > kMany) {
+    const cuda::RelaxedCapture relaxed;
+    const auto last = std::next(begun_.begin(), kMany);
+    if (has_ended(**std::prev(last))) ended_.splice(ended_.end(), begun_, begun_.begin(), last);
+  }
+  // One that a Work holds still is left to it.
+  while (!ended_.empty() && ended_.front().use_count() > 1) ended_.pop_front();
+  if (ended_.empty()) ended_.push_back(std::make_shared<Watched>());
+  const std::shared_ptr<Watched>& next = ended_.front();
+  static_cast<Begun&>(*next) = {call, number, std::chrono::steady_clock::now()};
+  next->recorded = false;
+  begun_.splice(begun_.end(), ended_, ended_.begin());
   if (begun_.size() == 1) start();
-}
-
-void Watchdog::watch_graphs() {
-  const std::lock_guard lock(mutex_);
-  if (!has_graphs_.exchange(true)) start();
+  return begun_.back();
 }
 
 Peers::Late Watchdog::failure() {
@@ -53,15 +73,13 @@ void Watchdog::run() {
     if (changed_.wait_for(lock, std::chrono::milliseconds(100), stops)) return;
     Peers::Late found;
     try {
-      const auto has_ended = [](const auto& b) { return b->recorded && b->end.query(); };
-      for (auto b = begun_.begin(); b != begun_.end();) {
-        const auto next = std::next(b);
-        if (has_ended(*b)) ended_.splice(ended_.end(), begun_, b);
-        b = next;
+      while (!begun_.empty() && has_ended(*begun_.front())) {
+        ended_.splice(ended_.end(), begun_, begun_.begin());
       }
-      const std::shared_ptr<Begun> oldest = begun_.empty() ? nullptr : begun_.front();
+      std::optional<Begun> oldest;
+      if (!begun_.empty()) oldest = *begun_.front();
       lock.unlock();
-      found = look(oldest.get());
+      found = look(oldest);
     } catch (const Error& error) {
       found = {error.what(), -1};
     }
@@ -73,19 +91,19 @@ void Watchdog::run() {
   abort_();
 }
 
-Peers::Late Watchdog::look(const Begun* oldest) {
+Peers::Late Watchdog::look(const std::optional<Begun>& oldest) {
   if (!oldest && !has_graphs_) return {};
-  const std::string text = oldest ? oldest->text : "a collective of a CUDA graph";
+  const std::string text = oldest ? to_string(oldest->call) : "a collective of a CUDA graph";
   if (const std::string error = broken_(); !error.empty()) return {cat(text, ": ", error), -1};
   // Seen twice, for what it had sent may still come.
-  const Peers::Late lost = peers_.lost(oldest ? oldest->call : 0, /*unless_left=*/!oldest);
+  const Peers::Late lost = peers_.lost(oldest ? oldest->number : 0, /*unless_left=*/!oldest);
   if (std::exchange(one_is_lost_, !lost.text.empty()) && one_is_lost_) {
     return {cat(text, ": ", lost.text), lost.rank};
   }
   if (!oldest || timeout_ <= 0) return {};
   const std::chrono::duration<double> age = std::chrono::steady_clock::now() - oldest->since;
   if (age.count() <= timeout_) return {};
-  const Peers::Late late = peers_.late_for(oldest->call);
+  const Peers::Late late = peers_.late_for(oldest->number);
   return {cat(text, ": not at its end within ", timeout_, " s; ", late.text), late.rank};
 }
 

@@ -8,20 +8,24 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "framework/cuda/cuda.h"
-#include "framework/distributed/peers.h"
+#include "framework/distributed/backend.h"
 
 namespace taper::inline v0::distributed {
 
 // A collective that was begun.
 struct Begun {
-  std::string text;
-  uint64_t call;  // its number
-  std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
-  cuda::Event end{};
+  Call call;
+  uint64_t number = 0;
+  std::chrono::steady_clock::time_point since = {};
+};
+struct Watched : Begun {
+  cuda::Stream stream{};
+  cuda::Event end{};                  // on that stream
   std::atomic<bool> recorded{false};  // `end`, after which it is only read
 };
 
@@ -37,8 +41,8 @@ class Watchdog {
   // Afterwards the communicator is aborted or will not be.
   void stop();
 
-  void watch(std::shared_ptr<Begun> begun);
-  void watch_graphs();
+  // Counts a call that begins. Its event is the caller's to record.
+  std::shared_ptr<Watched> watch(const Call& call, bool is_captured);
   // Why the communicator was aborted, and the rank; empty while it is not.
   Peers::Late failure();
 
@@ -46,7 +50,7 @@ class Watchdog {
   void start();
   void run();
   // Why to abort; else no text.
-  Peers::Late look(const Begun* oldest);
+  Peers::Late look(const std::optional<Begun>& oldest);
 
   double timeout_;
   Peers& peers_;
@@ -56,9 +60,10 @@ class Watchdog {
   std::atomic<bool> has_graphs_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Those that have ended go in a call of the host: to destroy an event waits for a host that waits
-  // for the GPU, and this thread is the one to end that.
-  std::list<std::shared_ptr<Begun>> begun_, ended_;
+  // In their order, in which they end. Those that have ended are used again, events and all, and go
+  // with the watchdog: to destroy an event waits for a host that waits for the GPU, and this thread
+  // is the one to end that.
+  std::list<std::shared_ptr<Watched>> begun_, ended_;
   Peers::Late failure_;
   bool stops_ = false;
   std::thread thread_;

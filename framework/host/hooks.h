@@ -2,17 +2,18 @@
 // long loops go on. There is neither at first, and nothing is printed.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <functional>
 #include <string>
+
+#include "framework/callable.h"
+#include "framework/memory/atomic.h"
 
 namespace taper::inline v0 {
 
 // info: how a run goes. warning: what is odd, but no error.
 enum class LogLevel { info, warning };
 // One message, without a newline at its end.
-using Logger = std::function<void(LogLevel level, const std::string& message)>;
+using Logger = Callable<void(LogLevel level, const std::string& message)>;
 
 // Puts another logger in the place of the one that is there, which comes back. It is called on any
 // thread, one call at a time, and must neither throw nor log itself.
@@ -22,7 +23,7 @@ Logger set_logger(Logger logger);
 // true. Those made later hear first; they end in reverse.
 class LogScope {
  public:
-  using Hear = std::function<bool(LogLevel level, const std::string& message)>;
+  using Hear = Callable<bool(LogLevel level, const std::string& message)>;
   explicit LogScope(Hear hear);
   ~LogScope();
   LogScope(const LogScope&) = delete;
@@ -49,14 +50,14 @@ struct CpuAllocator {
 void set_cpu_allocator(const CpuAllocator& allocator);
 
 namespace detail {
-inline std::atomic<void (*)()> stop_check{nullptr};
+inline Atomic<void (*)()> stop_check{nullptr};
 }  // namespace detail
 
 // Loops that may take seconds, such as the reading of data, ask now and then; the check throws
 // where they are to end. Not for the bodies of parallel loops.
 inline void set_stop_check(void (*check)()) { detail::stop_check = check; }
 inline void check_stop() {
-  if (const auto check = detail::stop_check.load(std::memory_order_relaxed)) check();
+  if (const auto check = detail::stop_check.load(__ATOMIC_RELAXED)) check();
 }
 
 }  // namespace taper::inline v0

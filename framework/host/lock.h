@@ -1,7 +1,7 @@
-// A mutex of one word for members of public classes: <mutex> brings <chrono> and more along.
+// A mutex of one byte for members of public classes: <mutex> brings <chrono> and more along.
 #pragma once
 
-#include <atomic>
+#include "framework/memory/atomic.h"
 
 namespace taper::inline v0::detail {
 
@@ -9,17 +9,18 @@ namespace taper::inline v0::detail {
 class Lock {
  public:
   void lock() {
-    while (taken_.test_and_set(std::memory_order_acquire)) {
-      taken_.wait(true, std::memory_order_relaxed);
-    }
+    while (taken_.exchange(true, __ATOMIC_ACQUIRE)) wait();
   }
   void unlock() {
-    taken_.clear(std::memory_order_release);
-    taken_.notify_one();
+    taken_.store(false, __ATOMIC_RELEASE);
+    wake_one();
   }
 
  private:
-  std::atomic_flag taken_{};
+  void wait();
+  void wake_one();
+
+  Atomic<bool> taken_{false};
 };
 
 }  // namespace taper::inline v0::detail

@@ -24,7 +24,7 @@ SharedLibrary::SharedLibrary(std::string purpose, const std::vector<std::string>
 SharedLibrary::Symbol SharedLibrary::operator()(const char* name) const {
   if (!handle_) throw AcceleratorError(problem_);
   if (void* const address = dlsym(handle_, name)) return {address};
-  throw AcceleratorError(cat(purpose_, ": ", dlerror(), "; ", advice_));
+  throw AcceleratorError(purpose_, ": ", dlerror(), "; ", advice_);
 }
 
 }  // namespace taper::inline v0

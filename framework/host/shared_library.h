@@ -34,4 +34,7 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
+// PREFIXname of a library as the member `name` of a struct that has load().
+#define TAPER_LOADED(prefix, name) decltype(&prefix##name) name = load(#prefix #name)
+
 }  // namespace taper::inline v0

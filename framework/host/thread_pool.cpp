@@ -181,7 +181,7 @@ std::atomic<int>& thread_limit() {
 int get_num_threads() { return thread_limit().load(std::memory_order_relaxed); }
 
 void set_num_threads(int n) {
-  if (n < 1) throw ValueError(cat("set_num_threads expects a positive integer, got ", n));
+  if (n < 1) throw ValueError("set_num_threads expects a positive integer, got ", n);
   require<ValueError>(n <= kMaxThreads, "set_num_threads expects at most ", kMaxThreads, ", got ",
                       n);
   if (thread_limit().exchange(n) > n) pool().end_threads();
@@ -201,7 +201,7 @@ void detail::run_tasks(int64_t tasks, int threads, void (*run)(const void*, int6
   for (int64_t i = 0; i < tasks; ++i) run(context, i);
 }
 
-void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& f) {
+void parallel_for(int64_t n, int64_t grain, const Callable<void(int64_t, int64_t)>& f) {
   kernels::cpu::parallel_for(n, grain, f);
 }
 

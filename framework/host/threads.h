@@ -4,7 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+
+#include "framework/callable.h"
 
 namespace taper::inline v0 {
 
@@ -17,7 +18,7 @@ void set_num_threads(int n);
 
 // Calls f(begin, end) on disjoint slices that cover [0, n), each of at least `grain`. Results must
 // not depend on where the slices are cut. Never nests. What f throws comes out here, once.
-void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& f);
+void parallel_for(int64_t n, int64_t grain, const Callable<void(int64_t, int64_t)>& f);
 
 namespace detail {
 // Calls run(context, i) once for each i in [0, tasks), on at most `threads` threads. `run` must not

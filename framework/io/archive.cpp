@@ -1,8 +1,9 @@
 #include "framework/io/archive.h"
 
+#include <memory>
+
 #include "framework/error.h"
 #include "framework/io/atomic_file.h"
-#include "framework/io/input_file.h"
 
 #ifdef TAPER_WITH_ZIP
 #include <unistd.h>
@@ -10,13 +11,6 @@
 
 namespace taper::inline v0 {
 namespace {
-
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw InputError(cat(path, ": not a valid zip archive: ", what));
-}
-template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
-  if (!fits) refuse(path, cat(what...));
-}
 
 std::string text_of(zip_error_t* error) {
   std::string text = zip_error_strerror(error);
@@ -35,7 +29,8 @@ struct ZipReader::Handle {
   }
 };
 
-ZipReader::ZipReader(const std::string& path) : path_(path), handle_(std::make_unique<Handle>()) {
+ZipReader::ZipReader(const std::string& path)
+    : check_{path, "not a valid zip archive"}, handle_(std::make_unique<Handle>()) {
   const InputFile file(path, "");
   const int copy = ::dup(file.descriptor());  // libzip closes its own
   int code = 0;
@@ -44,18 +39,18 @@ ZipReader::ZipReader(const std::string& path) : path_(path), handle_(std::make_u
     if (copy >= 0) ::close(copy);
     zip_error_t error;
     zip_error_init_with_code(&error, code);
-    refuse(path, text_of(&error) + " (is the file truncated?)");
+    check_.refuse(text_of(&error) + " (is the file truncated?)");
   }
   uint64_t total = 0;
   const zip_int64_t count = zip_get_num_entries(handle_->zip, 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t stat;
-    check(zip_stat_index(handle_->zip, zip_uint64_t(i), 0, &stat) == 0 && stat.name, path,
-          "its entry ", i, " cannot be read");
-    check(stat.comp_method == ZIP_CM_STORE && stat.encryption_method == ZIP_EM_NONE, path, "'",
-          stat.name, "' is packed or encrypted; files of torch.save are neither");
-    check(stat.size <= file.size() - total, path, "'", stat.name, "' has ", stat.size,
-          " bytes, more than the file has");
+    check_(zip_stat_index(handle_->zip, zip_uint64_t(i), 0, &stat) == 0 && stat.name, "its entry ",
+           i, " cannot be read");
+    check_(stat.comp_method == ZIP_CM_STORE && stat.encryption_method == ZIP_EM_NONE, "'",
+           stat.name, "' is packed or encrypted; files of torch.save are neither");
+    check_(stat.size <= file.size() - total, "'", stat.name, "' has ", stat.size,
+           " bytes, more than the file has");
     total += stat.size;
     entries_.push_back({stat.name, stat.size});
   }
@@ -68,7 +63,7 @@ StoragePtr ZipReader::read(size_t index) {
   const auto close = [](zip_file_t* file) { zip_fclose(file); };
   const std::unique_ptr<zip_file_t, decltype(close)> file(zip_fopen_index(handle_->zip, index, 0),
                                                           close);
-  if (!file) refuse(path_, cat("'", entry.name, "': ", zip_strerror(handle_->zip)));
+  if (!file) check_.refuse("'", entry.name, "': ", zip_strerror(handle_->zip));
   StoragePtr storage = allocate(entry.nbytes, Device());
   char* to = static_cast<char*>(storage->data);
   uint64_t done = 0;
@@ -77,21 +72,18 @@ StoragePtr ZipReader::read(size_t index) {
     char beyond;
     char* at = done < entry.nbytes ? to + done : &beyond;
     const zip_int64_t n = zip_fread(file.get(), at, done < entry.nbytes ? entry.nbytes - done : 1);
-    if (n < 0) refuse(path_, cat("'", entry.name, "': ", zip_file_strerror(file.get())));
+    if (n < 0) check_.refuse("'", entry.name, "': ", zip_file_strerror(file.get()));
     if (n == 0) break;
     done += uint64_t(n);
   }
-  check(done == entry.nbytes, path_, "'", entry.name, "': expected ", entry.nbytes, " bytes, got ",
-        done);
+  check_(done == entry.nbytes, "'", entry.name, "': expected ", entry.nbytes, " bytes, got ", done);
   return storage;
 }
 
 void write_zip(const std::string& path, const std::vector<ZipContent>& contents) {
   zip_error_t error;
   zip_error_init(&error);
-  const auto fail = [&] {
-    throw Error(cat(path, ": cannot make a zip archive: ", text_of(&error)));
-  };
+  const auto fail = [&] { throw Error(path, ": cannot make a zip archive: ", text_of(&error)); };
   const auto free = [](zip_source_t* s) { zip_source_free(s); };
   const std::unique_ptr<zip_source_t, decltype(free)> memory(
       zip_source_buffer_create(nullptr, 0, 0, &error), free);
@@ -136,16 +128,15 @@ namespace {
 
 constexpr const char* kWithout =
     ": Taper was built without libzip, which files of torch.save need; install libzip-dev and "
-    "build "
-    "again with TAPER_ZIP=ON, or save as safetensors";
+    "build again with TAPER_ZIP=ON, or save as safetensors";
 
 }  // namespace
 
 bool has_zip() { return false; }
 struct ZipReader::Handle {};
-ZipReader::ZipReader(const std::string& path) : path_(path) { throw Error(path_ + kWithout); }
+ZipReader::ZipReader(const std::string& path) { throw Error(path + kWithout); }
 ZipReader::~ZipReader() = default;
-StoragePtr ZipReader::read(size_t) { throw Error(path_ + kWithout); }
+StoragePtr ZipReader::read(size_t) { throw Error(check_.path + kWithout); }
 void write_zip(const std::string& path, const std::vector<ZipContent>&) {
   throw NotImplementedError(path + kWithout);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/io/input_file.h"
 #include "framework/storage.h"
 
 namespace taper::inline v0 {
@@ -43,7 +44,7 @@ class ZipReader final : public Archive {
 
  private:
   struct Handle;
-  const std::string path_;
+  const FileCheck<> check_;
   std::unique_ptr<Handle> handle_;
 };
 

@@ -10,31 +10,31 @@
 namespace taper::inline v0 {
 namespace {
 
-constexpr uint8_t kDlpackBool = 6;  // kDLBool, since version 0.8
+constexpr auto kDlpackBool = DLDataTypeCode(6);  // kDLBool, since version 0.8
 
-struct Kind {
-  DType dtype;
-  uint8_t code, bits;
-};
-constexpr Kind kKinds[] = {{kFloat64, kDLFloat, 64}, {kFloat32, kDLFloat, 32},
-                           {kFloat16, kDLFloat, 16}, {kBFloat16, kDLBfloat, 16},
-                           {kInt64, kDLInt, 64},     {kInt32, kDLInt, 32},
-                           {kInt16, kDLInt, 16},     {kInt8, kDLInt, 8},
-                           {kUInt8, kDLUInt, 8},     {kBool, kDlpackBool, 8}};
+DLDataType dlpack_type(DType t) {
+  const uint8_t code = t == kBFloat16         ? kDLBfloat
+                       : is_floating_point(t) ? kDLFloat
+                       : t == kBool           ? kDlpackBool
+                       : t == kUInt8          ? kDLUInt
+                                              : kDLInt;
+  return {code, uint8_t(8 * size_of(t)), 1};
+}
 
 // What the taker holds: the tensor, and the arrays that the description points to.
-struct Shared {
+struct Exported {
   Tensor tensor;
   Shape shape, strides;
   DLManagedTensor managed;
 };
 
 DType dtype_of_dlpack(const DLDataType& type) {
-  for (const Kind& k : kKinds) {
-    if (type.lanes == 1 && type.code == k.code && type.bits == k.bits) return k.dtype;
+  for (const DType t : kAllDTypes) {
+    const DLDataType own = dlpack_type(t);
+    if (type.lanes == 1 && type.code == own.code && type.bits == own.bits) return t;
   }
-  throw TypeError(cat("from_dlpack: elements of type code ", int(type.code), ", ", int(type.bits),
-                      " bits and ", int(type.lanes), " lanes have no dtype in Taper"));
+  throw TypeError("from_dlpack: elements of type code ", int(type.code), ", ", int(type.bits),
+                  " bits and ", int(type.lanes), " lanes have no dtype in Taper");
 }
 
 Device device_of_dlpack(const DLDevice& device) {
@@ -42,8 +42,8 @@ Device device_of_dlpack(const DLDevice& device) {
   if (device.device_type == kDLCUDA) {
     return cuda::resolve(Device(DeviceType::cuda, device.device_id));
   }
-  throw ValueError(cat("from_dlpack: memory of DLPack's device type ", int(device.device_type),
-                       " cannot be used; CPU (1) and CUDA (2) can"));
+  throw ValueError("from_dlpack: memory of DLPack's device type ", int(device.device_type),
+                   " cannot be used; CPU (1) and CUDA (2) can");
 }
 
 void delete_managed(DLManagedTensor* managed) {
@@ -54,11 +54,9 @@ void delete_managed(DLManagedTensor* managed) {
 
 DLManagedTensor* to_dlpack(const Tensor& x) {
   require(!x.requires_grad(), "Can't export tensors that require gradient, use tensor.detach()");
-  auto shared = std::make_unique<Shared>(x, x.shape(), x.strides());
+  auto shared = std::make_unique<Exported>(x, x.shape(), x.strides());
   DLTensor& t = shared->managed.dl_tensor;
-  for (const Kind& k : kKinds) {
-    if (k.dtype == x.dtype()) t.dtype = {k.code, k.bits, 1};
-  }
+  t.dtype = dlpack_type(x.dtype());
   t.data = x.data_ptr();
   t.device = x.is_cuda() ? DLDevice{kDLCUDA, x.device().index()}
                          : DLDevice{x.is_pinned() ? kDLCUDAHost : kDLCPU, 0};
@@ -67,7 +65,7 @@ DLManagedTensor* to_dlpack(const Tensor& x) {
   t.strides = shared->strides.begin();
   t.byte_offset = 0;
   shared->managed.manager_ctx = shared.get();
-  shared->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Shared*>(m->manager_ctx); };
+  shared->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Exported*>(m->manager_ctx); };
   return &shared.release()->managed;
 }
 

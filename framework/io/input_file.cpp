@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "framework/error.h"
-
 namespace taper::inline v0 {
 namespace {
 
@@ -39,7 +37,7 @@ InputFile::InputFile(std::string path, std::string_view what)
 InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::fail(const std::string& why) const {
-  throw InputError(cat(path_, ": cannot read", what_, ": ", why));
+  throw InputError(path_, ": cannot read", what_, ": ", why);
 }
 
 size_t InputFile::read(void* out, size_t most) {
@@ -68,9 +66,9 @@ std::string InputFile::text(size_t most) try {
   }
   return out;
 } catch (const std::bad_alloc&) {
-  throw OutOfMemoryError(cat(path_, ": no memory for its ", size_, " bytes"));
+  throw OutOfMemoryError(path_, ": no memory for its ", size_, " bytes");
 } catch (const std::length_error&) {
-  throw OutOfMemoryError(cat(path_, ": no memory for its ", size_, " bytes"));
+  throw OutOfMemoryError(path_, ": no memory for its ", size_, " bytes");
 }
 
 }  // namespace taper::inline v0

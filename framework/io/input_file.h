@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "framework/error.h"
+
 namespace taper::inline v0 {
 
 // A regular file, open for reading; closed at the end of the scope. Every InputError names the
@@ -30,6 +32,19 @@ class InputFile {
   const std::string path_, what_;
   int descriptor_ = -1;
   uint64_t size_ = 0;
+};
+
+// What is wrong with a file of some format, as "PATH: not a valid zip archive: ...".
+template <class E = InputError> struct FileCheck {
+  std::string path;
+  const char* is_not = "";
+
+  template <class... Text> [[noreturn]] void refuse(const Text&... what) const {
+    throw E(path, ": ", is_not, ": ", what...);
+  }
+  template <class... Text> void operator()(bool fits, const Text&... what) const {
+    if (!fits) refuse(what...);
+  }
 };
 
 // The bytes of a regular file, the first `most` of them; errors as above.

@@ -1,6 +1,7 @@
 #include "framework/io/json.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <vector>

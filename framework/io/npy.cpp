@@ -23,19 +23,10 @@ constexpr size_t kAlign = 64;
 constexpr size_t kMaxHeader = 65536;
 
 constexpr std::string_view kByteOrders = "<>|=";
-struct TypeCode {
-  DType dtype;
-  std::string_view code;
-};
-constexpr TypeCode kTypeCodes[] = {{kFloat16, "f2"}, {kFloat32, "f4"}, {kFloat64, "f8"},
-                                   {kInt64, "i8"},   {kInt32, "i4"},   {kInt16, "i2"},
-                                   {kInt8, "i1"},    {kUInt8, "u1"},   {kBool, "b1"}};
-
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw Error(cat(path, ": not a NumPy array file that can be read: ", what));
-}
-template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
-  if (!fits) refuse(path, cat(what...));
+// "f4"; of a type that NumPy has.
+std::string code_of(DType t) {
+  const char kind = is_floating_point(t) ? 'f' : t == kUInt8 ? 'u' : t == kBool ? 'b' : 'i';
+  return cat(kind, size_of(t));
 }
 
 // --- writing ---
@@ -47,17 +38,14 @@ void check_savable(const Tensor& x) {
   require(!x.requires_grad(),
           "Can't call numpy() on Tensor that requires grad. Use save_npy(path, tensor.detach()) "
           "instead.");
-  require<TypeError>(
-      x.dtype() != kBFloat16,
-      "Got unsupported ScalarType BFloat16. Use tensor.to(kFloat32) first, which keeps every "
-      "value.");
+  require<TypeError>(x.dtype() != kBFloat16,
+                     "Got unsupported ScalarType BFloat16. Use tensor.to(kFloat32) first, which "
+                     "keeps every value.");
 }
 
 // Magic, version 1.0, length and a Python dict, padded so that the data is aligned.
 std::string header_of(const Tensor& x) {
-  const TypeCode* type = kTypeCodes;
-  while (type->dtype != x.dtype()) ++type;
-  std::string text = cat("{'descr': '", size_of(x.dtype()) == 1 ? '|' : '<', type->code,
+  std::string text = cat("{'descr': '", size_of(x.dtype()) == 1 ? '|' : '<', code_of(x.dtype()),
                          "', 'fortran_order': False, 'shape': (");
   for (const int64_t n : x.shape()) text += cat(n, ", ");
   text += "), }";
@@ -80,7 +68,7 @@ struct Header {
 // Reads a Python dict of the three keys, in any order. Its functions consume what they return.
 class HeaderReader {
  public:
-  HeaderReader(const std::string& path, std::string_view text) : path_(path), rest_(text) {}
+  HeaderReader(const FileCheck<>& check, std::string_view text) : check_(check), rest_(text) {}
 
   Header read() {
     std::optional<DType> dtype;
@@ -97,13 +85,13 @@ class HeaderReader {
       } else if (key == "shape" && !shape) {
         shape = read_shape();
       } else {
-        refuse(path_, cat("unknown or repeated key '", key, "' in the header"));
+        check_.refuse("unknown or repeated key '", key, "' in the header");
       }
       if (!accept(',') && next() != '}') unexpected("',' or '}'");
     }
     if (next() != '\0' || !rest_.empty()) unexpected("the end");
-    check(dtype && column_major && shape, path_,
-          "the header lacks one of descr, fortran_order and shape");
+    check_(dtype && column_major && shape,
+           "the header lacks one of descr, fortran_order and shape");
     return {*dtype, *column_major, *shape};
   }
 
@@ -151,88 +139,85 @@ class HeaderReader {
     Shape shape;
     expect('(');
     while (!accept(')')) {
-      if (shape.size() == kMaxDims) refuse(path_, cat("more than ", kMaxDims, " dimensions"));
+      if (shape.size() == kMaxDims) check_.refuse("more than ", kMaxDims, " dimensions");
       shape.push_back(read_size());
       if (!accept(',') && next() != ')') unexpected("',' or ')'");
     }
     return shape;
   }
   DType read_dtype() {
-    if (next() == '[') refuse(path_, "structured arrays (a list as descr) are not supported");
+    if (next() == '[') check_.refuse("structured arrays (a list as descr) are not supported");
     const std::string_view descr = string();
     const char first = descr.empty() ? '\0' : descr.front();
     const std::string_view code =
         kByteOrders.find(first) != kByteOrders.npos ? descr.substr(1) : descr;
-    const auto known = std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes),
-                                    [&](const TypeCode& t) { return t.code == code; });
-    check(known != std::end(kTypeCodes), path_, "dtype '", descr, "' is not supported; ",
-          "expected f2 f4 f8 i8 i4 i2 i1 u1 or b1, little-endian");
-    check(first != '>' || size_of(known->dtype) <= 1, path_, "dtype '", descr,
-          "' is big-endian; in Python, save ",
-          "array.astype(array.dtype.newbyteorder('<')) instead");
-    return known->dtype;
+    // float16 stands before bfloat16, which NumPy lacks.
+    const auto known = std::ranges::find(kAllDTypes, code, code_of);
+    check_(known != std::end(kAllDTypes), "dtype '", descr, "' is not supported; ",
+           "expected f2 f4 f8 i8 i4 i2 i1 u1 or b1, little-endian");
+    check_(first != '>' || size_of(*known) <= 1, "dtype '", descr,
+           "' is big-endian; in Python, save ",
+           "array.astype(array.dtype.newbyteorder('<')) instead");
+    return *known;
   }
   [[noreturn]] void unexpected(const std::string& wanted) {
     const std::string got(rest_.substr(0, 20));
-    refuse(path_, cat("in the header, expected ", wanted, ", got ",
-                      got.empty() ? "its end" : "'" + got + "'"));
+    check_.refuse("in the header, expected ", wanted, ", got ",
+                  got.empty() ? "its end" : "'" + got + "'");
   }
 
-  const std::string& path_;
+  const FileCheck<>& check_;
   std::string_view rest_;
 };
 
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path), file_(path, "") {}
+struct Reader {
+  explicit Reader(const std::string& path)
+      : check{path, "not a NumPy array file that can be read"}, file(path, "") {}
 
-  size_t left() const { return file_.size() - at_; }
+  size_t left() const { return file.size() - at; }
   void read(void* out, size_t nbytes, const char* what) {
-    check(nbytes <= left(), path_, "expected ", nbytes, " bytes of ", what, ", got ", left(),
+    check(nbytes <= left(), "expected ", nbytes, " bytes of ", what, ", got ", left(),
           " (is the file truncated?)");
-    if (file_.read(out, nbytes) < nbytes) refuse(path_, cat("it was shortened while it was read"));
-    at_ += nbytes;
+    check(file.read(out, nbytes) == nbytes, "it was shortened while it was read");
+    at += nbytes;
   }
 
- private:
-  const std::string& path_;
-  InputFile file_;
-  size_t at_ = 0;
+  const FileCheck<> check;
+  InputFile file;
+  size_t at = 0;
 };
 
-std::string read_header_text(const std::string& path, Reader& file) {
+std::string read_header_text(Reader& file) {
   char start[8];
   file.read(start, sizeof start, "magic and version");
-  check(std::string_view(start, sizeof start).starts_with(kMagic), path,
-        "it does not begin with \"\\x93NUMPY\"");
+  file.check(std::string_view(start, sizeof start).starts_with(kMagic),
+             "it does not begin with \"\\x93NUMPY\"");
   const int major = uint8_t(start[6]), minor = uint8_t(start[7]);
-  check(major >= 1 && major <= 3 && minor == 0, path, "expected format 1.0, 2.0 or 3.0, got ",
-        major, ".", minor);
+  file.check(major >= 1 && major <= 3 && minor == 0, "expected format 1.0, 2.0 or 3.0, got ", major,
+             ".", minor);
   uint32_t length = 0;
   file.read(&length, major == 1 ? 2 : 4, "header length");
-  check(length <= kMaxHeader, path, "expected a header of at most ", kMaxHeader, " bytes, got ",
-        length);
+  file.check(length <= kMaxHeader, "expected a header of at most ", kMaxHeader, " bytes, got ",
+             length);
   std::string text(length, '\0');
   file.read(text.data(), length, "header");
   return text;
 }
 
 // Throws unless the rest of the file is exactly the data.
-void check_data_size(const std::string& path, const Header& header, size_t left) {
+void check_data_size(const Reader& file, const Header& header) {
+  const size_t left = file.left();
   const std::optional<int64_t> nbytes = header.shape.counted_bytes(size_of(header.dtype));
-  if (!nbytes) refuse(path, cat("shape ", header.shape, " has more bytes than can be counted"));
+  if (!nbytes) file.check.refuse("shape ", header.shape, " has more bytes than can be counted");
   if (left == size_t(*nbytes)) return;
-  refuse(path, cat("expected ", *nbytes, " bytes for shape ", header.shape, " of ", header.dtype,
-                   ", got ", left, left < size_t(*nbytes) ? " (is the file truncated?)" : ""));
+  file.check.refuse("expected ", *nbytes, " bytes for shape ", header.shape, " of ", header.dtype,
+                    ", got ", left, left < size_t(*nbytes) ? " (is the file truncated?)" : "");
 }
 
-Shape column_major_strides(const Shape& shape) {
-  Shape strides;
-  int64_t step = 1;
-  for (const int64_t n : shape) {
-    strides.push_back(step);
-    step *= std::max<int64_t>(n, 1);
-  }
+Shape column_major_strides(Shape shape) {
+  std::ranges::reverse(shape);
+  Shape strides = contiguous_strides(shape);
+  std::ranges::reverse(strides);
   return strides;
 }
 
@@ -250,9 +235,9 @@ void save_npy(const std::string& path, const Tensor& x) {
 
 Tensor load_npy(const std::string& path) {
   Reader file(path);
-  const std::string text = read_header_text(path, file);
-  const Header header = HeaderReader(path, text).read();
-  check_data_size(path, header, file.left());
+  const std::string text = read_header_text(file);
+  const Header header = HeaderReader(file.check, text).read();
+  check_data_size(file, header);
   Tensor x = Tensor::make(header.shape, header.dtype, Device());
   if (x.numel() == 0) return x;
   file.read(x.data_ptr(), x.nbytes(), "data");

@@ -14,8 +14,8 @@ namespace taper::inline v0 {
 // was.
 void save_npy(const std::string& path, const Tensor& x);
 
-// Reads formats 1.0, 2.0 and 3.0 into a dense row-major CPU tensor. Throws Error with the path for
-// a file that is foreign, damaged, too short or too long, big-endian, of more than eight
+// Reads formats 1.0, 2.0 and 3.0 into a dense row-major CPU tensor. Throws InputError with the path
+// for a file that is foreign, damaged, too short or too long, big-endian, of more than eight
 // dimensions, or of a dtype that is not ours.
 Tensor load_npy(const std::string& path);
 

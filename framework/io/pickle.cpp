@@ -33,7 +33,7 @@ std::vector<const PickleValue*> Pickle::all(Kind kind) const {
 }
 
 void Pickle::refuse(size_t at, const std::string& what) const {
-  throw InputError(cat(name_, ": at byte ", at, ": ", what));
+  throw InputError(name_, ": at byte ", at, ": ", what);
 }
 
 // --- bytes ---
@@ -74,8 +74,8 @@ int64_t Pickle::take_long(uint64_t nbytes) {
 
 // --- the stack ---
 
-PickleValue* Pickle::make(Kind kind, size_t at) {
-  return &values_.emplace_back(PickleValue{.kind = kind, .at = at});
+void Pickle::push(Kind kind) {
+  stack_.push_back(&values_.emplace_back(PickleValue{.kind = kind, .at = at_}));
 }
 
 void Pickle::push_integer(int64_t value, Kind kind) {
@@ -88,10 +88,15 @@ void Pickle::push_text(std::string_view text, Kind kind) {
   stack_.back()->text = text;
 }
 
-void Pickle::push_tuple(size_t items) {
-  PickleValue* tuple = make(Kind::tuple, at_);
-  for (size_t i = 0; i < items; ++i) tuple->items.insert(tuple->items.begin(), pop());
-  stack_.push_back(tuple);
+void Pickle::push_items(Kind kind, std::vector<PickleValue*> items) {
+  push(kind);
+  stack_.back()->items = std::move(items);
+}
+
+void Pickle::push_tuple(size_t size) {
+  std::vector<PickleValue*> items(size);
+  while (size > 0) items[--size] = pop();
+  push_items(Kind::tuple, std::move(items));
 }
 
 void Pickle::push_global(std::string_view module, std::string_view name) {
@@ -156,8 +161,7 @@ void Pickle::reduce() {
   if (is_set(global->text) && items.size() == 1 && items[0]->is(Kind::list)) {
     return stack_.push_back(items[0]);
   }
-  push(Kind::call);
-  stack_.back()->items = {global, arguments};
+  push_items(Kind::call, {global, arguments});
 }
 
 // Attributes of a container or of what a call gives: nothing that a tensor needs.
@@ -199,21 +203,13 @@ void Pickle::step(uint8_t opcode) {
     case 0x8e: return push_text(take(take_number(8)));
     case '(': return push(Kind::mark);
     case ')': return push(Kind::tuple);
-    case 't': {
-      const std::vector<PickleValue*> items = pop_to_mark();
-      push(Kind::tuple);
-      stack_.back()->items = items;
-      return;
-    }
+    case 't': return push_items(Kind::tuple, pop_to_mark());
     case 0x85: return push_tuple(1);
     case 0x86: return push_tuple(2);
     case 0x87: return push_tuple(3);
     case ']':
     case 0x8f: return push(Kind::list);
-    case 'a': {
-      PickleValue* item = pop();
-      return add_items(Kind::list, {item});
-    }
+    case 'a': return add_items(Kind::list, {pop()});
     case 'e':
     case 0x90: return add_items(Kind::list, pop_to_mark());
     case '}': return push(Kind::dict);
@@ -239,12 +235,7 @@ void Pickle::step(uint8_t opcode) {
     }
     case 'R': return reduce();
     case 'b': return build();
-    case 'Q': {
-      PickleValue* id = pop();
-      push(Kind::persistent);
-      stack_.back()->items = {id};
-      return;
-    }
+    case 'Q': return push_items(Kind::persistent, {pop()});
     case '0': return (void)pop();
   }
   refuse(at_, cat("opcode ", int(opcode), " is no part of a file of tensors and containers"));

@@ -66,11 +66,11 @@ class Pickle {
   using Kind = PickleValue::Kind;
   void run(bool alone);
   void step(uint8_t opcode);
-  PickleValue* make(Kind kind, size_t at);
-  void push(Kind kind) { stack_.push_back(make(kind, at_)); }
+  void push(Kind kind);
   void push_integer(int64_t value, Kind kind = Kind::integer);
   void push_text(std::string_view text, Kind kind = Kind::text);
-  void push_tuple(size_t items);
+  void push_items(Kind kind, std::vector<PickleValue*> items);
+  void push_tuple(size_t size);
   void push_global(std::string_view module, std::string_view name);
   PickleValue* pop();
   PickleValue* pop(Kind kind, const char* expected);

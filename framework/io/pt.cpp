@@ -35,24 +35,19 @@ constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter"
 // The class of a storage, of module torch: "FloatStorage".
 std::string storage_class(DType dtype) { return cat(scalar_type_name(dtype), "Storage"); }
 
-// Besides the storages: what a pickle may call, and the values that checkpoints hold beside
-// tensors.
+// What a pickle may call, and the values that checkpoints hold beside tensors.
 std::span<const std::string_view> allowed_globals() {
-  static const std::vector<std::string> of_dtypes = [] {
-    std::vector<std::string> names;
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out = {std::string(kRebuildTensor), std::string(kRebuildParameter),
+                                    "torch.Size", "torch.device", "_codecs.encode"};
     for (const DType t : kAllDTypes) {
-      names.push_back(cat("torch.", storage_class(t)));
-      names.push_back(cat("torch.", t));
+      out.push_back(cat("torch.", storage_class(t)));
+      out.push_back(cat("torch.", t));
     }
-    return names;
+    return out;
   }();
-  static const std::vector<std::string_view> all = [] {
-    std::vector<std::string_view> names(of_dtypes.begin(), of_dtypes.end());
-    names.insert(names.end(), {kRebuildTensor, kRebuildParameter, "torch.Size", "torch.device",
-                               "_codecs.encode"});
-    return names;
-  }();
-  return all;
+  static const std::vector<std::string_view> views(names.begin(), names.end());
+  return views;
 }
 
 // None for what is no class of a storage.
@@ -63,25 +58,20 @@ std::optional<DType> storage_dtype(const PickleValue& type) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw InputError(cat(path, ": not a valid file of torch.save: ", what));
-}
-template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
-  if (!fits) refuse(path, cat(what...));
-}
+constexpr const char* kIsNot = "not a valid file of torch.save";
 
 // A file from before PyTorch 1.6 as the archive of a later one: pickles of a magic number, a
 // version, facts of the machine, the tensors and the storages' keys; then each storage's length and
 // bytes.
 class OldFile final : public Archive {
  public:
-  explicit OldFile(const std::string& path) : path_(path), bytes_(read_file(path, "")) {
+  explicit OldFile(const std::string& path) : check_{path, kIsNot}, bytes_(read_file(path, "")) {
     at_ = kLegacyMagic.size() + 1;
     (void)next_pickle();
     const Pickle facts = next_pickle();
     for (size_t i = 0; i + 1 < facts.root().items.size(); i += 2) {
       const PickleValue &key = *facts.root().items[i], &value = *facts.root().items[i + 1];
-      if (key.text == "little_endian" && !value.integer) refuse(path, "it is not little-endian");
+      if (key.text == "little_endian" && !value.integer) check_.refuse("it is not little-endian");
     }
     add("old/data.pkl", at_, 0);
     const Pickle tensors = next_pickle();
@@ -112,24 +102,26 @@ class OldFile final : public Archive {
   void add_storage(const std::string& key, const std::map<std::string_view, size_t>& sizes) {
     const auto size = sizes.find(key);
     uint64_t count = 0, nbytes = 0;
-    check(size != sizes.end() && bytes_.size() - at_ >= sizeof count, path_, "storage ",
-          in_quotes(key), " is cut off or of no known type");
+    check_(size != sizes.end() && bytes_.size() - at_ >= sizeof count, "storage ", in_quotes(key),
+           " is cut off or of no known type");
     std::memcpy(&count, bytes_.data() + at_, sizeof count);
     at_ += sizeof count;
-    check(!__builtin_mul_overflow(count, size->second, &nbytes) && nbytes <= bytes_.size() - at_,
-          path_, "storage ", in_quotes(key), " of ", count,
-          " elements does not lie in the file (is it truncated?)");
+    check_(!__builtin_mul_overflow(count, size->second, &nbytes) && nbytes <= bytes_.size() - at_,
+           "storage ", in_quotes(key), " of ", count,
+           " elements does not lie in the file (is it truncated?)");
     add("old/data/" + key, at_, nbytes);
     at_ += nbytes;
   }
   Pickle next_pickle() {
     const std::string_view rest = std::string_view(bytes_).substr(std::min(at_, bytes_.size()));
-    Pickle pickle(rest, cat(path_, ": in the pickle from byte ", at_), allowed_globals(), false);
+    Pickle pickle(rest, cat(check_.path, ": in the pickle from byte ", at_), allowed_globals(),
+                  false);
     at_ += pickle.size();
     return pickle;
   }
 
-  const std::string path_, bytes_;
+  const FileCheck<> check_;
+  const std::string bytes_;
   size_t at_ = 0;
   std::vector<size_t> places_;
 };
@@ -137,7 +129,7 @@ class OldFile final : public Archive {
 class PtReader {
  public:
   PtReader(const std::string& path, std::unique_ptr<Archive> archive)
-      : path_(path),
+      : check_{path, kIsNot},
         archive_(std::move(archive)),
         pickle_bytes_(archive_->read(find_pickle())),
         pickle_(read_pickle()) {}
@@ -151,8 +143,8 @@ class PtReader {
     for (size_t i = 0; root.is(Kind::dict) && i < std::min<size_t>(40, root.items.size()); i += 2) {
       keys += cat(keys.empty() ? "" : ", ", key_of(*root.items[i]));
     }
-    throw InputError(cat(path_, ": has no tensors below ", in_quotes(entry),
-                         "; its entries: ", detail::shown(keys, 500)));
+    throw InputError(check_.path, ": has no tensors below ", in_quotes(entry),
+                     "; its entries: ", detail::shown(keys, 500));
   }
 
  private:
@@ -170,20 +162,20 @@ class PtReader {
       if (!name.ends_with(kName) || name.find('/') != name.size() - kName.size()) continue;
       folder_ = name.substr(0, name.size() - kName.size() + 1);
       const uint64_t nbytes = entries[place].nbytes;
-      check(nbytes <= kMaxPickle, path_, name, " has ", nbytes, " bytes, more than ", kMaxPickle);
+      check_(nbytes <= kMaxPickle, name, " has ", nbytes, " bytes, more than ", kMaxPickle);
       return place;
     }
-    refuse(path_, "the archive has no data.pkl");
+    check_.refuse("the archive has no data.pkl");
   }
 
   Pickle read_pickle() {
     if (const auto order = find(folder_ + "byteorder")) {
       const StoragePtr text = archive_->read(*order);
-      check(std::string_view(static_cast<const char*>(text->data), text->nbytes) == "little", path_,
-            "its bytes are not little-endian");
+      check_(std::string_view(static_cast<const char*>(text->data), text->nbytes) == "little",
+             "its bytes are not little-endian");
     }
     return Pickle({static_cast<const char*>(pickle_bytes_->data), pickle_bytes_->nbytes},
-                  cat(path_, ": ", folder_, "data.pkl"), allowed_globals());
+                  cat(check_.path, ": ", folder_, "data.pkl"), allowed_globals());
   }
 
   static std::string key_of(const PickleValue& key) {
@@ -300,7 +292,7 @@ class PtReader {
     return Tensor::make(bytes.storage, shape, strides, offset, bytes.dtype);
   }
 
-  const std::string path_;
+  const FileCheck<> check_;
   const std::unique_ptr<Archive> archive_;
   std::map<std::string, size_t> places_;  // of the archive's entries
   std::string folder_;

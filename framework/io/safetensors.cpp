@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -82,7 +83,7 @@ std::string header_text(const std::string& path, const std::vector<NamedTensor>&
                       text.size(), " bytes, the format allows ", kMaxHeader);
   return text;
 } catch (const Json::exception& e) {
-  throw ValueError(cat(path, ": cannot save: a name or metadata is not UTF-8: ", e.what()));
+  throw ValueError(path, ": cannot save: a name or metadata is not UTF-8: ", e.what());
 }
 
 // --- reading the header ---
@@ -99,27 +100,23 @@ struct Header {
   Metadata metadata;
 };
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw Error(cat(path, ": not a valid safetensors file: ", what));
-}
-template <class... Text> void check(bool fits, const std::string& path, const Text&... what) {
-  if (!fits) refuse(path, cat(what...));
-}
-// name: of a tensor, or the metadata's key.
-[[noreturn]] void refuse(const std::string& path, const std::string& name,
-                         const std::string& what) {
-  refuse(path, cat(name == kMetadataKey ? name : "tensor " + in_quotes(name), ": ", what));
-}
+struct Check : FileCheck<Error> {
+  // name: of a tensor, or the metadata's key.
+  template <class... Text>
+  [[noreturn]] void refuse_entry(const std::string& name, const Text&... what) const {
+    refuse(name == kMetadataKey ? name : "tensor " + in_quotes(name), ": ", what...);
+  }
+};
 
-[[noreturn]] void refuse_json(const std::string& path, std::string_view header) {
+[[noreturn]] void refuse_json(const Check& check, std::string_view header) {
   const std::optional<JsonFault> fault = scan_json(header, [](const JsonEvent&) {});
-  refuse(path, fault ? cat("the header is not valid JSON: ", fault->what, " at byte ", fault->at)
+  check.refuse(fault ? cat("the header is not valid JSON: ", fault->what, " at byte ", fault->at)
                      : "the header is not valid JSON");
 }
 
-Entry entry_of(const std::string& path, const std::string& name, const Json& description,
+Entry entry_of(const Check& check, const std::string& name, const Json& description,
                uint64_t data_size) {
-  const auto fail = [&](const auto&... what) { refuse(path, name, cat(what...)); };
+  const auto fail = [&](const auto&... what) { check.refuse_entry(name, what...); };
   for (const auto& [key, value] : description.items()) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
       fail("expected dtype, shape and data_offsets, got ", in_quotes(key));
@@ -165,11 +162,11 @@ Entry entry_of(const std::string& path, const std::string& name, const Json& des
   return entry;
 }
 
-Metadata metadata_of(const std::string& path, const Json& texts) {
+Metadata metadata_of(const Check& check, const Json& texts) {
   for (const auto& [key, text] : texts.items()) {
     if (text.is_string()) continue;
-    refuse(path, kMetadataKey,
-           cat("expected a string for ", in_quotes(key), ", got ", shown(text)));
+    check.refuse_entry(kMetadataKey, "expected a string for ", in_quotes(key), ", got ",
+                       shown(text));
   }
   return texts.get<Metadata>();
 }
@@ -178,7 +175,7 @@ Metadata metadata_of(const std::string& path, const Json& texts) {
 // longer shows: keys that come twice. Depths: 1 is a value of the header, 2 of a description, 3 of
 // a list in it.
 struct HeaderWatch {
-  const std::string& path;
+  const Check& check;
   uint64_t data_size;
   Header header = {};
   std::string name = {};                           // the header's last key
@@ -193,74 +190,71 @@ struct HeaderWatch {
       const auto& key = value.get_ref<const std::string&>();
       if (depth == 1) name = key;
       if (!keys[depth - 1].insert(key).second) {
-        refuse(path, name,
-               depth == 1 ? "comes twice" : cat("key ", in_quotes(key), " comes twice"));
+        check.refuse_entry(name, depth == 1 ? "" : cat("key ", in_quotes(key), " "), "comes twice");
       }
       list_size = 0;
     }
     if (depth == 1 && (list || event == Event::value)) {
-      refuse(path, name, cat("expected an object, got ", list ? "a list" : shown(value)));
+      check.refuse_entry(name, "expected an object, got ", list ? "a list" : shown(value));
     }
-    if (object && depth > 1) refuse(path, name, "expected no object within this one");
+    if (object && depth > 1) check.refuse_entry(name, "expected no object within this one");
     if (object) keys[depth].clear();
     // Refused before their end is looked for.
     if (depth == 3 && (list || (event == Event::value && ++list_size > kMaxDims))) {
-      refuse(path, name, cat("expected at most ", kMaxDims, " sizes, got a longer list"));
+      check.refuse_entry(name, "expected at most ", kMaxDims, " sizes, got a longer list");
     }
     if (depth != 1 || event != Event::object_end) return true;
     if (name == kMetadataKey) {
-      header.metadata = metadata_of(path, value);
+      header.metadata = metadata_of(check, value);
     } else {
-      header.entries.push_back(entry_of(path, name, value, data_size));
+      header.entries.push_back(entry_of(check, name, value, data_size));
     }
     return false;
   }
 };
 
-Header read_header(const std::string& path, std::string_view text, uint64_t data_size) try {
+Header read_header(const Check& check, std::string_view text, uint64_t data_size) try {
   if (!text.starts_with('{')) {
-    refuse(path, cat("expected the header to begin with '{', got ",
-                     text.empty() ? "an empty header" : cat("byte ", int(uint8_t(text[0])))));
+    check.refuse("expected the header to begin with '{', got ",
+                 text.empty() ? "an empty header" : cat("byte ", int(uint8_t(text[0]))));
   }
   // The parser would stop there in silence.
-  if (text.find('\0') != text.npos) refuse_json(path, text);
-  HeaderWatch watch{path, data_size};
+  if (text.find('\0') != text.npos) refuse_json(check, text);
+  HeaderWatch watch{check, data_size};
   std::ignore = Json::parse(text.begin(), text.end(), std::ref(watch));
   return std::move(watch.header);
 } catch (const Json::exception&) {
-  refuse_json(path, text);
+  refuse_json(check, text);
 }
 
 // --- reading the tensors ---
 
 // Spans in order of their begin must follow each other from the first byte of data to the last.
-void check_coverage(const std::string& path, const std::vector<Entry>& entries,
-                    uint64_t data_size) {
+void check_coverage(const Check& check, const std::vector<Entry>& entries, uint64_t data_size) {
   std::vector<const Entry*> order;
   for (const Entry& e : entries) order.push_back(&e);
   std::ranges::sort(order, {}, [](const Entry* e) { return std::pair(e->begin, e->end); });
   uint64_t end = 0;
   for (const Entry* e : order) {
     if (e->begin != end) {
-      refuse(path, e->name,
-             cat("expected its data to begin at ", end, ", where the previous ends, got ", e->begin,
-                 e->begin < end ? " (an overlap)" : " (a hole)"));
+      check.refuse_entry(e->name, "expected its data to begin at ", end,
+                         ", where the previous ends, got ", e->begin,
+                         e->begin < end ? " (an overlap)" : " (a hole)");
     }
     end = e->end;
   }
-  check(end == data_size, path, "expected ", end, " bytes of data after the header, got ",
-        data_size);
+  check(end == data_size, "expected ", end, " bytes of data after the header, got ", data_size);
 }
 
 // The whole file as memory; writing to it changes private copies of pages.
-StoragePtr map_file(const std::string& path) {
-  const InputFile file(path, "");
+StoragePtr map_file(const Check& check) {
+  const InputFile file(check.path, "");
   const size_t size = file.size();
-  check(size >= kLengthBytes, path, "expected at least ", kLengthBytes, " bytes, got ", size);
+  check(size >= kLengthBytes, "expected at least ", kLengthBytes, " bytes, got ", size);
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                       file.descriptor(), 0);
   if (data == MAP_FAILED)
-    throw Error(cat(path, ": cannot map: ", std::generic_category().message(errno)));
+    throw Error(check.path, ": cannot map: ", std::generic_category().message(errno));
   return borrow(data, size, Device(), [](Storage& s) noexcept { ::munmap(s.data, s.nbytes); });
 }
 
@@ -302,16 +296,17 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
 }
 
 SafeTensors load_safetensors(const std::string& path) {
-  const StoragePtr mapping = map_file(path);
+  const Check check{{path, "not a valid safetensors file"}};
+  const StoragePtr mapping = map_file(check);
   char* base = static_cast<char*>(mapping->data);
   uint64_t length;
   std::memcpy(&length, base, sizeof length);
   const uint64_t room = mapping->nbytes - kLengthBytes;
-  check(length <= std::min(kMaxHeader, room), path, "expected a header of at most ",
+  check(length <= std::min(kMaxHeader, room), "expected a header of at most ",
         std::min(kMaxHeader, room), " bytes, got ", length,
         length > kMaxHeader ? " (is it a file of another format?)" : " (is the file truncated?)");
-  Header header = read_header(path, {base + kLengthBytes, length}, room - length);
-  check_coverage(path, header.entries, room - length);
+  Header header = read_header(check, {base + kLengthBytes, length}, room - length);
+  check_coverage(check, header.entries, room - length);
   SafeTensors out{{}, std::move(header.metadata)};
   for (Entry& e : header.entries) {
     char* data = base + kLengthBytes + length + e.begin;

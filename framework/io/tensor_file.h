@@ -20,7 +20,7 @@ inline void check_savable(const std::string& path, const std::vector<NamedTensor
                         : reserved && t.name == reserved ? "has a reserved name"
                         : !seen.insert(t.name).second    ? "is given twice"
                                                          : nullptr;
-    if (wrong) throw ValueError(cat(path, ": cannot save: tensor ", in_quotes(t.name), " ", wrong));
+    if (wrong) throw ValueError(path, ": cannot save: tensor ", in_quotes(t.name), " ", wrong);
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
 #include "framework/half.h"
@@ -16,34 +15,17 @@
 namespace taper::inline v0::math {
 
 // Products and sums that no compiler fuses: these have the same bits on the host and on the GPU.
-TAPER_HD float mul_rn(float a, float b) {
 #ifdef __CUDA_ARCH__
-  return __fmul_rn(a, b);
+TAPER_HD float mul_rn(float a, float b) { return __fmul_rn(a, b); }
+TAPER_HD double mul_rn(double a, double b) { return __dmul_rn(a, b); }
+TAPER_HD float add_rn(float a, float b) { return __fadd_rn(a, b); }
+TAPER_HD double add_rn(double a, double b) { return __dadd_rn(a, b); }
 #else
-  return a * b;
+TAPER_HD float mul_rn(float a, float b) { return a * b; }
+TAPER_HD double mul_rn(double a, double b) { return a * b; }
+TAPER_HD float add_rn(float a, float b) { return a + b; }
+TAPER_HD double add_rn(double a, double b) { return a + b; }
 #endif
-}
-TAPER_HD double mul_rn(double a, double b) {
-#ifdef __CUDA_ARCH__
-  return __dmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-TAPER_HD float add_rn(float a, float b) {
-#ifdef __CUDA_ARCH__
-  return __fadd_rn(a, b);
-#else
-  return a + b;
-#endif
-}
-TAPER_HD double add_rn(double a, double b) {
-#ifdef __CUDA_ARCH__
-  return __dadd_rn(a, b);
-#else
-  return a + b;
-#endif
-}
 
 using std::ceil, std::copysign, std::cos, std::floor, std::fmod, std::pow, std::sin, std::sqrt,
     std::tan, std::trunc;
@@ -132,6 +114,8 @@ TAPER_HD float atan(float x) { return ::atanf(x); }
 TAPER_HD float atan2(float y, float x) { return ::atan2f(y, x); }
 TAPER_HD float sinh(float x) { return ::sinhf(x); }
 TAPER_HD float cosh(float x) { return ::coshf(x); }
+TAPER_HD float lgamma(float x) { return ::lgammaf(x); }
+TAPER_HD double lgamma(double x) { return ::lgamma(x); }
 
 #else
 
@@ -285,19 +269,6 @@ TAPER_HD float erf(float x) {
   return a < 1.0f ? x + x * wide::polynomial(z, kP) : far;
 }
 
-#endif
-
-// 1 / (1 + exp(-x)) without overflow, accurate in the far tail too.
-template <class T> TAPER_HD T sigmoid(T x) {
-  const T e = exp(-abs(x));
-  const T y = T(1) / (T(1) + e);
-  return x < T(0) ? e * y : y;
-}
-
-#ifdef __CUDA_ARCH__
-TAPER_HD float lgamma(float x) { return ::lgammaf(x); }
-TAPER_HD double lgamma(double x) { return ::lgamma(x); }
-#else
 // log |gamma(x)|. Those without _r write the sign to a global variable.
 TAPER_HD float lgamma(float x) {
   int sign;
@@ -307,7 +278,15 @@ TAPER_HD double lgamma(double x) {
   int sign;
   return ::lgamma_r(x, &sign);
 }
+
 #endif
+
+// 1 / (1 + exp(-x)) without overflow, accurate in the far tail too.
+template <class T> TAPER_HD T sigmoid(T x) {
+  const T e = exp(-abs(x));
+  const T y = T(1) / (T(1) + e);
+  return x < T(0) ? e * y : y;
+}
 
 // Derivatives of lgamma by Abramowitz and Stegun 6.3 and 6.4. From 10 on the asymptotic series,
 // with Bernoulli's numbers B2 ... B14, has all digits of a double; arguments go there by

@@ -12,8 +12,8 @@ struct Backend {
     const char* op;
     bool operator()(int64_t index, int64_t bound) const {
       if (index >= 0 && index < bound) return true;
-      throw IndexError(cat("index ", index, " is out of bounds for a dimension with size ", bound,
-                           " (in ", op, ")"));
+      throw IndexError("index ", index, " is out of bounds for a dimension with size ", bound,
+                       " (in ", op, ")");
     }
   };
   static Check check(const char* op, const Tensor&) { return {op}; }

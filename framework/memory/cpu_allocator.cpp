@@ -94,8 +94,8 @@ void* from_system(size_t nbytes) {
   empty_cache();
   block = source.allocate(nbytes, size_t(kAlign));
   if (block) return block;
-  throw OutOfMemoryError(cat("CPU out of memory. Tried to allocate ", nbytes,
-                             " bytes; tensors hold ", allocated.load(), " bytes"));
+  throw OutOfMemoryError("CPU out of memory. Tried to allocate ", nbytes, " bytes; tensors hold ",
+                         allocated.load(), " bytes");
 }
 
 void to_system(void* block) noexcept { source.free(block, size_t(kAlign)); }
@@ -105,7 +105,7 @@ void* allocate(size_t nbytes) {
   if (nbytes <= kSmall) {
     block = allocate_block(nbytes);
   } else if (nbytes > (size_t(1) << 46)) {
-    throw OutOfMemoryError(cat("CPU out of memory. Tried to allocate ", nbytes, " bytes"));
+    throw OutOfMemoryError("CPU out of memory. Tried to allocate ", nbytes, " bytes");
   } else if (allocates_plainly()) {
     block = from_system(nbytes);
   } else {

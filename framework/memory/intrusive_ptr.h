@@ -1,10 +1,11 @@
 // A counted pointer to an object that carries its own count (`refs`) and knows how to go
-// (`static void destroy(T*)`): one word, no control block.
+// (`static void destroy(T*)`): one word, no control block. Written without std::swap and
+// std::exchange, which compilers instantiate a dozen traits for, for each T.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <utility>
+
+#include "framework/memory/atomic.h"
 
 namespace taper::inline v0 {
 
@@ -19,33 +20,39 @@ template <class T> class IntrusivePtr {
   }
   // Adds a reference.
   static IntrusivePtr share(T* p) {
-    if (p) p->refs.fetch_add(1, std::memory_order_relaxed);
+    if (p) p->refs.fetch_add(1, __ATOMIC_RELAXED);
     return adopt(p);
   }
   // The same of an object that may be going: none then. Its memory must be there.
   static IntrusivePtr try_share(T* p) {
-    int refs = p->refs.load(std::memory_order_relaxed);
+    int refs = p->refs.load(__ATOMIC_RELAXED);
     while (refs > 0) {
-      if (p->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire)) return adopt(p);
+      if (p->refs.compare_exchange_weak(refs, refs + 1, __ATOMIC_ACQUIRE)) return adopt(p);
     }
     return {};
   }
   IntrusivePtr(const IntrusivePtr& other) : p_(other.p_) {
-    if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed);
+    if (p_) p_->refs.fetch_add(1, __ATOMIC_RELAXED);
   }
-  IntrusivePtr(IntrusivePtr&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
+  IntrusivePtr(IntrusivePtr&& other) noexcept : p_(other.release()) {}
   IntrusivePtr& operator=(IntrusivePtr other) noexcept {
-    std::swap(p_, other.p_);
+    T* p = p_;
+    p_ = other.p_;
+    other.p_ = p;
     return *this;
   }
   ~IntrusivePtr() { reset(); }
 
   void reset() {
-    T* p = std::exchange(p_, nullptr);
-    if (p && p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p);
+    T* p = release();
+    if (p && p->refs.fetch_sub(1, __ATOMIC_ACQ_REL) == 1) T::destroy(p);
   }
   // Gives up the pointer without giving up the reference.
-  T* release() { return std::exchange(p_, nullptr); }
+  T* release() {
+    T* p = p_;
+    p_ = nullptr;
+    return p;
+  }
 
   T* get() const { return p_; }
   T* operator->() const { return p_; }

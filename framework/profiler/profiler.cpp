@@ -1,10 +1,10 @@
 #include "framework/profiler/profiler.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <map>
 #include <mutex>
-#include <vector>
 
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/driver.h"
@@ -169,7 +169,7 @@ void RecordFunction::end() noexcept {
   }
 }
 
-Profiler::Profiler() : session_(std::make_shared<Session>()) {
+Profiler::Profiler() : session_(Shared<Session>::make()) {
   const std::lock_guard lock(mutex);
   if (session) throw Error("Profiler is already enabled: one at a time, of all threads");
   session_->number = ++sessions;

@@ -9,24 +9,24 @@
 // second range there, from an event before its kernels to one behind them, gaps included.
 #pragma once
 
-#include <atomic>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "framework/device.h"
+#include "framework/memory/atomic.h"
+#include "framework/memory/pointers.h"
 
 namespace taper::inline v0 {
 
 namespace detail {
 // Whether ranges are traced, or shown to a tool of NVIDIA's, or (the rule) neither.
 inline constexpr int kTraced = 1, kMarked = 2;
-inline std::atomic<int> observers{0};
+inline Atomic<int> observers{0};
 }  // namespace detail
 
-inline bool is_observed() { return detail::observers.load(std::memory_order_relaxed) != 0; }
+inline bool is_observed() { return detail::observers.load(__ATOMIC_RELAXED) != 0; }
 inline bool is_profiling() {
-  return (detail::observers.load(std::memory_order_relaxed) & detail::kTraced) != 0;
+  return (detail::observers.load(__ATOMIC_RELAXED) & detail::kTraced) != 0;
 }
 
 // A range until the end of the scope (torch.profiler.record_function). One branch when nobody
@@ -74,7 +74,7 @@ class Profiler {
   struct Session;
 
  private:
-  std::shared_ptr<Session> session_;
+  Shared<Session> session_;
 };
 
 // Shows the same ranges to a listening tool such as Nsight Systems, by NVTX

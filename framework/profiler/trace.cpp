@@ -1,5 +1,6 @@
 #include "framework/profiler/trace.h"
 
+#include <functional>
 #include <utility>
 
 #include "framework/error.h"

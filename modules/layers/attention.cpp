@@ -17,15 +17,6 @@
 namespace taper::inline v0 {
 namespace {
 
-int64_t checked_dim(int64_t embed_dim, int64_t num_heads) {
-  require<ValueError>(embed_dim > 0 && num_heads > 0,
-                      "embed_dim and num_heads must be greater than 0, got embed_dim=", embed_dim,
-                      " and num_heads=", num_heads, " instead");
-  if (embed_dim % num_heads == 0) return embed_dim;
-  throw Error(
-      cat("embed_dim must be divisible by num_heads (got ", embed_dim, " and ", num_heads, ")"));
-}
-
 std::string torch_size(const Tensor& x) { return cat("torch.Size(", x.shape(), ")"); }
 
 // What is added to the scores.
@@ -118,8 +109,12 @@ Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool c
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(int64_t dim, int64_t heads, MultiheadAttentionOptions o)
-    : embed_dim(checked_dim(dim, heads)),
-      num_heads(heads),
+    : embed_dim(checked(dim, dim > 0 && heads > 0,
+                        "embed_dim and num_heads must be greater than 0, got embed_dim=", dim,
+                        " and num_heads=", heads, " instead")),
+      num_heads(checked<Error>(heads, dim % heads == 0,
+                               "embed_dim must be divisible by num_heads (got ", dim, " and ",
+                               heads, ")")),
       options(o),
       in_proj_weight(*this, "in_proj_weight",
                      empty({checked_mul(3, dim), dim}, {.device = o.device})),

@@ -1,5 +1,7 @@
 #include "modules/layers/conv.h"
 
+#include <algorithm>
+
 #include "modules/init.h"
 #include "modules/layers/repr.h"
 
@@ -18,12 +20,9 @@ template <class Options> std::string name_of(int dims) {
 template <class Options>
 Tensor drawn_weight(int dims, int64_t in, int64_t out, Pair kernel, const Options& o) {
   Shape shape = sizes(dims, kernel);
-  for (const int64_t n : shape) {
-    if (in > 0 && out > 0 && n > 0) continue;
-    throw ValueError(cat(name_of<Options>(dims),
-                         ": channels and kernel_size must be positive, got ", in, ", ", out,
-                         " and ", py(shape)));
-  }
+  require<ValueError>(in > 0 && out > 0 && std::ranges::min(shape) > 0, name_of<Options>(dims),
+                      ": channels and kernel_size must be positive, got ", in, ", ", out, " and ",
+                      py(shape));
   if (o.groups <= 0) throw ValueError("groups must be a positive integer");
   if (in % o.groups != 0) throw ValueError("in_channels must be divisible by groups");
   if (out % o.groups != 0) throw ValueError("out_channels must be divisible by groups");

@@ -97,6 +97,8 @@ class FunctionLayer : public Cloneable<FunctionLayer<kName, kFunction, Each...>,
                                        FunctionModule<Module, kName, kFunction, Each...>> {
  public:
   using FunctionLayer::Cloneable::Cloneable;
+  FunctionLayer() = delete;  // some options have no default: Softmax(1)
+  FunctionLayer() requires(!(Each::required || ...)) = default;
   Tensor forward(const Tensor& x) override { return this->call(x); }
   std::string extra_repr() const override {
     std::string text;

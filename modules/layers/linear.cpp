@@ -9,11 +9,6 @@
 namespace taper::inline v0 {
 namespace {
 
-int64_t checked(const char* name, int64_t features) {
-  if (features > 0) return features;
-  throw ValueError(cat("Linear: ", name, " must be positive, got ", features));
-}
-
 std::optional<int64_t> checked_padding(std::optional<int64_t> padding_idx, int64_t rows) {
   if (!padding_idx) return padding_idx;
   require<ValueError>(*padding_idx >= -rows && *padding_idx < rows,
@@ -28,8 +23,8 @@ BagOptions of(const EmbeddingBagOptions& o, const Tensor& per_sample_weights) {
 }  // namespace
 
 Linear::Linear(int64_t in, int64_t out, LinearOptions options)
-    : in_features(checked("in_features", in)),
-      out_features(checked("out_features", out)),
+    : in_features(checked(in, in > 0, "Linear: in_features must be positive, got ", in)),
+      out_features(checked(out, out > 0, "Linear: out_features must be positive, got ", out)),
       weight(*this, "weight", fan_in_uniform({out, in}, {out, in}, options.device)),
       bias(options.bias ? Parameter(*this, "bias", fan_in_uniform({out, in}, {out}, options.device))
                         : Parameter()) {}

@@ -24,6 +24,7 @@ class Linear : public Cloneable<Linear> {
   using Options = LinearOptions;
 
   Linear(int64_t in_features, int64_t out_features, LinearOptions options = {});
+  explicit Linear(int64_t) = delete;  // both sizes: Linear(in_features, out_features)
   // Linear(3, 4, false): a bool and nothing that becomes one.
   Linear(int64_t in, int64_t out, std::same_as<bool> auto with_bias)
       : Linear(in, out, LinearOptions{.bias = with_bias}) {}

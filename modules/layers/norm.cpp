@@ -7,6 +7,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "modules/init.h"
 #include "modules/layers/repr.h"
 
 namespace taper::inline v0 {
@@ -18,17 +19,6 @@ T filled(Module& owner, const char* name, bool wanted, double value, const Shape
          Device device, DType dtype = kFloat32) {
   if (!wanted) return T();
   return T(owner, name, full(shape, value, {.dtype = dtype, .device = device}));
-}
-
-int64_t checked_features(int dims, int64_t n) {
-  if (n > 0) return n;
-  throw ValueError(cat("BatchNorm", dims, "d: num_features must be positive, got ", n));
-}
-
-int64_t checked_groups(int64_t groups, int64_t channels) {
-  if (groups > 0 && channels > 0 && channels % groups == 0) return groups;
-  throw ValueError(
-      cat("num_channels (", channels, ") must be divisible by num_groups (", groups, ")"));
 }
 
 std::string rows_repr(const Shape& shape, std::optional<double> eps, bool affine) {
@@ -67,7 +57,14 @@ template class RunningNorm<BatchNormOptions>;
 template class RunningNorm<InstanceNormOptions>;
 
 BatchNormBase::BatchNormBase(int dims, int64_t n, const BatchNormOptions& o)
-    : RunningNorm(checked_features(dims, n), o), dims_(dims) {}
+    : RunningNorm(checked(n, n > 0, "BatchNorm", dims, "d: num_features must be positive, got ", n),
+                  o),
+      dims_(dims) {}
+
+void BatchNormBase::set_ranks(const distributed::Communicator* ranks) {
+  ranks_ = nullptr;
+  if (ranks) ranks_ = Shared<distributed::Communicator>::make(*ranks);
+}
 
 Tensor BatchNormBase::forward(const Tensor& x) {
   const bool fits = dims_ == 1 ? x.dim() == 2 || x.dim() == 3 : x.dim() == 4;
@@ -111,10 +108,10 @@ void for_each_batch_norm(Module& module, const auto& f) {
 }  // namespace
 
 void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
-  for_each_batch_norm(module, [&](BatchNormBase& norm) { norm.set_ranks(ranks); });
+  for_each_batch_norm(module, [&](BatchNormBase& norm) { norm.set_ranks(&ranks); });
 }
 
-void with_new_statistics(Module& module, const std::function<void()>& pass) {
+void with_new_statistics(Module& module, const Callable<void()>& pass) {
   // What was, and is again however the pass ends.
   struct Before {
     std::vector<std::pair<Module*, bool>> modes = {};
@@ -139,7 +136,9 @@ void with_new_statistics(Module& module, const std::function<void()>& pass) {
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions o)
-    : num_groups(checked_groups(groups, channels)),
+    : num_groups(checked(groups, groups > 0 && channels > 0 && channels % groups == 0,
+                         "num_channels (", channels, ") must be divisible by num_groups (", groups,
+                         ")")),
       num_channels(channels),
       options(o),
       weight(filled<Parameter>(*this, "weight", o.affine, 1, {channels}, o.device)),

@@ -1,11 +1,12 @@
 // Normalisation layers (https://pytorch.org/docs/stable/nn.html#normalization-layers).
 #pragma once
 
-#include <functional>
 #include <optional>
 
+#include "framework/callable.h"
 #include "framework/describe.h"
 #include "framework/distributed/communicator.h"
+#include "framework/memory/pointers.h"
 #include "modules/members.h"
 
 namespace taper::inline v0 {
@@ -42,7 +43,7 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
  public:
   Tensor forward(const Tensor& x) override;
   // From now on a batch, while training, is that of all ranks together; none: this process's own.
-  void set_ranks(std::optional<distributed::Communicator> ranks) { ranks_ = std::move(ranks); }
+  void set_ranks(const distributed::Communicator* ranks);
 
  protected:
   BatchNormBase(int dims, int64_t num_features, const BatchNormOptions& options);
@@ -52,7 +53,7 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share) const;
 
   const int dims_;
-  std::optional<distributed::Communicator> ranks_;
+  Shared<distributed::Communicator> ranks_;
 };
 
 // x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims 1),
@@ -73,7 +74,7 @@ void sync_batch_norms(Module& module, const distributed::Communicator& ranks);
 // The running statistics of every BatchNorm in the module become those of one pass over the
 // batches: tensors, or tuples that begin with the input. Nothing else of the module changes
 // (https://pytorch.org/docs/stable/generated/torch.optim.swa_utils.update_bn.html).
-void with_new_statistics(Module& module, const std::function<void()>& pass);
+void with_new_statistics(Module& module, const Callable<void()>& pass);
 template <class Batches> void update_bn(Batches&& batches, Module& module) {
   const auto run = [&] {
     for (const auto& batch : batches) {

@@ -14,5 +14,14 @@ std::string py(double value) {
   const std::string digits(text, end);
   return digits.find('.') == std::string::npos ? digits + ".0" : digits;
 }
+std::string py(bool value) { return value ? "True" : "False"; }
+std::string py(int64_t value) { return cat(value); }
+std::string py(const std::string& text) { return cat("'", text, "'"); }
+std::string py(const Shape& sizes) {
+  std::string text;
+  for (const int64_t n : sizes) text += cat(text.empty() ? "" : ", ", n);
+  return cat("(", text, sizes.size() == 1 ? ",)" : ")");
+}
+std::string py(Pair p) { return p.h == p.w ? py(p.h) : py(Shape{p.h, p.w}); }
 
 }  // namespace taper::inline v0

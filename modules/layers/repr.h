@@ -10,17 +10,13 @@
 namespace taper::inline v0 {
 
 std::string py(double value);
-inline std::string py(bool value) { return value ? "True" : "False"; }
-inline std::string py(int64_t value) { return cat(value); }
-inline std::string py(const std::string& text) { return cat("'", text, "'"); }
+std::string py(bool value);
+std::string py(int64_t value);
+std::string py(const std::string& text);
 // A tuple: (3,), (2, 3).
-inline std::string py(const Shape& sizes) {
-  std::string text;
-  for (const int64_t n : sizes) text += cat(text.empty() ? "" : ", ", n);
-  return cat("(", text, sizes.size() == 1 ? ",)" : ")");
-}
+std::string py(const Shape& sizes);
 // One number where both are equal.
-inline std::string py(Pair p) { return p.h == p.w ? py(p.h) : py(Shape{p.h, p.w}); }
+std::string py(Pair p);
 template <class T> std::string py(const std::optional<T>& value) {
   return value ? py(*value) : "None";
 }

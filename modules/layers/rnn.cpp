@@ -17,12 +17,7 @@ namespace taper::inline v0 {
 namespace {
 
 int64_t positive(const char* name, int64_t n) {
-  if (n > 0) return n;
-  throw ValueError(cat(name, " must be greater than zero"));
-}
-int64_t checked_hidden(int64_t in, int64_t hidden) {
-  (void)positive("input_size", in);
-  return positive("hidden_size", hidden);
+  return checked(n, n > 0, name, " must be greater than zero");
 }
 
 void check_options(const RnnOptions& o, int64_t hidden, int64_t gates) {
@@ -50,7 +45,8 @@ RnnWeights drawn(Module& owner, const std::string& suffix, int64_t gates, int64_
     const double bound = 1 / std::sqrt(double(hidden));
     return Parameter(owner, name + suffix, uniform_within(bound, shape, device));
   };
-  const int64_t rows = checked_mul(gates, hidden);
+  (void)positive("input_size", in);
+  const int64_t rows = checked_mul(gates, positive("hidden_size", hidden));
   return {one("weight_ih", {rows, in}), one("weight_hh", {rows, width}),
           one("bias_ih", {rows}, bias), one("bias_hh", {rows}, bias),
           one("weight_hr", {width, hidden}, width != hidden)};
@@ -82,7 +78,10 @@ Tensor started(const Tensor& s, const Tensor& gates, int64_t B, int64_t width) {
 }  // namespace
 
 RnnBase::RnnBase(int64_t in, int64_t hidden, int64_t gates, const RnnOptions& o)
-    : input_size(in), hidden_size(checked_hidden(in, hidden)), options(o), gates_(gates) {
+    : input_size(positive("input_size", in)),
+      hidden_size(positive("hidden_size", hidden)),
+      options(o),
+      gates_(gates) {
   check_options(o, hidden, gates);
   check_nonlinearity(o.nonlinearity);
   for (int64_t i = 0; i < checked_mul(positive("num_layers", o.num_layers), directions()); ++i) {
@@ -95,10 +94,6 @@ RnnBase::RnnBase(int64_t in, int64_t hidden, int64_t gates, const RnnOptions& o)
 
 RnnResult RnnBase::operator()(const Tensor& x, const RnnState& state) {
   return within([this](const auto&... a) { return run(a...); }, x, state);
-}
-
-PackedRnnResult RnnBase::operator()(const PackedSequence& x, const RnnState& state) {
-  return within([this](const auto&... a) { return run_packed(a...); }, x, state);
 }
 
 void RnnBase::check_input(const Tensor& x) const {
@@ -213,19 +208,21 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
   return {without(y), h_n, c_n};
 }
 
-PackedRnnResult RnnBase::run_packed(const PackedSequence& x, const RnnState& state) const {
-  require(x.data.dim() == 2, "input must have 2 dimensions, got ", x.data.dim());
-  check_input(x.data);
-  check_state(x.data, state, x.batch_sizes.at(0));
+PackedRnnResult RnnBase::operator()(const PackedSequence& x, const RnnState& state) {
   const auto reordered = [](const RnnState& s, const Tensor& order) {
     return order.defined() ? mapped(s, [&](const Tensor& t) { return index_select(t, 1, order); })
                            : s;
   };
-  const auto [rows, h, c] = run_rows(x.data, x.batch_sizes, reordered(state, x.sorted_indices));
-  const auto [h_n, c_n] = reordered({h, c}, x.unsorted_indices);
-  PackedSequence y = x;
-  y.data = rows;
-  return {y, h_n, c_n};
+  const auto run_packed = [&](PackedSequence y, const RnnState& begin) {
+    require(y.data.dim() == 2, "input must have 2 dimensions, got ", y.data.dim());
+    check_input(y.data);
+    check_state(y.data, begin, y.batch_sizes.at(0));
+    const auto [rows, h, c] = run_rows(y.data, y.batch_sizes, reordered(begin, y.sorted_indices));
+    const auto [h_n, c_n] = reordered({h, c}, y.unsorted_indices);
+    y.data = rows;
+    return PackedRnnResult{y, h_n, c_n};
+  };
+  return within(run_packed, x, state);
 }
 
 std::string RnnBase::extra_repr() const {
@@ -240,12 +237,8 @@ std::string RnnBase::extra_repr() const {
   return text;
 }
 
-RNN::RNN(int64_t in, int64_t hidden, const RnnOptions& o) : Cloneable(in, hidden, 1, o) {}
-LSTM::LSTM(int64_t in, int64_t hidden, const RnnOptions& o) : Cloneable(in, hidden, 4, o) {}
-GRU::GRU(int64_t in, int64_t hidden, const RnnOptions& o) : Cloneable(in, hidden, 3, o) {}
-
 RnnCellBase::RnnCellBase(int64_t in, int64_t hidden, int64_t gates, const RnnCellOptions& o)
-    : RnnWeights(drawn(*this, "", gates, in, checked_hidden(in, hidden), hidden, o.bias, o.device)),
+    : RnnWeights(drawn(*this, "", gates, in, hidden, hidden, o.bias, o.device)),
       input_size(in),
       hidden_size(hidden),
       options(o),
@@ -291,13 +284,6 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
   s = advance(*this, gates_, options.nonlinearity, gx, s);
   return batched ? s : mapped(s, [](const Tensor& t) { return t.squeeze(0); });
 }
-
-RNNCell::RNNCell(int64_t in, int64_t hidden, const RnnCellOptions& o)
-    : Cloneable(in, hidden, 1, o) {}
-GRUCell::GRUCell(int64_t in, int64_t hidden, const RnnCellOptions& o)
-    : Cloneable(in, hidden, 3, o) {}
-LSTMCell::LSTMCell(int64_t in, int64_t hidden, const RnnCellOptions& o)
-    : Cloneable(in, hidden, 4, o) {}
 
 std::string RnnCellBase::extra_repr() const {
   std::string text = cat(input_size, ", ", hidden_size);

@@ -74,7 +74,6 @@ class RnnBase : public Module {
  private:
   using Sizes = std::vector<int64_t>;
   RnnResult run(const Tensor& x, const RnnState& state) const;
-  PackedRnnResult run_packed(const PackedSequence& x, const RnnState& state) const;
   RnnResult run_rows(Tensor rows, const Sizes& batch_sizes, const RnnState& state) const;
   Tensor run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes& batch_sizes,
                   bool reverse, RnnState& state) const;
@@ -88,13 +87,13 @@ class RnnBase : public Module {
 };
 
 struct RNN : Cloneable<RNN, RnnBase> {
-  RNN(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
+  RNN(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
 };
 struct LSTM : Cloneable<LSTM, RnnBase> {
-  LSTM(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
+  LSTM(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
 };
 struct GRU : Cloneable<GRU, RnnBase> {
-  GRU(int64_t input_size, int64_t hidden_size, const RnnOptions& options = {});
+  GRU(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
 };
 
 struct RnnCellOptions {
@@ -128,13 +127,14 @@ class RnnCellBase : public Module, public RnnWeights {
 };
 
 struct RNNCell : Cloneable<RNNCell, RnnCellBase> {
-  RNNCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
+  RNNCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
 };
 struct GRUCell : Cloneable<GRUCell, RnnCellBase> {
-  GRUCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
+  GRUCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
 };
 struct LSTMCell : Cloneable<LSTMCell, RnnCellBase> {
-  LSTMCell(int64_t input_size, int64_t hidden_size, const RnnCellOptions& options = {});
+  LSTMCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {})
+      : Cloneable(in, hidden, 4, o) {}
   // const auto [h, c] = cell(x, {h, c});
   LstmState operator()(const Tensor& x, const LstmState& state = {});
 };

@@ -33,12 +33,9 @@ using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
 using LeakyReLU =
     FunctionLayer<"LeakyReLU", leaky_relu,
                   Option<"negative_slope", double, kNonNegative, "slope below 0", 1, 100>>;
-using ELU =
-    FunctionLayer<"ELU", elu,
-                  Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
-using CELU =
-    FunctionLayer<"CELU", celu,
-                  Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>>;
+using AlphaOption = Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>;
+using ELU = FunctionLayer<"ELU", elu, AlphaOption>;
+using CELU = FunctionLayer<"CELU", celu, AlphaOption>;
 using Lambd = Option<"lambd", double, kNonNegative, "what becomes 0 is no larger", 1, 2>;
 template <LayerName kName, auto kFunction>
 struct Shrink : Cloneable<Shrink<kName, kFunction>, FunctionLayer<kName, kFunction, Lambd>> {
@@ -112,9 +109,8 @@ class DropoutLayer : public Cloneable<DropoutLayer<kName, kFunction>> {
 
   explicit DropoutLayer(const Options& options) : DropoutLayer(options.p) {}
   explicit DropoutLayer(double probability = Options().p) : p(probability) {
-    if (!(p >= 0 && p <= 1)) {
-      throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", py(p)));
-    }
+    require<ValueError>(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ",
+                        py(p));
   }
   Tensor forward(const Tensor& x) override { return kFunction(x, p, this->is_training(), nullptr); }
   std::string type_name() const override { return kName.text; }
@@ -133,18 +129,12 @@ inline std::string py(const OutputSize& size) {
   if (size.h && size.h == size.w) return py(size.h);
   return cat("(", py(size.h), ", ", py(size.w), ")");
 }
-using AdaptiveAvgPool1d =
-    FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d,
-                  Option<"output_size", int64_t, kWidth, "width of the output">>;
-using AdaptiveAvgPool2d =
-    FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d,
-                  Option<"output_size", OutputSize, kWidth, "height and width of the output">>;
-using AdaptiveMaxPool1d =
-    FunctionLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d,
-                  Option<"output_size", int64_t, kWidth, "width of the output">>;
-using AdaptiveMaxPool2d =
-    FunctionLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d,
-                  Option<"output_size", OutputSize, kWidth, "height and width of the output">>;
+using OutputWidth = Option<"output_size", int64_t, kWidth, "width of the output">;
+using OutputSides = Option<"output_size", OutputSize, kWidth, "height and width of the output">;
+using AdaptiveAvgPool1d = FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d, OutputWidth>;
+using AdaptiveAvgPool2d = FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d, OutputSides>;
+using AdaptiveMaxPool1d = FunctionLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d, OutputWidth>;
+using AdaptiveMaxPool2d = FunctionLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d, OutputSides>;
 
 // kDims: of space.
 template <LayerName kName, int kDims, auto kFunction, class PoolOptions>
@@ -213,9 +203,8 @@ class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
  public:
   explicit PadLayer(int64_t all) : padding(2 * kDims, all) {}
   explicit PadLayer(std::vector<int64_t> sides) : padding(std::move(sides)) {
-    if (padding.size() == 2 * kDims) return;
-    throw ValueError(
-        cat(kName.text, ": padding must have ", 2 * kDims, " numbers, got ", padding.size()));
+    require<ValueError>(padding.size() == 2 * kDims, kName.text, ": padding must have ", 2 * kDims,
+                        " numbers, got ", padding.size());
   }
   Tensor forward(const Tensor& x) override { return pad(x, padding, kMode); }
   std::string type_name() const override { return kName.text; }

@@ -93,26 +93,23 @@ TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory,
                                            const DecodeOptions& how) {
-  return within([this](const auto&... a) { return decode(a...); }, tgt, memory, how);
-}
-
-Tensor TransformerDecoderLayer::decode(const Tensor& tgt, const Tensor& memory,
-                                       const DecodeOptions& how) {
-  const AttendOptions own{.key_padding_mask = how.tgt_key_padding_mask,
-                          .need_weights = false,
-                          .attn_mask = how.tgt_mask,
-                          .is_causal = how.tgt_is_causal};
-  const AttendOptions others{.key_padding_mask = how.memory_key_padding_mask,
-                             .need_weights = false,
-                             .attn_mask = how.memory_mask,
-                             .is_causal = how.memory_is_causal};
-  Tensor x = residual(options, norm1, tgt,
-                      [&](const Tensor& z) { return dropout1(self_attn(z, z, z, own).output); });
-  x = residual(options, norm2, x, [&](const Tensor& z) {
-    return dropout2(multihead_attn(z, memory, memory, others).output);
-  });
-  return residual(options, norm3, x,
-                  [&](const Tensor& z) { return dropout3(feed_forward(*this, z)); });
+  const auto decode = [this](const Tensor& t, const Tensor& m, const DecodeOptions& o) {
+    const AttendOptions own{.key_padding_mask = o.tgt_key_padding_mask,
+                            .need_weights = false,
+                            .attn_mask = o.tgt_mask,
+                            .is_causal = o.tgt_is_causal};
+    const AttendOptions others{.key_padding_mask = o.memory_key_padding_mask,
+                               .need_weights = false,
+                               .attn_mask = o.memory_mask,
+                               .is_causal = o.memory_is_causal};
+    Tensor x = residual(options, norm1, t,
+                        [&](const Tensor& z) { return dropout1(self_attn(z, z, z, own).output); });
+    x = residual(options, norm2, x,
+                 [&](const Tensor& z) { return dropout2(multihead_attn(z, m, m, others).output); });
+    return residual(options, norm3, x,
+                    [&](const Tensor& z) { return dropout3(feed_forward(*this, z)); });
+  };
+  return within(decode, tgt, memory, how);
 }
 
 Tensor TransformerEncoder::forward(const Tensor& src) { return run(src, EncodeOptions()); }
@@ -142,25 +139,24 @@ Transformer::Transformer(int64_t dim, int64_t heads, const TransformerOptions& o
 }
 
 Tensor Transformer::operator()(const Tensor& src, const Tensor& tgt, const TransformOptions& how) {
-  return within([this](const auto&... a) { return transform(a...); }, src, tgt, how);
-}
-
-Tensor Transformer::transform(const Tensor& src, const Tensor& tgt, const TransformOptions& how) {
-  const int batch = options.batch_first ? 0 : 1;
-  require(src.dim() != 3 || (tgt.dim() == 3 && src.size(batch) == tgt.size(batch)),
-          "the batch number of src and tgt must be equal");
-  require(src.size(-1) == d_model && tgt.size(-1) == d_model,
-          "the feature number of src and tgt must be equal to d_model");
-  const Tensor memory = encoder(src, EncodeOptions{.src_mask = how.src_mask,
-                                                   .src_key_padding_mask = how.src_key_padding_mask,
-                                                   .is_causal = how.src_is_causal});
-  return decoder(tgt, memory,
-                 DecodeOptions{.tgt_mask = how.tgt_mask,
-                               .memory_mask = how.memory_mask,
-                               .tgt_key_padding_mask = how.tgt_key_padding_mask,
-                               .memory_key_padding_mask = how.memory_key_padding_mask,
-                               .tgt_is_causal = how.tgt_is_causal,
-                               .memory_is_causal = how.memory_is_causal});
+  const auto transform = [this](const Tensor& s, const Tensor& t, const TransformOptions& o) {
+    const int batch = options.batch_first ? 0 : 1;
+    require(s.dim() != 3 || (t.dim() == 3 && s.size(batch) == t.size(batch)),
+            "the batch number of src and tgt must be equal");
+    require(s.size(-1) == d_model && t.size(-1) == d_model,
+            "the feature number of src and tgt must be equal to d_model");
+    const Tensor memory = encoder(s, EncodeOptions{.src_mask = o.src_mask,
+                                                   .src_key_padding_mask = o.src_key_padding_mask,
+                                                   .is_causal = o.src_is_causal});
+    return decoder(t, memory,
+                   DecodeOptions{.tgt_mask = o.tgt_mask,
+                                 .memory_mask = o.memory_mask,
+                                 .tgt_key_padding_mask = o.tgt_key_padding_mask,
+                                 .memory_key_padding_mask = o.memory_key_padding_mask,
+                                 .tgt_is_causal = o.tgt_is_causal,
+                                 .memory_is_causal = o.memory_is_causal});
+  };
+  return within(transform, src, tgt, how);
 }
 
 Tensor Transformer::generate_square_subsequent_mask(int64_t size, TensorOptions options) {

@@ -83,9 +83,6 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
   Child<Linear> linear2;
   Child<LayerNorm> norm1, norm2, norm3;
   Child<Dropout> dropout1, dropout2, dropout3;
-
- private:
-  Tensor decode(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how);
 };
 
 // Layers one after the other, then a norm where there is one. The function is called for each
@@ -169,9 +166,6 @@ class Transformer : public Cloneable<Transformer> {
   const TransformerOptions options;
   Child<TransformerEncoder> encoder;
   Child<TransformerDecoder> decoder;
-
- private:
-  Tensor transform(const Tensor& src, const Tensor& tgt, const TransformOptions& how);
 };
 
 }  // namespace taper::inline v0

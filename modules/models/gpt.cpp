@@ -1,6 +1,7 @@
 #include "modules/models/gpt.h"
 
 #include <cmath>
+#include <memory>
 
 #include "autograd/autocast.h"
 #include "autograd/ops/binary.h"
@@ -14,12 +15,6 @@ namespace {
 
 LinearOptions linear_options(const GPTOptions& o) { return {.bias = o.bias, .device = o.device}; }
 LayerNormOptions norm_options(const GPTOptions& o) { return {.bias = o.bias, .device = o.device}; }
-
-int64_t checked_heads(const GPTOptions& o) {
-  if (o.n_head > 0 && o.n_embd % o.n_head == 0) return o.n_head;
-  throw ValueError(
-      cat("GPT: n_embd must be divisible by n_head (got ", o.n_embd, " and ", o.n_head, ")"));
-}
 
 // norm(x) in the type that a product behind it would cast it to.
 Tensor for_product(LayerNorm& norm, const Tensor& x) {
@@ -35,7 +30,9 @@ Tensor dropped_onto(Dropout& dropout, const Tensor& x, const Tensor& residual) {
 }  // namespace
 
 CausalSelfAttention::CausalSelfAttention(const GPTOptions& o)
-    : n_head(checked_heads(o)),
+    : n_head(checked(o.n_head, o.n_head > 0 && o.n_embd % o.n_head == 0,
+                     "GPT: n_embd must be divisible by n_head (got ", o.n_embd, " and ", o.n_head,
+                     ")")),
       dropout(o.dropout),
       c_attn(*this, "c_attn", o.n_embd, checked_mul(3, o.n_embd), linear_options(o)),
       c_proj(*this, "c_proj", o.n_embd, o.n_embd, linear_options(o)),

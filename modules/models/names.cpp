@@ -73,6 +73,19 @@ Tensor laid_out(const NameRule& rule, const NamedTensor& t) {
                        t.tensor.shape()));
 }
 
+// Adds t as the first rule that fits its name calls it; false where none does.
+using Side = const char* NameRule::*;
+bool add(std::vector<NamedTensor>& out, const NamedTensor& t, const std::string& name,
+         std::span<const NameRule> rules, Side from, Side to) {
+  for (const NameRule& rule : rules) {
+    const auto stars = rule.*from ? match(rule.*from, name) : std::nullopt;
+    if (!stars) continue;
+    if (rule.*to) out.push_back({filled(rule.*to, *stars), laid_out(rule, t)});
+    return true;
+  }
+  return false;
+}
+
 // The counters of batch norms that have none.
 void add_counters(std::vector<NamedTensor>& state) {
   constexpr std::string_view kMean = "running_mean", kCounter = "num_batches_tracked";
@@ -94,16 +107,9 @@ constinit const WeightNames kTorchvisionResNet{"torchvision's ResNet", "", kResN
 std::vector<NamedTensor> WeightNames::to_taper(const std::vector<NamedTensor>& state) const {
   std::vector<NamedTensor> out;
   for (const NamedTensor& t : state) {
-    const NameRule* fits = nullptr;
-    std::optional<std::vector<std::string>> stars;
-    for (const std::string& name : {t.name, may_lack + t.name}) {
-      for (const NameRule& rule : rules) {
-        if (fits || !(stars = match(rule.theirs, name))) continue;
-        fits = &rule;
-        if (rule.ours) out.push_back({filled(rule.ours, *stars), laid_out(rule, t)});
-      }
-    }
-    if (!fits) throw ValueError(cat("tensor ", detail::in_quotes(t.name), " is none of ", of));
+    const bool known = add(out, t, t.name, rules, &NameRule::theirs, &NameRule::ours) ||
+                       add(out, t, may_lack + t.name, rules, &NameRule::theirs, &NameRule::ours);
+    if (!known) throw ValueError(cat("tensor ", detail::in_quotes(t.name), " is none of ", of));
   }
   add_counters(out);
   return out;
@@ -112,15 +118,8 @@ std::vector<NamedTensor> WeightNames::to_taper(const std::vector<NamedTensor>& s
 std::vector<NamedTensor> WeightNames::from_taper(const std::vector<NamedTensor>& state) const {
   std::vector<NamedTensor> out;
   for (const NamedTensor& t : state) {
-    const size_t before = out.size();
-    for (const NameRule& rule : rules) {
-      const auto stars = rule.ours ? match(rule.ours, t.name) : std::nullopt;
-      if (!stars) continue;
-      out.push_back({filled(rule.theirs, *stars), laid_out(rule, t)});
-      break;
-    }
-    require<ValueError>(out.size() != before, "tensor ", detail::in_quotes(t.name),
-                        " has no name in ", of);
+    require<ValueError>(add(out, t, t.name, rules, &NameRule::ours, &NameRule::theirs), "tensor ",
+                        detail::in_quotes(t.name), " has no name in ", of);
   }
   return out;
 }

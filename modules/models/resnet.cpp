@@ -1,5 +1,8 @@
 #include "modules/models/resnet.h"
 
+#include <array>
+#include <memory>
+
 #include "autograd/ops/binary.h"
 #include "modules/init.h"
 

@@ -21,7 +21,7 @@ struct AdagradOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const;
+  Recipe recipe() const { return {"Adagrad", {"sum"}, Recipe::saved, initial_accumulator_value}; }
 };
 using Adagrad = OptimizerOf<AdagradOptions>;
 
@@ -36,7 +36,10 @@ struct AdadeltaOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const;
+  Recipe recipe() const {
+    require<ValueError>(rho <= 1, "Invalid rho value: ", rho);
+    return {"Adadelta", {"square_avg", "acc_delta"}, Recipe::saved};
+  }
 };
 using Adadelta = OptimizerOf<AdadeltaOptions>;
 

@@ -28,7 +28,11 @@ template <bool kDecoupled> struct AdamOptionsOf {
     v("maximize", maximize, "climb, do not descend");
     v("master_weights", master_weights, "train float32 copies of half weights");
   }
-  Recipe recipe() const;
+  Recipe recipe() const {
+    Recipe r{decoupled_weight_decay ? "AdamW" : "Adam", {"exp_avg", "exp_avg_sq"}, Recipe::saved};
+    if (amsgrad) r.states.push_back("max_exp_avg_sq");
+    return r;
+  }
 };
 using AdamOptions = AdamOptionsOf<false>;
 using AdamWOptions = AdamOptionsOf<true>;
@@ -49,7 +53,7 @@ struct AdamaxOptions {
     v("eps", eps, kPositive, "keeps the division finite");
     describe_rest(v, *this);
   }
-  Recipe recipe() const;
+  Recipe recipe() const { return {"Adamax", {"exp_avg", "exp_inf"}, Recipe::saved}; }
 };
 using Adamax = OptimizerOf<AdamaxOptions>;
 
@@ -91,7 +95,7 @@ struct RAdamOptions {
     v("decoupled_weight_decay", decoupled_weight_decay, "shrink the weight itself, as AdamW does");
     describe_rest(v, *this);
   }
-  Recipe recipe() const;
+  Recipe recipe() const { return {"RAdam", {"exp_avg", "exp_avg_sq"}, Recipe::saved}; }
 };
 using RAdam = OptimizerOf<RAdamOptions>;
 

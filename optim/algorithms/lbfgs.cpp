@@ -172,7 +172,7 @@ Tensor LBFGS::direction(const Tensor& grad, int64_t history_size) {
   return q;
 }
 
-Tensor LBFGS::step_by(const std::function<Tensor()>& closure) {
+Tensor LBFGS::step_by(const Callable<Tensor()>& closure) {
   require<ValueError>(num_groups() == 1,
                       "LBFGS doesn't support per-parameter options (parameter groups)");
   const LBFGSOptions o = static_cast<const RuleOf<LBFGSOptions>&>(*groups_[0].rule).options();

@@ -10,6 +10,8 @@
 //   });
 #pragma once
 
+
+#include "framework/callable.h"
 #include "optim/optimizer.h"
 
 namespace taper::inline v0::optim {
@@ -34,7 +36,7 @@ struct LBFGSOptions {
     v("history_size", history_size, kCount, "gradients that are remembered");
     v("line_search_fn", line_search_fn, {"none", "strong_wolfe"}, "how far a step goes");
   }
-  Recipe recipe() const;
+  Recipe recipe() const { return {"LBFGS"}; }
   void update(const std::vector<kernels::Update>& updates,
               const kernels::StepScalars& scalars) const;
 };
@@ -54,7 +56,7 @@ class LBFGS : public Optimizer {
   void load_state_dict(const std::vector<NamedTensor>& state) override;
 
  protected:
-  Tensor step_by(const std::function<Tensor()>& closure) override;
+  Tensor step_by(const Callable<Tensor()>& closure) override;
 
  private:
   // What is remembered between steps; tensors hold all parameters, one after the other.

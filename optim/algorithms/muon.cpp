@@ -86,7 +86,7 @@ std::vector<Bucket> buckets_of(const std::vector<Update>& updates, AdjustLr adju
 Recipe MuonOptions::recipe() const {
   for (const auto& [what, x] : {std::pair("Learning rate", lr), std::pair("momentum", momentum),
                                 std::pair("weight decay", weight_decay)}) {
-    if (!(x >= 0)) throw ValueError(cat(what, " should be >= 0 but is: ", x));
+    if (!(x >= 0)) throw ValueError(what, " should be >= 0 but is: ", x);
   }
   require<ValueError>(
       adjust_lr_fn == AdjustLr::original || adjust_lr_fn == AdjustLr::match_rms_adamw,

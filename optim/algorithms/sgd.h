@@ -41,7 +41,7 @@ struct LionOptions {
     v("betas", betas, kBelowOne, "decay of the two running means");
     describe_rest(v, *this, "part of the weight that is taken off, times lr");
   }
-  Recipe recipe() const;
+  Recipe recipe() const { return {"Lion", {"exp_avg"}}; }
 };
 using Lion = OptimizerOf<LionOptions>;
 

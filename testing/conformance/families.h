@@ -1,6 +1,7 @@
 // The rows by family; all_rows() is all of them.
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 

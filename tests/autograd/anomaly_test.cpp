@@ -1,6 +1,7 @@
 // Finding the op behind a nan.
 #include "autograd/anomaly.h"
 
+#include <functional>
 #include <thread>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,6 @@
 // Computing again instead of keeping.
+#include <functional>
+
 #include "autograd/checkpoint.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -199,7 +201,8 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
   std::vector<Tensor> flats;
   StepGraph reduce([&](const std::vector<Tensor>&) {
     std::vector<distributed::Work> works;
-    for (const Tensor& flat : flats) works.push_back(world_->all_reduce(flat));
+    for (const Tensor& flat : flats)
+      works.push_back(world_->all_reduce(flat, distributed::ReduceOp::sum, true));
     for (distributed::Work& work : works) work.wait();
     return std::vector<Tensor>();
   });

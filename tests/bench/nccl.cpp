@@ -3,6 +3,7 @@
 #ifdef TAPER_WITH_NCCL
 
 #include <cstdlib>
+#include <memory>
 
 #include <dlfcn.h>
 #include <nccl.h>

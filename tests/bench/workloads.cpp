@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "apps/runner/run/errors.h"
 #include "modules/models/gpt.h"

@@ -2,6 +2,7 @@
 #include "testing/conformance/conformance.h"
 
 #include <cctype>
+#include <functional>
 #include <set>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Transforms of images against plain loops that draw the same numbers.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numbers>
 
 #include "autograd/ops/binary.h"

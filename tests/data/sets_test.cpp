@@ -1,5 +1,6 @@
 // Data sets of single samples, parts of sets, sets behind one another, and streams.
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <set>
 

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "autograd/ops/binary.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
@@ -112,7 +113,8 @@ TEST(Communicators, ManyTensorsAreBroadcastFromTheirRoots) {
   }
   world().broadcast(xs, roots).wait();
   for (int i = 0; i < 10; ++i) {
-    EXPECT_TRUE(same_values(xs[size_t(i)], numbers(10 + i, kAllDTypes[i], i % world().size()))) << i;
+    EXPECT_TRUE(same_values(xs[size_t(i)], numbers(10 + i, kAllDTypes[i], i % world().size())))
+        << i;
   }
 }
 
@@ -122,7 +124,7 @@ TEST(Communicators, CollectivesGoOnInTheBackgroundInTheirOrder) {
   for (int i = 0; i < 20; ++i) {
     xs.push_back(
         full({1000 + i}, i + world().rank(), {.dtype = kFloat32, .device = test_device()}));
-    works.push_back(world().all_reduce(xs.back()));
+    works.push_back(world().all_reduce(xs.back(), ReduceOp::sum, /*async_op=*/i % 3 > 0));
   }
   while (!works.empty()) {
     works.back().wait();
@@ -131,6 +133,18 @@ TEST(Communicators, CollectivesGoOnInTheBackgroundInTheirOrder) {
   const int n = world().size();
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(xs[size_t(i)].cpu().to_floats()[999], float(i * n + n * (n - 1) / 2)) << i;
+  }
+}
+
+TEST(Communicators, AnyStreamWaitsForAResult) {
+  if (!test_device().is_cuda()) GTEST_SKIP() << "a CPU has no streams";
+  const int n = world().size();
+  for (const bool async_op : {false, true}) {
+    const Tensor x = full({10000000}, world().rank(), {.device = test_device()});
+    Work work = world().all_reduce(x, ReduceOp::sum, async_op);
+    const cuda::StreamGuard elsewhere(cuda::Stream::create(test_device().index()));
+    work.wait();
+    EXPECT_EQ(x.narrow(0, 9999999, 1).cpu().item<float>(), float(n * (n - 1) / 2)) << async_op;
   }
 }
 

@@ -1,10 +1,13 @@
 // Training on several ranks is training on one: within rounding, and with equal bits on all ranks
 // and from run to run.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <set>
 
 #include "autograd/autocast.h"
+#include "autograd/hooks.h"
 #include "autograd/step_graph.h"
 #include "data/sampler.h"
 #include "modules/containers.h"
@@ -107,6 +110,29 @@ TEST(DataParallelTraining, GradientsAreViewsOfTheirBuckets) {
     if (p.requires_grad()) storages.insert(p.grad().storage().get());
   }
   EXPECT_EQ(storages.size(), 1u);
+}
+
+TEST(DataParallelTraining, AGradientThatIsABucketByItselfIsNotCopied) {
+  Net net(1), alone(1);
+  std::vector<const void*> made, kept;
+  for (const Tensor& p : net.parameters()) {
+    if (!p.requires_grad()) continue;
+    (void)p.register_post_accumulate_grad_hook(
+        [&](const Tensor& x) { made.push_back(x.grad().data_ptr()); });
+  }
+  DataParallel parallel(net, world(), {.bucket_bytes = 1});
+  for (int step = 0; step < 2; ++step) {
+    net.zero_grad();
+    made.clear();
+    loss_of(net, part_of(whole_batch(step))).backward();
+    kept.clear();
+    for (const Tensor& p : net.parameters()) {
+      if (p.requires_grad()) kept.push_back(p.grad().data_ptr());
+    }
+    EXPECT_TRUE(std::is_permutation(made.begin(), made.end(), kept.begin(), kept.end())) << step;
+  }
+  loss_of(alone, whole_batch(1)).backward();
+  EXPECT_TRUE(close(net.tied->weight->grad(), alone.tied->weight->grad(), 1e-5));
 }
 
 TEST(DataParallelTraining, NamesParametersWithoutAGradient) {

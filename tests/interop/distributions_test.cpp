@@ -2,7 +2,9 @@
 #include "distributions/distributions.h"
 
 #include <cmath>
+#include <functional>
 #include <map>
+#include <memory>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // Clipping, loss scaling and averaging against PyTorch (gradients.py made the file).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

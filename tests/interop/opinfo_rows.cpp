@@ -1,4 +1,6 @@
 // How Taper writes what PyTorch's operator database calls: a row an operator.
+#include <algorithm>
+
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/order.h"

@@ -1,4 +1,6 @@
 // recurrent.py stores what these compute in real PyTorch.
+#include <memory>
+
 #include <gtest/gtest.h>
 
 #include "modules/layers/attention.h"

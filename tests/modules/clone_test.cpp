@@ -1,5 +1,6 @@
 // Copies of modules, modules of any forward, functions as layers, gradients that hooks see, and
 // modules as people write them.
+#include <memory>
 #include <optional>
 
 #include <gtest/gtest.h>

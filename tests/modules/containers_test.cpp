@@ -1,4 +1,6 @@
 // Modules in lists and by name.
+#include <memory>
+
 #include "modules/containers.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,10 @@
 // Hooks on modules whose calls have several arguments and results.
 #include <array>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <tuple>
 
 #include <gtest/gtest.h>
 

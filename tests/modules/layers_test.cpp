@@ -1,5 +1,6 @@
 // Layers: what they compute, how they start, how they print.
 #include <cmath>
+#include <memory>
 
 #include <gtest/gtest.h>
 

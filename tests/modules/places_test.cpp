@@ -1,5 +1,6 @@
 // Modules that come, go and move: the tree follows them.
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,7 @@
 // The machinery of Module: hooks, traversal, freezing, sharing, strict loading, summaries, and what
 // stands outside the tree.
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"

@@ -1,4 +1,6 @@
 // Views and joins that are made of others (autograd/ops/arrange.cpp), and diagonals.
+#include <functional>
+
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 
 #include "autograd/engine.h"
 #include "framework/cuda/cuda.h"

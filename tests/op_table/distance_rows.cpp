@@ -1,6 +1,7 @@
 // Losses of distances and of variances, and CTC.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/loss.h"

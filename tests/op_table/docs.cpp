@@ -37,8 +37,8 @@ std::map<std::string, std::string> declared_operators() {
       "^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
   std::map<std::string, std::string> family_of;
   // What these declare is tested elsewhere, or serves operators alone.
-  const std::set<std::string> apart = {"activation", "formulas", "reduction",
-                                       "rows",       "sparse",   "sync_batch_norm"};
+  const std::set<std::string> apart = {"formulas", "reduction", "rows", "sparse",
+                                       "sync_batch_norm"};
   std::set<std::filesystem::path> headers;  // in order: of what two declare the last counts
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "autograd/ops/index/order.h"
 #include "framework/factories.h"

@@ -1,6 +1,7 @@
 // What rows are made of: plain double-precision references and their inputs.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "framework/factories.h"

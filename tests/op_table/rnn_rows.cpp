@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 
 #include "autograd/ops/nn/rnn.h"
 #include "autograd/ops/shape.h"

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"

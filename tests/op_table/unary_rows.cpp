@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"

@@ -1,7 +1,9 @@
 // Optimizers of one's own: what it takes to write one, and that all that works with Taper's works
 // with it.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <map>
 

@@ -2,6 +2,7 @@
 #include "apps/runner/run/files.h"
 
 #include <functional>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>

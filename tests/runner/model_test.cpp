@@ -1,5 +1,7 @@
 // Models, optimizers and schedules as configs name them.
+#include <memory>
 #include <set>
+#include <tuple>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"

@@ -1,6 +1,7 @@
 // What a trace holds, read back from its file.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // The report of written runs: one well-formed page with everything in it.
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <functional>
+#include <memory>
 #include <numbers>
 #include <regex>
 #include <sstream>

@@ -1,4 +1,6 @@
 // The types of data, and where their files are found.
+#include <memory>
+
 #include "apps/runner/config/config.h"
 #include "data/images/cifar.h"
 #include "data/images/digits.h"
@@ -45,15 +47,9 @@ void find_below(const fs::path& base, std::string& path) {
 
 }  // namespace
 
-DataTypes& data_types() {
-  static DataTypes types("data type", {kDataTypes});
-  return types;
-}
+DataTypes& data_types() { return DataTypes::only("data type", {kDataTypes}); }
 
-ImageTransforms& image_transforms() {
-  static ImageTransforms transforms("transform", {kTransforms});
-  return transforms;
-}
+ImageTransforms& image_transforms() { return ImageTransforms::only("transform", {kTransforms}); }
 
 std::unique_ptr<data::Source> source_of(const DataConfig& config) {
   Component chosen = config;

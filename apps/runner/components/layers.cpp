@@ -48,36 +48,31 @@ ModulePtr linear(const LayerSite& at, int64_t out_features, const LinearOptions&
 using KernelSize = Option<"kernel_size", Pair, kWidth, "height and width of the window">;
 using Bias = Option<"bias", bool, kAny, "whether a bias is added", true>;
 
-struct PaddingModeOption {
-  PadMode padding_mode = PadMode::zeros;
+template <class M> struct Conv {
+  int64_t out_channels = 0;
+  Pair kernel_size = 0;
+  std::optional<Pair> stride{};
+  Padding padding{};
+  ConvOptions options{};
+
   template <class V> void describe(V& v) {
-    v("padding_mode", padding_mode, {"zeros", "reflect", "replicate", "circular"},
+    v("out_channels", out_channels, kWidth, "channels of the output").required();
+    v("kernel_size", kernel_size, kWidth, "height and width of the window").required();
+    v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
+    v("padding", padding, kWidthOrNone, "zeros around the input; same: as many as keep its size");
+    v("dilation", options.dilation, kWidth, "distance of the window's elements");
+    v("groups", options.groups, kWidth, "parts of the channels that do not mix");
+    v("bias", options.bias, "whether a bias is added");
+    v("padding_mode", options.padding_mode, {"zeros", "reflect", "replicate", "circular"},
       "what lies around the input");
   }
+  ModulePtr make(const LayerSite& at) const {
+    ConvOptions o = on(at.device, options);
+    o.stride = stride.value_or(1);
+    o.padding = padding.is_same ? ConvPadding("same") : ConvPadding(padding.size);
+    return std::make_unique<M>(at.in[0], out_channels, kernel_size, o);
+  }
 };
-template <class M>
-ModulePtr conv(const LayerSite& at, int64_t out_channels, Pair kernel_size,
-               std::optional<Pair> stride, const Padding& padding, Pair dilation, int64_t groups,
-               bool bias, const PaddingModeOption& around) {
-  const ConvOptions o{.stride = stride.value_or(1),
-                      .padding = padding.is_same ? ConvPadding("same") : ConvPadding(padding.size),
-                      .dilation = dilation,
-                      .groups = groups,
-                      .bias = bias,
-                      .padding_mode = around.padding_mode,
-                      .device = at.device};
-  return std::make_unique<M>(at.in[0], out_channels, kernel_size, o);
-}
-using OutChannels = Option<"out_channels", int64_t, kWidth, "channels of the output">;
-using Dilation = Option<"dilation", Pair, kWidth, "distance of the window's elements", 1>;
-using Groups = Option<"groups", int64_t, kWidth, "parts of the channels that do not mix", 1>;
-template <class M>
-using Conv = Made<conv<M>, OutChannels, KernelSize,
-                  Option<"stride", std::optional<Pair>, kWidth,
-                         "step of the window; without it 1, or a pool's window">,
-                  Option<"padding", Padding, kWidthOrNone,
-                         "zeros around the input; same: as many as keep its size", 0>,
-                  Dilation, Groups, Bias, All<PaddingModeOption>>;
 
 template <class M>
 ModulePtr conv_transpose(const LayerSite& at, int64_t out_channels, Pair kernel_size, Pair stride,
@@ -89,11 +84,12 @@ ModulePtr conv_transpose(const LayerSite& at, int64_t out_channels, Pair kernel_
 }
 template <class M>
 using ConvTransposed =
-    Made<conv_transpose<M>, OutChannels, KernelSize,
-         Option<"stride", Pair, kWidth, "how much larger the image becomes", 1>,
+    Made<conv_transpose<M>, Option<"out_channels", int64_t, kWidth, "channels of the output">,
+         KernelSize, Option<"stride", Pair, kWidth, "how much larger the image becomes", 1>,
          Option<"padding", Pair, kWidthOrNone, "rows and columns taken off around the output", 0>,
-         Option<"output_padding", Pair, kWidthOrNone, "rows and columns added behind", 0>, Dilation,
-         Groups, Bias>;
+         Option<"output_padding", Pair, kWidthOrNone, "rows and columns added behind", 0>,
+         Option<"dilation", Pair, kWidth, "distance of the window's elements", 1>,
+         Option<"groups", int64_t, kWidth, "parts of the channels that do not mix", 1>, Bias>;
 
 template <class M> ModulePtr padded(const LayerSite&, Pair sides) {
   return std::make_unique<M>(std::vector<int64_t>{sides.w, sides.w, sides.h, sides.h});
@@ -180,30 +176,25 @@ ModulePtr unflatten_to(const LayerSite&, const std::vector<int64_t>& sizes, int6
   return std::make_unique<Unflatten>(dim, Shape(sizes));
 }
 
-ModulePtr embedding(const LayerSite& at, int64_t embedding_dim,
-                    std::optional<int64_t> num_embeddings, std::optional<int64_t> padding_idx) {
-  return std::make_unique<Embedding>(num_embeddings.value_or(at.vocab_size), embedding_dim,
-                                     EmbeddingOptions{padding_idx, at.device});
-}
+template <class M> struct Embedded {
+  int64_t embedding_dim = 0;
+  std::optional<int64_t> num_embeddings{};
+  typename M::Options options{};
 
-struct BagModeOption {
-  BagMode mode = BagMode::mean;
   template <class V> void describe(V& v) {
-    v("mode", mode, {"sum", "mean", "max"}, "what is made of a row of vectors");
+    v("embedding_dim", embedding_dim, kWidth, "width of a vector").required();
+    v("num_embeddings", num_embeddings, kWidth,
+      "number of vectors; without it the data's vocabulary");
+    v("padding_idx", options.padding_idx, kWidthOrNone, "index of the vector that stays 0");
+    if constexpr (std::is_same_v<M, EmbeddingBag>) {
+      v("mode", options.mode, {"sum", "mean", "max"}, "what is made of a row of vectors");
+    }
+  }
+  ModulePtr make(const LayerSite& at) const {
+    return std::make_unique<M>(num_embeddings.value_or(at.vocab_size), embedding_dim,
+                               on(at.device, options));
   }
 };
-ModulePtr embedding_bag(const LayerSite& at, int64_t embedding_dim,
-                        std::optional<int64_t> num_embeddings, std::optional<int64_t> padding_idx,
-                        const BagModeOption& o) {
-  return std::make_unique<EmbeddingBag>(
-      num_embeddings.value_or(at.vocab_size), embedding_dim,
-      EmbeddingBagOptions{.mode = o.mode, .padding_idx = padding_idx, .device = at.device});
-}
-using EmbeddingDim = Option<"embedding_dim", int64_t, kWidth, "width of a vector">;
-using NumEmbeddings = Option<"num_embeddings", std::optional<int64_t>, kWidth,
-                             "number of vectors; without it the data's vocabulary">;
-using PaddingIdx =
-    Option<"padding_idx", std::optional<int64_t>, kWidthOrNone, "index of the vector that stays 0">;
 
 // PyTorch's gives all steps; `last_step: true` the last one alone.
 template <class M> struct LastStep : M {
@@ -211,39 +202,28 @@ template <class M> struct LastStep : M {
   Tensor forward(const Tensor& x) override { return M::forward(x).select(1, -1); }
   std::string type_name() const override { return short_name(typeid(M)); }
 };
-// What one kind has beside all.
-struct NoMore {
-  template <class V> void describe(V&) {}
-  void add_to(RnnOptions&) const {}
-};
-struct Projection {
-  int64_t proj_size = 0;
+template <class M> struct Recurrent {
+  int64_t hidden_size = 0;
+  RnnOptions options{.batch_first = true};
+  bool last_step = false;
+
   template <class V> void describe(V& v) {
-    v("proj_size", proj_size, kWidthOrNone, "width of the output, by a matrix; 0: hidden_size");
+    v("hidden_size", hidden_size, kWidth, "width of the state").required();
+    options.describe(v);
+    if constexpr (std::is_same_v<M, LSTM>) {
+      v("proj_size", options.proj_size, kWidthOrNone,
+        "width of the output, by a matrix; 0: hidden_size");
+    } else if constexpr (std::is_same_v<M, RNN>) {
+      v("nonlinearity", options.nonlinearity, {"tanh", "relu"}, "of each step");
+    }
+    v("last_step", last_step, "give the output of the last step alone");
   }
-  void add_to(RnnOptions& o) const { o.proj_size = proj_size; }
-};
-struct Nonlinearity {
-  std::string nonlinearity = "tanh";
-  template <class V> void describe(V& v) {
-    v("nonlinearity", nonlinearity, {"tanh", "relu"}, "of each step");
+  ModulePtr make(const LayerSite& at) const {
+    const RnnOptions o = on(at.device, options);
+    if (last_step) return std::make_unique<LastStep<M>>(at.in.back(), hidden_size, o);
+    return std::make_unique<M>(at.in.back(), hidden_size, o);
   }
-  void add_to(RnnOptions& o) const { o.nonlinearity = nonlinearity; }
 };
-template <class M, class More>
-ModulePtr recurrent(const LayerSite& at, int64_t hidden_size, RnnOptions o, const More& more,
-                    bool last_step) {
-  o.batch_first = true;
-  more.add_to(o);
-  o.device = at.device;
-  if (last_step) return std::make_unique<LastStep<M>>(at.in.back(), hidden_size, o);
-  return std::make_unique<M>(at.in.back(), hidden_size, o);
-}
-template <class M, class More = NoMore>
-using Recurrent =
-    Made<recurrent<M, More>, Option<"hidden_size", int64_t, kWidth, "width of the state">,
-         All<RnnOptions>, All<More>,
-         Option<"last_step", bool, kAny, "give the output of the last step alone", false>>;
 
 ModulePtr encoder_layer(const LayerSite& at, int64_t nhead, int64_t dim_feedforward, double dropout,
                         std::optional<double> eps, bool norm_first, bool bias) {
@@ -330,11 +310,10 @@ constexpr Layers::Entry kLayers[] = {
           Option<"unflattened_size", std::vector<int64_t>, kSizeOrRest, "sizes; one may be -1">,
           Option<"dim", int64_t, kAnyDim, "dimension to divide; 0 is the batch", 1>>},
     {"upsample", layer<Plain<Upsample>>},
-    {"embedding", made<embedding, EmbeddingDim, NumEmbeddings, PaddingIdx>},
-    {"embedding_bag",
-     made<embedding_bag, EmbeddingDim, NumEmbeddings, PaddingIdx, All<BagModeOption>>},
-    {"rnn", layer<Recurrent<RNN, Nonlinearity>>},
-    {"lstm", layer<Recurrent<LSTM, Projection>>},
+    {"embedding", layer<Embedded<Embedding>>},
+    {"embedding_bag", layer<Embedded<EmbeddingBag>>},
+    {"rnn", layer<Recurrent<RNN>>},
+    {"lstm", layer<Recurrent<LSTM>>},
     {"gru", layer<Recurrent<GRU>>},
     {"transformer_encoder_layer",
      made<encoder_layer, Option<"nhead", int64_t, kWidth, "attention heads">,
@@ -345,10 +324,7 @@ constexpr Layers::Entry kLayers[] = {
 
 }  // namespace
 
-Layers& layers() {
-  static Layers table("layer", {kActivations, kLayers});
-  return table;
-}
+Layers& layers() { return Layers::only("layer", {kActivations, kLayers}); }
 
 std::vector<std::string> activations() {
   std::vector<std::string> names;

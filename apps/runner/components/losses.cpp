@@ -64,10 +64,7 @@ constexpr Losses::Entry kLosses[] = {
 
 }  // namespace
 
-Losses& losses() {
-  static Losses table("loss", {kLosses});
-  return table;
-}
+Losses& losses() { return Losses::only("loss", {kLosses}); }
 
 bool fits(const Component& loss, Task task) { return losses().make(loss, {task}).value != nullptr; }
 

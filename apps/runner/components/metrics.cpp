@@ -6,7 +6,6 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 #include "autograd/ops/index/index.h"
-#include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::runner {
@@ -62,10 +61,7 @@ constexpr MetricTypes::Entry kMetrics[] = {
 
 }  // namespace
 
-MetricTypes& metric_types() {
-  static MetricTypes table("metric", {kMetrics});
-  return table;
-}
+MetricTypes& metric_types() { return MetricTypes::only("metric", {kMetrics}); }
 
 Metric metric(const std::string& name) {
   return metric_types().make(metric_types().component(name), {}, Device());

@@ -1,3 +1,6 @@
+#include <array>
+#include <memory>
+
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "autograd/node.h"
@@ -36,10 +39,7 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
       made->train();
       model->add(std::move(made));
     } catch (const Error& error) {
-      if (dynamic_cast<const OutOfMemoryError*>(&error) ||
-          dynamic_cast<const AcceleratorError*>(&error) || dynamic_cast<const RunError*>(&error)) {
-        throw;
-      }
+      if (is_any<OutOfMemoryError, AcceleratorError, RunError>(error)) throw;
       throw ConfigError(located(place, cat(name, " does not fit its input of shape ", in,
                                            " (a sample's): ", error.what())));
     } catch (const std::exception& error) {
@@ -65,9 +65,9 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
 }
 
 // What a ready-made model takes.
-void require(bool fits, const ModelSite& at, const char* takes) {
-  if (fits) return;
-  throw ConfigError(
+void check(bool fits, const ModelSite& at, const char* takes) {
+  require<ConfigError>(
+      fits,
       located(at.place, cat("this model takes ", takes, ", but the data have samples of shape ",
                             at.data.input_shape, at.data.vocab_size() > 0 ? " (tokens)" : "",
                             " and targets that need ", at.data.output_shape())));
@@ -88,10 +88,7 @@ struct SequentialSpec {
 Component layer(const std::string& name, const auto&... values) {
   Component out = layers().component(name);
   std::size_t i = 0;
-  for (const std::string& word : std::initializer_list<std::string>{cat(values)...}) {
-    const std::string wrong = read_word(out.schema().fields.at(i++), word);
-    if (!wrong.empty()) throw ConfigError(wrong);
-  }
+  (read_word(out.schema().fields.at(i++), cat(values)), ...);
   return out;
 }
 void add_dropout(std::vector<Component>& all, double p) {
@@ -108,7 +105,7 @@ struct MlpSpec {
     v("dropout", dropout, kBelowOne, "chance of a zero after every activation");
   }
   ModulePtr make(const ModelSite& at) const {
-    require(at.data.vocab_size() == 0, at, "numbers");
+    check(at.data.vocab_size() == 0, at, "numbers");
     std::vector<Component> all;
     if (at.data.input_shape.size() > 1) all.push_back(layer("flatten"));
     for (const int64_t width : hidden) {
@@ -133,7 +130,7 @@ struct CnnSpec {
     v("dropout", dropout, kBelowOne, "after the pool; after the hidden layer");
   }
   ModulePtr make(const ModelSite& at) const {
-    require(at.data.input_shape.size() == 3, at, "images");
+    check(at.data.input_shape.size() == 3, at, "images");
     std::vector<Component> all;
     for (const int64_t out : channels) {
       all.push_back(layer("conv2d", out, 3));
@@ -152,7 +149,7 @@ struct CnnSpec {
 
 ModulePtr resnet18_of(ResNetOptions o, const ModelSite& at) {
   const Shape in = at.data.input_shape, out = at.data.output_shape();
-  require(in.size() == 3 && out.size() == 1, at, "images");
+  check(in.size() == 3 && out.size() == 1, at, "images");
   o.num_classes = out[0];
   o.in_channels = in[0];
   o.device = at.device;
@@ -162,7 +159,7 @@ ModulePtr resnet18_of(ResNetOptions o, const ModelSite& at) {
 ModulePtr gpt(GPTOptions o, const ModelSite& at) {
   const DataInfo& data = at.data;
   const Shape in = data.input_shape;
-  require(are_tokens(data) && data.output_shape() == Shape{in[0], data.vocab_size()}, at, "text");
+  check(are_tokens(data) && data.output_shape() == Shape{in[0], data.vocab_size()}, at, "text");
   o.vocab_size = data.vocab_size();
   o.block_size = in[0];
   o.device = at.device;
@@ -171,7 +168,7 @@ ModulePtr gpt(GPTOptions o, const ModelSite& at) {
 
 ModulePtr lstm_classifier(LSTMClassifierOptions o, const ModelSite& at) {
   const Shape out = at.data.output_shape();
-  require(are_tokens(at.data) && out.size() == 1, at, "tokens with a class for each text");
+  check(are_tokens(at.data) && out.size() == 1, at, "tokens with a class for each text");
   o.vocab_size = at.data.vocab_size();
   o.num_classes = out[0];
   o.device = at.device;
@@ -189,10 +186,7 @@ constexpr Models::Entry kModels[] = {
 
 }  // namespace
 
-Models& models() {
-  static Models table("model", {kModels});
-  return table;
-}
+Models& models() { return Models::only("model", {kModels}); }
 
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device) {
   Shape shape = data.input_shape;

@@ -1,6 +1,7 @@
 #include "optim/optimizers.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
@@ -62,10 +63,7 @@ constexpr Optimizers::Entry kOptimizers[] = {
 
 }  // namespace
 
-Optimizers& optimizers() {
-  static Optimizers table("optimizer", {kOptimizers});
-  return table;
-}
+Optimizers& optimizers() { return Optimizers::only("optimizer", {kOptimizers}); }
 
 std::vector<optim::GroupRule> rules_of(const OptimizerSite& at) {
   return rules_for(at.no_decay, at.model.named_parameters());

@@ -124,10 +124,7 @@ constexpr Schedules::Entry kSchedules[] = {
 
 }  // namespace
 
-Schedules& schedules() {
-  static Schedules table("schedule", {kSchedules});
-  return table;
-}
+Schedules& schedules() { return Schedules::only("schedule", {kSchedules}); }
 
 optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t total_steps,
                                int64_t steps_per_epoch) {

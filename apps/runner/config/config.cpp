@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <ranges>
+#include <system_error>
 
 #include "apps/runner/components/components.h"
-#include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 #include "framework/cuda/cuda.h"
 #include "framework/device.h"
-#include "framework/host/threads.h"
 
 namespace taper::inline v0::runner {
 
@@ -28,10 +27,7 @@ bool is_device(const std::string& text) try {
 
 }  // namespace
 
-Callbacks& callbacks() {
-  static Callbacks table("callback");
-  return table;
-}
+Callbacks& callbacks() { return Callbacks::only("callback"); }
 
 std::vector<std::string> goals() {
   std::vector<std::string> names = metric_types().names();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <ranges>
+#include <system_error>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/config.h"
@@ -11,8 +12,6 @@
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxIncludeDepth = 8;
 constexpr int kMaxIncludes = 64;
@@ -85,8 +84,9 @@ std::vector<Problem> apply(Node& root, const std::string& text, int number) {
 
 std::string read_config(const fs::path& path) try {
   const std::string text = read_file(path, "YAML file", kMaxYamlBytes + 1);
-  if (text.size() <= kMaxYamlBytes) return text;
-  throw ConfigError(cat(path.string(), ": over ", kMaxYamlBytes, " bytes: not a configuration"));
+  require<ConfigError>(text.size() <= kMaxYamlBytes, path.string(), ": over ", kMaxYamlBytes,
+                       " bytes: not a configuration");
+  return text;
 } catch (const InputError& error) {
   throw ConfigError(error.what());
 }
@@ -142,9 +142,8 @@ class TreeReader {
 
  private:
   std::optional<Node> read_included(const Node& name, const fs::path& directory) try {
-    if (name.kind != Node::Kind::kScalar || name.text.empty()) {
-      throw ConfigError(cat("include: expected a file or a list of files, got ", seen(name)));
-    }
+    require<ConfigError>(name.kind == Node::Kind::kScalar && !name.text.empty(),
+                         "include: expected a file or a list of files, got ", seen(name));
     const fs::path path = (directory / name.text).lexically_normal();
     const auto first = std::ranges::find(open_, fs::weakly_canonical(path));
     if (first != open_.end()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "apps/runner/config/table.h"
 #include "apps/runner/run/text.h"
@@ -28,11 +29,9 @@ std::string text_of(const Range& range) {
   return out;
 }
 
-const char* kind_of(const bool*) { return "true or false"; }
-const char* kind_of(const int64_t*) { return "an integer"; }
-const char* kind_of(const uint64_t*) { return "an integer of 0 or more"; }
-const char* kind_of(const double*) { return "a number"; }
-const char* kind_of(const std::string*) { return "a text"; }
+// What a Scalar takes, in the order of its alternatives.
+constexpr const char* kScalars[] = {"true or false", "an integer", "an integer of 0 or more",
+                                    "a number",      "a text",     ""};
 
 bool is_written(const Field& field) {
   if (field.is_idle && field.is_idle()) return false;
@@ -56,10 +55,10 @@ std::string entry_text(const Union& entry) {
   return arguments.empty() ? type : cat(type, ": {", arguments, "}");
 }
 
-using CommentOf = std::function<std::string(const std::string&)>;
+}  // namespace
 
-std::string text_of(const Schema& schema, const CommentOf& comment_of, const std::string& path = "",
-                    const std::string& pad = "") {
+std::string write(const Schema& schema, const CommentOf& comment_of, const std::string& path,
+                  const std::string& pad) {
   std::string out;
   const auto line = [&](const std::string& content, const std::string& at) {
     out += cat(content, comment_of ? cat("  # ", comment_of(at)) : "", "\n");
@@ -73,11 +72,11 @@ std::string text_of(const Schema& schema, const CommentOf& comment_of, const std
     }
     out += cat(pad, f.name, ":\n");
     if (const auto* map = std::get_if<Section>(&f.target)) {
-      out += text_of(map->open(), comment_of, here, inner);
+      out += write(map->open(), comment_of, here, inner);
     }
     if (const auto* tagged = std::get_if<Union>(&f.target)) {
       line(cat(inner, "type: ", tagged->chosen->type), join_path(here, "type"));
-      out += text_of(tagged->schema(), comment_of, here, inner);
+      out += write(tagged->schema(), comment_of, here, inner);
     }
     const auto* list = std::get_if<UnionList>(&f.target);
     for (std::size_t i = 0; list && i < list->list->size(); ++i) {
@@ -86,8 +85,6 @@ std::string text_of(const Schema& schema, const CommentOf& comment_of, const std
   }
   return out;
 }
-
-}  // namespace
 
 const std::vector<std::string>& names_of(const Field& field, const Scalar& scalar) {
   const auto* choice = std::get_if<Choice>(&scalar);
@@ -99,25 +96,20 @@ std::string expected_of_one(const Field& field) {
   if (const auto& names = names_of(field, like); !names.empty()) {
     return cat("one of ", joined(names));
   }
-  const auto kind =
-      Overloaded{[](const Choice&) { return ""; }, [](auto* p) { return kind_of(p); }};
-  return field.form.empty() ? cat(std::visit(kind, like), text_of(field.range)) : field.form;
+  return field.form.empty() ? cat(kScalars[like.index()], text_of(field.range)) : field.form;
 }
 
 std::string expected(const Field& field, const char* or_same) {
-  const auto of_value = [&](const Value& v) {
-    const std::string one = expected_of_one(field);
-    if (!v.takes_list) return one;
-    if (v.takes_one && v.size == 0) return cat(one, ", or a list of them");
-    if (v.takes_one) return cat(one, ", or two of them as a list", v.is_same ? or_same : "");
-    if (v.size > 0) return cat("a list of ", v.size, " numbers");
-    return cat("a list of integers", text_of(field.range), ", as in [512, 512]");
-  };
-  return std::visit(Overloaded{of_value, [](const Section&) { return cat("a map"); },
-                               [](const Union&) { return cat(); },
-                               [](const UnionList&) { return cat("a list of entries"); },
-                               [](const Custom& v) { return v.expected; }},
-                    field.target);
+  if (std::holds_alternative<Section>(field.target)) return "a map";
+  if (std::holds_alternative<UnionList>(field.target)) return "a list of entries";
+  const auto* v = std::get_if<Value>(&field.target);
+  if (v == nullptr) return "";
+  const std::string one = expected_of_one(field);
+  if (!v->takes_list) return one;
+  if (v->takes_one && v->size == 0) return cat(one, ", or a list of them");
+  if (v->takes_one) return cat(one, ", or two of them as a list", v->is_same ? or_same : "");
+  if (v->size > 0) return cat("a list of ", v->size, " numbers");
+  return cat("a list of integers", text_of(field.range), ", as in [512, 512]");
 }
 
 std::string value_text(const Field& field) {
@@ -133,10 +125,6 @@ std::string value_text(const Field& field) {
   }
   const bool is_one_pair = v->takes_one && v->size == 2 && words[0] == words[1];
   return v->takes_list && !is_one_pair ? cat("[", joined(words), "]") : words[0];
-}
-
-std::string write(const Schema& schema, const CommentOf& comment_of) {
-  return text_of(schema, comment_of);
 }
 
 std::string nearest(const std::string& name, const std::vector<std::string>& known) {

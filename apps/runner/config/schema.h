@@ -5,7 +5,7 @@
 // (framework/describe.h) gives one by schema_of(); of others it is made field by field:
 //
 //   Schema schema;
-//   schema.field("epochs", &c.epochs, "passes over the training set", {1, 1e9});
+//   schema("epochs", c.epochs, {1, 1e9}, "passes over the training set");
 #pragma once
 
 #include <array>
@@ -131,7 +131,6 @@ inline constexpr std::size_t kMaxEntries = 1000;
 
 // Whatever else a member may be: `read` takes it from the text and gives what is wrong.
 struct Custom {
-  std::string expected;  // in words
   std::function<std::vector<Problem>(const Node&)> read;
 };
 
@@ -181,22 +180,15 @@ struct Schema {
   std::vector<Field> fields{};
   std::vector<Rule> rules{};
 
-  // The reference holds until the next call. `target` is one of Target's alternatives, or a pointer
-  // to a value or a schema of its own.
-  template <class T> Field& field(std::string name, T target, const char* doc, Range range = {}) {
-    if constexpr (std::is_pointer_v<T>) {
-      fields.push_back({std::move(name), value_of(*target), doc, range});
-    } else if constexpr (std::is_same_v<T, Schema>) {
-      fields.push_back({std::move(name), Section{[target] { return target; }}, doc});
-    } else {
-      fields.push_back({std::move(name), std::move(target), doc, range});
-    }
+  // The reference holds until the next call.
+  Field& field(std::string name, Target target, const char* doc, Range range = {}) {
+    fields.push_back({std::move(name), std::move(target), doc, range});
     return fields.back();
   }
 
   template <class T>
   Field& operator()(const char* name, T& value, const Range& range, const char* doc) {
-    return field(name, &value, doc, range);
+    return field(name, value_of(value), doc, range);
   }
   // A value, or a struct that describes itself or may do so.
   template <class T> Field& operator()(const char* name, T& value, const char* doc) {
@@ -205,11 +197,11 @@ struct Schema {
     } else if constexpr (requires { value->describe(*this); }) {
       return field(name, optional_section(value, schema_of), doc);
     } else {
-      return field(name, &value, doc);
+      return field(name, value_of(value), doc);
     }
   }
   template <class T> Field& operator()(const char* name, T& value, PathForm, const char* doc) {
-    return field(name, &value, doc).of_form(kPathWords, [](const std::string& path) {
+    return (*this)(name, value, doc).of_form(kPathWords, [](const std::string& path) {
       return !path.empty();
     });
   }
@@ -220,7 +212,7 @@ struct Schema {
     if constexpr (std::is_enum_v<T> || std::is_same_v<T, bool>) {
       return field(name, choice(value, names), doc);
     } else {
-      return field(name, &value, doc).one_of(names);
+      return (*this)(name, value, doc).one_of(names);
     }
   }
   // Which of that kind. What `chosen` describes of itself are keys that all types have.
@@ -265,14 +257,16 @@ struct ReadResult {
 // Reads the tree into the struct that the schema is bound to. Never throws for what the tree holds.
 ReadResult read(const Schema& schema, const Node& root);
 
-// Reads one word, such as an option's of a command line, into a field as from a config. Returns
-// what is wrong with it, or nothing.
-std::string read_word(const Field& field, const std::string& word);
+// Reads one word, such as an option's of a command line, into a field as from a config. Throws
+// ConfigError.
+void read_word(const Field& field, const std::string& word);
 
 // All fields in the order of the description; read() of it gives the same values and the same
-// bytes when written again. With `comment_of`, a line ends in "  # " + comment_of(path).
-std::string write(const Schema& schema,
-                  const std::function<std::string(const std::string&)>& comment_of = {});
+// bytes when written again. With `comment_of`, a line ends in "  # " + comment_of(path). Of what
+// lies at a path within another map, each line begins with `pad`.
+using CommentOf = std::function<std::string(const std::string& path)>;
+std::string write(const Schema& schema, const CommentOf& comment_of = {},
+                  const std::string& path = "", const std::string& pad = "");
 
 // What the field takes, in words ("an integer, at least 1"; `or_same` stands at the end where that
 // word is taken too), and its value on one line of YAML (empty for an optional that is not given).

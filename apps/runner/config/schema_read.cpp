@@ -3,6 +3,7 @@
 #include <ranges>
 
 #include "apps/runner/config/table.h"
+#include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 
 namespace taper::inline v0::runner {
@@ -311,12 +312,12 @@ ReadResult read(const Schema& schema, const Node& root) {
   return std::move(reader.result);
 }
 
-std::string read_word(const Field& field, const std::string& word) {
+void read_word(const Field& field, const std::string& word) {
   const Schema schema{{field}};
   Node root{.kind = Node::Kind::kMap};
   root.children = {Node{.kind = Node::Kind::kScalar, .text = word, .key = field.name}};
   const ReadResult result = read(schema, root);
-  return result.problems.empty() ? "" : result.problems[0].message;
+  if (!result.problems.empty()) throw ConfigError(result.problems[0].message);
 }
 
 }  // namespace taper::inline v0::runner

@@ -7,6 +7,7 @@
 #include "apps/runner/run/errors.h"
 
 namespace taper::inline v0::runner {
+
 std::vector<std::string> Kind::names() const {
   std::vector<std::string> names;
   for (const Row& row : rows_) names.push_back(row.component.type);
@@ -21,7 +22,7 @@ const Kind::Row& Kind::row(const std::string& name) const {
 }
 
 void Kind::refuse(const Component& c, const std::exception& error, const std::string& where) const {
-  if (dynamic_cast<const Error*>(&error) != nullptr || exit_code_of(error) != kExitBug) return;
+  if (is_any<Error>(error) || exit_code_of(error) != kExitBug) return;
   const std::string text = cat(what_, " '", c.type, "': ", error.what(), where);
   throw RunError(kExitBug, c.place.source ? located(c.place, text) : text);
 }
@@ -40,16 +41,12 @@ void Kind::add_row(const std::string& name, Row row) {
   rows_.push_back(std::move(row));
 }
 
-namespace {
-
 // The type's own keys, and those that all types have.
-Schema schema_with(const Union& tagged, Component& options) {
+static Schema schema_with(const Union& tagged, Component& options) {
   Schema out = options.schema();
   if (tagged.common) std::ranges::move(tagged.common().fields, std::back_inserter(out.fields));
   return out;
 }
-
-}  // namespace
 
 Schema Union::schema() const { return schema_with(*this, *chosen); }
 

@@ -15,6 +15,7 @@
 #include <any>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -64,20 +65,6 @@ class Kind {
   explicit Kind(const char* what) : what_(what) {}
   // ValueError for a name that is taken, or that is not a plain word.
   void add_row(const std::string& name, Row row);
-  // What f, which makes the thing, gives. RunError with kExitBug, at the component's place, where
-  // that is nothing, or an exception that is none of Taper's.
-  template <class F> auto made_by(const Component& c, F f) const {
-    try {
-      auto made = f();
-      if constexpr (requires { made == nullptr; }) {
-        if (made == nullptr) throw std::logic_error("its factory gave nothing");
-      }
-      return made;
-    } catch (const std::exception& error) {
-      refuse(c, error);
-      throw;
-    }
-  }
 
   std::size_t built_in_ = 0;
 
@@ -94,11 +81,12 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     Row (*row)();
   };
 
-  Table(const char* what, std::initializer_list<std::span<const Entry>> lists = {}) : Kind(what) {
-    for (const std::span<const Entry> list : lists) {
-      for (const Entry& entry : list) add_row(entry.name, entry.row());
-    }
-    built_in_ = rows().size();
+  using Lists = std::initializer_list<std::span<const Entry>>;
+
+  // The one that there is of its kind; made by the first call.
+  static Table& only(const char* what, Lists lists = {}) {
+    static Table table(what, lists);
+    return table;
   }
 
   // The row of options that have make(args...).
@@ -114,13 +102,28 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     add_row(name, row_of<Options>(std::move(maker)));
   }
 
-  Made make(const Component& c, Args... args) const {
-    const auto& maker = std::any_cast<const Maker&>(row(c.type).make);
-    return made_by(c, [&] { return maker(c, args...); });
+  // RunError with kExitBug, at the component's place, where a program's own maker gives nothing, or
+  // throws what is none of Taper's.
+  Made make(const Component& c, Args... args) const try {
+    Made made = std::any_cast<const Maker&>(row(c.type).make)(c, args...);
+    if constexpr (requires { made == nullptr; }) {
+      if (made == nullptr) throw std::logic_error("its factory gave nothing");
+    }
+    return made;
+  } catch (const std::exception& error) {
+    refuse(c, error);
+    throw;
   }
 
  private:
   using Maker = std::function<Made(const Component&, Args...)>;
+
+  Table(const char* what, Lists lists) : Kind(what) {
+    for (const std::span<const Entry> list : lists) {
+      for (const Entry& entry : list) add_row(entry.name, entry.row());
+    }
+    built_in_ = rows().size();
+  }
 
   template <class Options, class Make> static Row row_of(Make maker) {
     const auto typed = [maker](const Component& c, Args... args) -> Made {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <ranges>
 #include <sstream>
 #include <tuple>

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <system_error>
 
 #include "apps/runner/config/yaml.h"
 #include "apps/runner/run/text.h"

@@ -11,14 +11,11 @@
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
-#include "apps/runner/run/text.h"
 #include "autograd/hooks.h"
 #include "framework/factories.h"
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A tensor of the step, on the host, in the order in which they came to be.
 struct Trace {

@@ -1,13 +1,9 @@
 #include "apps/runner/gate/gate.h"
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
-#include "apps/runner/train/train.h"
 #include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
-
-namespace fs = std::filesystem;
 
 // --- runs made again ---
 
@@ -56,33 +52,17 @@ std::string weights_difference(const fs::path& a, const fs::path& b) {
   return "model.safetensors of the run is not what the run made again has\n";
 }
 
-// "NAME: A | B" each.
-std::vector<std::string> differences(const std::map<std::string, std::string>& a,
-                                     const std::map<std::string, std::string>& b) {
-  std::vector<std::string> out;
-  for (const auto& [name, x] : a) {
-    const auto y = b.find(name);
-    if (y == b.end() || y->second != x) {
-      out.push_back(cat(name, ": ", x, " | ", y == b.end() ? "not there" : y->second));
-    }
-  }
-  for (const auto& [name, y] : b) {
-    if (!a.contains(name)) out.push_back(cat(name, ": not there | ", y));
-  }
-  return out;
-}
-
 // What a recording knows of why its numbers are not the run's.
 std::string causes(const Recording& got, const Recording& golden) {
   const std::string config = config_differences(got.config, golden.config);
   std::string out = headed("config (the run | the recording):", config);
   if (got.facts.program.empty() || golden.facts.program.empty()) return out;  // of an older version
-  const auto files = differences(got.facts.data, golden.facts.data);
-  const auto versions = differences(got.facts.program, golden.facts.program);
-  if (!files.empty()) out += "data (the run | the recording):\n";
-  for (const std::string& file : files) out += cat("  ", file, "\n");
+  out += headed("data (the run | the recording):", differences(got.facts.data, golden.facts.data));
+  const auto versions = lines_of(differences(got.facts.program, golden.facts.program));
   if (!versions.empty()) {
-    out += cat("program or machine (the run | the recording): ", joined(versions), "\n");
+    const auto inner = [](const std::string& line) { return line.substr(2); };
+    out += cat("program or machine (the run | the recording): ",
+               joined(versions | std::views::transform(inner)), "\n");
   }
   return out.empty() ? "config, data files, versions and machine are as recorded: what is left is "
                        "the program's code\n"
@@ -106,6 +86,16 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
   recorder.taken.facts = facts_of_run(dir);
   return std::move(recorder.taken);
 }
+
+// What record and check are told of tolerances.
+struct ToleranceWords {
+  std::vector<std::string> words{};
+  void describe(Schema& v) {
+    v("--tolerance,--rtol", words,
+      "how far off numbers may be, as a part of them: all metrics (1e-5) or one (loss=1e-4); may "
+      "be repeated; 0 without it: the same bits");
+  }
+};
 
 }  // namespace
 
@@ -164,20 +154,6 @@ Verdict reproduce(const fs::path& run) {
                                      : ", but it ends early now\n";
   return {found.more >= 0, cat(env, "the same metrics, byte for byte", end)};
 }
-
-namespace {
-
-// What record and check are told of tolerances.
-struct ToleranceWords {
-  std::vector<std::string> words{};
-  void describe(Schema& v) {
-    v("--tolerance,--rtol", words,
-      "how far off numbers may be, as a part of them: all metrics (1e-5) or one (loss=1e-4); may "
-      "be repeated; 0 without it: the same bits");
-  }
-};
-
-}  // namespace
 
 Command record_command() {
   struct Record : RecordOptions {

@@ -2,13 +2,13 @@
 // comparisons with them, and the search for the first thing that differs between two runs.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/runner/program.h"
+#include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/train.h"
@@ -45,17 +45,15 @@ inline int print(const Verdict& verdict) { return print(verdict.text, verdict.pa
 
 // Writes each step's loss, gradient norm and state (a hash of all parameters and buffers), and each
 // evaluation, as hex floats.
-Verdict record(const std::filesystem::path& run, const std::filesystem::path& to,
-               const RecordOptions& options = {});
+Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options = {});
 // Compares step by step with a recording, up to its length; `tolerances` go before its own. Without
 // any, the weights of a run recorded to its end are compared with those that it stored, too.
-Verdict check(const std::filesystem::path& run, const std::filesystem::path& golden,
-              const Tolerances& tolerances = {});
+Verdict check(const fs::path& run, const fs::path& golden, const Tolerances& tolerances = {});
 // Goes to the first step at which two runs differ, and names the module, op and element.
-Verdict diff(const std::filesystem::path& a, const std::filesystem::path& b);
+Verdict diff(const fs::path& a, const fs::path& b);
 // Compares metrics.jsonl of the run with that of the run made again, byte for byte, as far as the
 // run went, and its weights. A run that went on with another config is made again so.
-Verdict reproduce(const std::filesystem::path& run);
+Verdict reproduce(const fs::path& run);
 
 // --- recordings ---
 struct Recording : RecordOptions {
@@ -72,9 +70,9 @@ bool compares_state(const Tolerances& tolerances);
 // The recording's own behind those given.
 Tolerances tolerances_of(const Recording& golden, Tolerances given);
 
-void save_recording(const Recording& recording, const std::filesystem::path& file);
+void save_recording(const Recording& recording, const fs::path& file);
 // InputError, naming the file: missing, damaged, or no recording.
-Recording load_recording(const std::filesystem::path& file);
+Recording load_recording(const fs::path& file);
 
 // Step by step, up to the end of `golden`. Where a step is beyond the tolerances the text names it,
 // and the metrics with both numbers.
@@ -99,10 +97,9 @@ class Recorder : public Observer {
 
 // Trains into `dir`, quietly, as the run did: where it went on with another config, so does this.
 // Only one phase's result counts: of the last, or of that which the observer ended.
-void run_again(const std::vector<Phase>& phases, const std::filesystem::path& dir,
-               Observer* observer);
+void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer);
 
-std::string metrics_of(const std::filesystem::path& run);
+std::string metrics_of(const fs::path& run);
 // Of the metrics.jsonl of two runs the first line that differs. A run that ended early differs
 // nowhere, but is shorter.
 struct MetricsDifference : LineDifference {

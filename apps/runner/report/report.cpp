@@ -15,7 +15,6 @@
 namespace taper::inline v0::runner {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 struct RunFiles {

@@ -3,8 +3,6 @@
 #include <bit>
 #include <chrono>
 
-#include "apps/runner/run/errors.h"
-
 namespace taper::inline v0::runner {
 namespace {
 
@@ -53,9 +51,9 @@ std::string event_at(int64_t step) {
 
 }  // namespace
 
-EventWriter::EventWriter(const std::filesystem::path& dir) {
+EventWriter::EventWriter(const fs::path& dir) {
   // Two starts within a second must not write over one another.
-  for (auto second = int64_t(now()); file_.empty() || std::filesystem::exists(file_); ++second) {
+  for (auto second = int64_t(now()); file_.empty() || fs::exists(file_); ++second) {
     file_ = dir / cat("events.out.tfevents.", second, ".taper");
   }
   out_.open(file_, std::ios::binary);

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+
+#include "apps/runner/run/errors.h"
 
 namespace taper::inline v0::runner {
 
@@ -15,7 +16,7 @@ class EventWriter {
  public:
   // A file of its own for every start of a run: TensorBoard joins them by step. Throws DiskError
   // when it cannot be written, as do the others.
-  explicit EventWriter(const std::filesystem::path& dir);
+  explicit EventWriter(const fs::path& dir);
   // Tags with a '/' are shown in groups: "train/loss".
   void scalar(const std::string& tag, int64_t step, double value);
   void flush() { out_.flush(); }
@@ -23,7 +24,7 @@ class EventWriter {
  private:
   void write(std::string_view event);
 
-  std::filesystem::path file_;
+  fs::path file_;
   std::ofstream out_;
 };
 

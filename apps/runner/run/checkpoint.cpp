@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/text.h"
 #include "framework/host/hooks.h"
@@ -14,8 +13,6 @@
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "step-";
 

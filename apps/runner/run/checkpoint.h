@@ -5,12 +5,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/runner/run/errors.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::runner {
@@ -19,35 +19,34 @@ namespace taper::inline v0::runner {
 struct Checkpoint {
   std::map<std::string, std::vector<NamedTensor>> tensors;
   std::map<std::string, std::string> texts;
-  std::filesystem::path path{};  // where it was read, for messages
+  fs::path path{};  // where it was read, for messages
 };
 
 // Writes the checkpoint of a step, which takes the place of an older one of the same step, and
 // returns its directory. Once it is found whole, the newest `keep` and the best one stay; others
 // go. Throws DiskError, with the bytes needed and free, when it cannot be written; then nothing of
 // it stays and older ones are whole.
-std::filesystem::path save_checkpoint(const std::filesystem::path& run, int64_t step,
-                                      const Checkpoint& checkpoint, int64_t keep,
-                                      bool is_best = false);
+fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& checkpoint,
+                         int64_t keep, bool is_best = false);
 
 // What is wrong with a checkpoint, naming the file; empty when it is whole.
-std::string damage_of(const std::filesystem::path& checkpoint);
+std::string damage_of(const fs::path& checkpoint);
 
 // Reads a safetensors file; InputError naming it.
-std::vector<NamedTensor> tensors_of(const std::filesystem::path& file);
+std::vector<NamedTensor> tensors_of(const fs::path& file);
 // Reads a whole checkpoint; InputError naming the damage of another.
-Checkpoint load_checkpoint(const std::filesystem::path& checkpoint);
+Checkpoint load_checkpoint(const fs::path& checkpoint);
 
 // Of a run, the newest first; none where it has none.
-std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
+std::vector<fs::path> list_checkpoints(const fs::path& run);
 // The newest that is whole; those before it in the list are named in warnings.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& run);
-std::filesystem::path best_checkpoint(const std::filesystem::path& run);
+std::optional<fs::path> newest_checkpoint(const fs::path& run);
+fs::path best_checkpoint(const fs::path& run);
 // `best` becomes the checkpoint of that step, where there is one.
-void mark_best(const std::filesystem::path& run, int64_t step);
+void mark_best(const fs::path& run, int64_t step);
 // The step in a checkpoint's name, also of "best"; -1 where there is none.
-int64_t step_of(const std::filesystem::path& checkpoint);
+int64_t step_of(const fs::path& checkpoint);
 // Removes those of later steps: a run that goes back will write them anew.
-void drop_checkpoints_after(const std::filesystem::path& run, int64_t step);
+void drop_checkpoints_after(const fs::path& run, int64_t step);
 
 }  // namespace taper::inline v0::runner

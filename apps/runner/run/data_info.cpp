@@ -1,5 +1,6 @@
 // DataInfo as JSON.
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
@@ -37,29 +38,26 @@ const std::vector<std::string> kTasks = {"classification", "regression", "langua
 
 Schema describe(Standardizer& s) {
   Schema out;
-  out.field("fill", value_in(s.fill, "a list of numbers"), "what gaps become").required();
-  out.field("mean", value_in(s.mean, "a list of numbers"), "of each feature").required();
-  out.field("std", value_in(s.std, "a list of numbers"), "of each feature").required();
-  const auto is_positive = [](float x) { return x > 0; };
+  out.field("fill", value_in(s.fill), "what gaps become").required();
+  out.field("mean", value_in(s.mean), "of each feature").required();
+  out.field("std", value_in(s.std), "of each feature").required();
   out("std", "needs numbers above 0",
-      [&s, is_positive] { return std::ranges::all_of(s.std, is_positive); });
+      [&s] { return std::ranges::all_of(s.std, [](float x) { return x > 0; }); });
   return out;
 }
 
 Schema describe(CsvFormat& o) {
   const std::vector<std::string> three = {"0", "1", "2"}, two = {"0", "1"};
   Schema out;
-  out.field("label", &o.label, "the label's column").required();
-  out.field("header", choice(o.header, three), "auto, present, absent").required();
+  out("label", o.label, "the label's column").required();
+  out("header", o.header, three, "auto, present, absent").required();
   const auto is_delimiter = [](const std::string& text) {
     return text.size() == 1 && std::string_view("\"\r\n").find(text) == std::string_view::npos;
   };
-  out.field("delimiter", &o.delimiter, "between fields")
-      .required()
-      .of_form("one character", is_delimiter);
-  out.field("task", choice(o.task, kTasks), "of the model").required();
-  out.field("missing", choice(o.missing, two), "refuse, mean").required();
-  out.field("categories", choice(o.categories, two), "refuse, one_hot").required();
+  out("delimiter", o.delimiter, "between fields").required().of_form("one character", is_delimiter);
+  out("task", o.task, kTasks, "of the model").required();
+  out("missing", o.missing, two, "refuse, mean").required();
+  out("categories", o.categories, two, "refuse, one_hot").required();
   return out;
 }
 
@@ -72,30 +70,27 @@ int64_t width_of(const CsvRecipe& r) {
 
 Schema describe(CsvRecipe& r) {
   Schema out;
-  out.field("options", describe(r.options), "how the file is read").required();
-  out.field("has_header", &r.has_header, "of the training file").required();
-  out.field("feature_names", value_in(r.feature_names, "a list of texts"), "columns").required();
-  out.field("categories", value_in(r.categories, "a list of lists of texts"), "words").required();
-  out.field("label_name", &r.label_name, "the label's column").required();
-  out.field("label_column", &r.label_column, "its index", kNonNegative).required();
-  out.field("columns", &r.columns, "but for the label", {1, kMaxOutputs}).required();
-  out.field("width", &r.width, "features", {1, kMaxOutputs}).required();
-  out.field("classes", value_in(r.classes, "a list of texts"), "names").required();
-  out.field("scale", describe(r.scale), "of the features").required();
-  const auto has = [&r](const auto& list, int64_t CsvRecipe::*count) {
-    return std::ssize(list) == r.*count;
-  };
+  out.field("options", Section{[&r] { return describe(r.options); }}, "how the file is read")
+      .required();
+  out("has_header", r.has_header, "of the training file").required();
+  out.field("feature_names", value_in(r.feature_names), "columns").required();
+  out.field("categories", value_in(r.categories), "words").required();
+  out("label_name", r.label_name, "the label's column").required();
+  out("label_column", r.label_column, kNonNegative, "its index").required();
+  out("columns", r.columns, {1, kMaxOutputs}, "but for the label").required();
+  out("width", r.width, {1, kMaxOutputs}, "features").required();
+  out.field("classes", value_in(r.classes), "names").required();
+  out.field("scale", Section{[&r] { return describe(r.scale); }}, "of the features").required();
   out("feature_names", "must have one for each of 'columns'",
-      [&r, has] { return has(r.feature_names, &CsvRecipe::columns); });
+      [&r] { return std::ssize(r.feature_names) == r.columns; });
   out("categories", "must have a list for each of 'columns'",
-      [&r, has] { return has(r.categories, &CsvRecipe::columns); });
+      [&r] { return std::ssize(r.categories) == r.columns; });
   out("width", "is not what 'categories' make", [&r] { return width_of(r) == r.width; });
   out("label_column", "lies outside of the file's columns",
       [&r] { return r.label_column <= r.columns; });
-  out("scale", "must have a number for each of 'width' features", [&r, has] {
-    const Standardizer& s = r.scale;
-    return has(s.fill, &CsvRecipe::width) && has(s.mean, &CsvRecipe::width) &&
-           has(s.std, &CsvRecipe::width);
+  out("scale", "must have a number for each of 'width' features", [&r] {
+    const auto fits = [&r](const std::vector<float>& list) { return std::ssize(list) == r.width; };
+    return fits(r.scale.fill) && fits(r.scale.mean) && fits(r.scale.std);
   });
   return out;
 }
@@ -111,20 +106,20 @@ struct Draft {
 const std::vector<std::string> kTokenizers = {"chars", "bytes", "gpt2"};
 
 Custom tokenizer_in(Draft& d) {
-  return {"a tokenizer", [&d](const Node& node) {
-            Tokenizer::Parts parts;
-            Schema schema;
-            schema.field("type", choice(parts.kind, kTokenizers), "kind of tokens").required();
-            schema.field("tokens", value_in(parts.tokens, "a list of texts"), "of each id");
-            schema.field("merges", value_in(parts.merges, "a list of pairs of ids"), "by rank");
-            std::vector<Problem> problems = read(schema, node).problems;
-            try {
-              if (problems.empty()) d.tokenizer = Tokenizer::of(parts);
-            } catch (const ValueError& error) {
-              problems.push_back({node.key_place, error.what()});
-            }
-            return problems;
-          }};
+  return {[&d](const Node& node) {
+    Tokenizer::Parts parts;
+    Schema schema;
+    schema("type", parts.kind, kTokenizers, "kind of tokens").required();
+    schema.field("tokens", value_in(parts.tokens), "of each id");
+    schema.field("merges", value_in(parts.merges), "by rank");
+    std::vector<Problem> problems = read(schema, node).problems;
+    try {
+      if (problems.empty()) d.tokenizer = Tokenizer::of(parts);
+    } catch (const ValueError& error) {
+      problems.push_back({node.key_place, error.what()});
+    }
+    return problems;
+  }};
 }
 
 json json_of(const Tokenizer& tokenizer) {
@@ -157,13 +152,13 @@ bool has_its_outputs(const Draft& d) {
 Schema describe(Draft& d) {
   DataInfo& i = d.info;
   Schema out;
-  out.field("task", choice(i.task, kTasks), "of the model").required();
-  out.field("input_shape", &d.input_shape, "of a sample", {1, kMaxSize}).required();
-  out.field("outputs", &i.outputs, "of the model", {1, kMaxOutputs}).required();
-  out.field("class_names", value_in(i.class_names, "a list of texts"), "names").required();
-  out.field("target_mean", &i.target_mean, "of regression").required();
-  out.field("target_std", &i.target_std, "of regression", kPositive).required();
-  out.field("lines", &i.lines, "of text").required();
+  out("task", i.task, kTasks, "of the model").required();
+  out("input_shape", d.input_shape, {1, kMaxSize}, "of a sample").required();
+  out("outputs", i.outputs, {1, kMaxOutputs}, "of the model").required();
+  out.field("class_names", value_in(i.class_names), "names").required();
+  out("target_mean", i.target_mean, "of regression").required();
+  out("target_std", i.target_std, kPositive, "of regression").required();
+  out("lines", i.lines, "of text").required();
   out.field("table", optional_section(d.table, describe), "of a CSV file");
   out.field("tokenizer", tokenizer_in(d), "of text");
   out("input_shape", "is not what data of this task have, with their table or tokenizer",

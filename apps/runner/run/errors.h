@@ -8,6 +8,8 @@
 
 namespace taper::inline v0::runner {
 
+namespace fs = std::filesystem;
+
 enum ExitCode : int {
   kExitOk = 0,
   kExitGate = 1,  // numbers differ
@@ -46,17 +48,19 @@ template <class E, class F> auto failing_as(const std::string& place, F f) try {
   throw E(place + error.what());
 }
 
+// Whether the error is one of those.
+template <class... E> bool is_any(const std::exception& error) {
+  return (dynamic_cast<const E*>(&error) || ...);
+}
+
 // How a program ends that an exception reaches; what is none of Taper's is a bug.
 inline ExitCode exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const RunError*>(&error)) return known->code;
-  if (dynamic_cast<const InputError*>(&error) != nullptr) return kExitInput;
-  if (dynamic_cast<const DataError*>(&error) != nullptr) return kExitData;
-  if (dynamic_cast<const OutputError*>(&error) != nullptr) return kExitDisk;
-  // It names the path and the reason. Whoever reads says InputError instead.
-  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return kExitDisk;
-  const bool memory = dynamic_cast<const OutOfMemoryError*>(&error) != nullptr ||
-                      dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  return memory ? kExitMemory : kExitBug;
+  if (is_any<InputError>(error)) return kExitInput;
+  if (is_any<DataError>(error)) return kExitData;
+  // The latter names the path and the reason. Whoever reads says InputError instead.
+  if (is_any<OutputError, fs::filesystem_error>(error)) return kExitDisk;
+  return is_any<OutOfMemoryError, std::bad_alloc>(error) ? kExitMemory : kExitBug;
 }
 
 }  // namespace taper::inline v0::runner

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -16,7 +15,6 @@
 
 namespace taper::inline v0::runner {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 // --- configs ---
@@ -149,8 +147,12 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   write_file(dir / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-static std::string shown(const Json& f) {
-  return cat(f.at("bytes"), " bytes, CRC-32 ", f.at("crc32").get<std::string>());
+static Facts shown(const Json& files) {
+  Facts out;
+  for (const Json& f : files) {
+    out[f.at("file")] = cat(f.at("bytes"), " bytes, CRC-32 ", f.at("crc32").get<std::string>());
+  }
+  return out;
 }
 
 RunFacts facts_of_run(const fs::path& run) try {
@@ -158,7 +160,7 @@ RunFacts facts_of_run(const fs::path& run) try {
   const Json env = read_json_file<Json>(run / "env.json", "facts of the run");
   for (const auto& [key, value] : env.items()) {
     if (key == "data") {
-      for (const Json& file : value) out.data[file.at("file")] = shown(file);
+      out.data = shown(value);
     } else if (key != "seed" && key != "threads" && key != "started_in" && key != "command") {
       out.program[key] = value.is_string() ? value.get<std::string>() : value.dump();
     }
@@ -168,51 +170,46 @@ RunFacts facts_of_run(const fs::path& run) try {
   throw InputError(cat((run / "env.json").string(), ": damaged"));
 }
 
-std::string changed_data(const fs::path& run, const RunConfig& config) try {
-  const fs::path file = run / "env.json";
-  if (!fs::exists(file)) return "";
-  const Json env = read_json_file<Json>(file, "facts of the run"), now = data_facts(config.data);
-  std::string out;
-  for (const Json& then : env.value("data", Json::array())) {
-    const auto same = [&](const Json& fact) { return fact.value("file", Json()) == then["file"]; };
-    const auto found = std::ranges::find_if(now, same);
-    if (found != now.end() && *found == then) continue;
-    out += cat("  ", then["file"], ": ", shown(then), " | ",
-               found == now.end() ? "not there" : shown(*found), "\n");
-  }
-  return out;
-} catch (const Json::exception&) {
-  throw InputError(cat((run / "env.json").string(), ": damaged"));
+std::string changed_data(const fs::path& run, const RunConfig& config) {
+  if (!fs::exists(run / "env.json")) return "";
+  const Facts then = facts_of_run(run).data;
+  Facts now = shown(data_facts(config.data));
+  std::erase_if(now, [&](const auto& file) { return !then.contains(file.first); });
+  return differences(then, now);
 }
 
 // --- what differs ---
 
-struct Sides {
-  std::string a = "(none)", b = "(none)";
-};
-using Values = std::map<std::string, Sides>;  // by path: "train.epochs"
+std::string differences(const Facts& a, const Facts& b, const std::string& none) {
+  Facts all = a;
+  all.insert(b.begin(), b.end());
+  std::string out;
+  for (const auto& [name, either] : all) {
+    const std::string x = a.contains(name) ? either : none;
+    const std::string y = b.contains(name) ? b.at(name) : none;
+    if (x != y) out += cat("  ", name, ": ", x, " | ", y, "\n");
+  }
+  return out;
+}
 
-static void flatten(const Node& node, const std::string& path, std::string Sides::*side,
-                    Values& out) {
-  if (node.kind == Node::Kind::kScalar) out[path].*side = node.text;
+static void flatten(const Node& node, const std::string& path, Facts& out) {
+  if (node.kind == Node::Kind::kScalar) out[path] = node.text;
   for (size_t i = 0; i < node.children.size(); ++i) {
     const Node& child = node.children[i];
-    const std::string key = node.kind == Node::Kind::kMap ? child.key : cat(i);
-    flatten(child, join_path(path, key), side, out);
+    flatten(child, join_path(path, node.kind == Node::Kind::kMap ? child.key : cat(i)), out);
   }
 }
 
-// Of YAML, which JSON is too.
 std::string config_differences(const std::string& a, const std::string& b) {
-  Values all;
-  if (const Document doc = parse_yaml(a, {}); doc.root) flatten(*doc.root, "", &Sides::a, all);
-  if (const Document doc = parse_yaml(b, {}); doc.root) flatten(*doc.root, "", &Sides::b, all);
-  std::string out;
-  for (const auto& [key, x] : all) {
-    const bool counts = !key.starts_with("command.") && key != "started_in";
-    if (x.a != x.b && counts) out += cat("  ", key, ": ", x.a, " | ", x.b, "\n");
-  }
-  return out;
+  const auto flat = [](const std::string& yaml) {
+    Facts out;
+    if (const Document doc = parse_yaml(yaml, {}); doc.root) flatten(*doc.root, "", out);
+    std::erase_if(out, [](const auto& fact) {
+      return fact.first.starts_with("command.") || fact.first == "started_in";
+    });
+    return out;
+  };
+  return differences(flat(a), flat(b), "(none)");
 }
 
 std::string env_differences(const fs::path& a, const fs::path& b) {

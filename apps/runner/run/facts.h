@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "apps/runner/config/config.h"
+#include "apps/runner/run/errors.h"
 #include "framework/device.h"
 
 namespace taper::inline v0::runner {
@@ -17,8 +17,7 @@ namespace taper::inline v0::runner {
 
 // The config in a run's directory, or in a YAML file (which may be a run's), with overrides. Paths
 // of data are looked for in the folder where the run was started, unless an override sets data.
-RunConfig load_run_config(const std::filesystem::path& run,
-                          const std::vector<std::string>& overrides = {});
+RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& overrides = {});
 
 // A part of a run: its config, and the step before which another one took over; 0: none did.
 struct Phase {
@@ -27,10 +26,10 @@ struct Phase {
 };
 // All parts, the last of which has the config of config.yaml; of a run's directory, whose files are
 // verified, or of a YAML file.
-std::vector<Phase> phases_of_run(const std::filesystem::path& run);
+std::vector<Phase> phases_of_run(const fs::path& run);
 // A run whose steps so far had the YAML `before` goes on after `step` with `after`: both are kept
 // in DIR/history.json.
-void note_phase(const std::filesystem::path& dir, int64_t step, const std::string& before,
+void note_phase(const fs::path& dir, int64_t step, const std::string& before,
                 const std::string& after);
 
 // --- program, machine and data ---
@@ -49,18 +48,21 @@ std::string facts_of_rank(const RunConfig& config);
 // Writes DIR/env.json: versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN, driver), CPU,
 // threads, device, the data files with their sizes and CRC-32, seed, where it was started, and
 // command line. Nothing of its own names the machine or its user.
-void write_env(const std::filesystem::path& dir, const RunConfig& config, Device device);
+void write_env(const fs::path& dir, const RunConfig& config, Device device);
+
+// Texts by names or paths ("train.epochs").
+using Facts = std::map<std::string, std::string>;
 
 // What DIR/env.json says beside the run's own settings: values of program and machine by their
 // names, and "N bytes, CRC-32 X" by data file. InputError: missing or damaged.
 struct RunFacts {
-  std::map<std::string, std::string> program{}, data{};
+  Facts program{}, data{};
 };
-RunFacts facts_of_run(const std::filesystem::path& dir);
+RunFacts facts_of_run(const fs::path& dir);
 
 // A line for each data file that is no longer what DIR/env.json says: "  FILE: then | now"; nothing
 // where all are, or where it says nothing.
-std::string changed_data(const std::filesystem::path& dir, const RunConfig& config);
+std::string changed_data(const fs::path& dir, const RunConfig& config);
 
 std::string to_json(const DataInfo& info);
 // InputError, with the place in what the name says: not what to_json() gave, or not consistent.
@@ -68,9 +70,12 @@ DataInfo data_info_from_json(std::string_view json, const std::string& name);
 
 // --- what differs ---
 
-// A line for each value that differs, "  train.epochs: 3 | 5"; nothing where none does.
+// A line for each value that differs, "  train.epochs: 3 | 5"; nothing where none does. `none`
+// stands for what one side has not.
+std::string differences(const Facts& a, const Facts& b, const std::string& none = "not there");
+// Of YAML, which JSON is too.
 std::string config_differences(const std::string& a, const std::string& b);
 // Of the env.json of two runs, without their command lines.
-std::string env_differences(const std::filesystem::path& a, const std::filesystem::path& b);
+std::string env_differences(const fs::path& a, const fs::path& b);
 
 }  // namespace taper::inline v0::runner

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <string_view>
 
 #include <fcntl.h>
@@ -15,19 +14,23 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 #include "framework/io/atomic_file.h"
 
 namespace taper::inline v0::runner {
 
-namespace fs = std::filesystem;
-
 static constexpr std::string_view kScratch = "taper-scratch-";
 
+Descriptor::~Descriptor() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void cannot_write(const fs::path& file) {
+  throw DiskError(cat("cannot write '", file.string(), "': ", std::strerror(errno)));
+}
+
 void sync(const fs::path& directory) {
-  if (sync_directory(directory)) return;
-  throw DiskError(cat("cannot write '", directory.string(), "': ", std::strerror(errno)));
+  if (!sync_directory(directory)) cannot_write(directory);
 }
 
 void write_file(const fs::path& file, const std::string& text) {
@@ -35,12 +38,13 @@ void write_file(const fs::path& file, const std::string& text) {
 }
 
 // To go on behind what it holds; a link is not followed, for it may lead out of the run.
-static int open_to_append(const fs::path& file) {
-  const int out =
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (out >= 0) return out;
-  throw DiskError(cat("cannot write '", file.string(),
-                      "': ", errno == ELOOP ? "it is a link" : std::strerror(errno)));
+static Descriptor open_to_append(const fs::path& file) {
+  Descriptor out(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
+  require<DiskError>(out >= 0 || errno != ELOOP, "cannot write '", file.string(),
+                     "': it is a link");
+  if (out < 0) cannot_write(file);
+  return out;
 }
 
 // Whoever uses such a directory holds its lock, which ends with the process.
@@ -50,13 +54,13 @@ static void remove_left_behind(const fs::path& all) {
        it.increment(error)) {
     const std::string name = it->path().filename();
     if (!name.starts_with(kScratch) || name.size() != kScratch.size() + 6) continue;
-    const int file = ::open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const Descriptor file(
+        ::open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info;
     const bool is_left = file >= 0 && ::fstat(file, &info) == 0 && info.st_uid == ::geteuid() &&
                          ::flock(file, LOCK_EX | LOCK_NB) == 0;
     std::error_code ignored;
     if (is_left) fs::remove_all(it->path(), ignored);
-    if (file >= 0) ::close(file);
   }
 }
 
@@ -64,13 +68,11 @@ TemporaryDirectory::TemporaryDirectory() {
   const fs::path all = fs::temp_directory_path();
   remove_left_behind(all);
   do {  // again where another took it for left behind, before it was locked
-    if (lock_ >= 0) ::close(lock_);
     std::string name = (all / cat(kScratch, "XXXXXX")).string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw InputError(cat("cannot make a temporary directory '", name, "': set TMPDIR"));
-    }
+    require<InputError>(mkdtemp(name.data()), "cannot make a temporary directory '", name,
+                        "': set TMPDIR");
     path_ = name;
-    lock_ = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    lock_ = Descriptor(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock_ >= 0) (void)::flock(lock_, LOCK_EX);
   } while (!fs::exists(path_));
 }
@@ -78,7 +80,6 @@ TemporaryDirectory::TemporaryDirectory() {
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
-  if (lock_ >= 0) ::close(lock_);
 }
 
 LogFile::LogFile(const fs::path& dir)
@@ -91,30 +92,18 @@ LogFile::LogFile(const fs::path& dir)
         (void)!::write(file_, line.data(), line.size());  // the run does not fail with it
         return true;
       }) {}
-LogFile::~LogFile() { ::close(file_); }
-
-JsonLines::~JsonLines() {
-  if (file_ >= 0) ::close(file_);
-}
-
-void JsonLines::fail() const {
-  throw DiskError(cat("cannot write '", path_.string(), "': ", std::strerror(errno)));
-}
 
 void JsonLines::open(const fs::path& file, uint64_t keep, std::optional<uint32_t> crc) {
-  if (file_ >= 0) ::close(file_);
   path_ = file;
-  file_ = -1;  // also where the next line throws
   file_ = open_to_append(file);
-  if (const uint64_t size = fs::file_size(file); size < keep) {
-    throw InputError(cat("'", file.string(), "' has ", size,
-                         " bytes, but the checkpoint goes on behind ", keep, ": it was shortened"));
-  }
+  const uint64_t size = fs::file_size(file);
+  require<InputError>(size >= keep, "'", file.string(), "' has ", size,
+                      " bytes, but the checkpoint goes on behind ", keep, ": it was shortened");
   crc_ = file_crc32(file, keep);
   require<InputError>(!crc || crc_ == *crc, "'", file.string(),
                       "' is damaged, or was changed by hand: its first ", keep,
                       " bytes, behind which the checkpoint goes on, are not those of the run");
-  if (::ftruncate(file_, off_t(keep)) != 0) fail();
+  if (::ftruncate(file_, off_t(keep)) != 0) cannot_write(path_);
   size_ = keep;
 }
 
@@ -124,33 +113,27 @@ void JsonLines::write(const std::string& fields) {
   if (n != ssize_t(line.size())) {
     // Half a line on a full disk.
     if (n >= 0) errno = ENOSPC;
-    fail();
+    cannot_write(path_);
   }
   size_ += line.size();
   crc_ = uint32_t(crc32_z(crc_, reinterpret_cast<const Bytef*>(line.data()), line.size()));
 }
 
 uint64_t JsonLines::sync() const {
-  if (::fsync(file_) != 0) fail();
+  if (::fsync(file_) != 0) cannot_write(path_);
   return size_;
 }
 
 // --- checksums ---
 
 uint32_t file_crc32(const fs::path& file, uint64_t most, uint32_t before) {
-  std::error_code none;
-  const bool is_file = fs::is_regular_file(file, none);
-  std::ifstream in;
-  if (is_file) in.open(file, std::ios::binary);
-  if (!is_file || !in) throw InputError(cat("cannot read '", file.string(), "'"));
+  InputFile in(file, "");
   uLong sum = before;
-  std::vector<char> part(1 << 20);
-  while (in && most > 0) {
-    in.read(part.data(), std::streamsize(std::min<uint64_t>(part.size(), most)));
-    sum = crc32(sum, reinterpret_cast<const Bytef*>(part.data()), uInt(in.gcount()));
-    most -= uint64_t(in.gcount());
+  std::vector<Bytef> part(1 << 20);
+  while (const size_t n = in.read(part.data(), std::min<uint64_t>(part.size(), most))) {
+    sum = crc32_z(sum, part.data(), n);
+    most -= n;
   }
-  if (in.bad()) throw InputError(cat("cannot read '", file.string(), "'"));
   return uint32_t(sum);
 }
 

@@ -2,45 +2,57 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "framework/error.h"
+#include "apps/runner/run/errors.h"
 #include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 
+// An open file, or none; closed with the object.
+class Descriptor {
+ public:
+  explicit Descriptor(int file = -1) : file_(file) {}
+  Descriptor(Descriptor&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  Descriptor& operator=(Descriptor other) noexcept { return std::swap(file_, other.file_), *this; }
+  ~Descriptor();
+  operator int() const { return file_; }
+
+ private:
+  int file_;
+};
+
+// Throws DiskError with the system's reason (errno).
+[[noreturn]] void cannot_write(const fs::path& file);
 // The names in a directory are on the disk when this returns. Throws DiskError.
-void sync(const std::filesystem::path& directory);
+void sync(const fs::path& directory);
 // The file holds the text, on the disk, when this returns; until then what it held before
 // (AtomicFile). Throws DiskError.
-void write_file(const std::filesystem::path& file, const std::string& text);
+void write_file(const fs::path& file, const std::string& text);
 
 // An empty directory that goes with this object. Those of processes that were killed go first.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
   ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::filesystem::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
-  int lock_ = -1;
+  fs::path path_;
+  Descriptor lock_;
 };
 
 // Copies what is logged into DIR/log.txt, until the end of the scope.
 class LogFile {
  public:
-  explicit LogFile(const std::filesystem::path& dir);
-  ~LogFile();
+  explicit LogFile(const fs::path& dir);
 
  private:
-  int file_;
+  Descriptor file_;
   LogScope scope_;
 };
 
@@ -61,25 +73,17 @@ std::string json_fields(const char* key, const Value& value, const Rest&... rest
 // A file of one JSON object a line. Throws DiskError when it cannot be written.
 class JsonLines {
  public:
-  JsonLines() = default;
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
-
   // Goes on behind the first `keep` bytes and drops what follows. InputError: it has not as many,
   // or they have another CRC-32.
-  void open(const std::filesystem::path& file, uint64_t keep = 0,
-            std::optional<uint32_t> crc = std::nullopt);
+  void open(const fs::path& file, uint64_t keep = 0, std::optional<uint32_t> crc = std::nullopt);
   void write(const std::string& fields);
   // The bytes so far, which are on the disk when this returns.
   uint64_t sync() const;
   uint32_t crc() const { return crc_; }  // of them
 
  private:
-  [[noreturn]] void fail() const;
-
-  std::filesystem::path path_;
-  int file_ = -1;
+  fs::path path_;
+  Descriptor file_;
   uint64_t size_ = 0;
   uint32_t crc_ = 0;
 };
@@ -91,12 +95,11 @@ inline constexpr const char* kChecksums = "CRC32";
 
 // zlib's CRC-32 of a file's bytes, of the first `most` of them, behind those of the sum `before`;
 // InputError when it cannot be read or is no regular file. "0a1b2c3d".
-uint32_t file_crc32(const std::filesystem::path& file, uint64_t most = UINT64_MAX,
-                    uint32_t before = 0);
+uint32_t file_crc32(const fs::path& file, uint64_t most = UINT64_MAX, uint32_t before = 0);
 std::string hex_crc32(uint32_t sum);
 
 // Lines for files of a directory, in the order of their names. InputError: one cannot be read.
-std::string sums_of(const std::filesystem::path& dir, std::vector<std::string> names);
+std::string sums_of(const fs::path& dir, std::vector<std::string> names);
 // The names in the lines of such a text.
 std::vector<std::string> names_in(const std::string& sums);
 // The first line that differs, in words; empty: none does.

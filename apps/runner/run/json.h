@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,7 +11,7 @@
 
 #include "apps/runner/config/schema.h"
 #include "apps/runner/config/yaml.h"
-#include "framework/error.h"
+#include "apps/runner/run/errors.h"
 #include "framework/io/input_file.h"
 
 namespace taper::inline v0::runner {
@@ -32,7 +31,7 @@ Json json_value(std::string_view text, const std::string& name, int64_t first_li
   check_json(text, name, first_line);
   return Json::parse(text);
 }
-template <class Json> Json read_json_file(const std::filesystem::path& file, const char* what) {
+template <class Json> Json read_json_file(const fs::path& file, const char* what) {
   Json json = json_value<Json>(read_file(file, what, kMaxJsonBytes), file.string());
   if (json.is_object()) return json;
   throw InputError(cat(file.string(), ":1: expected a JSON object"));
@@ -69,12 +68,12 @@ template <class T> void take(const Node& node, std::map<std::string, T>& out, Pr
 }
 
 // A field of that type, for a schema.
-template <class T> Custom value_in(T& out, std::string expected) {
-  return {std::move(expected), [&out](const Node& node) {
-            Problems problems;
-            take(node, out, problems);
-            return problems;
-          }};
+template <class T> Custom value_in(T& out) {
+  return {[&out](const Node& node) {
+    Problems problems;
+    take(node, out, problems);
+    return problems;
+  }};
 }
 
 }  // namespace taper::inline v0::runner

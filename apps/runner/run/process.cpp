@@ -31,14 +31,11 @@ Device choose_device(const std::string& name) {
   }
   const Device device(name);
   if (device.is_cpu()) return Device();
-  const auto refuse = [&](const std::string& why) {
-    throw DeviceUnavailable(cat("device '", name, "' cannot be used: ", why));
-  };
-  if (!cuda::is_available()) refuse(cuda::unavailable_reason());
+  const std::string head = cat("device '", name, "' cannot be used: ");
+  require<DeviceUnavailable>(cuda::is_available(), head, cuda::unavailable_reason());
   const int count = cuda::device_count();
-  if (device.has_index() && device.index() >= count) {
-    refuse(cat(count, " GPU(s) are visible, the last is cuda:", count - 1));
-  }
+  require<DeviceUnavailable>(!device.has_index() || device.index() < count, head, count,
+                             " GPU(s) are visible, the last is cuda:", count - 1);
   return cuda::resolve(device);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 
 #include <unistd.h>
 
@@ -157,13 +158,11 @@ std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Ch
 }
 
 void leave(const Communicator& ranks, const std::exception& error, int64_t step) {
-  const auto* run_error = dynamic_cast<const RunError*>(&error);
-  const bool is_shared = dynamic_cast<const SharedError*>(&error) != nullptr ||
-                         dynamic_cast<const Interrupted*>(&error) != nullptr ||
-                         dynamic_cast<const Diverged*>(&error) != nullptr;
   const std::string here = ranks.name_of(ranks.rank());
-  if (is_shared) throw RunError(run_error->code, ranks.rank() == 0 ? error.what() : "");
-  if (dynamic_cast<const distributed::RankError*>(&error) != nullptr) {
+  if (is_any<SharedError, Interrupted, Diverged>(error)) {
+    throw RunError(exit_code_of(error), ranks.rank() == 0 ? error.what() : "");
+  }
+  if (is_any<distributed::RankError>(error)) {
     throw RunError(kExitRanks, cat(here, ", after step ", step, ": ", error.what()));
   }
   std::fprintf(stderr, "taper: %s, after step %lld: %s\n", here.c_str(), (long long)step,
@@ -176,7 +175,7 @@ void launch(int64_t ranks) {
     throw ConfigError(cat("--ranks: ", why));
   }
   std::vector<std::string> words = {"mpirun", "-n", cat(ranks),
-                                    std::filesystem::read_symlink("/proc/self/exe").string()};
+                                    fs::read_symlink("/proc/self/exe").string()};
   const std::vector<std::string> own = command_line();
   for (size_t i = 1; i < own.size(); ++i) {
     if (own[i] == "--ranks") {

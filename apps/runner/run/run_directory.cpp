@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <system_error>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -12,16 +13,12 @@
 #include <unistd.h>
 
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
 #include "framework/host/hooks.h"
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kLock = "run.lock";
 // Of every run from its start; and what else is listed where it is there.
@@ -40,6 +37,7 @@ std::string this_process() {
                      fmt::gmtime(std::time(nullptr)));
 }
 
+// (Not by way of /proc, which need not be there.)
 bool is_same_file(int file, const fs::path& path) {
   struct stat a, b;
   return ::fstat(file, &a) == 0 && ::stat(path.c_str(), &b) == 0 && a.st_ino == b.st_ino &&
@@ -59,18 +57,11 @@ bool is_run(const fs::path& dir) {
 
 RunLock::RunLock(const fs::path& dir) {
   const fs::path path = dir / kLock;
-  const auto fail = [&] {
-    const std::string reason = std::strerror(errno);
-    if (file_ >= 0) ::close(file_);
-    throw DiskError(cat("cannot write '", path.string(), "': ", reason));
-  };
   do {  // again where the directory was moved aside meanwhile
-    if (file_ >= 0) ::close(file_);
-    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (file_ < 0) fail();
+    file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (file_ < 0) cannot_write(path);
     const bool is_locked = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
     if (!is_locked && errno == EWOULDBLOCK) {
-      ::close(file_);
       throw InputError(cat("'", dir.string(), "' is in use by ", read_file(path, "lock"),
                            ": wait for its end, or name another directory with --out"));
     }
@@ -79,28 +70,21 @@ RunLock::RunLock(const fs::path& dir) {
   const std::string who = this_process();
   const bool is_written = ::ftruncate(file_, 0) == 0 &&
                           ::pwrite(file_, who.data(), who.size(), 0) == ssize_t(who.size());
-  if (!is_written) fail();
+  if (!is_written) cannot_write(path);
 }
 
-RunLock::~RunLock() {
-  (void)!::ftruncate(file_, 0);
-  ::close(file_);
-}
+RunLock::~RunLock() { (void)!::ftruncate(file_, 0); }
 
 // --- the directory ---
 
 void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
   if (!fs::exists(dir)) return;
-  require<InputError>(fs::is_directory(dir), "cannot write the run to '", dir.string(),
-                      "': it is a file");
+  const std::string head = cat("cannot write the run to '", dir.string(), "': it ");
+  require<InputError>(fs::is_directory(dir), head, "is a file");
   if (fs::is_empty(dir)) return;
-  if (is_run(dir)) {
-    lock.emplace(dir);
-    return;
-  }
-  throw InputError(cat("cannot write the run to '", dir.string(),
-                       "': it holds files that no run made; name a new or an empty directory with "
-                       "--out"));
+  require<InputError>(is_run(dir), head,
+                      "holds files that no run made; name a new or an empty directory with --out");
+  lock.emplace(dir);
 }
 
 void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock) {
@@ -156,9 +140,9 @@ void verify_run(const fs::path& dir) {
              "' has no checksums, as runs of older versions: it is taken as it is"));
   }
   const std::string damage = damage_of_run(dir);
-  if (damage.empty()) return;
-  throw InputError(cat("the run in '", dir.string(), "' is damaged, or was changed by hand: ",
-                       damage, "; --resume auto makes its files anew from a checkpoint"));
+  require<InputError>(damage.empty(), "the run in '", dir.string(),
+                      "' is damaged, or was changed by hand: ", damage,
+                      "; --resume auto makes its files anew from a checkpoint");
 }
 
 std::string verify(const fs::path& path) {
@@ -181,8 +165,8 @@ std::string verify(const fs::path& path) {
       note(cat("checkpoints/", checkpoint.filename().string()), damage_of(checkpoint));
     }
   }
-  if (found.empty()) return out;
-  throw InputError(cat("'", path.string(), "' is damaged:", found));
+  require<InputError>(found.empty(), "'", path.string(), "' is damaged:", found);
+  return out;
 }
 
 }  // namespace taper::inline v0::runner

@@ -12,9 +12,7 @@ namespace taper::inline v0::runner {
 
 using distributed::Communicator;
 
-namespace {
-
-data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
+static data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
   data::DataLoaderOptions out{c.train.batch_size, c.train.shuffle, 0, c.data.workers,
                               c.data.on_device};
   if (c.data.transforms.empty()) return out;
@@ -30,8 +28,6 @@ data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
   });
   return out;
 }
-
-}  // namespace
 
 Batches::Batches(const RunConfig& config, const data::Splits& data, const Communicator& ranks)
     : batch_size_(config.train.batch_size) {

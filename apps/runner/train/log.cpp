@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,17 +17,14 @@
 #include "apps/runner/run/process.h"
 
 namespace taper::inline v0::runner {
-namespace {
 
 constexpr size_t kLeastBar = 10, kMostBar = 26;  // with its brackets
 
 // As of now: the window may have been resized. A terminal that does not know its width has 80.
-size_t columns_now() {
+static size_t columns_now() {
   winsize size{};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
-
-}  // namespace
 
 double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
@@ -112,14 +109,14 @@ void Progress::clear() {
 
 // --- the log ---
 
-Log::Log(const RunConfig& config, std::filesystem::path dir, bool is_mute)
+Log::Log(const RunConfig& config, fs::path dir, bool is_mute)
     : config_(config), dir_(std::move(dir)), is_mute_(is_mute) {}
 
 void Log::open(const RunState& state) {
   if (is_mute_) return;
   go_back(state);
   std::error_code none;
-  const auto timed = std::filesystem::file_size(dir_ / "timing.jsonl", none);
+  const auto timed = fs::file_size(dir_ / "timing.jsonl", none);
   timing_.open(dir_ / "timing.jsonl", none ? 0 : timed);
   if (config_.train.tensorboard) events_ = std::make_unique<EventWriter>(dir_);
   runner::sync(dir_);

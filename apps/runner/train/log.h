@@ -5,13 +5,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/report/tensorboard.h"
+#include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/train/state.h"
 #include "framework/host/hooks.h"
@@ -66,7 +66,7 @@ struct Spent {
 class Log {
  public:
   // Files of `dir`, unless it is mute; the config is to outlive it.
-  Log(const RunConfig& config, std::filesystem::path dir, bool is_mute = false);
+  Log(const RunConfig& config, fs::path dir, bool is_mute = false);
   // Goes on behind what the state has.
   void open(const RunState& state);
   void go_back(const RunState& state);  // to an earlier one
@@ -88,7 +88,7 @@ class Log {
 
  private:
   const RunConfig& config_;
-  const std::filesystem::path dir_;
+  const fs::path dir_;
   const bool is_mute_;
   JsonLines metrics_, timing_;
   std::unique_ptr<EventWriter> events_;

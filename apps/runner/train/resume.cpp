@@ -1,10 +1,10 @@
 #include "apps/runner/train/resume.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include <fmt/format.h>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/text.h"
@@ -13,8 +13,6 @@
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 // What a run that goes on may have otherwise: how long, where or how watched it is. `counts`: it
 // may change the numbers after that step, so that the run keeps both.

@@ -8,7 +8,6 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
-#include "framework/random.h"
 #include "modules/layers/norm.h"
 
 namespace taper::inline v0::runner {

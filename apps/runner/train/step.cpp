@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
-#include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/bad_tensor.h"
 #include "apps/runner/train/parts.h"

@@ -1,6 +1,7 @@
 #include "apps/runner/train/train.h"
 
 #include <cstdlib>
+#include <memory>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -15,13 +16,10 @@
 #include "apps/runner/train/trainer.h"
 #include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
-#include "framework/kernels/random/random.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 // All that look on at a run, as one: whom its caller names, and the callbacks of its config.
 class Observers : public Observer {
@@ -170,9 +168,8 @@ std::string dry_run(const RunConfig& config) {
   again.open_files();
   const fs::path other = save_checkpoint(dir.path() / "b", again.step(), again.checkpoint(), 1);
   const auto sums = [](const fs::path& at) { return read_file(at / kChecksums, "checksums"); };
-  if (sums(saved) != sums(other)) {
-    throw Error(cat("reloaded with other bits:\n", sums(saved), "became\n", sums(other)));
-  }
+  require(sums(saved) == sums(other), "reloaded with other bits:\n", sums(saved), "became\n",
+          sums(other));
   return out + "OK  reloaded with the same bits\n";
 }
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <sstream>
 #include <utility>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/ranks.h"
@@ -17,8 +17,6 @@
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Losses stay on the device; so many at a time are read together.
 constexpr int64_t kWindow = 64;
@@ -73,7 +71,9 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) {
   }
   log_.end_bar();
   if (profiler_) end_trace();
-  check_learned();
+  require<Diverged>(state_.skipped == 0 || state_.skipped < state_.step, "all ", state_.step,
+                    " steps were skipped, their losses or gradients no finite numbers: nothing was "
+                    "learned; lower optimizer.lr, or check the data for extreme values");
   int64_t saved = 0;
   step_.share_buffers();
   on_first([&] { saved = save_model(); });
@@ -164,8 +164,8 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
   const std::string place = cat("the checkpoint '", checkpoint.path.string(), "' cannot be used: ");
   failing_as<InputError>(place, [&] {
     for (const char* name : {"model.safetensors", "optimizer.safetensors", kState}) {
-      if (checkpoint.tensors.contains(name) || checkpoint.texts.contains(name)) continue;
-      throw Error(cat("it has no ", name));
+      require(checkpoint.tensors.contains(name) || checkpoint.texts.contains(name), "it has no ",
+              name);
     }
     state_ = state_from_json(checkpoint.texts.at(kState), loader_.steps_per_epoch());
     default_generator().set_state(state_.random);
@@ -326,13 +326,6 @@ void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm
            " of ", kMaxRollbacks, " times)"));
 }
 
-void Trainer::check_learned() const {
-  if (state_.skipped == 0 || state_.skipped < state_.step) return;
-  throw Diverged(cat("all ", state_.step, " steps were skipped, their losses or gradients no ",
-                     "finite numbers: nothing was learned; lower optimizer.lr, or check the ",
-                     "data for extreme values"));
-}
-
 // --- what it took ---
 
 void Trainer::end_trace() {
@@ -346,7 +339,7 @@ void Trainer::end_trace() {
 void Trainer::log_memory() try {
   const int64_t peak = peak_memory(ranks_.device());
   const bool holds_data = ranks_.device().is_cpu() || loader_.is_resident();
-  log_.memory(state_.step, peak, foretold_anew(config_, data_, holds_data, ranks_).total());
+  log_.memory(state_.step, peak, foretold_memory(config_, data_, holds_data, ranks_));
 } catch (const std::exception& error) {
   warn(cat("memory could not be foretold: ", error.what()));  // the run is whole without it
 }

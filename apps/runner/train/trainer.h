@@ -1,13 +1,13 @@
 // The loop of a run: steps, and between them evaluations, checkpoints, and an end.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "apps/runner/run/errors.h"
 #include "apps/runner/train/log.h"
 #include "apps/runner/train/step.h"
 #include "apps/runner/train/train.h"
@@ -19,7 +19,7 @@ class Trainer {
  public:
   // The files are those of `dir`; config and data are to outlive it.
   Trainer(const RunConfig& config, const data::Splits& data, const Communicator& ranks,
-          std::filesystem::path dir, Observer* observer = nullptr);
+          fs::path dir, Observer* observer = nullptr);
 
   int64_t step() const { return state_.step; }
   double lr() const { return learner_.optimizer->lr(); }
@@ -68,7 +68,6 @@ class Trainer {
     double lr;
   };
   void on_bad_step(const Pending& p, int64_t step, float loss, float norm);
-  void check_learned() const;
   void end_trace();
   // The most memory that the run had, beside what --validate foretells.
   void log_memory();
@@ -77,7 +76,7 @@ class Trainer {
   const data::Splits& data_;
   const Communicator ranks_;
   const bool is_first_;
-  const std::filesystem::path dir_;
+  const fs::path dir_;
   Observer* const observer_;
   Batches loader_;
   DataLoader test_loader_;

@@ -1,8 +1,8 @@
 #include "apps/runner/train/validate.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -123,47 +123,67 @@ int64_t state_bytes(const OptimizerConfig& config, Module& model) {
   return total;
 }
 
-}  // namespace
+// Memory by its parts: a line for each, and all bytes together.
+struct Forecast {
+  std::string lines{};
+  int64_t total = 0;
 
-MemoryForecast foretell_memory(const RunConfig& config, const data::Splits& data, Module& model,
-                               bool holds_data, bool on_gpu, int64_t ranks) {
+  void add(const char* name, int64_t bytes, const std::string& note = "") {
+    lines += fmt::format("{:<18}{:>12.2f} MiB{}\n", name, double(bytes) / (1 << 20), note);
+    total += bytes;
+  }
+};
+
+// From two small steps of the model, which lies on the CPU and loses its gradients: memory after
+// each op grows along a line with the batch. What is not there all the time counts with its most:
+// activations with what a backward pass needs beside gradients, or an evaluation, whichever is
+// more.
+Forecast foretell_memory(const RunConfig& config, const data::Splits& data, Module& model,
+                         bool holds_data, bool on_gpu, int64_t ranks) {
   const TrainConfig& c = config.train;
   const int64_t parts = c.shards.value_or(ranks);
-  MemoryForecast out;
-  if (holds_data) out.data = int64_t(data.train->nbytes() + data.test->nbytes());
-  out.parameters = bytes_of(model.named_parameters()) + bytes_of(model.named_buffers());
-  out.gradients = bytes_of(model.named_parameters());
-  out.averages = c.ema ? out.gradients : 0;
-  if (parts > 1) out.buckets = out.gradients;
+  const int64_t gradients = bytes_of(model.named_parameters()), averages = c.ema ? gradients : 0;
+  int64_t buckets = parts > 1 ? gradients : 0;
   // A sum of each size waits for its fellow; of more than two ranks all send a part of theirs.
   if (c.shards) {
-    for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) out.buckets += out.gradients;
-    if (ranks > 2) out.buckets += out.gradients;
+    for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) buckets += gradients;
+    if (ranks > 2) buckets += gradients;
   }
   Probe probe{c.precision, config.model, data, model, losses().make(config.loss, {data.task})};
   const int64_t rows = (std::min(c.batch_size, data.train->size()) + parts - 1) / parts;
   const int64_t shown = std::min(c.eval_batch_size, data.test->size());
   int64_t step = probe.most(rows, true, on_gpu);
-  if (c.accumulate == 1) step -= out.gradients;
+  if (c.accumulate == 1) step -= gradients;
   // Without a tape no more is needed than with one.
   const int64_t evaluation = shown > rows ? probe.most(shown, false, on_gpu) : 0;
-  out.state = state_bytes(config.optimizer, model);  // after the probes: it moves weights
-  if (config.distributed.shard_optimizer) out.state /= ranks;
+  int64_t state = state_bytes(config.optimizer, model);  // after the probes: it moves weights
+  if (config.distributed.shard_optimizer) state /= ranks;
   // Averages change places with weights, and a checkpoint holds copies of both.
-  const int64_t saved = 3 * out.averages;
-  out.activations = std::max({step, evaluation + out.averages, saved, int64_t(0)});
+  const int64_t saved = 3 * averages;
+  Forecast out;
+  out.add("parameters", gradients + bytes_of(model.named_buffers()));
+  out.add("gradients", gradients);
+  out.add("optimizer state", state);
+  if (c.ema) out.add("averages", averages);
+  if (buckets > 0) out.add("buckets", buckets, "  of gradients that travel");
+  out.add("activations", std::max({step, evaluation + averages, saved, int64_t(0)}),
+          cat("  of ", c.batch_size / parts, " samples, or ", c.eval_batch_size, " in evaluation"));
+  out.add("data", holds_data ? int64_t(data.train->nbytes() + data.test->nbytes()) : 0,
+          cat("  of ", data.train->size(), " training and ", data.test->size(), " test samples"));
   return out;
 }
 
-MemoryForecast foretold_anew(const RunConfig& config, const data::Splits& data, bool holds_data,
-                             const distributed::Communicator& ranks) {
+}  // namespace
+
+int64_t foretold_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
+                        const distributed::Communicator& ranks) {
   const PhiloxKey random = default_generator().state();
   const kernels::SkipDraws uninitialised;
   const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
-  const MemoryForecast out =
+  const Forecast out =
       foretell_memory(config, data, *model, holds_data, ranks.device().is_cuda(), ranks.size());
   default_generator().set_state(random);
-  return out;
+  return out.total;
 }
 
 int64_t peak_memory(Device device) {
@@ -199,25 +219,14 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   }
   const TrainConfig& c = config.train;
   // To ask CUDA would take longer than all the rest.
-  const bool has_gpu = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
+  const bool has_gpu = kHasCuda && fs::exists("/dev/nvidiactl");
   const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
   const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
-  const MemoryForecast memory = foretell_memory(config, data, *model, holds_data, on_gpu, ranks);
-  const auto line = [&](const char* name, int64_t amount, const std::string& note = "") {
-    out += fmt::format("{:<18}{:>12.2f} MiB{}\n", name, double(amount) / (1 << 20), note);
-  };
-  line("parameters", memory.parameters);
-  line("gradients", memory.gradients);
-  line("optimizer state", memory.state);
-  if (c.ema) line("averages", memory.averages);
-  if (memory.buckets > 0) line("buckets", memory.buckets, "  of gradients that travel");
-  const int64_t rows = c.batch_size / c.shards.value_or(ranks);
-  line("activations", memory.activations,
-       cat("  of ", rows, " samples, or ", c.eval_batch_size, " in evaluation"));
-  line("data", memory.data,
-       cat("  of ", data.train->size(), " training and ", data.test->size(), " test samples"));
-  line("together", memory.total(),
-       cat(on_gpu ? "  on the GPU" : "", ranks > 1 ? cat("  of each of ", ranks, " ranks") : ""));
+  Forecast memory = foretell_memory(config, data, *model, holds_data, on_gpu, ranks);
+  memory.add(
+      "together", memory.total,
+      cat(on_gpu ? "  on the GPU" : "", ranks > 1 ? cat("  of each of ", ranks, " ranks") : ""));
+  out += memory.lines;
   const auto [steps, per_epoch] = length_of(c, loader.steps_per_epoch());
   const double lr = build_optimizer(config.optimizer, *model)->lr();
   (void)build_schedule(config.schedule, lr, steps, per_epoch);  // says what is odd about it

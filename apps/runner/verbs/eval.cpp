@@ -8,21 +8,18 @@
 
 namespace taper::inline v0::runner {
 
-std::string evaluate_run(const SavedRun& run, const std::filesystem::path& file) {
+std::string evaluate_run(const SavedRun& run, const fs::path& file) {
   const auto source = source_of(run.config.data);
   data::DatasetPtr rows;
   if (!file.empty()) {
     rows = source->more(run.info, file);
-    if (std::ranges::count(rows->fields(), "targets") == 0) {
-      throw InputError(cat(file.string(), ": has no labels; `taper predict` needs none"));
-    }
+    require<InputError>(std::ranges::count(rows->fields(), "targets") > 0, file.string(),
+                        ": has no labels; `taper predict` needs none");
   } else {
     const data::Splits whole = source->load(run.config.seed);
-    if (to_json(whole) != to_json(run.info)) {
-      throw InputError(
-          "the training data are no longer those of the run (data.json): classes, "
-          "columns, scales or the vocabulary differ; use --data FILE");
-    }
+    require<InputError>(to_json(whole) == to_json(run.info),
+                        "the training data are no longer those of the run (data.json): classes, "
+                        "columns, scales or the vocabulary differ; use --data FILE");
     rows = whole.test;
     if (const std::string changed = changed_data(run.dir, run.config); !changed.empty()) {
       warn(cat("the data are not those that the run had (then | now):\n", changed));

@@ -1,8 +1,6 @@
 // `taper export`: a run's model for other programs.
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/ops/binary.h"
 #include "data/tables/csv.h"
@@ -14,7 +12,6 @@
 namespace taper::inline v0::runner {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 // Raw samples of every kind of value, so that what is constant can be told from what follows.
@@ -60,9 +57,7 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
 }  // namespace
 
 std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file) try {
-  if (to != "onnx" && to != "pt") {
-    throw ConfigError(cat("--to: expected onnx or pt, got '", to, "'"));
-  }
+  require<ConfigError>(to == "onnx" || to == "pt", "--to: expected onnx or pt, got '", to, "'");
   AtomicFile(file.string(), 0);  // before the work
   if (to == "onnx") return write_onnx(run, file);
   save_pt(file.string(), run.model->state_dict());

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"

@@ -3,7 +3,6 @@
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/process.h"
@@ -14,8 +13,6 @@
 
 namespace taper::inline v0::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 fs::path weights_of(const fs::path& dir) {
   if (fs::exists(dir / "model.safetensors")) return dir / "model.safetensors";
@@ -39,9 +36,9 @@ void require_room_for(const DataInfo& info, const std::vector<NamedTensor>& stat
   constexpr int64_t kSmall = 1 << 16;
   int64_t weights = 0;
   for (const NamedTensor& t : state) weights += t.tensor.numel();
-  if (info.outputs <= std::max(weights, kSmall)) return;
-  throw InputError(cat(data.string(), ": outputs: ", info.outputs, " are more than the ", weights,
-                       " weights of the model"));
+  require<InputError>(info.outputs <= std::max(weights, kSmall), data.string(),
+                      ": outputs: ", info.outputs, " are more than the ", weights,
+                      " weights of the model");
 }
 
 // What overrides have made of the run's model, for the error of weights that do not fit.

@@ -7,17 +7,14 @@
 #include "autograd/ops/binary.h"
 
 namespace taper::inline v0::runner {
-namespace {
 
 // A cell of a CSV file.
-std::string cell(const std::string& text) {
+static std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + '"';
 }
-
-}  // namespace
 
 Tensor of_raw(const SavedRun& run, const Tensor& raw) {
   const DataInfo& info = run.info;
@@ -25,13 +22,11 @@ Tensor of_raw(const SavedRun& run, const Tensor& raw) {
   const DType dtype = source->raw_dtype(info);
   Shape wanted = info.input_shape;
   wanted.insert(0, raw.dim() > 0 ? raw.size(0) : 0);
-  if (raw.dim() == 0 || raw.shape() != wanted) {
-    throw ValueError(cat("predict(): expected samples of shape ", info.input_shape,
-                         " behind their number, but got ", raw.shape()));
-  }
-  if (raw.dtype() != dtype && !(raw.is_floating_point() && is_floating_point(dtype))) {
-    throw TypeError(cat("predict(): expected raw samples of ", dtype, ", but got ", raw.dtype()));
-  }
+  require<ValueError>(raw.dim() > 0 && raw.shape() == wanted,
+                      "predict(): expected samples of shape ", info.input_shape,
+                      " behind their number, but got ", raw.shape());
+  const bool fits = raw.dtype() == dtype || (raw.is_floating_point() && is_floating_point(dtype));
+  require<TypeError>(fits, "predict(): expected raw samples of ", dtype, ", but got ", raw.dtype());
   const Tensor x = source->prepared(info, raw.to(run.device, dtype));
   const Tensor y = run_model(*run.model, run.config.model, x).to(kFloat32);
   if (info.task == Task::kLanguage) return y;
@@ -44,7 +39,7 @@ Tensor SavedRun::predict(const Tensor& raw) const {
   return of_raw(*this, raw);
 }
 
-std::string predict(const SavedRun& run, const std::filesystem::path& file) {
+std::string predict(const SavedRun& run, const fs::path& file) {
   const NoGradGuard no_grad;
   const data::DatasetPtr rows = source_of(run.config.data)->more(run.info, file);
   const bool is_regression = run.info.task == Task::kRegression;

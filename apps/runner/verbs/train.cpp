@@ -6,7 +6,6 @@
 
 #include <fmt/chrono.h>
 
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/ranks.h"
@@ -25,7 +24,7 @@ std::string default_directory(const std::string& name) {
 
 // What a model of text writes, for the report of its run; nothing where its vocabulary has no
 // line's end to begin with.
-void write_samples(const std::filesystem::path& dir) try {
+void write_samples(const fs::path& dir) try {
   write_file(dir / "samples.txt", generate(open_run(dir), {}));
 } catch (const ConfigError&) {
   return;
@@ -64,9 +63,8 @@ struct Train : TrainOptions {
     if (prints_config) return print(to_yaml_with_origins(config));
     if (validates) return print(validate(config, std::max<int64_t>(ranks, 1)));
     if (is_dry) return print(dry_run(config));
-    if (resume != "no" && out.empty()) {
-      throw ConfigError("--resume goes on in a run's directory: name it with --out");
-    }
+    require<ConfigError>(resume == "no" || !out.empty(),
+                         "--resume goes on in a run's directory: name it with --out");
     const std::string dir = out.empty() ? default_directory(config.name) : out;
     const TrainResult result = train(config, dir, *this);
     if (!result.is_first_rank) return kExitOk;

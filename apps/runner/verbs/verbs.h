@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "apps/runner/program.h"
+#include "apps/runner/run/errors.h"
 #include "apps/runner/verbs/saved_run.h"
 
 namespace taper::inline v0::runner {
@@ -19,11 +19,11 @@ Command train_command(), eval_command(), verify_command(), predict_command(), ge
 Tensor of_raw(const SavedRun& run, const Tensor& raw);
 
 // The metrics on the run's test data or, where it is given, on a file of the same kind.
-std::string evaluate_run(const SavedRun& run, const std::filesystem::path& data = {});
+std::string evaluate_run(const SavedRun& run, const fs::path& data = {});
 
 // CSV: for each row or image its prediction, and the probability of each class ("p_NAME"). Values
 // are in the unit of the training file.
-std::string predict(const SavedRun& run, const std::filesystem::path& file);
+std::string predict(const SavedRun& run, const fs::path& file);
 
 struct GenerateOptions {
   std::string prompt;
@@ -39,14 +39,13 @@ std::string generate(const SavedRun& run, const GenerateOptions& options);
 // to "onnx": the model as an ONNX file that takes raw samples (data::Source::prepared) and gives
 // what `predict` does, or a language model's logits; "pt": its weights for PyTorch. Says what it
 // wrote. Throws ConfigError for another format, and as export_onnx and save_pt.
-std::string export_run(const SavedRun& run, const std::string& to,
-                       const std::filesystem::path& file);
+std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file);
 
 // Curves of all runs over one another (from metrics.jsonl and timing.jsonl), the last confusion
 // matrix and samples of each (samples.txt), its env.json and its config.yaml. No script, nothing
 // fetched. A run that is still going is shown as far as it is. Throws InputError for a directory
 // that is no run's, and naming file and line for a damaged one.
-void write_report(const std::vector<std::filesystem::path>& runs, const std::filesystem::path& to);
+void write_report(const std::vector<fs::path>& runs, const fs::path& to);
 
 // What a command is told of the run that it looks at.
 struct RunArguments {

@@ -73,18 +73,15 @@ Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_
   require<ValueError>(!padding_idx || (*padding_idx >= -rows && *padding_idx < rows),
                       "Padding_idx must be within num_embeddings");
   const Shape row(weight.shape().begin() + 1, weight.shape().end());
-  Shape shape = index.shape(), ones = index.shape();
-  for (const int64_t size : row) {
-    shape.push_back(size);
-    ones.push_back(1);
-  }
   const IndexRules rules{"embedding", "index out of range in self"};
   const Tensor key = kernels::row_keys(rules, reshape(index, {index.numel()}), {rows}, 0);
-  const Tensor y = take_rows("EmbeddingBackward0", weight, {key, row.numel()}, shape);
+  const Tensor y =
+      take_rows("EmbeddingBackward0", weight, {key, row.numel()}, joined(index.shape(), row));
   trace("index_select", y, {weight, index}, Shape{0});
   if (!padding_idx || !needs_grad({y})) return y;
   const int64_t padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
-  const Tensor counts = reshape(ne(index, wrap_scalar(padding)), ones);
+  Tensor counts = ne(index, wrap_scalar(padding));
+  while (counts.dim() < y.dim()) counts = unsqueeze(counts, -1);
   return linear_in(y, "EmbeddingBackward0", y.detach(),
                    [counts](const Tensor& dy) { return masked(dy, counts); });
 }
@@ -128,10 +125,9 @@ Tensor one_hot(const Tensor& index, int64_t num_classes) {
   const IndexRules rules{"one_hot",
                          "Class values must be non-negative and smaller than num_classes"};
   const Tensor key = kernels::row_keys(rules, flat, {num_classes}, 0);
-  Shape shape = index.shape();
-  shape.push_back(num_classes);
   const Tensor classes = arange(num_classes, {.device = index.device()});
-  Tensor y = reshape(eq(unsqueeze(key, 1), classes).to(kInt64), shape);
+  Tensor y =
+      reshape(eq(unsqueeze(key, 1), classes).to(kInt64), joined(index.shape(), {num_classes}));
   trace("one_hot", y, {index});
   return y;
 }
@@ -214,7 +210,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 
 Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumsum(t, dim); });
-  if (autocasts(x)) return casted(Cast::to_float32, cumsum, x, dim, dtype);
+  if (autocasts(x)) return in_float32(cumsum, x, dim, dtype);
   Tensor y = running_sum(x, dim, false);
   trace("cumsum", y, {x}, Shape{dim});
   return y;
@@ -222,16 +218,14 @@ Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
 
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumprod(t, dim); });
-  if (autocasts(x)) return casted(Cast::to_float32, cumprod, x, dim, dtype);
+  if (autocasts(x)) return in_float32(cumprod, x, dim, dtype);
   Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);
   trace("cumprod", y, {x}, Shape{dim});
-  if (!needs_grad({x})) return y;
   // dx[i] = (product of those before x[i]) * s[i], where s[i] = dy[i] + x[i + 1] s[i + 1] runs from
   // the end. Nothing is divided by a zero.
-  return record("CumprodBackward0", y, {x}, [x = Saved(x), dim](Gradients& g) {
-    const Tensor z = x.get(g);
+  return differentiable("CumprodBackward0", x, y, [dim](auto& dy, auto& z) {
     const bool one = z.dim() == 0 || z.size(dim) < 2;
-    g.dx(0) = one ? g.dy() : product_before(z, dim) * recurrence(z, g.dy(), dim, true);
+    return one ? dy : product_before(z, dim) * recurrence(z, dy, dim, true);
   });
 }
 

@@ -113,19 +113,15 @@ struct Plan {
 
 Shape broadcast_of(const std::vector<Picked>& picked) {
   Shape shape;
-  std::string all;
-  bool fits = true;
-  for (const Picked& p : picked) {
-    all += cat(all.empty() ? "" : ", ", p.index.shape());
-    try {
-      if (fits) shape = broadcast_shapes(shape, p.index.shape());
-    } catch (const Error&) {
-      fits = false;
-    }
+  try {
+    for (const Picked& p : picked) shape = broadcast_shapes(shape, p.index.shape());
+    return shape;
+  } catch (const Error&) {
+    std::string all;
+    for (const Picked& p : picked) all += cat(all.empty() ? "" : ", ", p.index.shape());
+    throw IndexError(
+        cat("shape mismatch: indexing tensors could not be broadcast together with shapes ", all));
   }
-  if (fits) return shape;
-  throw IndexError(
-      cat("shape mismatch: indexing tensors could not be broadcast together with shapes ", all));
 }
 
 Plan plan_of(Parsed parsed) {
@@ -232,11 +228,7 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, cons
     throw Error(cat("shape mismatch: value tensor of shape ", value.shape(),
                     " cannot be broadcast to indexing result of shape ", plan.shape));
   }
-  if (accumulate) {
-    add_rows_("index_put_", plan.view, plan.rows, source);
-  } else {
-    put_rows_("index_put_", plan.view, plan.rows, source);
-  }
+  (accumulate ? add_rows_ : put_rows_)("index_put_", plan.view, plan.rows, source);
   return x;
 }
 

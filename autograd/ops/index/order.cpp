@@ -16,11 +16,9 @@ int64_t size_along(const Tensor& x, int64_t dim) {
 
 // y, one of x's elements, with the gradient in equal parts to all that are equal to it.
 Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
-  if (!needs_grad({x})) return y;
-  return record(name, y, {x}, [x = Saved(x), y = Saved::output(y)](Gradients& g) {
-    const Tensor z = x.get(g), value = y.get(g);
+  return differentiable(name, x, y, [](auto& dy, auto& z, auto& value) {
     const Tensor equal = logical_or(eq(z, value), logical_and(isnan(z), isnan(value)));
-    g.dx(0) = masked(g.dy() / sum(equal).to(z.dtype()), equal);
+    return masked(dy / sum(equal).to(z.dtype()), equal);
   });
 }
 
@@ -35,22 +33,21 @@ Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& value
   return {linear_in(x, name, y.values, back), y.indices};
 }
 
-Tensor extreme(const char* name, const char* node, bool largest, const Tensor& x) {
-  require(x.numel() != 0, name,
+Tensor extreme(bool largest, const Tensor& x) {
+  require(x.numel() != 0, largest ? "max" : "min",
           "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
           "reduction dim with the 'dim' argument.");
   using kernels::ReduceOp;
-  return shared_gradient(node, x,
+  return shared_gradient(largest ? "MaxBackward1" : "MinBackward1", x,
                          kernels::reduce(largest ? ReduceOp::amax : ReduceOp::amin, x, {}));
 }
 
-Sorted extreme(const char* name, const char* node, bool largest, const Tensor& x, int64_t dim,
-               bool keepdim) {
-  require<IndexError>(size_along(x, dim) != 0, name, "(): Expected reduction dim ", dim,
-                      " to have non-zero size.");
+Sorted extreme(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
+  require<IndexError>(size_along(x, dim) != 0, largest ? "max" : "min",
+                      "(): Expected reduction dim ", dim, " to have non-zero size.");
   Tensor values;
   const Tensor index = kernels::arg_reduce(largest, x, dim, true, &values);
-  return taken(node, x, dim, values, index, keepdim);
+  return taken(largest ? "MaxBackward0" : "MinBackward0", x, dim, values, index, keepdim);
 }
 
 // How many numbers, and no nan, there are along dim, which is kept.
@@ -67,14 +64,10 @@ Tensor place_of_median(const Tensor& x, int64_t dim) {
 
 }  // namespace
 
-Tensor max(const Tensor& x) { return extreme("max", "MaxBackward1", true, x); }
-Tensor min(const Tensor& x) { return extreme("min", "MinBackward1", false, x); }
-Sorted max(const Tensor& x, int64_t dim, bool keepdim) {
-  return extreme("max", "MaxBackward0", true, x, dim, keepdim);
-}
-Sorted min(const Tensor& x, int64_t dim, bool keepdim) {
-  return extreme("min", "MinBackward0", false, x, dim, keepdim);
-}
+Tensor max(const Tensor& x) { return extreme(true, x); }
+Tensor min(const Tensor& x) { return extreme(false, x); }
+Sorted max(const Tensor& x, int64_t dim, bool keepdim) { return extreme(true, x, dim, keepdim); }
+Sorted min(const Tensor& x, int64_t dim, bool keepdim) { return extreme(false, x, dim, keepdim); }
 
 Tensor median(const Tensor& x) {
   if (x.numel() == 0) {

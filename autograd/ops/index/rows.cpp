@@ -1,6 +1,8 @@
 #include "autograd/ops/index/rows.h"
 
 #include "autograd/ops/formulas.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/scatter.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -51,6 +53,13 @@ Rows slice_rows(const kernels::IndexRules& rules, const Tensor& x, int d, const 
 Rows element_rows(const char* op, const Tensor& x, int d, const Tensor& index) {
   const Tensor at = reshape(index, at_least_1d(index.shape()));
   return {kernels::row_keys({op}, at, at_least_1d(x.shape()), d)};
+}
+
+Tensor run_of_each(const Tensor& begins, int64_t n) {
+  const TensorOptions counts{.dtype = kInt64, .device = begins.device()};
+  const Tensor begun =
+      scatter_add(zeros({n + 1}, counts), 0, begins, ones({begins.numel()}, counts));
+  return narrow(cumsum(begun, 0), 0, 0, n) - 1;
 }
 
 Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape) {

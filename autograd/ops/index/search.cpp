@@ -43,10 +43,8 @@ Tensor count_nonzero(const Tensor& x, const Shape& dims) {
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   require(minlength >= 0, "minlength should be >= 0");
-  const auto refuse = [] {
-    throw Error("bincount only supports 1-d non-negative integral inputs.");
-  };
-  if (x.dim() != 1 || x.is_floating_point() || x.dtype() == kBool) refuse();
+  constexpr char kTakes[] = "bincount only supports 1-d non-negative integral inputs.";
+  require(x.dim() == 1 && !x.is_floating_point() && x.dtype() != kBool, kTakes);
   if (weights.defined()) {
     require(weights.shape() == x.shape(),
             "weights should be 1-d and have the same length as input, got shapes ", weights.shape(),
@@ -55,7 +53,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   int64_t bins = minlength;
   if (x.numel() > 0) {
     const std::vector<int64_t> range = read({amin(x), amax(x)});
-    if (range[0] < 0) refuse();
+    require(range[0] >= 0, kTakes);
     bins = std::max(bins, checked_add(range[1], 1));
   }
   const DType sums = weights.defined() && weights.dtype() == kFloat32 ? kFloat32 : kFloat64;

@@ -29,9 +29,7 @@ struct Attention {
 // The same elements again for the same key.
 Tensor dropped(const Tensor& p, const Attention& how) {
   if (how.dropout_p == 0) return p;
-  if (!is_grad_enabled()) {
-    return kernels::dropout(p, how.dropout_p, how.key, p.dtype(), how.first);
-  }
+  if (!is_grad_enabled()) return kernels::dropout(p, how.dropout_p, how.key, p.dtype(), how.first);
   Generator generator;
   generator.set_state(how.key);
   return dropout(p, how.dropout_p, true, &generator);
@@ -252,12 +250,6 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
 
 Shape batch_of(const Tensor& x) { return {x.shape().begin(), x.shape().end() - 2}; }
 
-// [batch..., sizes...]
-template <class... Sizes> Shape joined(Shape batch, Sizes... sizes) {
-  (batch.push_back(sizes), ...);
-  return batch;
-}
-
 // x with its batch broadcast, and that in two dimensions, of which the last are the heads.
 Tensor folded(const Tensor& x, const Shape& batch) {
   const int64_t rows = x.size(-2), columns = x.size(-1), n = batch.size();
@@ -265,10 +257,10 @@ Tensor folded(const Tensor& x, const Shape& batch) {
   const int64_t outer = n > 1 ? Shape(batch.begin(), batch.end() - 1).numel() : batch.numel();
   const Shape shape{outer, heads, rows, columns};
   // One for all heads is a view.
-  if (n > 1 && batch_of(x) == joined(Shape(batch.begin(), batch.end() - 1), 1)) {
+  if (n > 1 && batch_of(x) == joined(Shape(batch.begin(), batch.end() - 1), {1})) {
     return expand(reshape(x, {outer, 1, rows, columns}), shape);
   }
-  return x.shape() == shape ? x : reshape(expand(x, joined(batch, rows, columns)), shape);
+  return x.shape() == shape ? x : reshape(expand(x, joined(batch, {rows, columns})), shape);
 }
 
 Attention attention_of(const Shape& scores, int64_t D, double dropout_p, bool is_causal,
@@ -319,8 +311,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     std::optional<double> scale, Generator* generator,
                                     bool enable_gqa) {
   if (autocasts(q)) {
-    return casted(Cast::to_low, scaled_dot_product_attention, q, k, v, attn_mask, dropout_p,
-                  is_causal, scale, generator, enable_gqa);
+    return in_half(scaled_dot_product_attention, q, k, v, attn_mask, dropout_p, is_causal, scale,
+                   generator, enable_gqa);
   }
   check(q, k, v, attn_mask, dropout_p, is_causal);
   if (enable_gqa) {
@@ -333,7 +325,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   check_size(batch.numel(), D, k.size(-1), "the last sizes of query and key");
   check_size(batch.numel(), S, v.size(-2), "the lengths of key and value");
 
-  const Shape scores = joined(batch, T, S);
+  const Shape scores = joined(batch, {T, S});
   Tensor mask = attn_mask;
   if (mask.defined()) {
     const Shape shape = broadcast_shapes(scores, mask.shape());
@@ -343,7 +335,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   }
   const Attention how = attention_of(scores, D, dropout_p, is_causal, scale, generator);
   const Tensor y = attend(folded(q, batch), folded(k, batch), folded(v, batch), mask, how);
-  const Shape shape = joined(batch, T, v.size(-1));
+  const Shape shape = joined(batch, {T, v.size(-1)});
   const Tensor result = y.shape() == shape ? y : reshape(y, shape);
   if (dropout_p == 0) {
     trace("scaled_dot_product_attention", result, {q, k, v, attn_mask},
@@ -355,8 +347,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, bool is_causal,
                         std::optional<double> scale, Generator* generator) {
   if (autocasts(qkv)) {
-    return casted(Cast::to_low, packed_attention, qkv, n_head, dropout_p, is_causal, scale,
-                  generator);
+    return in_half(packed_attention, qkv, n_head, dropout_p, is_causal, scale, generator);
   }
   require(qkv.dim() == 3 && n_head > 0 && qkv.size(2) % 3 == 0 && qkv.size(2) / 3 % n_head == 0,
           "packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ", qkv.shape(),

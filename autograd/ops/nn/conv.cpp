@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "autograd/ops/activation.h"
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "framework/kernels/conv/conv.h"
@@ -19,19 +18,12 @@ Tensor dx_of(const Tensor& dy, const Tensor& weight, const Shape& x, const Optio
 Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const Options& o);
 
 // The dimensions of an [N, C, ...] tensor in the order of channels-last memory, and back.
-Tensor channels_last(const Tensor& x) {
-  return permute(x, x.dim() == 3 ? Shape{0, 2, 1} : Shape{0, 2, 3, 1});
-}
-Tensor channels_first(const Tensor& x) {
-  return permute(x, x.dim() == 3 ? Shape{0, 2, 1} : Shape{0, 3, 1, 2});
-}
+Tensor channels_last(const Tensor& x) { return movedim(x, 1, -1); }
+Tensor channels_first(const Tensor& x) { return movedim(x, -1, 1); }
 
-struct BiasGradients {
-  Tensor dz, dbias;
-};
 // Of z = conv + bias, y = activation(z); in channels-last memory, once for all that need dz.
-BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& y,
-                            bool wants_dbias) {
+kernels::BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& y,
+                                     bool wants_dbias) {
   if (is_grad_enabled()) {
     const Tensor dz = contiguous(channels_last(activation_gradient(activation, dy, y)));
     const Shape all = dz.dim() == 3 ? Shape{0, 1} : Shape{0, 1, 2};
@@ -143,22 +135,18 @@ Tensor conv_transpose(const char* op, int dims, const Tensor& x, const Tensor& w
   });
 }
 
-ConvPadding of_rows(ConvPadding padding) {
-  padding.h = 0;
-  return padding;
-}
-
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dOptions& o) {
-  if (autocasts(x)) return casted(Cast::to_low, conv1d, x, weight, bias, o);
-  return conv("conv1d", 1, x, weight, bias,
-              {{1, o.stride}, of_rows(o.padding), {1, o.dilation}, o.groups});
+  if (autocasts(x)) return in_half(conv1d, x, weight, bias, o);
+  ConvPadding padding = o.padding;
+  padding.h = 0;
+  return conv("conv1d", 1, x, weight, bias, {{1, o.stride}, padding, {1, o.dilation}, o.groups});
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o,
               Activation activation) {
-  if (autocasts(x)) return casted(Cast::to_low, conv2d, x, weight, bias, o, activation);
+  if (autocasts(x)) return in_half(conv2d, x, weight, bias, o, activation);
   if (activation == Activation::gelu || activation == Activation::gelu_tanh) {
     return gelu(conv2d(x, weight, bias, o), activation == Activation::gelu_tanh);
   }
@@ -167,7 +155,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose1dOptions& o) {
-  if (autocasts(x)) return casted(Cast::to_low, conv_transpose1d, x, weight, bias, o);
+  if (autocasts(x)) return in_half(conv_transpose1d, x, weight, bias, o);
   return conv_transpose(
       "conv_transpose1d", 1, x, weight, bias,
       {{1, o.stride}, {0, o.padding}, {0, o.output_padding}, o.groups, {1, o.dilation}});
@@ -175,7 +163,7 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& o) {
-  if (autocasts(x)) return casted(Cast::to_low, conv_transpose2d, x, weight, bias, o);
+  if (autocasts(x)) return in_half(conv_transpose2d, x, weight, bias, o);
   return conv_transpose("conv_transpose2d", 2, x, weight, bias, o);
 }
 

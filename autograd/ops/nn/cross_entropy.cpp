@@ -81,13 +81,10 @@ void check_shapes(const Tensor& x, const Tensor& target) {
   }
   const Shape wanted = without_classes(x);
   if (target.shape() == wanted) return;
-  if (x.dim() == 2) {
-    throw Error(cat("0D or 1D target tensor expected, multi-target not supported (got input ",
-                    x.shape(), ", target ", target.shape(), ")"));
-  }
-  if (x.dim() == 4) {
-    throw Error(cat("size mismatch (got input: ", x.shape(), " , target: ", target.shape(), ")"));
-  }
+  require(x.dim() != 2, "0D or 1D target tensor expected, multi-target not supported (got input ",
+          x.shape(), ", target ", target.shape(), ")");
+  require(x.dim() != 4, "size mismatch (got input: ", x.shape(), " , target: ", target.shape(),
+          ")");
   throw Error(cat("Expected target size ", wanted, ", got ", target.shape()));
 }
 
@@ -142,10 +139,8 @@ Tensor with_smoothing(const Tensor& logits, const Tensor& target, const CrossEnt
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
   const bool classes = logits.shape() != target.shape() && o.label_smoothing == 0;
-  if (autocasts(logits) && !classes) {
-    return casted(
-        Cast::to_float32, [&](auto&... t) { return cross_entropy(t..., o); }, logits, target);
-  }
+  const auto again = [&](auto& x, auto& t) { return cross_entropy(x, t, o); };
+  if (autocasts(logits) && !classes) return in_float32(again, logits, target);
   require(o.label_smoothing >= 0 && o.label_smoothing <= 1,
           "label_smoothing must be between 0.0 and 1.0. Got: ", o.label_smoothing);
   if (logits.shape() == target.shape()) return with_probabilities(logits, target, o);

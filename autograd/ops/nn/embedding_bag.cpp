@@ -2,6 +2,7 @@
 
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
+#include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
 
 namespace taper::inline v0 {
@@ -53,14 +54,6 @@ void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, con
           index.numel(), " but got offsets[-1] of ", last);
 }
 
-// The bag of each of n elements.
-Tensor bags_of(const Tensor& offsets, int64_t bags, int64_t n) {
-  const TensorOptions counts{.dtype = kInt64, .device = offsets.device()};
-  const Tensor begins =
-      scatter_add(zeros({n + 1}, counts), 0, narrow(offsets, 0, 0, bags), ones({bags}, counts));
-  return narrow(cumsum(begins, 0), 0, 0, n) - 1;
-}
-
 }  // namespace
 
 Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& offsets,
@@ -73,7 +66,7 @@ Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& of
   Tensor bag = even ? reshape(expand(reshape(arange(bags, {.device = index.device()}), {bags, 1}),
                                      index.shape()),
                               {n})
-                    : bags_of(offsets, bags, n);
+                    : run_of_each(narrow(offsets, 0, 0, bags), n);
   if (o.padding_idx) {  // into a bag of their own
     require(*o.padding_idx >= -rows && *o.padding_idx < rows,
             "padding_idx must be within the number of embeddings");

@@ -55,17 +55,13 @@ void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o)
 }  // namespace
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& o) {
-  if (x.dtype() != grid.dtype() && autocasts(x)) {
-    return casted(Cast::to_float32, grid_sample, x, grid, o);
-  }
+  if (x.dtype() != grid.dtype() && autocasts(x)) return in_float32(grid_sample, x, grid, o);
   check_grid(x, grid, o);
   const int64_t N = x.size(0), C = x.size(1), H = x.size(2), W = x.size(3);
   const Tensor at = grid.to(compute_type(grid.dtype()));
   const Tensor px = place_of(select(at, 3, 0), W, o), py = place_of(select(at, 3, 1), H, o);
   const bool nearest = o.mode == Interpolation::nearest;
-  const auto first = [&](const Tensor& t) {
-    return nearest ? round(t.detach()) : floor(t.detach());
-  };
+  const auto first = [&](auto& t) { return nearest ? round(t.detach()) : floor(t.detach()); };
   const Tensor left = first(px), top = first(py);
   const Tensor image = reshape(arange(N, {.device = x.device()}), {N, 1, 1});
   std::vector<Tensor> rows, shares, inside;  // of one pixel, or of four

@@ -56,10 +56,6 @@ void check_extension(const Tensor& x, int d, int64_t before, int64_t after, PadM
 
 // --- windows ---
 
-kernels::ConvWindows windows_of(const UnfoldOptions& o) {
-  return {o.stride, o.padding, o.dilation};
-}
-
 // How many windows there are in each dimension.
 Pair blocks_of(const char* op, Pair image, Pair kernel, const UnfoldOptions& o) {
   check_window_numbers(op, {image.h, image.w, kernel.h, kernel.w, o.stride.h, o.stride.w,
@@ -88,7 +84,7 @@ Tensor unfold_images(const Tensor& x, Pair kernel, Pair blocks, const UnfoldOpti
 
 Tensor fold_images(const Tensor& x, const Shape& images, Pair kernel, Pair blocks,
                    const UnfoldOptions& o) {
-  Tensor y = kernels::fold(x, images, kernel, windows_of(o));
+  Tensor y = kernels::fold(x, images, kernel, {o.stride, o.padding, o.dilation});
   return linear_in(x, "Col2ImBackward0", y, [kernel, blocks, o](const Tensor& dy) {
     return unfold_images(dy, kernel, blocks, o);
   });
@@ -122,13 +118,11 @@ void check_shuffle(const char* op, const char* name, const Tensor& x, int64_t fa
 
 // The last three sizes become those given, in another order, then [C, H, W].
 Tensor rearranged(const Tensor& x, const Shape& split, const Shape& order, const Shape& last) {
-  Shape inner(x.shape().begin(), x.shape().end() - 3), outer = inner, permuted;
-  const int lead = inner.size();
-  for (int d = 0; d < lead; ++d) permuted.push_back(d);
-  for (const int64_t d : order) permuted.push_back(lead + d);
-  for (const int64_t n : split) inner.push_back(n);
-  for (const int64_t n : last) outer.push_back(n);
-  const Tensor y = reshape(permute(reshape(x, inner), permuted), outer);
+  const Shape lead(x.shape().begin(), x.shape().end() - 3);
+  Shape permuted;
+  for (int d = 0; d < lead.size(); ++d) permuted.push_back(d);
+  for (const int64_t d : order) permuted.push_back(lead.size() + d);
+  const Tensor y = reshape(permute(reshape(x, joined(lead, split)), permuted), joined(lead, last));
   return y.storage() == x.storage() ? clone(y) : y;  // where nothing moved
 }
 

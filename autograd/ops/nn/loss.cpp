@@ -5,7 +5,6 @@
 
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/nn/reduction.h"
-#include "framework/kernels/elementwise/binary.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -27,7 +26,7 @@ Tensor of_pairs(const char* name, const Tensor& input, const Tensor& target, Red
                          both.numel(), " pairs)"));
   }
   const auto f = [&](const Tensor& x, const Tensor& y) { return reduced(loss(x, y), reduction); };
-  return casted(Cast::to_float32, f, input, target);
+  return in_float32(f, input, target);
 }
 
 // x, but no less than `low`; with the gradient of x, also below.
@@ -52,8 +51,8 @@ Tensor of_difference(const char* node, BinaryOp op, TernaryOp backward, const Te
     const Tensor u = x.get(g), v = y.get(g);
     const Tensor dx =
         is_grad_enabled() ? g.dy() * slope(u - v) : kernels::ternary(backward, g.dy(), u, v, delta);
-    if (g.needs(0)) g.dx(0) = Meta(u).reduce(dx);
-    if (g.needs(1)) g.dx(1) = Meta(v).reduce(neg(dx));
+    if (g.needs(0)) g.dx(0) = reduce_to(dx, u);
+    if (g.needs(1)) g.dx(1) = reduce_to(neg(dx), v);
   });
 }
 
@@ -90,8 +89,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BceWithLogitsOptions& o) {
-  if (autocasts(input))
-    return casted(Cast::to_float32, binary_cross_entropy_with_logits, input, target, o);
+  if (autocasts(input)) return in_float32(binary_cross_entropy_with_logits, input, target, o);
   require<ValueError>(input.shape() == target.shape(), "Target size (torch.Size(", target.shape(),
                       ")) must be the same as input size (torch.Size(", input.shape(), "))");
   Tensor loss;
@@ -109,8 +107,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
-  if (autocasts(input))
-    return casted(Cast::to_float32, kl_div, input, target, reduction, log_target);
+  if (autocasts(input)) return in_float32(kl_div, input, target, reduction, log_target);
   require(input.is_floating_point() && target.is_floating_point(),
           "kl_div: Integral inputs not supported.");
   // 0 log 0 = 0.
@@ -155,7 +152,7 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
 }
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
-  if (autocasts(x1)) return casted(Cast::to_float32, cosine_similarity, x1, x2, dim, eps);
+  if (autocasts(x1)) return in_float32(cosine_similarity, x1, x2, dim, eps);
   const DType type = kernels::result_type({&x1, &x2});
   require(taper::is_floating_point(type),
           "expected common dtype to be floating point, yet common dtype is ",
@@ -170,9 +167,7 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
 
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
                              double margin, Reduction reduction) {
-  if (autocasts(x1)) {
-    return casted(Cast::to_float32, cosine_embedding_loss, x1, x2, target, margin, reduction);
-  }
+  if (autocasts(x1)) return in_float32(cosine_embedding_loss, x1, x2, target, margin, reduction);
   require(target.dim() <= 1, "0D or 1D target tensor expected, multi-target not supported");
   const int dims = target.dim() + 1;
   require(x1.dim() == dims && x2.dim() == dims, target.dim(), "D target tensor expects ", dims,
@@ -187,9 +182,7 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
 
 Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin,
                            Reduction reduction) {
-  if (autocasts(x1)) {
-    return casted(Cast::to_float32, margin_ranking_loss, x1, x2, target, margin, reduction);
-  }
+  if (autocasts(x1)) return in_float32(margin_ranking_loss, x1, x2, target, margin, reduction);
   require(x1.dim() == x2.dim() && x1.dim() == target.dim(),
           "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
           "input1: torch.Size(",
@@ -200,9 +193,7 @@ Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& tar
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& o) {
-  if (autocasts(anchor)) {
-    return casted(Cast::to_float32, triplet_margin_loss, anchor, positive, negative, o);
-  }
+  if (autocasts(anchor)) return in_float32(triplet_margin_loss, anchor, positive, negative, o);
   require<ValueError>(o.margin > 0, "margin must be greater than 0, got ", o.margin);
   require(anchor.dim() == positive.dim() && anchor.dim() == negative.dim(),
           "The anchor, positive, and negative tensors are expected to have the same number of "

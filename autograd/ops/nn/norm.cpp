@@ -1,6 +1,8 @@
 #include "autograd/ops/nn/norm.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <limits>
 
 #include "autograd/ops/formulas.h"
@@ -12,8 +14,7 @@ namespace {
 using kernels::Norm;
 using kernels::NormSizes;
 
-void check_dtypes(const char* op, const Tensor& x,
-                  std::initializer_list<std::reference_wrapper<const Tensor>> parameters) {
+void check_dtypes(const char* op, const Tensor& x, std::initializer_list<TensorRef> parameters) {
   kernels::check_floating(op, x);
   for (const Tensor& p : parameters) {
     if (!p.defined() || p.dtype() == x.dtype()) continue;
@@ -123,7 +124,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
                   const Tensor& bias, double eps, std::optional<DType> result) {
   const bool rounds_half = is_half(x.dtype()) && result == x.dtype();
   if (autocasts(x) && !rounds_half) {
-    return casted(Cast::to_float32, layer_norm, x, normalized_shape, weight, bias, eps, result);
+    return in_float32(layer_norm, x, normalized_shape, weight, bias, eps, result);
   }
   const DType type = result.value_or(x.dtype());
   if (type != x.dtype() && !(x.dtype() == kFloat32 && is_half(type))) {
@@ -154,9 +155,7 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
-  if (autocasts(x)) {
-    return casted(Cast::to_float32, group_norm, x, num_groups, weight, bias, eps);
-  }
+  if (autocasts(x)) return in_float32(group_norm, x, num_groups, weight, bias, eps);
   kernels::same_device("group_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
   require(x.dim() >= 2, "Expected at least 2 dimensions for input tensor but received ", x.dim());
   require(num_groups >= 1, "Expected num groups to be greater than 0, got ", num_groups);

@@ -223,18 +223,15 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     return rows ? adaptive_avg_pool1d(x, size.w) : adaptive_avg_pool2d(x, size);
   }
   check_sizes(x, size);
-  struct Way {
-    Axis::Kind kind;
-    const char* name;
-  };
-  const Way way =
-      o.mode == Interpolation::nearest   ? Way{Axis::Kind::nearest, "UpsampleNearest2DBackward0"}
-      : o.mode == Interpolation::bicubic ? Way{Axis::Kind::cubic, "UpsampleBicubic2DBackward0"}
-                                         : Way{Axis::Kind::linear, "UpsampleBilinear2DBackward0"};
+  const bool nearest = o.mode == Interpolation::nearest, cubic = o.mode == Interpolation::bicubic;
+  const auto kind = nearest ? Axis::Kind::nearest : cubic ? Axis::Kind::cubic : Axis::Kind::linear;
+  const char* name = nearest ? "UpsampleNearest2DBackward0"
+                     : cubic ? "UpsampleBicubic2DBackward0"
+                             : "UpsampleBilinear2DBackward0";
   const Tensor images = rows ? x.unsqueeze(-2) : x;
   const Axes axes =
-      kernels::scaled_axes(images, size, o.scale_factor, way.kind, o.align_corners.value_or(false));
-  const Tensor y = resample(way.name, images, axes);
+      kernels::scaled_axes(images, size, o.scale_factor, kind, o.align_corners.value_or(false));
+  const Tensor y = resample(name, images, axes);
   trace("interpolate", y, {images}, o);
   return rows ? y.squeeze(-2) : y;
 }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "framework/cuda/cudnn_handle.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/attention/attention.h"
+#include "framework/kernels/plans.h"
 
 namespace taper::inline v0::kernels::cuda {
 namespace {
@@ -24,7 +24,6 @@ using taper::cuda::cudnn;
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
-constexpr size_t kMaxPlans = 1024;
 constexpr int64_t kMaxWorkspace = int64_t(2) << 30;
 constexpr int64_t kFewestScores = 64 * 64;  // a plan takes up to a second to make
 constexpr int64_t kAlignment = 16;
@@ -231,7 +230,7 @@ struct Plan {
 };
 
 // The first of cuDNN's proposals, which are in the order of their expected time, that it can make.
-Plan make_plan(cudnnHandle_t handle, const Problem& p) {
+Plan make_plan(cudnnHandle_t handle, const Problem& p) try {
   Graph graph(p);
   Descriptor whole(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   whole.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
@@ -261,17 +260,8 @@ Plan make_plan(cudnnHandle_t handle, const Problem& p) {
     return made;
   }
   return {};
-}
-
-// Kept per thread, so that a lookup needs no lock.
-Plan& plan_of(cudnnHandle_t handle, int device, const Problem& p) {
-  thread_local std::map<std::tuple<int, Problem>, Plan> plans;
-  const std::tuple key(device, p);
-  const auto known = plans.find(key);
-  if (known != plans.end()) return known->second;
-  if (plans.size() >= kMaxPlans) plans.clear();
-  Plan& plan = plans[key];  // stays where making it throws
-  return plan = make_plan(handle, p);
+} catch (const Refused&) {
+  return {};
 }
 
 bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int device) {
@@ -312,7 +302,7 @@ bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
   // The first use loads code and may allocate; the work itself is captured.
   const taper::cuda::RelaxedCapture relaxed;
   const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
-  Plan& plan = plan_of(handle, on.device, p);
+  Plan& plan = plan_of(std::tuple(on.device, p), [&] { return make_plan(handle, p); });
   if (!plan.supported) return false;
 
   const Scratch workspace(size_t(plan.workspace), on.device);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/matmul/matmul.h"
@@ -22,19 +21,14 @@ Shape as_2d(Shape shape) {
 }
 
 ConvSizes sizes_of(const Shape& x, const Shape& weight, const ConvWindows& options) {
-  const auto axis = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding,
-                       int64_t dilation) {
-    const int64_t reach = in + 2 * padding - checked_mul(dilation, kernel - 1) - 1;
-    return ConvAxis{in, kernel, reach < 0 ? 0 : reach / stride + 1, stride, padding, dilation};
-  };
   const Shape s = as_2d(x), k = as_2d(weight);
-  const auto& [stride, padding, dilation, groups] = options;
-  return {s[0],
-          s[1],
-          k[0],
-          groups,
-          axis(s[2], k[2], stride.h, padding.h, dilation.h),
-          axis(s[3], k[3], stride.w, padding.w, dilation.w)};
+  const auto axis = [&](int d, int64_t Pair::*side) {
+    ConvAxis a{s[d], k[d], 0, options.stride.*side, options.padding.*side, options.dilation.*side};
+    const int64_t reach = a.in + 2 * a.padding - checked_mul(a.dilation, a.kernel - 1) - 1;
+    if (reach >= 0) a.out = reach / a.stride + 1;
+    return a;
+  };
+  return {s[0], s[1], k[0], options.groups, axis(2, &Pair::h), axis(3, &Pair::w)};
 }
 
 // A logical [N, C, H, W] as dense [N, H, W, C].
@@ -167,8 +161,8 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, const
   check_floating(op, x);
   const auto check_dtype = [&](const char* name, const Tensor& other) {
     if (!other.defined() || other.dtype() == x.dtype()) return;
-    throw Error(cat("Input type (", cpp_name(x.dtype()), ") and ", name, " type (",
-                    cpp_name(other.dtype()), ") should be the same (", op, " of ", x.shape(), ")"));
+    throw Error("Input type (", cpp_name(x.dtype()), ") and ", name, " type (",
+                cpp_name(other.dtype()), ") should be the same (", op, " of ", x.shape(), ")");
   };
   check_dtype("weight", weight);
   check_dtype("bias", bias);
@@ -177,7 +171,7 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, const
 void check_options(const char* op, const Tensor& x, const Tensor& weight,
                    const ConvWindows& options) {
   const auto require = [&](bool good, const char* text) {
-    if (!good) throw Error(cat(text, " (", op, " of ", x.shape(), " and ", weight.shape(), ")"));
+    if (!good) throw Error(text, " (", op, " of ", x.shape(), " and ", weight.shape(), ")");
   };
   const auto& [stride, padding, dilation, groups] = options;
   check_window_numbers(op, {stride.h, stride.w, padding.h, padding.w, dilation.h, dilation.w});
@@ -190,46 +184,41 @@ void check_options(const char* op, const Tensor& x, const Tensor& weight,
 // transposed: x and y have changed places.
 void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   bool transposed = false) {
-  if (weight.dim() != x.dim()) {
-    throw Error(cat("Expected ", weight.dim(), "-dimensional input for ", weight.dim(),
-                    "-dimensional weight ", weight.shape(), ", but got ", x.dim(),
-                    "-dimensional input of size ", x.shape(), " instead"));
-  }
+  require(weight.dim() == x.dim(), "Expected ", weight.dim(), "-dimensional input for ",
+          weight.dim(), "-dimensional weight ", weight.shape(), ", but got ", x.dim(),
+          "-dimensional input of size ", x.shape(), " instead");
   const int64_t rows = weight.size(0), columns = checked_mul(weight.size(1), groups);
-  if (rows < groups || rows % groups != 0) {
-    throw Error(cat("Given groups=", groups, ", expected weight to be ",
-                    rows < groups ? "at least " : "divisible by ", groups,
-                    " at dimension 0, but got weight of size ", weight.shape(), " instead"));
-  }
+  require(rows >= groups && rows % groups == 0, "Given groups=", groups, ", expected weight to be ",
+          rows < groups ? "at least " : "divisible by ", groups,
+          " at dimension 0, but got weight of size ", weight.shape(), " instead");
   const int64_t c = transposed ? rows : columns, o = transposed ? columns : rows;
   const std::string given = transposed ? "Given transposed=1, weight of size "
                                        : cat("Given groups=", groups, ", weight of size ");
-  if (x.size(1) != c) {
-    throw Error(cat(given, weight.shape(), ", expected input", x.shape(), " to have ", c,
-                    " channels, but got ", x.size(1), " channels instead"));
-  }
+  require(x.size(1) == c, given, weight.shape(), ", expected input", x.shape(), " to have ", c,
+          " channels, but got ", x.size(1), " channels instead");
   if (bias.defined() && bias.shape() != Shape{o}) {
-    throw Error(cat(transposed ? given : "Given weight of size ", weight.shape(),
-                    ", expected bias to be 1-dimensional with ", o,
-                    " elements, but got bias of size ", bias.shape(), " instead"));
+    throw Error(transposed ? given : "Given weight of size ", weight.shape(),
+                ", expected bias to be 1-dimensional with ", o, " elements, but got bias of size ",
+                bias.shape(), " instead");
   }
 }
 
+// "(5 x 7)", or "(7)" of one dimension.
+std::string sides(const Tensor& x, int64_t h, int64_t w) {
+  return x.dim() == 3 ? cat("(", w, ")") : cat("(", h, " x ", w, ")");
+}
+
 void check_windows(const ConvSizes& s, const Tensor& x) {
-  // "(5 x 7)", or "(7)" of one dimension.
-  const auto both = [&](auto number) {
-    return x.dim() == 3 ? cat("(", number(s.w), ")")
-                        : cat("(", number(s.h), " x ", number(s.w), ")");
-  };
   if (s.h.kernel == 0 || s.w.kernel == 0) {
-    throw Error(cat("kernel size should be greater than zero, but got ",
-                    both([](const ConvAxis& a) { return a.kernel; })));
+    throw Error("kernel size should be greater than zero, but got ",
+                sides(x, s.h.kernel, s.w.kernel));
   }
   if (s.h.out > 0 && s.w.out > 0) return;
-  throw Error(cat("Calculated padded input size per channel: ",
-                  both([](const ConvAxis& a) { return a.in + 2 * a.padding; }), ". Kernel size: ",
-                  both([](const ConvAxis& a) { return a.dilation * (a.kernel - 1) + 1; }),
-                  ". Kernel size can't be greater than actual input size"));
+  const auto padded = [](const ConvAxis& a) { return a.in + 2 * a.padding; };
+  const auto reach = [](const ConvAxis& a) { return a.dilation * (a.kernel - 1) + 1; };
+  throw Error("Calculated padded input size per channel: ", sides(x, padded(s.h), padded(s.w)),
+              ". Kernel size: ", sides(x, reach(s.h), reach(s.w)),
+              ". Kernel size can't be greater than actual input size");
 }
 
 }  // namespace
@@ -270,46 +259,35 @@ Shape conv_transpose_shape(const char* op, const Tensor& x, const Tensor& weight
   check_operands(op, x, weight, bias);
   check_options(op, x, weight, o);
   check_window_numbers(op, {output_padding.h, output_padding.w});
-  if (output_padding.h < 0 || output_padding.w < 0) {
-    throw Error("negative output_padding is not supported");
-  }
+  require(output_padding.h >= 0 && output_padding.w >= 0,
+          "negative output_padding is not supported");
   check_shapes(x, weight, bias, o.groups, true);
   if (output_padding.h >= std::max(o.stride.h, o.dilation.h) ||
       output_padding.w >= std::max(o.stride.w, o.dilation.w)) {
     throw Error(
-        cat("output padding must be smaller than either stride or dilation, but got "
-            "output_padding_height: ",
-            output_padding.h, " output_padding_width: ", output_padding.w,
-            " stride_height: ", o.stride.h, " stride_width: ", o.stride.w,
-            " dilation_height: ", o.dilation.h, " dilation_width: ", o.dilation.w));
+        "output padding must be smaller than either stride or dilation, but got "
+        "output_padding_height: ",
+        output_padding.h, " output_padding_width: ", output_padding.w,
+        " stride_height: ", o.stride.h, " stride_width: ", o.stride.w,
+        " dilation_height: ", o.dilation.h, " dilation_width: ", o.dilation.w);
   }
   const Shape in = as_2d(x.shape()), kernel = as_2d(weight.shape());
-  if (in[2] == 0 || in[3] == 0) {
-    throw Error(cat("Only zero batch or zero channel inputs are supported, but got input shape: ",
-                    x.shape()));
-  }
-  if (weight.numel() == 0) {
-    throw Error(cat("non-empty 2D or 4D weight tensor expected, but got: ", weight.shape()));
-  }
-  const auto out = [](int64_t n, int64_t k, int64_t stride, int64_t padding, int64_t dilation,
-                      int64_t more) {
-    return checked_add(checked_mul(n - 1, stride) - 2 * padding,
-                       checked_mul(dilation, k - 1) + more + 1);
+  require(in[2] != 0 && in[3] != 0,
+          "Only zero batch or zero channel inputs are supported, but got input shape: ", x.shape());
+  require(weight.numel() != 0,
+          "non-empty 2D or 4D weight tensor expected, but got: ", weight.shape());
+  const auto out = [&](int d, int64_t Pair::*side) {
+    return checked_add(checked_mul(in[d] - 1, o.stride.*side) - 2 * (o.padding.*side),
+                       checked_mul(o.dilation.*side, kernel[d] - 1) + output_padding.*side + 1);
   };
-  const auto& [stride, padding, dilation, groups] = o;
-  const Pair to{out(in[2], kernel[2], stride.h, padding.h, dilation.h, output_padding.h),
-                out(in[3], kernel[3], stride.w, padding.w, dilation.w, output_padding.w)};
-  const bool rows = x.dim() == 3;
+  const Pair to{out(2, &Pair::h), out(3, &Pair::w)};
   if (to.h < 1 || to.w < 1) {
-    const auto both = [&](int64_t h, int64_t w) {
-      return rows ? cat("(", w, ")") : cat("(", h, " x ", w, ")");
-    };
-    throw Error(cat("Given input size per channel: ", both(in[2], in[3]),
-                    ". Calculated output size per channel: ", both(to.h, to.w),
-                    ". Output size is too small (", op, ")"));
+    throw Error("Given input size per channel: ", sides(x, in[2], in[3]),
+                ". Calculated output size per channel: ", sides(x, to.h, to.w),
+                ". Output size is too small (", op, ")");
   }
-  const int64_t channels = weight.size(1) * groups;
-  return rows ? Shape{in[0], channels, to.w} : Shape{in[0], channels, to.h, to.w};
+  const int64_t channels = weight.size(1) * o.groups;
+  return x.dim() == 3 ? Shape{in[0], channels, to.w} : Shape{in[0], channels, to.h, to.w};
 }
 
 Tensor fold(const Tensor& columns, const Shape& x, Pair kernel, const ConvWindows& options) {

@@ -2,7 +2,6 @@
 // is cut into slices by its size alone and each is computed on one thread; gradients of weights are
 // sums over slices, in order. So no bit depends on the number of threads.
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/one_thread_cpu.h"
 #include "framework/kernels/per_element_cpu.h"
+#include "framework/kernels/plans.h"
 
 namespace taper::inline v0::kernels {
 
@@ -29,7 +29,6 @@ constexpr int64_t kMaxSlices = 32;
 constexpr int64_t kMaxPartials = int64_t(1) << 24;
 // Multiply-adds for which waking a thread is worth it.
 constexpr int64_t kThreadWork = int64_t(1) << 18;
-constexpr size_t kMaxPlans = 1024;
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -107,24 +106,16 @@ struct Plans {
   Plan whole, last;
 };
 
-// Null where oneDNN does not take this convolution. Kept per thread.
-const Plans* plans_of(ConvPass pass, const ConvSizes& s, int64_t per_slice) {
-  thread_local std::map<std::pair<ConvPass, ConvSizes>, std::optional<Plans>> known;
-  const auto found = known.find({pass, s});
-  if (found != known.end()) return found->second ? &*found->second : nullptr;
-  if (known.size() >= kMaxPlans) known.clear();
-  std::optional<Plans>& plans = known[{pass, s}];
-  try {
-    const OneThread one;
-    ConvSizes slice = s;
-    slice.n = per_slice;
-    const Plan whole = make_plan(pass, slice, {});
-    slice.n = (s.n - 1) % per_slice + 1;
-    plans = {whole, make_plan(pass, slice, whole.weight)};
-  } catch (const dnnl::error&) {
-    return nullptr;
-  }
-  return &*plans;
+// None where oneDNN does not take this convolution.
+std::optional<Plans> make_plans(ConvPass pass, ConvSizes s, int64_t per_slice) try {
+  const OneThread one;
+  const int64_t last = (s.n - 1) % per_slice + 1;
+  s.n = per_slice;
+  const Plan whole = make_plan(pass, s, {});
+  s.n = last;
+  return Plans{whole, make_plan(pass, s, whole.weight)};
+} catch (const dnnl::error&) {
+  return {};
 }
 
 void reorder(const memory::desc& from, void* x, const memory::desc& to, void* y) {
@@ -175,7 +166,7 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const int64_t most =
       dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxSlices) : kMaxSlices;
   const int64_t per_slice = (s.n + most - 1) / most, slices = (s.n + per_slice - 1) / per_slice;
-  const Plans* plans = plans_of(pass, s, per_slice);
+  const auto& plans = plan_of(std::pair(pass, s), [&] { return make_plans(pass, s, per_slice); });
   if (!plans) return false;
 
   const memory::desc& layout = plans->whole.weight;

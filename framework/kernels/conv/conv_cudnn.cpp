@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <span>
 #include <tuple>
 
@@ -12,6 +11,7 @@
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/conv/conv.h"
+#include "framework/kernels/plans.h"
 
 namespace taper::inline v0::kernels::cuda {
 namespace {
@@ -23,16 +23,7 @@ using taper::cuda::CudnnOwner;
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
-constexpr size_t kMaxPlans = 1024;
 constexpr size_t kMaxWorkspace = size_t(1) << 30;
-
-cudnnDataType_t data_type(DType t) {
-  switch (t) {
-    case DType::float16: return CUDNN_DATA_HALF;
-    case DType::bfloat16: return CUDNN_DATA_BFLOAT16;
-    default: return CUDNN_DATA_FLOAT;
-  }
-}
 
 template <class Owner, class Raw> Owner make(cudnnStatus_t (*create)(Raw*), const char* call) {
   Raw raw = nullptr;
@@ -56,7 +47,9 @@ struct Plan {
 
 // False where cuDNN cannot describe the sizes.
 bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
-  const auto type = data_type(dtype);
+  const auto type = dtype == kFloat16    ? CUDNN_DATA_HALF
+                    : dtype == kBFloat16 ? CUDNN_DATA_BFLOAT16
+                                         : CUDNN_DATA_FLOAT;
   const auto make_tensor = [] {
     return make<TensorLayout>(cudnn().CreateTensorDescriptor, "cudnnCreateTensorDescriptor");
   };
@@ -130,16 +123,6 @@ Plan make_plan(cudnnHandle_t handle, ConvPass pass, const ConvSizes& s, DType dt
   return plan;
 }
 
-// Kept per thread, so that a lookup needs no lock.
-Plan& plan_of(cudnnHandle_t handle, int device, ConvPass pass, const ConvSizes& s, DType dtype) {
-  thread_local std::map<std::tuple<int, ConvPass, DType, bool, ConvSizes>, Plan> plans;
-  const std::tuple key(device, pass, dtype, allows_tf32(), s);
-  const auto known = plans.find(key);
-  if (known != plans.end()) return known->second;
-  if (plans.size() >= kMaxPlans) plans.clear();
-  return plans.emplace(key, make_plan(handle, pass, s, dtype)).first->second;
-}
-
 cudnnStatus_t execute(cudnnHandle_t handle, ConvPass pass, const Plan& plan, const ConvTensors& t,
                       void* workspace) {
   const float one = 1, zero = 0;
@@ -179,7 +162,8 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   // The first use loads code and may allocate; the work itself is captured.
   const taper::cuda::RelaxedCapture relaxed;
   const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
-  Plan& plan = plan_of(handle, on.device, pass, s, t.x.dtype());
+  Plan& plan = plan_of(std::tuple(on.device, pass, t.x.dtype(), allows_tf32(), s),
+                       [&] { return make_plan(handle, pass, s, t.x.dtype()); });
   if (!plan.supported) return false;
   const Scratch workspace(plan.workspace, on.device);
   const cudnnStatus_t status = execute(handle, pass, plan, t, workspace.data());

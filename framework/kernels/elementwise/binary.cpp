@@ -23,22 +23,22 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
   }
   if (rule == BinaryRule::integral && is_floating_point(promoted)) {
     const bool on_gpu = a.is_cuda() || b.is_cuda();
-    throw NotImplementedError(cat("\"", name_of(op), on_gpu ? "_cuda" : "_cpu",
-                                  "\" not implemented for '", scalar_type_name(promoted), "'"));
+    throw NotImplementedError("\"", name_of(op), on_gpu ? "_cuda" : "_cpu",
+                              "\" not implemented for '", scalar_type_name(promoted), "'");
   }
   const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
   const bool subtracts = op == BinaryOp::sub || op == BinaryOp::mse_loss ||
                          op == BinaryOp::l1_loss || op == BinaryOp::huber_loss ||
                          op == BinaryOp::bce_with_logits;
   if (subtracts && bools > 0) {
-    throw Error(cat("Subtraction, the `-` operator, with ",
-                    bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",
-                    bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead."));
+    throw Error("Subtraction, the `-` operator, with ",
+                bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",
+                bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead.");
   }
   const bool whole = op == BinaryOp::floor_divide || op == BinaryOp::remainder ||
                      op == BinaryOp::fmod || op == BinaryOp::pow || op == BinaryOp::div_trunc;
   if (whole && promoted == kBool) {
-    throw NotImplementedError(cat("\"", name_of(op), "\" not implemented for 'Bool'"));
+    throw NotImplementedError("\"", name_of(op), "\" not implemented for 'Bool'");
   }
   return {promoted, compute_type(promoted)};
 }
@@ -62,9 +62,8 @@ void run(TernaryOp op, const Tensor& out, const Tensor& a, const Tensor& b, cons
 BinaryArgs scaled_by(const Scalar& alpha, const Tensor& a, const Tensor& b) {
   if (alpha.dtype() == kInt64 && alpha.to_int() == 1) return {};
   const DType result = result_type({&a, &b});
-  if (alpha.dtype() == kFloat64 && !is_floating_point(result)) {
-    throw Error("For integral input tensors, argument alpha must not be a floating point number.");
-  }
+  require(alpha.dtype() != kFloat64 || is_floating_point(result),
+          "For integral input tensors, argument alpha must not be a floating point number.");
   alpha.check_holds(result);
   return {.a = alpha.to_double()};
 }
@@ -102,22 +101,21 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
                  BinaryArgs args) {
   const Device device = common_device(name_of(op), {&a, &b});
   if (device != out.device()) {
-    throw Error(
-        cat("Expected all tensors to be on the same device, but found at least two devices, ",
-            device.is_cuda() ? device : out.device(), " and ",
-            device.is_cuda() ? out.device() : device, "! (output of ", name_of(op), ")"));
+    throw Error("Expected all tensors to be on the same device, but found at least two devices, ",
+                device.is_cuda() ? device : out.device(), " and ",
+                device.is_cuda() ? out.device() : device, "! (output of ", name_of(op), ")");
   }
   const Types types = types_of(op, a, b);
   const bool fits = is_floating_point(out.dtype()) || !is_floating_point(types.result);
   if (!fits || (out.dtype() == kBool && types.result != kBool)) {
-    throw Error(cat("result type ", scalar_type_name(types.result),
-                    " can't be cast to the desired output type ", scalar_type_name(out.dtype()),
-                    " (in ", name_of(op), ")"));
+    throw Error("result type ", scalar_type_name(types.result),
+                " can't be cast to the desired output type ", scalar_type_name(out.dtype()),
+                " (in ", name_of(op), ")");
   }
   const Shape shape = broadcast_shapes(a.shape(), b.shape());
   if (broadcast_shapes(out.shape(), shape) != out.shape()) {
-    throw Error(cat("output with shape ", out.shape(), " doesn't match the broadcast shape ",
-                    broadcast_shapes(out.shape(), shape), " (in ", name_of(op), ")"));
+    throw Error("output with shape ", out.shape(), " doesn't match the broadcast shape ",
+                broadcast_shapes(out.shape(), shape), " (in ", name_of(op), ")");
   }
   run(op, args, out, a, b, types.compute);
 }

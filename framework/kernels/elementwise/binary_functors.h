@@ -7,24 +7,16 @@
 
 namespace taper::inline v0::kernels {
 
-struct Add : Numbers {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return plus(a, b); }
-};
+TAPER_FUNCTOR(Add, Numbers, (T a, T b), plus(a, b));
 struct AddScaled : Numbers {
   double alpha;
   template <class T> TAPER_HD T operator()(T a, T b) const {
     return plus(a, times(parameter<T>(alpha), b));
   }
 };
-struct Sub : Numbers {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return minus(a, b); }
-};
-struct Mul : Numbers {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return times(a, b); }
-};
-struct Div : Floats {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return a / b; }
-};
+TAPER_FUNCTOR(Sub, Numbers, (T a, T b), minus(a, b));
+TAPER_FUNCTOR(Mul, Numbers, (T a, T b), times(a, b));
+TAPER_FUNCTOR(Div, Floats, (T a, T b), a / b);
 // Some functors have a cheaper form for the floats that `fits` finds, on the CPU.
 struct FloorDivide : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return floor_div(a, b); }
@@ -58,49 +50,19 @@ struct Pow : Numbers {
   static TAPER_HD float fast(float a, float b) { return float(math::wide::pow(a, b)); }
 };
 // nan on either side wins in both.
-struct Maximum : Numbers {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return a > b || is_nan(a) ? a : b; }
-};
-struct Minimum : Numbers {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return a < b || is_nan(a) ? a : b; }
-};
-struct Eq : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a == b); }
-};
-struct Ne : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a != b); }
-};
-struct Lt : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a < b); }
-};
-struct Le : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a <= b); }
-};
-struct Gt : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a > b); }
-};
-struct Ge : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return truth<T>(a >= b); }
-};
-struct LogicalAnd : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const {
-    return truth<T>((a != T(0)) & (b != T(0)));
-  }
-};
-struct LogicalOr : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const {
-    return truth<T>((a != T(0)) | (b != T(0)));
-  }
-};
-struct LogicalXor : Predicates {
-  template <class T> TAPER_HD T operator()(T a, T b) const {
-    return truth<T>((a != T(0)) != (b != T(0)));
-  }
-};
-struct ReluBackward : Floats {
-  // dy passes where x is nan, as in PyTorch.
-  template <class T> TAPER_HD T operator()(T dy, T x) const { return x <= T(0) ? T(0) : dy; }
-};
+TAPER_FUNCTOR(Maximum, Numbers, (T a, T b), a > b || is_nan(a) ? a : b);
+TAPER_FUNCTOR(Minimum, Numbers, (T a, T b), a < b || is_nan(a) ? a : b);
+TAPER_FUNCTOR(Eq, Predicates, (T a, T b), truth<T>(a == b));
+TAPER_FUNCTOR(Ne, Predicates, (T a, T b), truth<T>(a != b));
+TAPER_FUNCTOR(Lt, Predicates, (T a, T b), truth<T>(a < b));
+TAPER_FUNCTOR(Le, Predicates, (T a, T b), truth<T>(a <= b));
+TAPER_FUNCTOR(Gt, Predicates, (T a, T b), truth<T>(a > b));
+TAPER_FUNCTOR(Ge, Predicates, (T a, T b), truth<T>(a >= b));
+TAPER_FUNCTOR(LogicalAnd, Predicates, (T a, T b), truth<T>((a != T(0)) & (b != T(0))));
+TAPER_FUNCTOR(LogicalOr, Predicates, (T a, T b), truth<T>((a != T(0)) | (b != T(0))));
+TAPER_FUNCTOR(LogicalXor, Predicates, (T a, T b), truth<T>((a != T(0)) != (b != T(0))));
+// dy passes where x is nan, as in PyTorch.
+TAPER_FUNCTOR(ReluBackward, Floats, (T dy, T x), x <= T(0) ? T(0) : dy);
 struct LeakyReluBackward : Floats {
   double slope;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
@@ -160,12 +122,8 @@ struct SoftplusBackward : Floats {
     return z > T(threshold) ? dy : bent;
   }
 };
-struct SigmoidBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T y) const { return dy * (T(1) - y) * y; }
-};
-struct TanhBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T y) const { return dy * (T(1) - y * y); }
-};
+TAPER_FUNCTOR(SigmoidBackward, Floats, (T dy, T y), (dy * (T(1) - y) * y));
+TAPER_FUNCTOR(TanhBackward, Floats, (T dy, T y), (dy * (T(1) - y * y)));
 struct TanhshrinkBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T t = math::tanh(x);
@@ -192,19 +150,15 @@ struct ShrinkBackward : Floats {
 };
 struct Fmod : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const {
-    if constexpr (kIsInteger<T>)
-      return b == 0 || b == -1 ? T(0) : a % b;
-    else
-      return math::fmod(a, b);
+    if constexpr (kIsInteger<T>) return b == 0 || b == -1 ? T(0) : a % b;
+    return T(math::fmod(a, b));
   }
   static TAPER_HD bool fits(float a, float b) { return math::wide::divides(a, b); }
   static TAPER_HD float fast(float a, float b) {
     return math::copysign(float(math::wide::quotient(a, b).rest), a);
   }
 };
-struct Atan2 : Floats {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return math::atan2(a, b); }
-};
+TAPER_FUNCTOR(Atan2, Floats, (T a, T b), math::atan2(a, b));
 struct LogAddExp : Floats {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     const T y = (a > b ? a : b) + math::log1p(math::exp(-math::abs(a - b)));
@@ -217,9 +171,7 @@ struct Xlogy : Floats {
     return (a == T(0)) & !is_nan(b) ? T(0) : y;
   }
 };
-struct Glu : Floats {
-  template <class T> TAPER_HD T operator()(T x, T gate) const { return x * math::sigmoid(gate); }
-};
+TAPER_FUNCTOR(Glu, Floats, (T x, T gate), (x * math::sigmoid(gate)));
 // Of integers in double.
 struct IsClose : Predicates {
   double rtol, atol;
@@ -230,20 +182,10 @@ struct IsClose : Predicates {
   }
 };
 // Of integers only.
-struct BitwiseAnd : Numbers {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return T(int64_t(a) & int64_t(b)); }
-};
-struct BitwiseOr : Numbers {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return T(int64_t(a) | int64_t(b)); }
-};
-struct BitwiseXor : Numbers {
-  template <class T> TAPER_HD T operator()(T a, T b) const { return T(int64_t(a) ^ int64_t(b)); }
-};
-struct Prelu : Floats {
-  template <class T> TAPER_HD T operator()(T x, T weight) const {
-    return x > T(0) ? x : weight * x;
-  }
-};
+TAPER_FUNCTOR(BitwiseAnd, Numbers, (T a, T b), T(int64_t(a) & int64_t(b)));
+TAPER_FUNCTOR(BitwiseOr, Numbers, (T a, T b), T(int64_t(a) | int64_t(b)));
+TAPER_FUNCTOR(BitwiseXor, Numbers, (T a, T b), T(int64_t(a) ^ int64_t(b)));
+TAPER_FUNCTOR(Prelu, Floats, (T x, T weight), x > T(0) ? x : weight * x);
 // Logarithms end at -100.
 struct BinaryCrossEntropy : Floats {
   template <class T> TAPER_HD T operator()(T x, T y) const {
@@ -251,11 +193,8 @@ struct BinaryCrossEntropy : Floats {
     return (y - T(1)) * (q < T(-100) ? T(-100) : q) - y * (p < T(-100) ? T(-100) : p);
   }
 };
-struct HardSigmoidBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T x) const {
-    return (x > T(-3)) & (x < T(3)) ? dy / T(6) : T(0);
-  }
-};
+TAPER_FUNCTOR(HardSigmoidBackward, Floats, (T dy, T x),
+              (x > T(-3)) & (x < T(3)) ? dy / T(6) : T(0));
 struct HardSwishBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T bent = dy * (x / T(3) + T(0.5));
@@ -298,9 +237,7 @@ struct MseLoss : Numbers {
     return times(d, d);
   }
 };
-struct L1Loss : Numbers {
-  template <class T> TAPER_HD T operator()(T x, T y) const { return math::abs(minus(x, y)); }
-};
+TAPER_FUNCTOR(L1Loss, Numbers, (T x, T y), math::abs(minus(x, y)));
 // d^2 / 2 up to delta, delta (d - delta / 2) beyond.
 struct HuberLoss : Floats {
   double delta;
@@ -328,11 +265,7 @@ struct MishBackward : Floats {
 // --- of three ---
 
 // A predicate in that its condition is of another dtype than what it chooses from.
-struct Where : Predicates {
-  template <class T> TAPER_HD T operator()(T condition, T a, T b) const {
-    return condition != T(0) ? a : b;
-  }
-};
+TAPER_FUNCTOR(Where, Predicates, (T condition, T a, T b), condition != T(0) ? a : b);
 struct ClampBetween : Numbers {
   template <class T> TAPER_HD T operator()(T x, T low, T high) const {
     // nan anywhere gives nan. Select by select, which compilers vectorise.
@@ -343,11 +276,8 @@ struct ClampBetween : Numbers {
   }
 };
 // From the nearer end, so that both are met.
-struct Lerp : Floats {
-  template <class T> TAPER_HD T operator()(T a, T b, T w) const {
-    return math::abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w);
-  }
-};
+TAPER_FUNCTOR(Lerp, Floats, (T a, T b, T w),
+              math::abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w));
 struct AddCMul : Numbers {
   double value;
   template <class T> TAPER_HD T operator()(T a, T b, T c) const {
@@ -358,14 +288,8 @@ struct AddCDiv : Floats {
   double value;
   template <class T> TAPER_HD T operator()(T a, T b, T c) const { return a + T(value) * b / c; }
 };
-struct MseLossBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T x, T y) const { return dy * ((x - y) * T(2)); }
-};
-struct L1LossBackward : Floats {
-  template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
-    return dy * (truth<T>(x > y) - truth<T>(x < y));
-  }
-};
+TAPER_FUNCTOR(MseLossBackward, Floats, (T dy, T x, T y), (dy * ((x - y) * T(2))));
+TAPER_FUNCTOR(L1LossBackward, Floats, (T dy, T x, T y), (dy * (truth<T>(x > y) - truth<T>(x < y))));
 struct HuberLossBackward : Floats {
   double delta;
   template <class T> TAPER_HD T operator()(T dy, T x, T y) const {
@@ -374,76 +298,26 @@ struct HuberLossBackward : Floats {
   }
 };
 
-template <class F> decltype(auto) visit(TernaryOp op, double value, F&& f) {
-  switch (op) {
-    case TernaryOp::where: return f(Where{});
-    case TernaryOp::clamp: return f(ClampBetween{});
-    case TernaryOp::lerp: return f(Lerp{});
-    case TernaryOp::addcmul: return f(AddCMul{{}, value});
-    case TernaryOp::addcdiv: return f(AddCDiv{{}, value});
-    case TernaryOp::mse: return f(MseLossBackward{});
-    case TernaryOp::l1: return f(L1LossBackward{});
-    default: return f(HuberLossBackward{{}, value});
-  }
+// Calls f with the functor of `op`: they stand in the order of TernaryOp and of BinaryOp.
+template <class F> void visit(TernaryOp op, double value, const F& f) {
+  visit_row(kTernaryNames, op, f, Where{}, ClampBetween{}, Lerp{}, AddCMul{{}, value},
+            AddCDiv{{}, value}, MseLossBackward{}, L1LossBackward{}, HuberLossBackward{{}, value});
 }
-
-// Calls f with the functor of `op`.
-template <class F> decltype(auto) visit(BinaryOp op, BinaryArgs args, F&& f) {
-  switch (op) {
-    case BinaryOp::add: return args.a == 1 ? f(Add{}) : f(AddScaled{{}, args.a});
-    case BinaryOp::sub: return args.a == 1 ? f(Sub{}) : f(AddScaled{{}, -args.a});
-    case BinaryOp::mul: return f(Mul{});
-    case BinaryOp::div: return f(Div{});
-    case BinaryOp::floor_divide: return f(FloorDivide{});
-    case BinaryOp::remainder: return f(Remainder{});
-    case BinaryOp::pow: return f(Pow{});
-    case BinaryOp::maximum: return f(Maximum{});
-    case BinaryOp::minimum: return f(Minimum{});
-    case BinaryOp::eq: return f(Eq{});
-    case BinaryOp::ne: return f(Ne{});
-    case BinaryOp::lt: return f(Lt{});
-    case BinaryOp::le: return f(Le{});
-    case BinaryOp::gt: return f(Gt{});
-    case BinaryOp::ge: return f(Ge{});
-    case BinaryOp::logical_and: return f(LogicalAnd{});
-    case BinaryOp::logical_or: return f(LogicalOr{});
-    case BinaryOp::logical_xor: return f(LogicalXor{});
-    case BinaryOp::relu_backward: return f(ReluBackward{});
-    case BinaryOp::leaky_relu_backward: return f(LeakyReluBackward{{}, args.a});
-    case BinaryOp::elu_backward: return f(EluBackward{{}, args.a});
-    case BinaryOp::gelu_backward: return f(GeluBackward{});
-    case BinaryOp::gelu_tanh_backward: return f(GeluTanhBackward{});
-    case BinaryOp::silu_backward: return f(SiluBackward{});
-    case BinaryOp::softplus_backward: return f(SoftplusBackward{{}, args.a, args.b});
-    case BinaryOp::sigmoid_backward: return f(SigmoidBackward{});
-    case BinaryOp::tanh_backward: return f(TanhBackward{});
-    case BinaryOp::clamp_backward: return f(ClampBackward{{}, args.a, args.b});
-    case BinaryOp::fmod: return f(Fmod{});
-    case BinaryOp::atan2: return f(Atan2{});
-    case BinaryOp::logaddexp: return f(LogAddExp{});
-    case BinaryOp::xlogy: return f(Xlogy{});
-    case BinaryOp::bitwise_and: return f(BitwiseAnd{});
-    case BinaryOp::bitwise_or: return f(BitwiseOr{});
-    case BinaryOp::bitwise_xor: return f(BitwiseXor{});
-    case BinaryOp::prelu: return f(Prelu{});
-    case BinaryOp::binary_cross_entropy: return f(BinaryCrossEntropy{});
-    case BinaryOp::selu_backward: return f(EluBackward{{}, kSeluAlpha, kSeluScale});
-    case BinaryOp::celu_backward: return f(EluBackward{{}, args.a, 1, 1 / args.a});
-    case BinaryOp::hardsigmoid_backward: return f(HardSigmoidBackward{});
-    case BinaryOp::hardswish_backward: return f(HardSwishBackward{});
-    case BinaryOp::mish_backward: return f(MishBackward{});
-    case BinaryOp::hardtanh_backward: return f(HardTanhBackward{{}, args.a, args.b});
-    case BinaryOp::shrink_backward: return f(ShrinkBackward{{}, args.a});
-    case BinaryOp::gamma_gradient: return f(GammaGradient{});
-    case BinaryOp::div_trunc: return f(DivTrunc{});
-    case BinaryOp::glu: return f(Glu{});
-    case BinaryOp::isclose: return f(IsClose{{}, args.a, args.b});
-    case BinaryOp::mse_loss: return f(MseLoss{});
-    case BinaryOp::l1_loss: return f(L1Loss{});
-    case BinaryOp::huber_loss: return f(HuberLoss{{}, args.a});
-    case BinaryOp::bce_with_logits: return f(BceWithLogits{});
-    default: return f(TanhshrinkBackward{});
-  }
+template <class F> void visit(BinaryOp op, BinaryArgs args, const F& f) {
+  const auto [a, b] = args;
+  if (op == BinaryOp::add && a != 1) return f(AddScaled{{}, a});
+  if (op == BinaryOp::sub && a != 1) return f(AddScaled{{}, -a});
+  visit_row(kBinaryOps, op, f, Add{}, Sub{}, Mul{}, Div{}, FloorDivide{}, Remainder{}, Pow{},
+            Maximum{}, Minimum{}, Eq{}, Ne{}, Lt{}, Le{}, Gt{}, Ge{}, LogicalAnd{}, LogicalOr{},
+            LogicalXor{}, ReluBackward{}, LeakyReluBackward{{}, a}, EluBackward{{}, a},
+            GeluBackward{}, GeluTanhBackward{}, SiluBackward{}, SoftplusBackward{{}, a, b},
+            SigmoidBackward{}, TanhBackward{}, ClampBackward{{}, a, b}, Fmod{}, Atan2{},
+            LogAddExp{}, Xlogy{}, BitwiseAnd{}, BitwiseOr{}, BitwiseXor{}, Prelu{},
+            BinaryCrossEntropy{}, EluBackward{{}, kSeluAlpha, kSeluScale},
+            EluBackward{{}, a, 1, 1 / a}, HardSigmoidBackward{}, HardSwishBackward{},
+            MishBackward{}, HardTanhBackward{{}, a, b}, ShrinkBackward{{}, a}, GammaGradient{},
+            DivTrunc{}, Glu{}, IsClose{{}, a, b}, MseLoss{}, L1Loss{}, HuberLoss{{}, a},
+            BceWithLogits{}, TanhshrinkBackward{});
 }
 
 }  // namespace taper::inline v0::kernels

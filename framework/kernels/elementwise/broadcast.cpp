@@ -216,10 +216,8 @@ Device common_device(const char* op, Operands operands) {
     if (!counts(x) || x->device() == common) continue;
     const bool scalar = x->is_cpu() && x->dim() == 0;
     if (!scalar) {
-      throw Error(
-          cat("Expected all tensors to be on the same device, but found at least two "
-              "devices, ",
-              common, " and ", x->device(), "!", describe(op, operands)));
+      throw Error("Expected all tensors to be on the same device, but found at least two devices, ",
+                  common, " and ", x->device(), "!", describe(op, operands));
     }
   }
   return common;
@@ -240,17 +238,17 @@ Device same_device(const char* op, Operands operands, std::initializer_list<cons
   if (!reference) return Device();
   for (size_t i = 0; i < given.size(); ++i) {
     if (!counts(given[i]) || given[i]->device() == reference->device()) continue;
-    throw Error(cat("Expected all tensors to be on the same device, but got ", names.begin()[i],
-                    " is on ", given[i]->device(), ", different from other tensors on ",
-                    reference->device(), " (when checking argument in method ", op, ")"));
+    throw Error("Expected all tensors to be on the same device, but got ", names.begin()[i],
+                " is on ", given[i]->device(), ", different from other tensors on ",
+                reference->device(), " (when checking argument in method ", op, ")");
   }
   return reference->device();
 }
 
 void check_floating(const char* kernel, const Tensor& x) {
   if (x.is_floating_point()) return;
-  throw NotImplementedError(
-      cat("\"", kernel, "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
+  throw NotImplementedError("\"", kernel, "\" not implemented for '", scalar_type_name(x.dtype()),
+                            "'");
 }
 
 Tensor make_result(Operands operands, DType dtype, Device device) {

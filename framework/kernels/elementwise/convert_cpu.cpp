@@ -31,10 +31,7 @@ template <class S, class D> inline Stored<D> convert_one(Stored<S> x) {
   if constexpr (std::is_same_v<S, bool>) {
     return convert_one<uint8_t, D>(uint8_t(x != 0));
   } else if constexpr (std::is_same_v<D, bool>) {
-    if constexpr (kIsHalf<S>)
-      return uint8_t(float(x) != 0);
-    else
-      return uint8_t(x != 0);
+    return uint8_t(x != 0);
   } else if constexpr (kIsHalf<S> && !std::is_same_v<D, float>) {
     return convert_one<float, D>(float(x));
   } else if constexpr (kIsFloat<S> && !kIsFloat<D>) {

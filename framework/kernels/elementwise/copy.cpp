@@ -1,5 +1,7 @@
 #include "framework/kernels/elementwise/copy.h"
 
+#include <algorithm>
+
 #include "framework/kernels/dispatch.h"
 
 namespace taper::inline v0::kernels {
@@ -52,6 +54,14 @@ Tensor packed(const Tensor& x, DType dtype) {
   Tensor out = Tensor::make(x.shape(), dtype, x.device());
   copy_into(out, x);
   return out;
+}
+
+bool has_channels_last(const Tensor& x) {
+  const auto moved = [](Shape s) {
+    std::rotate(s.begin() + 1, s.begin() + 2, s.end());
+    return s;
+  };
+  return !x.is_contiguous() && is_contiguous(moved(x.shape()), moved(x.strides()));
 }
 
 void fill(const Tensor& out, Scalar value) {

@@ -12,6 +12,8 @@ void copy_into(const Tensor& out, const Tensor& x, bool non_blocking = false);
 // x as dense row-major elements of a dtype: x itself, detached, where it is that already.
 Tensor packed(const Tensor& x, DType dtype);
 inline Tensor dense(const Tensor& x) { return packed(x, x.dtype()); }
+// Of x [N, C, ...]: whether memory has it as dense [N, ..., C], and not as that.
+bool has_channels_last(const Tensor& x);
 // Throws Error where out's dtype cannot hold the value.
 void fill(const Tensor& out, Scalar value);
 // out[i] = start + i * step, computed in double (integers in int64); out is 1-d and dense.

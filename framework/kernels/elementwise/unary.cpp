@@ -17,14 +17,12 @@ DType result_dtype(UnaryOp op, const Tensor& x) {
 
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args) {
   const DType result = result_dtype(op, x);
-  if (op == UnaryOp::neg && x.dtype() == kBool) {
-    throw Error(
-        "Negation, the `-` operator, on a bool tensor is not supported. "
-        "If you are trying to invert a mask, use logical_not() instead.");
-  }
+  require(op != UnaryOp::neg || x.dtype() != kBool,
+          "Negation, the `-` operator, on a bool tensor is not supported. "
+          "If you are trying to invert a mask, use logical_not() instead.");
   if (op == UnaryOp::bitwise_not && x.is_floating_point()) {
-    throw NotImplementedError(cat("\"bitwise_not", x.is_cuda() ? "_cuda" : "_cpu",
-                                  "\" not implemented for '", scalar_type_name(x.dtype()), "'"));
+    throw NotImplementedError("\"bitwise_not", x.is_cuda() ? "_cuda" : "_cpu",
+                              "\" not implemented for '", scalar_type_name(x.dtype()), "'");
   }
   const DType compute = compute_type(result == kBool ? x.dtype() : result);
   const TensorIterator iter = make_iterator(out, {&x});

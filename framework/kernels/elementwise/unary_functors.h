@@ -13,42 +13,18 @@ struct Neg : Numbers {
     return -x;
   }
 };
-struct Abs : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const { return math::abs(x); }
-};
+TAPER_FUNCTOR(Abs, Numbers, (T x), math::abs(x));
 // 0 for nan, as in PyTorch.
-struct Sign : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const {
-    return truth<T>(x > T(0)) - truth<T>(x < T(0));
-  }
-};
-struct Square : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const { return times(x, x); }
-};
-struct Sqrt : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::sqrt(x); }
-};
-struct Rsqrt : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return T(1) / math::sqrt(x); }
-};
-struct Reciprocal : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return T(1) / x; }
-};
-struct Exp : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::exp(x); }
-};
-struct Expm1 : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::expm1(x); }
-};
-struct Log : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::log(x); }
-};
-struct Log2 : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::log2(x); }
-};
-struct Log1p : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::log1p(x); }
-};
+TAPER_FUNCTOR(Sign, Numbers, (T x), truth<T>(x > T(0)) - truth<T>(x < T(0)));
+TAPER_FUNCTOR(Square, Numbers, (T x), times(x, x));
+TAPER_FUNCTOR(Sqrt, Floats, (T x), math::sqrt(x));
+TAPER_FUNCTOR(Rsqrt, Floats, (T x), T(1) / math::sqrt(x));
+TAPER_FUNCTOR(Reciprocal, Floats, (T x), T(1) / x);
+TAPER_FUNCTOR(Exp, Floats, (T x), math::exp(x));
+TAPER_FUNCTOR(Expm1, Floats, (T x), math::expm1(x));
+TAPER_FUNCTOR(Log, Floats, (T x), math::log(x));
+TAPER_FUNCTOR(Log2, Floats, (T x), math::log2(x));
+TAPER_FUNCTOR(Log1p, Floats, (T x), math::log1p(x));
 // Some functors have a cheaper form for the floats that `fits` finds, on the CPU.
 struct Sin : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
@@ -60,16 +36,10 @@ struct Cos : Floats {
   static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
   static TAPER_HD float fast(float x) { return math::wide::sin(x, 1); }
 };
-struct Tanh : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::tanh(x); }
-};
-struct Sigmoid : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::sigmoid(x); }
-};
-struct Relu : Numbers {
-  // nan stays nan.
-  template <class T> TAPER_HD T operator()(T x) const { return x < T(0) ? T(0) : x; }
-};
+TAPER_FUNCTOR(Tanh, Floats, (T x), math::tanh(x));
+TAPER_FUNCTOR(Sigmoid, Floats, (T x), math::sigmoid(x));
+// nan stays nan.
+TAPER_FUNCTOR(Relu, Numbers, (T x), x < T(0) ? T(0) : x);
 struct LeakyRelu : Floats {
   double slope;
   template <class T> TAPER_HD T operator()(T x) const { return x > T(0) ? x : x * T(slope); }
@@ -101,9 +71,7 @@ struct GeluTanh : Floats {
     return T(0.5) * x * (T(1) + math::tanh(gelu_inner(x)));
   }
 };
-struct Silu : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return x * math::sigmoid(x); }
-};
+TAPER_FUNCTOR(Silu, Floats, (T x), (x * math::sigmoid(x)));
 struct Softplus : Floats {
   double beta, threshold;
   template <class T> TAPER_HD T operator()(T x) const {
@@ -112,18 +80,10 @@ struct Softplus : Floats {
     return z > T(threshold) ? x : bent;
   }
 };
-struct Erf : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::erf(x); }
-};
-struct Floor : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const { return math::floor(x); }
-};
-struct Ceil : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const { return math::ceil(x); }
-};
-struct Round : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const { return math::round(x); }
-};
+TAPER_FUNCTOR(Erf, Floats, (T x), math::erf(x));
+TAPER_FUNCTOR(Floor, Numbers, (T x), math::floor(x));
+TAPER_FUNCTOR(Ceil, Numbers, (T x), math::ceil(x));
+TAPER_FUNCTOR(Round, Numbers, (T x), math::round(x));
 struct Clamp : Numbers {
   double low, high;
   // nan stays nan; with low > high everything becomes high.
@@ -133,38 +93,20 @@ struct Clamp : Numbers {
     return y > hi ? hi : y;
   }
 };
-struct Exp2 : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::exp2(x); }
-};
-struct Log10 : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::log10(x); }
-};
+TAPER_FUNCTOR(Exp2, Floats, (T x), math::exp2(x));
+TAPER_FUNCTOR(Log10, Floats, (T x), math::log10(x));
 struct Tan : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::tan(x); }
   static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
   static TAPER_HD float fast(float x) { return math::wide::tan(x); }
 };
-struct Asin : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::asin(x); }
-};
-struct Acos : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::acos(x); }
-};
-struct Atan : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::atan(x); }
-};
-struct Sinh : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::sinh(x); }
-};
-struct Cosh : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return math::cosh(x); }
-};
-struct Trunc : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const { return math::trunc(x); }
-};
-struct Frac : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return x - math::trunc(x); }
-};
+TAPER_FUNCTOR(Asin, Floats, (T x), math::asin(x));
+TAPER_FUNCTOR(Acos, Floats, (T x), math::acos(x));
+TAPER_FUNCTOR(Atan, Floats, (T x), math::atan(x));
+TAPER_FUNCTOR(Sinh, Floats, (T x), math::sinh(x));
+TAPER_FUNCTOR(Cosh, Floats, (T x), math::cosh(x));
+TAPER_FUNCTOR(Trunc, Numbers, (T x), math::trunc(x));
+TAPER_FUNCTOR(Frac, Floats, (T x), x - math::trunc(x));
 struct LogGamma : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::lgamma(x); }
   static TAPER_HD bool fits(float x) { return math::is_normal(x); }
@@ -181,12 +123,8 @@ struct Polygamma : Floats {
     return order == 1 ? math::polygamma<1>(x) : math::polygamma<2>(x);
   }
 };
-struct HardSigmoid : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return six(x + T(3)) / T(6); }
-};
-struct HardSwish : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return x * six(x + T(3)) / T(6); }
-};
+TAPER_FUNCTOR(HardSigmoid, Floats, (T x), six(x + T(3)) / T(6));
+TAPER_FUNCTOR(HardSwish, Floats, (T x), (x * six(x + T(3)) / T(6)));
 struct Mish : Floats {
   template <class T> TAPER_HD T operator()(T x) const {
     const T n = mish_ratio(x);
@@ -214,89 +152,27 @@ struct NanToNum : Floats {
   }
 };
 // Of integers only.
-struct BitwiseNot : Numbers {
-  template <class T> TAPER_HD T operator()(T x) const { return T(~int64_t(x)); }
-};
-struct Softsign : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return x / (math::abs(x) + T(1)); }
-};
-struct Tanhshrink : Floats {
-  template <class T> TAPER_HD T operator()(T x) const { return x - math::tanh(x); }
-};
-struct LogicalNot : Predicates {
-  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(x == T(0)); }
-};
-struct IsNan : Predicates {
-  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_nan(x)); }
-};
-struct IsInf : Predicates {
-  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_inf(x)); }
-};
-struct IsFinite : Predicates {
-  template <class T> TAPER_HD T operator()(T x) const { return truth<T>(is_finite(x)); }
-};
+TAPER_FUNCTOR(BitwiseNot, Numbers, (T x), T(~int64_t(x)));
+TAPER_FUNCTOR(Softsign, Floats, (T x), x / (math::abs(x) + T(1)));
+TAPER_FUNCTOR(Tanhshrink, Floats, (T x), x - math::tanh(x));
+TAPER_FUNCTOR(LogicalNot, Predicates, (T x), truth<T>(x == T(0)));
+TAPER_FUNCTOR(IsNan, Predicates, (T x), truth<T>(is_nan(x)));
+TAPER_FUNCTOR(IsInf, Predicates, (T x), truth<T>(is_inf(x)));
+TAPER_FUNCTOR(IsFinite, Predicates, (T x), truth<T>(is_finite(x)));
 
-// Calls f with the functor of `op`.
-template <class F> decltype(auto) visit(UnaryOp op, UnaryArgs args, F&& f) {
-  switch (op) {
-    case UnaryOp::neg: return f(Neg{});
-    case UnaryOp::abs: return f(Abs{});
-    case UnaryOp::sign: return f(Sign{});
-    case UnaryOp::square: return f(Square{});
-    case UnaryOp::sqrt: return f(Sqrt{});
-    case UnaryOp::rsqrt: return f(Rsqrt{});
-    case UnaryOp::reciprocal: return f(Reciprocal{});
-    case UnaryOp::exp: return f(Exp{});
-    case UnaryOp::expm1: return f(Expm1{});
-    case UnaryOp::log: return f(Log{});
-    case UnaryOp::log2: return f(Log2{});
-    case UnaryOp::log1p: return f(Log1p{});
-    case UnaryOp::sin: return f(Sin{});
-    case UnaryOp::cos: return f(Cos{});
-    case UnaryOp::tanh: return f(Tanh{});
-    case UnaryOp::sigmoid: return f(Sigmoid{});
-    case UnaryOp::relu: return f(Relu{});
-    case UnaryOp::leaky_relu: return f(LeakyRelu{{}, args.a});
-    case UnaryOp::elu: return f(Elu{{}, args.a});
-    case UnaryOp::gelu: return f(Gelu{});
-    case UnaryOp::gelu_tanh: return f(GeluTanh{});
-    case UnaryOp::silu: return f(Silu{});
-    case UnaryOp::softplus: return f(Softplus{{}, args.a, args.b});
-    case UnaryOp::erf: return f(Erf{});
-    case UnaryOp::floor: return f(Floor{});
-    case UnaryOp::ceil: return f(Ceil{});
-    case UnaryOp::round: return f(Round{});
-    case UnaryOp::clamp: return f(Clamp{{}, args.a, args.b});
-    case UnaryOp::logical_not: return f(LogicalNot{});
-    case UnaryOp::isnan: return f(IsNan{});
-    case UnaryOp::isinf: return f(IsInf{});
-    case UnaryOp::isfinite: return f(IsFinite{});
-    case UnaryOp::exp2: return f(Exp2{});
-    case UnaryOp::log10: return f(Log10{});
-    case UnaryOp::tan: return f(Tan{});
-    case UnaryOp::asin: return f(Asin{});
-    case UnaryOp::acos: return f(Acos{});
-    case UnaryOp::atan: return f(Atan{});
-    case UnaryOp::sinh: return f(Sinh{});
-    case UnaryOp::cosh: return f(Cosh{});
-    case UnaryOp::trunc: return f(Trunc{});
-    case UnaryOp::frac: return f(Frac{});
-    case UnaryOp::lgamma: return f(LogGamma{});
-    case UnaryOp::digamma: return f(Digamma{});
-    case UnaryOp::polygamma: return f(Polygamma{{}, args.a});
-    case UnaryOp::selu: return f(Elu{{}, kSeluAlpha, kSeluScale});
-    case UnaryOp::celu: return f(Elu{{}, args.a, 1, 1 / args.a});
-    case UnaryOp::hardsigmoid: return f(HardSigmoid{});
-    case UnaryOp::hardswish: return f(HardSwish{});
-    case UnaryOp::mish: return f(Mish{});
-    case UnaryOp::logsigmoid: return f(Softplus{{}, -1, 40});
-    case UnaryOp::hardshrink: return f(HardShrink{{}, args.a});
-    case UnaryOp::softshrink: return f(SoftShrink{{}, args.a});
-    case UnaryOp::nan_to_num: return f(NanToNum{{}, args.a, args.b, args.c});
-    case UnaryOp::softsign: return f(Softsign{});
-    case UnaryOp::tanhshrink: return f(Tanhshrink{});
-    default: return f(BitwiseNot{});
-  }
+// Calls f with the functor of `op`: they stand in the order of UnaryOp. (selu and celu are Elus,
+// logsigmoid is a Softplus.)
+template <class F> void visit(UnaryOp op, UnaryArgs args, const F& f) {
+  const auto [a, b, c] = args;
+  visit_row(kUnaryOps, op, f, Neg{}, Abs{}, Sign{}, Square{}, Sqrt{}, Rsqrt{}, Reciprocal{}, Exp{},
+            Expm1{}, Log{}, Log2{}, Log1p{}, Sin{}, Cos{}, Tanh{}, Sigmoid{}, Relu{},
+            LeakyRelu{{}, a}, Elu{{}, a}, Gelu{}, GeluTanh{}, Silu{}, Softplus{{}, a, b}, Erf{},
+            Floor{}, Ceil{}, Round{}, Clamp{{}, a, b}, LogicalNot{}, IsNan{}, IsInf{}, IsFinite{},
+            Exp2{}, Log10{}, Tan{}, Asin{}, Acos{}, Atan{}, Sinh{}, Cosh{}, Trunc{}, Frac{},
+            LogGamma{}, Digamma{}, Polygamma{{}, a}, Elu{{}, kSeluAlpha, kSeluScale},
+            Elu{{}, a, 1, 1 / a}, HardSigmoid{}, HardSwish{}, Mish{}, Softplus{{}, -1, 40},
+            HardShrink{{}, a}, SoftShrink{{}, a}, NanToNum{{}, a, b, c}, BitwiseNot{}, Softsign{},
+            Tanhshrink{});
 }
 
 }  // namespace taper::inline v0::kernels

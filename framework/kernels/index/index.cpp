@@ -1,6 +1,5 @@
 #include "framework/kernels/index/index.h"
 
-#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 
@@ -13,12 +12,11 @@ void check_on_host(const IndexRules& rules, const Tensor& index, int64_t bound, 
   const int64_t lowest = rules.wrap ? -bound : 0;
   for (int64_t i = 0; i < index.numel(); ++i) {
     if (at[i] >= lowest && at[i] < bound) continue;
-    throw IndexError(cat(rules.text
-                             ? cat(rules.text, ".")
-                             : cat("index ", at[i], " is out of bounds for dimension ",
-                                   rules.named < 0 ? dim : rules.named, " with size ", bound),
-                         " (", rules.op, ": element ", i, " of index is ", at[i],
-                         ", it must be in [", lowest, ", ", bound, "))"));
+    throw IndexError(rules.text ? cat(rules.text, ".")
+                                : cat("index ", at[i], " is out of bounds for dimension ",
+                                      rules.named < 0 ? dim : rules.named, " with size ", bound),
+                     " (", rules.op, ": element ", i, " of index is ", at[i], ", it must be in [",
+                     lowest, ", ", bound, "))");
   }
 }
 

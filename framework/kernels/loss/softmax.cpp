@@ -13,16 +13,14 @@ void check_cross_entropy(const Tensor& logits, const Tensor& target, const NllOp
   same_device(o.name(), {&logits, &target, &o.weight}, {"self", "target", "weight"});
   check_floating(o.name(), logits);
   const auto check_dtype = [&](const char* name, const Tensor& x, DType wanted) {
-    if (x.dtype() == wanted) return;
-    throw Error(cat("expected scalar type ", scalar_type_name(wanted), " but found ",
-                    scalar_type_name(x.dtype()), " (argument ", name, " of ", o.name(), ")"));
+    require(x.dtype() == wanted, "expected scalar type ", scalar_type_name(wanted), " but found ",
+            scalar_type_name(x.dtype()), " (argument ", name, " of ", o.name(), ")");
   };
   check_dtype("target", target, kInt64);
   if (!o.weight.defined()) return;
-  if (o.weight.shape() != Shape{logits.size(1)}) {
-    throw Error(cat("weight tensor should be defined either for all ", logits.size(1),
-                    " classes or no classes but got weight tensor of shape: ", o.weight.shape()));
-  }
+  require(o.weight.shape() == Shape{logits.size(1)},
+          "weight tensor should be defined either for all ", logits.size(1),
+          " classes or no classes but got weight tensor of shape: ", o.weight.shape());
   check_dtype("weight", o.weight, loss_dtype);
 }
 

@@ -158,9 +158,9 @@ void check_targets(const int64_t* target, int64_t rows, int64_t classes, const N
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t t = target[r];
     if (t == o.ignore_index || (t >= 0 && t < classes)) continue;
-    throw IndexError(cat("Target ", t, " is out of bounds. ", o.name(), ": element ", r,
-                         " of target must be in [0, ", classes, "), or ", o.ignore_index,
-                         " to be ignored"));
+    throw IndexError("Target ", t, " is out of bounds. ", o.name(), ": element ", r,
+                     " of target must be in [0, ", classes, "), or ", o.ignore_index,
+                     " to be ignored");
   }
 }
 

@@ -39,25 +39,22 @@ Operand2d as_operand(const Tensor& x) {
 
 void check_operands(const char* op, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) {
-    throw Error(cat("expected m1 and m2 to have the same dtype, but got: ", cpp_name(a.dtype()),
-                    " != ", cpp_name(b.dtype()), " (", op, " of ", a.shape(), " and ", b.shape(),
-                    ")"));
+    throw Error("expected m1 and m2 to have the same dtype, but got: ", cpp_name(a.dtype()),
+                " != ", cpp_name(b.dtype()), " (", op, " of ", a.shape(), " and ", b.shape(), ")");
   }
   if (a.is_cuda() && !a.is_floating_point()) {
-    throw NotImplementedError(
-        cat("\"", op, "\" not implemented for '", scalar_type_name(a.dtype()), "' on cuda"));
+    throw NotImplementedError("\"", op, "\" not implemented for '", scalar_type_name(a.dtype()),
+                              "' on cuda");
   }
   const int64_t k = a.shape().back(), other = b.shape()[b.dim() - 2];
-  if (k != other) {
-    throw Error(cat("mat1 and mat2 shapes cannot be multiplied (", a.shape()[a.dim() - 2], "x", k,
-                    " and ", other, "x", b.shape().back(), ")"));
-  }
+  require(k == other, "mat1 and mat2 shapes cannot be multiplied (", a.shape()[a.dim() - 2], "x", k,
+          " and ", other, "x", b.shape().back(), ")");
 }
 
 void check_bias(const Tensor& bias, const Tensor& weight) {
-  if (bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype()) return;
-  throw Error(cat("addmm: bias must be a ", weight.dtype(), " tensor of shape [", weight.size(0),
-                  "], got ", bias.dtype(), " ", bias.shape()));
+  require(bias.shape() == Shape{weight.size(0)} && bias.dtype() == weight.dtype(),
+          "addmm: bias must be a ", weight.dtype(), " tensor of shape [", weight.size(0), "], got ",
+          bias.dtype(), " ", bias.shape());
 }
 
 Gemm make_gemm(const Operand2d& a, const Operand2d& b, const Tensor& out, int64_t k) {
@@ -88,17 +85,15 @@ BinaryOp backward_of(Activation activation) {
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   same_device("mm", {&a, &b}, {"self", "mat2"});
-  if (a.dim() < 2 || b.dim() < 2 || a.dim() > 3 || b.dim() > 3) {
-    throw Error(
-        cat("matmul kernel expects 2-d or 3-d operands, got ", a.shape(), " and ", b.shape()));
-  }
+  require(a.dim() >= 2 && b.dim() >= 2 && a.dim() <= 3 && b.dim() <= 3,
+          "matmul kernel expects 2-d or 3-d operands, got ", a.shape(), " and ", b.shape());
   check_operands("mm", a, b);
   Shape shape = {a.shape()[a.dim() - 2], b.shape().back()};
   if (a.dim() == 3 || b.dim() == 3) {
     const int64_t batch = a.dim() == 3 ? a.size(0) : b.size(0);
     if (a.dim() == 3 && b.dim() == 3 && a.size(0) != b.size(0)) {
-      throw Error(cat("Expected size for first two dimensions of batch2 tensor to be: [", batch,
-                      ", ", a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "]."));
+      throw Error("Expected size for first two dimensions of batch2 tensor to be: [", batch, ", ",
+                  a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
     }
     shape.insert(0, batch);
   }

@@ -1,21 +1,13 @@
 #include "framework/kernels/norm/norm.h"
 
-#include "framework/kernels/dispatch.h"
+#include <functional>
+
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0::kernels {
 namespace {
 
 Tensor widened(const Tensor& p, DType wide) { return p.defined() ? packed(p, wide) : p; }
-
-bool has_channels_last(const Tensor& x) {
-  Shape shape = x.shape(), strides = x.strides();
-  shape.push_back(shape[1]);
-  strides.push_back(strides[1]);
-  shape.erase(1);
-  strides.erase(1);
-  return !x.is_contiguous() && is_contiguous(shape, strides);
-}
 
 // t in row-major order, or in that of `last`, which has channels last.
 Tensor laid_out(const Tensor& t, const Tensor& last) {

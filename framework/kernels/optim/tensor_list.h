@@ -8,7 +8,6 @@
 
 #include <vector>
 
-#include "framework/kernels/host_device.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::kernels {

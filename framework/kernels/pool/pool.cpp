@@ -1,16 +1,12 @@
 #include "framework/kernels/pool/pool.h"
 
-#include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 
 namespace taper::inline v0::kernels {
 namespace {
 
-bool is_channels_last(const Tensor& x) {
-  if (x.dim() != 4 || x.is_contiguous()) return false;
-  const auto moved = [](const Shape& s) { return Shape{s[0], s[2], s[3], s[1]}; };
-  return is_contiguous(moved(x.shape()), moved(x.strides()));
-}
+bool is_channels_last(const Tensor& x) { return x.dim() == 4 && has_channels_last(x); }
 
 Tensor make(const Tensor& like, int64_t h, int64_t w, DType dtype, bool channels_last) {
   Shape shape = like.shape();
@@ -25,9 +21,8 @@ Tensor make(const Tensor& like, int64_t h, int64_t w, DType dtype, bool channels
 // --- windows ---
 
 void check_positive(const char* what, const char* letter, Pair p) {
-  if (p.h > 0 && p.w > 0) return;
-  throw Error(cat(what, " should be greater than zero, but got ", letter, "H: ", p.h, " ", letter,
-                  "W: ", p.w));
+  require(p.h > 0 && p.w > 0, what, " should be greater than zero, but got ", letter, "H: ", p.h,
+          " ", letter, "W: ", p.w);
 }
 
 Axis window_axis(int64_t in, const Windows& windows, int64_t Pair::*side) {
@@ -39,12 +34,11 @@ Axis window_axis(int64_t in, const Windows& windows, int64_t Pair::*side) {
          .padding = windows.padding.*side,
          .dilation = windows.dilation.*side};
   if (a.stride == 0) throw Error("stride should not be zero");
-  if (a.padding < 0) throw Error(cat("pad must be non-negative, but got pad: ", a.padding));
+  if (a.padding < 0) throw Error("pad must be non-negative, but got pad: ", a.padding);
   const int64_t effective = (a.kernel - 1) * a.dilation + 1;
-  if (a.padding > effective / 2) {
-    throw Error(cat("pad should be at most half of effective kernel size, but got pad=", a.padding,
-                    ", kernel_size=", a.kernel, " and dilation=", a.dilation));
-  }
+  require(a.padding <= effective / 2,
+          "pad should be at most half of effective kernel size, but got pad=", a.padding,
+          ", kernel_size=", a.kernel, " and dilation=", a.dilation);
   const int64_t last = in + 2 * a.padding - effective + (windows.ceil_mode ? a.stride - 1 : 0);
   a.out = last < 0 ? 0 : last / a.stride + 1;
   // The last window starts within the input or the padding before it.
@@ -57,12 +51,10 @@ Axis window_axis(int64_t in, const Windows& windows, int64_t Pair::*side) {
 Axes window_axes(const char* op, const Tensor& x, const Windows& p) {
   check_floating(op, x);
   const int64_t c = x.dim() < 3 ? 0 : x.size(-3);
-  if ((x.dim() != 3 && x.dim() != 4) || c == 0 || x.size(-2) == 0 || x.size(-1) == 0) {
-    throw Error(
-        cat("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for "
-            "input, but got:",
-            x.shape(), " (in ", op, ")"));
-  }
+  require((x.dim() == 3 || x.dim() == 4) && c != 0 && x.size(-2) != 0 && x.size(-1) != 0,
+          "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for "
+          "input, but got:",
+          x.shape(), " (in ", op, ")");
   const Pair stride = p.stride.value_or(p.kernel);
   check_window_numbers(op, {p.kernel.h, p.kernel.w, stride.h, stride.w, p.padding.h, p.padding.w,
                             p.dilation.h, p.dilation.w});
@@ -71,30 +63,22 @@ Axes window_axes(const char* op, const Tensor& x, const Windows& p) {
   check_positive("kernel size", "k", p.kernel);
   check_positive("stride", "d", stride);
   check_positive("dilation", "dilation", p.dilation);
-  if (axes.h.out < 1 || axes.w.out < 1) {
-    throw Error(cat("Given input size: (", c, "x", axes.h.in, "x", axes.w.in,
-                    "). Calculated output size: (", c, "x", axes.h.out, "x", axes.w.out,
-                    "). Output size is too small (in ", op, ")"));
-  }
+  require(axes.h.out >= 1 && axes.w.out >= 1, "Given input size: (", c, "x", axes.h.in, "x",
+          axes.w.in, "). Calculated output size: (", c, "x", axes.h.out, "x", axes.w.out,
+          "). Output size is too small (in ", op, ")");
   return axes;
 }
 
 Axes adaptive_axes(const char* op, const Tensor& x, Pair out) {
   check_floating(op, x);
-  if (x.dim() != 3 && x.dim() != 4) {
-    throw Error(cat(op, "(): Expected 3D or 4D tensor, but got ", x.shape()));
-  }
-  if (out.h < 0 || out.w < 0) {
-    throw Error(cat(op,
-                    ": elements of output_size must be greater than or equal to 0 but received {",
-                    out.h, ", ", out.w, "}"));
-  }
+  require(x.dim() == 3 || x.dim() == 4, op, "(): Expected 3D or 4D tensor, but got ", x.shape());
+  require(out.h >= 0 && out.w >= 0, op,
+          ": elements of output_size must be greater than or equal to 0 but received {", out.h,
+          ", ", out.w, "}");
   for (int d = x.dim() - 2; d < x.dim(); ++d) {
-    if (x.size(d) > 0) continue;
-    throw Error(cat(op,
-                    "(): Expected input to have non-zero size for non-batch dimensions, but input "
-                    "has sizes ",
-                    x.shape(), " with dimension ", d, " being empty"));
+    require(x.size(d) > 0, op,
+            "(): Expected input to have non-zero size for non-batch dimensions, ",
+            "but input has sizes ", x.shape(), " with dimension ", d, " being empty");
   }
   const auto axis = [](int64_t in, int64_t to) {
     return Axis{.kind = Axis::Kind::adaptive,

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <limits>
-#include <type_traits>
 
 #include "framework/kernels/host_device.h"
 #include "framework/kernels/math.h"

@@ -1,6 +1,5 @@
 #include "framework/kernels/random/random.h"
 
-#include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 
@@ -22,7 +21,7 @@ template <class Draw> void draw(const char* op, const Tensor& out, DType dtype, 
 
 void check_bound(const char* name, Scalar bound, DType t) {
   if (bound.held_by(t) && !(t == kUInt8 && bound.to_double() < 0)) return;
-  throw Error(cat(name, " is out of bounds for ", cpp_name(t), ": ", bound.to_double()));
+  throw Error(name, " is out of bounds for ", cpp_name(t), ": ", bound.to_double());
 }
 
 }  // namespace
@@ -32,10 +31,8 @@ SkipDraws::~SkipDraws() { skips_draws = false; }
 
 void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {
   check_floating("uniform", out);
-  if (!(low <= high)) {
-    throw Error(
-        cat("uniform_ expects to return a [from, to) range, but found from=", low, " > to=", high));
-  }
+  require(low <= high, "uniform_ expects to return a [from, to) range, but found from=", low,
+          " > to=", high);
   check_bound("from", low, out.dtype());
   check_bound("to", high, out.dtype());
   check_bound("to-from", high - low, out.dtype());
@@ -45,20 +42,18 @@ void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {
 
 void normal_into(const Tensor& out, PhiloxKey key, double mean, double std) {
   check_floating("normal", out);
-  if (!(std >= 0)) throw Error(cat("normal expects std >= 0.0, but found std ", std));
+  if (!(std >= 0)) throw Error("normal expects std >= 0.0, but found std ", std);
   draw("normal_", out, out.dtype(), [&](auto k, const Tensor& t) { k.normal(t, key, mean, std); });
 }
 
 void bernoulli_into(const Tensor& out, PhiloxKey key, double p) {
-  if (!(p >= 0 && p <= 1)) throw Error(cat("bernoulli_ expects p to be in [0, 1], but got p=", p));
+  if (!(p >= 0 && p <= 1)) throw Error("bernoulli_ expects p to be in [0, 1], but got p=", p);
   draw("bernoulli_", out, kFloat32, [&](auto k, const Tensor& t) { k.bernoulli(t, key, p); });
 }
 
 void randint_into(const Tensor& out, PhiloxKey key, int64_t low, int64_t high) {
-  if (low >= high) {
-    throw Error(
-        cat("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high));
-  }
+  require(low < high, "random_ expects 'from' to be less than 'to', but got from=", low,
+          " >= to=", high);
   check_bound("from", low, out.dtype());
   check_bound("to - 1", high - 1, out.dtype());
   draw("random_", out, kInt64, [&](auto k, const Tensor& t) { k.randint(t, key, low, high); });
@@ -73,9 +68,8 @@ Tensor dropout(const Tensor& x, double p, PhiloxKey key) { return dropout(x, p, 
 
 Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype, uint64_t first) {
   check_floating("dropout", x);
-  if (!(p >= 0 && p <= 1)) {
-    throw ValueError(cat("dropout probability has to be between 0 and 1, but got ", p));
-  }
+  require<ValueError>(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ",
+                      p);
   const bool fused = x.is_cuda() && x.dtype() == kFloat32 && is_half(dtype);
   const Tensor from = fused ? dense(x) : packed(x, dtype);
   Tensor y = Tensor::make(x.shape(), dtype, x.device());

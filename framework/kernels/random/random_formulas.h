@@ -83,18 +83,12 @@ template <class T> struct NormalDraw {
   TAPER_HD Result operator()(const Philox4& w) const {
     Result out;
     for (int i = 0; i < Result::kCount; i += 2) {
-      const auto z = math::normal_from_uniform(unit(w, i), unit(w, i + 1));
+      using Unit = UniformDraw<Real>;
+      const auto z = math::normal_from_uniform(Unit::unit(w, i), Unit::unit(w, i + 1));
       out.value[i] = placed(z.cosine);
       out.value[i + 1] = placed(z.sine);
     }
     return out;
-  }
-  TAPER_HD static Real unit(const Philox4& w, int i) {
-    if constexpr (std::is_same_v<T, double>) {
-      return uniform_double(w.word[2 * i], w.word[2 * i + 1]);
-    } else {
-      return uniform_float(w.word[i]);
-    }
   }
   TAPER_HD T placed(Real z) const { return T(math::add_rn(mean, math::mul_rn(std, z))); }
 };

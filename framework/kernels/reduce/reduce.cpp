@@ -36,7 +36,7 @@ Plan make_plan(const Tensor& x, const Shape& dims, bool keepdim) {
   bool reduced[kMaxDims] = {};
   for (const int64_t d : dims) {
     const int i = wrap_dim(d, x.dim());
-    if (reduced[i]) throw Error(cat("dim ", i, " appears multiple times in the list of dims"));
+    if (reduced[i]) throw Error("dim ", i, " appears multiple times in the list of dims");
     reduced[i] = true;
   }
   if (dims.empty()) std::fill(reduced, reduced + x.dim(), true);
@@ -90,23 +90,17 @@ ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
 }
 
 Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim, ReduceMap map) {
-  if (op == ReduceOp::mean && !x.is_floating_point()) {
-    throw Error(
-        cat("mean(): could not infer output dtype. Input dtype must be either a floating "
-            "point or complex dtype. Got: ",
-            scalar_type_name(x.dtype())));
-  }
+  require(op != ReduceOp::mean || x.is_floating_point(),
+          "mean(): could not infer output dtype. Input dtype must be either a floating ",
+          "point or complex dtype. Got: ", scalar_type_name(x.dtype()));
   const Plan plan = make_plan(x, dims, keepdim);
   if (plan.sizes.n == 0 && (op == ReduceOp::amax || op == ReduceOp::amin)) {
-    if (dims.empty()) {
-      throw Error(cat(name_of(op),
-                      "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
-                      "the reduction dim with the 'dim' argument."));
-    }
+    require(!dims.empty(), name_of(op),
+            "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+            "the reduction dim with the 'dim' argument.");
     for (const int64_t d : dims) {
-      if (x.size(d) > 0) continue;
-      throw IndexError(
-          cat(name_of(op), "(): Expected reduction dim ", d, " to have non-zero size."));
+      require<IndexError>(x.size(d) > 0, name_of(op), "(): Expected reduction dim ", d,
+                          " to have non-zero size.");
     }
   }
   Tensor out = Tensor::make(plan.result, result_dtype(op, x.dtype(), map), x.device());
@@ -141,9 +135,8 @@ Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction
 Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim, Tensor* values) {
   const char* name = largest ? "argmax" : "argmin";
   const Plan plan = make_plan(x, {wrap_dim(dim, x.dim())}, keepdim);
-  if (plan.sizes.n == 0) {
-    throw IndexError(cat(name, "(): Expected reduction dim ", dim, " to have non-zero size."));
-  }
+  require<IndexError>(plan.sizes.n != 0, name, "(): Expected reduction dim ", dim,
+                      " to have non-zero size.");
   Tensor out = Tensor::make(plan.result, kInt64, x.device());
   const Tensor taken = values ? Tensor::make(plan.result, x.dtype(), x.device()) : Tensor();
   if (values) *values = taken;

@@ -10,17 +10,14 @@ void check(const char* op, int64_t gates, const Tensor& gx, const Tensor& gh, co
   same_device(op, {&gx, &gh, &state}, {"input_gates", "hidden_gates", "hx"});
   check_floating(op, gx);
   for (const DType t : {gh.dtype(), state.dtype()}) {
-    if (t == gx.dtype()) continue;
-    throw Error(cat("expected scalar type ", scalar_type_name(gx.dtype()), " but found ",
-                    scalar_type_name(t), " (gates and state of ", op, ")"));
+    require(t == gx.dtype(), "expected scalar type ", scalar_type_name(gx.dtype()), " but found ",
+            scalar_type_name(t), " (gates and state of ", op, ")");
   }
-  if (state.dim() == 2 && gx.shape() == gh.shape() &&
-      gx.shape() == Shape{state.size(0), gates * state.size(1)}) {
-    return;
-  }
-  throw Error(cat(op, ": expected both parts of the gates of shape [batch, ", gates,
-                  " * hidden] and a state of shape [batch, hidden], got ", gx.shape(), ", ",
-                  gh.shape(), " and ", state.shape()));
+  require(state.dim() == 2 && gx.shape() == gh.shape() &&
+              gx.shape() == Shape{state.size(0), gates * state.size(1)},
+          op, ": expected both parts of the gates of shape [batch, ", gates,
+          " * hidden] and a state of shape [batch, hidden], got ", gx.shape(), ", ", gh.shape(),
+          " and ", state.shape());
 }
 
 // [B, count * H] for a state [B, H].

@@ -4,7 +4,6 @@
 
 #include "framework/kernels/host_device.h"
 #include "framework/kernels/sparse/sparse.h"
-#include "framework/tensor_types.h"
 
 namespace taper::inline v0::kernels {
 

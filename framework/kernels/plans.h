@@ -1,0 +1,18 @@
+// How libraries compute a problem is expensive to find out, and found once.
+#pragma once
+
+#include <map>
+
+namespace taper::inline v0::kernels {
+
+// make() of a key. Kept per thread, so that a lookup needs no lock.
+template <class Key, class Make> auto& plan_of(const Key& key, Make make) {
+  constexpr size_t kMost = 1024;
+  thread_local std::map<Key, decltype(make())> plans;
+  const auto known = plans.find(key);
+  if (known != plans.end()) return known->second;
+  if (plans.size() >= kMost) plans.clear();
+  return plans.emplace(key, make()).first->second;
+}
+
+}  // namespace taper::inline v0::kernels

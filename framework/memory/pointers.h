@@ -1,0 +1,106 @@
+// The two smart pointers of public headers, for <memory> brings <ostream> and the locales along:
+// they take what a program's std::unique_ptr or std::shared_ptr holds, and give it back.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "framework/memory/intrusive_ptr.h"
+
+namespace taper::inline v0 {
+
+// The only owner of an object, or null: std::unique_ptr<Module> copy = net.clone();
+template <class T> class Owned {
+ public:
+  Owned() = default;
+  Owned(std::nullptr_t) {}
+  explicit Owned(T* object) : object_(object) {}
+  // Of a std::unique_ptr<U, std::default_delete<U>>.
+  template <template <class, class> class Unique, class U, template <class> class Delete>
+  requires std::convertible_to<U*, T*> Owned(Unique<U, Delete<U>> other)
+      : object_(other.release()) {}
+  Owned(Owned&& other) noexcept : object_(other.release()) {}
+  Owned& operator=(Owned other) noexcept {
+    T* object = object_;
+    object_ = other.object_;
+    other.object_ = object;
+    return *this;
+  }
+  ~Owned() { delete object_; }
+  // To a std::unique_ptr or std::shared_ptr.
+  template <class P>
+  requires std::same_as<typename P::element_type, T>
+  operator P() && { return P(release()); }
+
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  T* release() {
+    T* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+
+ private:
+  T* object_ = nullptr;
+};
+
+namespace detail {
+struct SharedBlock {
+  Atomic<int> refs{1};
+  virtual ~SharedBlock() = default;
+  static void destroy(SharedBlock* block) noexcept { delete block; }
+};
+}  // namespace detail
+
+// One of the owners of an object, or null.
+template <class T> class Shared {
+ public:
+  Shared() = default;
+  Shared(std::nullptr_t) {}
+  template <class... Args> static Shared make(Args&&... args) {
+    auto* block = new Held<std::remove_const_t<T>>(std::forward<Args>(args)...);
+    return Shared(&block->held, block);
+  }
+  // An object that is nobody's.
+  static Shared unowned(T* object) { return Shared(object, nullptr); }
+  // Of any other smart pointer, which is kept.
+  template <class P>
+  requires requires(const P& p) {
+    { p.get() } -> std::convertible_to<T*>;
+  }
+  Shared(P other) : object_(other.get()) {
+    if (object_) block_ = IntrusivePtr<Block>::adopt(new Held<P>(std::move(other)));
+  }
+  Shared(const Shared&) = default;
+  Shared(Shared&& other) noexcept
+      : object_(other.object_), block_(static_cast<IntrusivePtr<Block>&&>(other.block_)) {
+    other.object_ = nullptr;
+  }
+  Shared& operator=(Shared other) noexcept {
+    object_ = other.object_;
+    block_ = static_cast<IntrusivePtr<Block>&&>(other.block_);
+    return *this;
+  }
+
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  std::add_lvalue_reference_t<T> operator*() const { return *object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  using Block = detail::SharedBlock;
+  template <class H> struct Held final : Block {
+    template <class... Args> explicit Held(Args&&... args) : held(std::forward<Args>(args)...) {}
+    H held;
+  };
+  Shared(T* object, Block* block) : object_(object), block_(IntrusivePtr<Block>::adopt(block)) {}
+
+  T* object_ = nullptr;
+  IntrusivePtr<Block> block_;
+};
+
+}  // namespace taper::inline v0
