@@ -64,11 +64,11 @@ Tensor product_before(const Tensor& x, int64_t dim, bool backwards) {
 
 Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx) {
   kernels::same_device("embedding", {&weight, &index}, {"self", "index"});
+  require(weight.dim() != 0, "embedding needs a weight with at least one dimension");
   require(is_index(index),
           "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
           "Long, Int; but got ",
           scalar_type_name(index.dtype()), " instead (while checking arguments for embedding)");
-  require(weight.dim() != 0, "embedding needs a weight with at least one dimension");
   const int64_t rows = weight.size(0);
   require<ValueError>(!padding_idx || (*padding_idx >= -rows && *padding_idx < rows),
                       "Padding_idx must be within num_embeddings");

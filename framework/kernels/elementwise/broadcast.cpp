@@ -12,7 +12,7 @@ bool counts(const Tensor* t) { return t && t->defined(); }
 
 bool all_numbers(Operands operands) {
   return std::all_of(operands.begin(), operands.end(),
-                     [](const Tensor* x) { return x->impl()->wrapped_number; });
+                     [](const Tensor* x) { return counts(x) && x->impl()->wrapped_number; });
 }
 
 // --- loops ---
