@@ -35,6 +35,7 @@ struct DataLoader::State {
   State(DatasetPtr whole, std::function<SampleStream(int64_t)> streams, const DataLoaderOptions& o,
         Device to, uint64_t seeds)
       : options(o), device(to), seed(seeds), dataset(std::move(whole)), open(std::move(streams)) {
+    require<ValueError>(dataset || open, "DataLoader: expected a data set, got nullptr");
     const int64_t samples = dataset ? dataset->size() : 1;
     const auto check = [](const char* what, int64_t value, int64_t least) {
       if (value >= least) return;
@@ -224,10 +225,17 @@ DataLoader::~DataLoader() = default;
 DataLoader::DataLoader(DataLoader&&) noexcept = default;
 DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
 
-void DataLoader::start(int64_t epoch, int64_t first_batch) { state_->start(epoch, first_batch); }
-std::optional<Batch> DataLoader::next() { return state_->next(); }
-int64_t DataLoader::steps_per_epoch() const { return state_->steps(); }
-int64_t DataLoader::samples_per_epoch() const { return state_->samples(); }
-bool DataLoader::is_resident() const { return state_->is_resident(); }
+DataLoader::State& DataLoader::state() const {
+  require(state_ != nullptr, "this DataLoader was moved from");
+  return *state_;
+}
+void DataLoader::start(int64_t epoch, int64_t first_batch) {
+  state().start(epoch, first_batch);
+  ++starts_;
+}
+std::optional<Batch> DataLoader::next() { return state().next(); }
+int64_t DataLoader::steps_per_epoch() const { return state().steps(); }
+int64_t DataLoader::samples_per_epoch() const { return state().samples(); }
+bool DataLoader::is_resident() const { return state().is_resident(); }
 
 }  // namespace taper::inline v0::data

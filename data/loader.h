@@ -40,7 +40,7 @@ using SampleStream = std::function<std::optional<Batch>()>;
 class DataLoader {
  public:
   // For batches on that device. Those of a set that stays on the CPU are gathered in page-locked
-  // memory for a GPU. ValueError: no samples, or options out of range.
+  // memory for a GPU. ValueError: no set, no samples, or options out of range.
   DataLoader(DatasetPtr dataset, const DataLoaderOptions& options = {}, Device device = {},
              uint64_t seed = 0);
   template <std::derived_from<Dataset> Set>
@@ -60,9 +60,13 @@ class DataLoader {
   // The next batch, on the device; none at the epoch's end. The same bytes whatever the number of
   // workers and wherever the set lies. Rethrows what failed in a worker. Needs start() first.
   std::optional<Batch> next();
-  // start() and next() as a range: for (const data::Batch& b : loader.epoch(0)) ...
+  // start() and next() as a range: for (const data::Batch& b : loader.epoch(0)) ... One at a time:
+  // its next step after another epoch() or start() of this loader is an Error.
   class Epoch;
-  Epoch epoch(int64_t number);
+  Epoch epoch(int64_t number) &;
+  Epoch epoch(int64_t number) && = delete;  // a loop over it would outlive the loader: name that
+  void begin() const = delete;              // say which epoch: loader.epoch(0)
+  void end() const = delete;
   // Error: the set is a stream, whose length nobody knows.
   int64_t steps_per_epoch() const;
   // Samples in an epoch, as many as its batches hold.
@@ -72,16 +76,21 @@ class DataLoader {
 
  private:
   struct State;
+  State& state() const;  // Error: moved from
   std::unique_ptr<State> state_;
+  int64_t starts_ = 0;
 };
 
 // A range that is its own iterator.
 class DataLoader::Epoch {
  public:
-  explicit Epoch(DataLoader& loader) : loader_(&loader) {}
+  explicit Epoch(DataLoader& loader) : loader_(&loader), start_(loader.starts_) {}
   Epoch begin() const { return ++Epoch(*loader_); }
   std::default_sentinel_t end() const { return {}; }
   Epoch& operator++() {
+    require(loader_->starts_ == start_,
+            "another epoch() of this DataLoader began within this one: ",
+            "make a DataLoader for each loop");
     batch_ = loader_->next();
     return *this;
   }
@@ -91,10 +100,11 @@ class DataLoader::Epoch {
 
  private:
   DataLoader* loader_;
+  int64_t start_;  // of the loader's
   std::optional<Batch> batch_;
 };
 
-inline DataLoader::Epoch DataLoader::epoch(int64_t number) {
+inline DataLoader::Epoch DataLoader::epoch(int64_t number) & {
   start(number);
   return Epoch(*this);
 }

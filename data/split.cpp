@@ -12,6 +12,11 @@
 namespace taper::inline v0::data {
 namespace {
 
+const Dataset& given(const DatasetPtr& set) {
+  require<ValueError>(set != nullptr, "expected a data set, got nullptr");
+  return *set;
+}
+
 void require_rows(std::span<const int64_t> rows, int64_t size) {
   for (const int64_t row : rows) {
     if (row < 0 || row >= size) throw IndexError("no sample ", row, " of ", size);
@@ -39,7 +44,7 @@ std::vector<int64_t> counts_of(const std::vector<double>& lengths, int64_t size)
 }  // namespace
 
 Subset::Subset(DatasetPtr set, const Tensor& rows)
-    : set_(std::move(set)), rows_(rows.to(set_->device())) {
+    : set_(std::move(set)), rows_(rows.to(given(set_).device())) {
   const Tensor host = rows.cpu();
   require_rows(host.span<int64_t>(), set_->size());
 }
@@ -64,7 +69,7 @@ DatasetPtr Subset::to(Device device) const {
 ConcatDataset::ConcatDataset(std::vector<DatasetPtr> sets) : sets_(std::move(sets)) {
   if (sets_.empty()) throw ValueError("datasets should not be an empty iterable");
   int64_t end = 0;
-  for (const DatasetPtr& set : sets_) ends_.push_back(end += set->size());
+  for (const DatasetPtr& set : sets_) ends_.push_back(end += given(set).size());
 }
 
 // Each set gives its rows at once; then they are put into the order that was asked for.
@@ -91,7 +96,7 @@ Batch ConcatDataset::get(const Tensor& rows, bool pinned) const {
 
 std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<double>& lengths,
                                      uint64_t seed, const Tensor& stratify) {
-  const int64_t size = set->size();
+  const int64_t size = given(set).size();
   const std::vector<int64_t> counts = counts_of(lengths, size);
   Generator generator(seed);
   std::vector<int64_t> order = randperm(size, {}, &generator).to_vector<int64_t>();

@@ -1,4 +1,5 @@
 // Parts of data sets, and several as one (torch.utils.data: Subset, ConcatDataset, random_split).
+// ValueError: a set is null.
 #pragma once
 
 #include <cstdint>

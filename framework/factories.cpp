@@ -29,6 +29,11 @@ Tensor filled(const Shape& shape, Scalar value, const TensorOptions& options, DT
 
 DType natural_dtype(Scalar value) { return value.dtype() == kFloat64 ? kFloat32 : value.dtype(); }
 
+void require_memory(const void* data, const Shape& shape) {
+  require<ValueError>(data || shape.numel() == 0, "the memory of a tensor of shape ", shape,
+                      " is null");
+}
+
 }  // namespace
 
 TensorData::TensorData(Scalar value) : values_{value} {}
@@ -71,6 +76,7 @@ Tensor tensor(const TensorData& data, TensorOptions options) {
 
 Tensor tensor_from_bytes(const void* data, DType dtype, const Shape& shape, TensorOptions options) {
   const Tensor host = Tensor::make(shape, dtype, Device());
+  require_memory(data, shape);
   if (host.nbytes() > 0) std::memcpy(host.data_ptr(), data, host.nbytes());
   Tensor out = make(shape, options, dtype);
   kernels::copy_into(out, host);
@@ -88,6 +94,7 @@ Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDelet
     last = checked_add(last, checked_mul(std::max<int64_t>(sizes[i] - 1, 0), strides[i]));
   }
   const DType dtype = options.dtype.value_or(kFloat32);
+  require_memory(data, sizes);
   const int64_t count = sizes.numel() ? checked_add(last, 1) : 0;
   struct Owner {
     void* data;

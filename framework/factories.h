@@ -42,12 +42,12 @@ class TensorData {
 };
 
 Tensor tensor(const TensorData& data, TensorOptions options = {});
-// A copy of `count` elements; the dtype is theirs unless options say otherwise.
+// A copy of the elements; the dtype is theirs unless options say otherwise. ValueError: null.
 template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOptions options = {});
 
 // The caller's memory, not copied: on options.device, of strides counted in elements (else dense).
 // It must live until the last tensor on it goes, which calls deleter(data). ValueError for a
-// negative size or stride.
+// negative size or stride, and for null.
 using BlobDeleter = Callable<void(void* data)>;
 Tensor from_blob(void* data, const Shape& sizes, TensorOptions options = {});
 Tensor from_blob(void* data, const Shape& sizes, BlobDeleter deleter, TensorOptions options = {});

@@ -171,6 +171,46 @@ TEST(Loader, WhatFailsInAWorkerReachesTheCallerAtItsBatch) {
   }
 }
 
+TEST(Loader, AnEpochWithinAnEpochIsRefusedAtTheOuterOnesNextStep) {
+  DataLoader loader(numbered(8), {.batch_size = 2});
+  const auto inner_loop = [&](int stop_at) {
+    int steps = 0;
+    for ([[maybe_unused]] const Batch& outer : loader.epoch(0)) {
+      if (++steps < stop_at) continue;
+      for ([[maybe_unused]] const Batch& inner : loader.epoch(1)) ++steps;
+    }
+    return steps;
+  };
+  for (const int stop_at : {1, 4}) {
+    EXPECT_TRUE(test::refuses<Error>([&] { return inner_loop(stop_at); },
+                                     "another epoch() of this DataLoader began within this one"));
+  }
+  EXPECT_EQ(inner_loop(5), 4);
+}
+
+TEST(Loader, WithoutASetOrMovedFromIsRefused) {
+  EXPECT_TRUE(test::refuses<ValueError>([] { return DataLoader(DatasetPtr()).is_resident(); },
+                                        "DataLoader: expected a data set, got nullptr"));
+  DataLoader from(numbered(8), {.batch_size = 2});
+  const auto epoch = from.epoch(0);
+  DataLoader to = std::move(from);
+  EXPECT_TRUE(to.next());
+  const char* text = "this DataLoader was moved from";
+  EXPECT_TRUE(test::refuses<Error>([&] { return from.next(); }, text));
+  EXPECT_TRUE(test::refuses<Error>([&] { return from.epoch(1); }, text));
+  EXPECT_TRUE(test::refuses<Error>([&] { return epoch.begin(); }, text));
+  EXPECT_TRUE(test::refuses<Error>([&] { return from.steps_per_epoch(); }, text));
+}
+
+template <class Loader>
+concept GivesEpochs = requires(Loader&& loader) {
+  std::forward<Loader>(loader).epoch(0);
+};
+
+TEST(Loader, ATemporaryGivesNoEpochs) {
+  static_assert(GivesEpochs<DataLoader&> && !GivesEpochs<DataLoader>);
+}
+
 TEST(Loader, StopsAnywhereAndStartsAgain) {
   for (int taken = 0; taken < 12; ++taken) {
     DataLoader loader(numbered(40), {.batch_size = 4, .shuffle = true, .workers = 4}, Device(), 1);

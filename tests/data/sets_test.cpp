@@ -220,6 +220,14 @@ TEST(RandomSplit, CutsByNumbersAndFractions) {
   EXPECT_THROW((void)random_split(set, {0.5, 2.5}), ValueError);
 }
 
+TEST(Sets, OfNothingAreRefused) {
+  const std::string text = "expected a data set, got nullptr";
+  const Ids rows = {0};
+  EXPECT_EQ(refusal_of<ValueError>([] { (void)random_split(nullptr, {1}); }), text);
+  EXPECT_EQ(refusal_of<ValueError>([&] { (void)Subset(nullptr, rows); }), text);
+  EXPECT_EQ(refusal_of<ValueError>([] { ConcatDataset({nullptr}); }), text);
+}
+
 TEST(RandomSplit, KeepsTheSharesOfClasses) {
   std::vector<int64_t> classes(100, 0);
   for (size_t i = 0; i < 100; ++i) classes[i] = i < 60 ? 0 : i < 90 ? 1 : 2;

@@ -114,5 +114,13 @@ TEST(Factories, ValuesOfAnArrayAreCopied) {
   EXPECT_TRUE(close(x, {2, 2}, {1, 2, 3, 4}, 0));
 }
 
+TEST(Factories, ThereIsMemoryWhereThereAreElements) {
+  float* const none = nullptr;
+  const char* text = "the memory of a tensor of shape [3] is null";
+  EXPECT_TRUE(refuses<ValueError>([&] { return tensor_of(none, {3}); }, text));
+  EXPECT_TRUE(refuses<ValueError>([&] { return from_blob(none, {3}); }, text));
+  EXPECT_EQ(tensor_of(none, {0, 3}).numel(), 0);
+}
+
 }  // namespace
 }  // namespace taper::inline v0::test
