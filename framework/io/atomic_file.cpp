@@ -74,8 +74,11 @@ bool sync_directory(const std::string& directory) {
 }
 
 AtomicFile::AtomicFile(const std::string& path, uint64_t nbytes) : path_(path), nbytes_(nbytes) {
+  std::error_code none;
   if (is_special(path)) {
     file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  } else if (fs::is_directory(path, none)) {  // or a link to one, which is not to be replaced
+    errno = EISDIR;
   } else {
     remove_left_behind(path);
     create();

@@ -9,7 +9,7 @@ namespace taper::inline v0 {
 
 // The new content of PATH. It is written to "PATH.tmp-" and 16 random hex digits, a name that no
 // other thread, process or machine has, and takes the place of the old content in finish(); a link
-// is replaced, not followed. What killed processes left there of PATH goes first. A device, a pipe
+// to a file is replaced, not followed. What killed processes left there of PATH goes first. A device, a pipe
 // and what stands for an open file (/dev/stdout) are written as they are. All throw OutputError
 // with path and reason.
 class AtomicFile {

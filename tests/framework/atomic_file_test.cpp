@@ -16,6 +16,7 @@
 #include "framework/factories.h"
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
+#include "tests/testing.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -65,6 +66,19 @@ TEST_F(AtomicFiles, ALinkIsReplacedAndNotFollowed) {
   EXPECT_EQ(read(dir_ / "target"), "precious");
   EXPECT_EQ(read(dir_ / "text"), "mine");
   EXPECT_EQ(load_npy(dir_ / "a.npy").numel(), 2);
+}
+
+TEST_F(AtomicFiles, ALinkToAFolderStays) {
+  fs::create_directory(dir_ / "folder");
+  fs::create_directory_symlink("folder", dir_ / "link");
+  for (const char* name : {"link", "folder"}) {
+    EXPECT_TRUE(test::refuses<OutputError>([&] { return save(dir_ / name, "text"), 0; },
+                                           cat((dir_ / name).string(),
+                                               ": cannot create the file: Is a "
+                                               "directory")));
+  }
+  EXPECT_TRUE(fs::is_symlink(dir_ / "link"));
+  EXPECT_EQ(entries(), 2u);
 }
 
 TEST_F(AtomicFiles, ThreadsThatSaveToOnePathDoNotTearEachOthersFiles) {
