@@ -39,7 +39,7 @@ ZipReader::ZipReader(const std::string& path)
     if (copy >= 0) ::close(copy);
     zip_error_t error;
     zip_error_init_with_code(&error, code);
-    check_.refuse(text_of(&error) + " (is the file truncated?)");
+    check_.refuse(text_of(&error) + " (is the file truncated, or of another format?)");
   }
   uint64_t total = 0;
   const zip_int64_t count = zip_get_num_entries(handle_->zip, 0);
