@@ -212,7 +212,8 @@ class GraphBuilder {
     refuse(
         cat(reader, " reads a tensor of shape ", x.shape(), " that follows from the inputs, but ",
             maker ? cat("its maker, ", maker, ", has no ONNX form")
-                  : "by no op that has an ONNX form: it was changed in place, or read on the host"),
+                  : "by no op that has an ONNX form: it was changed in place, drawn at random, or "
+                    "read on the host"),
         module);
   }
 

@@ -606,6 +606,14 @@ TEST_F(Onnx, WhatHasNoFormIsRefusedByNameAndModule) {
               return y * 3;
             }),
             "export_onnx: add_ changes a tensor in place, which has no ONNX form (in module 1)");
+  EXPECT_EQ(refusal(
+                [](auto& x) {
+                  return x + randn({2, 4});
+                },
+                {.dynamic_batch = false}),
+            "export_onnx: add reads a tensor of shape [2, 4] that follows from the inputs, but by "
+            "no op that has an ONNX form: it was changed in place, drawn at random, or read on the "
+            "host (in module 1)");
   EXPECT_NE(refusal([](auto& x) {
               return x.size(0) == 2 ? x * 2 : x + 2;
             }).find("the module computes other things for other inputs"),
