@@ -33,7 +33,10 @@ size_t place_of(int64_t index, size_t size) {
 }  // namespace
 
 ModuleContainer::ModuleContainer() = default;
-ModuleContainer::ModuleContainer(ModuleContainer&&) noexcept = default;
+ModuleContainer::ModuleContainer(ModuleContainer&& other) noexcept
+    : Module(std::move(other)), owned_(std::move(other.owned_)) {
+  other.was_moved_ = true;
+}
 ModuleContainer::~ModuleContainer() = default;
 ModuleContainer::ModuleContainer(ModuleContainer& other) : Module(other) {
   for (const Owned<Module>& child : other.owned_) owned_.push_back(child->clone());
@@ -50,9 +53,15 @@ void ModuleContainer::exchange(Module& old, Owned<Module> fresh) {
   *std::ranges::find(owned_, &old, &Owned<Module>::get) = std::move(fresh);
 }
 
-void ModuleContainer::refuse_type(const Module& child, const std::type_info& wanted) const {
-  throw TypeError(cat("a module of this ", type_name(), " is a ", demangled(typeid(child).name()),
-                      ", not a ", demangled(wanted.name())));
+void ModuleContainer::refuse_type(const Module& child, const std::type_info& wanted,
+                                  const char* name) const {
+  throw TypeError(cat("a module of this ", type_name(), " is a ", child.type_name(), ", not a ",
+                      name ? name : demangled(wanted.name())));
+}
+
+void ModuleContainer::require_own() const {
+  if (!was_moved_ || size() > 0) return;
+  throw Error(cat("this ", type_name(), " was moved from: its modules are where it was moved to"));
 }
 
 Module& ModuleList::operator[](int64_t index) const {
@@ -88,6 +97,7 @@ Tensor activated(Module& layer, Module& activation, const Tensor& x) {
 }
 
 Tensor Sequential::forward(const Tensor& x) {
+  require_own();
   Tensor y = x;
   for (size_t i = 0; i < size(); ++i) {
     Module& layer = *children()[i].second;

@@ -46,13 +46,20 @@ class ModuleContainer : public Module {
   // Throws TypeError, naming both types, for a child that is no M.
   template <class M> M& as(Module& child) const {
     if (M* found = dynamic_cast<M*>(&child)) return *found;
-    refuse_type(child, typeid(M));
+    const char* name = nullptr;
+    if constexpr (requires { M::kTypeName; }) name = M::kTypeName;
+    refuse_type(child, typeid(M), name);
   }
+  // Throws Error for what is empty because it was moved from.
+  void require_own() const;
 
  private:
-  [[noreturn]] void refuse_type(const Module& child, const std::type_info& wanted) const;
+  // name: the wanted type's; null: as C++ writes it.
+  [[noreturn]] void refuse_type(const Module& child, const std::type_info& wanted,
+                                const char* name) const;
 
   std::vector<Owned<Module>> owned_;
+  bool was_moved_ = false;
 };
 
 // Children are named "0", "1", ...; equal neighbours are printed once.

@@ -59,6 +59,7 @@ class FunctionModule : public Base {
 
  public:
   using Options = OptionList<Each...>;
+  static constexpr const char* kTypeName = kName.text;
 
   explicit FunctionModule(const Options& options) : options_(options) {}
   explicit FunctionModule(typename Each::Type... values) : options_{{Each{values}...}} {}
@@ -67,7 +68,7 @@ class FunctionModule : public Base {
            sizeof...(First) < sizeof...(Each)) explicit FunctionModule(First... values) {
     set(std::index_sequence_for<First...>(), values...);
   }
-  std::string type_name() const override { return kName.text; }
+  std::string type_name() const override { return kTypeName; }
 
  protected:
   template <class... Tensors> Tensor call(const Tensors&... tensors) const {

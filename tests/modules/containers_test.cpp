@@ -1,7 +1,7 @@
 // Modules in lists and by name.
-#include <memory>
-
 #include "modules/containers.h"
+
+#include <memory>
 
 #include <gtest/gtest.h>
 
@@ -50,6 +50,15 @@ TEST(ModuleList, RegistersItsModulesUnderTheirPlaces) {
       "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x4)"));
 }
 
+TEST(Sequential, MovedFromIsNoIdentity) {
+  Sequential from(Linear(3, 4), ReLU()), empty;
+  Sequential to = std::move(from), none = std::move(empty);
+  EXPECT_EQ(to(ones({2, 3})).shape(), (Shape{2, 4}));
+  EXPECT_EQ(Sequential()(ones({2, 3})).shape(), (Shape{2, 3}));
+  EXPECT_TRUE(refuses<Error>([&] { return from(ones({2, 3})); }, "this Sequential was moved from"));
+  EXPECT_EQ(from.add(Linear(3, 2))(ones({2, 3})).shape(), (Shape{2, 2}));
+}
+
 TEST(ModuleList, GivesItsModulesByPlaceAndType) {
   ModuleList list;
   Linear& first = list.add<Linear>(3, 4);
@@ -59,10 +68,9 @@ TEST(ModuleList, GivesItsModulesByPlaceAndType) {
   EXPECT_EQ(&list[-2], &first);
   EXPECT_EQ(list.at<Linear>(0).out_features, 4);
   EXPECT_TRUE(refuses<TypeError>([&] { return list.at<Linear>(1).out_features; },
-                                 "a module of this ModuleList is a taper::FunctionLayer<"));
-  EXPECT_TRUE(refuses<TypeError>(
-      [&] { return to_string(list.at<ReLU>(0)); },
-      "a module of this ModuleList is a taper::Linear, not a taper::FunctionLayer<"));
+                                 "a module of this ModuleList is a ReLU, not a taper::Linear"));
+  EXPECT_TRUE(refuses<TypeError>([&] { return to_string(list.at<ReLU>(0)); },
+                                 "a module of this ModuleList is a Linear, not a ReLU"));
   for (const int64_t i : {2, -3}) {
     EXPECT_TRUE(refuses<IndexError>([&] { return to_string(list[i]); },
                                     cat("index ", i, " is out of range")));
