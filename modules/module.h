@@ -278,6 +278,8 @@ template <class D, class Base = Module> class Cloneable : public Base {
 //     std::pair<Tensor, Tensor> forward(const Tensor& x, const Tensor& context) {...}
 //   };
 //   const auto [y, g] = net(x, context);
+// Of one tensor, with another result: forward(Tensor x), by value, for forward(const Tensor&) is
+// Module's.
 template <class D> class ModuleOf : public Cloneable<D> {
  public:
   template <class... Args> auto operator()(const Args&... arguments) {
