@@ -46,4 +46,6 @@ endforeach()
 execute_process(COMMAND gzip -9nkf ${PROJECT_BINARY_DIR}/debian/changelog)
 install(FILES ${PROJECT_BINARY_DIR}/debian/copyright ${PROJECT_BINARY_DIR}/debian/changelog.gz
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name} OPTIONAL)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/guide
+  FILES_MATCHING PATTERN *.md PATTERN site EXCLUDE)
 include(CPack)
