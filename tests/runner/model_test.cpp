@@ -271,6 +271,45 @@ TEST_F(ModelTest, AProgramRegistersModelsOfItsOwn) {
   EXPECT_NE(message.find("got 'one_lime'; did you mean 'one_line'?"), std::string::npos) << message;
 }
 
+TEST_F(ModelTest, AModelOfItsOwnThatDoesNotFitTheDataIsNamedWithBothShapes) {
+  struct Wrong : Module {
+    explicit Wrong(const ModelSite& at, Tensor (*g)(const Tensor&), int64_t more)
+        : f(g), fc(*this, "fc", at.data.input_shape[0], at.data.outputs + more) {}
+    Tensor forward(const Tensor& x) override { return f(fc(x)); }
+    Tensor (*const f)(const Tensor&);
+    Child<Linear> fc;
+  };
+  struct Row {
+    Tensor (*f)(const Tensor&);
+    int64_t more;
+    const char* says;  // after the model's name
+  };
+  const Row rows[] = {
+      {[](const Tensor& y) { return y; }, 1,
+       "shape [2, 4] for a batch of shape [2, 5], but the "
+       "data need [2, 3]"},
+      {[](const Tensor& y) { return y; }, -1, "shape [2, 2] for"},
+      {[](const Tensor& y) { return sum(y, {1}); }, 0, "shape [2] for"},
+      {[](const Tensor& y) { return y.narrow(0, 0, 1); }, 0, "shape [1, 3] for"},
+      {[](const Tensor&) { return Tensor(); }, 0, "an undefined tensor for"},
+      {[](const Tensor& y) { return y.detach(); }, 0, "a result that does not require grad"},
+  };
+  const DataInfo data = values({5}, 3);
+  for (int number = 0; const auto& [f, more, says] : rows) {
+    SCOPED_TRACE(says);
+    const std::string name = cat("wrong_", number++);
+    register_model<OneLineOptions>(name, [f, more](const OneLineOptions&, const ModelSite& at) {
+      return std::make_unique<Wrong>(at, f, more);
+    });
+    const Component c = config(cat("{type: ", name, "}")).model;
+    const auto model = build_model(c, data, DeviceType::cpu);
+    const std::string refusal =
+        refusal_of<ConfigError>([&] { try_model(*model, c, data, DeviceType::cpu); });
+    EXPECT_NE(refusal.find(cat("run.yaml:2:8: model '", name, "' gives ", says)), std::string::npos)
+        << refusal;
+  }
+}
+
 // y = by * x, with a learned shift.
 struct ScaleOptions {
   double by = 2;

@@ -28,8 +28,11 @@ std::unique_ptr<Module> build_model(const Component& config, const DataInfo& dat
 // RunError with kExitBug for what a layer of a program's own has thrown and is no Error: it names
 // the layer at its place in the config, and its module's path and type. Returns for other errors.
 void refuse_layer(Module& model, const Component& config, const std::exception& error);
-// model(x), with that.
-Tensor run_model(Module& model, const Component& config, const Tensor& x);
+// model(x), with that. ConfigError: not of the shape that the data need, or, where gradients are
+// recorded, with none.
+Tensor run_model(Module& model, const Component& config, const DataInfo& data, const Tensor& x);
+// Runs a model of a program's own on a sample batch for those errors, and leaves no trace.
+void try_model(Module& model, const Component& config, const DataInfo& data, Device device);
 
 // Zeros as the data give them to the model.
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device);

@@ -5,6 +5,7 @@
 #include "apps/runner/run/errors.h"
 #include "autograd/node.h"
 #include "framework/factories.h"
+#include "framework/random.h"
 #include "modules/containers.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
@@ -211,11 +212,36 @@ void refuse_layer(Module& model, const Component& config, const std::exception& 
   models().refuse(config, error, where + ")");
 }
 
-Tensor run_model(Module& model, const Component& config, const Tensor& x) try {
-  return model(x);
+Tensor run_model(Module& model, const Component& config, const DataInfo& data,
+                 const Tensor& x) try {
+  const Tensor y = model(x);
+  Shape needed = data.output_shape();
+  if (data.task == Task::kLanguage) needed[0] = x.size(1);  // which may be fewer than the data's
+  needed.insert(0, x.size(0));
+  const auto refuse = [&](const auto&... what) {
+    const std::string text = cat("model '", config.type, "' gives ", what...);
+    throw ConfigError(config.place.source ? located(config.place, text) : text);
+  };
+  if (!y.defined() || y.shape() != needed) {
+    refuse(y.defined() ? cat("shape ", y.shape()) : "an undefined tensor", " for a batch of shape ",
+           x.shape(), ", but the data need ", needed);
+  }
+  if (is_grad_enabled() && !y.requires_grad()) {
+    refuse("a result that does not require grad: it is detached from the model's parameters");
+  }
+  return y;
 } catch (const std::exception& error) {
   refuse_layer(model, config, error);
   throw;
+}
+
+void try_model(Module& model, const Component& config, const DataInfo& data, Device device) {
+  if (!models().is_added(config.type)) return;  // Taper's own are made to fit
+  Generator apart(default_generator());
+  const DrawScope draws(apart);
+  model.eval();
+  (void)run_model(model, config, data, sample_batch(data, 2, device));
+  model.train();
 }
 
 }  // namespace taper::inline v0::runner

@@ -122,7 +122,8 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   batches.start(epoch);
   const auto next = [&] {
     const std::optional<Batch> batch = batches.next();
-    return batch ? evaluator.sums_of(run_model(model, config.model, batch->inputs), batch->targets)
+    return batch ? evaluator.sums_of(run_model(model, config.model, info, batch->inputs),
+                                     batch->targets)
                  : Tensor();
   };
   if (ranks.size() == 1) {

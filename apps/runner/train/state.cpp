@@ -81,6 +81,7 @@ Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length
   }
   params = model->parameters();
   optimizer = build_optimizer(config.optimizer, *model);
+  try_model(*model, config.model, data, ranks.device());
   if (config.distributed.shard_optimizer && ranks.size() > 1) shards.emplace(*optimizer, ranks);
   const optim::Schedule given =
       build_schedule(config.schedule, optimizer->lr(), length.steps, length.per_epoch);

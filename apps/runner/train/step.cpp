@@ -34,7 +34,7 @@ Step::Step(const RunConfig& config, const data::Splits& data, Batches& loader, L
            const Communicator& ranks, bool is_watched)
     : config_(config),
       device_(ranks.device()),
-      has_lines_(data.lines),
+      data_(data),
       is_watched_(is_watched),
       loader_(loader),
       learner_(learner),
@@ -188,7 +188,8 @@ Tensor Step::run_part(int64_t part, const std::vector<Batch>& loaded, const Next
     {
       const RecordFunction range("forward");
       const Autocast half = autocast_of(config_.train.precision, device_.type());
-      loss = loss_(run_model(*learner_.model, config_.model, b.inputs), b.targets, Reduction::mean);
+      loss = loss_(run_model(*learner_.model, config_.model, data_, b.inputs), b.targets,
+                   Reduction::mean);
     }
     // The mean over all samples of the step, as one big batch would give it.
     if (tokens.defined()) {
@@ -209,7 +210,7 @@ Tensor Step::run_part(int64_t part, const std::vector<Batch>& loaded, const Next
 Tensor Step::run_parts(const NextBatch& next) {
   const int64_t batches = batches_from(at_->batch);
   // Lines of a text count by their tokens, which must be known of all.
-  const bool by_tokens = has_lines_ && (batches > 1 || all_parts_ > 1);
+  const bool by_tokens = data_.lines && (batches > 1 || all_parts_ > 1);
   std::vector<Batch> loaded;
   Tensor tokens;
   while ((by_tokens || parts_ > 1) && std::ssize(loaded) < batches) {

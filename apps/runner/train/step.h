@@ -69,7 +69,8 @@ class Step {
 
   const RunConfig& config_;
   const Device device_;
-  const bool has_lines_, is_watched_;
+  const DataInfo& data_;
+  const bool is_watched_;
   Batches& loader_;
   Learner& learner_;
   const Communicator& ranks_;

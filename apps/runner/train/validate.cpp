@@ -60,7 +60,7 @@ struct Probe {
     Tensor loss;
     {
       const Autocast half = autocast_of(precision, DeviceType::cpu);
-      loss = loss_of(run_model(model, config, x), y, Reduction::mean);
+      loss = loss_of(run_model(model, config, info, x), y, Reduction::mean);
     }
     if (trains) loss.backward();
     std::vector<int64_t> bytes = profiler.allocated_bytes();
@@ -203,6 +203,8 @@ std::string validate(const RunConfig& config, int64_t ranks) {
                           DeviceType::cpu, config.seed);
   const kernels::SkipDraws uninitialised;
   const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
+  const double lr = build_optimizer(config.optimizer, *model)->lr();
+  try_model(*model, config.model, data, DeviceType::cpu);
   const Evaluator measurable(config, data, DeviceType::cpu);
   DataInfo probe = data;
   const bool takes_any_length = dynamic_cast<const GPT*>(model.get()) != nullptr ||
@@ -228,7 +230,6 @@ std::string validate(const RunConfig& config, int64_t ranks) {
       cat(on_gpu ? "  on the GPU" : "", ranks > 1 ? cat("  of each of ", ranks, " ranks") : ""));
   out += memory.lines;
   const auto [steps, per_epoch] = length_of(c, loader.steps_per_epoch());
-  const double lr = build_optimizer(config.optimizer, *model)->lr();
   (void)build_schedule(config.schedule, lr, steps, per_epoch);  // says what is odd about it
   const std::string unread = data.unread.empty() ? "" : cat("not checked: ", data.unread, "\n");
   return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", unread);

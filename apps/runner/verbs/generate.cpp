@@ -20,8 +20,10 @@ int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const 
   const size_t seen = std::min(context.size(), size_t(run.info.input_shape[0]));
   const Tensor tokens =
       tensor_of(context.last(seen).data(), {1, int64_t(seen)}, {.device = run.device});
-  Tensor logits =
-      run_model(*run.model, run.config.model, tokens).select(1, -1).squeeze(0).to(kFloat32);
+  Tensor logits = run_model(*run.model, run.config.model, run.info, tokens)
+                      .select(1, -1)
+                      .squeeze(0)
+                      .to(kFloat32);
   if (o.temperature == 0) return argmax(logits).item<int64_t>();
   logits = logits / o.temperature;
   if (o.top_k > 0 && o.top_k < logits.numel()) {

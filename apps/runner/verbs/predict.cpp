@@ -28,7 +28,7 @@ Tensor of_raw(const SavedRun& run, const Tensor& raw) {
   const bool fits = raw.dtype() == dtype || (raw.is_floating_point() && is_floating_point(dtype));
   require<TypeError>(fits, "predict(): expected raw samples of ", dtype, ", but got ", raw.dtype());
   const Tensor x = source->prepared(info, raw.to(run.device, dtype));
-  const Tensor y = run_model(*run.model, run.config.model, x).to(kFloat32);
+  const Tensor y = run_model(*run.model, run.config.model, run.info, x).to(kFloat32);
   if (info.task == Task::kLanguage) return y;
   const Tensor out = losses().make(run.config.loss, {info.task}).prediction(y);
   return info.task == Task::kRegression ? out * info.target_std + info.target_mean : out;
@@ -49,7 +49,7 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   DataLoader batches(rows, {.batch_size = run.config.train.eval_batch_size}, run.device, 0);
   batches.start(0);
   while (const std::optional<Batch> batch = batches.next()) {
-    const Tensor y = run_model(*run.model, run.config.model, batch->inputs).to(kFloat32);
+    const Tensor y = run_model(*run.model, run.config.model, run.info, batch->inputs).to(kFloat32);
     const Tensor host = loss.prediction(y).cpu().contiguous();
     for (int64_t i = 0; i < host.size(0); ++i) {
       const std::span<float> row =
