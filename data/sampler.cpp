@@ -63,7 +63,8 @@ WeightedRandomSampler::WeightedRandomSampler(const std::vector<double>& weights,
                           (replacement || num_samples <= std::ssize(weights) - zeros),
                       "WeightedRandomSampler: ", num_samples, " samples cannot be drawn ",
                       replacement ? "with" : "without", " replacement by ", weights.size(),
-                      " weights, ", zeros, " of them 0; they must be finite and not negative");
+                      " weights, ", zeros,
+                      " of them 0; they must be finite, not negative and not all 0");
 }
 
 Tensor WeightedRandomSampler::order(int64_t epoch, Device device) const {

@@ -72,6 +72,13 @@ void require_classes(std::span<const int64_t> labels, int64_t classes, const std
                    "label in 0 .. ", classes - 1, ", got ", *bad);
 }
 
+void require_names(const DataInfo& info) {
+  const bool has_classes = info.task == Task::kClassification;
+  require<ValueError>(!has_classes || std::ssize(info.class_names) == info.outputs,
+                      "the data have ", info.outputs, " outputs, but ", info.class_names.size(),
+                      " class_names");
+}
+
 std::vector<std::string> numbers_below(int64_t count) {
   std::vector<std::string> out;
   for (int64_t i = 0; i < count; ++i) out.push_back(cat(i));

@@ -73,6 +73,8 @@ std::vector<DataFile> files_in(const std::filesystem::path& directory);
 int64_t count_classes(std::span<const int64_t> labels, const std::string& file);
 // InputError: a label out of [0, classes).
 void require_classes(std::span<const int64_t> labels, int64_t classes, const std::string& file);
+// ValueError: data of classes that are not named one by one.
+void require_names(const DataInfo& info);
 // "0", "1", ...
 std::vector<std::string> numbers_below(int64_t count);
 
@@ -112,7 +114,11 @@ class Source {
 template <class Options> class SourceOf final : public Source {
  public:
   explicit SourceOf(Options options) : options_(std::move(options)) {}
-  Splits load(uint64_t seed) const override { return options_.load(seed); }
+  Splits load(uint64_t seed) const override {
+    Splits out = options_.load(seed);
+    require_names(out);
+    return out;
+  }
   Task learns() const override {
     if constexpr (requires { options_.learns(); }) return options_.learns();
     return Source::learns();

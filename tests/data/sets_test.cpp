@@ -3,12 +3,16 @@
 #include <memory>
 #include <numeric>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/shape.h"
 #include "data/loader.h"
+#include "data/source.h"
 #include "data/split.h"
 #include "framework/factories.h"
 #include "tests/data_files.h"
@@ -217,7 +221,13 @@ TEST(RandomSplit, CutsByNumbersAndFractions) {
               (void)random_split(set, {5, 4});
             }).find("Sum of input lengths does not equal the length of the input dataset!"),
             0u);
-  EXPECT_THROW((void)random_split(set, {0.5, 2.5}), ValueError);
+  const std::vector<std::pair<std::vector<double>, const char*>> wrong = {
+      {{0.8, 0.4}, "got the sum 1.2"}, {{0.5, 0.2}, "got the sum 0.7"}, {{11, -1}, "got -1"}};
+  for (const auto& [lengths, says] : wrong) {
+    const std::string refusal =
+        refusal_of<ValueError>([&] { (void)random_split(set, lengths, 1); });
+    EXPECT_TRUE(refusal.ends_with(says)) << refusal;
+  }
 }
 
 TEST(Sets, OfNothingAreRefused) {
@@ -250,6 +260,14 @@ TEST(RandomSplit, KeepsTheSharesOfClasses) {
   EXPECT_THROW((void)random_split(set, {50, 50}, 3, arange(99)), ValueError);
 }
 
+TEST(Source, ClassesAreNamedOneByOne) {
+  struct Misnamed {
+    Splits load(uint64_t) const { return {{.outputs = 3, .class_names = {"a", "b"}}, {}, {}}; }
+  };
+  EXPECT_EQ(refusal_of<ValueError>([] { (void)SourceOf(Misnamed()).load(0); }),
+            "the data have 3 outputs, but 2 class_names");
+}
+
 TEST(WeightedSampler, DrawsByItsWeights) {
   const auto sampler =
       std::make_shared<WeightedRandomSampler>(std::vector<double>{1, 0, 3}, 4000, true, 2);
@@ -266,7 +284,9 @@ TEST(WeightedSampler, DrawsByItsWeights) {
   EXPECT_TRUE(std::ranges::is_permutation(each.order(0, "cpu").to_vector<int64_t>(), numbers(3)));
   EXPECT_THROW(WeightedRandomSampler({1, 0}, 2, false), ValueError);
   EXPECT_THROW(WeightedRandomSampler({1, -1}, 2), ValueError);
-  EXPECT_THROW(WeightedRandomSampler({0, 0}, 2), ValueError);
+  EXPECT_TRUE(refusal_of<ValueError>([] {
+                WeightedRandomSampler({0, 0}, 2);
+              }).ends_with("they must be finite, not negative and not all 0"));
   EXPECT_THROW(WeightedRandomSampler({1}, 0), ValueError);
 }
 

@@ -11,6 +11,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "framework/random.h"
+#include "modules/containers.h"
 #include "modules/layers/linear.h"
 #include "optim/algorithms/sgd.h"
 #include "tests/data_files.h"
@@ -308,6 +309,52 @@ TEST_F(ModelTest, AModelOfItsOwnThatDoesNotFitTheDataIsNamedWithBothShapes) {
     EXPECT_NE(refusal.find(cat("run.yaml:2:8: model '", name, "' gives ", says)), std::string::npos)
         << refusal;
   }
+}
+
+TEST_F(ModelTest, AModelOfTheCommandLineIsRefusedThere) {
+  const std::string file = write(
+      "run.yaml",
+      "data: {type: digits}\nmodel: {type: mlp}\noptimizer: {type: sgd}\ntrain: {epochs: 1}\n");
+  const Component c = load_config(file, {"model.type=gpt"}).model;
+  const std::string refusal = refusal_of<ConfigError>([&] {
+    (void)build_model(c, values({1, 4, 4}, 3), DeviceType::cpu);
+  });
+  EXPECT_TRUE(refusal.starts_with("command line: model.type=gpt: this model takes text"))
+      << refusal;
+}
+
+struct WrongOptions {
+  std::string key = "width", mode = "a";
+  int64_t width = 1, other = 1;
+  template <class V> void describe(V& v) {
+    v("width", width, kWidth, "in range");
+    v(key.c_str(), other, kAny, "of any name");
+    v("mode", mode, {"a", "b"}, "one of two");
+  }
+};
+template <int kRow> struct WrongOptionsOf : WrongOptions {
+  WrongOptionsOf() {
+    key = kRow == 0 ? "width" : kRow == 1 ? "type" : "other";
+    if (kRow == 2) width = 0;
+    if (kRow == 3) mode = "c";
+  }
+};
+
+TEST_F(ModelTest, OptionsThatNoConfigCanHaveAreRefusedAtRegistration) {
+  const auto refusal = []<class Options>(const Options&) {
+    return refusal_of<ValueError>([] {
+      register_model<Options>(
+          "wrong", [](const auto&, const ModelSite&) { return std::make_unique<Sequential>(); });
+    });
+  };
+  EXPECT_EQ(refusal(WrongOptionsOf<0>()), "model 'wrong': the key 'width' is taken");
+  EXPECT_EQ(refusal(WrongOptionsOf<1>()), "model 'wrong': the key 'type' is taken");
+  EXPECT_EQ(refusal(WrongOptionsOf<2>()),
+            "model 'wrong': the default of 'width' must be an integer, at least 1 and at most "
+            "16777216");
+  EXPECT_EQ(refusal(WrongOptionsOf<3>()),
+            "model 'wrong': the default of 'mode' must be one of a, b");
+  EXPECT_EQ(refusal(WrongOptionsOf<4>()), "accepted");
 }
 
 // y = by * x, with a learned shift.

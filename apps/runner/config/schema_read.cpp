@@ -248,6 +248,8 @@ struct Reader {
     if (const Node* type = node.find("type")) {
       const std::string here = join_path(path, "type");
       result.places[here] = type->place;
+      // Of a map that is made up of several sources, who says what it is.
+      if (type->place.source != node.place.source) out.chosen->place = type->place;
       if (choose(out, *type, here)) read_section(out.schema(), node, path, &out);
       return;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <set>
 
 #include "apps/runner/run/errors.h"
 
@@ -39,6 +40,30 @@ void Kind::add_row(const std::string& name, Row row) {
                       "' is there already; register yours by another name");
   row.component.type = name;
   rows_.push_back(std::move(row));
+}
+
+static bool is_allowed(const Field& field, const Scalar& value) {
+  const auto& names = field.names;
+  const auto is_name = [&](const std::string* text) {
+    return names.empty() || std::ranges::count(names, *text) > 0;
+  };
+  const auto is_in_range = [&](const auto* x) { return field.range.contains(double(*x)); };
+  const auto is_choice = [](const Choice& c) { return c.get() < c.names.size(); };
+  return std::visit(Overloaded{is_choice, is_name, is_in_range}, value);
+}
+
+void Kind::check_options(const std::string& name, const Schema& options) const {
+  std::set<std::string> keys = {"type"};
+  for (const Field& f : options.fields) {
+    require<ValueError>(keys.insert(f.name).second, what_, " '", name, "': the key '", f.name,
+                        "' is taken");
+    const auto* v = std::get_if<Value>(&f.target);
+    if (!v || f.is_required || (v->is_given && !v->is_given())) continue;
+    for (const Scalar& each : v->scalars({})) {
+      require<ValueError>(is_allowed(f, each), what_, " '", name, "': the default of '", f.name,
+                          "' must be ", expected_of_one(f));
+    }
+  }
 }
 
 // The type's own keys, and those that all types have.

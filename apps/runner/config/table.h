@@ -65,6 +65,8 @@ class Kind {
   explicit Kind(const char* what) : what_(what) {}
   // ValueError for a name that is taken, or that is not a plain word.
   void add_row(const std::string& name, Row row);
+  // ValueError for a key that is there twice, or is `type`; or for a default that is not allowed.
+  void check_options(const std::string& name, const Schema& options) const;
 
   std::size_t built_in_ = 0;
 
@@ -97,9 +99,11 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
   // The same of options from which kMake makes the thing.
   template <class Options, auto kMake> static Row of() { return row_of<Options>(kMake); }
 
-  // make(options, args...) gives the thing.
+  // make(options, args...) gives the thing. ValueError: a name or options that no config can have.
   template <class Options, class Make> void add(const std::string& name, Make maker) {
-    add_row(name, row_of<Options>(std::move(maker)));
+    Row row = row_of<Options>(std::move(maker));
+    check_options(name, row.component.schema());
+    add_row(name, std::move(row));
   }
 
   // RunError with kExitBug, at the component's place, where a program's own maker gives nothing, or
