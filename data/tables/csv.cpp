@@ -6,6 +6,7 @@
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"
+#include "data/tables/csv_cells.h"
 #include "framework/factories.h"
 #include "framework/host/hooks.h"
 #include "framework/io/text.h"
@@ -43,6 +44,20 @@ void scale(const DataInfo& info, const Standardizer& features, const Batch& rows
   for (float& y : rows.targets.span<float>()) {
     y = static_cast<float>((y - info.target_mean) / info.target_std);
   }
+}
+
+// Values that were taken for the names of classes.
+void check_classes(const CsvTable& table, const std::string& file) {
+  constexpr int64_t kMost = 10;  // fewer may be marks or ranks
+  const auto is_number = [](const std::string& name) { return !csv::is_text(name); };
+  const auto is_integer = [](const std::string& name) { return csv::integer_of(name).has_value(); };
+  const int64_t count = std::ssize(table.classes);
+  const bool are_numbers = std::ranges::all_of(table.classes, is_number);
+  const bool has_decimals = are_numbers && !std::ranges::all_of(table.classes, is_integer);
+  if (count <= kMost || (!has_decimals && 2 * count <= table.rows)) return;
+  warn(cat(file, ": column '", table.label_name, "' has ", count, " different values in ",
+           table.rows, " rows", has_decimals ? ", some with decimals" : "",
+           ", and each is a class: ", are_numbers ? "task: regression?" : "is it the label?"));
 }
 
 // What the rows have nothing to say about.
@@ -114,6 +129,7 @@ void standardize(std::span<float> matrix, const Standardizer& standardizer) {
 Splits Csv::load(uint64_t seed) const {
   CsvTable table = read_csv(path, *this);
   check_columns(table, path);
+  check_classes(table, path);
   const Halves rows = test_path
                           ? Halves{rows_of(table), rows_of(read_csv_like(table, *test_path))}
                           : random_split(rows_of(table), test_fraction, seed, "data.test_fraction");

@@ -33,6 +33,8 @@ struct CsvFormat {
   // second row has numbers.
   enum class Header { kAuto, kPresent, kAbsent };
   // Empty cells, and those that say NA, N/A, nan, null or ?: an error, or the training rows' mean.
+  // Which rows are for training is decided after reading: read_csv leaves nan, which standardize
+  // fills by what fit_standardizer has learned of them.
   enum class Missing { kRefuse, kMean };
   // Columns of words: an error, or a feature for each word that is 1 where the row has it.
   enum class Categories { kRefuse, kOneHot };

@@ -558,6 +558,12 @@ TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
   write("same", idx({6}, {4, 4, 4, 4, 4, 4}));
   write("one.csv", "x,y\n1,a\n2,a\n3,a\n4,a\n5,a\n6,a\n");
   write("flat.csv", "x,y\n1,2\n2,2\n3,2\n4,2\n5,2\n6,2\n");
+  std::string real = "x,price,id,name\n";
+  for (int i = 0; i < 24; ++i) {
+    real +=
+        cat(i, ",", i / 2, ".5,", i, ",", i % 2 ? "a" : "b", std::string(size_t(i / 2), 'c'), "\n");
+  }
+  write("real.csv", real);
   write("empty.csv", "x,e,y\n1,,a\n2,,b\n3,,a\n4,,b\n5,,a\n6,,b\n");
   const auto images = [](const std::string& labels) {
     return cat("data={type: idx, train_images: images, train_labels: ", labels,
@@ -579,6 +585,14 @@ TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
       {0,
        {table("empty.csv", ", missing: mean")},
        {"1 feature column(s) are empty", "tell nothing: 'e'"}},
+      {0,
+       {table("real.csv", ", label: price, categories: one_hot")},
+       {"column 'price' has 12 different values in 24 rows, some with decimals, and each is a "
+        "class: task: regression?"}},
+      {0,
+       {table("real.csv", ", label: id, categories: one_hot")},
+       {"column 'id' has 24 different values in 24 rows, and each is a class: task: regression?"}},
+      {0, {table("real.csv", ", label: name")}, {"'name' has 24 different", "is it the label?"}},
       {0, {"schedule={type: cosine, warmup: 100}"}, {"warmup has 100 steps and the run 8"}},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
