@@ -21,7 +21,12 @@ namespace {
 // The share of samples for which `is_hit` gives true.
 template <class IsHit> Metric share_of_hits(IsHit is_hit) {
   return {.tasks = {Task::kClassification, Task::kLanguage},
-          .sums = [is_hit](const MetricBatch& b) { return b.total(is_hit(b)); },
+          .sums =
+              [is_hit](const MetricBatch& b) {
+                // Refuses a target that is none of the classes.
+                (void)nll_loss(b.outputs.to(kFloat32), b.targets, {.reduction = Reduction::none});
+                return b.total(is_hit(b));
+              },
           .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
           .grows = true,
           .is_share = true};

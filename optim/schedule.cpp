@@ -184,6 +184,7 @@ Schedule sequential(const std::vector<Schedule>& schedules,
 }
 
 Schedule warm_up(int64_t steps, const Schedule& then, double start_factor) {
+  require<ValueError>(steps >= 0, "Expected non-negative integer steps, but got ", steps);
   return sequential({linear(start_factor, 1, steps), then}, {steps});
 }
 

@@ -75,6 +75,16 @@ TEST(Metrics, OfClasses) {
   }
 }
 
+TEST(Metrics, ATargetThatIsNoClassIsRefused) {
+  for (const Metric& m : {accuracy(), topk_accuracy(1), confusion_matrix(2)}) {
+    EXPECT_THROW(Meter(m).update(ones({2, 2}), tensor({0, 2})), IndexError);
+  }
+  const std::string refusal = refusal_of<IndexError>([] {
+    Meter(accuracy()).update(ones({2, 2}), tensor({0, 2}));
+  });
+  EXPECT_EQ(refusal.find("Target 2 is out of bounds."), 0u) << refusal;
+}
+
 TEST(Metrics, OfTokensOfWhichSomeDoNotCount) {
   const Tensor outputs =
       tensor({{{1.0, 0.0}, {0.0, 1.0}, {2.0, 0.0}}, {{0.0, 3.0}, {1.0, 0.0}, {0.0, 1.0}}});

@@ -115,6 +115,8 @@ TEST(Schedule, WrongArgumentsAreRefusedInPyTorchsWords) {
        "Expected positive integer T_0, but got -1"},
       {[] { return schedule::cosine_annealing_warm_restarts(1, 0); },
        "Expected integer T_mult >= 1, but got 0"},
+      {[] { return schedule::warm_up(-3, schedule::step(3)); },
+       "Expected non-negative integer steps, but got -3"},
       {[] { return schedule::one_cycle({.max_lr = {1}}); },
        "Expected positive integer total_steps, but got 0"},
       {[] { return schedule::one_cycle({.max_lr = {1}, .total_steps = 9, .pct_start = 2}); },
