@@ -162,7 +162,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {shuffle: maybe}", "4:18", "expected true or false, got 'maybe'"},
     // Layers.
     {2, "model: {type: sequential}", "2:1", "missing key 'layers' in 'model'"},
-    {2, "model: {type: sequential, layers: []}", "2:35", "a list of at least one entry"},
+    {2, "model: {type: sequential, layers: []}", "2:35",
+     "a list of at least one entry, each on a line as '- name', got an empty list"},
     {2, "model: {type: sequential, layers: relu}", "2:35", "a list of at least one entry"},
     {2, "model: {type: sequential, layers: [liner: 3]}", "2:36",
      "model.layers.0: expected one of relu, gelu"},

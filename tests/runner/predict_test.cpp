@@ -232,6 +232,18 @@ TEST_F(RunTest, ValidateCountsWhatTheRunWillTake) {
   }
 }
 
+TEST_F(RunTest, AModelWithoutParametersIsRefusedByValidateAsByTrain) {
+  const RunConfig c = load_config(
+      write("run.yaml", cat("device: cpu\ndata: {type: csv, path: ",
+                            write("rows.csv", "x,y\n1,2\n2,4\n3,6\n4,8\n"),
+                            ", task: regression}\nmodel: {type: sequential, layers: [relu]}\n"
+                            "optimizer: {type: sgd}\ntrain: {epochs: 1}\n")),
+      {});
+  const std::string says = "the model has no parameters to train";
+  EXPECT_EQ(refusal_of<ConfigError>([&] { (void)validate(c); }), says);
+  EXPECT_EQ(refusal_of<ConfigError>([&] { train(c, directory_ / "run"); }), says);
+}
+
 TEST_F(RunTest, ValidateReadsOnlyTheHeadersOfMnist) {
   for (const std::string half : {"train", "t10k"}) {
     const std::string header{0, 0, 8, 3, 0, 0, 0x13, char(0x88), 0, 0, 0, 9, 0, 0, 0, 7};

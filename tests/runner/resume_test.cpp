@@ -383,6 +383,26 @@ TEST_F(Resume, ALongerRunGoesOnAsIfItHadBeenPlannedSo) {
   expect_same("whole", "run");
 }
 
+TEST_F(Resume, ARunThatIsShorterThanItHasRunIsRefused) {
+  ASSERT_EQ(train("rows", "r").code, 0);
+  const std::string config = read_bytes(at_ / "r/config.yaml");
+  const RunDirectory::Outcome end = train("rows", "r", {"train.epochs=1", "--resume", "auto"});
+  EXPECT_EQ(end.code, 2) << end.err;
+  EXPECT_TRUE(contains(end.err, " has 320 steps and the run only 40: nothing is left to train"))
+      << end.err;
+  EXPECT_EQ(read_bytes(at_ / "r/config.yaml"), config);
+  EXPECT_EQ(train("rows", "r", {"--resume", "auto"}).code, 0) << "it is over, as it was";
+}
+
+TEST_F(Resume, NoProcIsNeeded) {
+  if (std::system("unshare -m true 2> /dev/null") != 0) GTEST_SKIP() << "mounts are not allowed";
+  const RunDirectory::Outcome end =
+      train("rows", "r", {"train.epochs=1"},
+            "unshare -m sh -c 'mount -t tmpfs none /proc && exec \"$@\"'");
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_FALSE(contains(read_bytes(at_ / "r/env.json"), "\"command\""));
+}
+
 TEST_F(Resume, ShortenedMetricsAreNamed) {
   ASSERT_EQ(train("rows", "run").code, 0);
   fs::resize_file(at_ / "run/metrics.jsonl", 100);
@@ -412,8 +432,8 @@ TEST_F(Resume, ARunWithoutRoomEndsWith74) {
 // What goes to files beside a run, and what goes to stdout: the file is named, and none is left.
 TEST_F(Resume, NoRoomForWhatIsExportedOrPrintedEndsWith74) {
   ASSERT_EQ(train("digits", "run", {"train.epochs=1"}).code, 0);
-  for (const char* command : {"export run --to pt -o model", "export run --to onnx -o model",
-                              "report run -o model"}) {
+  for (const char* command :
+       {"export run --to pt -o model", "export run --to onnx -o model", "report run -o model"}) {
     const std::vector<std::string> words = lines_of(command, ' ');
     const RunDirectory::Outcome full = at_.taper(words, "trap '' XFSZ; ulimit -f 4;");
     EXPECT_EQ(full.code, contains(full.err, "built without") ? 2 : 74) << full.err;
@@ -424,9 +444,9 @@ TEST_F(Resume, NoRoomForWhatIsExportedOrPrintedEndsWith74) {
       EXPECT_FALSE(file.path().filename().string().starts_with("model")) << file.path();
     }
   }
-  for (const char* command : {"info", "schema", "schema --markdown", "eval run", "--help", "--version",
-                              "verify run", "report run -o page",
-                              "train digits.yaml --print-config"}) {
+  for (const char* command :
+       {"info", "schema", "schema --markdown", "eval run", "--help", "--version", "verify run",
+        "report run -o page", "train digits.yaml --print-config"}) {
     const RunDirectory::Outcome full = at_.taper(lines_of(command, ' '), "exec > /dev/full;");
     EXPECT_EQ(full.code, 74) << command << ": " << full.err;
     EXPECT_TRUE(contains(full.err, "cannot write to stdout: No space left")) << full.err;

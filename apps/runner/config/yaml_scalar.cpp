@@ -85,7 +85,7 @@ template Reading<std::string> read_scalar(const Node&);
 std::string seen(const Node& node) {
   switch (node.kind) {
     case Node::Kind::kNull: return "nothing";
-    case Node::Kind::kSequence: return "a list";
+    case Node::Kind::kSequence: return node.children.empty() ? "an empty list" : "a list";
     case Node::Kind::kMap: return "a map";
     default: return in_quotes(node.text);
   }

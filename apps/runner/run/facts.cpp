@@ -142,7 +142,8 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   // Seen from the run's directory, so that both may move together.
   const fs::path base = config.data.base.empty() ? fs::current_path() : config.data.base;
   env["started_in"] = fs::relative(base, fs::canonical(dir)).string();
-  env["command"] = command_line();
+  // A fact that no run needs: /proc may not be mounted.
+  if (fs::exists("/proc/self/cmdline")) env["command"] = command_line();
   // What is not UTF-8 (a path may be anything) is shown with a replacement character.
   write_file(dir / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
