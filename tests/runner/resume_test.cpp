@@ -388,7 +388,8 @@ TEST_F(Resume, ARunThatIsShorterThanItHasRunIsRefused) {
   const std::string config = read_bytes(at_ / "r/config.yaml");
   const RunDirectory::Outcome end = train("rows", "r", {"train.epochs=1", "--resume", "auto"});
   EXPECT_EQ(end.code, 2) << end.err;
-  EXPECT_TRUE(contains(end.err, " has 320 steps and the run only 40: nothing is left to train"))
+  EXPECT_TRUE(contains(
+      end.err, "the checkpoint has 320 steps and the run only 40: nothing is left to train"))
       << end.err;
   EXPECT_EQ(read_bytes(at_ / "r/config.yaml"), config);
   EXPECT_EQ(train("rows", "r", {"--resume", "auto"}).code, 0) << "it is over, as it was";

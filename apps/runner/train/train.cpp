@@ -103,6 +103,9 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
         from_first(ranks, from ? std::optional(from->checkpoint) : std::nullopt);
     together(ranks, [&] {
       if (checkpoint) trainer->load(*checkpoint);
+      require<ConfigError>(trainer->step() <= trainer->steps(), "the checkpoint has ",
+                           trainer->step(), " steps and the run only ", trainer->steps(),
+                           ": nothing is left to train; take more train.epochs or train.steps");
       if (!is_first) return;
       // Only now: a run that cannot start leaves the directory of an earlier one alone.
       if (from) prepare_to_resume(dir, *from, trainer->step(), lock);

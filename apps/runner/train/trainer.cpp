@@ -175,9 +175,6 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
     pending_.clear();
     saved_step_ = state_.step;
   });
-  require<ConfigError>(state_.step <= length_.steps, "'", checkpoint.path.string(), "' has ",
-                       state_.step, " steps and the run only ", length_.steps,
-                       ": nothing is left to train; take more train.epochs or train.steps");
 }
 
 void Trainer::on_first(const std::function<void()>& f) {

@@ -22,6 +22,7 @@ class Trainer {
           fs::path dir, Observer* observer = nullptr);
 
   int64_t step() const { return state_.step; }
+  int64_t steps() const { return length_.steps; }  // of the whole run
   double lr() const { return learner_.optimizer->lr(); }
 
   // Until the end, an early stop, the time limit, `stop_at`, or a signal, which throws Interrupted.
