@@ -262,7 +262,9 @@ TEST(RandomSplit, KeepsTheSharesOfClasses) {
 
 TEST(Source, ClassesAreNamedOneByOne) {
   struct Misnamed {
-    Splits load(uint64_t) const { return {{.outputs = 3, .class_names = {"a", "b"}}, {}, {}}; }
+    Splits load(uint64_t) const {
+      return {{.input_shape = {1}, .outputs = 3, .class_names = {"a", "b"}}, {}, {}};
+    }
   };
   EXPECT_EQ(refusal_of<ValueError>([] { (void)SourceOf(Misnamed()).load(0); }),
             "the data have 3 outputs, but 2 class_names");
