@@ -166,7 +166,7 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const int64_t most =
       dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxSlices) : kMaxSlices;
   const int64_t per_slice = (s.n + most - 1) / most, slices = (s.n + per_slice - 1) / per_slice;
-  const auto& plans = plan_of(std::pair(pass, s), [&] { return make_plans(pass, s, per_slice); });
+  auto& plans = plan_of(std::pair(pass, s), [&] { return make_plans(pass, s, per_slice); });
   if (!plans) return false;
 
   const memory::desc& layout = plans->whole.weight;
