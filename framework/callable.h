@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "framework/memory/pointers.h"
+
 namespace taper::inline v0 {
 
 namespace detail {
@@ -25,19 +27,16 @@ template <class R, class... Args> class Callable<R(Args...)> {
     if constexpr (std::is_constructible_v<F, std::nullptr_t>) {
       if (!f) return;
     }
-    target_ = new Held<F>(std::move(f));
+    target_ = Owned<Target>(new Held<F>(std::move(f)));
   }
   Callable(const Callable& other) : target_(other ? other.target_->copy() : nullptr) {}
-  Callable(Callable&& other) noexcept : target_(other.target_) { other.target_ = nullptr; }
+  Callable(Callable&&) noexcept = default;
   Callable& operator=(Callable other) noexcept {
-    Target* target = target_;
-    target_ = other.target_;
-    other.target_ = target;
+    target_ = std::move(other.target_);
     return *this;
   }
-  ~Callable() { delete target_; }
 
-  explicit operator bool() const { return target_ != nullptr; }
+  explicit operator bool() const { return bool(target_); }
   R operator()(Args... args) const {
     if (!target_) detail::refuse_empty_call();
     return target_->call(std::forward<Args>(args)...);
@@ -62,7 +61,7 @@ template <class R, class... Args> class Callable<R(Args...)> {
     F f_;
   };
 
-  Target* target_ = nullptr;
+  Owned<Target> target_;
 };
 
 }  // namespace taper::inline v0
