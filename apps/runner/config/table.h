@@ -85,7 +85,7 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
 
   using Lists = std::initializer_list<std::span<const Entry>>;
 
-  // The one that there is of its kind; made by the first call.
+  // The one that there is of this type, so of a kind; made by the first call.
   static Table& only(const char* what, Lists lists = {}) {
     static Table table(what, lists);
     return table;
