@@ -13,7 +13,8 @@
 namespace taper::inline v0 {
 namespace {
 
-constexpr bool kAsync = true;  // beside the backward pass
+constexpr bool kAsync = true;               // beside the backward pass
+constexpr size_t kAlone = size_t(1) << 20;  // bytes from which a copy costs more than a collective
 
 // The first line in which the texts differ.
 std::string difference(const std::string& a, const std::string& b) {
@@ -42,15 +43,16 @@ void add(const Tensor& out, const Tensor& a, const Tensor& b) {
 
 struct DataParallel::Slot {
   NamedTensor param;
-  size_t bucket;
-  int64_t offset;
-  Tensor view;  // of the bucket, in the parameter's shape and memory order
+  size_t bucket = 0;
+  int64_t offset = 0;
+  // Of the bucket, in the parameter's shape and memory order; none: reduced where it lies.
+  Tensor view = {};
   bool ready = false;
 };
 struct DataParallel::Bucket {
-  Tensor flat;    // [numel]
-  Tensor padded;  // of a tree: flat and what makes it equal parts for all ranks
   std::vector<size_t> slots;
+  Tensor flat = {};    // [numel], of those that have a view
+  Tensor padded = {};  // of a tree: flat and what makes it equal parts for all ranks
   size_t ready = 0;
   distributed::Work work = {};
   std::vector<Tensor> sums = {};  // of a tree, of this rank's leaves so far: 4, 2 and 1, say
@@ -72,7 +74,7 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
       leaves_(leaves_a_rank(options, ranks_.size())) {
   std::vector<NamedTensor> all = module.named_parameters();
   for (const NamedTensor& p : all) {
-    if (p.tensor.requires_grad()) parts_->slots.push_back({p, 0, 0, {}});
+    if (p.tensor.requires_grad()) parts_->slots.push_back({p});
   }
   const std::vector<NamedTensor> buffers = module.named_buffers();
   all.insert(all.end(), buffers.begin(), buffers.end());
@@ -120,40 +122,64 @@ void DataParallel::broadcast_buffers() {
 // The last parameters first, for theirs come first; those of one dtype together.
 void DataParallel::make_buckets() {
   std::vector<size_t> slots;
-  int64_t numel = 0;
+  size_t bytes = 0;
   for (size_t i = parts_->slots.size(); i-- > 0;) {
     const Tensor& p = parts_->slots[i].param.tensor;
     const int64_t most = options_.bucket_bytes / (parts_->buckets.empty() ? 25 : 1);
-    const int64_t bytes = (numel + p.numel()) * int64_t(p.element_size());
-    const bool fits = slots.empty() ||
-                      (parts_->slots[slots[0]].param.tensor.dtype() == p.dtype() && bytes <= most);
+    const bool fits = slots.empty() || (parts_->slots[slots[0]].param.tensor.dtype() == p.dtype() &&
+                                        int64_t(bytes + p.nbytes()) <= most);
     if (!fits) {
-      add_bucket(slots, numel);
+      add_bucket(slots);
       slots.clear();
-      numel = 0;
+      bytes = 0;
     }
     slots.push_back(i);
-    numel += p.numel();
+    bytes += p.nbytes();
   }
-  if (!slots.empty()) add_bucket(slots, numel);
+  if (!slots.empty()) add_bucket(slots);
 }
 
-void DataParallel::add_bucket(const std::vector<size_t>& slots, int64_t numel) {
+void DataParallel::add_bucket(const std::vector<size_t>& slots) {
   const DType own = parts_->slots[slots[0]].param.tensor.dtype();
   const DType dtype = own == kFloat64 ? own : options_.reduce_dtype.value_or(own);
-  const int64_t ranks = ranks_.size(), part = (numel + ranks - 1) / ranks;
-  const Tensor padded = zeros({part * ranks}, {.dtype = dtype, .device = ranks_.device()});
-  Bucket bucket{padded.narrow(0, 0, numel), in_tree() ? padded : Tensor(), slots};
-  if (in_tree() && ranks > 2) bucket.parts = zeros_like(padded).view({ranks, part});
-  int64_t offset = 0;
+  const auto lies_alone = [&](const Tensor& p) {
+    return !in_tree() && dtype == own && (slots.size() == 1 || p.nbytes() >= kAlone);
+  };
+  Bucket bucket{slots};
+  std::vector<Slot*> gathered;
+  int64_t numel = 0;
   for (const size_t i : slots) {
-    const Tensor& p = parts_->slots[i].param.tensor;
-    parts_->slots[i].bucket = parts_->buckets.size();
-    parts_->slots[i].offset = offset;
-    parts_->slots[i].view = view_as(bucket.flat, p.shape(), p.strides(), offset);
-    offset += p.numel();
+    Slot& s = parts_->slots[i];
+    s.bucket = parts_->buckets.size();
+    if (lies_alone(s.param.tensor)) continue;
+    s.offset = numel;
+    numel += s.param.tensor.numel();
+    gathered.push_back(&s);
+  }
+  if (!gathered.empty()) {
+    const int64_t ranks = ranks_.size(), part = (numel + ranks - 1) / ranks;
+    const Tensor padded = zeros({part * ranks}, {.dtype = dtype, .device = ranks_.device()});
+    bucket.flat = padded.narrow(0, 0, numel);
+    if (in_tree()) bucket.padded = padded;
+    if (in_tree() && ranks > 2) bucket.parts = zeros_like(padded).view({ranks, part});
+  }
+  for (Slot* s : gathered) {
+    const Tensor& p = s->param.tensor;
+    s->view = view_as(bucket.flat, p.shape(), p.strides(), s->offset);
   }
   parts_->buckets.push_back(std::move(bucket));
+}
+
+std::vector<int64_t> DataParallel::bucket_bytes() const {
+  std::vector<int64_t> bytes;
+  for (const Bucket& bucket : parts_->buckets) {
+    bytes.push_back(bucket.flat.defined() ? int64_t(bucket.flat.nbytes()) : 0);
+    for (const size_t i : bucket.slots) {
+      const Slot& s = parts_->slots[i];
+      if (!s.view.defined()) bytes.back() += int64_t(s.param.tensor.nbytes());
+    }
+  }
+  return bytes;
 }
 
 void DataParallel::on_gradient(size_t slot) {
@@ -177,18 +203,23 @@ void DataParallel::copy(const std::vector<Tensor>& to, const std::vector<Tensor>
   kernels::run_list("DataParallel", first, to, from);
 }
 
+// The gradient as it lies in memory, in the parameter's order. One that a backward pass without a
+// tape made is nobody else's.
+Tensor DataParallel::lying(const Slot& slot) const {
+  const Tensor& p = slot.param.tensor;
+  Tensor grad = p.grad();
+  if (is_grad_enabled() || grad.strides() != p.strides()) {
+    const Tensor memory = Tensor::make({p.numel()}, p.dtype(), p.device());
+    grad = view_as(memory, p.shape(), p.strides(), 0);
+    copy({grad}, {p.grad()});
+    p.set_grad(grad);
+  }
+  return view_as(grad, {grad.numel()}, {1}, grad.storage_offset());
+}
+
 // Of a leaf that is not the last the parameters keep no gradient: the next one has its own.
 void DataParallel::reduce(size_t number) {
   Bucket& bucket = parts_->buckets[number];
-  // One that a backward pass without a tape made is nobody else's, and a bucket by itself.
-  if (bucket.slots.size() == 1 && !in_tree() && !is_grad_enabled()) {
-    Slot& s = parts_->slots[bucket.slots[0]];
-    const Tensor grad = s.param.tensor.grad();
-    if (grad.dtype() == s.view.dtype() && grad.strides() == s.view.strides()) {
-      s.view = grad;
-      bucket.flat = view_as(grad, {grad.numel()}, {1}, grad.storage_offset());
-    }
-  }
   const Tensor leaf = is_last_leaf()
                           ? bucket.flat
                           : Tensor::make(bucket.flat.shape(), bucket.flat.dtype(), ranks_.device());
@@ -196,6 +227,7 @@ void DataParallel::reduce(size_t number) {
   for (const size_t i : bucket.slots) {
     const Slot& s = parts_->slots[i];
     const Tensor& p = s.param.tensor;
+    if (!s.view.defined()) continue;
     const Tensor grad = p.grad();
     const Tensor view = is_last_leaf() ? s.view : view_as(leaf, p.shape(), p.strides(), s.offset);
     if (grad.data_ptr() == view.data_ptr()) continue;
@@ -206,7 +238,7 @@ void DataParallel::reduce(size_t number) {
   for (const size_t i : bucket.slots) {
     const Slot& s = parts_->slots[i];
     if (!is_last_leaf()) s.param.tensor.set_grad({});
-    if (is_last_leaf() && s.param.tensor.dtype() == s.view.dtype()) s.param.tensor.set_grad(s.view);
+    if (is_last_leaf() && keeps_view(s)) s.param.tensor.set_grad(s.view);
   }
   // As the carries of a binary counter; to the left are the leaves before.
   for (int n = leaf_; n % 2 == 1; n /= 2) {
@@ -222,7 +254,12 @@ void DataParallel::reduce(size_t number) {
 void DataParallel::join_ranks(size_t number) {
   Bucket& bucket = parts_->buckets[number];
   if (!in_tree()) {
-    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::avg, kAsync);
+    std::vector<Tensor> all;
+    if (bucket.flat.defined()) all.push_back(bucket.flat);
+    for (const size_t i : bucket.slots) {
+      if (!parts_->slots[i].view.defined()) all.push_back(lying(parts_->slots[i]));
+    }
+    bucket.work = ranks_.all_reduce(all, distributed::ReduceOp::avg, kAsync);
   } else if (bucket.parts.defined()) {
     bucket.work = ranks_.all_to_all(bucket.parts.view({-1}), bucket.padded, kAsync);
     if (number > 0) join_parts(parts_->buckets[number - 1]);
@@ -240,6 +277,11 @@ void DataParallel::join_parts(Bucket& bucket) {
     add(left, left, view_as(bucket.parts, pairs, strides, width * part));
   }
   bucket.work = ranks_.all_gather(bucket.padded, bucket.parts.select(0, 0), kAsync);
+}
+
+// Whether the gradient becomes the bucket's view of it; else it is copied back.
+bool DataParallel::keeps_view(const Slot& slot) {
+  return slot.view.defined() && slot.view.dtype() == slot.param.tensor.dtype();
 }
 
 // In one order on all ranks, whatever the order in which gradients come.
@@ -260,7 +302,7 @@ void DataParallel::reduce_ready() {
     for (const size_t i : bucket.slots) {
       Slot& s = parts_->slots[i];
       s.ready = false;
-      if (!joins_ranks || s.param.tensor.dtype() == s.view.dtype()) continue;
+      if (!joins_ranks || !s.view.defined() || keeps_view(s)) continue;
       views.push_back(s.view);
       grads.push_back(s.param.tensor.grad());
     }

@@ -33,7 +33,9 @@ namespace taper::inline v0 {
 enum class ReduceOrder : uint8_t { fastest, tree };
 
 struct DataParallelOptions {
-  int64_t bucket_bytes = 25 << 20;  // gradients that are reduced together; the first has a 25th
+  // Gradients that are reduced together; the first has a 25th. Those of 1 MiB and more are so where
+  // they lie, but for a tree or another dtype.
+  int64_t bucket_bytes = 25 << 20;
   // float32 or bfloat16, in which gradients travel; none, and for float64: their own dtype.
   std::optional<DType> reduce_dtype = std::nullopt;
   // A parameter may go without a gradient, which then counts as 0; finish() follows each backward.
@@ -75,6 +77,8 @@ class DataParallel {
   void skip_leaf();
   // Rank 0's buffers (running statistics) on all ranks: before a checkpoint or an evaluation.
   void broadcast_buffers();
+  // Bytes of the gradients that travel together, in the order in which they do.
+  std::vector<int64_t> bucket_bytes() const;
 
  private:
   struct Slot;
@@ -86,9 +90,11 @@ class DataParallel {
   bool is_last_leaf() const { return leaf_ + 1 == leaves_; }
   void broadcast(const std::vector<Tensor>& tensors);
   void make_buckets();
-  void add_bucket(const std::vector<size_t>& slots, int64_t numel);
+  void add_bucket(const std::vector<size_t>& slots);
   void on_gradient(size_t slot);
   void copy(const std::vector<Tensor>& to, const std::vector<Tensor>& from) const;
+  Tensor lying(const Slot& slot) const;
+  static bool keeps_view(const Slot& slot);
   void reduce(size_t number);
   void join_ranks(size_t number);
   void join_parts(Bucket& bucket);

@@ -216,9 +216,9 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'802, 27'260},
+    {"framework", {"framework/"}, 22'802, 27'265},
     {"autograd", {"autograd/"}, 7'685, 9'750},
-    {"modules", {"modules/"}, 3'875, 5'535},
+    {"modules", {"modules/"}, 3'875, 5'580},
     {"optim", {"optim/"}, 2'319, 2'990},
     {"distributions", {"distributions/"}, 500, 530},
     {"data", {"data/"}, 3'936, 4'760},

@@ -84,6 +84,8 @@ void check_arguments(const Backend& ranks, const Collective& call) {
     check_tensor(ranks, in, call);
     check_tensor(ranks, out, call);
     require(out.dtype() == in.dtype(), call, ": the result has dtype ", out.dtype());
+    require(!is_reduction(call.kind) || in.dtype() == call.dtype, call,
+            ": the tensors differ in dtype: ", call.dtype, " and ", in.dtype());
     const auto [small, large] = std::minmax({in.numel(), out.numel()});
     const bool fits = call.kind != Kind::all_to_all || small % ranks.size == 0;
     require(large == small * (grows ? ranks.size : 1) && fits, call, ": with a result of shape ",
@@ -224,6 +226,12 @@ Communicator Communicator::split(int color, int key, Site site) const {
 
 Work Communicator::all_reduce(const Tensor& x, ReduceOp op, bool async_op, Site site) const {
   return begin(*backend_, Kind::all_reduce, op, {{x, x}}, async_op, site);
+}
+Work Communicator::all_reduce(const std::vector<Tensor>& xs, ReduceOp op, bool async_op,
+                              Site site) const {
+  std::vector<Part> parts;
+  for (const Tensor& x : xs) parts.push_back({x, x});
+  return begin(*backend_, Kind::all_reduce, op, std::move(parts), async_op, site);
 }
 Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op, bool async_op,
                                   Site site) const {

@@ -106,6 +106,9 @@ class Communicator {
   // works in the background either way.
   [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, bool async_op = false,
                                 Site site = Site::current()) const;
+  // The same of many tensors of one dtype.
+  [[nodiscard]] Work all_reduce(const std::vector<Tensor>& xs, ReduceOp op = ReduceOp::sum,
+                                bool async_op = false, Site site = Site::current()) const;
   // `out` is part rank() of `in`, of size() equal parts, reduced.
   [[nodiscard]] Work reduce_scatter(const Tensor& out, const Tensor& in,
                                     ReduceOp op = ReduceOp::sum, bool async_op = false,

@@ -303,8 +303,9 @@ class MpiPending : public Work::Pending {
 
  private:
   void divide() {
-    const Tensor& out = collective_.parts[0].out;
-    kernels::binary_into(kernels::BinaryOp::mul, out, out, wrap_scalar(1.0 / backend_->size));
+    for (const auto& [out, in, root] : collective_.parts) {
+      kernels::binary_into(kernels::BinaryOp::mul, out, out, wrap_scalar(1.0 / backend_->size));
+    }
     collective_.op = ReduceOp::sum;
   }
 

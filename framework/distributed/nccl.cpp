@@ -182,11 +182,12 @@ class NcclBackend : public Backend {
     refuse_failed();
     const cuda::DeviceScope scope(device.index());
     std::vector<Part> widened;
-    if (call.kind <= Kind::reduce_scatter && call.parts[0].in.dtype() == kInt16) {
-      const Part& part = call.parts[0];
+    const bool widens = call.kind <= Kind::reduce_scatter && call.dtype == kInt16;
+    for (size_t i = 0; widens && i < call.parts.size(); ++i) {
+      const Part& part = call.parts[i];
       const Tensor wide = kernels::packed(part.in, kInt32);
       const bool in_place = call.kind == Kind::all_reduce;
-      widened = {{in_place ? wide : Tensor::make(part.out.shape(), kInt32, device), wide}};
+      widened.push_back({in_place ? wide : Tensor::make(part.out.shape(), kInt32, device), wide});
     }
     // NCCL itself runs a communicator's calls on several streams in the order of the calls. In a
     // graph, where a stream costs nothing, all stay on one.

@@ -118,6 +118,29 @@ TEST(Communicators, ManyTensorsAreBroadcastFromTheirRoots) {
   }
 }
 
+TEST(Communicators, ManyTensorsAreReducedAtOnce) {
+  const int r = world().rank();
+  for (const DType dtype : {kFloat32, kInt16, kBFloat16}) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
+      if (op == ReduceOp::avg && !is_floating_point(dtype)) continue;
+      std::vector<Tensor> xs;
+      for (const int64_t n : kSizes) xs.push_back(numbers(n, dtype, r));
+      world().all_reduce(xs, op).wait();
+      for (size_t i = 0; i < xs.size(); ++i) {
+        EXPECT_TRUE(same_values(xs[i], reduced(kSizes[i], dtype, op).to(dtype)))
+            << i << " " << int(dtype);
+      }
+    }
+  }
+  world().all_reduce(std::vector<Tensor>()).wait();
+  const Tensor x = zeros({1}, {.device = test_device()});
+  EXPECT_TRUE(refuses<Error>(
+      [&] {
+        world().all_reduce({x, x.to(kInt16)}).wait();
+      },
+      "all_reduce(sum) of float32 [1] and 1 more ("));
+}
+
 TEST(Communicators, CollectivesGoOnInTheBackgroundInTheirOrder) {
   std::vector<Tensor> xs;
   std::vector<Work> works;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
+#include <string>
 
 #include "autograd/autocast.h"
 #include "autograd/hooks.h"
@@ -112,27 +114,61 @@ TEST(DataParallelTraining, GradientsAreViewsOfTheirBuckets) {
   EXPECT_EQ(storages.size(), 1u);
 }
 
-TEST(DataParallelTraining, AGradientThatIsABucketByItselfIsNotCopied) {
-  Net net(1), alone(1);
-  std::vector<const void*> made, kept;
-  for (const Tensor& p : net.parameters()) {
-    if (!p.requires_grad()) continue;
+// Where gradients are before their ranks join, and after: of `net`, in two steps.
+void expect_reduced_where_they_lie(Module& net, const Tensor& x, const DataParallelOptions& options,
+                                   const std::set<std::string>& where_they_lie) {
+  std::map<std::string, const void*> made;
+  for (const auto& [name, p] : net.named_parameters()) {
     (void)p.register_post_accumulate_grad_hook(
-        [&](const Tensor& x) { made.push_back(x.grad().data_ptr()); });
+        [&made, name = name](const Tensor& own) { made[name] = own.grad().data_ptr(); });
   }
-  DataParallel parallel(net, world(), {.bucket_bytes = 1});
+  DataParallel parallel(net, world(), options);
   for (int step = 0; step < 2; ++step) {
     net.zero_grad();
-    made.clear();
-    loss_of(net, part_of(whole_batch(step))).backward();
-    kept.clear();
-    for (const Tensor& p : net.parameters()) {
-      if (p.requires_grad()) kept.push_back(p.grad().data_ptr());
+    net(x).square().mean().backward();
+    for (const auto& [name, p] : net.named_parameters()) {
+      EXPECT_EQ(made.at(name) == p.grad().data_ptr(), where_they_lie.contains(name))
+          << name << step;
     }
-    EXPECT_TRUE(std::is_permutation(made.begin(), made.end(), kept.begin(), kept.end())) << step;
   }
-  loss_of(alone, whole_batch(1)).backward();
-  EXPECT_TRUE(close(net.tied->weight->grad(), alone.tied->weight->grad(), 1e-5));
+}
+
+TEST(DataParallelTraining, LargeGradientsAndThoseAloneInABucketAreReducedWhereTheyLie) {
+  for (const bool is_large : {true, false}) {
+    manual_seed(1);
+    Sequential net(Linear(is_large ? 512 : 8, 512), Linear(512, 4));
+    net.to(test_device());
+    Sequential alone = clone(net);
+    const Tensor x = randn({4 * world().size(), is_large ? 512 : 8}).to(test_device());
+    const Tensor own = x.narrow(0, 4 * world().rank(), 4);
+    const std::set<std::string> all = {"0.weight", "0.bias", "1.weight", "1.bias"}, none;
+    expect_reduced_where_they_lie(net, own, {},
+                                  is_large ? std::set<std::string>{"0.weight"} : none);
+    alone(x).square().mean().backward();
+    const auto expect_averages = [&] {
+      for (size_t i = 0; i < all.size(); ++i) {
+        EXPECT_TRUE(close(net.parameters()[i].grad(), alone.parameters()[i].grad(), 1e-5)) << i;
+      }
+    };
+    expect_averages();
+    expect_reduced_where_they_lie(net, own, {.bucket_bytes = 1}, all);
+    expect_averages();
+    expect_reduced_where_they_lie(net, own, {.bucket_bytes = 1, .reduce_dtype = kBFloat16}, all);
+    expect_reduced_where_they_lie(net, own, {.order = ReduceOrder::tree}, none);
+  }
+}
+
+TEST(DataParallelTraining, BucketsSayWhatTravels) {
+  Sequential net(Linear(512, 512), Linear(512, 4));
+  net.to(test_device());
+  const int64_t first = 4 * 512 * 512, others = 4 * (512 + 4 * 512 + 4);
+  const auto bytes = [&](const DataParallelOptions& options) {
+    return DataParallel(net, world(), options).bucket_bytes();
+  };
+  EXPECT_EQ(bytes({}), (std::vector<int64_t>{others, first}));
+  EXPECT_EQ(bytes({.bucket_bytes = 1 << 30}), (std::vector<int64_t>{others + first}));
+  EXPECT_EQ(bytes({.bucket_bytes = 1 << 30, .reduce_dtype = kBFloat16}),
+            (std::vector<int64_t>{(others + first) / 2}));
 }
 
 TEST(DataParallelTraining, NamesParametersWithoutAGradient) {
