@@ -28,6 +28,7 @@ struct BenchOptions {
   bool ranks = false;
   bool sharded = false;                 // with optim::StateShards
   int shards = 0;                       // gradients are added in a tree of so many parts of a batch
+  int64_t bucket_mb = 25;               // of DataParallel's buckets
   std::optional<DType> reduce_dtype{};  // of DataParallel's buckets
   bool direct = false;                  // collectives by NCCL itself
   bool first_step = false;              // ends after the first step, and says so

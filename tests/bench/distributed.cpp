@@ -38,20 +38,6 @@ template <class T> std::string list_of(const std::vector<T>& numbers) {
   return list;
 }
 
-// Bytes of the buckets that gradients are views of, in the order in which they are reduced; none
-// where they travel in another dtype.
-std::vector<int64_t> buckets_of(const std::vector<Tensor>& params) {
-  std::vector<int64_t> bytes;
-  const void* last = nullptr;
-  for (size_t i = params.size(); i-- > 0;) {
-    const Tensor grad = params[i].grad();
-    if (grad.storage()->data == last) continue;
-    last = grad.storage()->data;
-    bytes.push_back(int64_t(grad.storage()->nbytes));
-  }
-  return bytes;
-}
-
 // Each rank's data are others: the batch, shifted along its last dimension.
 Tensor shifted(const Tensor& x, int64_t by) {
   const int64_t n = x.size(-1), k = by % n;
@@ -69,7 +55,8 @@ class RanksStep {
             const BenchOptions& options, Ranks::Loss loss_of)
       : optimizer_(optimizer), loss_of_(std::move(loss_of)) {
     if (!world || world->size() == 1) return;
-    DataParallelOptions given{.reduce_dtype = options.reduce_dtype};
+    DataParallelOptions given{.bucket_bytes = options.bucket_mb << 20,
+                              .reduce_dtype = options.reduce_dtype};
     if (options.shards > 0) {
       given.order = ReduceOrder::tree;
       given.shards = options.shards;
@@ -104,6 +91,11 @@ class RanksStep {
       optimizer_.step();
     }
     return {leaves_ == 1 ? sum : sum / double(leaves_)};
+  }
+
+  // In the order in which they are reduced.
+  std::vector<int64_t> bucket_bytes() const {
+    return parallel_ ? parallel_->bucket_bytes() : std::vector<int64_t>();
   }
 
  private:
@@ -161,6 +153,9 @@ void Ranks::measure(const std::string& ready, std::vector<Variant> variants) con
   while (word() == "go") {
     std::string line;
     for (Variant& v : variants) {
+      if (v.settle > 0 && device_.is_cuda()) {
+        (void)seconds_of(int64_t(double(v.calls) * v.settle / v.seconds), device_, v.call);
+      }
       (void)largest(0);
       const double seconds = std::max(largest(seconds_of(v.calls, device_, v.call)), 1e-7);
       v.calls = std::clamp<int64_t>(int64_t(v.seconds / seconds), 3, 10000);
@@ -190,8 +185,7 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
   (void)seconds_of(5, device_, variants[0].call);
   const double peak = largest(double(peak_bytes(device_)));
   const std::vector<Tensor> params = optimizer.parameters();
-  std::vector<int64_t> buckets;
-  if (size() > 1 && !options_.reduce_dtype) buckets = buckets_of(params);
+  const std::vector<int64_t> buckets = step.bucket_bytes();
 
   StepGraph alone([&](const std::vector<Tensor>& in) { return step(in, false); });
   StepGraph update([&](const std::vector<Tensor>&) {
@@ -207,7 +201,10 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
     return std::vector<Tensor>();
   });
   if (!options_.sharded && options_.shards == 0) {
-    for (const int64_t n : buckets) flats.push_back(zeros({n / 4}, {.device = device_}));
+    const DType dtype = options_.reduce_dtype.value_or(kFloat32);
+    for (const int64_t n : buckets) {
+      flats.push_back(zeros({n / int64_t(size_of(dtype))}, {.dtype = dtype, .device = device_}));
+    }
     if (size() > 1) variants.push_back({"no_sync", [&] { (void)alone(batch); }});
     variants.push_back({"optimizer", [&] {
                           // Gradients in memory of a graph are another's numbers by then.
@@ -237,7 +234,7 @@ void Ranks::collectives(int64_t most_bytes) const {
     const Tensor all = whole.narrow(0, 0, numel * n), own = part.narrow(0, 0, numel);
     const auto add = [&](const char* op, const std::function<void()>& taper,
                          const std::function<void()>& direct) {
-      variants.push_back({cat(op, " ", bytes), nccl ? direct : taper, 0.02});
+      variants.push_back({cat(op, " ", bytes), nccl ? direct : taper, 0.02, 0});
     };
     add(
         "all_reduce", [this, all] { world_->all_reduce(all).wait(); },

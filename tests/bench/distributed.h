@@ -3,7 +3,9 @@
 //
 //   rank 0 says   {"at":"communicator"}             once all ranks have met
 //                 {"ready":NAME,"ranks":2,...}      warmed up
-//   all are told  go                                one repeat of every variant, in turn:
+//   all are told  go                                one repeat of every variant, in turn; a
+//   training
+//                                                   works for seconds first:
 //   rank 0 says   {"us":{"step":...,...}}           microseconds a call on the slowest rank
 //   all are told  anything else                     to end
 //
@@ -46,6 +48,7 @@ class Ranks {
     std::string name;
     std::function<void()> call;
     double seconds = 0.15;  // of one repeat
+    double settle = 4;      // before it, until a GPU has the clock that its power allows
     int64_t calls = 3;      // of one repeat, adjusted after each
   };
   int rank() const { return world_ ? world_->rank() : 0; }

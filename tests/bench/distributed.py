@@ -2,13 +2,16 @@
 turn, on this machine, in this run.
 
     python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1,2,4,8]
-        [--rounds 5] [--modes best|all] [--reduce bfloat16] [--shards 8] [--tiny] [--python python3]
-        [--json FILE] [NAME ...]
+        [--rounds 5] [--modes best|all] [--reduce bfloat16] [--bucket-mb 25] [--shards 8] [--tiny]
+        [--python python3] [--json FILE] [NAME ...]
 
 Names: start gpt2 resnet gptchar collectives; all when none is named. --tiny: tiny models, through MPI
 on a machine without GPUs, which tries everything but says nothing about speed. --ranks: by default
-1, 2, 4, 8, as far as there are GPUs (with --tiny 1 and 2). --reduce: Taper's gradients travel so.
---shards: gradients in a fixed tree of so many parts (0: not timed).
+1, 2, 4, 8, as far as there are GPUs (with --tiny 1 and 2). --reduce, --bucket-mb: Taper's gradients
+travel so. --shards: gradients in a fixed tree of so many parts (0: not timed).
+
+A GPU that has rested is faster than one at work, whose clock falls to what its power allows, and for
+a second slower than that: so every side's training runs for four seconds before it is timed.
 
 Each side's ranks are processes with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
 their environment (Taper's on the CPU are started by mpirun). All sides of some numbers of ranks are
@@ -96,7 +99,11 @@ class Bench:
             group[name] = sides = Sides()
             file = ["--inputs", f"{directory}/{name}.safetensors"]
             for n in counts:
-                reduce = ["--reduce", self.args.reduce] if self.args.reduce and n > 1 else []
+                reduce = []
+                if n > 1 and self.args.reduce:
+                    reduce += ["--reduce", self.args.reduce]
+                if n > 1 and self.args.bucket_mb:
+                    reduce += ["--bucket-mb", str(self.args.bucket_mb)]
                 self.taper(sides, f"{n} taper", n, *reduce, *file, name)
                 if n > 1:
                     self.taper(sides, f"{n} sharded", n, "--sharded", *reduce, *file, name)
@@ -267,6 +274,7 @@ def parsed():
     parser.add_argument("--ranks", type=numbers)
     parser.add_argument("--modes", choices=["best", "all"], default="best")
     parser.add_argument("--reduce", choices=["float32", "bfloat16"])
+    parser.add_argument("--bucket-mb", type=int)
     parser.add_argument("--shards", type=int)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--json", help="a file for all figures")

@@ -23,6 +23,7 @@ int main(int argc, char** argv) try {
                  "add gradients in a fixed tree, of so many parts of the batch of all ranks");
   app.add_flag("--direct", options.direct, "collectives: NCCL with nothing of Taper in between");
   std::string reduce;
+  app.add_option("--bucket-mb", options.bucket_mb, "MiB of gradients that travel together");
   app.add_option("--reduce", reduce, "the dtype in which gradients travel: float32 or bfloat16");
   app.add_flag("--first-step", options.first_step, "end after the first step");
   CLI11_PARSE(app, argc, argv);

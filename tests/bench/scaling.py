@@ -19,7 +19,7 @@ A step is forward, backward, optimizer, of measured lengths, of which the backwa
 thirds of both. A bucket of gradients is ready when the backward pass has come past its parameters,
 taken to be when it has made as large a share of all gradients; the last one, with the tied embedding of
 a GPT, at its end. Buckets are reduced one after the other. What is not done when the backward pass
-ends is exposed; what is hidden slows the kernels beside it (and is copied into buckets first), by a
+ends is exposed; what is hidden slows the kernels beside it (small ones are copied into buckets first), by a
 share of its time that is fitted to the measured step on the fewest GPUs above one.
 """
 import json

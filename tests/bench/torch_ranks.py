@@ -50,8 +50,8 @@ def seconds_of(calls, call):
     return (time.perf_counter() - start) / calls
 
 
-def measure(ready, variants, seconds):
-    """variants: a call by name; seconds: of a repeat of each. As Ranks::measure."""
+def measure(ready, variants, seconds, settle=0):
+    """variants: a call by name; seconds: of a repeat of each, settle: before it. As Ranks::measure."""
     for call in variants.values():
         seconds_of(5, call)
     reduced(0)
@@ -62,6 +62,8 @@ def measure(ready, variants, seconds):
             break
         us = {}
         for name, call in variants.items():
+            if settle and DEVICE == "cuda":
+                seconds_of(int(calls[name] * settle / seconds), call)
             reduced(0)
             took = max(reduced(seconds_of(calls[name], call)), 1e-7)
             calls[name] = max(3, min(10000, int(seconds / took)))
@@ -99,7 +101,7 @@ def training(name, mode, directory):
     seconds_of(5, step)
     peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
     measure({"ready": item, "ranks": RANKS, "losses": losses, "peak_bytes": reduced(peak)},
-            {"step": step}, 0.15)
+            {"step": step}, 0.15, 4)
 
 
 def collectives(most_bytes):
