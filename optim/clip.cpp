@@ -57,7 +57,7 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, doubl
 
 void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
   for (const auto& list : by_device(grads_of(params))) {
-    run_list("clip_grad_value_", Clamp{{}, clip_value}, list);
+    run_list("clip_grad_value_", ClipValue{{}, clip_value}, list);
   }
 }
 

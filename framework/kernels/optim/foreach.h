@@ -54,7 +54,7 @@ template <class Norm> struct Clip : InPlace {
 };
 
 // x into [-limit, limit]; nan stays.
-struct Clamp : InPlace {
+struct ClipValue : InPlace {
   double limit;
 
   TAPER_HD double prepare() const { return limit; }
@@ -114,7 +114,7 @@ struct GrowScale : InPlace {
 
 using ListRule = std::variant<Magnitude<1, Join::sum>, Magnitude<2, Join::sum>,
                               Magnitude<0, Join::sum>, Magnitude<1, Join::max>, Clip<float>,
-                              Clip<double>, Clamp, Unscale, Average, GrowScale>;
+                              Clip<double>, ClipValue, Unscale, Average, GrowScale>;
 
 // xs and what the rule points to are on one device; they may differ in shape, dtype and layout. ys
 // have their shapes and devices, and are float64 only where xs are.
