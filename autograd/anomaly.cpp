@@ -17,18 +17,18 @@
 namespace taper::inline v0 {
 namespace {
 
-thread_local bool enabled = false;
+thread_local bool detects = false;
 
 // The modules that run, outermost first.
 struct Running {
   std::string name;
   std::unique_ptr<RecordFunction> range{};
 };
-thread_local std::vector<Running> running;
+thread_local std::vector<Running> forwards;
 
 std::string running_path() {
   std::string path;
-  for (const Running& module : running) path += path.empty() ? module.name : "." + module.name;
+  for (const Running& module : forwards) path += path.empty() ? module.name : "." + module.name;
   return path;
 }
 
@@ -97,18 +97,18 @@ std::string short_name(const std::type_info& type) {
   return scope == name.npos ? name : name.substr(scope + 2);
 }
 
-bool is_anomaly_enabled() { return enabled; }
-void set_detect_anomaly(bool on) { enabled = on; }
+bool is_anomaly_enabled() { return detects; }
+void set_detect_anomaly(bool on) { detects = on; }
 
 ModuleScope::ModuleScope(const std::string& name) : entered_(!name.empty()) {
   if (!entered_) return;
-  running.push_back({name});
+  forwards.push_back({name});
   if (!is_observed()) return;
-  running.back().range =
+  forwards.back().range =
       std::make_unique<RecordFunction>(running_path(), RecordFunction::Kind::module);
 }
 ModuleScope::~ModuleScope() {
-  if (entered_) running.pop_back();
+  if (entered_) forwards.pop_back();
 }
 
 Owned<ForwardCall> current_call() {

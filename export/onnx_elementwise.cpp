@@ -166,7 +166,7 @@ string where(OpWriter& w) {
   return w.add("Where", {w.in(0, kBool), w.in(1, w.dtype()), w.in(2, w.dtype())});
 }
 
-constexpr OnnxRow kRows[] = {
+constexpr OnnxRow kElementwiseRows[] = {
     {"neg", "Neg"},
     {"abs", "Abs"},
     {"sign", "Sign"},
@@ -256,6 +256,6 @@ constexpr OnnxRow kRows[] = {
 
 }  // namespace
 
-std::span<const OnnxRow> elementwise_rows() { return kRows; }
+std::span<const OnnxRow> elementwise_rows() { return kElementwiseRows; }
 
 }  // namespace taper::inline v0::onnx_export

@@ -241,7 +241,7 @@ string gru_cell(OpWriter& w) {
   return w.add("Add", {n, w.add("Mul", {gate(1), w.add("Sub", {w.in(2), n})})});
 }
 
-constexpr OnnxRow kRows[] = {
+constexpr OnnxRow kLayerRows[] = {
     {"linear", nullptr, linear},
     {"conv1d", nullptr, conv},
     {"conv2d", nullptr, conv},
@@ -264,6 +264,6 @@ constexpr OnnxRow kRows[] = {
 
 }  // namespace
 
-std::span<const OnnxRow> layer_rows() { return kRows; }
+std::span<const OnnxRow> layer_rows() { return kLayerRows; }
 
 }  // namespace taper::inline v0::onnx_export

@@ -73,7 +73,7 @@ template <class Part> Tensor placed(const Tensor& dy, const Shape& whole, Part p
 }
 
 // `length` elements of dimension `dim`.
-struct Slice {
+struct Sliced {
   static constexpr const char* kName = "SliceBackward0";
   int dim;
   int64_t start, length, step = 1;
@@ -288,7 +288,7 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   const int64_t from = start < 0 ? start + size : start;
   require(length <= size - from, "start (", start, ") + length (", length,
           ") exceeds dimension size (", size, ").");
-  return Slice{d, from, length}(x);
+  return Sliced{d, from, length}(x);
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
@@ -312,7 +312,7 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::op
   const int64_t from = place(start.value_or(0)), to = place(end.value_or(size));
   // A step past the end leads nowhere: it need not be a stride.
   const int64_t stride = std::min(step, std::max<int64_t>(size, 1));
-  return Slice{d, from, to <= from ? 0 : (to - from - 1) / stride + 1, stride}(x);
+  return Sliced{d, from, to <= from ? 0 : (to - from - 1) / stride + 1, stride}(x);
 }
 
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kPixels = 3 * 32 * 32;
+constexpr int64_t kCifarPixels = 3 * 32 * 32;
 
 // As the set's own list has them; numbers where it is not there.
 std::vector<std::string> names_of(const fs::path& root, CifarLabels labels) {
@@ -36,7 +36,7 @@ std::vector<std::string> names_of(const fs::path& root, CifarLabels labels) {
 
 Batch read_cifar(const fs::path& file, CifarLabels labels) {
   const std::string name = file.string(), bytes = read_file(name, "CIFAR file");
-  const int64_t before = labels == CifarLabels::kTen ? 1 : 2, record = before + kPixels;
+  const int64_t before = labels == CifarLabels::kTen ? 1 : 2, record = before + kCifarPixels;
   const int64_t count = std::ssize(bytes) / record;
   require<InputError>(count != 0 && std::ssize(bytes) % record == 0, name, ": expected records of ",
                       record, " bytes, got ", bytes.size(), " bytes: not this set, or cut off");
@@ -45,7 +45,7 @@ Batch read_cifar(const fs::path& file, CifarLabels labels) {
     const char* from = bytes.data() + i * record;
     // The coarse label stands before the fine one.
     out.targets.data<int64_t>()[i] = uint8_t(from[labels == CifarLabels::kFine ? 1 : 0]);
-    std::memcpy(out.inputs.data<uint8_t>() + i * kPixels, from + before, kPixels);
+    std::memcpy(out.inputs.data<uint8_t>() + i * kCifarPixels, from + before, kCifarPixels);
   }
   require_classes(out.targets.span<int64_t>(), classes_of(labels), name);
   return out;

@@ -14,7 +14,7 @@ namespace taper::inline v0::data {
 namespace {
 
 constexpr int kSize = 28;
-constexpr int kPixels = kSize * kSize;
+constexpr int kDigitPixels = kSize * kSize;
 constexpr int kDigits = 10;
 
 // How strong each distortion is. Together, with 12,000 images to train on, they hold a linear model
@@ -210,7 +210,7 @@ std::vector<Point> flatten(const Stroke& stroke) {
   return line;
 }
 
-using Field = std::array<double, kPixels>;
+using Field = std::array<double, kDigitPixels>;
 
 // Lowers `nearest` to the squared distance from the segment a-b, at pixels within `reach` of it.
 void approach(Field& nearest, Point a, Point b, double reach) {
@@ -256,10 +256,10 @@ void draw(uint64_t seed, int64_t index, int64_t digit, uint8_t* pixels) {
     for (Point& p : line) p = affine(bend(p));
     for (size_t i = 1; i < line.size(); ++i) approach(nearest, line[i - 1], line[i], reach);
   }
-  std::array<uint32_t, kPixels> words;
+  std::array<uint32_t, kDigitPixels> words;
   for (uint32_t& word : words) word = draws.word();
   // In a loop of its own: the compiler makes vectors of it.
-  for (size_t i = 0; i < kPixels; ++i) {
+  for (size_t i = 0; i < kDigitPixels; ++i) {
     const double inside = std::clamp((reach - std::sqrt(nearest[i])) / blur, 0.0, 1.0);
     const double cover = inside * inside * (3 - 2 * inside);
     const double value = ink * cover + Draws::uniform(words[i], -noise, noise);
@@ -271,9 +271,10 @@ void draw(uint64_t seed, int64_t index, int64_t digit, uint8_t* pixels) {
 
 Batch draw_digits(uint64_t seed, int64_t first, int64_t count) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  require<ValueError>(first >= 0 && count >= 0 && count <= kMax / kPixels && first <= kMax - count,
-                      "draw_digits: cannot draw ", count, " images from index ", first,
-                      "; neither may be negative, and indices and pixels must fit int64");
+  require<ValueError>(
+      first >= 0 && count >= 0 && count <= kMax / kDigitPixels && first <= kMax - count,
+      "draw_digits: cannot draw ", count, " images from index ", first,
+      "; neither may be negative, and indices and pixels must fit int64");
   const Batch images{empty({count, 1, kSize, kSize}, {.dtype = kUInt8}),
                      empty({count}, {.dtype = kInt64})};
   uint8_t* pixels = images.inputs.data<uint8_t>();
@@ -281,7 +282,7 @@ Batch draw_digits(uint64_t seed, int64_t first, int64_t count) {
   parallel_for(count, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       labels[i] = label_of(seed, first + i);
-      draw(seed, first + i, labels[i], pixels + i * kPixels);
+      draw(seed, first + i, labels[i], pixels + i * kDigitPixels);
     }
   });
   return images;

@@ -32,10 +32,10 @@ template <class... Args> void expect(bool holds, const fs::path& file, const Arg
 }
 
 std::string hex(std::span<const uint8_t> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
+  constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;
   for (const uint8_t byte : bytes) {
-    out += cat(out.empty() ? "" : " ", kDigits[byte >> 4], kDigits[byte & 15]);
+    out += cat(out.empty() ? "" : " ", kHex[byte >> 4], kHex[byte & 15]);
   }
   return out;
 }

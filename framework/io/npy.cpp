@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "files are written lit
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlign = 64;
 // A header of an array of numbers takes about 100 bytes; NumPy itself refuses above 10,000.
-constexpr size_t kMaxHeader = 65536;
+constexpr size_t kMaxNpyHeader = 65536;
 
 constexpr std::string_view kByteOrders = "<>|=";
 // "f4"; of a type that NumPy has.
@@ -59,7 +59,7 @@ std::string header_of(const Tensor& x) {
 
 // --- reading ---
 
-struct Header {
+struct NpyHeader {
   DType dtype = kFloat32;
   bool column_major = false;
   Shape shape;
@@ -70,7 +70,7 @@ class HeaderReader {
  public:
   HeaderReader(const FileCheck<>& check, std::string_view text) : check_(check), rest_(text) {}
 
-  Header read() {
+  NpyHeader read() {
     std::optional<DType> dtype;
     std::optional<bool> column_major;
     std::optional<Shape> shape;
@@ -197,15 +197,15 @@ std::string read_header_text(Reader& file) {
              ".", minor);
   uint32_t length = 0;
   file.read(&length, major == 1 ? 2 : 4, "header length");
-  file.check(length <= kMaxHeader, "expected a header of at most ", kMaxHeader, " bytes, got ",
-             length);
+  file.check(length <= kMaxNpyHeader, "expected a header of at most ", kMaxNpyHeader,
+             " bytes, got ", length);
   std::string text(length, '\0');
   file.read(text.data(), length, "header");
   return text;
 }
 
 // Throws unless the rest of the file is exactly the data.
-void check_data_size(const Reader& file, const Header& header) {
+void check_data_size(const Reader& file, const NpyHeader& header) {
   const size_t left = file.left();
   const std::optional<int64_t> nbytes = header.shape.counted_bytes(size_of(header.dtype));
   if (!nbytes) file.check.refuse("shape ", header.shape, " has more bytes than can be counted");
@@ -236,7 +236,7 @@ void save_npy(const std::string& path, const Tensor& x) {
 Tensor load_npy(const std::string& path) {
   Reader file(path);
   const std::string text = read_header_text(file);
-  const Header header = HeaderReader(file.check, text).read();
+  const NpyHeader header = HeaderReader(file.check, text).read();
   check_data_size(file, header);
   Tensor x = Tensor::make(header.shape, header.dtype, Device());
   if (x.numel() == 0) return x;

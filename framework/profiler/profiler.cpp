@@ -13,17 +13,11 @@
 #include "framework/memory/cpu_allocator.h"
 
 namespace taper::inline v0 {
-namespace {
-
-using Kind = RecordFunction::Kind;
-
-int64_t now() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
+namespace detail {
 
 struct Range {
   std::string name, module;
-  Kind kind;
+  RecordFunction::Kind kind;
   int thread;
   int64_t begin, end;  // ns
   Device device;
@@ -37,6 +31,19 @@ struct Origin {
   cuda::Event event{true};
   int64_t time = 0;
 };
+
+}  // namespace detail
+
+namespace {
+
+using detail::Origin;
+using detail::Range;
+
+using Kind = RecordFunction::Kind;
+
+int64_t now() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 std::atomic<int> threads{0};
 const thread_local int this_thread = threads++;

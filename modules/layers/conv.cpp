@@ -31,7 +31,7 @@ Tensor drawn_weight(int dims, int64_t in, int64_t out, Pair kernel, const Option
   return fan_in_uniform(shape, shape, o.device);
 }
 
-const ConvOptions& checked(int dims, const ConvOptions& o) {
+const ConvOptions& checked_options(int dims, const ConvOptions& o) {
   const std::string& name = o.padding.name;
   require<ValueError>(name.empty() || name == "same" || name == "valid", "Invalid padding string '",
                       name, "', should be one of {'valid', 'same'}");
@@ -39,7 +39,7 @@ const ConvOptions& checked(int dims, const ConvOptions& o) {
                       "padding='same' is not supported for strided convolutions");
   return o;
 }
-const ConvTransposeOptions& checked(int, const ConvTransposeOptions& o) { return o; }
+const ConvTransposeOptions& checked_options(int, const ConvTransposeOptions& o) { return o; }
 
 }  // namespace
 
@@ -48,7 +48,7 @@ ConvBase<Options>::ConvBase(int dims, int64_t in, int64_t out, Pair kernel, cons
     : in_channels(in),
       out_channels(out),
       kernel_size(kernel),
-      options(checked(dims, o)),
+      options(checked_options(dims, o)),
       weight(*this, "weight", drawn_weight(dims, in, out, kernel, o)),
       bias(o.bias ? Parameter(*this, "bias", fan_in_uniform(weight->shape(), {out}, o.device))
                   : Parameter()),

@@ -18,8 +18,8 @@ using kernels::BinaryOp;
 using kernels::ReduceOp;
 
 double reduced(ReduceOp op, const Tensor& x) { return kernels::reduce(op, x, {}).item<double>(); }
-Tensor abs(const Tensor& x) { return kernels::unary(kernels::UnaryOp::abs, x); }
-double largest(const Tensor& x) { return reduced(ReduceOp::amax, abs(x)); }
+Tensor absolute(const Tensor& x) { return kernels::unary(kernels::UnaryOp::abs, x); }
+double largest(const Tensor& x) { return reduced(ReduceOp::amax, absolute(x)); }
 double dot(const Tensor& a, const Tensor& b) {
   return reduced(ReduceOp::sum, kernels::binary(BinaryOp::mul, a, b));
 }
@@ -188,7 +188,7 @@ Tensor LBFGS::step_by(const Callable<Tensor()>& closure) {
     m.d = direction(grad, o.history_size);
     m.prev_flat_grad = grad;
     m.prev_loss = loss;
-    m.t = m.n_iter == 1 ? std::min(1., 1 / reduced(ReduceOp::sum, abs(grad))) * o.lr : o.lr;
+    m.t = m.n_iter == 1 ? std::min(1., 1 / reduced(ReduceOp::sum, absolute(grad))) * o.lr : o.lr;
     const double gtd = dot(grad, m.d);
     if (gtd > -o.tolerance_change) break;
     const Tensor start = flat(false);

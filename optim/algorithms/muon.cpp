@@ -16,7 +16,6 @@ namespace taper::inline v0::optim {
 namespace {
 
 using kernels::BinaryOp;
-using kernels::matmul;
 using kernels::Update;
 
 Tensor transposed(const Tensor& x) {
@@ -36,11 +35,12 @@ Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
   const bool tall = x.size(1) > x.size(2);
   const auto [a, b, c] = o.ns_coefficients;
   for (int64_t k = 0; k < o.ns_steps; ++k) {
-    const Tensor gram = tall ? matmul(transposed(x), x) : matmul(x, transposed(x));
-    const Tensor factor = matmul(gram, gram);
+    const Tensor gram =
+        tall ? kernels::matmul(transposed(x), x) : kernels::matmul(x, transposed(x));
+    const Tensor factor = kernels::matmul(gram, gram);
     binary_into(BinaryOp::mul, factor, factor, wrap_scalar(c));
     binary_into(BinaryOp::add, factor, factor, gram, {.a = b});
-    const Tensor next = tall ? matmul(x, factor) : matmul(factor, x);
+    const Tensor next = tall ? kernels::matmul(x, factor) : kernels::matmul(factor, x);
     binary_into(BinaryOp::add, next, next, x, {.a = a});
     x = next;
   }

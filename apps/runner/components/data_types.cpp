@@ -16,12 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-template <class Options> constexpr auto row = DataTypes::of<Options, make_source<Options>>;
+template <class Options> constexpr auto data_type = DataTypes::of<Options, make_source<Options>>;
 
 constexpr DataTypes::Entry kDataTypes[] = {
-    {"digits", row<data::Digits>}, {"mnist", row<data::Mnist>},   {"idx", row<data::Idx>},
-    {"cifar", row<data::Cifar>},   {"images", row<data::Images>}, {"csv", row<data::Csv>},
-    {"text", row<data::Text>},     {"npy", row<data::Npy>}};
+    {"digits", data_type<data::Digits>}, {"mnist", data_type<data::Mnist>},
+    {"idx", data_type<data::Idx>},       {"cifar", data_type<data::Cifar>},
+    {"images", data_type<data::Images>}, {"csv", data_type<data::Csv>},
+    {"text", data_type<data::Text>},     {"npy", data_type<data::Npy>}};
 
 template <class Options>
 constexpr auto transform = ImageTransforms::of<Options, make_transform<Options>>;

@@ -47,19 +47,19 @@ Loss auto_loss(const LossSite& at) {
   return at.task == Task::kRegression ? of_values<mse_loss>(at) : cross_entropy_loss(at, 0);
 }
 
-template <auto kMake, class... Each> constexpr auto made = Losses::of<Made<kMake, Each...>>;
+template <auto kMake, class... Each> constexpr auto loss = Losses::of<Made<kMake, Each...>>;
 
 constexpr Losses::Entry kLosses[] = {
-    {"auto", made<auto_loss>},
+    {"auto", loss<auto_loss>},
     {"cross_entropy",
-     made<cross_entropy_loss,
+     loss<cross_entropy_loss,
           Option<"label_smoothing", double, kUnit, "share that all classes get", 0>>},
-    {"mse", made<of_values<mse_loss>>},
-    {"l1", made<of_values<l1_loss>>},
-    {"huber", made<of_values<huber_loss, double>,
+    {"mse", loss<of_values<mse_loss>>},
+    {"l1", loss<of_values<l1_loss>>},
+    {"huber", loss<of_values<huber_loss, double>,
                    Option<"delta", double, kPositive, "where the square becomes a line", 1>>},
-    {"bce", made<bce_loss<false>>},
-    {"bce_with_logits", made<bce_loss<true>>},
+    {"bce", loss<bce_loss<false>>},
+    {"bce_with_logits", loss<bce_loss<true>>},
 };
 
 }  // namespace

@@ -86,14 +86,14 @@ struct SequentialSpec {
 };
 
 // The layer of that name, its first options given.
-Component layer(const std::string& name, const auto&... values) {
+Component layer_of(const std::string& name, const auto&... values) {
   Component out = layers().component(name);
   std::size_t i = 0;
   (read_word(out.schema().fields.at(i++), cat(values)), ...);
   return out;
 }
 void add_dropout(std::vector<Component>& all, double p) {
-  if (p > 0) all.push_back(layer("dropout", p));
+  if (p > 0) all.push_back(layer_of("dropout", p));
 }
 
 struct MlpSpec {
@@ -108,13 +108,13 @@ struct MlpSpec {
   ModulePtr make(const ModelSite& at) const {
     check(at.data.vocab_size() == 0, at, "numbers");
     std::vector<Component> all;
-    if (at.data.input_shape.size() > 1) all.push_back(layer("flatten"));
+    if (at.data.input_shape.size() > 1) all.push_back(layer_of("flatten"));
     for (const int64_t width : hidden) {
-      all.push_back(layer("linear", width));
-      all.push_back(layer(activation));
+      all.push_back(layer_of("linear", width));
+      all.push_back(layer_of(activation));
       add_dropout(all, dropout);
     }
-    all.push_back(layer("linear", at.data.outputs));
+    all.push_back(layer_of("linear", at.data.outputs));
     return build_sequential(all, at);
   }
 };
@@ -134,16 +134,16 @@ struct CnnSpec {
     check(at.data.input_shape.size() == 3, at, "images");
     std::vector<Component> all;
     for (const int64_t out : channels) {
-      all.push_back(layer("conv2d", out, 3));
-      all.push_back(layer("relu"));
+      all.push_back(layer_of("conv2d", out, 3));
+      all.push_back(layer_of("relu"));
     }
-    all.push_back(layer("max_pool2d", 2));
+    all.push_back(layer_of("max_pool2d", 2));
     add_dropout(all, dropout[0]);
-    all.push_back(layer("flatten"));
-    all.push_back(layer("linear", hidden));
-    all.push_back(layer("relu"));
+    all.push_back(layer_of("flatten"));
+    all.push_back(layer_of("linear", hidden));
+    all.push_back(layer_of("relu"));
     add_dropout(all, dropout[1]);
-    all.push_back(layer("linear", at.data.outputs));
+    all.push_back(layer_of("linear", at.data.outputs));
     return build_sequential(all, at);
   }
 };

@@ -45,19 +45,20 @@ std::unique_ptr<optim::Optimizer> muon(const optim::MuonOptions& o, const Optimi
   return made;
 }
 
-template <class Options> constexpr auto row = Optimizers::of<Options, plain_optimizer<Options>>;
+template <class Options>
+constexpr auto by_options = Optimizers::of<Options, plain_optimizer<Options>>;
 
 constexpr Optimizers::Entry kOptimizers[] = {
-    {"sgd", row<optim::SGDOptions>},
-    {"adam", row<optim::AdamOptions>},
-    {"adamw", row<optim::AdamWOptions>},
-    {"adamax", row<optim::AdamaxOptions>},
-    {"nadam", row<optim::NAdamOptions>},
-    {"radam", row<optim::RAdamOptions>},
-    {"adagrad", row<optim::AdagradOptions>},
-    {"adadelta", row<optim::AdadeltaOptions>},
-    {"rmsprop", row<optim::RMSpropOptions>},
-    {"lion", row<optim::LionOptions>},
+    {"sgd", by_options<optim::SGDOptions>},
+    {"adam", by_options<optim::AdamOptions>},
+    {"adamw", by_options<optim::AdamWOptions>},
+    {"adamax", by_options<optim::AdamaxOptions>},
+    {"nadam", by_options<optim::NAdamOptions>},
+    {"radam", by_options<optim::RAdamOptions>},
+    {"adagrad", by_options<optim::AdagradOptions>},
+    {"adadelta", by_options<optim::AdadeltaOptions>},
+    {"rmsprop", by_options<optim::RMSpropOptions>},
+    {"lion", by_options<optim::LionOptions>},
     {"muon", Optimizers::of<optim::MuonOptions, muon>},
 };
 

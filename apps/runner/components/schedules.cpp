@@ -36,7 +36,7 @@ constexpr auto bounded = Schedules::of<Counting<true, kMake, Each...>>;
 template <auto kMake, class... Each>
 constexpr auto endless = Schedules::of<Counting<false, kMake, Each...>>;
 
-Schedule linear(const ScheduleSite& at, double start_factor, double end_factor) {
+Schedule linear_lr(const ScheduleSite& at, double start_factor, double end_factor) {
   return {[=, total = at.steps](int64_t t, double base) {
     return base * (start_factor +
                    (end_factor - start_factor) * double(std::min(t, total)) / double(total));
@@ -98,7 +98,7 @@ constexpr Range kPeriods{1, 1000};
 constexpr Schedules::Entry kSchedules[] = {
     {"constant", Schedules::of<Made<constant>>},
     {"linear",
-     bounded<linear, Option<"start_factor", double, kNonNegative, "of lr at the beginning", 1>,
+     bounded<linear_lr, Option<"start_factor", double, kNonNegative, "of lr at the beginning", 1>,
              Option<"end_factor", double, kNonNegative, "of lr at the end", 0>>},
     {"step",
      endless<step, Option<"step_size", int64_t, kCount, "from one cut to the next">, Gamma>},

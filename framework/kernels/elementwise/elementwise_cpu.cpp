@@ -42,7 +42,7 @@ Port make_port(const TensorIterator& iter, const Operand& operand, DType compute
   return port;
 }
 
-struct Plan {
+struct SpanPlan {
   const TensorIterator& iter;
   int64_t item;  // bytes of the compute type
   SpanFn span;
@@ -57,8 +57,8 @@ struct Plan {
   int64_t row() const { return iter.sizes[iter.dims - 1]; }
 };
 
-Plan make_plan(const TensorIterator& iter, DType compute, SpanFn span, const void* functor) {
-  Plan plan{iter, int64_t(size_of(compute)), span, functor, {}, {}, false, kChunk, 1, 0};
+SpanPlan make_plan(const TensorIterator& iter, DType compute, SpanFn span, const void* functor) {
+  SpanPlan plan{iter, int64_t(size_of(compute)), span, functor, {}, {}, false, kChunk, 1, 0};
   const int64_t row = plan.row();
   plan.by_rows = iter.dims == 1 || row >= kLongRow;
   const auto in_place = [&](const Port& p) {
@@ -84,7 +84,7 @@ struct Stretch {
   bool one_row;
 };
 
-Stretch make_stretch(const Plan& plan, int64_t chunk) {
+Stretch make_stretch(const SpanPlan& plan, int64_t chunk) {
   const TensorIterator& iter = plan.iter;
   const int last = iter.dims - 1;
   Stretch s;
@@ -107,7 +107,7 @@ Stretch make_stretch(const Plan& plan, int64_t chunk) {
 }
 
 // The address when the stretch can be used where it is, else null.
-char* in_place(const Plan& plan, const Port& port, const Stretch& s) {
+char* in_place(const SpanPlan& plan, const Port& port, const Stretch& s) {
   if (!port.same_type) return nullptr;
   if (port.linear) return port.data + s.begin * port.element;
   const int dims = plan.iter.dims;
@@ -137,7 +137,7 @@ void for_pieces(const TensorIterator& iter, const Port& port, const Stretch& s, 
   }
 }
 
-void run_chunks(const Plan& plan, int64_t first, int64_t last) {
+void run_chunks(const SpanPlan& plan, int64_t first, int64_t last) {
   alignas(64) char buffers[4][kChunk * 8];
   const TensorIterator& iter = plan.iter;
   for (int k = 0; k < iter.inputs; ++k) {
@@ -184,7 +184,7 @@ bool run_directly(const TensorIterator& iter, DType compute, SpanFn span, const 
 
 void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, const void* functor) {
   if (iter.numel == 0 || run_directly(iter, compute, span, functor)) return;
-  const Plan plan = make_plan(iter, compute, span, functor);
+  const SpanPlan plan = make_plan(iter, compute, span, functor);
   const int64_t work = plan.by_rows ? std::min(plan.chunk, plan.row()) : plan.chunk;
   parallel_for(plan.chunks, grain_of(work),
                [&](int64_t first, int64_t last) { run_chunks(plan, first, last); });
