@@ -39,8 +39,7 @@ class Run {
     } while (!node_.runs.compare_exchange_weak(runs, after, std::memory_order_acq_rel));
     if (after == Node::kUsed) node_.release_saved();
   }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  Run& operator=(Run&&) = delete;  // neither copied nor moved
   // What was saved goes with the last run.
   void use_up() { uses_up_ = true; }
 

@@ -10,8 +10,7 @@ class ModuleScope {
  public:
   explicit ModuleScope(const std::string& name);
   ~ModuleScope();
-  ModuleScope(const ModuleScope&) = delete;
-  ModuleScope& operator=(const ModuleScope&) = delete;
+  ModuleScope& operator=(ModuleScope&&) = delete;  // neither copied nor moved
 
  private:
   bool entered_;

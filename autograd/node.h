@@ -111,8 +111,7 @@ template <auto get, auto set> class Switched {
   using State = std::decay_t<decltype(get())>;
   explicit Switched(const State& now) : previous_(get()) { set(now); }
   ~Switched() { set(previous_); }
-  Switched(const Switched&) = delete;
-  Switched& operator=(const Switched&) = delete;
+  Switched& operator=(Switched&&) = delete;  // neither copied nor moved
 
  private:
   State previous_;

@@ -54,8 +54,7 @@ class OnStream {
     order(caller_, stream_);
   }
   ~OnStream() { order(stream_, caller_); }
-  OnStream(const OnStream&) = delete;
-  OnStream& operator=(const OnStream&) = delete;
+  OnStream& operator=(OnStream&&) = delete;  // neither copied nor moved
 
  private:
   static void order(const cuda::Stream& first, const cuda::Stream& then) {

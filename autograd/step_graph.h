@@ -39,8 +39,7 @@ class StepGraph {
   // memory that it needs.
   explicit StepGraph(Step step, int warm_up = 3, size_t max_graphs = 8);
   ~StepGraph();
-  StepGraph(const StepGraph&) = delete;
-  StepGraph& operator=(const StepGraph&) = delete;
+  StepGraph& operator=(StepGraph&&) = delete;  // neither copied nor moved
 
   // What `step` returns, detached. A replay writes into the tensors of the one before.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);

@@ -44,8 +44,7 @@ class Evaluating {
   ~Evaluating() {
     for (const auto& [m, on] : modes_) m->train(on);
   }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
+  Evaluating& operator=(Evaluating&&) = delete;  // neither copied nor moved
 
  private:
   std::vector<std::pair<Module*, bool>> modes_;

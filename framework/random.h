@@ -51,8 +51,7 @@ class DrawScope {
   // Those that were noted, once more, and then from where they came before.
   static DrawScope repeat(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, true}; }
   ~DrawScope();
-  DrawScope(const DrawScope&) = delete;
-  DrawScope& operator=(const DrawScope&) = delete;
+  DrawScope& operator=(DrawScope&&) = delete;  // neither copied nor moved
 
  private:
   friend Generator& default_generator();

@@ -52,8 +52,7 @@ class DataParallel {
   DataParallel(Module& module, distributed::Communicator ranks, DataParallelOptions options = {});
   // The hooks go.
   ~DataParallel();
-  DataParallel(const DataParallel&) = delete;
-  DataParallel& operator=(const DataParallel&) = delete;
+  DataParallel& operator=(DataParallel&&) = delete;  // neither copied nor moved
 
   // Until the end of the scope gradients stay this rank's own and add up; the next backward pass
   // after it averages the sums. In a tree: this leaf is not the rank's last.
@@ -61,8 +60,7 @@ class DataParallel {
    public:
     explicit NoSync(DataParallel& parallel) : parallel_(parallel) { parallel.syncs_ = false; }
     ~NoSync() { parallel_.syncs_ = true; }
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
+    NoSync& operator=(NoSync&&) = delete;  // neither copied nor moved
 
    private:
     DataParallel& parallel_;

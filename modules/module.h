@@ -185,8 +185,7 @@ class Module {
    public:
     explicit Call(Module& module);
     ~Call();
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
+    Call& operator=(Call&&) = delete;  // neither copied nor moved
     void before(std::vector<Tensor>& inputs);
     void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
     void replace(std::vector<Tensor>& tensors, std::vector<Tensor> by, const char* whose) const;
@@ -233,8 +232,7 @@ class CloneScope {
  public:
   CloneScope();
   ~CloneScope();
-  CloneScope(const CloneScope&) = delete;
-  CloneScope& operator=(const CloneScope&) = delete;
+  CloneScope& operator=(CloneScope&&) = delete;  // neither copied nor moved
   // Throws Error for a child of a copy that was not copied: a module that is registered with one
   // that does not hold it.
   void finish() const;

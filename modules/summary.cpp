@@ -74,8 +74,7 @@ class Recorder {
   ~Recorder() {
     for (ModuleHookHandle& handle : handles_) handle.remove();
   }
-  Recorder(const Recorder&) = delete;
-  Recorder& operator=(const Recorder&) = delete;
+  Recorder& operator=(Recorder&&) = delete;  // neither copied nor moved
 
   std::vector<ModuleSummary> rows;
 

@@ -37,8 +37,7 @@ class AveragedModel {
    public:
     explicit Scope(AveragedModel& model) : model_(model) { model.swap(); }
     ~Scope() { model_.swap(); }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
+    Scope& operator=(Scope&&) = delete;  // neither copied nor moved
 
    private:
     AveragedModel& model_;

@@ -71,8 +71,7 @@ class DeviceGuard {
   explicit DeviceGuard(Device device);
   explicit DeviceGuard(int index);
   ~DeviceGuard();
-  DeviceGuard(const DeviceGuard&) = delete;
-  DeviceGuard& operator=(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(DeviceGuard&&) = delete;  // neither copied nor moved
 
  private:
   int previous_ = -1;
@@ -115,8 +114,7 @@ class StreamGuard {
  public:
   explicit StreamGuard(Stream stream);
   ~StreamGuard();
-  StreamGuard(const StreamGuard&) = delete;
-  StreamGuard& operator=(const StreamGuard&) = delete;
+  StreamGuard& operator=(StreamGuard&&) = delete;  // neither copied nor moved
 
  private:
   Stream stream_, previous_;

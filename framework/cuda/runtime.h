@@ -24,8 +24,7 @@ class DeviceScope {
  public:
   explicit DeviceScope(int device);
   ~DeviceScope();
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
+  DeviceScope& operator=(DeviceScope&&) = delete;  // neither copied nor moved
 
  private:
   int previous_;
@@ -37,8 +36,7 @@ class RelaxedCapture {
  public:
   RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
   ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(RelaxedCapture&&) = delete;  // neither copied nor moved
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;

@@ -14,8 +14,7 @@ class Peers {
  public:
   Peers();
   ~Peers();
-  Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
+  Peers& operator=(Peers&&) = delete;  // neither copied nor moved
   // What the others need to see this process: as long on every rank.
   std::string card() const;
   // The cards of all ranks, this one's too. Other threads may ask meanwhile, and see nobody.

@@ -26,8 +26,7 @@ class LogScope {
   using Hear = Callable<bool(LogLevel level, const std::string& message)>;
   explicit LogScope(Hear hear);
   ~LogScope();
-  LogScope(const LogScope&) = delete;
-  LogScope& operator=(const LogScope&) = delete;
+  LogScope& operator=(LogScope&&) = delete;  // neither copied nor moved
 
  private:
   friend void log_message(LogLevel level, const std::string& message);

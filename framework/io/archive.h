@@ -38,8 +38,7 @@ class ZipReader final : public Archive {
  public:
   explicit ZipReader(const std::string& path);
   ~ZipReader() override;
-  ZipReader(const ZipReader&) = delete;
-  ZipReader& operator=(const ZipReader&) = delete;
+  ZipReader& operator=(ZipReader&&) = delete;  // neither copied nor moved
   StoragePtr read(size_t index) override;
 
  private:

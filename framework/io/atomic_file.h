@@ -9,16 +9,15 @@ namespace taper::inline v0 {
 
 // The new content of PATH. It is written to "PATH.tmp-" and 16 random hex digits, a name that no
 // other thread, process or machine has, and takes the place of the old content in finish(); a link
-// to a file is replaced, not followed. What killed processes left there of PATH goes first. A device, a pipe
-// and what stands for an open file (/dev/stdout) are written as they are. All throw OutputError
-// with path and reason.
+// to a file is replaced, not followed. What killed processes left there of PATH goes first. A
+// device, a pipe and what stands for an open file (/dev/stdout) are written as they are. All throw
+// OutputError with path and reason.
 class AtomicFile {
  public:
   // nbytes: what will be written, for the message of a full disk.
   AtomicFile(const std::string& path, uint64_t nbytes);
   ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
+  AtomicFile& operator=(AtomicFile&&) = delete;  // neither copied nor moved
 
   void write(const void* data, uint64_t nbytes);
   // On return the new content is on the disk under its name, also after a power cut.

@@ -10,8 +10,7 @@ class OneThread {
  public:
   OneThread() { omp_set_num_threads(1); }
   ~OneThread() { omp_set_num_threads(threads_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
+  OneThread& operator=(OneThread&&) = delete;  // neither copied nor moved
 
  private:
   const int threads_ = omp_get_max_threads();

@@ -10,8 +10,7 @@ template <class T> class Atomic {
 
  public:
   constexpr Atomic(T value) : value_(value) {}
-  Atomic(const Atomic&) = delete;
-  Atomic& operator=(const Atomic&) = delete;
+  Atomic& operator=(Atomic&&) = delete;  // neither copied nor moved
 
   template <class Order = int> T load(Order order = Order(kStrict)) const {
     return __atomic_load_n(&value_, int(order));

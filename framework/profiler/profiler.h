@@ -44,8 +44,7 @@ class RecordFunction {
     if (observers_ != 0) [[unlikely]]
       end();
   }
-  RecordFunction(const RecordFunction&) = delete;
-  RecordFunction& operator=(const RecordFunction&) = delete;
+  RecordFunction& operator=(RecordFunction&&) = delete;  // neither copied nor moved
 
  private:
   void begin(const char* name, Kind kind, Device device);
@@ -61,8 +60,7 @@ class Profiler {
   // Throws Error when one is there already.
   Profiler();
   ~Profiler();
-  Profiler(const Profiler&) = delete;
-  Profiler& operator=(const Profiler&) = delete;
+  Profiler& operator=(Profiler&&) = delete;  // neither copied nor moved
 
   // Waits for the GPUs that were used.
   void stop();

@@ -29,8 +29,7 @@ class Trace {
       std::function<void(TracedOp)> note,
       std::function<void(const Tensor&)> read = [](const Tensor&) {});
   ~Trace();
-  Trace(const Trace&) = delete;
-  Trace& operator=(const Trace&) = delete;
+  Trace& operator=(Trace&&) = delete;  // neither copied nor moved
 
  private:
   friend void note_traced(TracedOp op);

@@ -29,8 +29,7 @@ class SignalScope {
  public:
   SignalScope();
   ~SignalScope();
-  SignalScope(const SignalScope&) = delete;
-  SignalScope& operator=(const SignalScope&) = delete;
+  SignalScope& operator=(SignalScope&&) = delete;  // neither copied nor moved
 
   // The name of the signal that came, as "SIGTERM"; empty: none.
   static std::string received();

@@ -38,8 +38,7 @@ class Watch {
   ~Watch() {
     for (ModuleHookHandle& handle : handles_) handle.remove();
   }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  Watch& operator=(Watch&&) = delete;  // neither copied nor moved
 
   std::string found;
 

@@ -33,8 +33,7 @@ struct Learner {
   // may change meanwhile.
   Learner(const RunConfig& config, const DataInfo& data, RunLength length,
           const distributed::Communicator& ranks, const double& lr_scale);
-  Learner(const Learner&) = delete;
-  Learner& operator=(const Learner&) = delete;
+  Learner& operator=(Learner&&) = delete;  // neither copied nor moved
 
   // has_begun: a step was taken, so that there are averages. Where the state is in shards all ranks
   // call it.

@@ -14,8 +14,7 @@ class SkipDraws {
  public:
   SkipDraws();
   ~SkipDraws();
-  SkipDraws(const SkipDraws&) = delete;
-  SkipDraws& operator=(const SkipDraws&) = delete;
+  SkipDraws& operator=(SkipDraws&&) = delete;  // neither copied nor moved
 };
 
 // All write a dense tensor of a floating dtype unless said otherwise.
