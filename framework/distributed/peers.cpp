@@ -161,8 +161,8 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
 
 Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) const {
   if (!met_) return {"not all ranks have come"};
-  Late late;
-  bool has_stopped = false;
+  // Who waits for one that is stopped, or in an earlier call, has not called it either.
+  Late stopped, late, waiting;
   std::vector<int> unseen;
   for (int r = 0; r < int(peers_.size()); ++r) {
     const Peer& peer = peers_[size_t(r)];
@@ -174,16 +174,15 @@ Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) cons
       if (!peer.progress) unseen.push_back(r);
       continue;
     }
-    // Who waits for one that is stopped has not called it either.
-    const bool is_stopped = state != kNotCalled;
-    if (is_stopped && !has_stopped) late = {};
-    if (has_stopped && !is_stopped) continue;
-    has_stopped = is_stopped;
-    late.rank = late.text.empty() ? r : -1;
-    late.text += cat(late.text.empty() ? "" : "; ", name_of(r), state);
+    const bool waits = peer.progress && peer.progress->waits_in != 0;
+    Late& found = state != kNotCalled ? stopped : waits ? waiting : late;
+    found.rank = found.text.empty() ? r : -1;
+    found.text += cat(found.text.empty() ? "" : "; ", name_of(r), state);
   }
-  if (!late.text.empty()) return late;
-  if (unseen.empty()) return {"all ranks have called it"};
+  for (const Late& found : {stopped, late}) {
+    if (!found.text.empty()) return found;
+  }
+  if (unseen.empty()) return waiting.text.empty() ? Late{"all ranks have called it"} : waiting;
   std::string names;
   for (size_t i = 0; i < std::min<size_t>(unseen.size(), 4); ++i) {
     names += cat(i == 0 ? "" : ", ", name_of(unseen[i]));
