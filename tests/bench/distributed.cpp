@@ -153,12 +153,11 @@ void Ranks::measure(const std::string& ready, std::vector<Variant> variants) con
   while (word() == "go") {
     std::string line;
     for (Variant& v : variants) {
-      if (v.settle > 0 && device_.is_cuda()) {
-        (void)seconds_of(int64_t(double(v.calls) * v.settle / v.seconds), device_, v.call);
-      }
+      if (device_.is_cuda()) (void)seconds_of(std::max<int64_t>(v.settling, 1), device_, v.call);
       (void)largest(0);
       const double seconds = std::max(largest(seconds_of(v.calls, device_, v.call)), 1e-7);
       v.calls = std::clamp<int64_t>(int64_t(v.seconds / seconds), 3, 10000);
+      v.settling = int64_t(v.settle / seconds);
       line += fmt::format("{}\"{}\":{:.6g}", line.empty() ? "" : ",", v.name, seconds * 1e6);
     }
     say(fmt::format("{{\"us\":{{{}}}}}", line));

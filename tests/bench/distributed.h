@@ -47,9 +47,9 @@ class Ranks {
   struct Variant {
     std::string name;
     std::function<void()> call;
-    double seconds = 0.15;  // of one repeat
-    double settle = 4;      // before it, until a GPU has the clock that its power allows
-    int64_t calls = 3;      // of one repeat, adjusted after each
+    double seconds = 0.15;            // of one repeat
+    double settle = 4;                // before it, until a GPU has the clock that its power allows
+    int64_t calls = 3, settling = 0;  // of both, adjusted after each repeat
   };
   int rank() const { return world_ ? world_->rank() : 0; }
   int size() const { return world_ ? world_->size() : 1; }

@@ -56,17 +56,18 @@ def measure(ready, variants, seconds, settle=0):
         seconds_of(5, call)
     reduced(0)
     say(**ready)
-    calls = dict.fromkeys(variants, 3)
+    calls, settling = dict.fromkeys(variants, 3), dict.fromkeys(variants, 0)
     for line in sys.stdin:
         if line.strip() != "go":
             break
         us = {}
         for name, call in variants.items():
-            if settle and DEVICE == "cuda":
-                seconds_of(int(calls[name] * settle / seconds), call)
+            if DEVICE == "cuda":
+                seconds_of(max(settling[name], 1), call)
             reduced(0)
             took = max(reduced(seconds_of(calls[name], call)), 1e-7)
             calls[name] = max(3, min(10000, int(seconds / took)))
+            settling[name] = int(settle / took)
             us[name] = took * 1e6
         say(us=us)
 
