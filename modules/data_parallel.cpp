@@ -14,7 +14,7 @@ namespace taper::inline v0 {
 namespace {
 
 constexpr bool kAsync = true;               // beside the backward pass
-constexpr size_t kAlone = size_t(1) << 20;  // bytes from which a copy costs more than a collective
+constexpr size_t kStays = size_t(1) << 20;  // bytes from which a copy costs more than a collective
 
 // The first line in which the texts differ.
 std::string difference(const std::string& a, const std::string& b) {
@@ -142,8 +142,8 @@ void DataParallel::make_buckets() {
 void DataParallel::add_bucket(const std::vector<size_t>& slots) {
   const DType own = parts_->slots[slots[0]].param.tensor.dtype();
   const DType dtype = own == kFloat64 ? own : options_.reduce_dtype.value_or(own);
-  const auto lies_alone = [&](const Tensor& p) {
-    return !in_tree() && dtype == own && (slots.size() == 1 || p.nbytes() >= kAlone);
+  const auto stays = [&](const Tensor& p) {
+    return !in_tree() && dtype == own && (slots.size() == 1 || p.nbytes() >= kStays);
   };
   Bucket bucket{slots};
   std::vector<Slot*> gathered;
@@ -151,7 +151,7 @@ void DataParallel::add_bucket(const std::vector<size_t>& slots) {
   for (const size_t i : slots) {
     Slot& s = parts_->slots[i];
     s.bucket = parts_->buckets.size();
-    if (lies_alone(s.param.tensor)) continue;
+    if (stays(s.param.tensor)) continue;
     s.offset = numel;
     numel += s.param.tensor.numel();
     gathered.push_back(&s);
@@ -203,9 +203,9 @@ void DataParallel::copy(const std::vector<Tensor>& to, const std::vector<Tensor>
   kernels::run_list("DataParallel", first, to, from);
 }
 
-// The gradient as it lies in memory, in the parameter's order. One that a backward pass without a
-// tape made is nobody else's.
-Tensor DataParallel::lying(const Slot& slot) const {
+// The gradient where it lies, [numel] in the parameter's order of memory. One that a backward pass
+// without a tape made is nobody else's.
+Tensor DataParallel::flat_grad(const Slot& slot) const {
   const Tensor& p = slot.param.tensor;
   Tensor grad = p.grad();
   if (is_grad_enabled() || grad.strides() != p.strides()) {
@@ -257,7 +257,7 @@ void DataParallel::join_ranks(size_t number) {
     std::vector<Tensor> all;
     if (bucket.flat.defined()) all.push_back(bucket.flat);
     for (const size_t i : bucket.slots) {
-      if (!parts_->slots[i].view.defined()) all.push_back(lying(parts_->slots[i]));
+      if (!parts_->slots[i].view.defined()) all.push_back(flat_grad(parts_->slots[i]));
     }
     bucket.work = ranks_.all_reduce(all, distributed::ReduceOp::avg, kAsync);
   } else if (bucket.parts.defined()) {

@@ -91,7 +91,7 @@ class DataParallel {
   void add_bucket(const std::vector<size_t>& slots);
   void on_gradient(size_t slot);
   void copy(const std::vector<Tensor>& to, const std::vector<Tensor>& from) const;
-  Tensor lying(const Slot& slot) const;
+  Tensor flat_grad(const Slot& slot) const;
   static bool keeps_view(const Slot& slot);
   void reduce(size_t number);
   void join_ranks(size_t number);

@@ -95,7 +95,7 @@ enum class Waited { done, timed_out, rank_lost };
 // that is lost: seen twice, for what it had sent may still come.
 template <class F>
 Waited wait_for(const F& done, double seconds, const Peers* peers, uint64_t call = 0) {
-  if (peers) peers->wait_in(call);  // a failure leaves it so
+  if (peers) peers->set_waiting(true);  // a failure leaves it so
   const auto start = Clock::now();
   auto look = start + std::chrono::milliseconds(100);
   bool one_is_lost = false;
@@ -110,7 +110,7 @@ Waited wait_for(const F& done, double seconds, const Peers* peers, uint64_t call
     if (one_is_lost) return Waited::rank_lost;
     one_is_lost = !peers->lost(call).text.empty();
   }
-  if (peers) peers->wait_in(0);
+  if (peers) peers->set_waiting(false);
   return Waited::done;
 }
 

@@ -174,7 +174,7 @@ Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) cons
       if (!peer.progress) unseen.push_back(r);
       continue;
     }
-    const bool waits = peer.progress && peer.progress->waits_in != 0;
+    const bool waits = peer.progress && peer.progress->waits;
     Late& found = state != kNotCalled ? stopped : waits ? waiting : late;
     found.rank = found.text.empty() ? r : -1;
     found.text += cat(found.text.empty() ? "" : "; ", name_of(r), state);

@@ -27,8 +27,8 @@ class Peers {
 
   // This rank begins a call; its number, which is the same on all ranks.
   uint64_t count_call() { return own_->calls.fetch_add(1) + 1; }
-  // This rank waits for the others in the call of that number; 0: no longer.
-  void wait_in(uint64_t call) const { own_->waits_in = call; }
+  // Whether this rank waits for the others in its last call.
+  void set_waiting(bool on) const { own_->waits = on; }
   // This rank needs the others no more.
   void leave() { own_->has_left = true; }
   // This rank gives the communicator up, for `lost` or (-1) for several.
@@ -47,8 +47,8 @@ class Peers {
  private:
   // In memory that the processes of a host share, and that outlives them.
   struct Progress {
-    std::atomic<uint64_t> calls{0}, waits_in{0};
-    std::atomic<bool> has_left{false}, has_failed{false};
+    std::atomic<uint64_t> calls{0};
+    std::atomic<bool> waits{false}, has_left{false}, has_failed{false};
     std::atomic<int> lost{-1};
   };
   struct Peer {

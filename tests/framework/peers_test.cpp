@@ -26,10 +26,10 @@ TEST(Peers, ARankThatWaitsInAnEarlierCallIsNotBlamed) {
   const std::string unseen = "of those that cannot be seen from here (rank 2 (far)) one has";
 
   EXPECT_EQ(ranks.here[0].late_for(call).text, ranks.here[0].name_of(1) + " has not called it");
-  ranks.here[1].wait_in(call - 1);
+  ranks.here[1].set_waiting(true);
   EXPECT_EQ(ranks.here[0].late_for(call).text.substr(0, unseen.size()), unseen);
   EXPECT_EQ(ranks.here[0].late_for(call).rank, 2);
-  ranks.here[1].wait_in(0);
+  ranks.here[1].set_waiting(false);
   EXPECT_EQ(ranks.here[0].late_for(call).rank, 1);
   ranks.here[1].count_call();
   EXPECT_EQ(ranks.here[0].late_for(call).rank, 2);
