@@ -79,15 +79,19 @@ template <class T> TAPER_HD T python_mod(T a, T b) {
 }
 
 // The bases of functors: which compute in floating types only, which in int64_t as well, and which
-// of these give bools.
+// have kernels of their own for dense tensors on the GPU. Long formulas, whose copies for every
+// dtype take long to compile, have none; nor have those that give bools.
 struct Floats {
-  static constexpr bool kIntegers = false, kBools = false;
+  static constexpr bool kIntegers = false, kDense = true;
+};
+struct LongFloats {
+  static constexpr bool kIntegers = false, kDense = false;
 };
 struct Numbers {
-  static constexpr bool kIntegers = true, kBools = false;
+  static constexpr bool kIntegers = true, kDense = true;
 };
 struct Predicates {
-  static constexpr bool kIntegers = true, kBools = true;
+  static constexpr bool kIntegers = true, kDense = false;
 };
 // A functor of one expression: TAPER_FUNCTOR(Square, Numbers, (T x), times(x, x));
 #define TAPER_FUNCTOR(Name, Base, arguments, ...)                                    \

@@ -206,7 +206,7 @@ struct HardSwishBackward : Floats {
 // the density. P is the density times x / a times the sum of the products of x / (a + 1), ...
 // (https://dlmf.nist.gov/8.7.E1). Far above the mean 1 - P is the density times 1 + (a - 1) / x +
 // ... (https://dlmf.nist.gov/8.11.E2); from a million on the draws are normal.
-struct GammaGradient : Floats {
+struct GammaGradient : LongFloats {
   template <class T> TAPER_HD T operator()(T shape, T draw) const {
     const double a = double(shape), x = double(draw);
     if (a > 1e6) return T(1 + (x - a) / (2 * a));

@@ -2,6 +2,7 @@
 #include "framework/kernels/elementwise/copy.h"
 
 #include "framework/cuda/cuda.h"
+#include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/math.h"
 #include "framework/kernels/per_element.cuh"
@@ -12,9 +13,8 @@ namespace {
 using taper::cuda::Launch;
 using taper::cuda::Stream;
 
-struct Identity {
-  template <class T> TAPER_HD T operator()(T x) const { return x; }
-};
+// Between dtypes.
+TAPER_FUNCTOR(Identity, Predicates, (T x), x);
 
 // Calls f with an unsigned integer of an element's size: copies of one dtype move bits only.
 template <class F> void visit_size(size_t size, F&& f) {
@@ -162,13 +162,6 @@ void copy_bits(const char* op, const TensorIterator& piece, U value, const Launc
   on.check(op);
 }
 
-void convert_elements(const TensorIterator& iter, const Launch& on) {
-  const DType compute = compute_type(iter.in[0].dtype);
-  if (compute == kFloat64) return run_strided<double, 1>("copy", Identity{}, iter, on);
-  if (compute == kInt64) return run_strided<int64_t, 1>("copy", Identity{}, iter, on);
-  run_strided<float, 1>("copy", Identity{}, iter, on);
-}
-
 // --- arange ---
 
 template <class T, class C> struct Arange {
@@ -217,7 +210,9 @@ void copy(const TensorIterator& iter) {
   if (iter.numel == 0) return;
   const Operand &out = iter.out, &x = iter.in[0];
   const Launch on(iter.device);
-  if (!x.data || x.dtype != out.dtype) return convert_elements(iter, on);
+  if (!x.data || x.dtype != out.dtype) {
+    return run_elementwise<1>("copy", Identity{}, iter, compute_type(x.dtype));
+  }
   if (iter.dense && (x.strides[0] == 1 || iter.numel == 1)) {
     const size_t bytes = size_t(iter.numel) * size_of(x.dtype);
     if (out.data == x.data) return;

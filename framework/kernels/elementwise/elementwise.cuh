@@ -20,6 +20,21 @@ namespace taper::inline v0::kernels::cuda {
 
 inline constexpr int kThreads = 256;
 
+// A kernel of a functor and of arguments that do not depend on the functor's type: what prepares
+// them is compiled once, not for every functor.
+using Kernel = const void*;
+template <class F, class Args> Kernel kernel_of(void (*kernel)(F, Args)) {
+  return reinterpret_cast<Kernel>(kernel);
+}
+inline void launch(const char* op, Kernel kernel, const void* f, void* args, int64_t blocks,
+                   const taper::cuda::Launch& on) {
+  assert(blocks <= kMaxPiece);
+  void* arguments[] = {const_cast<void*>(f), args};
+  TAPER_CUDA_CHECK(
+      cudaLaunchKernel(kernel, dim3(unsigned(blocks)), dim3(kThreads), arguments, 0, on.stream));
+  on.check(op);
+}
+
 template <class C> C number_of(const Operand& x) {
   return std::is_same_v<C, int64_t> ? C(x.integer) : C(x.number);
 }
@@ -107,8 +122,8 @@ template <class T, int N> bool is_dense_in(const TensorIterator& iter) {
   return yes;
 }
 
-template <class T, int N, class F>
-void run_dense(const char* op, const F& f, const TensorIterator& iter,
+template <class T, int N>
+void run_dense(const char* op, Kernel kernel, const void* f, const TensorIterator& iter,
                const taper::cuda::Launch& on) {
   DenseArgs<T, N> args;
   args.out = static_cast<T*>(iter.out.data);
@@ -120,10 +135,7 @@ void run_dense(const char* op, const F& f, const TensorIterator& iter,
     args.in[n] = {static_cast<const T*>(x.data), number_of<Compute<T>>(x), single};
     args.aligned = args.aligned && (!x.data || single || is_aligned(x.data, 16));
   }
-  const int64_t blocks = ceil_div(iter.numel, DenseTile<T, N>::kSize);
-  assert(blocks <= kMaxPiece);
-  dense_kernel<F, T, N><<<unsigned(blocks), kThreads, 0, on.stream>>>(f, args);
-  on.check(op);
+  launch(op, kernel, f, &args, ceil_div(iter.numel, DenseTile<T, N>::kSize), on);
 }
 
 // --- the index walk ---
@@ -244,8 +256,8 @@ __global__ void __launch_bounds__(kThreads)
   store(args.operand[0], place.offset[0], count, y);
 }
 
-template <class C, int N, class F>
-void run_strided(const char* op, const F& f, const TensorIterator& iter,
+template <class C, int N>
+void run_strided(const char* op, Kernel kernel, const void* f, const TensorIterator& iter,
                  const taper::cuda::Launch& on) {
   for_each_piece(iter, [&](const TensorIterator& piece) {
     StridedArgs<C, N> args;
@@ -255,40 +267,67 @@ void run_strided(const char* op, const F& f, const TensorIterator& iter,
       args.operand[k] = {static_cast<char*>(x.data), number_of<C>(x), args.offsets.inner_stride[k],
                          x.dtype, has_vectors(args.offsets, k, x)};
     }
-    const int64_t blocks = ceil_div(args.offsets.groups, kThreads);
-    strided_kernel<F, C, N><<<unsigned(blocks), kThreads, 0, on.stream>>>(f, args);
-    on.check(op);
+    launch(op, kernel, f, &args, ceil_div(args.offsets.groups, kThreads), on);
   });
 }
 
 // --- the entry ---
 
-template <int N, class F>
-void run_floats(const char* op, const F& f, const TensorIterator& iter,
-                const taper::cuda::Launch& on) {
-  if constexpr (!F::kBools) {  // those are of another dtype than what is compared
-    if (is_dense_in<float, N>(iter)) return run_dense<float, N>(op, f, iter, on);
-    if (is_dense_in<BFloat16, N>(iter)) return run_dense<BFloat16, N>(op, f, iter, on);
-    if (is_dense_in<Half, N>(iter)) return run_dense<Half, N>(op, f, iter, on);
+// The kernels of a functor, null where it has none. (float64 and int64 have no dense ones: the
+// walk's vectors serve them as well.)
+struct Kernels {
+  Kernel dense_float = nullptr, dense_bfloat16 = nullptr, dense_half = nullptr;
+  Kernel strided_float = nullptr, strided_half = nullptr;  // by what they give
+  Kernel strided_double = nullptr, strided_int64 = nullptr;
+};
+
+// Of F's stand-in for results of half types where it has one, which takes F's settings.
+template <class F> struct OfHalf { using type = F; };
+template <class F>
+requires requires { typename F::ForHalf; }
+struct OfHalf<F> {
+  using type = typename F::ForHalf;
+};
+
+template <class F, int N> Kernels kernels_of() {
+  using H = typename OfHalf<F>::type;
+  static_assert(sizeof(H) == sizeof(F));
+  Kernels k;
+  if constexpr (F::kDense) {
+    k.dense_float = kernel_of(dense_kernel<F, float, N>);
+    k.dense_bfloat16 = kernel_of(dense_kernel<H, BFloat16, N>);
+    k.dense_half = kernel_of(dense_kernel<H, Half, N>);
   }
-  run_strided<float, N>(op, f, iter, on);
+  k.strided_float = kernel_of(strided_kernel<F, float, N>);
+  k.strided_half = kernel_of(strided_kernel<H, float, N>);
+  k.strided_double = kernel_of(strided_kernel<F, double, N>);
+  if constexpr (F::kIntegers) k.strided_int64 = kernel_of(strided_kernel<F, int64_t, N>);
+  return k;
 }
 
-// float64 and int64 have no dense kernel of their own: the walk's vectors serve them as well.
-template <int N, class F>
-void run_elementwise(const char* op, const F& f, const TensorIterator& iter, DType compute) {
+template <int N>
+void run_kernels(const char* op, const Kernels& kernels, const void* f, const TensorIterator& iter,
+                 DType compute) {
   if (iter.numel == 0) return;
   assert(iter.inputs == N);
   const taper::cuda::Launch on(iter.device);
-  if (compute == kFloat64) return run_strided<double, N>(op, f, iter, on);
-  if (compute == kInt64) {
-    if constexpr (F::kIntegers) run_strided<int64_t, N>(op, f, iter, on);
-    return;
+  if (compute == kFloat64) return run_strided<double, N>(op, kernels.strided_double, f, iter, on);
+  if (compute == kInt64) return run_strided<int64_t, N>(op, kernels.strided_int64, f, iter, on);
+  if (kernels.dense_float) {
+    if (is_dense_in<float, N>(iter))
+      return run_dense<float, N>(op, kernels.dense_float, f, iter, on);
+    if (is_dense_in<BFloat16, N>(iter)) {
+      return run_dense<BFloat16, N>(op, kernels.dense_bfloat16, f, iter, on);
+    }
+    if (is_dense_in<Half, N>(iter)) return run_dense<Half, N>(op, kernels.dense_half, f, iter, on);
   }
-  if constexpr (requires { typename F::ForHalf; }) {
-    if (is_half(iter.out.dtype)) return run_floats<N>(op, typename F::ForHalf(), iter, on);
-  }
-  run_floats<N>(op, f, iter, on);
+  const Kernel strided = is_half(iter.out.dtype) ? kernels.strided_half : kernels.strided_float;
+  run_strided<float, N>(op, strided, f, iter, on);
+}
+
+template <int N, class F>
+void run_elementwise(const char* op, const F& f, const TensorIterator& iter, DType compute) {
+  run_kernels<N>(op, kernels_of<F, N>(), &f, iter, compute);
 }
 
 }  // namespace taper::inline v0::kernels::cuda

@@ -117,7 +117,7 @@ struct Digamma : Floats {
   static TAPER_HD bool fits(float x) { return math::is_normal(x); }
   static TAPER_HD float fast(float x) { return float(math::wide::digamma(x)); }
 };
-struct Polygamma : Floats {
+struct Polygamma : LongFloats {
   double order;
   template <class T> TAPER_HD T operator()(T x) const {
     return order == 1 ? math::polygamma<1>(x) : math::polygamma<2>(x);

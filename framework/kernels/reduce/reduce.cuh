@@ -129,11 +129,14 @@ __device__ inline Vec<T, kVec<T>> load_some(const T* p, int count, bool aligned)
   return v;
 }
 
+// Vectors of V elements that a thread loads together: fewer where partial results are large.
+template <class Op, int V> inline constexpr int kLoadsOf = V > 4 && Op::kSets == 1 ? 2 : 4;
+
 // What one of `lanes` threads sees of x[begin, end), which it shares with the others by vectors.
 template <class Op, class T>
 __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x, int64_t begin,
                                        int64_t end, int lane, int lanes) {
-  constexpr int V = kVec<T>, kLoads = Op::kLoads;
+  constexpr int V = kVec<T>, kLoads = kLoadsOf<Op, V>;
   const Op& op = args.op;
   typename Op::Acc acc[V];
 #pragma unroll
@@ -240,7 +243,7 @@ template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns_kernel(const __grid_constant__ ReduceArgs<Op, T> args, ColumnBlock block) {
   using Acc = typename Op::Acc;
-  constexpr int V = kVec<T>, kLoads = Op::kLoads;
+  constexpr int V = kVec<T>, kLoads = kLoadsOf<Op, V>;
   constexpr int kSets = V > 4 ? 1 : Op::kSets;  // wide vectors are independent sums enough
   const Op& op = args.op;
   const int tid = int(threadIdx.x), x = tid % block.width, y = tid / block.width;

@@ -14,8 +14,7 @@ namespace taper::inline v0::kernels::cuda {
 
 template <class C> struct OfNumbers {
   using Acc = C;
-  static constexpr int kSets = 4;   // independent partial results of a thread
-  static constexpr int kLoads = 4;  // its vectors that are loaded together
+  static constexpr int kSets = 4;  // independent partial results of a thread
 
   template <class T> TAPER_HD C take(T x, int64_t, int) const { return convert<C>(x); }
   TAPER_HD C result(C a) const { return a; }
@@ -66,7 +65,7 @@ template <class C, bool kLargest> struct Extreme : OfNumbers<C> {
 
 template <bool kAll> struct Truth {
   using Acc = bool;
-  static constexpr int kSets = 4, kLoads = 4;
+  static constexpr int kSets = 4;
 
   static TAPER_HD bool none() { return kAll; }
   template <class T> TAPER_HD bool take(T x, int64_t, int) const { return convert<bool>(x); }
@@ -84,7 +83,7 @@ template <class C> struct Best {
 // order.
 template <class C> struct ArgExtreme {
   using Acc = Best<C>;
-  static constexpr int kSets = 1, kLoads = 4;
+  static constexpr int kSets = 1;
   bool largest;
   char* values;  // of the result's shape; null where they are not asked for
   DType dtype;
@@ -109,7 +108,7 @@ struct Spread {
 
 struct Variance {
   using Acc = Spread;
-  static constexpr int kSets = 1, kLoads = 4;
+  static constexpr int kSets = 1;
   double n, freedom;
   bool root;
 
@@ -132,7 +131,7 @@ template <class C> struct Exps { C max, sum; };
 
 template <class C> struct LogSumExp {
   using Acc = Exps<C>;
-  static constexpr int kSets = 1, kLoads = 4;
+  static constexpr int kSets = 1;
 
   static TAPER_HD Acc none() { return {-std::numeric_limits<C>::infinity(), C(0)}; }
   static TAPER_HD Acc take(Acc x, int64_t, int) { return x; }
