@@ -14,7 +14,7 @@ namespace taper::inline v0 {
 namespace {
 
 using Json = nlohmann::json;
-using Kind = JsonEvent::Kind;
+using Event = JsonEvent::Kind;
 
 // Over the text; the parser's events do not say where they stand, but how far it has read does.
 struct Cursor {
@@ -54,24 +54,24 @@ class Scan {
     return std::move(fault_);
   }
 
-  bool null() { return tell(Kind::kNull, "null"); }
-  bool boolean(bool b) { return tell(Kind::kBoolean, b ? "true" : "false"); }
+  bool null() { return tell(Event::kNull, "null"); }
+  bool boolean(bool b) { return tell(Event::kBoolean, b ? "true" : "false"); }
   bool number_integer(int64_t) { return number(); }
   bool number_unsigned(uint64_t) { return number(); }
   bool number_float(double, const std::string&) { return number(); }
-  bool string(const std::string& s) { return event(Kind::kString, s, start_of_string()); }
+  bool string(const std::string& s) { return event(Event::kString, s, start_of_string()); }
   bool binary(const Json::binary_t&) { return false; }
   bool key(const std::string& s) {
     const size_t at = start_of_string();
     if (!keys_.back().insert(s).second) {
       return refuse(at, cat("the key \"", s.substr(0, 100), "\" comes twice"));
     }
-    return event(Kind::kKey, s, at);
+    return event(Event::kKey, s, at);
   }
-  bool start_object(size_t) { return open(Kind::kMapStart); }
-  bool start_array(size_t) { return open(Kind::kListStart); }
-  bool end_object() { return close(Kind::kMapEnd); }
-  bool end_array() { return close(Kind::kListEnd); }
+  bool start_object(size_t) { return open(Event::kMapStart); }
+  bool start_array(size_t) { return open(Event::kListStart); }
+  bool end_object() { return close(Event::kMapEnd); }
+  bool end_array() { return close(Event::kListEnd); }
   template <class Fault>
   bool parse_error(size_t read, const std::string& token, const Fault& fault) {
     constexpr int kNumberOverflow = 406;
@@ -112,24 +112,24 @@ class Scan {
   }
   size_t consumed() const { return size_t(furthest_ - text_.data()); }
 
-  bool event(Kind kind, std::string_view text, size_t at) {
+  bool event(Event kind, std::string_view text, size_t at) {
     watch_({kind, text, at});
     return true;
   }
-  bool tell(Kind kind, std::string_view word) {
+  bool tell(Event kind, std::string_view word) {
     return event(kind, word, consumed() - word.size());
   }
   bool number() {
     const Spelled spelled = number_before(consumed());
-    return event(Kind::kNumber, spelled.text, spelled.at);
+    return event(Event::kNumber, spelled.text, spelled.at);
   }
-  bool open(Kind kind) {
+  bool open(Event kind) {
     const size_t at = consumed() - 1;
     keys_.emplace_back();
     if (keys_.size() <= kMaxJsonDepth) return event(kind, "", at);
     return refuse(at, cat("nested deeper than ", kMaxJsonDepth, " levels"));
   }
-  bool close(Kind kind) {
+  bool close(Event kind) {
     keys_.pop_back();
     return event(kind, "", consumed() - 1);
   }
