@@ -53,7 +53,7 @@ TEST(Calls, AreMethods) {
   EXPECT_EQ(indices.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 0, 1}));
 }
 
-struct Net : Module {
+struct CalledNet : Module {
   Child<Conv2d> c{*this, "c", 1, 8, 3, {.padding = 1}};
   Child<LayerNorm> norm{*this, "norm", 64};
   Tensor forward(const Tensor& x) override { return c(x); }
@@ -62,8 +62,8 @@ struct Net : Module {
 TEST(Calls, MakeLayersAndOptimizers) {
   Linear plain(3, 4, false);
   EXPECT_FALSE(plain.bias.defined());
-  Net net;
-  EXPECT_EQ(net.type_name(), "Net");
+  CalledNet net;
+  EXPECT_EQ(net.type_name(), "CalledNet");
   optim::Adam optimizer(net.parameters());
   std::ostringstream text;
   text << net << zeros(3).shape();

@@ -125,13 +125,13 @@ TEST_P(HooksOn, OneMayRemoveItself) {
   EXPECT_EQ(calls, 1);
 }
 
-struct Wrong {
+struct WrongHook {
   const char* name;
   Tensor (*replace)(const Tensor& dy);
   const char* text;
 };
 
-const Wrong kWrong[] = {
+const WrongHook kWrong[] = {
     {"shape", [](const Tensor&) { return ones({3}, {.dtype = kFloat64}); },
      "hook '0' has changed the size of value"},
     {"broadcastable shape", [](const Tensor&) { return ones({1}, {.dtype = kFloat64}); },
@@ -141,7 +141,7 @@ const Wrong kWrong[] = {
 };
 
 TEST_P(HooksOn, ReplacementsThatDoNotFitAreRefused) {
-  for (const Wrong& w : kWrong) {
+  for (const WrongHook& w : kWrong) {
     const Tensor a = leaf({1, 2});
     const Tensor y = a * 3;
     y.register_hook(w.replace);

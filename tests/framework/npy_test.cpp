@@ -45,7 +45,7 @@ class NpyTest : public testing::Test {
   std::string path_;
 };
 
-std::string file_of(const std::string& header, const std::string& data, char version = 1) {
+std::string npy_of(const std::string& header, const std::string& data, char version = 1) {
   std::string out = "\x93NUMPY" + std::string{version, '\0'};
   const uint32_t length = uint32_t(header.size());
   out.append(reinterpret_cast<const char*>(&length), version == 1 ? 2 : 4);
@@ -91,7 +91,7 @@ TEST_F(NpyTest, HeaderIsThatOfFormatOne) {
   save_npy(path_, tensor({{1.0, 2.0}}));
   const std::string expected =
       "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, ), }" + std::string(56, ' ') + "\n";
-  EXPECT_EQ(bytes(), file_of(expected, bytes_of({1, 2})));
+  EXPECT_EQ(bytes(), npy_of(expected, bytes_of({1, 2})));
 }
 
 TEST_F(NpyTest, AViewIsWrittenDense) {
@@ -103,15 +103,15 @@ TEST_F(NpyTest, AViewIsWrittenDense) {
 TEST_F(NpyTest, LaterVersionsAndOtherSpellingsAreRead) {
   const std::string data = bytes_of({1, 2, 3});
   for (const char version : {1, 2, 3}) {
-    write(file_of(dict("'<f4'", "(3,)"), data, version));
+    write(npy_of(dict("'<f4'", "(3,)"), data, version));
     EXPECT_EQ(load_npy(path_).to_floats(), (std::vector<float>{1, 2, 3})) << int(version);
   }
-  write(file_of("{\"shape\":(3),\"fortran_order\":True,\"descr\":\"=f4\"}", data));
+  write(npy_of("{\"shape\":(3),\"fortran_order\":True,\"descr\":\"=f4\"}", data));
   EXPECT_EQ(load_npy(path_).shape(), Shape{3});
 }
 
 TEST_F(NpyTest, ColumnMajorDataIsReadRowMajor) {
-  write(file_of(dict("'<f4'", "(2, 3)", "True"), bytes_of({0, 1, 2, 3, 4, 5})));
+  write(npy_of(dict("'<f4'", "(2, 3)", "True"), bytes_of({0, 1, 2, 3, 4, 5})));
   const Tensor x = load_npy(path_);
   EXPECT_TRUE(x.is_contiguous());
   EXPECT_EQ(x.shape(), Shape({2, 3}));
@@ -119,36 +119,36 @@ TEST_F(NpyTest, ColumnMajorDataIsReadRowMajor) {
 }
 
 TEST_F(NpyTest, ForeignAndDamagedFilesAreRefused) {
-  struct Case {
+  struct Refusal {
     std::string bytes, expected;
   };
   const std::string data = bytes_of({1, 2, 3});
-  const Case cases[] = {
+  const Refusal cases[] = {
       {"", "expected 8 bytes of magic and version, got 0"},
       {"PK\x03\x04 a zip archive", "does not begin with"},
-      {file_of("", "", 4), "got 4.0"},
-      {file_of("", "", 1), "expected '{', got its end"},
-      {file_of(std::string(70'000, ' '), "", 2), "at most 65536 bytes, got 70000"},
-      {file_of(dict("'>f4'", "(3,)"), data), "dtype '>f4' is big-endian"},
-      {file_of(dict("'<c8'", "(3,)"), data), "dtype '<c8' is not supported"},
-      {file_of(dict("'|O'", "(3,)"), data), "dtype '|O' is not supported"},
-      {file_of(dict("''", "(3,)"), data), "dtype '' is not supported"},
-      {file_of(dict("[('a', '<f4')]", "(3,)"), data), "structured arrays"},
-      {file_of(dict("'<f4'", "(4,)"), data), "expected 16 bytes for shape [4] of float32, got 12"},
-      {file_of(dict("'<f4'", "(2,)"), data), "expected 8 bytes for shape [2] of float32, got 12"},
-      {file_of(dict("'<f4'", "(-3,)"), data), "expected a size, got '-3"},
-      {file_of(dict("'<f4'", "(3.0,)"), data), "expected ',' or ')', got '.0"},
-      {file_of(dict("'<f4'", "(99999999999999999999,)"), data), "expected a size"},
-      {file_of(dict("'<f4'", "(4611686018427387907,)"), data), "than can be counted"},
-      {file_of(dict("'<f4'", "(0, 4294967296, 4294967296)"), ""), "than can be counted"},
-      {file_of(dict("'<f4'", "(1, 1, 1, 1, 1, 1, 1, 1, 3)"), data), "more than 8 dimensions"},
-      {file_of(dict("'<f4'", "(3,)", "Maybe"), data), "expected True or False, got 'Maybe"},
-      {file_of("{'descr': '<f4', 'shape': (3,)}", data), "lacks one of"},
-      {file_of("{'descr': '<f4', 'descr': '<f4'}", data), "repeated key 'descr'"},
-      {file_of(dict("'<f4'", "(3,)") + "x", data), "expected the end, got 'x'"},
-      {file_of("{'descr': '<f4", data), "expected a string, got ''<f4'"},
+      {npy_of("", "", 4), "got 4.0"},
+      {npy_of("", "", 1), "expected '{', got its end"},
+      {npy_of(std::string(70'000, ' '), "", 2), "at most 65536 bytes, got 70000"},
+      {npy_of(dict("'>f4'", "(3,)"), data), "dtype '>f4' is big-endian"},
+      {npy_of(dict("'<c8'", "(3,)"), data), "dtype '<c8' is not supported"},
+      {npy_of(dict("'|O'", "(3,)"), data), "dtype '|O' is not supported"},
+      {npy_of(dict("''", "(3,)"), data), "dtype '' is not supported"},
+      {npy_of(dict("[('a', '<f4')]", "(3,)"), data), "structured arrays"},
+      {npy_of(dict("'<f4'", "(4,)"), data), "expected 16 bytes for shape [4] of float32, got 12"},
+      {npy_of(dict("'<f4'", "(2,)"), data), "expected 8 bytes for shape [2] of float32, got 12"},
+      {npy_of(dict("'<f4'", "(-3,)"), data), "expected a size, got '-3"},
+      {npy_of(dict("'<f4'", "(3.0,)"), data), "expected ',' or ')', got '.0"},
+      {npy_of(dict("'<f4'", "(99999999999999999999,)"), data), "expected a size"},
+      {npy_of(dict("'<f4'", "(4611686018427387907,)"), data), "than can be counted"},
+      {npy_of(dict("'<f4'", "(0, 4294967296, 4294967296)"), ""), "than can be counted"},
+      {npy_of(dict("'<f4'", "(1, 1, 1, 1, 1, 1, 1, 1, 3)"), data), "more than 8 dimensions"},
+      {npy_of(dict("'<f4'", "(3,)", "Maybe"), data), "expected True or False, got 'Maybe"},
+      {npy_of("{'descr': '<f4', 'shape': (3,)}", data), "lacks one of"},
+      {npy_of("{'descr': '<f4', 'descr': '<f4'}", data), "repeated key 'descr'"},
+      {npy_of(dict("'<f4'", "(3,)") + "x", data), "expected the end, got 'x'"},
+      {npy_of("{'descr': '<f4", data), "expected a string, got ''<f4'"},
   };
-  for (const Case& c : cases) {
+  for (const Refusal& c : cases) {
     write(c.bytes);
     const std::string text = refusal();
     EXPECT_NE(text.find(c.expected), text.npos) << c.expected << "\n  " << text;
@@ -168,7 +168,7 @@ TEST_F(NpyTest, EveryTruncationIsRefused) {
 }
 
 TEST_F(NpyTest, RandomChangesAreRefusedOrReadWithinTheFile) {
-  const std::string whole = file_of(dict("'<f4'", "(3, 1)", "True"), bytes_of({1, 2, 3}));
+  const std::string whole = npy_of(dict("'<f4'", "(3, 1)", "True"), bytes_of({1, 2, 3}));
   write(whole);
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {

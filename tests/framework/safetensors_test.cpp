@@ -177,7 +177,7 @@ TEST_F(SafeTensorsTest, UnalignedDataIsReadAndBoolsAreMadeZeroOrOne) {
 }
 
 TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
-  struct Case {
+  struct Refusal {
     std::string header, expected;
   };
   const auto one = [](const std::string& dtype, const std::string& shape,
@@ -186,7 +186,7 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
                "}}");
   };
   const std::string ok = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
-  const Case cases[] = {
+  const Refusal cases[] = {
       {"", "empty header"},
       {"[1]", "begin with '{', got byte 91"},
       {" {}", "begin with '{'"},
@@ -261,7 +261,7 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
       {"{\"" + std::string(100'000, 'a'), "not valid JSON"},
       {repeated("{", 100'000), "not valid JSON"},
   };
-  for (const Case& c : cases) {
+  for (const Refusal& c : cases) {
     write(file_of(c.header, std::string(8, '\0')));
     const std::string text = refusal();
     EXPECT_NE(text.find(c.expected), text.npos) << c.header.substr(0, 200) << "\n  " << text;

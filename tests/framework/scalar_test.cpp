@@ -14,7 +14,7 @@
 namespace taper::inline v0::test {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
 
 struct Row {
@@ -32,7 +32,7 @@ const Row kNumbers[] = {{300, kInt8, false},
                         {2.7, kInt8, true},
                         {true, kInt8, true},
                         {NAN, kInt8, false},
-                        {kInf, kInt8, false},
+                        {kInfinity, kInt8, false},
                         {-1, kUInt8, true},
                         {-255, kUInt8, true},
                         {-256, kUInt8, false},
@@ -52,7 +52,7 @@ const Row kNumbers[] = {{300, kInt8, false},
                         {65504, kFloat16, true},
                         {65519, kFloat16, false},
                         {1e6, kFloat16, false},
-                        {-kInf, kFloat16, true},
+                        {-kInfinity, kFloat16, true},
                         {NAN, kFloat16, true},
                         {3.3895e38, kBFloat16, true},
                         {3.4e38, kBFloat16, false},
@@ -150,7 +150,7 @@ TEST(Numbers, ItemIsRefusedATypeThatCannotHoldIt) {
   EXPECT_EQ(tensor(-2.9).item<int8_t>(), -2);
   EXPECT_EQ(tensor(255).item<uint8_t>(), 255);
   EXPECT_EQ(tensor(7).item<size_t>(), 7u);
-  EXPECT_EQ(tensor(kInf).item<float>(), float(kInf));
+  EXPECT_EQ(tensor(kInfinity).item<float>(), float(kInfinity));
   EXPECT_TRUE(tensor(NAN).item<bool>());
 }
 

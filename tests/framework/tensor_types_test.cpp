@@ -9,13 +9,13 @@
 namespace taper::inline v0 {
 namespace {
 
-struct Case {
+struct TypeCase {
   TensorType on_cpu, on_gpu;
   DType dtype;
   const char* type;
 };
 
-const Case kCases[] = {
+const TypeCase kCases[] = {
     {FloatTensor, cuda::FloatTensor, kFloat32, "FloatTensor"},
     {DoubleTensor, cuda::DoubleTensor, kFloat64, "DoubleTensor"},
     {HalfTensor, cuda::HalfTensor, kFloat16, "HalfTensor"},
@@ -29,7 +29,7 @@ const Case kCases[] = {
 };
 
 TEST(TensorTypes, EachNameMakesItsType) {
-  for (const Case& c : kCases) {
+  for (const TypeCase& c : kCases) {
     const Tensor x = c.on_cpu(2, 3);
     EXPECT_EQ(x.dtype(), c.dtype) << c.type;
     EXPECT_EQ(x.shape(), Shape({2, 3})) << c.type;
@@ -60,7 +60,7 @@ TEST(TensorTypes, CudaNamesMakeTensorsOnTheCurrentGpu) {
     EXPECT_THROW(cuda::FloatTensor(2), AcceleratorError);
     GTEST_SKIP() << "needs a GPU: " << cuda::unavailable_reason();
   }
-  for (const Case& c : kCases) {
+  for (const TypeCase& c : kCases) {
     const Tensor x = c.on_gpu(2, 3);
     EXPECT_EQ(x.dtype(), c.dtype) << c.type;
     EXPECT_EQ(x.device(), cuda::resolve("cuda"));

@@ -33,7 +33,7 @@ double ulps(float y, double exact) {
   return std::abs(double(y) - exact) / std::ldexp(1.0, exponent);
 }
 
-struct Case {
+struct MathCase {
   const char* name;
   float (*function)(float);
   double (*exact)(double);
@@ -44,7 +44,7 @@ struct Case {
 double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double exact_cdf(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
 
-const Case kCases[] = {
+const MathCase kCases[] = {
     {"exp", math::exp, std::exp, -110, 90, 1.0},
     {"expm1", math::expm1, std::expm1, -110, 90, 2.0},
     {"log", math::log, std::log, 0, kMax, 1.0},
@@ -65,7 +65,7 @@ const Case kCases[] = {
 
 // Forms for a part of all floats.
 constexpr float kLeast = std::numeric_limits<float>::min(), kTurns = math::wide::kTurns;
-const Case kPartCases[] = {
+const MathCase kPartCases[] = {
     {"sin", kernels::Sin::fast, std::sin, -kTurns, kTurns, 1.5},
     {"cos", kernels::Cos::fast, std::cos, -kTurns, kTurns, 1.5},
     {"tan", kernels::Tan::fast, std::tan, -kTurns, kTurns, 3.0},
@@ -92,9 +92,9 @@ void sweep(float low, float high, const std::function<void(float)>& f) {
 }
 
 TEST(Math, FloatFunctionsStayWithinTheirUlps) {
-  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  std::vector<MathCase> cases(std::begin(kCases), std::end(kCases));
   cases.insert(cases.end(), std::begin(kPartCases), std::end(kPartCases));
-  for (const Case& c : cases) {
+  for (const MathCase& c : cases) {
     double worst = 0;
     float at = 0;
     sweep(c.low, c.high, [&](float x) {
@@ -184,7 +184,7 @@ TEST(Math, EdgesAreExact) {
     EXPECT_EQ(y, e.y) << e.name << "(" << e.x << ")";
     EXPECT_EQ(std::signbit(y), std::signbit(e.y)) << e.name << "(" << e.x << ")";
   }
-  for (const Case& c : kCases) EXPECT_TRUE(std::isnan(c.function(kNan))) << c.name;
+  for (const MathCase& c : kCases) EXPECT_TRUE(std::isnan(c.function(kNan))) << c.name;
 }
 
 // Whatever instructions the CPU offers, a vector loop gives the bits of the scalar formula.

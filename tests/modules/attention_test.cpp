@@ -8,15 +8,11 @@
 #include "autograd/autocast.h"
 #include "framework/factories.h"
 #include "modules/layers/transformer.h"
+#include "tests/modules/modules.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {
 namespace {
-
-Tensor numbers(const Shape& shape, Device device = Device()) {
-  Generator generator(3);
-  return randn(shape, {.device = device}, &generator);
-}
 
 TEST(MultiheadAttention, StartsByXaviersRuleWithoutBias) {
   manual_seed(0);

@@ -25,7 +25,7 @@ namespace {
 using Tensors = std::vector<Tensor>;
 
 // Members of every kind that a tree is made of, with a tied weight and a child in two places.
-struct Net : ModuleOf<Net> {
+struct ClonedNet : ModuleOf<ClonedNet> {
   Child<Linear> first{*this, "first", 4, 4}, second{*this, "second", 4, 4};
   std::vector<Child<Linear>> row;
   std::optional<Child<LayerNorm>> norm;
@@ -33,7 +33,7 @@ struct Net : ModuleOf<Net> {
   Parameter scale{*this, "scale", ones({4})};
   Buffer calls{*this, "calls", zeros({}, {.dtype = kInt64})};
 
-  Net() {
+  ClonedNet() {
     for (int i = 0; i < 2; ++i) row.emplace_back(*this, cat("row", i), 4, 4);
     norm.emplace(*this, "norm", 4);
     second->weight.share(first->weight);
@@ -49,10 +49,10 @@ struct Net : ModuleOf<Net> {
 };
 
 TEST(Clone, HasTheSameTreeInMemoryOfItsOwn) {
-  Net net;
+  ClonedNet net;
   net.tail->at<Dropout>(2).eval();
   net.row[0]->weight->set_grad(ones({4, 4}));
-  Net copy = clone(net);
+  ClonedNet copy = clone(net);
   EXPECT_EQ(to_string(copy), to_string(net));
   const std::vector<NamedTensor> a = net.state_dict(), b = copy.state_dict();
   ASSERT_EQ(a.size(), b.size());
@@ -79,14 +79,14 @@ TEST(Clone, HasTheSameTreeInMemoryOfItsOwn) {
 }
 
 TEST(Clone, OutlivesWhatItWasMadeOfAndMoves) {
-  std::optional<Net> net(std::in_place);
+  std::optional<ClonedNet> net(std::in_place);
   const Tensor x = randn({3, 4});
   net->eval();
   const Tensor want = (*net)(x, 1.0).detach();
-  std::vector<Net> copies;
+  std::vector<ClonedNet> copies;
   for (int i = 0; i < 3; ++i) copies.push_back(clone(*net));
   net.reset();
-  for (Net& copy : copies) {
+  for (ClonedNet& copy : copies) {
     EXPECT_TRUE(same_bits(copy(x, 1.0).detach(), want));
     EXPECT_EQ(copy.named_modules().size(), copies[0].named_modules().size());
   }

@@ -9,16 +9,11 @@
 #include "framework/factories.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/stateless.h"
+#include "tests/modules/modules.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {
 namespace {
-
-std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<std::string> names;
-  for (const NamedTensor& t : tensors) names.push_back(t.name);
-  return names;
-}
 
 struct Branches : Module {
   Child<ModuleList> layers{*this, "layers"};

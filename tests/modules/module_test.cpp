@@ -12,18 +12,11 @@
 #include "modules/containers.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/stateless.h"
+#include "tests/modules/modules.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {
 namespace {
-
-using Names = std::vector<std::string>;
-
-Names names_of(const std::vector<NamedTensor>& tensors) {
-  Names names;
-  for (const NamedTensor& t : tensors) names.push_back(t.name);
-  return names;
-}
 
 struct Net : Module {
   Child<Linear> fc1{*this, "fc1", 3, 4};

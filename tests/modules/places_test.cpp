@@ -15,30 +15,24 @@
 #include "modules/layers/stateless.h"
 #include "modules/layers/transformer.h"
 #include "optim/algorithms/sgd.h"
+#include "tests/modules/modules.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {
 namespace {
 
-using Names = std::vector<std::string>;
-
-Names names_of(const std::vector<NamedTensor>& tensors) {
-  Names names;
-  for (const NamedTensor& t : tensors) names.push_back(t.name);
-  return names;
-}
 Names children_of(const Module& module) {
   Names names;
   for (const auto& [name, child] : module.children()) names.push_back(name);
   return names;
 }
 
-struct Net : Module {
+struct PlacedNet : Module {
   Child<Linear> fc1{*this, "fc1", 3, 4};
   Child<Linear> fc2{*this, "fc2", 4, 2};
   Child<Linear> fc3{*this, "fc3", 2, 2, LinearOptions{.bias = false}};
   Tensor forward(const Tensor& x) override { return fc3(fc2(fc1(x))); }
-  std::string type_name() const override { return "Net"; }
+  std::string type_name() const override { return "PlacedNet"; }
 };
 
 // --- what does not compile ---
@@ -63,7 +57,7 @@ constexpr bool kMoveOnly = ((std::is_move_constructible_v<Modules> &&
                              !std::is_copy_constructible_v<Modules> &&
                              !std::is_copy_assignable_v<Modules> &&
                              !std::is_move_assignable_v<Modules>)&&...);
-static_assert(kMoveOnly<Net, Linear, Sequential, ModuleList, ModuleDict, LayerNorm, ReLU,
+static_assert(kMoveOnly<PlacedNet, Linear, Sequential, ModuleList, ModuleDict, LayerNorm, ReLU,
                         MultiheadAttention, TransformerEncoder>);
 
 // A Child moves, and takes a module of its type, or derived from it, that is given away.
@@ -105,10 +99,10 @@ TEST(Places, AChildThatGoesLeavesTheTreeAndTheOthersKeepTheirOrder) {
 }
 
 TEST(Places, AModuleUnderTwoNamesLeavesBoth) {
-  Net net;
+  PlacedNet net;
   auto shared = std::make_unique<ReLU>();
   net.register_module("act1", *shared);
-  Net other;
+  PlacedNet other;
   other.register_module("act", *shared);
   net.register_module("act2", *shared);
   shared.reset();
@@ -119,7 +113,7 @@ TEST(Places, AModuleUnderTwoNamesLeavesBoth) {
 TEST(Places, AChildMayOutliveItsParent) {
   std::optional<Child<Linear>> kept;
   {
-    Net net;
+    PlacedNet net;
     kept = std::move(net.fc1);
     EXPECT_EQ(children_of(net), (Names{"fc1", "fc2", "fc3"}));
   }
@@ -128,7 +122,7 @@ TEST(Places, AChildMayOutliveItsParent) {
   EXPECT_EQ((*kept)->out_features, 5);
   auto plain = std::make_unique<Linear>(2, 2);
   {
-    Net net;
+    PlacedNet net;
     net.register_module("plain", *plain);
   }
   plain.reset();
@@ -147,7 +141,7 @@ TEST(Places, AModuleCannotBePutIntoItself) {
 
 TEST(Places, ALayerIsReplacedUnderItsName) {
   for (const Device device : all_devices()) {
-    Net net;
+    PlacedNet net;
     net.to(device).eval();
     const Tensor old = *net.fc2->weight;
     optim::SGD optimizer(net.parameters(), {.lr = 1});
@@ -178,11 +172,11 @@ TEST(Places, ALayerIsReplacedUnderItsName) {
 }
 
 TEST(Places, AReplacedLayerIsTiedAndHookedNoLonger) {
-  struct Tied : Module {
+  struct TiedLayers : Module {
     Child<Linear> one{*this, "one", 3, 3}, two{*this, "two", 3, 3};
-    Tied() { two->weight.share(one->weight); }
+    TiedLayers() { two->weight.share(one->weight); }
     Tensor forward(const Tensor& x) override { return two(one(x)); }
-    std::string type_name() const override { return "Tied"; }
+    std::string type_name() const override { return "TiedLayers"; }
   } net;
   int calls = 0;
   ModuleHookHandle hook =
@@ -199,14 +193,14 @@ TEST(Places, AReplacedLayerIsTiedAndHookedNoLonger) {
 }
 
 TEST(Places, ADerivedLayerStaysWhatItIs) {
-  Net net;
+  PlacedNet net;
   net.fc3 = NonDynamicallyQuantizableLinear(2, 2);
   EXPECT_EQ(net.children()[2].second->type_name(), "NonDynamicallyQuantizableLinear");
   EXPECT_EQ(net(ones({1, 3})).shape(), (Shape{1, 2}));
 }
 
 TEST(Places, ALayerOfAnotherModelComesUnderTheNameThatItReplaces) {
-  Net net, other;
+  PlacedNet net, other;
   const Tensor weight = *other.fc1->weight;
   net.fc1 = std::move(other.fc1);
   EXPECT_TRUE(net.parameters()[0].is_same(weight));
@@ -225,7 +219,7 @@ TEST(Places, ALayerOfAnotherModelComesUnderTheNameThatItReplaces) {
 }
 
 TEST(Places, SwappedLayersAreBothKept) {
-  Net net;
+  PlacedNet net;
   net.fc1 = Linear(3, 3);
   net.fc2 = Linear(3, 3);
   const Tensor one = *net.fc1->weight, two = *net.fc2->weight;
@@ -291,9 +285,9 @@ TEST(Places, ChildrenInAVectorStayInTheTree) {
 }
 
 TEST(Places, AModuleThatMovesTakesItsTreeAlong) {
-  auto from = std::make_unique<Net>();
+  auto from = std::make_unique<PlacedNet>();
   const std::vector<Tensor> before = from->parameters();
-  Net to = std::move(*from);
+  PlacedNet to = std::move(*from);
   EXPECT_TRUE(from->parameters().empty());
   EXPECT_TRUE(refuses<Error>([&] { return (*from)(ones({1, 3})); }, "this Child was moved from"));
   from.reset();
@@ -302,9 +296,9 @@ TEST(Places, AModuleThatMovesTakesItsTreeAlong) {
   EXPECT_TRUE(to.parameters()[2].is_same(before[2]));
   EXPECT_FALSE(to.parameters()[0].is_same(before[0]));
   EXPECT_EQ(to(ones({1, 3})).shape(), (Shape{1, 2}));
-  std::vector<Net> nets;
+  std::vector<PlacedNet> nets;
   for (int i = 0; i < 5; ++i) nets.emplace_back();
-  for (Net& net : nets) EXPECT_EQ(net.children()[0].second, &*net.fc1);
+  for (PlacedNet& net : nets) EXPECT_EQ(net.children()[0].second, &*net.fc1);
 }
 
 TEST(Places, APlainMemberThatWasRegisteredMovesWithItsParent) {

@@ -10,15 +10,11 @@
 #include "framework/factories.h"
 #include "modules/containers.h"
 #include "modules/layers/linear.h"
+#include "tests/modules/modules.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {
 namespace {
-
-Tensor numbers(const Shape& shape, Device device = Device()) {
-  Generator generator(3);
-  return randn(shape, {.device = device}, &generator);
-}
 
 TEST(LSTM, StartsUniformWithinOneOverTheRootOfItsUnits) {
   for (const Device device : all_devices()) {

@@ -29,7 +29,7 @@ namespace taper::inline v0::test {
 namespace {
 
 // Convolution, batch norm, attention and dropout; images [N, 1, 8, 8].
-struct Net : Module {
+struct StepNet : Module {
   Child<Conv2d> conv{*this, "conv", 1, 4, 3, ConvOptions{.padding = 1}};
   Child<BatchNorm2d> bn{*this, "bn", 4};
   Child<Linear> qkv{*this, "qkv", 64, 192};
@@ -42,7 +42,7 @@ struct Net : Module {
     const Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, p);
     return fc(dropout(y.flatten(1), 0.2, is_training()));
   }
-  std::string type_name() const override { return "Net"; }
+  std::string type_name() const override { return "StepNet"; }
 };
 
 struct How {
@@ -61,7 +61,7 @@ struct Trace {
 
 Trace train(const How& how, Device device, bool graph) {
   manual_seed(3);
-  Net net;
+  StepNet net;
   net.to(device);
   optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-2}, {optim::no_decay()});
   optim::LRScheduler schedule(optimizer,

@@ -100,17 +100,17 @@ TEST(ModuleHooks, MayRemoveThemselves) {
 }
 
 // An output layer that is the embedding's own weight.
-struct Tied : Module {
+struct TiedHead : Module {
   Child<Embedding> embedding{*this, "embedding", 5, 3};
   Child<Linear> head{*this, "head", 3, 5, LinearOptions{.bias = false}};
-  Tied() { head->weight.share(embedding->weight); }
+  TiedHead() { head->weight.share(embedding->weight); }
   Tensor forward(const Tensor& x) override { return head(embedding(x)); }
-  std::string type_name() const override { return "Tied"; }
+  std::string type_name() const override { return "TiedHead"; }
 };
 
 TEST(ModuleSharing, OneParameterUnderTwoNames) {
   for (const Device device : all_devices()) {
-    Tied net;
+    TiedHead net;
     ASSERT_EQ(net.parameters().size(), 1u);
     EXPECT_EQ(net.named_parameters()[0].name, "embedding.weight");
     EXPECT_EQ(net.state_dict().size(), 2u);
@@ -122,13 +122,13 @@ TEST(ModuleSharing, OneParameterUnderTwoNames) {
     optimizer.step();
     EXPECT_TRUE(same_bits(*net.head->weight, *net.embedding->weight));
     // A moved module keeps what is shared.
-    const Tied moved = std::move(net);
+    const TiedHead moved = std::move(net);
     EXPECT_EQ(moved.parameters().size(), 1u);
   }
 }
 
 TEST(ModuleSharing, OneOfTheNamesIsEnoughToLoad) {
-  Tied net;
+  TiedHead net;
   const Tensor weight = arange(15.).view({5, 3});
   for (const char* name : {"embedding.weight", "head.weight"}) {
     net.load_state_dict({{name, weight}});
@@ -136,7 +136,7 @@ TEST(ModuleSharing, OneOfTheNamesIsEnoughToLoad) {
     net.embedding->weight = zeros({5, 3});
   }
   EXPECT_TRUE(refuses<Error>([&] { net.load_state_dict({}); },
-                             "Error(s) in loading state_dict for Tied:\n\tMissing key(s) in "
+                             "Error(s) in loading state_dict for TiedHead:\n\tMissing key(s) in "
                              "state_dict: \"embedding.weight\", \"head.weight\"."));
 }
 

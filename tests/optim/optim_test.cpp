@@ -26,7 +26,7 @@ using optim::ParamGroup;
 using optim::SGD;
 using optim::SGDOptions;
 
-constexpr int kSteps = 10;
+constexpr int kUpdates = 10;
 
 // --- the formulas of PyTorch's documentation, one element at a time ---
 
@@ -126,9 +126,9 @@ TEST(Optimizers, FollowTheirFormulas) {
         const std::vector<Tensor> params = {start(1, 0, dtype, device), start(17, 1, dtype, device),
                                             start(1025, 2, dtype, device)};
         std::vector<std::vector<double>> want;
-        for (const Tensor& p : params) want.push_back(expected(c.rule, values_of(p), kSteps));
+        for (const Tensor& p : params) want.push_back(expected(c.rule, values_of(p), kUpdates));
         const std::unique_ptr<Optimizer> optimizer = c.make(params);
-        for (int t = 1; t <= kSteps; ++t) {
+        for (int t = 1; t <= kUpdates; ++t) {
           for (const Tensor& p : params) give_gradient(p, t);
           optimizer->step();
         }
@@ -145,9 +145,9 @@ TEST(Optimizers, TrainHalfParametersWithStateInFloat) {
   for (const Device device : all_devices()) {
     for (const Case& c : cases()) {
       const Tensor p = start(17, 0, kBFloat16, device);
-      const std::vector<double> want = expected(c.rule, values_of(p), kSteps);
+      const std::vector<double> want = expected(c.rule, values_of(p), kUpdates);
       const std::unique_ptr<Optimizer> optimizer = c.make({p});
-      for (int t = 1; t <= kSteps; ++t) {
+      for (int t = 1; t <= kUpdates; ++t) {
         give_gradient(p, t);
         optimizer->step();
       }
@@ -165,10 +165,10 @@ TEST(Optimizers, AParameterWithoutGradientIsLeftAlone) {
       const std::vector<double> before = values_of(never);
       // Steps 1, 2, 5, 6, 9, 10: its own count of updates runs behind the others'.
       const auto active = [](int t) { return t % 4 == 1 || t % 4 == 2; };
-      const std::vector<double> want = expected(c.rule, values_of(sometimes), kSteps, active);
-      const std::vector<double> want_always = expected(c.rule, values_of(always), kSteps);
+      const std::vector<double> want = expected(c.rule, values_of(sometimes), kUpdates, active);
+      const std::vector<double> want_always = expected(c.rule, values_of(always), kUpdates);
       const std::unique_ptr<Optimizer> optimizer = c.make({never, always, sometimes});
-      for (int t = 1; t <= kSteps; ++t) {
+      for (int t = 1; t <= kUpdates; ++t) {
         optimizer->zero_grad();
         give_gradient(always, t);
         if (active(t)) give_gradient(sometimes, t);
@@ -185,12 +185,12 @@ TEST(Optimizers, GroupsKeepTheirOwnSettings) {
   for (const Device device : all_devices()) {
     const Tensor a = start(7, 0, kFloat64, device), b = start(9, 1, kFloat64, device);
     const SGDOptions fast{.lr = 0.2, .momentum = 0.9}, slow{.lr = 0.01, .weight_decay = 0.1};
-    const std::vector<double> want_a = expected(sgd_rule(fast), values_of(a), kSteps);
-    const std::vector<double> want_b = expected(sgd_rule(slow), values_of(b), kSteps);
+    const std::vector<double> want_a = expected(sgd_rule(fast), values_of(a), kUpdates);
+    const std::vector<double> want_b = expected(sgd_rule(slow), values_of(b), kUpdates);
     SGD optimizer({ParamGroup<SGDOptions>{{a}, fast}, ParamGroup<SGDOptions>{{b}, slow}});
     EXPECT_EQ(optimizer.num_groups(), 2u);
     EXPECT_EQ(optimizer.lr(1), 0.01);
-    for (int t = 1; t <= kSteps; ++t) {
+    for (int t = 1; t <= kUpdates; ++t) {
       give_gradient(a, t);
       give_gradient(b, t);
       optimizer.step();
@@ -235,10 +235,10 @@ void expect_state_follows(const Case& c, const std::function<void(Module&)>& mov
   manual_seed(11);
   Linear layer(5, 3);
   std::vector<std::vector<double>> want;
-  for (const Tensor& p : layer.parameters()) want.push_back(expected(c.rule, values_of(p), kSteps));
+  for (const Tensor& p : layer.parameters()) want.push_back(expected(c.rule, values_of(p), kUpdates));
   const std::unique_ptr<Optimizer> optimizer = c.make(layer.parameters());
-  for (int t = 1; t <= kSteps; ++t) {
-    if (t == kSteps / 2) move(layer);
+  for (int t = 1; t <= kUpdates; ++t) {
+    if (t == kUpdates / 2) move(layer);
     for (const Tensor& p : layer.parameters()) give_gradient(p, t);
     optimizer->step();
   }
@@ -270,7 +270,7 @@ TEST(Optimizers, TheGpuFollowsTheCpu) {
     const Tensor here = start(1025, 0, kFloat32, Device());
     const Tensor there = start(1025, 0, kFloat32, Device("cuda:0"));
     const auto on_cpu = c.make({here}), on_gpu = c.make({there});
-    for (int t = 1; t <= kSteps; ++t) {
+    for (int t = 1; t <= kUpdates; ++t) {
       give_gradient(here, t);
       there.set_grad(here.grad().cuda());
       on_cpu->step();

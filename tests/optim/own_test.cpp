@@ -150,7 +150,7 @@ template <class O> struct Training {
   }
 };
 
-template <class O> void expect_same(const Training<O>& a, const Training<O>& b) {
+template <class O> void expect_equal_runs(const Training<O>& a, const Training<O>& b) {
   const std::vector<NamedTensor> left = a.state(), right = b.state();
   ASSERT_EQ(left.size(), right.size());
   for (size_t i = 0; i < left.size(); ++i) {
@@ -172,7 +172,7 @@ template <class O, class Options> void expect_same_after_a_break(const Options& 
       (void)whole.step(t);
       (void)resumed.step(t);
     }
-    expect_same(whole, resumed);
+    expect_equal_runs(whole, resumed);
   }
 }
 
@@ -190,7 +190,7 @@ template <class O, class Options> void expect_same_in_a_graph(const Options& opt
       const Tensor want = eager.step(t), got = captured.step(t, std::ref(graph));
       EXPECT_TRUE(same_bits(got, want)) << to_string(device) << ", step " << t;
     }
-    expect_same(eager, captured);
+    expect_equal_runs(eager, captured);
     EXPECT_EQ(graph.reason(), device.is_cuda() ? "" : "an input is on cpu");
     EXPECT_EQ(graph.num_graphs(), device.is_cuda() ? 1u : 0u);
   }

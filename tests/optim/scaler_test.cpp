@@ -19,7 +19,7 @@ namespace {
 
 using namespace optim;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor weight(DType dtype, Device device) {
   return full({5}, 2.0, {.dtype = dtype, .device = device, .requires_grad = true});
@@ -33,7 +33,7 @@ void run_backward(GradScaler& scaler, const Tensor& w, double factor) {
 TEST(GradScaler, AStepWithInfChangesNothingAndTheScaleBacksOff) {
   for (const Device device : all_devices()) {
     for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
-      for (const double bad : {kInf, -kInf, std::numeric_limits<double>::quiet_NaN()}) {
+      for (const double bad : {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()}) {
         const Tensor w = weight(dtype, device), other = weight(kFloat64, device);
         AdamW optimizer({w, other}, {.lr = 0.1});
         GradScaler scaler({.init_scale = 8});
@@ -79,7 +79,7 @@ TEST(GradScaler, AnOptimizerOfTheUsersIsSkippedWhereInfWasFound) {
       EXPECT_FALSE(optimizer.skips_on_device());
       EXPECT_TRUE(SGD(std::vector<Tensor>{w}, {}).skips_on_device());
       GradScaler scaler({.init_scale = 8});
-      for (const double factor : {kInf, 1.0}) {
+      for (const double factor : {kInfinity, 1.0}) {
         run_backward(scaler, w, factor);
         scaler.step(optimizer);
         scaler.update();
@@ -148,7 +148,7 @@ TEST(GradScaler, TwoOptimizersShareTheScaleButNotTheInf) {
     SGD first(std::vector<Tensor>{a}, {.lr = 1}), second(std::vector<Tensor>{b}, {.lr = 1});
     GradScaler scaler({.init_scale = 2});
     run_backward(scaler, a, 1);
-    run_backward(scaler, b, kInf);
+    run_backward(scaler, b, kInfinity);
     scaler.step(first);
     scaler.step(second);
     scaler.update();

@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/runner/run/text.h"
 #include "framework/error.h"
+#include "tests/runner/text.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -50,19 +52,6 @@ std::string in_quotes(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (size_t i = 0; (i = text.find(part, i)) != std::string::npos; i += part.size()) ++n;
-  return n;
 }
 
 class Cli : public ::testing::Test {
@@ -359,20 +348,20 @@ TEST_F(CliMnist, AMissingDirectorySaysWhatWasLookedForAndHowToGetIt) {
 }
 
 TEST_F(CliMnist, DamagedFilesAreRefused) {
-  struct Damage {
+  struct Spoiled {
     const char* name;
     const char* file;
     std::string content;
     std::vector<std::string> says;
   };
-  const std::vector<Damage> cases = {
+  const std::vector<Spoiled> cases = {
       {"truncated", "train-images-idx3-ubyte", idx({3, 2, 2}, "abcdefg"), {"cut off", "12", "7"}},
       {"empty", "t10k-labels-idx1-ubyte", "", {"empty"}},
       {"foreign", "train-images-idx3-ubyte", "<!DOCTYPE html>", {"not an IDX file", "HTML"}},
       {"label out of range", "t10k-labels-idx1-ubyte", idx({3}, {0, 10, 1}), {"record 1", "10"}},
       {"too few labels", "train-labels-idx1-ubyte", idx({2}, {0, 1}), {"3 labels", "got 2"}},
   };
-  for (const Damage& c : cases) {
+  for (const Spoiled& c : cases) {
     SCOPED_TRACE(c.name);
     const std::string path = cat("mnist/", c.file);
     const std::string whole = read(path);

@@ -19,7 +19,7 @@
 namespace taper::inline v0::runner {
 namespace {
 
-RunConfig with(const std::string& loss, std::vector<std::string> metrics) {
+RunConfig config_with(const std::string& loss, std::vector<std::string> metrics) {
   RunConfig config;
   config.loss = losses().component(loss);
   config.metrics = std::move(metrics);
@@ -63,7 +63,7 @@ TEST(Evaluate, ClassesAgainstTheirDefinition) {
     top5 += std::count_if(row, row + kClasses, [&](float v) { return v > row[y]; }) < 5;
     ++confusion[y][best];
   }
-  RunConfig smoothed = with("cross_entropy", {"top5", "accuracy", "confusion"});
+  RunConfig smoothed = config_with("cross_entropy", {"top5", "accuracy", "confusion"});
   read_word(smoothed.loss.schema().fields.at(0), "0.3");  // label_smoothing
   for (const Device device : test::all_devices()) {
     const Metrics m = measured(smoothed, info, outputs, targets, device);
@@ -92,7 +92,7 @@ TEST(Evaluate, ValuesInTheirOwnUnit) {
     mean += wanted[i] / 5;
   }
   for (const double y : wanted) spread += std::pow((y - mean) * 50, 2) / 5;
-  RunConfig config = with("l1", {"mae", "rmse", "r2"});
+  RunConfig config = config_with("l1", {"mae", "rmse", "r2"});
   for (const Device device : test::all_devices()) {
     const Metrics m = measured(config, info, tensor(given).to(kFloat32).unsqueeze(1),
                                tensor(wanted).to(kFloat32), device);
@@ -127,7 +127,7 @@ TEST(Evaluate, TokensThatCountAndTheirCharacters) {
   const Tensor y = tensor_of(targets.data(), {4, 3});
   for (const Device device : test::all_devices()) {
     const Metrics m =
-        measured(with("auto", {"perplexity", "bpc", "accuracy"}), info, outputs, y, device);
+        measured(config_with("auto", {"perplexity", "bpc", "accuracy"}), info, outputs, y, device);
     EXPECT_NEAR(m["loss"], loss / n, 1e-5);
     EXPECT_NEAR(m["perplexity"] / std::exp(loss / n), 1, 1e-5);
     EXPECT_NEAR(m["bpc"], loss / std::log(2.0) / characters, 1e-5);
@@ -144,15 +144,15 @@ TEST(Evaluate, EveryLossIsTheMeanOverSamples) {
     const double v = x.to_floats()[size_t(i)], wanted = i == 0 || i == 5 ? 1 : 0;
     bce += std::log1p(std::exp(v)) - v * wanted;
   }
-  EXPECT_NEAR(measured(with("bce_with_logits", {}), info, x, y, "cpu")["loss"], bce / 6, 1e-6);
+  EXPECT_NEAR(measured(config_with("bce_with_logits", {}), info, x, y, "cpu")["loss"], bce / 6, 1e-6);
   info.task = Task::kRegression;
   const Tensor given = tensor({{3.0}, {0.0}}).to(kFloat32), wanted = zeros({2});
   const auto loss = [&](const RunConfig& c) {
     return measured(c, info, given, wanted, "cpu")["loss"];
   };
-  EXPECT_NEAR(loss(with("auto", {"mae"})), 4.5, 1e-6);
-  EXPECT_NEAR(loss(with("l1", {"mae"})), 1.5, 1e-6);
-  RunConfig huber = with("huber", {"mae"});
+  EXPECT_NEAR(loss(config_with("auto", {"mae"})), 4.5, 1e-6);
+  EXPECT_NEAR(loss(config_with("l1", {"mae"})), 1.5, 1e-6);
+  RunConfig huber = config_with("huber", {"mae"});
   read_word(huber.loss.schema().fields.at(0), "2");  // delta
   EXPECT_NEAR(loss(huber), 2 * (3 - 1.0) / 2, 1e-6);
 }
@@ -160,7 +160,7 @@ TEST(Evaluate, EveryLossIsTheMeanOverSamples) {
 TEST(Evaluate, AnEnormousConfusionMatrixIsRefused) {
   DataInfo info;
   info.outputs = 50000;
-  EXPECT_THROW(Evaluator(with("auto", {"confusion"}), info, "cpu"), ConfigError);
+  EXPECT_THROW(Evaluator(config_with("auto", {"confusion"}), info, "cpu"), ConfigError);
 }
 
 // --- a metric of the test's own ---

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Two steps, an evaluation and a checkpoint after each.
-constexpr const char* kTiny =
+constexpr const char* kFaulty =
     "device: cpu\n"
     "threads: 1\n"
     "data: {type: csv, path: rows.csv, task: regression}\n"
@@ -33,7 +33,7 @@ class Faults : public ::testing::Test {
     std::string rows = "a,y\n";
     for (int i = 0; i < 20; ++i) rows += cat(i % 5, ",", i % 5 * 2 + 1, "\n");
     write_bytes(at_ / "rows.csv", rows);
-    write_bytes(at_ / "tiny.yaml", kTiny);
+    write_bytes(at_ / "tiny.yaml", kFaulty);
   }
 
   // Into r; more: settings of tests/runner/faults.cpp.

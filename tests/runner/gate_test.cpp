@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // 8 steps and an evaluation.
-constexpr const char* kTiny =
+constexpr const char* kGated =
     "name: tiny\ndevice: cpu\nseed: 3\n"
     "data: {type: digits, train_size: 512, test_size: 64}\n"
     "model: {type: mlp, hidden: [16], dropout: 0.1}\n"
@@ -51,10 +51,10 @@ class Gate : public ::testing::Test {
   }
   ~Gate() override { fs::remove_all(dir_); }
 
-  // A run of kTiny with each "old" made "new".
+  // A run of kGated with each "old" made "new".
   fs::path run(const std::string& name,
                const std::vector<std::pair<std::string, std::string>>& changes = {}) const {
-    std::string config = kTiny;
+    std::string config = kGated;
     for (const auto& [from, to] : changes) config = replaced(config, from, to);
     write(dir_ / "config.yaml", config);
     train(load_config(dir_ / "config.yaml", {}), dir_ / name);

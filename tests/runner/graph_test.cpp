@@ -7,14 +7,14 @@
 namespace taper::inline v0::runner {
 namespace {
 
-struct Case {
+struct GraphCase {
   const char* name;
   const char* yaml;
 };
 
 // Every kind of state that a step has, and batches of other sizes at an epoch's end. Averages with
 // bfloat16 swap weights beside their half copies.
-constexpr Case kCases[] = {
+constexpr GraphCase kGraphCases[] = {
     {"images",
      "data: {type: digits, train_size: 500, test_size: 50}\n"
      "model: {type: sequential, layers: [conv2d: {out_channels: 4, kernel_size: 3}, batch_norm2d,\n"
@@ -43,7 +43,7 @@ constexpr Case kCases[] = {
      "train: {epochs: 8, batch_size: 8, on_nan: rollback}\n"},
 };
 
-class Graph : public ::testing::TestWithParam<Case> {
+class Graph : public ::testing::TestWithParam<GraphCase> {
  protected:
   Graph() {
     std::string text, rows = "a,b,y\n";
@@ -106,7 +106,7 @@ TEST_P(Graph, ProfiledStepsRunAsTheyAreWithTheSameBytes) {
   expect_same("graph", "profiled");
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Graph, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Cases, Graph, ::testing::ValuesIn(kGraphCases),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
 // 5 steps an epoch.
-constexpr const char* kRows =
+constexpr const char* kRowsConfig =
     "device: cpu\n"
     "threads: 1\n"
     "data: {type: csv, path: data/rows.csv, task: regression}\n"
@@ -48,7 +48,7 @@ class Identity : public ::testing::Test {
  protected:
   Identity() {
     fs::create_directories(at_ / "data");
-    write_bytes(at_ / "rows.yaml", kRows);
+    write_bytes(at_ / "rows.yaml", kRowsConfig);
     write_bytes(at_ / "data/rows.csv", rows());
   }
 
@@ -142,7 +142,7 @@ class Bits : public ::testing::Test {
  protected:
   Bits() {
     fs::create_directories(at_ / "data");
-    std::string yaml = kRows;
+    std::string yaml = kRowsConfig;
     yaml.replace(yaml.find("data/rows.csv"), 13, (at_ / "data/rows.csv").string());
     write_bytes(at_ / "rows.yaml", yaml);
     write_bytes(at_ / "data/rows.csv", rows());

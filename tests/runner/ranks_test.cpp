@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 // Dropout, batch norm, averages, a loss scale, clipping, a last batch of 20.
-constexpr const char* kDigits =
+constexpr const char* kDigitsConfig =
     "device: cpu\n"
     "threads: 1\n"
     "data: {type: digits, train_size: 500, test_size: 50}\n"
@@ -57,7 +57,7 @@ class Ranks : public testing::Test {
   void SetUp() override {
     SKIP_WITHOUT_MPI();
     setenv("OMPI_MCA_odls_base_sigkill_timeout", "1", 1);  // waited for at every bad end
-    write_bytes(dir_ / "digits.yaml", kDigits);
+    write_bytes(dir_ / "digits.yaml", kDigitsConfig);
     write_bytes(dir_ / "names.yaml", kNames);
     std::string names;
     for (int i = 0; i < 37; ++i) names += std::string(size_t(1 + i % 6), char('a' + i % 7)) + "\n";
@@ -187,7 +187,7 @@ TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   const char* asked = std::getenv("TAPER_RANK_FAULTS");
   const size_t faults = asked ? size_t(std::atoi(asked)) : std::size(kFaults);
   dir_.program = TAPER_OWN_PARTS;
-  std::string spoilt = kDigits;
+  std::string spoilt = kDigitsConfig;
   spoilt.replace(spoilt.find("batch_norm2d"), 0, "spoilt, ");
   write_bytes(dir_ / "spoilt.yaml", spoilt);
   const Words words = {
@@ -304,7 +304,7 @@ class RanksApart : public Ranks {
 };
 
 TEST_F(RanksApart, ThatDifferAreRefusedByName) {
-  const std::string said = said_with(std::string(kDigits) + "seed: 3\n");
+  const std::string said = said_with(std::string(kDigitsConfig) + "seed: 3\n");
   EXPECT_NE(said.find("  seed: 0 | 3"), std::string::npos) << said;
   EXPECT_NE(said.find("rank 1 ("), std::string::npos) << said;
   EXPECT_TRUE(said.ends_with("\n2\n")) << said;
@@ -317,7 +317,7 @@ TEST_F(RanksApart, OneThatHangsBeforeAllHaveMetIsNotWaitedForLong) {
 }
 
 TEST_F(RanksApart, ABadConfigOfOneEndsAllWithItsMessage) {
-  const std::string said = said_with(std::string(kDigits) + "sed: 3\n");
+  const std::string said = said_with(std::string(kDigitsConfig) + "sed: 3\n");
   const size_t rank = said.find("rank 1 (");
   EXPECT_NE(rank, std::string::npos) << said;
   EXPECT_NE(said.find("sed", rank), std::string::npos) << said;

@@ -15,6 +15,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/verbs/verbs.h"
 #include "tests/testing.h"
+#include "tests/runner/text.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -44,12 +45,6 @@ std::string damage_of(const std::string& xml) {
     }
   }
   return open.empty() ? "" : "open: " + open.back();
-}
-
-int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (size_t i = 0; (i = text.find(part, i)) != std::string::npos; i += part.size()) ++n;
-  return n;
 }
 
 class Report : public ::testing::Test {

@@ -17,6 +17,7 @@
 #include "data/tables/csv.h"
 #include "framework/host/hooks.h"
 #include "tests/runner/run_process.h"
+#include "tests/runner/text.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -25,14 +26,14 @@ namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 using Words = std::vector<std::string>;
 
-struct Case {
+struct ResumeCase {
   const char* name;
   const char* yaml;
 };
 
 // Every kind of state that a run has: workers, accumulation, dropout, batch norm, a loss scale,
 // averages, a schedule; a plateau with text; rows with momentum and a skip.
-constexpr Case kCases[] = {
+constexpr ResumeCase kResumeCases[] = {
     {"digits",
      "device: cpu\n"
      "threads: 1\n"
@@ -66,7 +67,7 @@ constexpr Case kCases[] = {
      "checkpoint: {every: 0, keep: 3}\n"},
 };
 // Of a program that knows the optimizer. The loss scale begins where steps overflow.
-constexpr Case kOwn = {"own",
+constexpr ResumeCase kOwn = {"own",
                        "device: cpu\n"
                        "threads: 1\n"
                        "data: {type: digits, train_size: 200, test_size: 50}\n"
@@ -84,7 +85,7 @@ void write_inputs(const RunDirectory& at) {
   }
   write_bytes(at / "text.txt", text);
   write_bytes(at / "rows.csv", rows);
-  for (const Case& c : kCases) write_bytes(at / cat(c.name, ".yaml"), c.yaml);
+  for (const ResumeCase& c : kResumeCases) write_bytes(at / cat(c.name, ".yaml"), c.yaml);
   write_bytes(at / cat(kOwn.name, ".yaml"), kOwn.yaml);
 }
 
@@ -112,10 +113,6 @@ class Resume : public ::testing::Test {
 
   RunDirectory at_;
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // --- at random moments ---
 
@@ -162,18 +159,18 @@ class Killer {
 TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
   const char* set = std::getenv("TAPER_KILLS");
   const int wanted = set ? std::atoi(set) : 20;
-  double seconds[std::size(kCases)];
-  for (size_t i = 0; i < std::size(kCases); ++i) {
+  double seconds[std::size(kResumeCases)];
+  for (size_t i = 0; i < std::size(kResumeCases); ++i) {
     const auto start = std::chrono::steady_clock::now();
-    const RunDirectory::Outcome whole = train(kCases[i].name, cat("whole_", kCases[i].name));
+    const RunDirectory::Outcome whole = train(kResumeCases[i].name, cat("whole_", kResumeCases[i].name));
     ASSERT_EQ(whole.code, 0) << whole.err;
     seconds[i] = Seconds(std::chrono::steady_clock::now() - start).count();
   }
   Killer killer(at_, 1);
   int kills = 0, runs = 0;
   for (; kills < wanted && !HasFailure(); ++runs) {
-    const size_t i = size_t(runs) % std::size(kCases);
-    const std::string name = kCases[i].name, out = cat("run", runs);
+    const size_t i = size_t(runs) % std::size(kResumeCases);
+    const std::string name = kResumeCases[i].name, out = cat("run", runs);
     SCOPED_TRACE(cat(name, " in ", out));
     kills += killer.run(name, out, seconds[i], wanted - kills);
     expect_same("whole_" + name, out);

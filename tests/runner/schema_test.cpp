@@ -15,6 +15,7 @@
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
 #include "framework/error.h"
 #include "tests/runner/run_process.h"
 
@@ -30,13 +31,6 @@ std::string text_of(const fs::path& file) {
   std::stringstream text;
   text << std::ifstream(file, std::ios::binary).rdbuf();
   return text.str();
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 std::string joined(const std::vector<std::string>& lines) {

@@ -29,6 +29,7 @@
 #include "modules/layers/norm.h"
 #include "modules/layers/stateless.h"
 #include "tests/runner/run_process.h"
+#include "tests/runner/text.h"
 
 namespace taper::inline v0::runner {
 namespace {
@@ -114,10 +115,6 @@ void expect_close(const std::vector<double>& a, const std::vector<double>& b, do
 bool all_finite(const std::vector<float>& x) {
   return !x.empty() && std::ranges::all_of(x, [](float v) { return std::isfinite(v); });
 }
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // --- steps ---
 
 TEST_F(Train, ARunDirectoryHasItsFiles) {

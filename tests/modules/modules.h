@@ -1,0 +1,27 @@
+// What several tests of modules share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/factories.h"
+#include "framework/random.h"
+#include "modules/module.h"
+
+namespace taper::inline v0::test {
+
+using Names = std::vector<std::string>;
+
+inline Names names_of(const std::vector<NamedTensor>& tensors) {
+  Names names;
+  for (const NamedTensor& t : tensors) names.push_back(t.name);
+  return names;
+}
+
+// The same numbers at every call.
+inline Tensor numbers(const Shape& shape, Device device = Device()) {
+  Generator generator(3);
+  return randn(shape, {.device = device}, &generator);
+}
+
+}  // namespace taper::inline v0::test

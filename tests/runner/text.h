@@ -1,0 +1,19 @@
+// What several tests of the runner ask of a text.
+#pragma once
+
+#include <string>
+
+namespace taper::inline v0::runner {
+
+// How often the part stands in it.
+inline int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t i = 0; (i = text.find(part, i)) != std::string::npos; i += part.size()) ++n;
+  return n;
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace taper::inline v0::runner
