@@ -1,4 +1,5 @@
 #include "data/tables/csv.h"
+#include "tests/data_files.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -56,15 +57,6 @@ CsvFormat for_regression() {
   CsvFormat options;
   options.task = Task::kRegression;
   return options;
-}
-
-template <class Call> std::string refusal(const Call& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 // `message` is one line that starts with `start` and holds every one of `parts`.
@@ -155,7 +147,7 @@ TEST_F(CsvFiles, ARowWithTheLabelsNameIsAHeader) {
 }
 
 TEST_F(CsvFiles, AWordInTheFirstRowOfNumbersIsNotTakenForAHeader) {
-  const std::string message = refusal([&] { read("5,abc,3\n4,2,3\n"); });
+  const std::string message = refusal_of<InputError>([&] { read("5,abc,3\n4,2,3\n"); });
   expect_message(message, (directory_ / "t.csv").string() + ":1: column 1",
                  {"'abc'", "data.header"});
 }
@@ -269,23 +261,23 @@ TEST_F(CsvFiles, RefusesBadRowsWithFileAndLine) {
       {std::string("1,2\n\0,3\n", 8), {}, ": ", {"zero byte at offset 4"}},
   };
   for (const auto& c : cases) {
-    const std::string message = refusal([&] { read(c.text, c.options); });
+    const std::string message = refusal_of<InputError>([&] { read(c.text, c.options); });
     expect_message(message, (directory_ / "t.csv").string() + c.start, c.parts);
   }
 }
 
 TEST_F(CsvFiles, RefusesAMissingFileAndADirectory) {
   const fs::path missing = directory_ / "missing.csv";
-  expect_message(refusal([&] { read_csv(missing, {}); }), missing.string() + ": ",
+  expect_message(refusal_of<InputError>([&] { read_csv(missing, {}); }), missing.string() + ": ",
                  {"No such file"});
-  expect_message(refusal([&] { read_csv(directory_, {}); }), directory_.string() + ": ",
-                 {"directory"});
+  expect_message(refusal_of<InputError>([&] { read_csv(directory_, {}); }),
+                 directory_.string() + ": ", {"directory"});
 }
 
 TEST_F(CsvFiles, LongTextIsShortenedBetweenCharacters) {
   std::string word;
   for (int i = 0; i < 30; ++i) word += "\xc3\xa9";
-  const std::string message = refusal([&] { read("1,2,x\n3,a" + word + ",y\n"); });
+  const std::string message = refusal_of<InputError>([&] { read("1,2,x\n3,a" + word + ",y\n"); });
   EXPECT_NE(message.find("\xc3\xa9...'"), std::string::npos) << message;
   EXPECT_EQ(message.find("\xc3..."), std::string::npos) << message;
 }
@@ -315,7 +307,8 @@ TEST_F(CsvFiles, RefusesATestFileThatDoesNotFitTheTrainingFile) {
   };
   for (const auto& c : cases) {
     const fs::path file = write(c.text, "test.csv");
-    expect_message(refusal([&] { read_csv_like(train, file); }), file.string() + c.start, c.parts);
+    expect_message(refusal_of<InputError>([&] { read_csv_like(train, file); }),
+                   file.string() + c.start, c.parts);
   }
 }
 
@@ -370,12 +363,12 @@ TEST_F(CsvFiles, RefusesWhatNoOptionMakesGood) {
       {many, ": column 'kind' has 1001 different words", {"at most 1000"}},
   };
   for (const auto& c : cases) {
-    const std::string message = refusal([&] { read(c.text, tolerant()); });
+    const std::string message = refusal_of<InputError>([&] { read(c.text, tolerant()); });
     expect_message(message, (directory_ / "t.csv").string() + c.start, c.parts);
   }
   CsvFormat strict = tolerant();
   strict.missing = {};
-  expect_message(refusal([&] { read("n,kind,y\n1,b,x\n2,,x\n", strict); }),
+  expect_message(refusal_of<InputError>([&] { read("n,kind,y\n1,b,x\n2,,x\n", strict); }),
                  (directory_ / "t.csv").string() + ":3: column 'kind' is empty: expected a word",
                  {"missing: mean"});
 }
@@ -387,7 +380,7 @@ TEST_F(CsvFiles, AFurtherFileIsTreatedAsTheTrainingFile) {
   EXPECT_EQ(test.features[1], 1);
   EXPECT_EQ(test.labels, Ints{1});
   const fs::path unknown = write("n,kind,y\n1,a,p\n1,c,p\n", "test.csv");
-  expect_message(refusal([&] { read_csv_like(train, unknown); }),
+  expect_message(refusal_of<InputError>([&] { read_csv_like(train, unknown); }),
                  unknown.string() +
                      ":3: column 'kind': 'c' is no category of the training file; it has 'a', 'b'",
                  {});
@@ -404,21 +397,21 @@ TEST_F(CsvFiles, AFileToPredictMayLackTheLabel) {
   EXPECT_EQ(t.features, (Floats{4, 1, 0}));
   EXPECT_TRUE(t.labels.empty());
   EXPECT_EQ(t.classes, train.classes);
-  expect_message(refusal([&] { read_csv_like(train, bare); }),
+  expect_message(refusal_of<InputError>([&] { read_csv_like(train, bare); }),
                  bare.string() + ":1: expected 3 fields as in the training file, got 2", {});
   const fs::path too_long = write("n,y,kind,more\n4,q,a,1\n", "long.csv");
-  expect_message(refusal([&] { read_csv_like(train, too_long, true); }),
+  expect_message(refusal_of<InputError>([&] { read_csv_like(train, too_long, true); }),
                  too_long.string() +
                      ":1: expected 3 fields as in the training file, or 2 without the label, got 4",
                  {});
   const fs::path text = write("seed: 1\n", "run.yaml");
-  expect_message(refusal([&] { read_csv_like(train, text, true); }),
+  expect_message(refusal_of<InputError>([&] { read_csv_like(train, text, true); }),
                  text.string() + ":1: expected 2 features, got the one field 'seed: 1'", {});
   EXPECT_EQ(read_csv_like(train, write("n,y,kind\n4,q,a\n"), true).labels, Ints{1});
   const CsvTable one = read("n,y\n1,p\n2,q\n");
   EXPECT_EQ(read_csv_like(one, write("n\n7\n8\n"), true).features, (Floats{7, 8}));
   const fs::path other = write("n,sort\n4,a\n");
-  expect_message(refusal([&] { read_csv_like(train, other, true); }),
+  expect_message(refusal_of<InputError>([&] { read_csv_like(train, other, true); }),
                  other.string() + ":1: expected column 1 (the first is 0) to be 'kind'", {});
 }
 

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "data/images/images.h"
+#include "tests/data_files.h"
 
 namespace taper::inline v0::data {
 namespace {
@@ -80,15 +81,6 @@ class IdxFiles : public ::testing::Test {
 
   fs::path directory_;
 };
-
-template <class Call> std::string refusal(const Call& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 std::vector<int64_t> labels_of(const Batch& images) { return images.targets.to_vector<int64_t>(); }
 
@@ -175,7 +167,7 @@ TEST_F(IdxFiles, RefusesWhatIsNotAWholeUnsignedByteFile) {
   };
   for (const auto& c : cases) {
     const fs::path file = write(c.name, c.bytes);
-    expect_names(refusal([&] { read_idx(file); }), file, c.parts);
+    expect_names(refusal_of<InputError>([&] { read_idx(file); }), file, c.parts);
   }
 }
 
@@ -184,14 +176,14 @@ TEST_F(IdxFiles, AShortenedOrBitFlippedGzipNeverGivesOtherData) {
   const Bytes packed = gzip(idx(8, {40}, data));
   for (size_t length = 0; length < packed.size(); ++length) {
     const fs::path file = write("cut", without_last(packed, packed.size() - length));
-    EXPECT_NE(refusal([&] { read_idx(file); }), "accepted") << length;
+    EXPECT_NE(refusal_of<InputError>([&] { read_idx(file); }), "accepted") << length;
   }
   // Some bits carry no meaning: the header's time, the padding before a stored block.
   for (size_t bit = 0; bit < 8 * packed.size(); ++bit) {
     Bytes flipped = packed;
     flipped[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
     const fs::path file = write("flipped", flipped);
-    refusal([&] { EXPECT_EQ(bytes_of(read_idx(file)), data) << bit; });
+    refusal_of<InputError>([&] { EXPECT_EQ(bytes_of(read_idx(file)), data) << bit; });
   }
 }
 
@@ -199,16 +191,17 @@ TEST_F(IdxFiles, AShortenedOrBitFlippedGzipNeverGivesOtherData) {
 TEST_F(IdxFiles, AGzipThatGrowsBeyondItsHeaderIsRefusedWithoutBeingUnpacked) {
   const Bytes zeros(20 << 20);
   const fs::path more = write("more", gzip(joined(idx(8, {6}, {}), zeros)));
-  expect_names(refusal([&] { read_idx(more); }), more,
+  expect_names(refusal_of<InputError>([&] { read_idx(more); }), more,
                {"needs 6 bytes", "1048576 or more left over"});
   const fs::path less = write("less", gzip(joined(idx(8, {0xffffffff}, {}), zeros)));
-  expect_names(refusal([&] { read_idx(less); }), less, {"4294967295 bytes, got 1048576 or more"});
+  expect_names(refusal_of<InputError>([&] { read_idx(less); }), less,
+               {"4294967295 bytes, got 1048576 or more"});
 }
 
 TEST_F(IdxFiles, RefusesAMissingFileAndADirectory) {
   const fs::path missing = directory_ / "missing";
-  expect_names(refusal([&] { read_idx(missing); }), missing, {"No such file"});
-  expect_names(refusal([&] { read_idx(directory_); }), directory_, {"directory"});
+  expect_names(refusal_of<InputError>([&] { read_idx(missing); }), missing, {"No such file"});
+  expect_names(refusal_of<InputError>([&] { read_idx(directory_); }), directory_, {"directory"});
 }
 
 TEST_F(IdxFiles, ImagesPairPixelsWithLabels) {
@@ -225,14 +218,16 @@ TEST_F(IdxFiles, RefusesImagesAndLabelsThatDoNotFit) {
   const fs::path two = write("two", idx(8, {2}, {0, 1}));
   const fs::path big = write("big", idx(8, {3}, {0, 10, 2}));
   const fs::path none = write("none", idx(8, {0, 28, 28}, {}));
-  expect_names(refusal([&] { read_idx_images(labels, images); }), labels, {"3 dimensions", "(3)"});
-  expect_names(refusal([&] { read_idx_images(images, images); }), images, {"1 dimension", "(3, 1"});
-  expect_names(refusal([&] { read_idx_images(none, labels); }), none, {"no images"});
-  expect_names(refusal([&] { read_idx_images(images, two); }), two,
+  expect_names(refusal_of<InputError>([&] { read_idx_images(labels, images); }), labels,
+               {"3 dimensions", "(3)"});
+  expect_names(refusal_of<InputError>([&] { read_idx_images(images, images); }), images,
+               {"1 dimension", "(3, 1"});
+  expect_names(refusal_of<InputError>([&] { read_idx_images(none, labels); }), none, {"no images"});
+  expect_names(refusal_of<InputError>([&] { read_idx_images(images, two); }), two,
                {"expected 3 labels", images.string(), "got 2"});
-  expect_names(refusal([&] { read_idx_images(images, big); }), big,
+  expect_names(refusal_of<InputError>([&] { read_idx_images(images, big); }), big,
                {"record 1", "0 .. 9", "got 10"});
-  expect_names(refusal([&] { read_idx_images(images, labels, 2); }), labels,
+  expect_names(refusal_of<InputError>([&] { read_idx_images(images, labels, 2); }), labels,
                {"record 2", "0 .. 1", "got 2"});
   EXPECT_EQ(labels_of(read_idx_images(images, big, 11))[1], 10);
 }
@@ -259,13 +254,13 @@ TEST_F(IdxFiles, MissingMnistSaysWhatWasLookedForAndHowToGetIt) {
   const std::vector<std::string> source{
       "https://ossci-datasets.s3.amazonaws.com/mnist/, and set data.root=DIR"};
   const fs::path nowhere = directory_ / "nowhere";
-  const std::string no_root = refusal([&] { load_mnist(nowhere, true); });
+  const std::string no_root = refusal_of<InputError>([&] { load_mnist(nowhere, true); });
   expect_names(no_root, nowhere, source);
   expect_names(no_root, nowhere,
                {"no such directory", "train-images-idx3-ubyte,", "train-images.idx3-ubyte,",
                 "train-images-idx3-ubyte.gz", "train-images.idx3-ubyte.gz"});
   write("t10k-images-idx3-ubyte", idx(8, {1, 1, 1}, {5}));
-  const std::string no_labels = refusal([&] { load_mnist(directory_, false); });
+  const std::string no_labels = refusal_of<InputError>([&] { load_mnist(directory_, false); });
   expect_names(no_labels, directory_, source);
   expect_names(no_labels, directory_, {"t10k-labels-idx1-ubyte,", "t10k-labels.idx1-ubyte.gz"});
 }

@@ -44,7 +44,7 @@ template <class D> Row of_odds(const std::string& name, bool logits) {
   });
 }
 
-const std::vector<Row>& rows() {
+const std::vector<Row>& distribution_rows() {
   static const std::vector<Row> all = {
       of_two<Normal>("Normal"),
       of_two<Uniform>("Uniform"),
@@ -59,7 +59,7 @@ const std::vector<Row>& rows() {
   return all;
 }
 
-std::map<std::string, Tensor> stored() {
+std::map<std::string, Tensor> stored_values() {
   std::map<std::string, Tensor> out;
   for (auto& [name, tensor] :
        load_safetensors(TAPER_INTEROP_DIR "/distributions.safetensors").tensors) {
@@ -69,9 +69,9 @@ std::map<std::string, Tensor> stored() {
 }
 
 TEST(Distributions, SayWhatPyTorchSays) {
-  const auto file = stored();
+  const auto file = stored_values();
   for (const Device device : test::all_devices()) {
-    for (const Row& row : rows()) {
+    for (const Row& row : distribution_rows()) {
       SCOPED_TRACE(cat(row.name, " on ", device));
       const auto parameters = [&](const char* of) {
         Tensors out;
@@ -111,10 +111,10 @@ TEST(Distributions, SayWhatPyTorchSays) {
 
 // 5 deviations of the sample's mean and variance, of numbers drawn with a fixed seed.
 TEST(Distributions, DrawsHaveTheMomentsOfTheDistribution) {
-  const auto file = stored();
+  const auto file = stored_values();
   constexpr int64_t kDraws = 20000;
   for (const Device device : test::all_devices()) {
-    for (const Row& row : rows()) {
+    for (const Row& row : distribution_rows()) {
       SCOPED_TRACE(cat(row.name, " on ", device));
       Tensors p;
       for (int i = 0; file.count(cat(row.name, ".p", i)); ++i) {
@@ -144,7 +144,7 @@ TEST(Distributions, DrawsHaveTheMomentsOfTheDistribution) {
 }
 
 TEST(Distributions, GammaGradientIsThatOfTheDistributionFunction) {
-  const auto file = stored();
+  const auto file = stored_values();
   for (const Device device : test::all_devices()) {
     const Tensor got =
         kernels::binary(kernels::BinaryOp::gamma_gradient, file.at("gamma.a").to(device),

@@ -62,7 +62,7 @@ class MemoryLimit {
   rlimit before_;
 };
 
-struct Row {
+struct Absurd {
   const char* name;
   std::function<Tensor(int64_t)> f;
   // Of a result for n; without it nothing but a refusal will do.
@@ -90,7 +90,7 @@ auto has_shape(Shape (*shape)(int64_t)) {
 }
 template <class M> Tensor weight_of(const M& module) { return module.parameters()[0]; }
 
-const Row kFactories[] = {
+const Absurd kFactories[] = {
     {"empty", [](int64_t n) { return empty({n}); }},
     {"empty, last",
      [](int64_t n) {
@@ -139,7 +139,7 @@ const Row kFactories[] = {
      [](const Tensor& y, int64_t n) { return n == kMax || y.item<int64_t>() == n; }},
 };
 
-const Row kViews[] = {
+const Absurd kViews[] = {
     {"size", [](int64_t n) { return tensor(kX.size(n)); }},
     {"stride", [](int64_t n) { return tensor(kX.stride(n)); }},
     {"view", [](int64_t n) { return kX.view({n}); }},
@@ -240,7 +240,7 @@ const Row kViews[] = {
     {"chunk, dim", [](int64_t n) { return chunk(kX, 2, n).at(0); }},
 };
 
-const Row kCopies[] = {
+const Absurd kCopies[] = {
     {"cat, dim",
      [](int64_t n) {
        return cat({kX, kX}, n);
@@ -320,7 +320,7 @@ const Row kCopies[] = {
     {"multinomial, without replacement", [](int64_t n) { return multinomial(kOne, n); }},
 };
 
-const Row kArranged[] = {
+const Absurd kArranged[] = {
     {"unbind", [](int64_t n) { return unbind(kX, n).at(0); }},
     {"tensor_split, sections", [](int64_t n) { return tensor_split(kX, n).at(0); }},
     {"tensor_split, index",
@@ -349,7 +349,7 @@ const Row kArranged[] = {
     {"normalize", [](int64_t n) { return normalize(kX, 2, n); }},
 };
 
-const Row kReductions[] = {
+const Absurd kReductions[] = {
     {"sum", [](int64_t n) { return sum(kX, {n}); }},
     {"mean",
      [](int64_t n) {
@@ -387,7 +387,7 @@ const Row kReductions[] = {
      }},
 };
 
-const Row kWindows[] = {
+const Absurd kWindows[] = {
     {"conv1d, stride", [](int64_t n) { return conv1d(kLines, kTaps, {}, {.stride = n}); }},
     {"conv1d, padding", [](int64_t n) { return conv1d(kLines, kTaps, {}, {.padding = n}); }},
     {"conv1d, dilation", [](int64_t n) { return conv1d(kLines, kTaps, {}, {.dilation = n}); }},
@@ -518,7 +518,7 @@ const Row kWindows[] = {
      [](int64_t n) { return interpolate(kImages, {.scale_factor = double(n) * 1e300}); }},
 };
 
-const Row kModules[] = {
+const Absurd kModules[] = {
     {"Linear, in", [](int64_t n) { return weight_of(Linear(n, 1)); }},
     {"Linear, out", [](int64_t n) { return weight_of(Linear(1, n)); }},
     {"Linear, both", [](int64_t n) { return weight_of(Linear(n, n)); }},
@@ -581,10 +581,10 @@ const Row kModules[] = {
     {"GPTMLP", [](int64_t n) { return weight_of(GPTMLP({.n_embd = n})); }},
 };
 
-class AbsurdSizes : public ::testing::TestWithParam<std::span<const Row>> {};
+class AbsurdSizes : public ::testing::TestWithParam<std::span<const Absurd>> {};
 
 TEST_P(AbsurdSizes, AreRefusedOrGiveTheRightResult) {
-  for (const Row& row : GetParam()) {
+  for (const Absurd& row : GetParam()) {
     for (const int64_t n : kAbsurd) {
       std::string wrong;
       {

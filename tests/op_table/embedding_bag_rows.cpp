@@ -8,7 +8,7 @@ namespace taper::inline v0::test {
 namespace {
 
 // The arguments after the weight: offsets of bags, and factors of rows.
-struct Case {
+struct Bag {
   std::string variant;
   BagMode mode;
   std::vector<int64_t> offsets = {};
@@ -20,7 +20,7 @@ struct Case {
   }
 };
 
-Array bags(const Case& c, const Array& index, const Array& weight, const Array* factors) {
+Array bags(const Bag& c, const Array& index, const Array& weight, const Array* factors) {
   const int64_t n = index.shape.numel(), dim = weight.shape[1], rows = weight.shape[0];
   std::vector<int64_t> ends = c.offsets;
   for (int64_t i = 0; index.shape.size() == 2 && i < index.shape[0]; ++i) {
@@ -46,7 +46,7 @@ Array bags(const Case& c, const Array& index, const Array& weight, const Array* 
   return y;
 }
 
-Row row(const Case& c, std::vector<std::vector<Shape>> samples) {
+Row row(const Bag& c, std::vector<std::vector<Shape>> samples) {
   return {.name = "embedding_bag",
           .variant = c.variant,
           .f =
@@ -67,7 +67,7 @@ Row row(const Case& c, std::vector<std::vector<Shape>> samples) {
 
 std::vector<Refusal> refusals() {
   const auto refused = [](const char* what, const Tensor& index, const Tensor& offsets,
-                          const Case& c, const char* text) {
+                          const Bag& c, const char* text) {
     return Refusal{
         what,
         [=](Device d) {
@@ -79,7 +79,7 @@ std::vector<Refusal> refusals() {
   };
   const Tensor four = zeros({4}, {.dtype = kInt64});
   const Tensor starts = tensor(std::vector<int64_t>{0, 2});
-  const Case mean{"", BagMode::mean};
+  const Bag mean{"", BagMode::mean};
   return {
       refused("no offsets", four, {}, mean, "offsets has to be a 1D Tensor but got None"),
       refused("factors of a mean", four, starts, {"", BagMode::mean, {}, true},

@@ -26,10 +26,6 @@ int64_t whole(const Array& x, const Shape& at) {
   return int64_t(x.v[size_t(flat_index(x.shape, at))]);
 }
 
-Tensor longs(const TensorData& data, Device d) {
-  return tensor(data, {.dtype = kInt64, .device = d});
-}
-
 // --- rows and elements by index ---
 
 Array rows_by(const Array& x, const Array& index) {

@@ -20,13 +20,10 @@ using Line = std::vector<double>;
 using Indices = std::vector<TensorIndex>;
 using Source = std::function<Shape(const Shape&)>;
 
-const char* const kBeyondOnCuda = "index 9 is out of bounds for a dimension with size 2";
+const char* const kNineOnCuda = "index 9 is out of bounds for a dimension with size 2";
 
 Domain whole_numbers(double low, double high, DType dtype) { return {low, high, 1, dtype}; }
 
-Tensor longs(const TensorData& data, Device d) {
-  return tensor(data, {.dtype = kInt64, .device = d});
-}
 Tensor bools(const TensorData& data, Device d) {
   return tensor(data, {.dtype = kBool, .device = d});
 }
@@ -129,7 +126,7 @@ std::vector<Bracket> brackets() {
   };
 }
 
-std::vector<Refusal> index_refusals() {
+std::vector<Refusal> indexing_refusals() {
   const auto with = [](std::function<Indices(Device)> indices) {
     return [indices](Device d) { return index(ones({2, 3}, {.device = d}), indices(d)).cpu(); };
   };
@@ -139,7 +136,7 @@ std::vector<Refusal> index_refusals() {
       {"beyond", with([](Device d) {
          return Indices{longs({9}, d), longs({0}, d)};
        }),
-       "index 9 is out of bounds for dimension 0 with size 2", kBeyondOnCuda},
+       "index 9 is out of bounds for dimension 0 with size 2", kNineOnCuda},
       {"a number beyond", with([](Device) {
          return Indices{0, 5};
        }),
@@ -217,7 +214,7 @@ std::vector<Row> bracket_rows() {
            .tolerance = {.float32 = 1e-5, .float16 = 2e-3, .bfloat16 = 1.6e-2, .gradient = 16}});
     }
   }
-  rows[0].refusals = index_refusals();
+  rows[0].refusals = indexing_refusals();
   rows[1].refusals = index_put_refusals();
   return rows;
 }
@@ -358,7 +355,7 @@ std::vector<Row> mask_rows() {
 // --- scatter ---
 
 // The place in x that an index's element at `at` names.
-Shape named(const Array& index, int64_t dim, Shape at) {
+Shape named_along(const Array& index, int64_t dim, Shape at) {
   if (at.size() > 0) at[wrap_dim(dim, at.size())] = int64_t(element(index, at));
   return at;
 }
@@ -369,7 +366,8 @@ Array each_with(const std::vector<Array>& x, int64_t dim,
   std::vector<Line> there(x[0].v.size());
   for (size_t i = 0; i < x[1].v.size(); ++i) {
     const Shape at = index_of(x[1].shape, int64_t(i));
-    const size_t to = x[0].shape.empty() ? 0 : size_t(flat_index(x[0].shape, named(x[1], dim, at)));
+    const size_t to =
+        x[0].shape.empty() ? 0 : size_t(flat_index(x[0].shape, named_along(x[1], dim, at)));
     there[to].push_back(element(x[2], at));
   }
   Array y = x[0];
@@ -416,7 +414,7 @@ std::vector<Row> scatter_rows() {
       {"sizes", refused(tensor({{0, 0, 0, 0}}), ones({1, 4})),
        "Expected index [1, 4] to be no larger than self [2, 3] apart from dimension 0"},
       {"beyond", refused(tensor({{9}}), ones({1, 1})),
-       "index 9 is out of bounds for dimension 0 with size 2", kBeyondOnCuda}};
+       "index 9 is out of bounds for dimension 0 with size 2", kNineOnCuda}};
   rows.push_back({.name = "scatter",
                   .variant = "a number",
                   .f = [](const Tensors& x) { return scatter(x[0], -1, x[1], 1); },
@@ -548,7 +546,7 @@ std::vector<Row> slice_rows() {
       {"shapes", with(added, tensor({0}), ones({1, 3})),
        "source tensor shape must match self tensor shape, excluding the specified dimension."},
       {"beyond", with(added, tensor({9}), one),
-       "index 9 is out of bounds for dimension 0 with size 2", kBeyondOnCuda}};
+       "index 9 is out of bounds for dimension 0 with size 2", kNineOnCuda}};
   rows[1].refusals = {{"matrix", with(copied, tensor({{0}}), one),
                        "index_copy_(): Index should have dimension 1 or 0 (got 2)"},
                       {"index dtype", with(copied, ones({1}), one),

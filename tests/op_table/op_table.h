@@ -145,4 +145,8 @@ Tensors arguments(const Row& row, size_t sample, DType dtype, Device device);
 Tensor filled(const Shape& shape, const Domain& domain, uint64_t seed, DType dtype, Device device);
 Array array_of(const Tensor& x);
 
+inline Tensor longs(const TensorData& data, Device d) {
+  return tensor(data, {.dtype = kInt64, .device = d});
+}
+
 }  // namespace taper::inline v0::test

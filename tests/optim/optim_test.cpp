@@ -235,7 +235,8 @@ void expect_state_follows(const Case& c, const std::function<void(Module&)>& mov
   manual_seed(11);
   Linear layer(5, 3);
   std::vector<std::vector<double>> want;
-  for (const Tensor& p : layer.parameters()) want.push_back(expected(c.rule, values_of(p), kUpdates));
+  for (const Tensor& p : layer.parameters())
+    want.push_back(expected(c.rule, values_of(p), kUpdates));
   const std::unique_ptr<Optimizer> optimizer = c.make(layer.parameters());
   for (int t = 1; t <= kUpdates; ++t) {
     if (t == kUpdates / 2) move(layer);

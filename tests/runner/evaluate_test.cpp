@@ -144,7 +144,8 @@ TEST(Evaluate, EveryLossIsTheMeanOverSamples) {
     const double v = x.to_floats()[size_t(i)], wanted = i == 0 || i == 5 ? 1 : 0;
     bce += std::log1p(std::exp(v)) - v * wanted;
   }
-  EXPECT_NEAR(measured(config_with("bce_with_logits", {}), info, x, y, "cpu")["loss"], bce / 6, 1e-6);
+  EXPECT_NEAR(measured(config_with("bce_with_logits", {}), info, x, y, "cpu")["loss"], bce / 6,
+              1e-6);
   info.task = Task::kRegression;
   const Tensor given = tensor({{3.0}, {0.0}}).to(kFloat32), wanted = zeros({2});
   const auto loss = [&](const RunConfig& c) {

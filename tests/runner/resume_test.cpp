@@ -67,15 +67,16 @@ constexpr ResumeCase kResumeCases[] = {
      "checkpoint: {every: 0, keep: 3}\n"},
 };
 // Of a program that knows the optimizer. The loss scale begins where steps overflow.
-constexpr ResumeCase kOwn = {"own",
-                       "device: cpu\n"
-                       "threads: 1\n"
-                       "data: {type: digits, train_size: 200, test_size: 50}\n"
-                       "model: {type: mlp, hidden: [16]}\n"
-                       "optimizer: {type: lookahead, lr: 0.1, alpha: 0.3, k: 4}\n"
-                       "schedule: {type: step, per: epoch, step_size: 1, gamma: 0.7}\n"
-                       "train: {epochs: 4, batch_size: 20, precision: fp16, ema: {decay: 0.9}}\n"
-                       "checkpoint: {every: 3, keep: 2}\n"};
+constexpr ResumeCase kOwn = {
+    "own",
+    "device: cpu\n"
+    "threads: 1\n"
+    "data: {type: digits, train_size: 200, test_size: 50}\n"
+    "model: {type: mlp, hidden: [16]}\n"
+    "optimizer: {type: lookahead, lr: 0.1, alpha: 0.3, k: 4}\n"
+    "schedule: {type: step, per: epoch, step_size: 1, gamma: 0.7}\n"
+    "train: {epochs: 4, batch_size: 20, precision: fp16, ema: {decay: 0.9}}\n"
+    "checkpoint: {every: 3, keep: 2}\n"};
 
 void write_inputs(const RunDirectory& at) {
   std::string text, rows = "a,b,y\n";
@@ -162,7 +163,8 @@ TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
   double seconds[std::size(kResumeCases)];
   for (size_t i = 0; i < std::size(kResumeCases); ++i) {
     const auto start = std::chrono::steady_clock::now();
-    const RunDirectory::Outcome whole = train(kResumeCases[i].name, cat("whole_", kResumeCases[i].name));
+    const RunDirectory::Outcome whole =
+        train(kResumeCases[i].name, cat("whole_", kResumeCases[i].name));
     ASSERT_EQ(whole.code, 0) << whole.err;
     seconds[i] = Seconds(std::chrono::steady_clock::now() - start).count();
   }
