@@ -142,13 +142,14 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
   for (int r = 0; r < int(peers_.size()); ++r) {
     const Peer& peer = peers_[size_t(r)];
     if (r == rank_) continue;
+    const bool ended = has_ended(peer);  // asked first: one that fails or leaves ends afterwards
     if (has_failed(peer)) {
       witness = r;
       continue;
     }
     // One that cannot be read may have left.
     if (unless_left && (!peer.progress || peer.progress->has_left)) continue;
-    if (has_ended(peer)) return {cat(name_of(r), " has ended"), r};
+    if (ended) return {cat(name_of(r), " has ended"), r};
   }
   if (witness < 0) return {};
   const int gone = peers_[size_t(witness)].progress->lost;
@@ -166,8 +167,9 @@ Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) cons
   std::vector<int> unseen;
   for (int r = 0; r < int(peers_.size()); ++r) {
     const Peer& peer = peers_[size_t(r)];
-    if (r == rank_ || has_failed(peer)) continue;
+    if (r == rank_) continue;
     std::string state = state_of(peer, call);
+    if (has_failed(peer)) continue;
     const bool is_missing = std::find(missing.begin(), missing.end(), r) != missing.end();
     if (state.empty() && is_missing) state = kNotCalled;
     if (state.empty()) {

@@ -2,6 +2,9 @@
 #include "framework/distributed/peers.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace taper::inline v0::distributed {
 namespace {
@@ -33,6 +36,42 @@ TEST(Peers, ARankThatWaitsInAnEarlierCallIsNotBlamed) {
   EXPECT_EQ(ranks.here[0].late_for(call).rank, 1);
   ranks.here[1].count_call();
   EXPECT_EQ(ranks.here[0].late_for(call).rank, 2);
+}
+
+// Who gives up because of another rank says so, and ends a moment later: whoever looks meanwhile
+// sees it alive, or that it has given up, and never a process that just ended.
+TEST(Peers, ARankThatEndsBecauseOfAnotherIsNotBlamed) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  sched_setaffinity(0, sizeof one, &one);  // the two take turns, at any moment
+  for (int i = 0; i < 200; ++i) {
+    Peers own, third;
+    int from_child[2], to_child[2];
+    ASSERT_EQ(pipe(from_child) | pipe(to_child), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      Peers peers;
+      const std::string card = peers.card();
+      char go = 0;
+      bool said = write(from_child[1], card.data(), card.size()) > 0;
+      said = said && read(to_child[0], &go, 1) > 0;
+      peers.fail(2);
+      _exit(said ? 0 : 1);
+    }
+    std::string card = own.card();
+    ASSERT_EQ(read(from_child[0], card.data(), card.size()), ssize_t(card.size()));
+    own.meet({own.card(), card, third.card()}, 0);
+    ASSERT_EQ(write(to_child[1], "g", 1), 1);
+    Peers::Late lost;
+    while (lost.text.empty()) lost = own.lost(1);
+    EXPECT_EQ(lost.rank, 2) << i << ": " << lost.text;
+    EXPECT_EQ(waitpid(child, nullptr, 0), child);
+    for (const int file : {from_child[0], from_child[1], to_child[0], to_child[1]}) close(file);
+    if (HasFailure()) break;
+  }
+  sched_setaffinity(0, sizeof all, &all);
 }
 
 }  // namespace

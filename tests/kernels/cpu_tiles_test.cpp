@@ -11,6 +11,7 @@
 #include "framework/factories.h"
 #include "framework/host/threads.h"
 #include "framework/kernels/matmul/matmul.h"
+#include "testing/taper_testing.h"
 #include "tests/testing.h"
 
 namespace taper::inline v0::test {
@@ -23,11 +24,6 @@ struct Threads {
   explicit Threads(int n) { set_num_threads(n); }
   ~Threads() { set_num_threads(before); }
 };
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.contiguous(), y = b.contiguous();
-  return std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0;
-}
 
 // [rows, cols], perhaps as a transposed view.
 Tensor matrix(int64_t rows, int64_t cols, bool turned) {
