@@ -216,7 +216,7 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'802, 27'265},
+    {"framework", {"framework/"}, 22'802, 27'310},
     {"autograd", {"autograd/"}, 7'685, 9'750},
     {"modules", {"modules/"}, 3'875, 5'580},
     {"optim", {"optim/"}, 2'319, 2'990},

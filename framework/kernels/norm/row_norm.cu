@@ -229,8 +229,10 @@ template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, 
   const int64_t n = args.sizes.row_size();
   with_vectors(args, [&](auto vec) {
     const auto with = [&](auto lanes, auto items) { f(vec, lanes, items); };
-    constexpr int kFew = vec() == 1 ? 8 : 16;  // few registers, so that many rows are under way
-    if (n <= kWarp * kFew) return with(Int<kWarp>(), Int<kFew>());
+    if constexpr (vec() == 1) {
+      if (n <= kWarp * 8) return with(Int<kWarp>(), Int<8>());
+    }
+    if (n <= kWarp * 16) return with(Int<kWarp>(), Int<16>());
     if (n <= kWarp * 32) return with(Int<kWarp>(), Int<32>());
     if (n <= 256 * 16) return with(Int<256>(), Int<16>());
     with(Int<512>(), Int<0>());
