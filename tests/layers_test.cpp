@@ -203,6 +203,29 @@ TEST(Layers, NoPublicHeaderNeedsAThirdParty) {
   }
 }
 
+// Several tests are compiled as one: what one defined under such a name, its neighbours would call.
+TEST(Layers, NoTestHidesWhatAllTestsShare) {
+  const fs::path root = TAPER_SOURCE_DIR;
+  const std::regex function(R"(^(?:template <.*> |inline )*[\w:<>]+[ &*]+(\w+)\(.*)");
+  std::set<std::string> shared;
+  std::smatch found;
+  for (const char* header : {"testing/verdict.h", "tests/testing.h"}) {
+    std::ifstream file(root / header);
+    for (std::string line; std::getline(file, line);) {
+      if (std::regex_match(line, found, function)) shared.insert(found[1]);
+    }
+  }
+  EXPECT_TRUE(shared.count("same_bits") && shared.count("close"));
+  for (const auto& entry : fs::recursive_directory_iterator(root / "tests")) {
+    if (entry.path().extension() != ".cpp" || entry.path() == root / "tests/testing.cpp") continue;
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      const bool hides = std::regex_match(line, found, function) && shared.count(found[1]);
+      EXPECT_FALSE(hides) << entry.path() << " has a function of its own: " << line;
+    }
+  }
+}
+
 TEST(Layers, NoFileIsLongerThanCanBeRead) {
   for (const Source& source : sources()) {
     EXPECT_LE(source.lines.size(), size_t(kMostLines)) << source.path;
