@@ -229,9 +229,7 @@ template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, 
   const int64_t n = args.sizes.row_size();
   with_vectors(args, [&](auto vec) {
     const auto with = [&](auto lanes, auto items) { f(vec, lanes, items); };
-    if constexpr (vec() == 1) {
-      if (n <= kWarp * 8) return with(Int<kWarp>(), Int<8>());
-    }
+    if (n <= kWarp * 8) return with(Int<kWarp>(), Int<8>());
     if (n <= kWarp * 16) return with(Int<kWarp>(), Int<16>());
     if (n <= kWarp * 32) return with(Int<kWarp>(), Int<32>());
     if (n <= 256 * 16) return with(Int<256>(), Int<16>());
@@ -272,6 +270,7 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
                                                           blocks, n);
         done = true;
       };
+      if (n <= kWarp * 8) return launch(Int<kWarp>(), Int<8>());
       if (n <= kWarp * 16) return launch(Int<kWarp>(), Int<16>());
       if (n <= 128 * 8) return launch(Int<128>(), Int<8>());
       if (n <= 256 * 8) return launch(Int<256>(), Int<8>());
