@@ -12,6 +12,7 @@
 #include "framework/error.h"
 #include "framework/factories.h"
 #include "framework/storage.h"
+#include "tests/text.h"
 
 namespace taper::inline v0::cuda {
 namespace {
@@ -24,10 +25,6 @@ template <class E, class F> std::string refusal(F f) {
     return e.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct ReasonCase {

@@ -1,7 +1,5 @@
 // CPU kernels that work in tiles: sizes on both sides of every tile, and the same bits however the
 // work is shared out.
-#include <cstring>
-
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"

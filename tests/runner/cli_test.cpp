@@ -14,7 +14,7 @@
 
 #include "apps/runner/run/text.h"
 #include "framework/error.h"
-#include "tests/runner/text.h"
+#include "tests/text.h"
 
 namespace taper::inline v0::runner {
 namespace {

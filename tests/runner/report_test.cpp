@@ -15,7 +15,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/verbs/verbs.h"
 #include "tests/testing.h"
-#include "tests/runner/text.h"
+#include "tests/text.h"
 
 namespace taper::inline v0::runner {
 namespace {

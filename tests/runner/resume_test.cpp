@@ -17,7 +17,7 @@
 #include "data/tables/csv.h"
 #include "framework/host/hooks.h"
 #include "tests/runner/run_process.h"
-#include "tests/runner/text.h"
+#include "tests/text.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -29,7 +29,7 @@
 #include "modules/layers/norm.h"
 #include "modules/layers/stateless.h"
 #include "tests/runner/run_process.h"
-#include "tests/runner/text.h"
+#include "tests/text.h"
 
 namespace taper::inline v0::runner {
 namespace {

@@ -290,7 +290,7 @@ struct OfHalf<F> {
 
 template <class F, int N> Kernels kernels_of() {
   using H = typename OfHalf<F>::type;
-  static_assert(sizeof(H) == sizeof(F));
+  static_assert(sizeof(H) == sizeof(F), "kernels of both are given one object");
   Kernels k;
   if constexpr (F::kDense) {
     k.dense_float = kernel_of(dense_kernel<F, float, N>);
@@ -313,8 +313,9 @@ void run_kernels(const char* op, const Kernels& kernels, const void* f, const Te
   if (compute == kFloat64) return run_strided<double, N>(op, kernels.strided_double, f, iter, on);
   if (compute == kInt64) return run_strided<int64_t, N>(op, kernels.strided_int64, f, iter, on);
   if (kernels.dense_float) {
-    if (is_dense_in<float, N>(iter))
+    if (is_dense_in<float, N>(iter)) {
       return run_dense<float, N>(op, kernels.dense_float, f, iter, on);
+    }
     if (is_dense_in<BFloat16, N>(iter)) {
       return run_dense<BFloat16, N>(op, kernels.dense_bfloat16, f, iter, on);
     }

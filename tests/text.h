@@ -1,9 +1,9 @@
-// What several tests of the runner ask of a text.
+// What several tests ask of a text.
 #pragma once
 
 #include <string>
 
-namespace taper::inline v0::runner {
+namespace taper::inline v0 {
 
 // How often the part stands in it.
 inline int count(const std::string& text, const std::string& part) {
@@ -16,4 +16,4 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::inline v0
