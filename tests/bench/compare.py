@@ -126,8 +126,14 @@ def first_steps(bench, torch_side, rounds, env):
     return {"name": "first_step", "times": {k: summary(v) for k, v in times.items()}, "losses": {}}
 
 
+def number(x):
+    return f"{x:,.0f}" if x >= 1000 else f"{x:.3g}"
+
+
 def cell(time_of):
-    return f"{time_of['median']:,.4g} ({time_of['low']:.4g}-{time_of['high']:.4g})" if time_of else "-"
+    if not time_of:
+        return "-"
+    return f"{number(time_of['median'])} ({number(time_of['low'])} to {number(time_of['high'])})"
 
 
 def row(result, copy_gbps):
@@ -143,7 +149,7 @@ def row(result, copy_gbps):
             f"{cell(times.get('torch eager'))} | "
             + (f"{cell(times[torch[1]])} {torch[1].removeprefix('torch ')} | **{torch[0] / ours:.2f}** | "
                if torch else "- | - | ")
-            + (f"{limit:,.4g} | {limit / ours:.0%} |" if limit else "- | - |"))
+            + (f"{number(limit)} | {limit / ours:.0%} |" if limit else "- | - |"))
 
 
 def main():
