@@ -93,6 +93,10 @@ void check_arguments(const Backend& ranks, const Collective& call) {
     require<ValueError>(root >= 0 && root < ranks.size, call, ": there is no rank ", root);
     require(call.op != ReduceOp::avg || in.is_floating_point(), call,
             ": averages are for floating tensors");
+    const auto is_this = [&in](const Part& p) { return p.in.data_ptr() == in.data_ptr(); };
+    require(!is_reduction(call.kind) || in.numel() == 0 ||
+                std::ranges::count_if(call.parts, is_this) == 1,
+            call, ": one of the tensors is there twice");
   }
 }
 
@@ -104,9 +108,8 @@ Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, bool
       {kind, op, in.dtype(), in.shape(), root, site, &ranks}, std::move(parts), async_op};
   if (call.parts.size() > 1) {
     uint64_t all = 0;
-    for (const Part& p : call.parts) {
+    for (const Part& p : call.parts)
       all = all * 1000003 + std::hash<std::string>()(cat(p.root, p.in.dtype(), p.in.shape()));
-    }
     call.what = cat(describe(call), " and ", call.parts.size() - 1, " more (", all, ")");
   }
   try {
@@ -130,9 +133,8 @@ class AloneBackend : public Backend {
     meet();
   }
   std::unique_ptr<Work::Pending> start(Collective call) override {
-    for (const Part& part : call.parts) {
+    for (const Part& part : call.parts)
       if (!part.out.is_same(part.in)) kernels::copy_into(part.out, part.in);
-    }
     return nullptr;
   }
   std::vector<std::string> exchange(const std::string& mine, const std::string&) override {

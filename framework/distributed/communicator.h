@@ -106,7 +106,7 @@ class Communicator {
   // works in the background either way.
   [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, bool async_op = false,
                                 Site site = Site::current()) const;
-  // The same of many tensors of one dtype.
+  // The same of many tensors of one dtype, none of them twice.
   [[nodiscard]] Work all_reduce(const std::vector<Tensor>& xs, ReduceOp op = ReduceOp::sum,
                                 bool async_op = false, Site site = Site::current()) const;
   // `out` is part rank() of `in`, of size() equal parts, reduced.

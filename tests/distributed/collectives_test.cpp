@@ -363,6 +363,11 @@ TEST(BadUse, SizesAndOpsThatDoNotFitAreRefused) {
   expect_parts(message_of([&] { world().all_reduce(some({3}, kInt32), ReduceOp::avg).wait(); }),
                {"averages are for floating tensors"});
   expect_parts(message_of([&] { world().broadcast(some({3}), n).wait(); }), {"there is no rank"});
+  const Tensor twice = some({3});
+  expect_parts(message_of([&] {
+                 world().all_reduce({twice, some({3}), twice}).wait();
+               }),
+               {"one of the tensors is there twice"});
   expect_parts(message_of([&] { world().reduce_scatter(some({3}, kInt32), some({3 * n})).wait(); }),
                {"the result has dtype int32"});
 }
