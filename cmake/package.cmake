@@ -48,4 +48,8 @@ install(FILES ${PROJECT_BINARY_DIR}/debian/copyright ${PROJECT_BINARY_DIR}/debia
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name} OPTIONAL)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/guide
   FILES_MATCHING PATTERN *.md PATTERN site EXCLUDE)
+# What the guide's pages point at.
+install(DIRECTORY apps/examples DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/apps)
+install(FILES testing/example_test.cpp
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/testing)
 include(CPack)
