@@ -45,8 +45,6 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& x, bool right);
 template <class Backend> struct IndexKernels {
   static void row_keys(const IndexRules& rules, const Tensor& key, const Tensor& index,
                        const Shape& shape, int dim);
-  // Unsigned numbers, as int64, in the order of x (float64 or int64); nan is the largest.
-  static void sort_keys(const Tensor& key, const Tensor& x, bool descending);
   // Of rows of n elements for rows of m in x, both float64 or int64; one row of n serves all.
   static void search(const Tensor& y, const Tensor& sorted, const Tensor& x, int64_t n, int64_t m,
                      bool right);

@@ -62,27 +62,6 @@ template <class Check> struct RowKeys {
   }
 };
 
-// IEEE numbers sort like their bits, negative ones in reverse. Both zeros are equal, and so are
-// nans.
-struct SortKeys {
-  uint64_t* key;
-  const int64_t* x;  // or the bits of doubles
-  bool floating, descending;
-
-  TAPER_HD void operator()(int64_t i) const {
-    constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
-    constexpr int64_t kInfinity = int64_t(0x7ff) << 52;
-    int64_t bits = x[i];
-    if (floating) {
-      const int64_t magnitude = bits & kLargest;
-      if (bits < 0) bits = -magnitude;
-      if (magnitude > kInfinity) bits = kLargest;
-    }
-    const uint64_t ascending = uint64_t(bits) ^ (uint64_t(1) << 63);
-    key[i] = descending ? ~ascending : ascending;
-  }
-};
-
 template <class T> struct Search {
   int64_t* y;
   const T *sorted, *x;
@@ -121,13 +100,6 @@ void IndexKernels<Backend>::row_keys(const IndexRules& rules, const Tensor& key,
     f.strides[d] = strides[d];
   }
   Backend::run(rules.op, key, key.numel(), 4 * f.dims, f);
-}
-
-template <class Backend>
-void IndexKernels<Backend>::sort_keys(const Tensor& key, const Tensor& x, bool descending) {
-  Backend::run("sort", key, key.numel(), 2,
-               SortKeys{pointer<uint64_t>(key), pointer<const int64_t>(x), x.is_floating_point(),
-                        descending});
 }
 
 template <class Backend>

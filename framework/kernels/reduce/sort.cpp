@@ -4,7 +4,6 @@
 
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/kernels/index/index.h"
 #include "framework/profiler/trace.h"
 
 namespace taper::inline v0::kernels {
@@ -21,17 +20,17 @@ Tensor swapped(const Tensor& x, int dim) {
 
 int64_t row_length(const Tensor& rows) { return rows.dim() == 0 ? 1 : rows.size(-1); }
 
+// A half type's numbers end in zeros when they are float32.
+int unused_bits(DType dtype) { return dtype == kBFloat16 ? 16 : dtype == kFloat16 ? 13 : 0; }
+
 }  // namespace
 
 Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
   const int d = wrap_dim(dim, x.dim());
-  const Tensor rows = packed(swapped(x, d), x.is_floating_point() ? kFloat64 : kInt64);
-  const Tensor keys = Tensor::make(rows.shape(), kInt64, x.device());
+  const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
   const Tensor order = Tensor::make(rows.shape(), kInt64, x.device());
-  if (order.numel() > 0) {
-    on_device<IndexKernels>(x.device(), [&](auto k) { k.sort_keys(keys, rows, descending); });
-    dispatch<cpu::argsort, cuda::argsort>(x.device(), order, keys, row_length(rows));
-  }
+  const SortRows how{row_length(rows), descending, unused_bits(x.dtype())};
+  if (order.numel() > 0) dispatch<cpu::argsort, cuda::argsort>(x.device(), order, rows, how);
   Tensor y = dense(swapped(order, d));
   trace("argsort", y, {x});
   return y;

@@ -1,9 +1,11 @@
-// Order, running sums and products (`=`). Rows are sorted all at once: by key, then by row, each
-// time stably.
+// Order, running sums and products (`=`). A block sorts a row that it can hold; longer ones are
+// sorted all at once, stably: by row and key, or, where that is more than 64 bits, by key, then
+// row.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
 #include <bit>
+#include <cub/block/block_radix_sort.cuh>
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_radix_sort.cuh>
 
@@ -11,6 +13,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/reduce/columns.cuh"
+#include "framework/kernels/reduce/sort_key.h"
 
 namespace taper::inline v0::kernels::cuda {
 namespace {
@@ -18,6 +21,49 @@ namespace {
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
+// --- order ---
+
+// Rows of at most kThreads * kItems elements.
+template <class T, int kItems>
+__global__ void __launch_bounds__(kThreads)
+    sort_rows(int64_t* order, const T* x, int64_t rows, SortRows how) {
+  using Key = SortKey<T>;
+  using Sort = cub::BlockRadixSort<Key, kThreads, kItems, uint16_t>;
+  __shared__ typename Sort::TempStorage storage;
+  const int n = int(how.n);
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    Key key[kItems];
+    uint16_t place[kItems];
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const int at = int(threadIdx.x) * kItems + i;
+      place[i] = uint16_t(at);
+      // What is not there comes last, behind its equals.
+      key[i] = at < n ? sort_key(x[row * n + at], how.descending) : Key(~Key(0));
+    }
+    Sort(storage).SortBlockedToStriped(key, place, how.unused, 8 * int(sizeof(Key)));
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const int at = int(threadIdx.x) + i * kThreads;
+      if (at < n) order[row * n + at] = place[i];
+    }
+    __syncthreads();  // storage serves the next row
+  }
+}
+
+constexpr int kSortItems = 16;
+
+// The bits of sort_key() that differ, with the row's number before them where `rows`.
+template <class T> struct JoinedKey {
+  uint64_t* key;
+  const T* x;
+  SortRows how;
+  bool rows;
+  TAPER_HD void operator()(int64_t i) const {
+    const uint64_t row = rows ? uint64_t(i / how.n) << (8 * sizeof(T) - how.unused) : 0;
+    key[i] = row | sort_key(x[i], how.descending) >> how.unused;
+  }
+};
 struct RowOf {
   int64_t* row;
   const int64_t* position;
@@ -220,18 +266,39 @@ void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const T
   TAPER_CUDA_CHECK(sort(scratch.data()));
 }
 
-void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
-  const int64_t count = order.numel(), rows = count / n;
-  const Tensor position = empty_like_layout(order, kInt64),
+void argsort(const Tensor& order, const Tensor& x, SortRows how) {
+  const int64_t n = how.n, count = order.numel(), rows = count / n;
+  // Below, most of a block would idle.
+  if (n >= kThreads / 2 && n <= kThreads * kSortItems) {
+    const Launch on(x);
+    visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
+      const auto kernel = n <= kThreads * 4 ? sort_rows<T, 4> : sort_rows<T, kSortItems>;
+      kernel<<<unsigned(std::min(rows, kMaxPiece)), kThreads, 0, on.stream>>>(
+          pointer<int64_t>(order), pointer<const T>(x), rows, how);
+    });
+    return on.check("sort");
+  }
+  const Tensor position = empty_like_layout(order, kInt64), keys = empty_like_layout(order, kInt64),
                sorted = empty_like_layout(order, kInt64);
   arange(position, 0, 1);
-  sort_pairs(sorted, order, keys, position, 64);
+  const int row_bits = std::bit_width(uint64_t(rows - 1)),
+            key_bits = 8 * int(size_of(x.dtype())) - how.unused;
+  const bool joined = row_bits + key_bits <= 64;
+  visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
+    Backend::run(
+        "sort", order, count, 1,
+        JoinedKey<T>{pointer<uint64_t>(keys), pointer<const T>(x), how, joined && rows > 1});
+  });
+  sort_pairs(sorted, order, keys, position, joined ? row_bits + key_bits : 64);
   if (rows == 1) return;
-  const Tensor row = empty_like_layout(order, kInt64);
-  Backend::run("sort", order, count, 1, RowOf{pointer<int64_t>(row), pointer<int64_t>(order), n});
-  sort_pairs(sorted, position, row, order, std::bit_width(uint64_t(rows - 1)));
+  const Tensor& found = joined ? order : position;
+  if (!joined) {
+    const Tensor& row = keys;
+    Backend::run("sort", order, count, 1, RowOf{pointer<int64_t>(row), pointer<int64_t>(order), n});
+    sort_pairs(sorted, position, row, order, row_bits);
+  }
   Backend::run("sort", order, count, 1,
-               PlaceInRow{pointer<int64_t>(order), pointer<int64_t>(position), n});
+               PlaceInRow{pointer<int64_t>(order), pointer<int64_t>(found), n});
 }
 
 void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,

@@ -18,10 +18,16 @@ struct Running {
 Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how = {},
                 const Tensor& added = {});
 
-// Dense rows of n elements; cumulate: along n, all of one dtype. keys: unsigned numbers held as
-// int64.
+// Rows of n elements, whose sort_key() begin with `unused` bits that are the same in all numbers.
+struct SortRows {
+  int64_t n;
+  bool descending;
+  int unused;
+};
+
+// Dense rows, x of float32, float64 or int64; cumulate: along n, all of one dtype.
 namespace cpu {
-void argsort(const Tensor& order, const Tensor& keys, int64_t n);
+void argsort(const Tensor& order, const Tensor& x, SortRows how);
 void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
               Running how);
 }  // namespace cpu
@@ -30,7 +36,7 @@ namespace cuda {
 // equal keys keep their order, so the result is the same in every run. What is given stays.
 void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const Tensor& keys,
                 const Tensor& numbers, int bits);
-void argsort(const Tensor& order, const Tensor& keys, int64_t n);
+void argsort(const Tensor& order, const Tensor& x, SortRows how);
 void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
               Running how);
 }  // namespace cuda

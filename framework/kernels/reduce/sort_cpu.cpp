@@ -4,21 +4,27 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <vector>
 
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
+#include "framework/kernels/reduce/sort_key.h"
 
 namespace taper::inline v0::kernels::cpu {
 
-void argsort(const Tensor& order, const Tensor& keys, int64_t n) {
-  const int64_t work = n * std::bit_width(uint64_t(n));
-  parallel_each(order.numel() / n, work, [&](int64_t r) {
-    int64_t* row = pointer<int64_t>(order) + r * n;
-    const int64_t* key = pointer<const int64_t>(keys) + r * n;
-    std::iota(row, row + n, 0);
-    std::stable_sort(row, row + n,
-                     [&](int64_t a, int64_t b) { return uint64_t(key[a]) < uint64_t(key[b]); });
+void argsort(const Tensor& order, const Tensor& x, SortRows how) {
+  const int64_t n = how.n, work = n * std::bit_width(uint64_t(n));
+  visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_each(order.numel() / n, work, [&](int64_t r) {
+      const T* numbers = pointer<const T>(x) + r * n;
+      std::vector<SortKey<T>> key(n);
+      std::ranges::transform(numbers, numbers + n, key.begin(),
+                             [&](T number) { return sort_key(number, how.descending); });
+      int64_t* row = pointer<int64_t>(order) + r * n;
+      std::iota(row, row + n, 0);
+      std::stable_sort(row, row + n, [&](int64_t a, int64_t b) { return key[a] < key[b]; });
+    });
   });
 }
 

@@ -1,0 +1,27 @@
+// Numbers that sort as elements do (`=`).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "framework/kernels/host_device.h"
+
+namespace taper::inline v0::kernels {
+
+// IEEE numbers sort like their bits, negative ones in reverse. Both zeros are equal, and so are
+// nans, which are the largest.
+template <class T> TAPER_HD auto sort_key(T x, bool descending) {
+  using Key = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  using Bits = std::make_signed_t<Key>;
+  constexpr Bits kLargest = std::numeric_limits<Bits>::max();
+  Bits bits = std::bit_cast<Bits>(x);
+  if (std::is_floating_point_v<T> && bits < 0) bits = -(bits & kLargest);
+  if (x != x) bits = kLargest;
+  const Key ascending = Key(bits) ^ (Key(1) << std::numeric_limits<Bits>::digits);
+  return descending ? ~ascending : ascending;
+}
+template <class T> using SortKey = decltype(sort_key(T(), false));
+
+}  // namespace taper::inline v0::kernels
