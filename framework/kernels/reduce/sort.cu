@@ -8,6 +8,7 @@
 #include <cub/block/block_radix_sort.cuh>
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_radix_sort.cuh>
+#include <utility>
 
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
@@ -146,34 +147,67 @@ template <class F, class T> struct Scan {
 
 constexpr int kItems = 4;  // neighbours that a thread owns
 
-// A block joins its row piece by piece. kStep: scan.step, which the compiler then knows. Bounds: as
+// Rows in `count` pieces of `length` elements each, the last one shorter.
+template <class Acc> struct Pieces {
+  int64_t length, count;
+  Acc* totals;         // [outer, count]: where defined, what each comes to is all that is asked
+  const Acc* carried;  // what stands before each; null: nothing
+};
+
+// A block joins its piece of a row. kStep: scan.step, which the compiler then knows. Bounds: as
 // many threads a multiprocessor as it has.
 template <int kStep, class F, class T>
 __global__ void __launch_bounds__(kThreads, sizeof(typename F::Acc) > 4 ? 4 : 8)
-    scan_rows(Scan<F, T> scan) {
+    scan_rows(Scan<F, T> scan, const Pieces<typename F::Acc> pieces) {
   scan.step = kStep;
   using Acc = typename F::Acc;
   const auto join = [](Acc a, Acc b) { return Scan<F, T>::join(a, b); };
   using Blocks = cub::BlockScan<Acc, kThreads>;
   __shared__ typename Blocks::TempStorage storage;
   const int64_t n = scan.sizes.n;
-  for (int64_t row = blockIdx.x; row < scan.sizes.outer; row += gridDim.x) {
-    if (threadIdx.x == 0) scan.template begin<1>(row * n);
-    Acc before = F::none();
-    for (int64_t start = 0; start < n; start += kThreads * kItems) {
+  for (int64_t piece = blockIdx.x; piece < scan.sizes.outer * pieces.count; piece += gridDim.x) {
+    const int64_t row = piece / pieces.count, first = piece % pieces.count * pieces.length;
+    const int64_t end = min(n, first + pieces.length);
+    if (threadIdx.x == 0 && first == 0) scan.template begin<1>(row * n);
+    Acc before = pieces.carried ? pieces.carried[piece] : F::none();
+    for (int64_t start = first; start < end; start += kThreads * kItems) {
       const int64_t t = start + int64_t(threadIdx.x) * kItems;
       Acc v[kItems], all;
 #pragma unroll
       for (int j = 0; j < kItems; ++j) scan.template load<1>(v + j, row * n, t + j, t + j < n);
       Blocks(storage).InclusiveScan(v, v, join, all);
+      if (!pieces.totals) {
 #pragma unroll
-      for (int j = 0; j < kItems; ++j) {
-        v[j] = join(before, v[j]);
-        scan.template store<1>(row * n, t + j, v + j);
+        for (int j = 0; j < kItems; ++j) {
+          v[j] = join(before, v[j]);
+          scan.template store<1>(row * n, t + j, v + j);
+        }
       }
       before = join(before, all);
       __syncthreads();  // storage serves the next piece
     }
+    if (pieces.totals && threadIdx.x == 0) pieces.totals[piece] = before;
+  }
+}
+
+// What stands before each of at most kThreads * kItems pieces of a row.
+template <class F, class Acc>
+__global__ void __launch_bounds__(kThreads) carry(Acc* totals, int n) {
+  const auto join = [](Acc a, Acc b) { return F().join(a, b); };
+  using Blocks = cub::BlockScan<Acc, kThreads>;
+  __shared__ typename Blocks::TempStorage storage;
+  Acc* const row = totals + int64_t(blockIdx.x) * n;
+  Acc v[kItems];
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    const int at = int(threadIdx.x) * kItems + j;
+    v[j] = at < n ? row[at] : F::none();
+  }
+  Blocks(storage).ExclusiveScan(v, v, F::none(), join);
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    const int at = int(threadIdx.x) * kItems + j;
+    if (at < n) row[at] = v[j];
   }
 }
 
@@ -238,8 +272,22 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 template <class F, class T> void run(const Scan<F, T>& scan, const Launch& on) {
   const ReduceSizes s = scan.sizes;
   if (s.inner == 1) {
+    // Few long rows are cut, as their sizes alone say.
+    constexpr int64_t kFewRows = 128, kLength = 8 * kThreads * kItems, kMost = kThreads * kItems;
+    using Acc = typename F::Acc;
+    const bool cut = s.outer < kFewRows && s.n > 2 * kLength;
+    const int64_t length = cut ? ceil_div(ceil_div(s.n, kMost), kLength) * kLength : s.n;
+    Pieces<Acc> pieces{length, std::max<int64_t>(1, ceil_div(s.n, length)), nullptr, nullptr};
     const auto kernel = scan.step > 0 ? scan_rows<1, F, T> : scan_rows<-1, F, T>;
-    kernel<<<unsigned(std::min(s.outer, kMaxPiece)), kThreads, 0, on.stream>>>(scan);
+    const auto grid = unsigned(std::min(s.outer * pieces.count, kMaxPiece));
+    const Scratch totals(cut ? size_t(s.outer * pieces.count) * sizeof(Acc) : 0, on.device);
+    if (cut) {
+      pieces.totals = totals.as<Acc>();
+      kernel<<<grid, kThreads, 0, on.stream>>>(scan, pieces);
+      carry<F><<<unsigned(s.outer), kThreads, 0, on.stream>>>(pieces.totals, int(pieces.count));
+      pieces.carried = std::exchange(pieces.totals, nullptr);
+    }
+    kernel<<<grid, kThreads, 0, on.stream>>>(scan, pieces);
   } else {
     const auto launch = [&]<int V>(Int<V>, ColumnBlock block, unsigned grid) {
       scan_columns<F, T, V><<<grid, block.width * block.height, 0, on.stream>>>(scan, block);
