@@ -11,6 +11,7 @@
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/order.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/nn/pool.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -255,13 +256,57 @@ TEST(Edges, LogsumexpOfInfinities) {
   }
 }
 
+// So many results that a GPU makes a table of weights first.
+TEST(Edges, PoolsAndResizesOfManyResults) {
+  using enum Interpolation;
+  const auto adaptive = [](Pair to) {
+    return [to](const Tensor& x) { return adaptive_avg_pool2d(x, to); };
+  };
+  const auto resized = [](InterpolateOptions options) {
+    return [options](const Tensor& x) { return interpolate(x, options); };
+  };
+  const std::pair<const char*, std::function<Tensor(const Tensor&)>> functions[] = {
+      {"avg_pool2d",
+       [](const Tensor& x) {
+         return avg_pool2d(x, 3, {.stride = 2, .padding = 1, .ceil_mode = true});
+       }},
+      {"all in one", adaptive(1)},
+      {"rows in one", adaptive({9, 1})},
+      {"of one size", adaptive({45, 27})},
+      {"of two sizes", adaptive({60, 70})},
+      {"nearest", resized({.scale_factor = 1.7})},
+      {"bilinear", resized({.size = Pair{77, 130}, .mode = bilinear})},
+      {"corners", resized({.size = Pair{130, 50}, .mode = bilinear, .align_corners = true})},
+      {"bicubic", resized({.scale_factor = 1.3, .mode = bicubic})},
+  };
+  const Tensor values = sin(arange(2. * 8 * 90 * 81)).view({2, 8, 90, 81}).to(kFloat32);
+  for (const Device device : all_devices()) {
+    for (const bool last : {false, true}) {
+      for (const auto& [name, f] : functions) {
+        const auto with_gradient = [&](const Tensor& x) {
+          const Tensor leaf = x.detach().requires_grad_(), y = f(leaf);
+          const Tensor dy = cos(arange(double(y.numel()))).view(y.shape());
+          return std::pair{y.detach(), grad({y}, {leaf}, {dy.to(x.device(), x.dtype())})[0]};
+        };
+        const Tensor x = values.to(device);
+        const auto [y, dx] =
+            with_gradient(last ? permute(contiguous(permute(x, {0, 2, 3, 1})), {0, 3, 1, 2}) : x);
+        const auto [wanted, gradient] = with_gradient(values.to(kFloat64));
+        EXPECT_TRUE(close(y.cpu().to(kFloat64), wanted, 1e-4)) << name << last;
+        EXPECT_TRUE(close(dx.cpu().to(kFloat64), gradient, 1e-4)) << name << last;
+      }
+    }
+  }
+}
+
 // Columns and rows longer than what a block takes at once, and lone rows, beside formulas that
 // divide.
 TEST(Edges, LongRunningProductsAndSums) {
   for (const Device device : all_devices()) {
     for (const DType dtype : {kFloat64, kFloat32}) {
       const double near = dtype == kFloat64 ? 1e-10 : 5e-4;
-      for (const Shape& shape : {Shape{2500, 4}, {2, 2600, 3}, {3, 1, 2500}, {2, 5000}, {1, 3}}) {
+      for (const Shape& shape :
+           {Shape{2500, 4}, {2, 2600, 3}, {3, 1, 2500}, {2, 5000}, {2, 18000}, {1, 3}}) {
         const int64_t dim = shape.size() == 3 ? 1 : shape[0] > 2 ? 0 : -1;
         const Tensor values = 1 + 0.01 * sin(arange(double(shape.numel()))).view(shape);
         const Tensor x = values.to(device, dtype).requires_grad_(), z = values.to(kFloat64);

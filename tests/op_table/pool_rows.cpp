@@ -230,7 +230,7 @@ std::vector<Row> adaptive_rows() {
     const int d = x.shape.size();
     return windowed(x, shares(x.shape[d - 2], to.h), shares(x.shape[d - 1], to.w), {}, mean_of);
   };
-  for (const Pair to : {Pair{1}, Pair{3, 4}, Pair{7, 2}}) {
+  for (const Pair to : {Pair{1}, Pair{1, 4}, Pair{3, 4}, Pair{7, 2}}) {
     add_both(rows, {.name = "adaptive_avg_pool2d",
                     .variant = cat("to ", to.h, "x", to.w),
                     .f = [to](const Tensors& x) { return adaptive_avg_pool2d(x[0], to); },
@@ -321,7 +321,7 @@ std::vector<Row> largest_rows() {
     }
   };
   const auto one = [](int64_t n) { return shares(n, 1); };
-  for (const Pair to : {Pair{1}, Pair{3, 4}, Pair{7, 2}}) {
+  for (const Pair to : {Pair{1}, Pair{1, 4}, Pair{3, 4}, Pair{7, 2}}) {
     add(
         "adaptive_max_pool2d_with_indices", cat("to ", to.h, "x", to.w),
         [to](const Tensor& x) { return adaptive_max_pool2d_with_indices(x, to); },

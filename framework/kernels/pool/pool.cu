@@ -1,52 +1,92 @@
-// Max pooling in channels-last memory goes by quads of channels; the rest is pool_kernels.h's one
-// element at a time.
-#include "framework/kernels/elements.cuh"
+// Dense images whose places int counts go by quads of channels in channels-last memory, else by
+// single elements; the rest is pool_kernels.h's, in the same order.
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/elementwise/strided_index.cuh"
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/pool/pool_kernels.h"
+#include "framework/kernels/reduce/reduce.h"
+#include "framework/kernels/row_reduce.cuh"
 
 namespace taper::inline v0::kernels {
 namespace cuda {
 namespace {
 
+using taper::cuda::Launch;
+using taper::cuda::Scratch;
+
 constexpr int kQuad = 4;
+
+// Results: dense images with channels innermost. Row-major ones are as many images of one channel.
+struct Images {
+  int channels;
+  FastDivisor groups, width, height;  // groups of so many channels that a thread computes
+
+  Images(const Tensor& y, const Axes& axes)
+      : channels(axes.channels_last ? int(y.size(1)) : 1),
+        groups(uint32_t(channels / group())),
+        width(uint32_t(y.size(-1))),
+        height(uint32_t(y.size(-2))) {}
+  int group() const { return channels % kQuad == 0 ? kQuad : 1; }
+};
+
+// V channels of a pixel.
+template <int V> struct Pixel {
+  int c, h, w, image;
+  __device__ Pixel(int64_t i, const Images& images) {
+    const uint32_t pixel = images.groups.divide(uint32_t(i));
+    const uint32_t row = images.width.divide(pixel);
+    image = int(images.height.divide(row));
+    c = int(uint32_t(i) - pixel * images.groups.divisor) * V;
+    w = int(pixel - row * images.width.divisor);
+    h = int(row - uint32_t(image) * images.height.divisor);
+  }
+};
+
+// --- the largest of windows that slide ---
+
+// Adaptive windows of one size are such.
+bool slides(const Axis& a) {
+  return a.kind == Axis::Kind::window || (a.kind == Axis::Kind::adaptive && a.in % a.out == 0);
+}
 
 // A dimension in int: its windows, and their number.
 struct Side {
   int in, out, kernel, stride, padding, dilation;
+  FastDivisor strides;
+
   Side(const Axis& a)
       : in(int(a.in)),
         out(int(a.out)),
         kernel(int(a.kernel)),
         stride(int(a.stride)),
         padding(int(a.padding)),
-        dilation(int(a.dilation)) {}
+        dilation(int(a.dilation)) {
+    if (a.kind == Axis::Kind::adaptive) kernel = stride = in / out;
+    strides = FastDivisor(uint32_t(stride));
+  }
+  // The outputs whose windows reach input i.
+  __device__ int first_output(int i) const {
+    const int behind = i + padding - dilation * (kernel - 1);
+    return behind <= 0 ? 0 : int(strides.divide(uint32_t(behind + stride - 1)));
+  }
+  __device__ int last_output(int i) const {
+    return min(int(strides.divide(uint32_t(i + padding))), out - 1);
+  }
 };
 
-// A quad of channels of a pixel; `pixel` counts through the images.
-struct QuadPlace {
-  int pixel, c, h, w, image;
-  TAPER_HD QuadPlace(int i, int quads, int height, int width)
-      : pixel(i / quads),
-        c(i % quads * kQuad),
-        h(pixel / width % height),
-        w(pixel % width),
-        image(pixel / width / height) {}
-};
-
-template <class T> struct PoolQuads {
+template <class T, int V> struct MaxPoolWindows {
+  Images images;
+  Side h, w;
   T* y;
   int64_t* index;
   const T* x;
-  int channels;
-  Side h, w;
 
   __device__ void operator()(int64_t i) const {
-    const QuadPlace at(int(i), channels / kQuad, h.out, w.out);
-    Compute<T> best[kQuad];
-    Vec<int64_t, kQuad> where;
+    const Pixel<V> at(i, images);
+    Compute<T> best[V];
+    Vec<int64_t, V> where;
 #pragma unroll
-    for (int j = 0; j < kQuad; ++j) best[j] = -INFINITY, where.at[j] = -1;
+    for (int j = 0; j < V; ++j) best[j] = -INFINITY, where.at[j] = -1;
     for (int kh = 0; kh < h.kernel; ++kh) {
       const int row = at.h * h.stride - h.padding + kh * h.dilation;
       if (row < 0 || row >= h.in) continue;
@@ -54,9 +94,9 @@ template <class T> struct PoolQuads {
         const int column = at.w * w.stride - w.padding + kw * w.dilation;
         if (column < 0 || column >= w.in) continue;
         const int64_t pixel = (int64_t(at.image) * h.in + row) * w.in + column;
-        const auto v = load_vec<T, kQuad>(x + pixel * channels + at.c);
+        const auto v = load_vec<T, V>(x + pixel * images.channels + at.c);
 #pragma unroll
-        for (int j = 0; j < kQuad; ++j) {
+        for (int j = 0; j < V; ++j) {
           const Compute<T> value = Compute<T>(v.at[j]);
           if (where.at[j] >= 0 && !(value > best[j]) && value == value) continue;
           best[j] = value;
@@ -64,60 +104,119 @@ template <class T> struct PoolQuads {
         }
       }
     }
-    Vec<T, kQuad> result;
+    Vec<T, V> result;
 #pragma unroll
-    for (int j = 0; j < kQuad; ++j) result.at[j] = T(best[j]);
-    store_vec<T, kQuad>(y + i * kQuad, result);
-    store_vec<int64_t, kQuad>(index + i * kQuad, where);
+    for (int j = 0; j < V; ++j) result.at[j] = T(best[j]);
+    store_vec<T, V>(y + i * V, result);
+    store_vec<int64_t, V>(index + i * V, where);
   }
 };
 
-// The outputs whose windows reach input i.
-__device__ inline int first_output(const Side& a, int i) {
-  const int behind = i + a.padding - a.dilation * (a.kernel - 1);
-  return behind <= 0 ? 0 : (behind + a.stride - 1) / a.stride;
-}
-__device__ inline int last_output(const Side& a, int i) {
-  return min((i + a.padding) / a.stride, a.out - 1);
-}
-
-template <class T> struct UnpoolQuads {
+template <class T, int V> struct MaxUnpoolWindows {
+  Images images;
+  Side h, w;
   T* dx;
   const T* dy;
   const int64_t* index;
-  int channels;
-  Side h, w;
 
   __device__ void operator()(int64_t i) const {
-    const QuadPlace at(int(i), channels / kQuad, h.in, w.in);
+    const Pixel<V> at(i, images);
     const int64_t here = at.h * w.in + at.w;
-    Compute<T> sum[kQuad] = {};
-    for (int row = first_output(h, at.h); row <= last_output(h, at.h); ++row) {
-      for (int column = first_output(w, at.w); column <= last_output(w, at.w); ++column) {
+    Compute<T> sum[V] = {};
+    for (int row = h.first_output(at.h); row <= h.last_output(at.h); ++row) {
+      for (int column = w.first_output(at.w); column <= w.last_output(at.w); ++column) {
         const int64_t pixel = (int64_t(at.image) * h.out + row) * w.out + column;
-        const auto v = load_vec<T, kQuad>(dy + pixel * channels + at.c);
-        const auto chosen = load_vec<int64_t, kQuad>(index + pixel * channels + at.c);
+        const int64_t from = pixel * images.channels + at.c;
+        const auto v = load_vec<T, V>(dy + from);
+        const auto chosen = load_vec<int64_t, V>(index + from);
 #pragma unroll
-        for (int j = 0; j < kQuad; ++j) {
+        for (int j = 0; j < V; ++j) {
           if (chosen.at[j] == here) sum[j] += Compute<T>(v.at[j]);
         }
       }
     }
-    Vec<T, kQuad> result;
-#pragma unroll
-    for (int j = 0; j < kQuad; ++j) result.at[j] = T(sum[j]);
-    store_vec<T, kQuad>(dx + i * kQuad, result);
+    store_row<T, V>(dx + i * V, sum);
   }
 };
 
-Shape innermost_channels(const Tensor& x) {
-  const int64_t c = x.size(1), w = x.size(3) * c;
-  return {x.size(2) * w, 1, w, c};
+// --- weighted sums ---
+
+// What the results along an axis are made of: of each its elements with their weights, as many for
+// one as for all (those that are too many weigh 0), and what the sum is divided by.
+template <class C> struct AxisTaps {
+  struct Tap {
+    int from;
+    C part;
+  };
+  Axis axis;
+  bool transposed;
+  int n, most;  // results, and elements of one
+  Tap* taps;    // [most, n]
+  C* divisors;  // [n]
+
+  __device__ void make(int64_t i) const {
+    const Span s = span_of<C>(axis, transposed, i);
+    for (int64_t k = 0; k < most; ++k) {
+      const int64_t j = s.begin + k;
+      taps[k * n + i] = j < s.end ? Tap{int(j), part_of<C>(axis, transposed, i, j)} : Tap{};
+    }
+    divisors[i] = transposed ? C(1) : divisor<C>(axis, i);
+  }
+};
+template <class C> struct MakeTaps {
+  AxisTaps<C> h, w;
+  __device__ void operator()(int64_t i) const { i < h.n ? h.make(i) : w.make(i - h.n); }
+};
+
+template <class T, int V> struct ResampleTaps {
+  using C = Compute<T>;
+  Images images;
+  AxisTaps<C> h, w;
+  int height, width;  // of x
+  T* y;
+  const T* x;
+
+  __device__ void operator()(int64_t i) const {
+    const Pixel<V> at(i, images);
+    C sum[V] = {};
+    for (int k = 0; k < h.most; ++k) {
+      const auto row = h.taps[k * h.n + at.h];
+      if (row.part == C(0)) continue;
+      const int64_t pixels = (int64_t(at.image) * height + row.from) * width;
+      C across[V] = {};
+      for (int m = 0; m < w.most; ++m) {
+        const auto column = w.taps[m * w.n + at.w];
+        if (column.part == C(0)) continue;
+        C v[V];
+        load_row<T, V>(v, x + (pixels + column.from) * images.channels + at.c);
+#pragma unroll
+        for (int j = 0; j < V; ++j) across[j] += column.part * v[j];
+      }
+#pragma unroll
+      for (int j = 0; j < V; ++j) sum[j] += row.part * across[j];
+    }
+    if (!h.transposed) {
+      const C total = h.divisors[at.h] * w.divisors[at.w];
+#pragma unroll
+      for (int j = 0; j < V; ++j) sum[j] /= total;
+    }
+    store_row<T, V>(y + i * V, sum);
+  }
+};
+
+// --- launches ---
+
+bool countable(const Tensor& x, const Tensor& y) {
+  return std::max(x.numel(), y.numel()) <= std::numeric_limits<int>::max();
 }
 
-// x where it lies densely with channels innermost, else such a copy.
-Tensor channels_last(const Tensor& x) {
-  const Shape strides = innermost_channels(x);
+// x where it lies densely in the format of axes, else such a copy.
+Tensor in_format(const Tensor& x, const Axes& axes) {
+  Shape strides = contiguous_strides(x.shape());
+  if (axes.channels_last) {
+    const int64_t c = x.size(1), w = x.size(3) * c;
+    strides = {x.size(2) * w, 1, w, c};
+  }
   if (x.strides() == strides && is_aligned(x.data_ptr(), 16)) return x;
   const Tensor out = Tensor::make(x.shape(), x.dtype(), x.device());
   out.impl()->strides = strides;
@@ -125,41 +224,89 @@ Tensor channels_last(const Tensor& x) {
   return out;
 }
 
-// Whether windows that slide have results, in axes' format, made of quads that int can count.
-bool by_quads(const Axes& axes, const Tensor& x, const Tensor& y) {
-  constexpr int64_t kMost = std::numeric_limits<int>::max();
-  return axes.h.kind == Axis::Kind::window && axes.channels_last && x.size(1) % kQuad == 0 &&
-         std::max(x.numel(), y.numel()) <= kMost;
+// Functor<T, V>{images, operands...} for all of y.
+template <template <class, int> class Functor, class T, class... P>
+void run_images(const char* op, const Tensor& y, const Axes& axes, const P&... operands) {
+  const Images images(y, axes);
+  if (images.group() == kQuad) {
+    return Backend::run(op, y, y.numel() / kQuad, 1, Functor<T, kQuad>{images, operands...});
+  }
+  Backend::run(op, y, y.numel(), 1, Functor<T, 1>{images, operands...});
+}
+
+template <class T>
+void resample_taps(const Tensor& y, const Tensor& x, const Axes& axes, bool transposed) {
+  using C = Compute<T>;
+  using Taps = AxisTaps<C>;
+  const int n = int(y.size(-2) + y.size(-1));
+  const auto most = [&](const Axis& a) { return int(most_taps<C>(a, transposed)); };
+  Taps h{axes.h, transposed, int(y.size(-2)), most(axes.h), nullptr, nullptr};
+  Taps w{axes.w, transposed, int(y.size(-1)), most(axes.w), nullptr, nullptr};
+  const int64_t of_h = int64_t(h.n) * h.most, of_w = int64_t(w.n) * w.most;
+  const int device = y.device().index();
+  const Scratch taps(size_t(of_h + of_w) * sizeof(typename Taps::Tap), device);
+  const Scratch divisors(size_t(n) * sizeof(C), device);
+  h.taps = taps.as<typename Taps::Tap>();
+  w.taps = h.taps + of_h;
+  h.divisors = divisors.as<C>();
+  w.divisors = h.divisors + h.n;
+  Backend::run("resample", device, n, MakeTaps<C>{h, w});
+  run_images<ResampleTaps, T>("resample", y, axes, h, w, int(x.size(-2)), int(x.size(-1)),
+                              pointer<T>(y), pointer<const T>(x));
 }
 
 }  // namespace
 }  // namespace cuda
 
 template <>
+void PoolKernels<cuda::Backend>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
+                                          bool transposed) {
+  const Axis &h = axes.h, &w = axes.w;
+  // Windows that lie in one run of memory each.
+  if (!transposed && h.kind == Axis::Kind::adaptive && cuda::slides(h) && cuda::slides(w) &&
+      (w.out == 1 || h.in == 1)) {
+    const int64_t c = axes.channels_last ? x.size(1) : 1, n = h.in / h.out * (w.in / w.out);
+    const Shape rows{x.numel() / (n * c), n, c};
+    const Tensor from = cuda::in_format(x, axes);
+    return cuda::reduce(ReduceOp::mean, y,
+                        view_as(from, rows, contiguous_strides(rows), from.storage_offset()),
+                        {rows[0], n, c});
+  }
+  constexpr int64_t kFew = 1 << 14;  // not worth a second launch
+  if (y.numel() < kFew || !cuda::countable(x, y) || !have_room<float>(y, x, axes, transposed)) {
+    if (transposed) return run<cuda::Backend, ToInputs>("resample", 1, y, x, axes);
+    return run<cuda::Backend, ToOutputs>("resample", 1, y, x, axes);
+  }
+  const Tensor from = cuda::in_format(x, axes);
+  visit_floating(y.dtype(),
+                 [&]<class T>(TypeTag<T>) { cuda::resample_taps<T>(y, from, axes, transposed); });
+}
+
+template <>
 void PoolKernels<cuda::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
                                           const Axes& axes) {
-  if (!cuda::by_quads(axes, x, y) || !cuda::is_aligned(x.data_ptr(), 16)) {
+  if (!cuda::slides(axes.h) || !cuda::slides(axes.w) || !cuda::countable(x, y)) {
     return run<cuda::Backend, MaxPoolForward>("max_pool", 1, y, index, x, axes);
   }
+  const Tensor from = cuda::in_format(x, axes);
   visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
-    cuda::Backend::run("max_pool", y, y.numel() / cuda::kQuad, 1,
-                       cuda::PoolQuads<T>{pointer<T>(y), pointer<int64_t>(index), pointer<T>(x),
-                                          int(x.size(1)), axes.h, axes.w});
+    cuda::run_images<cuda::MaxPoolWindows, T>("max_pool", y, axes, cuda::Side(axes.h),
+                                              cuda::Side(axes.w), pointer<T>(y),
+                                              pointer<int64_t>(index), pointer<const T>(from));
   });
 }
 
 template <>
 void PoolKernels<cuda::Backend>::max_pool_backward(const Tensor& dx, const Tensor& dy,
                                                    const Tensor& index, const Axes& axes) {
-  if (!cuda::by_quads(axes, dx, dy)) {
+  if (!cuda::slides(axes.h) || !cuda::slides(axes.w) || !cuda::countable(dx, dy)) {
     return run<cuda::Backend, MaxPoolBackward>("max_pool_backward", 1, dx, dy, index, axes);
   }
-  const Tensor rows = cuda::channels_last(dy);
+  const Tensor from = cuda::in_format(dy, axes);
   visit_floating(dx.dtype(), [&]<class T>(TypeTag<T>) {
-    cuda::Backend::run(
-        "max_pool_backward", dx, dx.numel() / cuda::kQuad, 1,
-        cuda::UnpoolQuads<T>{pointer<T>(dx), pointer<T>(rows), pointer<int64_t>(index),
-                             int(dx.size(1)), axes.h, axes.w});
+    cuda::run_images<cuda::MaxUnpoolWindows, T>(
+        "max_pool_backward", dx, axes, cuda::Side(axes.h), cuda::Side(axes.w), pointer<T>(dx),
+        pointer<const T>(from), pointer<const int64_t>(index));
   });
 }
 

@@ -97,28 +97,16 @@ template <class T> struct AxisWeights {
   std::vector<T> part;        // [taps, n]
   std::vector<T> divisors;
 
-  static Span span(const Axis& a, bool transposed, int64_t i) {
-    return transposed ? outputs_of(a, i) : inputs_of<T>(a, i);
-  }
-  static int64_t most_taps(const Axis& a, bool transposed) {
-    int64_t most = 1;
-    for (int64_t i = 0; i < (transposed ? a.in : a.out); ++i) {
-      const Span s = span(a, transposed, i);
-      most = std::max(most, s.end - s.begin);
-    }
-    return most;
-  }
-
   AxisWeights(const Axis& a, bool transposed)
-      : n(transposed ? a.in : a.out), taps(most_taps(a, transposed)), divisors(n, T(1)) {
+      : n(transposed ? a.in : a.out), taps(most_taps<T>(a, transposed)), divisors(n, T(1)) {
     from.resize(taps * n, 0);
     part.resize(taps * n, T(0));
     for (int64_t i = 0; i < n; ++i) {
-      const Span s = span(a, transposed, i);
+      const Span s = span_of<T>(a, transposed, i);
       for (int64_t j = s.begin; j < s.end; ++j) {
         const int64_t at = (j - s.begin) * n + i;
         from[at] = j;
-        part[at] = transposed ? weight<T>(a, j, i) / divisor<T>(a, j) : weight<T>(a, i, j);
+        part[at] = part_of<T>(a, transposed, i, j);
       }
       if (!transposed) divisors[i] = divisor<T>(a, i);
     }
@@ -138,16 +126,6 @@ TAPER_CLONES void add_taps(T* row, const T* part, const int64_t* from, const T* 
 template <class T> TAPER_CLONES void add_scaled(T* sum, T factor, const T* x, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sum[i] += factor * x[i];
-}
-
-// Long windows that overlap would have weights of many times the tensors' size.
-template <class T>
-bool have_room(const Tensor& y, const Tensor& x, const Axes& a, bool transposed) {
-  const auto weights = [&](const Axis& axis) {
-    return double(AxisWeights<T>::most_taps(axis, transposed)) *
-           double(transposed ? axis.in : axis.out);
-  };
-  return weights(a.h) + weights(a.w) <= 8.0 * double(x.numel() + y.numel());
 }
 
 template <class T>

@@ -82,7 +82,7 @@ TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
     return {i * a.out / a.in, ((i + 1) * a.out + a.in - 1) / a.in};
   }
   const int64_t reach = a.kind == Axis::Kind::cubic ? 2 : 1;
-  const double first = double(i - reach) / a.scale - 2, last = double(i + 1 + reach) / a.scale + 2;
+  const double first = double(i - reach) / a.scale - 1, last = double(i + 1 + reach) / a.scale + 1;
   if (!(a.scale > 0)) return {0, a.out};
   return {first > 0 ? int64_t(first) : 0,
           i == a.in - 1 || last > double(a.out) ? a.out : int64_t(last)};
@@ -113,6 +113,31 @@ template <class C> TAPER_HD C divisor(const Axis& a, int64_t o) {
   if (!a.count_include_pad) return C(s.end - s.begin);
   const int64_t first = o * a.stride - a.padding;
   return C(smaller(first + a.kernel, a.in + a.padding) - first);
+}
+
+// What result i along an axis depends on; transposed: results lie on the inputs' side.
+template <class C> TAPER_HD Span span_of(const Axis& a, bool transposed, int64_t i) {
+  return transposed ? outputs_of(a, i) : inputs_of<C>(a, i);
+}
+// The weight of element j in result i; transposed: what is divided by included.
+template <class C> TAPER_HD C part_of(const Axis& a, bool transposed, int64_t i, int64_t j) {
+  return transposed ? weight<C>(a, j, i) / divisor<C>(a, j) : weight<C>(a, i, j);
+}
+template <class C> int64_t most_taps(const Axis& a, bool transposed) {
+  int64_t most = 1;
+  for (int64_t i = 0; i < (transposed ? a.in : a.out); ++i) {
+    const Span s = span_of<C>(a, transposed, i);
+    most = larger(most, s.end - s.begin);
+  }
+  return most;
+}
+// Whether weights may be kept: long windows that overlap would have many times the tensors' size.
+template <class C>
+bool have_room(const Tensor& y, const Tensor& x, const Axes& axes, bool transposed) {
+  const auto weights = [&](const Axis& a) {
+    return double(most_taps<C>(a, transposed)) * double(transposed ? a.in : a.out);
+  };
+  return weights(axes.h) + weights(axes.w) <= 8.0 * double(x.numel() + y.numel());
 }
 
 // --- planes in memory ---
@@ -153,32 +178,26 @@ template <class T, bool kTransposed> struct Resample {
   Planes<const T> x;
   Axes axes;
 
-  static TAPER_HD Span span(const Axis& a, int64_t at) {
-    return kTransposed ? outputs_of(a, at) : inputs_of<WideOf<T>>(a, at);
-  }
-  static TAPER_HD WideOf<T> share(const Axis& a, int64_t at, int64_t j) {
-    using C = WideOf<T>;
-    return kTransposed ? weight<C>(a, j, at) / divisor<C>(a, j) : weight<C>(a, at, j);
-  }
   TAPER_HD void operator()(int64_t i) const {
     using C = WideOf<T>;
     const Place at = y.at(i);
     const T* plane = x.plane(at);
-    const Span rows = span(axes.h, at.h), columns = span(axes.w, at.w);
+    const Span rows = span_of<C>(axes.h, kTransposed, at.h),
+               columns = span_of<C>(axes.w, kTransposed, at.w);
     // Weights that are dear are computed once, where they are few.
     constexpr int64_t kKept = 16;
     C kept[kKept];
     const bool keeps = axes.w.kind == Axis::Kind::cubic && columns.end - columns.begin <= kKept;
     for (int64_t w = columns.begin; keeps && w < columns.end; ++w) {
-      kept[w - columns.begin] = share(axes.w, at.w, w);
+      kept[w - columns.begin] = part_of<C>(axes.w, kTransposed, at.w, w);
     }
     C sum = 0;
     for (int64_t h = rows.begin; h < rows.end; ++h) {
-      const C of_row = share(axes.h, at.h, h);
+      const C of_row = part_of<C>(axes.h, kTransposed, at.h, h);
       if (of_row == C(0)) continue;
       C row = 0;
       for (int64_t w = columns.begin; w < columns.end; ++w) {
-        const C part = keeps ? kept[w - columns.begin] : share(axes.w, at.w, w);
+        const C part = keeps ? kept[w - columns.begin] : part_of<C>(axes.w, kTransposed, at.w, w);
         if (part != C(0)) row += part * C(plane[x.in_plane(h, w)]);
       }
       sum += of_row * row;
