@@ -22,7 +22,8 @@ void launch(const char* name, ReduceArgs<Op, T> args, const Launch& on) {
   const bool whole = (args.inner == 1 ? args.n : args.inner) % V == 0;
   args.aligned = whole && is_aligned(args.x, sizeof(Vec<T, V>));
   const auto grid = [](int64_t jobs) { return unsigned(std::min(jobs, kMaxPiece)); };
-  if (args.inner == 1 && args.n <= kShortRow) {
+  const bool short_rows = args.n <= (V > 4 && args.outer >= kManyRows ? 4 : 1) * kShortRow;
+  if (args.inner == 1 && short_rows) {
     const int lanes = power_of_two_from(ceil_div(args.n, V), kWarp);
     const int64_t jobs = ceil_div(args.outer, kThreads / lanes);
     reduce_rows_kernel<<<grid(jobs), kThreads, 0, on.stream>>>(args, lanes);

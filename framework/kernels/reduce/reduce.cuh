@@ -23,7 +23,8 @@ struct ColumnBlock {
   int64_t tiles;      // of columns
 };
 
-inline constexpr int64_t kShortRow = 1024;
+// A warp's row; where there are many, four times that of the types of two bytes and less.
+inline constexpr int64_t kShortRow = 1024, kManyRows = 2048;
 // Enough blocks to fill any GPU of today: fewer than this many are worth a second launch.
 inline constexpr int64_t kFewBlocks = 512;
 
