@@ -232,7 +232,8 @@ template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, 
     if (n <= kWarp * 8) return with(Int<kWarp>(), Int<8>());
     if (n <= kWarp * 16) return with(Int<kWarp>(), Int<16>());
     if (n <= kWarp * 32) return with(Int<kWarp>(), Int<32>());
-    if (n <= 256 * 16) return with(Int<256>(), Int<16>());
+    if (n <= 64 * 32) return with(Int<64>(), Int<32>());
+    if (n <= 128 * 32) return with(Int<128>(), Int<32>());
     with(Int<512>(), Int<0>());
   });
 }
