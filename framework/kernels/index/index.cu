@@ -36,7 +36,7 @@ template <class Unit> struct TakeUnit {
   const int64_t* key;
   int64_t width;
   TAPER_HD void operator()(int64_t i) const {
-    const int64_t position = i / width, row = key[position];
+    const int64_t position = width == 1 ? i : i / width, row = key[position];
     y[i] = row < 0 ? Unit{} : x[row * width + i - position * width];
   }
 };
@@ -94,7 +94,7 @@ template <class Unit> struct PutRun {
   Runs runs;
   int64_t width;
   TAPER_HD void operator()(int64_t i) const {
-    const int64_t last = i / width, column = i - last * width;
+    const int64_t last = width == 1 ? i : i / width, column = i - last * width;
     if (!runs.ends_at(last)) return;
     y[int64_t(runs.keys[last]) * width + column] = src[runs.positions[last] * width + column];
   }

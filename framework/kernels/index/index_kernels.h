@@ -45,7 +45,7 @@ template <class Check> struct RowKeys {
   int64_t sizes[kMaxDims], strides[kMaxDims];  // of index, and of what it points into
   int64_t bound;
   int dims, dim;
-  bool wrap;
+  bool wrap, few;  // few: 32 bits count the elements of index, and divide faster
   Check check;
 
   TAPER_HD void operator()(int64_t i) const {
@@ -53,12 +53,17 @@ template <class Check> struct RowKeys {
     if (wrap && at < 0 && at >= -bound) at += bound;
     key[i] = -1;
     if (!check(at, bound)) return;
-    int64_t row = at * strides[dim], rest = i;
+    key[i] = at * strides[dim] + (few ? of_others(uint32_t(i)) : of_others(i));
+  }
+  // What the place `rest` in index, apart from dim, adds to the row.
+  template <class I> TAPER_HD int64_t of_others(I rest) const {
+    int64_t row = 0;
     for (int d = dims - 1; d >= 0; --d) {
-      if (d != dim) row += rest % sizes[d] * strides[d];
-      rest /= sizes[d];
+      const I next = rest / I(sizes[d]);
+      if (d != dim) row += int64_t(rest - next * I(sizes[d])) * strides[d];
+      rest = next;
     }
-    key[i] = row;
+    return row;
   }
 };
 
@@ -93,6 +98,7 @@ void IndexKernels<Backend>::row_keys(const IndexRules& rules, const Tensor& key,
                    .dims = shape.size(),
                    .dim = dim,
                    .wrap = rules.wrap,
+                   .few = index.numel() <= std::numeric_limits<int32_t>::max(),
                    .check = Backend::check(rules.op, index)};
   const Shape strides = contiguous_strides(shape);
   for (int d = 0; d < f.dims; ++d) {
