@@ -203,7 +203,7 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
 Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
   const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
   require(k >= 0 && k <= size, "selected index k out of range, got ", k, " of ", size, " elements");
-  Tensor order = argsort(x, dim, largest);
+  Tensor order = kernels::argsort(x, dim, largest, k);
   if (x.dim() > 0) order = contiguous(narrow(order, dim, 0, k));
   return take_order("TopkBackward0", "topk", x, dim, order);
 }

@@ -25,11 +25,12 @@ int unused_bits(DType dtype) { return dtype == kBFloat16 ? 16 : dtype == kFloat1
 
 }  // namespace
 
-Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first) {
   const int d = wrap_dim(dim, x.dim());
   const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
   const Tensor order = Tensor::make(rows.shape(), kInt64, x.device());
-  const SortRows how{row_length(rows), descending, unused_bits(x.dtype())};
+  const int64_t n = row_length(rows);
+  const SortRows how{n, first.value_or(n), descending, unused_bits(x.dtype())};
   if (order.numel() > 0) dispatch<cpu::argsort, cuda::argsort>(x.device(), order, rows, how);
   Tensor y = dense(swapped(order, d));
   trace("argsort", y, {x});

@@ -1,13 +1,15 @@
 // Order, running sums and running products along one dimension.
 #pragma once
 
+#include <optional>
+
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::inline v0::kernels {
 
 // The places (int64) of x's elements along dim in rising or falling order; equal elements keep
-// theirs, nan counts as the largest.
-Tensor argsort(const Tensor& x, int64_t dim, bool descending);
+// theirs, nan counts as the largest. With `first`, what follows so many is in any order.
+Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first = {});
 // How something runs along a dimension: from its end, and whether without the element itself.
 struct Running {
   bool backwards = false, exclusive = false;
@@ -20,7 +22,7 @@ Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how = {},
 
 // Rows of n elements, whose sort_key() begin with `unused` bits that are the same in all numbers.
 struct SortRows {
-  int64_t n;
+  int64_t n, first;
   bool descending;
   int unused;
 };

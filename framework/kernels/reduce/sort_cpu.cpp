@@ -23,7 +23,13 @@ void argsort(const Tensor& order, const Tensor& x, SortRows how) {
                              [&](T number) { return sort_key(number, how.descending); });
       int64_t* row = pointer<int64_t>(order) + r * n;
       std::iota(row, row + n, 0);
-      std::stable_sort(row, row + n, [&](int64_t a, int64_t b) { return key[a] < key[b]; });
+      const auto before = [&](int64_t a, int64_t b) {
+        return key[a] != key[b] ? key[a] < key[b] : a < b;
+      };
+      // Few are picked in one pass.
+      if (64 * how.first <= n) return std::partial_sort(row, row + how.first, row + n, before);
+      if (how.first < n) std::nth_element(row, row + how.first, row + n, before);
+      std::sort(row, row + how.first, before);
     });
   });
 }
