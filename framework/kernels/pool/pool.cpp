@@ -1,6 +1,7 @@
 #include "framework/kernels/pool/pool.h"
 
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/reduce/reduce.h"
 #include "framework/profiler/trace.h"
 
 namespace taper::inline v0::kernels {
@@ -8,13 +9,18 @@ namespace {
 
 bool is_channels_last(const Tensor& x) { return x.dim() == 4 && has_channels_last(x); }
 
+// Of [N, C, H, W] with channels innermost.
+Shape channels_last_strides(const Shape& shape) {
+  const int64_t c = shape[1], w = shape[3] * c;
+  return {shape[2] * w, 1, w, c};
+}
+
 Tensor make(const Tensor& like, int64_t h, int64_t w, DType dtype, bool channels_last) {
   Shape shape = like.shape();
   shape[shape.size() - 2] = h;
   shape[shape.size() - 1] = w;
   Tensor out = Tensor::make(shape, dtype, like.device());
-  const int64_t c = like.size(-3);
-  if (channels_last) out.impl()->strides = {h * w * c, 1, w * c, c};
+  if (channels_last) out.impl()->strides = channels_last_strides(shape);
   return out;
 }
 
@@ -103,11 +109,35 @@ Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, 
   return {axis(x.size(-2), out.h), axis(x.size(-1), out.w), is_channels_last(x)};
 }
 
+bool slides(const Axis& a) {
+  return a.kind == Axis::Kind::window || (a.kind == Axis::Kind::adaptive && a.in % a.out == 0);
+}
+
+Tensor in_format(const Tensor& x, const Axes& axes) {
+  const Shape strides =
+      axes.channels_last ? channels_last_strides(x.shape()) : contiguous_strides(x.shape());
+  const bool aligned = reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
+  if (x.strides() == strides && aligned) return x;
+  const Tensor out = make(x, x.size(-2), x.size(-1), x.dtype(), axes.channels_last);
+  copy_into(out, x);
+  return out;
+}
+
 Tensor resample(const Tensor& x, const Axes& axes, bool transposed) {
   const Axis &h = axes.h, &w = axes.w;
   const Tensor y =
       make(x, transposed ? h.in : h.out, transposed ? w.in : w.out, x.dtype(), axes.channels_last);
   if (y.numel() == 0) return y;
+  // Windows that lie in one run of memory each are rows.
+  if (!transposed && h.kind == Axis::Kind::adaptive && slides(h) && slides(w) &&
+      (w.out == 1 || h.in == 1)) {
+    const int64_t c = axes.channels_last ? x.size(1) : 1, n = h.in / h.out * (w.in / w.out);
+    const Shape runs{x.numel() / (n * c), n, c};
+    const Tensor from = in_format(x, axes);
+    const Tensor means = reduce(
+        ReduceOp::mean, view_as(from, runs, contiguous_strides(runs), from.storage_offset()), {1});
+    return view_as(means, y.shape(), y.strides(), 0);
+  }
   on_device<PoolKernels>(x.device(), [&](auto k) { k.resample(y, x, axes, transposed); });
   return y;
 }

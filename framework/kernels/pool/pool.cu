@@ -4,7 +4,6 @@
 #include "framework/kernels/elementwise/strided_index.cuh"
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/pool/pool_kernels.h"
-#include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/row_reduce.cuh"
 
 namespace taper::inline v0::kernels {
@@ -43,11 +42,6 @@ template <int V> struct Pixel {
 };
 
 // --- the largest of windows that slide ---
-
-// Adaptive windows of one size are such.
-bool slides(const Axis& a) {
-  return a.kind == Axis::Kind::window || (a.kind == Axis::Kind::adaptive && a.in % a.out == 0);
-}
 
 // A dimension in int: its windows, and their number.
 struct Side {
@@ -210,20 +204,6 @@ bool countable(const Tensor& x, const Tensor& y) {
   return std::max(x.numel(), y.numel()) <= std::numeric_limits<int>::max();
 }
 
-// x where it lies densely in the format of axes, else such a copy.
-Tensor in_format(const Tensor& x, const Axes& axes) {
-  Shape strides = contiguous_strides(x.shape());
-  if (axes.channels_last) {
-    const int64_t c = x.size(1), w = x.size(3) * c;
-    strides = {x.size(2) * w, 1, w, c};
-  }
-  if (x.strides() == strides && is_aligned(x.data_ptr(), 16)) return x;
-  const Tensor out = Tensor::make(x.shape(), x.dtype(), x.device());
-  out.impl()->strides = strides;
-  copy_into(out, x);
-  return out;
-}
-
 // Functor<T, V>{images, operands...} for all of y.
 template <template <class, int> class Functor, class T, class... P>
 void run_images(const char* op, const Tensor& y, const Axes& axes, const P&... operands) {
@@ -261,23 +241,12 @@ void resample_taps(const Tensor& y, const Tensor& x, const Axes& axes, bool tran
 template <>
 void PoolKernels<cuda::Backend>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
                                           bool transposed) {
-  const Axis &h = axes.h, &w = axes.w;
-  // Windows that lie in one run of memory each.
-  if (!transposed && h.kind == Axis::Kind::adaptive && cuda::slides(h) && cuda::slides(w) &&
-      (w.out == 1 || h.in == 1)) {
-    const int64_t c = axes.channels_last ? x.size(1) : 1, n = h.in / h.out * (w.in / w.out);
-    const Shape rows{x.numel() / (n * c), n, c};
-    const Tensor from = cuda::in_format(x, axes);
-    return cuda::reduce(ReduceOp::mean, y,
-                        view_as(from, rows, contiguous_strides(rows), from.storage_offset()),
-                        {rows[0], n, c});
-  }
   constexpr int64_t kFew = 1 << 14;  // not worth a second launch
   if (y.numel() < kFew || !cuda::countable(x, y) || !have_room<float>(y, x, axes, transposed)) {
     if (transposed) return run<cuda::Backend, ToInputs>("resample", 1, y, x, axes);
     return run<cuda::Backend, ToOutputs>("resample", 1, y, x, axes);
   }
-  const Tensor from = cuda::in_format(x, axes);
+  const Tensor from = in_format(x, axes);
   visit_floating(y.dtype(),
                  [&]<class T>(TypeTag<T>) { cuda::resample_taps<T>(y, from, axes, transposed); });
 }
@@ -285,10 +254,10 @@ void PoolKernels<cuda::Backend>::resample(const Tensor& y, const Tensor& x, cons
 template <>
 void PoolKernels<cuda::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
                                           const Axes& axes) {
-  if (!cuda::slides(axes.h) || !cuda::slides(axes.w) || !cuda::countable(x, y)) {
+  if (!slides(axes.h) || !slides(axes.w) || !cuda::countable(x, y)) {
     return run<cuda::Backend, MaxPoolForward>("max_pool", 1, y, index, x, axes);
   }
-  const Tensor from = cuda::in_format(x, axes);
+  const Tensor from = in_format(x, axes);
   visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
     cuda::run_images<cuda::MaxPoolWindows, T>("max_pool", y, axes, cuda::Side(axes.h),
                                               cuda::Side(axes.w), pointer<T>(y),
@@ -299,10 +268,10 @@ void PoolKernels<cuda::Backend>::max_pool(const Tensor& y, const Tensor& index, 
 template <>
 void PoolKernels<cuda::Backend>::max_pool_backward(const Tensor& dx, const Tensor& dy,
                                                    const Tensor& index, const Axes& axes) {
-  if (!cuda::slides(axes.h) || !cuda::slides(axes.w) || !cuda::countable(dx, dy)) {
+  if (!slides(axes.h) || !slides(axes.w) || !cuda::countable(dx, dy)) {
     return run<cuda::Backend, MaxPoolBackward>("max_pool_backward", 1, dx, dy, index, axes);
   }
-  const Tensor from = cuda::in_format(dy, axes);
+  const Tensor from = in_format(dy, axes);
   visit_floating(dx.dtype(), [&]<class T>(TypeTag<T>) {
     cuda::run_images<cuda::MaxUnpoolWindows, T>(
         "max_pool_backward", dx, axes, cuda::Side(axes.h), cuda::Side(axes.w), pointer<T>(dx),

@@ -25,6 +25,12 @@ struct Axes {
   bool channels_last = false;  // the memory format of results
 };
 
+// Whether windows slide; adaptive ones of one size do.
+bool slides(const Axis& a);
+// x where it lies densely in the memory format of results, at a multiple of 16 bytes, else such a
+// copy.
+Tensor in_format(const Tensor& x, const Axes& axes);
+
 // The windows of a pooling op, checked in PyTorch's words; stride is the kernel size by default.
 struct Windows {
   Pair kernel;
