@@ -1,9 +1,10 @@
 """Rows of the op table beside PyTorch, one row of both sides after the other, on this machine.
 
-    python3 tests/bench/ops.py [--ops build/tests/test_ops] [--device cpu] [--threads 2] [TITLE ...]
+    python3 tests/bench/ops.py [--ops build/tests/test_ops] [--device cpu] [--dtype float32] [--threads 2]
+                               [TITLE ...]
 
-Element-wise functions and reductions of [1024, 1024] float32 (on a GPU [4096, 4096]), forward and forward with backward:
-medians in microseconds, and PyTorch's time over Taper's. Needs PyTorch for Python.
+Functions of [1024, 1024] (on a GPU [4096, 4096]) or of images [16, 64, 112, 112], forward and forward with
+backward: medians in microseconds, and PyTorch's time over Taper's. Needs PyTorch for Python.
 """
 import argparse
 import os
@@ -11,7 +12,7 @@ import statistics
 import subprocess
 import time
 
-NUMBER, UNIT, POSITIVE, MASK = (-2, 2), (-0.9, 0.9), (0.1, 3), "mask"
+NUMBER, UNIT, POSITIVE, MASK, IMAGE = (-2, 2), (-0.9, 0.9), (0.1, 3), "mask", "image"
 
 
 def rows(torch):
@@ -45,14 +46,38 @@ def rows(torch):
             out[f"{name} (dim {dim})"] = (lambda x, f=method, d=dim: f(x, dim=d), [NUMBER])
     for name in "cumsum cumprod logsumexp softmax log_softmax".split():
         out[f"{name} (dim -1)"] = (lambda x, f=getattr(torch, name): f(x, -1), [NUMBER])
+    out["layer_norm (1d)"] = (lambda x: F.layer_norm(x, x.shape[-1:]), [NUMBER])
+    out["cumsum (dim 0)"] = (lambda x: x.cumsum(0), [NUMBER])
+    out["topk (dim -1 down values)"] = (lambda x: x.topk(2, -1)[0], [NUMBER])
+    out["quantile (linear, dim 1, keepdim)"] = (lambda x: x.quantile(0.3, 1, keepdim=True), [NUMBER])
+    out["unique (counts)"] = (lambda x: x.unique(return_inverse=True, return_counts=True)[2], [NUMBER])
+    out["multinomial"] = (lambda x: torch.multinomial(x, 3), [POSITIVE])
+    for dim in (0, -1):
+        out[f"sort (dim {dim} up values)"] = (lambda x, d=dim: x.sort(d, stable=True)[0], [NUMBER])
+        out[f"argsort (dim {dim} up)"] = (lambda x, d=dim: x.argsort(d, stable=True), [NUMBER])
+        out[f"median (dim {dim})"] = (lambda x, d=dim: x.median(d)[0], [NUMBER])
+    images = {"max_pool2d (2": lambda x: F.max_pool2d(x, 2),
+              "max_pool2d (3, stride 2, padding 1": lambda x: F.max_pool2d(x, 3, 2, 1),
+              "avg_pool2d (2": lambda x: F.avg_pool2d(x, 2),
+              "avg_pool2d (3, stride 2, padding 1": lambda x: F.avg_pool2d(x, 3, 2, 1),
+              "adaptive_avg_pool2d (to 1x1": lambda x: F.adaptive_avg_pool2d(x, 1),
+              "adaptive_avg_pool2d (to 7x2": lambda x: F.adaptive_avg_pool2d(x, (7, 2)),
+              "interpolate (nearest x2": lambda x: F.interpolate(x, scale_factor=2),
+              "interpolate (bilinear x2.5": lambda x: F.interpolate(x, scale_factor=2.5, mode="bilinear"),
+              "interpolate (bicubic x1.7": lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic")}
+    for name, f in images.items():  # both sides take a row-major image to the other format first
+        out[f"{name})"] = (f, [IMAGE])
+        out[f"{name}, channels-last)"] = (
+            lambda x, f=f: f(x.contiguous(memory_format=torch.channels_last)), [IMAGE])
     return out
 
 
-def tensors(torch, domains, device):
-    made = []
+def tensors(torch, domains, device, dtype):
+    made, side = [], 4096 if device == "cuda" else 1024
     for domain in domains:
-        x = torch.rand(side := 4096 if device == "cuda" else 1024, side, device=device)
-        made.append(x > 0.5 if domain == MASK else x * (domain[1] - domain[0]) + domain[0])
+        x = torch.rand((16, 64, 112, 112) if domain == IMAGE else (side, side), device=device)
+        low, high = domain if isinstance(domain, tuple) else NUMBER
+        made.append(x > 0.5 if domain == MASK else (x * (high - low) + low).to(dtype))
     return made
 
 
@@ -73,8 +98,8 @@ def microseconds(f, wait):
     return statistics.median(times)
 
 
-def of_torch(torch, f, domains, device):
-    x = tensors(torch, domains, device)
+def of_torch(torch, f, domains, device, dtype):
+    x = tensors(torch, domains, device, getattr(torch, dtype))
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     with torch.no_grad():
         forward = microseconds(lambda: f(*x), wait)
@@ -90,12 +115,12 @@ def of_torch(torch, f, domains, device):
     return forward, microseconds(lambda: torch.autograd.grad(f(*x), leaves, dy), wait)
 
 
-def of_taper(program, title, device):
+def of_taper(program, title, device, dtype):
     out = subprocess.run([program, "--bench", title, device], capture_output=True, text=True, check=True).stdout
     for line in out.splitlines()[1:]:
-        name, rest = line[:44].strip(), line[44:].split()
-        if name == title and rest[0].startswith(device) and rest[1] == "float32":
-            numbers = rest[rest.index("GB/s") - 3:]
+        cells = line[max(44, len(title)):].split()
+        if line.startswith(title + " ") and cells[0].startswith(device) and cells[1] == dtype:
+            numbers = cells[cells.index("GB/s") - 3:]
             return float(numbers[0]), float(numbers[1])
     raise SystemExit(f"ops.py: {program} has no row '{title}'")
 
@@ -104,6 +129,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--ops", default="build/tests/test_ops")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("titles", nargs="*")
     args = parser.parse_args()
@@ -113,7 +139,8 @@ def main():
     table = rows(torch)
     print("| row | Taper | PyTorch | ratio | with backward: Taper | PyTorch | ratio |\n|---|---|---|---|---|---|---|")
     for title in args.titles or table:
-        ours, theirs = of_taper(args.ops, title, args.device), of_torch(torch, *table[title], args.device)
+        on = args.device, args.dtype
+        ours, theirs = of_taper(args.ops, title, *on), of_torch(torch, *table[title], *on)
         cells = [title]
         for a, b in zip(ours, theirs):
             cells += [f"{a:,.0f}", f"{b:,.0f}", f"**{b / a:.2f}**"] if a and b else ["-"] * 3

@@ -104,6 +104,7 @@ Function in_channels_last(const Function& f) {
 
 // The row again for channels-last images.
 void add_both(std::vector<Row>& rows, Row row) {
+  row.bench = {{16, 64, 112, 112}};
   Row other = row;
   other.variant += ", channels-last";
   other.f = in_channels_last(row.f);
