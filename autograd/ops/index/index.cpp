@@ -16,7 +16,8 @@ using kernels::ReduceOp;
 
 // The elements of x that a sorted order of it names.
 Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim, Tensor order) {
-  const Rows rows = element_rows(op, x, wrap_dim(dim, x.dim()), order);
+  Rows rows = element_rows(op, x.shape(), wrap_dim(dim, x.dim()), order);
+  rows.distinct = true;
   return {take_rows(name, x, rows, order.shape()), order};
 }
 
@@ -111,7 +112,8 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   const int beyond = dim_beyond(index, x, d);
   require(beyond < 0, "Size does not match at dimension ", beyond, " expected index ",
           index.shape(), " to be no larger than self ", x.shape(), " apart from dimension ", d);
-  Tensor y = take_rows("GatherBackward0", x, element_rows("gather", x, d, index), index.shape());
+  Tensor y =
+      take_rows("GatherBackward0", x, element_rows("gather", x.shape(), d, index), index.shape());
   trace("gather", y, {x, index}, Shape{d});
   return y;
 }

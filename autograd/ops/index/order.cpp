@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "autograd/ops/formulas.h"
-#include "autograd/ops/index/scatter.h"
+#include "autograd/ops/index/rows.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::inline v0 {
@@ -27,8 +27,10 @@ Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& value
              const Tensor& index, bool keepdim) {
   Sorted y{values, index};
   if (!keepdim) y = {squeeze(values, dim).detach(), squeeze(index, dim).detach()};
-  const auto back = [shape = x.shape(), dim, index](const Tensor& dy) {
-    return scatter_add(zeros(shape, options_of(dy)), dim, index, reshape(dy, index.shape()));
+  const auto back = [name, shape = x.shape(), d = wrap_dim(dim, x.dim()), index](const Tensor& dy) {
+    Rows rows = element_rows(name, shape, d, index);
+    rows.distinct = true;
+    return add_rows({}, shape, rows, dy);
   };
   return {linear_in(x, name, y.values, back), y.indices};
 }

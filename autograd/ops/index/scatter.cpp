@@ -35,7 +35,7 @@ Placed placed(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
     crop.insert(crop.end(), {0, sizes[i] - cropped.shape()[i]});
   }
   if (sizes != cropped.shape()) cropped = pad(cropped, crop);
-  return {element_rows(op, x, d, index), cropped};
+  return {element_rows(op, x.shape(), d, index), cropped};
 }
 
 Tensor with_zeros(const Tensor& x, const Rows& rows, const Shape& shape) {

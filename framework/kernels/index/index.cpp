@@ -48,7 +48,9 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64
   Tensor y = Tensor::make(shape, src.dtype(), src.device());
   if (base.defined()) copy_into(y, base);
   if (!base.defined()) fill(y, 0);
-  fold_rows(RowOp::sum, y, key, width, src, distinct);
+  // Nothing is to be added to zeros of their own.
+  const bool alone = distinct && !base.defined();
+  fold_rows(alone ? RowOp::put : RowOp::sum, y, key, width, src, distinct);
   return y;
 }
 
