@@ -1,5 +1,6 @@
 #include "framework/kernels/elementwise/convert_cpu.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -58,17 +59,19 @@ template <class S, class D>
 void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
   const auto* src = static_cast<const Stored<S>*>(from);
   auto* dst = static_cast<Stored<D>*>(to);
-  if (src_stride != 1 || dst_stride != 1) {
+  // One number for all, where operands are broadcast.
+  if (src_stride == 0 && dst_stride == 1) {
+    std::fill_n(dst, n, convert_one<S, D>(*src));
+  } else if (src_stride != 1 || dst_stride != 1) {
     for (int64_t i = 0; i < n; ++i) {
       dst[i * dst_stride] = convert_one<S, D>(src[i * src_stride]);
     }
-    return;
-  }
-  // Floats are worth wide registers; for integers the plain ones will do.
-  if constexpr (kIsFloat<S> && kIsFloat<D>)
+  } else if constexpr (kIsFloat<S> && kIsFloat<D>) {
+    // Floats are worth wide registers; for integers the plain ones will do.
     cloned_loop<S, D>(src, dst, n);
-  else
+  } else {
     dense_loop<S, D>(src, dst, n);
+  }
 }
 
 // Where a tensor was flipped.
@@ -87,6 +90,7 @@ void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, in
     return;
   }
   if (src_stride == -1 && dst_stride == 1) return move_from_the_end(src, dst, n);
+  if (src_stride == 0 && dst_stride == 1) return void(std::fill_n(dst, n, *src));
   for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
 }
 

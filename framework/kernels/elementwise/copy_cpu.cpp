@@ -10,9 +10,10 @@
 namespace taper::inline v0::kernels::cpu {
 namespace {
 
-// A transposed copy goes in squares of this side, which stay in the cache from row to row.
+// A transposed copy goes in squares of this side, which stay in the cache from row to row; in small
+// ones where rows lie a multiple of 1 KB apart, and so in few places of the first cache.
 // (Measured on 4096 x 4096 floats: a detour over a transposed buffer takes twice as long.)
-constexpr int64_t kTile = 64;
+constexpr int64_t kTile = 64, kSmallTile = 16;
 
 struct Ends {
   const char* src;
@@ -75,13 +76,15 @@ void copy_rows(const Copier& copier) {
 void copy_tiles(const Copier& copier, int cross) {
   const int last = copier.iter.dims - 1;
   const int64_t height = copier.iter.sizes[cross], width = copier.iter.sizes[last];
-  const int64_t down = (height + kTile - 1) / kTile, across = (width + kTile - 1) / kTile;
+  const bool apart = copier.src_stride(last) * copier.src_size % 1024 != 0;
+  const int64_t tile = apart ? kTile : kSmallTile;
+  const int64_t down = (height + tile - 1) / tile, across = (width + tile - 1) / tile;
   const int64_t boxes = copier.iter.numel / (height * width);
-  parallel_each(boxes * down * across, kTile * kTile, [&](int64_t i) {
-    const int64_t y = i / across % down * kTile, x = i % across * kTile;
+  parallel_each(boxes * down * across, tile * tile, [&](int64_t i) {
+    const int64_t y = i / across % down * tile, x = i % across * tile;
     Ends at = box_start(copier, i / across / down, cross, last);
     at = copier.step(copier.step(at, cross, y), last, x);
-    const int64_t n = std::min(kTile, width - x), rows = std::min(kTile, height - y);
+    const int64_t n = std::min(tile, width - x), rows = std::min(tile, height - y);
     for (int64_t r = 0; r < rows; ++r) copier.run(copier.step(at, cross, r), last, n);
   });
 }
