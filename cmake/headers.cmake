@@ -1,5 +1,6 @@
 # cmake -P: copies public HEADERS, and the headers that they include, from ROOT to OUT as they are
-# installed: by names below <taper/...>, which no header of a user's own can stand for.
+# installed: by names below <taper/...>, which no header of a user's own can stand for, and with what
+# the build has put into MADE in place of its include.
 cmake_minimum_required(VERSION 3.25)
 
 # installed(PATH RESULT): where a header of the sources lies below OUT.
@@ -25,6 +26,12 @@ while(todo)
   file(READ ${ROOT}/${header} text)
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" name "${line}")
+    if(EXISTS ${MADE}/${name})
+      string(APPEND sources " ${MADE}/${name}")
+      file(READ ${MADE}/${name} made)
+      string(REPLACE "#include \"${name}\"\n" "${made}" text "${text}")
+      continue()
+    endif()
     list(APPEND todo ${name})
     installed(${name} below)
     string(REPLACE "#include \"${name}\"" "#include <taper/${below}>" text "${text}")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Writes the methods of Tensor that are operators: one for each function of autograd/ops/ whose first
-# argument is a tensor, declared between two marks of framework/tensor.h and defined in a file that
-# the build makes. As in PyTorch, what belongs to nn.functional (ops/nn/) is none.
+# Writes the methods of Tensor that are operators, one for each function of autograd/ops/ whose first
+# argument is a tensor: DIR/framework/tensor_methods.h declares them, DIR/methods.cpp defines them. As
+# in PyTorch, what belongs to nn.functional (ops/nn/) is none. The build runs it.
 #
-#   scripts/methods.sh                 after a declaration changed
-#   scripts/methods.sh --check         says what would change, and fails where something would
-#   scripts/methods.sh --define FILE   writes the definitions
+#   scripts/methods.sh DIR
 set -euo pipefail
+mkdir -p "$1/framework"
+made=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -46,6 +46,14 @@ awk -v declared="$out/declared" -v defined="$out/defined" '
     }
     emit(name, type, parts, n)
   }
+  function wrapped(line,    head, at) {
+    while (length(line) > 100) {
+      for (at = 100; substr(line, at, 2) != ", "; at--);
+      head = head substr(line, 1, at) "\n"
+      line = "      " substr(line, at + 2)
+    }
+    return head line
+  }
   function emit(name, type, parts, n,    i, part, shown, given, passed, word) {
     shown = given = ""; passed = "*this"
     for (i = 1; i < n; i++) {
@@ -57,7 +65,7 @@ awk -v declared="$out/declared" -v defined="$out/defined" '
       sub(/.*[ &*]/, "", part); passed = passed ", " part
     }
     word = type ~ /^[A-Z]/ && type != "Tensor" ? "struct " : ""
-    printf "  %s%s%s %s(%s) const;\n", name ~ /_$/ ? "" : "[[nodiscard]] ", word, type, name, shown > declared
+    print wrapped(sprintf("  %s%s%s %s(%s) const;", name ~ /_$/ ? "" : "[[nodiscard]] ", word, type, name, shown)) > declared
     printf "%s Tensor::%s(%s) const { return taper::%s(%s); }\n", type, name, given, name, passed > defined
   }
   { sub(/[ \t]*\/\/.*/, "") }
@@ -82,29 +90,14 @@ awk -v declared="$out/declared" -v defined="$out/defined" '
     }
   }' $headers
 
-if [[ ${1:-} == --define ]]; then
-  {
-    echo "// Made by scripts/methods.sh of the functions declared in autograd/ops/."
-    printf '#include "%s"\n' $headers
-    printf 'namespace taper::inline v0 {\n'
-    cat "$out/defined"
-    printf '}  // namespace taper::inline v0\n'
-  } >"$2"
-  exit
-fi
-awk -v made="$out/declared" '
-  /--- end of the methods made ---/ { skip = 0 }
-  !skip { print }
-  /--- operators, made by/ { skip = 1; while ((getline line < made) > 0) print line }
-  ' framework/tensor.h >"$out/tensor.h"
-if command -v clang-format >/dev/null; then
-  clang-format -i --style=file:.clang-format "$out/tensor.h"
-fi
-if [[ ${1:-} == --check ]]; then
-  # Layout is clang-format's, which need not be here.
-  diff <(tr -d ' \n' <framework/tensor.h | sed 's/;/;\n/g') \
-    <(tr -d ' \n' <"$out/tensor.h" | sed 's/;/;\n/g') ||
-    { echo "run scripts/methods.sh: declarations of autograd/ops/ changed"; exit 1; }
-elif ! cmp -s "$out/tensor.h" framework/tensor.h; then
-  cp "$out/tensor.h" framework/tensor.h
-fi
+{
+  printf '#include "%s"\n' $headers
+  printf 'namespace taper::inline v0 {\n'
+  cat "$out/defined"
+  printf '}  // namespace taper::inline v0\n'
+} >"$out/methods.cpp"
+
+# What is as it was is left alone, so that nothing is compiled again for it.
+keep() { cmp -s "$1" "$2" || cp "$1" "$2"; }
+keep "$out/declared" "$made/framework/tensor_methods.h"
+keep "$out/methods.cpp" "$made/methods.cpp"
