@@ -31,10 +31,6 @@ void free_node(Node* node) {
 
 bool wants_grad(const Tensor& x) { return x.defined() && x.requires_grad(); }
 
-NodeHandle handle(NodePtr node) {
-  return {node.release(), [](Node* held) { NodePtr::adopt(held); }};
-}
-
 // Adds what arrives into a leaf's grad.
 struct Accumulate {
   TensorImpl* leaf;
@@ -160,13 +156,13 @@ Tensor leaf_of(const Node& accumulator) {
 
 void set_node(const Tensor& x, NodePtr node, uint32_t output) {
   TensorImpl* impl = x.impl();
-  if (Node* old = impl->grad_fn.get(); old && node) {
+  if (auto* old = static_cast<Node*>(impl->grad_fn.get()); old && node) {
     for (auto& [kept_output, kept] : old->retained) {
       if (kept_output == impl->output) node->retained.push_back({output, std::move(kept)});
     }
     std::erase_if(old->retained, [&](const auto& r) { return r.first == impl->output; });
   }
-  impl->grad_fn = node ? handle(std::move(node)) : NodeHandle();
+  impl->grad_fn = IntrusivePtr<NodeBase>::adopt(node.release());
   impl->output = output;
 }
 
@@ -204,7 +200,7 @@ Node* new_node(const char* name, size_t closure_size, std::span<const TensorRef>
 void connect(Node* node, std::span<const Tensor> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     TensorImpl* impl = outputs[i].impl();
-    impl->grad_fn = handle(i == 0 ? NodePtr::adopt(node) : NodePtr::share(node));
+    impl->grad_fn = i == 0 ? IntrusivePtr<NodeBase>::adopt(node) : outputs[0].impl()->grad_fn;
     impl->output = uint32_t(i);
   }
 }

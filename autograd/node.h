@@ -65,8 +65,7 @@ class Gradients {
 
 struct ForwardCall;  // autograd/anomaly.h
 
-struct Node {
-  Atomic<int> refs{1};
+struct Node : NodeBase {
   uint32_t num_inputs = 0, num_outputs = 0;
   // kRun for each pass that runs the closure now. kUsed: the graph was used up, and what the
   // closure saved is gone, or goes with the last of them.
@@ -92,7 +91,7 @@ struct Node {
   // Where the op was called; known in anomaly mode only.
   Shared<ForwardCall> origin;
 
-  Node() = default;
+  Node() : NodeBase([](NodeBase* node) noexcept { destroy(static_cast<Node*>(node)); }) {}
   ~Node();
   // Frees the closure with all it saved; the edges stay.
   void release_saved();

@@ -72,7 +72,7 @@ void renew(const Tensor& view) {
   if (view.impl()->history == latest) return;
   const GradMode recording(true);  // whoever asks
   const Tensor y = window_of(base, Window(base, view));
-  set_node(view, NodePtr::share(y.impl()->grad_fn.get()), 0);
+  set_node(view, NodePtr::share(node_of(y)), 0);
   view.impl()->history = latest;
 }
 
@@ -82,7 +82,7 @@ Node* node_of(const Tensor& x) {
   const TensorImpl* impl = x.impl();
   if (!impl) return nullptr;
   if (impl->base && impl->base->history != impl->history) renew(x);
-  return impl->grad_fn.get();
+  return static_cast<Node*>(impl->grad_fn.get());
 }
 
 Tensor window_of(const Tensor& x, const Window& w) {
@@ -144,14 +144,14 @@ void rebase(const Tensor& x, const Tensor& y) {
   TensorImpl* impl = x.impl();
   if (!impl->base) {
     ++impl->history;
-    return set_node(x, NodePtr::share(y.impl()->grad_fn.get()), y.impl()->output);
+    return set_node(x, NodePtr::share(node_of(y)), y.impl()->output);
   }
   // The view itself becomes stale, and is made anew like every other.
   const Tensor base(impl->base), before = alias_of(base);
   const Tensor changed =
       record("CopySlices", base.detach(), {before, y}, WindowReplaced{Window(base, x)});
   ++base.impl()->history;
-  set_node(base, NodePtr::share(changed.impl()->grad_fn.get()), 0);
+  set_node(base, NodePtr::share(node_of(changed)), 0);
 }
 
 }  // namespace taper::inline v0

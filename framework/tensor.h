@@ -27,31 +27,12 @@ struct TensorHook;
 class HookHandle;
 struct TensorImpl;  // below
 
-// A reference to a tape node that knows how to give itself back, so that this layer need not.
-class NodeHandle {
- public:
-  NodeHandle() = default;
-  NodeHandle(Node* node, void (*release)(Node*)) : node_(node), release_(release) {}
-  NodeHandle(NodeHandle&& other) noexcept : node_(other.node_), release_(other.release_) {
-    other.node_ = nullptr;
-  }
-  NodeHandle& operator=(NodeHandle other) noexcept {
-    Node* node = node_;
-    node_ = other.node_;
-    other.node_ = node;
-    const auto release = release_;
-    release_ = other.release_;
-    other.release_ = release;
-    return *this;
-  }
-  ~NodeHandle() {
-    if (node_) release_(node_);
-  }
-  Node* get() const { return node_; }
-
- private:
-  Node* node_ = nullptr;
-  void (*release_)(Node*) = nullptr;
+// What this layer knows of a node of the tape.
+struct NodeBase {
+  explicit NodeBase(void (*at_end)(NodeBase*) noexcept) : end(at_end) {}
+  Atomic<int> refs{1};
+  void (*end)(NodeBase*) noexcept;  // called with the last reference
+  static void destroy(NodeBase* node) noexcept { node->end(node); }
 };
 
 // What a factory makes: {.dtype = kInt64, .device = "cuda", .requires_grad = true}.
@@ -268,7 +249,7 @@ struct TensorImpl {
   Shape shape, strides;
 
   // The op that made this tensor; none for leaves.
-  NodeHandle grad_fn;
+  IntrusivePtr<NodeBase> grad_fn;
   // The node that adds into `grad`: made when first asked for, and freed with this tensor.
   Atomic<Node*> accumulator{nullptr};
   void (*free_accumulator)(Node*) = nullptr;
