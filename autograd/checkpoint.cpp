@@ -65,10 +65,6 @@ struct CheckpointRegion : Region {
 
 thread_local CheckpointRegion::Run CheckpointRegion::running;
 
-void Region::destroy(Region* region) noexcept {
-  const std::unique_ptr<CheckpointRegion> owned(static_cast<CheckpointRegion*>(region));
-}
-
 void note_saved(Saved& saved) {
   if (CheckpointRegion* region = CheckpointRegion::running.region) region->note(saved);
 }

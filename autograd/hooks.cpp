@@ -48,10 +48,6 @@ void check_replacement(const Tensor& got, const Tensor& dy, size_t number) {
 
 }  // namespace
 
-void Hooks::destroy(Hooks* hooks) noexcept {
-  const std::unique_ptr<HookList> owned(&list_of(*hooks));
-}
-
 void Hooks::let_go(Hooks* hooks) noexcept {
   const auto owned = IntrusivePtr<Hooks>::adopt(hooks);
   HookList& list = list_of(*hooks);

@@ -28,13 +28,11 @@ struct TensorHook : Callable<Tensor(const Tensor&)> {
 };
 
 // The hooks of all outputs of a node; a leaf's are in its accumulator. The list is in hooks.cpp.
-struct Hooks {
-  Atomic<int> refs{1};
+struct Hooks : Counted {
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
 
   // The node's end: handles may stay, the functions go.
   static void let_go(Hooks* hooks) noexcept;
-  static void destroy(Hooks* hooks) noexcept;
 };
 
 // Returned by register_hook; the hook stays when the handle goes.

@@ -164,10 +164,7 @@ struct Meta {
 
 // A checkpointed part of a forward pass (autograd/checkpoint.cpp), which keeps nothing and runs
 // again when something saved is asked for.
-struct Region {
-  Atomic<int> refs{1};
-  static void destroy(Region* region) noexcept;
-};
+struct Region : Counted {};
 
 // A tensor that a closure needs later. Throws, in PyTorch's words, when its memory was changed in
 // place in between. An input keeps its place on the tape, so that its gradient can be

@@ -3,11 +3,16 @@
 // std::exchange, which compilers instantiate a dozen traits for, for each T.
 #pragma once
 
-#include <cstdint>
-
 #include "framework/memory/atomic.h"
 
 namespace taper::inline v0 {
+
+// An object of that kind that `new` made.
+struct Counted {
+  Atomic<int> refs{1};
+  virtual ~Counted() = default;
+  static void destroy(Counted* object) noexcept { delete object; }
+};
 
 template <class T> class IntrusivePtr {
  public:

@@ -48,14 +48,6 @@ template <class T> class Owned {
   T* object_ = nullptr;
 };
 
-namespace detail {
-struct SharedBlock {
-  Atomic<int> refs{1};
-  virtual ~SharedBlock() = default;
-  static void destroy(SharedBlock* block) noexcept { delete block; }
-};
-}  // namespace detail
-
 // One of the owners of an object, or null.
 template <class T> class Shared {
  public:
@@ -73,16 +65,16 @@ template <class T> class Shared {
     { p.get() } -> std::convertible_to<T*>;
   }
   Shared(P other) : object_(other.get()) {
-    if (object_) block_ = IntrusivePtr<Block>::adopt(new Held<P>(std::move(other)));
+    if (object_) block_ = IntrusivePtr<Counted>::adopt(new Held<P>(std::move(other)));
   }
   Shared(const Shared&) = default;
   Shared(Shared&& other) noexcept
-      : object_(other.object_), block_(static_cast<IntrusivePtr<Block>&&>(other.block_)) {
+      : object_(other.object_), block_(static_cast<IntrusivePtr<Counted>&&>(other.block_)) {
     other.object_ = nullptr;
   }
   Shared& operator=(Shared other) noexcept {
     object_ = other.object_;
-    block_ = static_cast<IntrusivePtr<Block>&&>(other.block_);
+    block_ = static_cast<IntrusivePtr<Counted>&&>(other.block_);
     return *this;
   }
 
@@ -92,15 +84,15 @@ template <class T> class Shared {
   explicit operator bool() const { return object_ != nullptr; }
 
  private:
-  using Block = detail::SharedBlock;
-  template <class H> struct Held final : Block {
+  template <class H> struct Held final : Counted {
     template <class... Args> explicit Held(Args&&... args) : held(std::forward<Args>(args)...) {}
     H held;
   };
-  Shared(T* object, Block* block) : object_(object), block_(IntrusivePtr<Block>::adopt(block)) {}
+  Shared(T* object, Counted* block)
+      : object_(object), block_(IntrusivePtr<Counted>::adopt(block)) {}
 
   T* object_ = nullptr;
-  IntrusivePtr<Block> block_;
+  IntrusivePtr<Counted> block_;
 };
 
 }  // namespace taper::inline v0
