@@ -11,6 +11,18 @@
 namespace taper::inline v0 {
 namespace {
 
+// A part of a tensor of base_shape that lies in memory with base_strides.
+struct Window {
+  Shape base_shape, base_strides, shape, strides;
+  int64_t offset;  // in elements, from the base's first
+  Window(const Tensor& base, const Tensor& view)
+      : base_shape(base.shape()),
+        base_strides(base.strides()),
+        shape(view.shape()),
+        strides(view.strides()),
+        offset(view.storage_offset() - base.storage_offset()) {}
+};
+
 // x's values in memory of their own, with the strides of the window's base.
 Tensor laid_out(const Tensor& x, const Window& w) {
   int64_t extent = x.numel() == 0 ? 0 : 1;
@@ -24,6 +36,9 @@ Tensor laid_out(const Tensor& x, const Window& w) {
 Tensor look(const Tensor& base, const Window& w) {
   return view_as(base, w.shape, w.strides, base.storage_offset() + w.offset);
 }
+
+Tensor window_of(const Tensor& x, const Window& w);
+Tensor with_window(const Tensor& x, const Tensor& part, const Window& w);
 
 struct WindowReplaced {
   Window window;
@@ -63,6 +78,25 @@ Tensor scatter(const Tensor& dy, Window w) {
   return with_window(zero, sum_to(dy, w.shape), w);
 }
 
+// What the window shows of x, which has base_shape and any strides. Differentiable.
+Tensor window_of(const Tensor& x, const Window& w) {
+  Tensor y = look(x.strides() == w.base_strides ? x : laid_out(x, w), w);
+  if (!needs_grad({x})) return y;
+  return record("AsStridedBackward0", y, {x}, [w](Gradients& g) { g.dx(0) = scatter(g.dy(), w); });
+}
+
+// x with `part` (undefined: zeros) in the window, which must not overlap itself. Differentiable.
+Tensor with_window(const Tensor& x, const Tensor& part, const Window& w) {
+  Tensor y = laid_out(x, w);
+  if (part.defined()) {
+    kernels::copy_into(look(y, w), part);
+  } else {
+    kernels::fill(look(y, w), 0);
+  }
+  if (!needs_grad({x, part})) return y;
+  return record("CopySlices", y, {x, part}, WindowReplaced{w});
+}
+
 // The grad_fn of a view, made anew from its base's.
 void renew(const Tensor& view) {
   static std::mutex mutex;  // several threads may use the view
@@ -83,23 +117,6 @@ Node* node_of(const Tensor& x) {
   if (!impl) return nullptr;
   if (impl->base && impl->base->history != impl->history) renew(x);
   return static_cast<Node*>(impl->grad_fn.get());
-}
-
-Tensor window_of(const Tensor& x, const Window& w) {
-  Tensor y = look(x.strides() == w.base_strides ? x : laid_out(x, w), w);
-  if (!needs_grad({x})) return y;
-  return record("AsStridedBackward0", y, {x}, [w](Gradients& g) { g.dx(0) = scatter(g.dy(), w); });
-}
-
-Tensor with_window(const Tensor& x, const Tensor& part, const Window& w) {
-  Tensor y = laid_out(x, w);
-  if (part.defined()) {
-    kernels::copy_into(look(y, w), part);
-  } else {
-    kernels::fill(look(y, w), 0);
-  }
-  if (!needs_grad({x, part})) return y;
-  return record("CopySlices", y, {x, part}, WindowReplaced{w});
 }
 
 void track_view(const Tensor& y, const Tensor& x) {

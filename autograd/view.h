@@ -11,23 +11,6 @@
 
 namespace taper::inline v0 {
 
-// A part of a tensor of base_shape that lies in memory with base_strides.
-struct Window {
-  Shape base_shape, base_strides, shape, strides;
-  int64_t offset;  // in elements, from the base's first
-  Window(const Tensor& base, const Tensor& view)
-      : base_shape(base.shape()),
-        base_strides(base.strides()),
-        shape(view.shape()),
-        strides(view.strides()),
-        offset(view.storage_offset() - base.storage_offset()) {}
-};
-
-// What the window shows of x, which has base_shape and any strides. Differentiable.
-Tensor window_of(const Tensor& x, const Window& window);
-// x with `part` (undefined: zeros) in the window, which must not overlap itself. Differentiable.
-Tensor with_window(const Tensor& x, const Tensor& part, const Window& window);
-
 // Notes that y is a view of x.
 void track_view(const Tensor& y, const Tensor& x);
 
