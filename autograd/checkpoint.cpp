@@ -81,10 +81,10 @@ Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* 
   Tensor x = region.values[index].read(reader);
   if (x.shape() == like.shape() && x.dtype() == like.dtype()) return x;
   throw Error(
-      cat("torch.utils.checkpoint: Recomputed values for the following tensors have different "
-          "metadata than during the forward pass.\ntensor at position ",
-          index, ":\nsaved metadata: ", like.shape(), " ", like.dtype(),
-          "\nrecomputed metadata: ", x.shape(), " ", x.dtype(), " (asked for by ", reader, ")"));
+      "torch.utils.checkpoint: Recomputed values for the following tensors have different "
+      "metadata than during the forward pass.\ntensor at position ",
+      index, ":\nsaved metadata: ", like.shape(), " ", like.dtype(),
+      "\nrecomputed metadata: ", x.shape(), " ", x.dtype(), " (asked for by ", reader, ")");
 }
 
 Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,

@@ -157,7 +157,7 @@ class Pass {
       if (is_anomaly_enabled()) check_no_nan(node.name, dx);
     } catch (const Error& error) {
       if (!node.origin) throw;
-      throw Error(cat(error.what(), "\n", *node.origin));
+      throw Error(error.what(), "\n", *node.origin);
     }
     clear(node);
     for (size_t i = 0; i < dx.size(); ++i) deliver(node.edges[i], std::move(dx[i]));

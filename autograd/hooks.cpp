@@ -41,8 +41,8 @@ void check_replacement(const Tensor& got, const Tensor& dy, size_t number) {
   require(got.shape() == dy.shape(), "hook '", number, "' has changed the size of value (was ",
           dy.shape(), " got ", got.shape(), ")");
   if (got.dtype() != dy.dtype() || got.device() != dy.device()) {
-    throw Error(cat("hook '", number, "' has changed the type of value (was ", dy.type(), " got ",
-                    got.type(), ")"));
+    throw Error("hook '", number, "' has changed the type of value (was ", dy.type(), " got ",
+                got.type(), ")");
   }
 }
 

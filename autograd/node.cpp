@@ -253,13 +253,13 @@ Tensor Saved::read(const char* reader) const {
       maker ? cat(", which is output ", is_output ? output_ : x_.impl()->output, " of ", maker, ",")
             : "";
   throw Error(
-      cat("one of the variables needed for gradient computation has been modified by an inplace "
-          "operation: [",
-          x_.type(), " ", x_.shape(), "]", which, " is at version ", x_.version(),
-          "; expected version ", version_,
-          " instead. Hint: enable anomaly detection to find the operation that failed to compute "
-          "its gradient, with AnomalyMode. (saved by ",
-          reader, ")"));
+      "one of the variables needed for gradient computation has been modified by an inplace "
+      "operation: [",
+      x_.type(), " ", x_.shape(), "]", which, " is at version ", x_.version(),
+      "; expected version ", version_,
+      " instead. Hint: enable anomaly detection to find the operation that failed to compute "
+      "its gradient, with AnomalyMode. (saved by ",
+      reader, ")");
 }
 
 Tensor Saved::get(const Gradients& g) const {

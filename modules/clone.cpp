@@ -54,8 +54,8 @@ void CloneScope::finish() const {
   for (const auto& [from, to] : copies->modules) {
     for (const auto& [name, child] : to->children_) {
       if (std::ranges::count(child->parents_, to) > 0) continue;
-      throw Error(cat("clone: ", to->type_name(), " does not hold its child '", name,
-                      "', which somebody else registered with it"));
+      throw Error("clone: ", to->type_name(), " does not hold its child '", name,
+                  "', which somebody else registered with it");
     }
   }
 }
@@ -82,9 +82,9 @@ Module::Module(Module& other) : children_(other.children_), training_(other.trai
 }
 
 Owned<Module> Module::copied() {
-  throw Error(cat("clone: of a ", type_name(),
-                  " behind a Module nothing says how it is copied: let it derive from ModuleOf<",
-                  type_name(), "> or Cloneable<", type_name(), ", its base>"));
+  throw Error("clone: of a ", type_name(),
+              " behind a Module nothing says how it is copied: let it derive from ModuleOf<",
+              type_name(), "> or Cloneable<", type_name(), ", its base>");
 }
 
 Owned<Module> Module::clone() const {

@@ -26,7 +26,7 @@ Activation fusible(const Module& layer, const Module& activation) {
 
 size_t place_of(int64_t index, size_t size) {
   const int64_t n = int64_t(size);
-  if (index < -n || index >= n) throw IndexError(cat("index ", index, " is out of range"));
+  if (index < -n || index >= n) throw IndexError("index ", index, " is out of range");
   return size_t(index < 0 ? index + n : index);
 }
 
@@ -43,7 +43,7 @@ ModuleContainer::ModuleContainer(ModuleContainer& other) : Module(other) {
 }
 
 void ModuleContainer::own(const std::string& name, Owned<Module> child) {
-  if (!child) throw TypeError(cat("nullptr is not a Module subclass (child of ", type_name(), ")"));
+  if (!child) throw TypeError("nullptr is not a Module subclass (child of ", type_name(), ")");
   register_module(name, *child);
   owned_.push_back(std::move(child));
 }
@@ -55,13 +55,13 @@ void ModuleContainer::exchange(Module& old, Owned<Module> fresh) {
 
 void ModuleContainer::refuse_type(const Module& child, const std::type_info& wanted,
                                   const char* name) const {
-  throw TypeError(cat("a module of this ", type_name(), " is a ", child.type_name(), ", not a ",
-                      name ? name : demangled(wanted.name())));
+  throw TypeError("a module of this ", type_name(), " is a ", child.type_name(), ", not a ",
+                  name ? name : demangled(wanted.name()));
 }
 
 void ModuleContainer::require_own() const {
   if (!was_moved_ || size() > 0) return;
-  throw Error(cat("this ", type_name(), " was moved from: its modules are where it was moved to"));
+  throw Error("this ", type_name(), " was moved from: its modules are where it was moved to");
 }
 
 Module& ModuleList::operator[](int64_t index) const {
@@ -121,7 +121,7 @@ Module& ModuleDict::operator[](const std::string& key) const {
     if (name == key) return *child;
     known += cat(known.empty() ? "" : ", ", "'", name, "'");
   }
-  throw IndexError(cat("'", key, "' is no key of this ModuleDict, whose keys are [", known, "]"));
+  throw IndexError("'", key, "' is no key of this ModuleDict, whose keys are [", known, "]");
 }
 
 }  // namespace taper::inline v0

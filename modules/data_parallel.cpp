@@ -31,8 +31,8 @@ int leaves_a_rank(const DataParallelOptions& options, int ranks) {
   if (options.order == ReduceOrder::fastest) return 1;
   const int shards = options.shards ? options.shards : ranks;
   if (shards > 0 && (shards & (shards - 1)) == 0 && shards % ranks == 0) return shards / ranks;
-  throw ValueError(cat("DataParallel: shards must be a power of two and a multiple of the ", ranks,
-                       " ranks, got ", shards));
+  throw ValueError("DataParallel: shards must be a power of two and a multiple of the ", ranks,
+                   " ranks, got ", shards);
 }
 
 void add(const Tensor& out, const Tensor& a, const Tensor& b) {
@@ -83,8 +83,8 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
   const std::vector<std::string> listings = ranks_.all_gather_text(listing);
   for (size_t r = 1; r < listings.size(); ++r) {
     if (listings[r] == listings[0]) continue;
-    throw Error(cat("DataParallel: the module of ", ranks_.name_of(int(r)),
-                    " differs from rank 0's: ", difference(listings[0], listings[r])));
+    throw Error("DataParallel: the module of ", ranks_.name_of(int(r)),
+                " differs from rank 0's: ", difference(listings[0], listings[r]));
   }
   std::vector<Tensor> tensors;
   for (const NamedTensor& t : all) tensors.push_back(t.tensor);
@@ -95,10 +95,9 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
         [this, i](const Tensor&) { on_gradient(i); }));
   }
   forward_hook_ = module.register_forward_pre_hook([this](Module&, const Tensor&) {
-    if (std::any_of(parts_->slots.begin(), parts_->slots.end(),
-                    [](const Slot& s) { return s.ready; })) {
-      throw Error(cat("DataParallel: the backward pass before gave no gradient to ", unused(),
-                      "; call finish() after it, with allow_unused where that is meant"));
+    if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.ready; })) {
+      throw Error("DataParallel: the backward pass before gave no gradient to ", unused(),
+                  "; call finish() after it, with allow_unused where that is meant");
     }
     return Tensor();
   });
@@ -325,8 +324,8 @@ void DataParallel::finish() {
                    [](const Slot& s) { return s.ready; }))
     return;
   if (!options_.allow_unused) {
-    throw Error(cat("DataParallel: no gradient came to ", unused(),
-                    "; freeze what is not trained, or set allow_unused"));
+    throw Error("DataParallel: no gradient came to ", unused(),
+                "; freeze what is not trained, or set allow_unused");
   }
   for (Slot& s : parts_->slots) {
     if (s.ready) continue;

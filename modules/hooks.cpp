@@ -108,8 +108,8 @@ void Module::Call::after(const Tensors& inputs, Tensors& outputs) {
 void Module::Call::replace(Tensors& tensors, Tensors by, const char* whose) const {
   if (by.empty()) return;
   if (by.size() != tensors.size()) {
-    throw Error(cat(whose, " of ", module_.type_name(), " returned ", by.size(),
-                    " tensors to replace ", tensors.size(), " with"));
+    throw Error(whose, " of ", module_.type_name(), " returned ", by.size(), " tensors to replace ",
+                tensors.size(), " with");
   }
   tensors = std::move(by);
 }

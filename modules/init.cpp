@@ -96,7 +96,7 @@ double calculate_gain(const std::string& nonlinearity, std::optional<double> par
   if (is("tanh")) return 5.0 / 3;
   if (is("relu")) return std::numbers::sqrt2;
   if (is("selu")) return 3.0 / 4;
-  if (!is("leaky_relu")) throw ValueError(cat("Unsupported nonlinearity ", nonlinearity));
+  if (!is("leaky_relu")) throw ValueError("Unsupported nonlinearity ", nonlinearity);
   const double slope = param.value_or(0.01);
   return std::sqrt(2 / (1 + slope * slope));
 }

@@ -35,8 +35,8 @@ void Parameter::share(const Parameter& other) {
     const auto shape = [](const Parameter& p) {
       return p.defined() ? to_string(p->shape()) : "none";
     };
-    throw Error(
-        cat("cannot share a parameter of shape ", shape(other), " as one of shape ", shape(*this)));
+    throw Error("cannot share a parameter of shape ", shape(other), " as one of shape ",
+                shape(*this));
   }
   *tensor_ = *other.tensor_;
 }

@@ -56,8 +56,8 @@ std::string indented(const std::string& text) {
 // --- calls ---
 
 Tensor Module::forward(const Tensor&) {
-  throw NotImplementedError(
-      cat("Module [", type_name(), "] is missing the required \"forward\" function"));
+  throw NotImplementedError("Module [", type_name(),
+                            "] is missing the required \"forward\" function");
 }
 
 Tensor Module::operator()(const Tensor& x) {
@@ -73,12 +73,12 @@ Module::Call::Call(Module& module)
   if (outer_ && module.parents_.empty() && is_grad_enabled()) {
     const std::vector<Tensor> parameters = module.parameters();
     if (std::any_of(parameters.begin(), parameters.end(), std::mem_fn(&Tensor::requires_grad))) {
-      throw Error(cat(module.type_name(), " runs inside ", outer_->type_name(),
-                      "'s forward but is in no module's tree, so that its parameters would be "
-                      "neither trained nor moved nor saved: make it a Child, as in Child<",
-                      module.type_name(),
-                      "> layer{*this, \"layer\", ...}, or freeze it with "
-                      "requires_grad_(false)"));
+      throw Error(module.type_name(), " runs inside ", outer_->type_name(),
+                  "'s forward but is in no module's tree, so that its parameters would be "
+                  "neither trained nor moved nor saved: make it a Child, as in Child<",
+                  module.type_name(),
+                  "> layer{*this, \"layer\", ...}, or freeze it with "
+                  "requires_grad_(false)");
     }
   }
   running = &module;
@@ -147,7 +147,7 @@ std::vector<Module::Named>::iterator Module::place_in(Module& parent) const {
 
 void Module::give_place_to(Module& fresh) {
   if (this == &fresh) return;
-  if (is_in(fresh)) throw Error(cat("a ", fresh.type_name(), " cannot be put into itself"));
+  if (is_in(fresh)) throw Error("a ", fresh.type_name(), " cannot be put into itself");
   if (!fresh.parents_.empty()) {
     Module& left = *fresh.parents_[0];
     left.children_.erase(fresh.place_in(left));
@@ -160,7 +160,7 @@ void Module::give_place_to(Module& fresh) {
 }
 
 void Module::check_name(const char* kind, const std::string& name) {
-  if (name.empty()) throw Error(cat(kind, " name must not be empty"));
+  if (name.empty()) throw Error(kind, " name must not be empty");
   require(name.find('.') == std::string::npos, kind, " name must not contain a dot (got '", name,
           "')");
   std::erase_if(tensors_, [](const Entry& e) { return !e.tensor->defined(); });
@@ -185,7 +185,7 @@ void Module::register_buffer(const std::string& name, const Tensor& tensor) {
 
 void Module::register_module(const std::string& name, Module& child) {
   check_name("Submodule", name);
-  if (is_in(child)) throw Error(cat("a ", child.type_name(), " cannot be put into itself"));
+  if (is_in(child)) throw Error("a ", child.type_name(), " cannot be put into itself");
   child.parents_.push_back(this);
   children_.push_back({name, &child});
 }
@@ -263,16 +263,16 @@ Module& Module::to(DType dtype) { return convert({}, dtype); }
 Module& Module::to(Device device, DType dtype) { return convert(device, dtype); }
 
 Module& Module::cuda(Device device) {
-  if (!device.is_cuda()) throw Error(cat("Invalid device, must be cuda device (got ", device, ")"));
+  if (!device.is_cuda()) throw Error("Invalid device, must be cuda device (got ", device, ")");
   return to(device);
 }
 
 Module& Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
   if (dtype && !is_floating_point(*dtype)) {
     throw TypeError(
-        cat("nn.Module.to only accepts floating point or complex dtypes, but got "
-            "desired dtype=",
-            *dtype));
+        "nn.Module.to only accepts floating point or complex dtypes, but got "
+        "desired dtype=",
+        *dtype);
   }
   const NoGradGuard no_grad;
   const auto moved = [&](const Tensor& t) {
@@ -330,10 +330,10 @@ void check_all_registered(const Module& module, const Tensor& loss) {
     if (std::none_of(parameters.begin(), parameters.end(), same)) strays += cat(" ", leaf.shape());
   }
   if (strays.empty()) return;
-  throw Error(cat("the loss depends on tensors that require grad and are no parameters of the ",
-                  module.type_name(), ", of shapes", strays,
-                  ": they would never be trained, moved or saved. Make each a member Parameter "
-                  "name{*this, \"name\", value}"));
+  throw Error("the loss depends on tensors that require grad and are no parameters of the ",
+              module.type_name(), ", of shapes", strays,
+              ": they would never be trained, moved or saved. Make each a member Parameter "
+              "name{*this, \"name\", value}");
 }
 
 }  // namespace taper::inline v0

@@ -83,7 +83,7 @@ Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims) {
 Tensor diag(const Tensor& x, int64_t diagonal) {
   if (x.dim() == 1) return diag_embed(x, diagonal);
   if (x.dim() == 2) return clone(taper::diagonal(x, diagonal));
-  throw Error(cat("diag(): Supports 1D or 2D tensors. Got ", x.dim(), "D"));
+  throw Error("diag(): Supports 1D or 2D tensors. Got ", x.dim(), "D");
 }
 
 }  // namespace taper::inline v0

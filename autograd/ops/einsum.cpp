@@ -52,8 +52,8 @@ Equation parsed(const std::string& text, size_t operands) {
               " appears more than once in the output");
       term += text[i];
     } else {
-      throw Error(cat("einsum(): invalid subscript given at index ", i,
-                      " in the equation string, subscripts must be in [a-zA-Z]"));
+      throw Error("einsum(): invalid subscript given at index ", i,
+                  " in the equation string, subscripts must be in [a-zA-Z]");
     }
   }
   require(e.inputs.size() == operands, "einsum(): ", e.inputs.size() > operands ? "fewer" : "more",
@@ -119,8 +119,8 @@ void add_sizes(Sizes& sizes, const Named& a, size_t operand) {
             " covered by ellipsis in operand ", operand, " has size ", size,
             " which does not broadcast with previously seen ellipsis with size ", seen,
             " for the respective dimension");
-    throw Error(cat("einsum(): subscript ", a.names[d], " has size ", size, " for operand ",
-                    operand, " which does not broadcast with previously seen size ", seen));
+    throw Error("einsum(): subscript ", a.names[d], " has size ", size, " for operand ", operand,
+                " which does not broadcast with previously seen size ", seen);
   }
 }
 

@@ -78,8 +78,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   int64_t at = 0;
   for (const int64_t size : sizes) {
     if (size < 0) {
-      throw Error(cat("split_with_sizes expects split_sizes have only non-negative entries, but ",
-                      "got split_sizes=", listed(sizes)));
+      throw Error("split_with_sizes expects split_sizes have only non-negative entries, but ",
+                  "got split_sizes=", listed(sizes));
     }
     if (size > x.size(d) - at) {
       at = x.size(d) + 1;  // too many, however many more
@@ -90,9 +90,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     at += size;
   }
   if (at != x.size(d)) {
-    throw Error(cat("split_with_sizes expects split_sizes to sum exactly to ", x.size(d),
-                    " (input tensor's size at dimension ", d,
-                    "), but got split_sizes=", listed(sizes)));
+    throw Error("split_with_sizes expects split_sizes to sum exactly to ", x.size(d),
+                " (input tensor's size at dimension ", d, "), but got split_sizes=", listed(sizes));
   }
   if (parts.empty() || !needs_grad({x})) return parts;
   // One node for all, so that the gradient is put together once; neighbours that none has reached

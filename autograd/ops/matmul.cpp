@@ -43,8 +43,8 @@ void check_vector(const Tensor& a, const Tensor& b) {
   require(a.dim() != 1, "inconsistent tensor size, expected tensor [", k, "] and src [", n,
           "] to have the same number of elements, but got ", k, " and ", n,
           " elements respectively");
-  throw Error(cat("size mismatch, got input (", rows_of(a), "), mat (", rows_of(a), "x", k,
-                  "), vec (", n, ")"));
+  throw Error("size mismatch, got input (", rows_of(a), "), mat (", rows_of(a), "x", k, "), vec (",
+              n, ")");
 }
 
 // Batches of any rank, as one batch dimension each.

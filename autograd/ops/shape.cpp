@@ -207,8 +207,8 @@ Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes) {
   try {
     inner = infer_shape(sizes, x.size(d));
   } catch (const Error&) {
-    throw Error(cat("unflatten: Provided sizes ", sizes, " don't multiply up to the size of dim ",
-                    d, " (", x.size(d), ") in the input tensor"));
+    throw Error("unflatten: Provided sizes ", sizes, " don't multiply up to the size of dim ", d,
+                " (", x.size(d), ") in the input tensor");
   }
   shape.erase(d);
   for (int i = 0; i < inner.size(); ++i) shape.insert(d + i, inner[i]);
@@ -256,10 +256,10 @@ Tensor expand_as(const Tensor& x, const Tensor& other) { return expand(x, other.
 Tensor expand(const Tensor& x, const Shape& wanted) {
   const int extra = wanted.size() - x.dim();
   if (extra < 0) {
-    throw Error(cat("expand(", x.type(), "{", x.shape(), "}, size=", wanted,
-                    "): the number of sizes provided (", wanted.size(),
-                    ") must be greater or equal to the number of dimensions in the tensor (",
-                    x.dim(), ")"));
+    throw Error("expand(", x.type(), "{", x.shape(), "}, size=", wanted,
+                "): the number of sizes provided (", wanted.size(),
+                ") must be greater or equal to the number of dimensions in the tensor (", x.dim(),
+                ")");
   }
   Shape shape = wanted, strides = wanted;
   for (int i = 0; i < wanted.size(); ++i) {

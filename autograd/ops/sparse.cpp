@@ -153,9 +153,8 @@ Tensor SparseTensor::sampled(const PatternPtr& at, bool transposed, const Tensor
 
 Tensor mm(const SparseTensor& a, const Tensor& x) {
   if (x.dim() != 2 || a.size(1) != x.size(0)) {
-    throw Error(cat("mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1),
-                    " and ", x.dim() == 2 ? cat(x.size(0), "x", x.size(1)) : to_string(x.shape()),
-                    ")"));
+    throw Error("mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1), " and ",
+                x.dim() == 2 ? cat(x.size(0), "x", x.size(1)) : to_string(x.shape()), ")");
   }
   require(a.dtype() == x.dtype(),
           "expected mat1 and mat2 to have the same dtype, but got: ", a.dtype(), " != ", x.dtype());

@@ -65,15 +65,15 @@ void compare(Backend& ranks, const Call& called) {
     others += cat(others.empty() ? "" : "; ", ranks.name_of(r), " calls ", call.c_str(), " at ",
                   call.c_str() + kWhat);
   }
-  if (!others.empty()) throw Error(cat(text, ": ", others));
+  if (!others.empty()) throw Error(text, ": ", others);
 }
 
 void check_tensor(const Backend& ranks, const Tensor& x, const Call& call) {
   if (x.device() != ranks.device) {
     const char* hint = x.is_cpu() ? "; NCCL is for CUDA tensors, MPI for those of the CPU"
                                   : "; MPI is for CPU tensors, NCCL for CUDA's";
-    throw Error(cat(call, ": the tensor is on ", x.device(), ", the communicator on ", ranks.device,
-                    ranks.device.type() == x.device().type() ? "" : hint));
+    throw Error(call, ": the tensor is on ", x.device(), ", the communicator on ", ranks.device,
+                ranks.device.type() == x.device().type() ? "" : hint);
   }
   require(x.is_contiguous(), call, ": the tensor is not contiguous");
 }
@@ -221,7 +221,7 @@ Device Communicator::device() const { return backend_->device; }
 std::string Communicator::name_of(int rank) const { return backend_->name_of(rank); }
 
 Communicator Communicator::split(int color, int key, Site site) const {
-  if (color < 0) throw ValueError(cat("split: the colour must not be negative, got ", color));
+  if (color < 0) throw ValueError("split: the colour must not be negative, got ", color);
   compare(*backend_, {.site = site, .ranks = backend_.get(), .what = "split"});
   return Communicator(backend_->split(color, key));
 }

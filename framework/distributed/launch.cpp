@@ -16,9 +16,9 @@ const char* variable(const char* name) {
 
 std::string text_of(const char* name) {
   if (const char* value = variable(name)) return value;
-  throw Error(cat(variable("RANK") ? "RANK" : "WORLD_SIZE", " is set, but ", name,
-                  " is not: ranks that no MPI starts need RANK, WORLD_SIZE, LOCAL_RANK, "
-                  "MASTER_ADDR and MASTER_PORT"));
+  throw Error(variable("RANK") ? "RANK" : "WORLD_SIZE", " is set, but ", name,
+              " is not: ranks that no MPI starts need RANK, WORLD_SIZE, LOCAL_RANK, "
+              "MASTER_ADDR and MASTER_PORT");
 }
 
 int number_of(const char* name, int most = INT_MAX) {
@@ -26,8 +26,8 @@ int number_of(const char* name, int most = INT_MAX) {
   int value = -1;
   const bool is_number = detail::parse_number(text.c_str(), value) == std::errc();
   if (is_number && value >= 0 && value <= most) return value;
-  throw Error(cat(name, " is '", text, "': expected a whole number, 0 or more",
-                  most < INT_MAX ? cat(", at most ", most) : ""));
+  throw Error(name, " is '", text, "': expected a whole number, 0 or more",
+              most < INT_MAX ? cat(", at most ", most) : "");
 }
 
 }  // namespace

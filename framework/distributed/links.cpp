@@ -47,7 +47,7 @@ struct Nvml {
     char bus_id[32] = "";
     TAPER_CUDA_CHECK(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device));
     Gpu gpu = nullptr;
-    if (find(bus_id, &gpu) != 0) throw Error(cat("NVML does not know cuda:", device));
+    if (find(bus_id, &gpu) != 0) throw Error("NVML does not know cuda:", device);
     return gpu;
   }
   std::string kind(int a, int b) const {

@@ -69,7 +69,7 @@ void check(int status, const char* function) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(status, text, &length);
-  throw Error(cat(function, ": ", text));
+  throw Error(function, ": ", text);
 }
 
 // One thread at a time is in MPI; nobody waits there.

@@ -53,8 +53,7 @@ void check(const MultiheadAttention& m, const Tensor& query, const Tensor& key, 
   require(query.size(-1) == m.embed_dim, "was expecting embedding dimension of ", m.embed_dim,
           ", but got ", query.size(-1));
   if (key.shape() != value.shape()) {
-    throw Error(
-        cat("key shape ", torch_size(key), " does not match value shape ", torch_size(value)));
+    throw Error("key shape ", torch_size(key), " does not match value shape ", torch_size(value));
   }
   require(!batched || query.size(batch) == key.size(batch),
           "query and key must have the same batch size, got shapes ", query.shape(), " and ",
@@ -85,8 +84,8 @@ Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool c
     const bool flat = o.attn_mask.dim() == 2;
     const Shape want = flat ? Shape{L, S} : Shape{B * num_heads, L, S};
     if (o.attn_mask.shape() != want) {
-      throw Error(cat("The shape of the ", o.attn_mask.dim(), "D attn_mask is ",
-                      torch_size(o.attn_mask), ", but should be ", py(want), "."));
+      throw Error("The shape of the ", o.attn_mask.dim(), "D attn_mask is ",
+                  torch_size(o.attn_mask), ", but should be ", py(want), ".");
     }
     add(added(flat ? o.attn_mask : o.attn_mask.reshape({B, num_heads, L, S}), q.dtype()));
   }

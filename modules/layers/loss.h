@@ -14,8 +14,7 @@ class Loss : public ModuleOf<Loss> {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) = 0;
   Tensor forward(const Tensor&) final {
-    throw TypeError(
-        cat(type_name(), ".forward() missing 1 required positional argument: 'target'"));
+    throw TypeError(type_name(), ".forward() missing 1 required positional argument: 'target'");
   }
 };
 

@@ -34,7 +34,7 @@ void check_options(const RnnOptions& o, int64_t hidden, int64_t gates) {
 
 void check_nonlinearity(const std::string& name) {
   if (name == "tanh" || name == "relu") return;
-  throw ValueError(cat("Unknown nonlinearity '", name, "'. Select from 'tanh' or 'relu'."));
+  throw ValueError("Unknown nonlinearity '", name, "'. Select from 'tanh' or 'relu'.");
 }
 
 // Parameters of the owner, under names with that end; h has `width` units.
@@ -112,10 +112,10 @@ void RnnBase::check_state(const Tensor& x, const RnnState& state,
   const int want_dim = batch ? 3 : 2;
   const auto dim = [&](const Tensor& s) { return s.defined() ? s.dim() : want_dim; };
   if (dim(state.h) != want_dim || dim(state.c) != want_dim) {
-    throw Error(cat("For ", batch ? "batched 3-D" : "unbatched 2-D", " input, hx",
-                    lstm ? " and cx" : "", " should also be ", want_dim, "-D but got ",
-                    lstm ? cat("(", dim(state.h), "-D, ", dim(state.c), "-D) tensors")
-                         : cat(dim(state.h), "-D tensor")));
+    throw Error("For ", batch ? "batched 3-D" : "unbatched 2-D", " input, hx",
+                lstm ? " and cx" : "", " should also be ", want_dim, "-D but got ",
+                lstm ? cat("(", dim(state.h), "-D, ", dim(state.c), "-D) tensors")
+                     : cat(dim(state.h), "-D tensor"));
   }
   for (const Tensor* s : {&state.h, &state.c}) {
     if (!s->defined()) continue;
@@ -123,8 +123,7 @@ void RnnBase::check_state(const Tensor& x, const RnnState& state,
     if (batch) want.insert(1, *batch);
     if (s->shape() != want) {
       const char* number = s == &state.h ? "[0]" : "[1]";
-      throw Error(
-          cat("Expected hidden", lstm ? number : "", " size ", py(want), ", got ", s->shape()));
+      throw Error("Expected hidden", lstm ? number : "", " size ", py(want), ", got ", s->shape());
     }
     require(s->dtype() == x.dtype() || autocasts(x),
             "Input and hidden tensors are not the same dtype, found input tensor with ",
@@ -188,8 +187,7 @@ RnnResult RnnBase::run_rows(Tensor rows, const Sizes& batch_sizes, const RnnStat
 
 RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
   if (x.dim() != 2 && x.dim() != 3) {
-    throw ValueError(
-        cat(type_name(), ": Expected input to be 2D or 3D, got ", x.dim(), "D instead"));
+    throw ValueError(type_name(), ": Expected input to be 2D or 3D, got ", x.dim(), "D instead");
   }
   check_input(x);
   const bool batched = x.dim() == 3, turned = batched && options.batch_first;
@@ -257,8 +255,7 @@ LstmState LSTMCell::operator()(const Tensor& x, const LstmState& state) {
 LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
   const bool lstm = gates_ == 4;
   if (x.dim() != 1 && x.dim() != 2) {
-    throw ValueError(
-        cat(type_name(), ": Expected input to be 1D or 2D, got ", x.dim(), "D instead"));
+    throw ValueError(type_name(), ": Expected input to be 1D or 2D, got ", x.dim(), "D instead");
   }
   const bool batched = x.dim() == 2;
   const auto row = [](const Tensor& t) { return t.unsqueeze(0); };
@@ -270,8 +267,8 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
     const int number = part == &s.h ? 0 : 1;
     if (!part->defined()) continue;
     if (part->dim() != 2) {
-      throw ValueError(cat(type_name(), ": Expected ", lstm ? cat("hx[", number, "]") : "hidden",
-                           " to be 1D or 2D, got ", part->dim() - (batched ? 0 : 1), "D instead"));
+      throw ValueError(type_name(), ": Expected ", lstm ? cat("hx[", number, "]") : "hidden",
+                       " to be 1D or 2D, got ", part->dim() - (batched ? 0 : 1), "D instead");
     }
     require(part->size(1) == hidden_size, "hidden", number, " has inconsistent hidden_size: got ",
             part->size(1), ", expected ", hidden_size);

@@ -70,7 +70,7 @@ class GELU : public Cloneable<GELU> {
   explicit GELU(const Options& options) : GELU(options.approximate) {}
   explicit GELU(const std::string& form = "none") : approximate(form) {
     if (form == "none" || form == "tanh") return;
-    throw ValueError(cat("approximate argument must be either none or tanh, got '", form, "'"));
+    throw ValueError("approximate argument must be either none or tanh, got '", form, "'");
   }
   Tensor forward(const Tensor& x) override { return gelu(x, approximate == "tanh"); }
   std::string extra_repr() const override { return fields("approximate", approximate); }

@@ -15,7 +15,7 @@ using LayerOptions = TransformerEncoderLayerOptions;
 
 const LayerOptions& checked(const LayerOptions& o) {
   if (o.activation == "relu" || o.activation == "gelu") return o;
-  throw Error(cat("activation should be relu/gelu, not ", o.activation));
+  throw Error("activation should be relu/gelu, not ", o.activation);
 }
 
 LinearOptions linear_options(const LayerOptions& o) { return {.bias = o.bias, .device = o.device}; }

@@ -112,7 +112,7 @@ GPT::GPT(const GPTOptions& o)
 }
 
 Tensor GPT::forward(const Tensor& tokens) {
-  if (tokens.dim() != 2) throw ValueError(cat("GPT: expected tokens [B, T], got ", tokens.shape()));
+  if (tokens.dim() != 2) throw ValueError("GPT: expected tokens [B, T], got ", tokens.shape());
   return lm_head(transformer(tokens));
 }
 

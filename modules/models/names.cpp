@@ -69,8 +69,8 @@ std::string filled(const char* pattern, const std::vector<std::string>& stars) {
 Tensor laid_out(const NameRule& rule, const NamedTensor& t) {
   if (!rule.transposed) return t.tensor;
   if (t.tensor.dim() == 2) return transpose(t.tensor, 0, 1);
-  throw ValueError(cat("tensor ", detail::in_quotes(t.name), ": expected a matrix, got shape ",
-                       t.tensor.shape()));
+  throw ValueError("tensor ", detail::in_quotes(t.name), ": expected a matrix, got shape ",
+                   t.tensor.shape());
 }
 
 // Adds t as the first rule that fits its name calls it; false where none does.
@@ -109,7 +109,7 @@ std::vector<NamedTensor> WeightNames::to_taper(const std::vector<NamedTensor>& s
   for (const NamedTensor& t : state) {
     const bool known = add(out, t, t.name, rules, &NameRule::theirs, &NameRule::ours) ||
                        add(out, t, may_lack + t.name, rules, &NameRule::theirs, &NameRule::ours);
-    if (!known) throw ValueError(cat("tensor ", detail::in_quotes(t.name), " is none of ", of));
+    if (!known) throw ValueError("tensor ", detail::in_quotes(t.name), " is none of ", of);
   }
   add_counters(out);
   return out;

@@ -95,8 +95,8 @@ class Parser {
   }
   Tensor on_device(const Tensor& index) const {
     if (index.is_cpu() || index.device() == y_.view.device()) return index.to(y_.view.device());
-    throw Error(cat("indices should be either on cpu or on the same device as the indexed tensor (",
-                    y_.view.device(), ")"));
+    throw Error("indices should be either on cpu or on the same device as the indexed tensor (",
+                y_.view.device(), ")");
   }
 
   Parsed y_;
@@ -120,7 +120,7 @@ Shape broadcast_of(const std::vector<Picked>& picked) {
     std::string all;
     for (const Picked& p : picked) all += cat(all.empty() ? "" : ", ", p.index.shape());
     throw IndexError(
-        cat("shape mismatch: indexing tensors could not be broadcast together with shapes ", all));
+        "shape mismatch: indexing tensors could not be broadcast together with shapes ", all);
   }
 }
 
@@ -225,8 +225,8 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, cons
   try {
     source = expand(source, plan.shape);
   } catch (const Error&) {
-    throw Error(cat("shape mismatch: value tensor of shape ", value.shape(),
-                    " cannot be broadcast to indexing result of shape ", plan.shape));
+    throw Error("shape mismatch: value tensor of shape ", value.shape(),
+                " cannot be broadcast to indexing result of shape ", plan.shape);
   }
   (accumulate ? add_rows_ : put_rows_)("index_put_", plan.view, plan.rows, source);
   return x;

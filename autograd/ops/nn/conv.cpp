@@ -79,8 +79,8 @@ Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const 
 template <class F> Tensor batched(const char* op, int dims, const Tensor& x, F f) {
   if (x.dim() == dims + 2) return f(x);
   if (x.dim() == dims + 1) return squeeze(f(unsqueeze(x, 0)), 0);
-  throw Error(cat("Expected ", dims + 1, "D (unbatched) or ", dims + 2, "D (batched) input to ", op,
-                  ", but got input of size: ", x.shape()));
+  throw Error("Expected ", dims + 1, "D (unbatched) or ", dims + 2, "D (batched) input to ", op,
+              ", but got input of size: ", x.shape());
 }
 
 // x, with what "same" adds behind alone, and the padding of both sides in o.

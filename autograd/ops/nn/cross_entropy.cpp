@@ -72,8 +72,8 @@ void check_shapes(const Tensor& x, const Tensor& target) {
   require<ValueError>(x.dim() != 0, "Expected 1 or more dimensions (got 0)");
   if (x.dim() == 1) {
     if (target.dim() == 0 || target.shape() == Shape{1}) return;
-    throw ValueError(
-        cat("For 1D input, 1D target must have size 1, but got target size: ", target.size(0)));
+    throw ValueError("For 1D input, 1D target must have size 1, but got target size: ",
+                     target.size(0));
   }
   if (target.dim() > 0) {
     require<ValueError>(x.size(0) == target.size(0), "Expected input batch_size (", x.size(0),
@@ -85,7 +85,7 @@ void check_shapes(const Tensor& x, const Tensor& target) {
           x.shape(), ", target ", target.shape(), ")");
   require(x.dim() != 4, "size mismatch (got input: ", x.shape(), " , target: ", target.shape(),
           ")");
-  throw Error(cat("Expected target size ", wanted, ", got ", target.shape()));
+  throw Error("Expected target size ", wanted, ", got ", target.shape());
 }
 
 Tensor nll(const Tensor& x, const Tensor& target, Reduction reduction, const NllOptions& o) {

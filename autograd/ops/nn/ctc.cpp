@@ -31,8 +31,8 @@ Tensor lengths_of(const char* name, const Tensor& given, int64_t rows, int64_t m
 }
 
 Error wrong_size(const char* at_least, int64_t wanted, int dim, int64_t got) {
-  return Error(cat("Expected tensor to have size ", at_least, wanted, " at dimension ", dim,
-                   ", but got size ", got, " for argument #2 'targets'", kWhere));
+  return Error("Expected tensor to have size ", at_least, wanted, " at dimension ", dim,
+               ", but got size ", got, " for argument #2 'targets'", kWhere);
 }
 
 // Targets and lengths, checked as far as they lie on the CPU.

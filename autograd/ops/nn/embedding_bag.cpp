@@ -39,8 +39,8 @@ void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, con
                       "input has to be 1D or 2D Tensor, but got Tensor of dimension ", index.dim());
   if (index.dim() == 2) return;
   if (!offsets.defined() || offsets.dim() != 1) {
-    throw ValueError(cat("offsets has to be a 1D Tensor but got ",
-                         offsets.defined() ? cat("one of shape ", offsets.shape()) : "None"));
+    throw ValueError("offsets has to be a 1D Tensor but got ",
+                     offsets.defined() ? cat("one of shape ", offsets.shape()) : "None");
   }
   require(!o.include_last_offset || offsets.numel() != 0,
           "include_last_offset: number of offset should be at least 1");

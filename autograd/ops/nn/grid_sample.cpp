@@ -25,7 +25,7 @@ Tensor place_of(const Tensor& at, int64_t n, const GridSampleOptions& o) {
 
 void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o) {
   kernels::same_device("grid_sampler", {&x, &grid}, {"input", "grid"});
-  const auto refuse = [](const auto&... text) { throw Error(cat("grid_sampler(): ", text...)); };
+  const auto refuse = [](const auto&... text) { throw Error("grid_sampler(): ", text...); };
   const auto sizes = [&] {
     return cat("but got input with sizes ", x.shape(), " and grid with sizes ", grid.shape());
   };

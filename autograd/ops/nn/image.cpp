@@ -163,11 +163,10 @@ Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& o) {
           x.shape());
   const Pair image{x.size(2), x.size(3)}, blocks = blocks_of("unfold", image, kernel_size, o);
   if (blocks.h < 1 || blocks.w < 1) {
-    throw Error(cat("Given input with spatial size ", both(image),
-                    ", kernel_size=", both(kernel_size), ", dilation=", both(o.dilation),
-                    ", padding=", both(o.padding),
-                    ", calculated shape of the array of sliding blocks as ", both(blocks),
-                    ", but its components must be at least one."));
+    throw Error("Given input with spatial size ", both(image), ", kernel_size=", both(kernel_size),
+                ", dilation=", both(o.dilation), ", padding=", both(o.padding),
+                ", calculated shape of the array of sliding blocks as ", both(blocks),
+                ", but its components must be at least one.");
   }
   return unfold_images(x, kernel_size, blocks, o);
 }
@@ -183,17 +182,17 @@ Tensor fold(const Tensor& x, Pair output_size, Pair kernel_size, const UnfoldOpt
   const int64_t window = checked_mul(kernel_size.h, kernel_size.w);
   if (x.size(1) % window != 0) {
     throw Error(
-        cat("Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
-            "but got input.size(1)=",
-            x.size(1), " and kernel_size=", both(kernel_size), "."));
+        "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
+        "but got input.size(1)=",
+        x.size(1), " and kernel_size=", both(kernel_size), ".");
   }
   if (x.size(2) != blocks.h * blocks.w) {
-    throw Error(cat(
+    throw Error(
         "Given output_size=", both(output_size), ", kernel_size=", both(kernel_size),
         ", dilation=", both(o.dilation), ", padding=", both(o.padding), ", stride=", both(o.stride),
         ", expected size of input's dimension 2 to match the calculated number of sliding blocks ",
         blocks.h, " * ", blocks.w, " = ", blocks.h * blocks.w,
-        ", but got input.size(2)=", x.size(2), "."));
+        ", but got input.size(2)=", x.size(2), ".");
   }
   return fold_images(x, {x.size(0), x.size(1) / window, output_size.h, output_size.w}, kernel_size,
                      blocks, o);

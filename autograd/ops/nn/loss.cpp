@@ -19,11 +19,11 @@ Tensor of_pairs(const char* name, const Tensor& input, const Tensor& target, Red
                 F loss) {
   if (input.shape() != target.shape()) {
     const Shape both = broadcast_shapes(input.shape(), target.shape());
-    throw ValueError(cat("Using a target size (torch.Size(", target.shape(),
-                         ")) that is different to the input size (torch.Size(", input.shape(),
-                         ")). This will likely lead to incorrect results due to broadcasting. ",
-                         "Please ensure they have the same size. (", name, " would compare ",
-                         both.numel(), " pairs)"));
+    throw ValueError("Using a target size (torch.Size(", target.shape(),
+                     ")) that is different to the input size (torch.Size(", input.shape(),
+                     ")). This will likely lead to incorrect results due to broadcasting. ",
+                     "Please ensure they have the same size. (", name, " would compare ",
+                     both.numel(), " pairs)");
   }
   const auto f = [&](const Tensor& x, const Tensor& y) { return reduced(loss(x, y), reduction); };
   return in_float32(f, input, target);

@@ -86,8 +86,8 @@ NormSizes row_sizes(const Tensor& x, const Shape& shape, const char* star) {
   const int first = x.dim() - shape.size();
   if (first < 0 || Shape(x.shape().begin() + first, x.shape().end()) != shape) {
     const std::string sizes = to_string(shape).substr(1);
-    throw Error(cat("Given normalized_shape=", shape, ", expected input with shape [", star, sizes,
-                    ", but got input of size", x.shape()));
+    throw Error("Given normalized_shape=", shape, ", expected input with shape [", star, sizes,
+                ", but got input of size", x.shape());
   }
   const int64_t outer = Shape(x.shape().begin(), x.shape().begin() + first).numel();
   return {outer, shape.numel(), 1, 1};

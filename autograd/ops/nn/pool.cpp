@@ -103,8 +103,8 @@ void check_sizes(const Tensor& x, Pair out) {
   const int64_t h = x.dim() == 4 ? x.size(2) : 1, w = x.size(-1);
   if (h > 0 && w > 0 && out.h > 0 && out.w > 0) return;
   const std::string what = "Input and output sizes should be greater than 0, but got input (";
-  if (x.dim() == 3) throw Error(cat(what, "W: ", w, ") and output (W: ", out.w, ")"));
-  throw Error(cat(what, "H: ", h, ", W: ", w, ") output (H: ", out.h, ", W: ", out.w, ")"));
+  if (x.dim() == 3) throw Error(what, "W: ", w, ") and output (W: ", out.w, ")");
+  throw Error(what, "H: ", h, ", W: ", w, ") output (H: ", out.h, ", W: ", out.w, ")");
 }
 
 }  // namespace
