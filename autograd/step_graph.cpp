@@ -40,10 +40,6 @@ struct StepGraph::Entry {
   }
 };
 
-struct StepGraph::Entries {
-  std::vector<std::unique_ptr<Entry>> all;
-};
-
 namespace {
 
 // The stream of a graph for this scope, in order with the one of the caller.
@@ -70,13 +66,13 @@ class OnStream {
 }  // namespace
 
 StepGraph::StepGraph(Step step, int warm_up, size_t max_graphs)
-    : step_(std::move(step)), warm_up_(warm_up), max_graphs_(max_graphs), entries_(new Entries) {
+    : step_(std::move(step)), warm_up_(warm_up), max_graphs_(max_graphs) {
   require<ValueError>(warm_up >= 1, "StepGraph: warm_up must be at least 1, got ", warm_up);
 }
 
 StepGraph::~StepGraph() {
   if constexpr (kHasCuda) {
-    for (const auto& entry : entries_->all) {
+    for (const auto& entry : entries_) {
       if (!entry->graph) continue;
       // A replay may still run; its memory goes back in the order of the entry's stream.
       try {
@@ -90,7 +86,7 @@ StepGraph::~StepGraph() {
 }
 
 size_t StepGraph::num_graphs() const {
-  return size_t(std::ranges::count_if(entries_->all, [](const auto& e) { return bool(e->graph); }));
+  return size_t(std::ranges::count_if(entries_, [](const auto& e) { return bool(e->graph); }));
 }
 
 std::vector<Tensor> StepGraph::call(const std::vector<Tensor>& inputs) const {
@@ -100,15 +96,14 @@ std::vector<Tensor> StepGraph::call(const std::vector<Tensor>& inputs) const {
 }
 
 StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
-  for (const auto& entry : entries_->all) {
+  for (const auto& entry : entries_) {
     if (entry->fits(inputs)) return entry.get();
   }
-  if (entries_->all.size() == max_graphs_) return nullptr;
-  auto entry = std::make_unique<Entry>();
+  if (entries_.size() == max_graphs_) return nullptr;
+  Owned<Entry> entry(new Entry);
   entry->metas = std::vector<Meta>(inputs.begin(), inputs.end());
   entry->stream = cuda::Stream::create(inputs[0].device().index());
-  entries_->all.push_back(std::move(entry));
-  return entries_->all.back().get();
+  return entries_.emplace_back(std::move(entry)).get();
 }
 
 std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {

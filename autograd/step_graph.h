@@ -51,7 +51,6 @@ class StepGraph {
 
  private:
   struct Entry;
-  struct Entries;
   // None where there are enough.
   Entry* entry_for(const std::vector<Tensor>& inputs);
   std::vector<Tensor> call(const std::vector<Tensor>& inputs) const;
@@ -62,7 +61,7 @@ class StepGraph {
   int warm_up_;
   size_t max_graphs_;
   std::string reason_;
-  Owned<Entries> entries_;
+  std::vector<Owned<Entry>> entries_;
 };
 
 }  // namespace taper::inline v0

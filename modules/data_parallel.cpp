@@ -58,11 +58,6 @@ struct DataParallel::Bucket {
   std::vector<Tensor> sums = {};  // of a tree, of this rank's leaves so far: 4, 2 and 1, say
   Tensor parts = {};              // of a tree: [ranks, part], one of every rank
 };
-struct DataParallel::Parts {
-  std::vector<Slot> slots;
-  std::vector<Bucket> buckets;
-  std::vector<HookHandle> hooks;
-};
 
 DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
                            DataParallelOptions options)
@@ -70,11 +65,10 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
       ranks_(std::move(ranks)),
       options_(options),
       zero_(zeros({}, {.dtype = kInt64, .device = ranks_.device()})),
-      parts_(new Parts),
       leaves_(leaves_a_rank(options, ranks_.size())) {
   std::vector<NamedTensor> all = module.named_parameters();
   for (const NamedTensor& p : all) {
-    if (p.tensor.requires_grad()) parts_->slots.push_back({p});
+    if (p.tensor.requires_grad()) slots_.push_back({p});
   }
   const std::vector<NamedTensor> buffers = module.named_buffers();
   all.insert(all.end(), buffers.begin(), buffers.end());
@@ -90,8 +84,8 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
   for (const NamedTensor& t : all) tensors.push_back(t.tensor);
   broadcast(tensors);
   make_buckets();
-  for (size_t i = 0; i < parts_->slots.size(); ++i) {
-    parts_->hooks.push_back(parts_->slots[i].param.tensor.register_post_accumulate_grad_hook(
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    hooks_.push_back(slots_[i].param.tensor.register_post_accumulate_grad_hook(
         [this, i](const Tensor&) { on_gradient(i); }));
   }
   forward_hook_ = module.register_forward_pre_hook([this](Module&, const Tensor&) {
@@ -104,7 +98,7 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
 }
 
 DataParallel::~DataParallel() {
-  for (HookHandle& hook : parts_->hooks) hook.remove();
+  for (HookHandle& hook : hooks_) hook.remove();
   forward_hook_.remove();
 }
 
@@ -122,10 +116,10 @@ void DataParallel::broadcast_buffers() {
 void DataParallel::make_buckets() {
   std::vector<size_t> slots;
   size_t bytes = 0;
-  for (size_t i = parts_->slots.size(); i-- > 0;) {
-    const Tensor& p = parts_->slots[i].param.tensor;
-    const int64_t most = options_.bucket_bytes / (parts_->buckets.empty() ? 25 : 1);
-    const bool fits = slots.empty() || (parts_->slots[slots[0]].param.tensor.dtype() == p.dtype() &&
+  for (size_t i = slots_.size(); i-- > 0;) {
+    const Tensor& p = slots_[i].param.tensor;
+    const int64_t most = options_.bucket_bytes / (buckets_.empty() ? 25 : 1);
+    const bool fits = slots.empty() || (slots_[slots[0]].param.tensor.dtype() == p.dtype() &&
                                         int64_t(bytes + p.nbytes()) <= most);
     if (!fits) {
       add_bucket(slots);
@@ -139,7 +133,7 @@ void DataParallel::make_buckets() {
 }
 
 void DataParallel::add_bucket(const std::vector<size_t>& slots) {
-  const DType own = parts_->slots[slots[0]].param.tensor.dtype();
+  const DType own = slots_[slots[0]].param.tensor.dtype();
   const DType dtype = own == kFloat64 ? own : options_.reduce_dtype.value_or(own);
   const auto stays = [&](const Tensor& p) {
     return !in_tree() && dtype == own && (slots.size() == 1 || p.nbytes() >= kStays);
@@ -148,8 +142,8 @@ void DataParallel::add_bucket(const std::vector<size_t>& slots) {
   std::vector<Slot*> gathered;
   int64_t numel = 0;
   for (const size_t i : slots) {
-    Slot& s = parts_->slots[i];
-    s.bucket = parts_->buckets.size();
+    Slot& s = slots_[i];
+    s.bucket = buckets_.size();
     if (stays(s.param.tensor)) continue;
     s.offset = numel;
     numel += s.param.tensor.numel();
@@ -166,15 +160,15 @@ void DataParallel::add_bucket(const std::vector<size_t>& slots) {
     const Tensor& p = s->param.tensor;
     s->view = view_as(bucket.flat, p.shape(), p.strides(), s->offset);
   }
-  parts_->buckets.push_back(std::move(bucket));
+  buckets_.push_back(std::move(bucket));
 }
 
 std::vector<int64_t> DataParallel::bucket_bytes() const {
   std::vector<int64_t> bytes;
-  for (const Bucket& bucket : parts_->buckets) {
+  for (const Bucket& bucket : buckets_) {
     bytes.push_back(bucket.flat.defined() ? int64_t(bucket.flat.nbytes()) : 0);
     for (const size_t i : bucket.slots) {
-      const Slot& s = parts_->slots[i];
+      const Slot& s = slots_[i];
       if (!s.view.defined()) bytes.back() += int64_t(s.param.tensor.nbytes());
     }
   }
@@ -186,12 +180,12 @@ void DataParallel::on_gradient(size_t slot) {
   require(!in_tree() || syncs_ == is_last_leaf(), "DataParallel: leaf ", leaf_ + 1, " of the ",
           leaves_, " of this rank runs ", syncs_ ? "outside of" : "in",
           " a no_sync() scope; all but the last do so");
-  Slot& s = parts_->slots[slot];
+  Slot& s = slots_[slot];
   require(!s.ready, "DataParallel: ", s.param.name,
           " got a second gradient before all had their first; run the backward passes "
           "but the last in a no_sync() scope");
   s.ready = true;
-  ++parts_->buckets[s.bucket].ready;
+  ++buckets_[s.bucket].ready;
   reduce_ready();
 }
 
@@ -218,13 +212,13 @@ Tensor DataParallel::flat_grad(const Slot& slot) const {
 
 // Of a leaf that is not the last the parameters keep no gradient: the next one has its own.
 void DataParallel::reduce(size_t number) {
-  Bucket& bucket = parts_->buckets[number];
+  Bucket& bucket = buckets_[number];
   const Tensor leaf = is_last_leaf()
                           ? bucket.flat
                           : Tensor::make(bucket.flat.shape(), bucket.flat.dtype(), ranks_.device());
   std::vector<Tensor> views, grads;
   for (const size_t i : bucket.slots) {
-    const Slot& s = parts_->slots[i];
+    const Slot& s = slots_[i];
     const Tensor& p = s.param.tensor;
     if (!s.view.defined()) continue;
     const Tensor grad = p.grad();
@@ -235,7 +229,7 @@ void DataParallel::reduce(size_t number) {
   }
   copy(views, grads);
   for (const size_t i : bucket.slots) {
-    const Slot& s = parts_->slots[i];
+    const Slot& s = slots_[i];
     if (!is_last_leaf()) s.param.tensor.set_grad({});
     if (is_last_leaf() && keeps_view(s)) s.param.tensor.set_grad(s.view);
   }
@@ -251,17 +245,17 @@ void DataParallel::reduce(size_t number) {
 // Two ranks have one sum only, whoever adds. More: each adds a part of all ranks' in the order of
 // the tree; while it comes, the bucket before is added.
 void DataParallel::join_ranks(size_t number) {
-  Bucket& bucket = parts_->buckets[number];
+  Bucket& bucket = buckets_[number];
   if (!in_tree()) {
     std::vector<Tensor> all;
     if (bucket.flat.defined()) all.push_back(bucket.flat);
     for (const size_t i : bucket.slots) {
-      if (!parts_->slots[i].view.defined()) all.push_back(flat_grad(parts_->slots[i]));
+      if (!slots_[i].view.defined()) all.push_back(flat_grad(slots_[i]));
     }
     bucket.work = ranks_.all_reduce(all, distributed::ReduceOp::avg, kAsync);
   } else if (bucket.parts.defined()) {
     bucket.work = ranks_.all_to_all(bucket.parts.view({-1}), bucket.padded, kAsync);
-    if (number > 0) join_parts(parts_->buckets[number - 1]);
+    if (number > 0) join_parts(buckets_[number - 1]);
   } else {
     bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::sum, kAsync);
   }
@@ -285,21 +279,21 @@ bool DataParallel::keeps_view(const Slot& slot) {
 
 // In one order on all ranks, whatever the order in which gradients come.
 void DataParallel::reduce_ready() {
-  for (; next_ < parts_->buckets.size(); ++next_) {
-    Bucket& bucket = parts_->buckets[next_];
+  for (; next_ < buckets_.size(); ++next_) {
+    Bucket& bucket = buckets_[next_];
     if (bucket.ready < bucket.slots.size()) return;
     reduce(next_);
   }
   const bool joins_ranks = is_last_leaf();
-  if (joins_ranks && !parts_->buckets.empty() && parts_->buckets.back().parts.defined()) {
-    join_parts(parts_->buckets.back());
+  if (joins_ranks && !buckets_.empty() && buckets_.back().parts.defined()) {
+    join_parts(buckets_.back());
   }
   std::vector<Tensor> views, grads;
-  for (Bucket& bucket : parts_->buckets) {
+  for (Bucket& bucket : buckets_) {
     bucket.work.wait();
     bucket.ready = 0;
     for (const size_t i : bucket.slots) {
-      Slot& s = parts_->slots[i];
+      Slot& s = slots_[i];
       s.ready = false;
       if (!joins_ranks || !s.view.defined() || keeps_view(s)) continue;
       views.push_back(s.view);
@@ -313,36 +307,34 @@ void DataParallel::reduce_ready() {
 
 std::string DataParallel::unused() const {
   std::string names;
-  for (const Slot& s : parts_->slots) {
+  for (const Slot& s : slots_) {
     if (!s.ready) names += cat(names.empty() ? "" : ", ", s.param.name);
   }
   return names;
 }
 
 void DataParallel::finish() {
-  if (std::none_of(parts_->slots.begin(), parts_->slots.end(),
-                   [](const Slot& s) { return s.ready; }))
-    return;
+  if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.ready; })) return;
   if (!options_.allow_unused) {
     throw Error("DataParallel: no gradient came to ", unused(),
                 "; freeze what is not trained, or set allow_unused");
   }
-  for (Slot& s : parts_->slots) {
+  for (Slot& s : slots_) {
     if (s.ready) continue;
     const Tensor& p = s.param.tensor;
     if (!p.grad().defined()) p.set_grad(zeros_like(p));
-    ++parts_->buckets[s.bucket].ready;
+    ++buckets_[s.bucket].ready;
   }
   reduce_ready();
 }
 
 void DataParallel::skip_leaf() {
   if (!syncs_ && !in_tree()) return;
-  for (const Slot& s : parts_->slots) {
+  for (const Slot& s : slots_) {
     const Tensor& p = s.param.tensor;
     if (in_tree() || !p.grad().defined()) p.set_grad(zeros_like(p));
   }
-  for (size_t i = parts_->slots.size(); i-- > 0;) on_gradient(i);
+  for (size_t i = slots_.size(); i-- > 0;) on_gradient(i);
 }
 
 }  // namespace taper::inline v0

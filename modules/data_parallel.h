@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "framework/distributed/communicator.h"
-#include "framework/memory/pointers.h"
 #include "modules/module.h"
 
 namespace taper::inline v0 {
@@ -82,7 +81,6 @@ class DataParallel {
   struct Slot;
   // Parameters in the order in which their gradients come.
   struct Bucket;
-  struct Parts;
 
   bool in_tree() const { return options_.order == ReduceOrder::tree; }
   bool is_last_leaf() const { return leaf_ + 1 == leaves_; }
@@ -103,8 +101,10 @@ class DataParallel {
   distributed::Communicator ranks_;
   DataParallelOptions options_;
   Tensor zero_;  // 0-dim int64
-  Owned<Parts> parts_;
-  size_t next_ = 0;  // the first bucket that is not on its way
+  std::vector<Slot> slots_;
+  std::vector<Bucket> buckets_;
+  std::vector<HookHandle> hooks_;  // of the slots
+  size_t next_ = 0;                // the first bucket that is not on its way
   int leaf_ = 0, leaves_ = 1;
   bool syncs_ = true;
   ModuleHookHandle forward_hook_;
