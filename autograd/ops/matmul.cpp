@@ -166,10 +166,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   check_dim("linear", "weight", weight, 2);
   require(x.dim() != 0, "linear needs an input with at least one dimension");
   if (x.dim() != 2) {
-    const Tensor y = by_rows(x, weight.size(0),
-                             [&](const Tensor& u) { return linear(u, weight, bias, activation); });
-    trace("linear", y, {x, weight, bias}, activation);
-    return y;
+    const auto f = [&](const Tensor& u) { return linear(u, weight, bias, activation); };
+    return traced("linear", by_rows(x, weight.size(0), f), {x, weight, bias}, activation);
   }
   if (activation != Activation::none) return activated(x, weight, bias, activation);
   Tensor y = kernels::linear(x, weight, bias).y;

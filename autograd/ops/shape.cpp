@@ -52,9 +52,7 @@ struct Reshaped {
 
 // A view of all elements in their order.
 Tensor reshaped(const char* name, const Tensor& x, const Shape& shape, const Shape& strides) {
-  Tensor y = make_view(name, x, shape, strides, Reshaped{x.shape()});
-  trace("view", y, {x});
-  return y;
+  return traced("view", make_view(name, x, shape, strides, Reshaped{x.shape()}), {x});
 }
 
 // A view of some elements, given by what picks them. Its gradient is placed among zeros, and that
@@ -82,9 +80,8 @@ struct Sliced {
     Shape shape = x.shape(), strides = x.strides();
     shape[dim] = length;
     strides[dim] *= step;
-    Tensor y = make_part(x, shape, strides, *this, start * x.strides()[dim]);
-    trace("slice", y, {x}, Shape{dim, start, length, step});
-    return y;
+    return traced("slice", make_part(x, shape, strides, *this, start * x.strides()[dim]), {x},
+                  Shape{dim, start, length, step});
   }
 };
 
@@ -107,9 +104,8 @@ struct Diagonal {
     }
     shape.push_back(length);
     strides.push_back(step);
-    Tensor y = make_part(x, shape, strides, *this, start);
-    trace("diagonal", y, {x}, Shape{offset, dim1, dim2});
-    return y;
+    return traced("diagonal", make_part(x, shape, strides, *this, start), {x},
+                  Shape{offset, dim1, dim2});
   }
 };
 
@@ -154,10 +150,8 @@ Tensor permuted(const char* name, const Tensor& x, const Shape& order) {
     strides[i] = x.strides()[from];
     inverse[from] = i;
   }
-  Tensor y = make_view(name, x, shape, strides,
-                       [name, inverse](const Tensor& dy) { return permuted(name, dy, inverse); });
-  trace("permute", y, {x}, order);
-  return y;
+  const auto back = [name, inverse](const Tensor& dy) { return permuted(name, dy, inverse); };
+  return traced("permute", make_view(name, x, shape, strides, back), {x}, order);
 }
 
 // Fills y, new memory, with x.
@@ -271,10 +265,8 @@ Tensor expand(const Tensor& x, const Shape& wanted) {
             ".  Target sizes: ", wanted, ".  Tensor sizes: ", x.shape());
     strides[i] = size == 1 && shape[i] != 1 ? 0 : step;
   }
-  Tensor y = make_view("ExpandBackward0", x, shape, strides,
-                       [from = x.shape()](const Tensor& dy) { return sum_to(dy, from); });
-  trace("expand", y, {x});
-  return y;
+  const auto back = [from = x.shape()](const Tensor& dy) { return sum_to(dy, from); };
+  return traced("expand", make_view("ExpandBackward0", x, shape, strides, back), {x});
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
@@ -326,9 +318,7 @@ Tensor diag_embed(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
   whole.erase(x.dim() - 1);
   whole.insert(std::min(d.dim1, d.dim2), size);
   whole.insert(std::max(d.dim1, d.dim2), size);
-  Tensor y = placed(x, whole, d);
-  trace("diag_embed", y, {x}, Shape{offset, d.dim1, d.dim2});
-  return y;
+  return traced("diag_embed", placed(x, whole, d), {x}, Shape{offset, d.dim1, d.dim2});
 }
 
 Tensor clone(const Tensor& x) { return copied(x, empty_like_layout(x, x.dtype())); }

@@ -55,5 +55,13 @@ void trace(const char* name, const Tensor& y,
   if (is_tracing()) [[unlikely]]
     note_traced({name, {inputs.begin(), inputs.end()}, {y}, options});
 }
+// y, which is the end of the op.
+template <class Options = std::nullptr_t>
+Tensor traced(const char* name, Tensor y,
+              std::initializer_list<std::reference_wrapper<const Tensor>> inputs,
+              const Options& options = nullptr) {
+  trace(name, y, inputs, options);
+  return y;
+}
 
 }  // namespace taper::inline v0

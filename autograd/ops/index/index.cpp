@@ -112,10 +112,9 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   const int beyond = dim_beyond(index, x, d);
   require(beyond < 0, "Size does not match at dimension ", beyond, " expected index ",
           index.shape(), " to be no larger than self ", x.shape(), " apart from dimension ", d);
-  Tensor y =
-      take_rows("GatherBackward0", x, element_rows("gather", x.shape(), d, index), index.shape());
-  trace("gather", y, {x, index}, Shape{d});
-  return y;
+  const Rows rows = element_rows("gather", x.shape(), d, index);
+  return traced("gather", take_rows("GatherBackward0", x, rows, index.shape()), {x, index},
+                Shape{d});
 }
 
 Tensor one_hot(const Tensor& index, int64_t num_classes) {
@@ -128,10 +127,8 @@ Tensor one_hot(const Tensor& index, int64_t num_classes) {
                          "Class values must be non-negative and smaller than num_classes"};
   const Tensor key = kernels::row_keys(rules, flat, {num_classes}, 0);
   const Tensor classes = arange(num_classes, {.device = index.device()});
-  Tensor y =
-      reshape(eq(unsqueeze(key, 1), classes).to(kInt64), joined(index.shape(), {num_classes}));
-  trace("one_hot", y, {index});
-  return y;
+  const Tensor hot = eq(unsqueeze(key, 1), classes).to(kInt64);
+  return traced("one_hot", reshape(hot, joined(index.shape(), {num_classes})), {index});
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
@@ -213,9 +210,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumsum(t, dim); });
   if (autocasts(x)) return in_float32(cumsum, x, dim, dtype);
-  Tensor y = running_sum(x, dim, false);
-  trace("cumsum", y, {x}, Shape{dim});
-  return y;
+  return traced("cumsum", running_sum(x, dim, false), {x}, Shape{dim});
 }
 
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {

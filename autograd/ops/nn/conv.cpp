@@ -130,8 +130,7 @@ Tensor conv_transpose(const char* op, int dims, const Tensor& x, const Tensor& w
       y = pad(y, sides);
     }
     if (bias.defined()) y = y + reshape(bias, dims == 1 ? Shape{-1, 1} : Shape{-1, 1, 1});
-    trace(op, y, {images, weight, bias}, o);
-    return y;
+    return traced(op, y, {images, weight, bias}, o);
   });
 }
 

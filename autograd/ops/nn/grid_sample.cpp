@@ -81,9 +81,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   if (!nearest) y = y * unsqueeze(stack(shares), -1);
   if (o.padding_mode == GridPadding::zeros) y = masked(y, unsqueeze(stack(inside), -1));
   y = nearest ? select(y, 0, 0) : sum(y, {0}).to(x.dtype());
-  y = permute(y, {0, 3, 1, 2});
-  trace("grid_sample", y, {x, grid}, o);
-  return y;
+  return traced("grid_sample", permute(y, {0, 3, 1, 2}), {x, grid}, o);
 }
 
 Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) {

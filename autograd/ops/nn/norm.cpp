@@ -135,9 +135,8 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
   check_row_parameter("weight", weight, normalized_shape);
   check_row_parameter("bias", bias, normalized_shape);
   check_dtypes("LayerNormKernelImpl", x, {weight, bias});
-  Tensor y = normalised("NativeLayerNormBackward0", norm, x, weight, bias, type);
-  trace("layer_norm", y, {x, weight, bias}, NormTrace{eps, normalized_shape.size()});
-  return y;
+  return traced("layer_norm", normalised("NativeLayerNormBackward0", norm, x, weight, bias, type),
+                {x, weight, bias}, NormTrace{eps, normalized_shape.size()});
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
@@ -148,9 +147,8 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
   check_dtypes("rms_norm", x, {weight});
   norm.eps = eps.value_or(x.dtype() == kFloat64 ? std::numeric_limits<double>::epsilon()
                                                 : std::numeric_limits<float>::epsilon());
-  Tensor y = normalised("FusedRmsNormBackward0", norm, x, weight, {}, x.dtype());
-  trace("rms_norm", y, {x, weight}, NormTrace{norm.eps, normalized_shape.size()});
-  return y;
+  return traced("rms_norm", normalised("FusedRmsNormBackward0", norm, x, weight, {}, x.dtype()),
+                {x, weight}, NormTrace{norm.eps, normalized_shape.size()});
 }
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
@@ -178,9 +176,9 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   check_dtypes("GroupNormKernelImpl", x, {weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
   const Norm norm{{batch, channels, inner, num_groups}, eps};
-  Tensor y = normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype());
-  trace("group_norm", y, {x, weight, bias}, NormTrace{eps, num_groups});
-  return y;
+  return traced("group_norm",
+                normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype()),
+                {x, weight, bias}, NormTrace{eps, num_groups});
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,

@@ -51,9 +51,7 @@ Pooled max_pool(const char* op, const Tensor& x, Pair kernel, const MaxPoolOptio
 Tensor avg_pool(const char* op, const Tensor& x, Pair kernel, const AvgPoolOptions& o) {
   const Axes axes = kernels::window_axes(
       op, x, {kernel, o.stride, o.padding, 1, o.ceil_mode, o.count_include_pad});
-  Tensor y = resample("AvgPool2DBackward0", x, axes);
-  trace("avg_pool2d", y, {x}, std::pair(kernel, o));
-  return y;
+  return traced("avg_pool2d", resample("AvgPool2DBackward0", x, axes), {x}, std::pair(kernel, o));
 }
 
 Axes adaptive_axes(const char* op, const Tensor& x, const OutputSize& out) {
@@ -181,10 +179,8 @@ Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const AvgPoolOptions& op
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, OutputSize output_size) {
-  Tensor y = resample("AdaptiveAvgPool2DBackward0", x,
-                      adaptive_axes("adaptive_avg_pool2d", x, output_size));
-  trace("adaptive_avg_pool2d", y, {x});
-  return y;
+  const Axes axes = adaptive_axes("adaptive_avg_pool2d", x, output_size);
+  return traced("adaptive_avg_pool2d", resample("AdaptiveAvgPool2DBackward0", x, axes), {x});
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
@@ -231,8 +227,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   const Tensor images = rows ? x.unsqueeze(-2) : x;
   const Axes axes =
       kernels::scaled_axes(images, size, o.scale_factor, kind, o.align_corners.value_or(false));
-  const Tensor y = resample(name, images, axes);
-  trace("interpolate", y, {images}, o);
+  const Tensor y = traced("interpolate", resample(name, images, axes), {images}, o);
   return rows ? y.squeeze(-2) : y;
 }
 
