@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "autograd/node.h"
-#include "framework/host/lock.h"
 
 namespace taper::inline v0 {
 namespace {
 
 struct HookList : Hooks {
-  detail::Lock mutex{};
+  std::mutex mutex;
   struct Entry {
     uint64_t id;
     uint32_t output;

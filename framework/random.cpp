@@ -7,6 +7,9 @@ namespace {
 
 thread_local const DrawScope* innermost = nullptr;
 
+// Of all generators' keys, for some instructions at a time.
+std::mutex key_mutex;
+
 // Never destroyed: threads may draw until the process ends.
 Generator& of_the_process() {
   static Generator& generator = *::new Generator;
@@ -16,17 +19,17 @@ Generator& of_the_process() {
 }  // namespace
 
 PhiloxKey Generator::next(uint64_t draws) {
-  const std::lock_guard guard(lock_);
+  const std::lock_guard lock(key_mutex);
   const PhiloxKey key = key_;
   key_.stream += draws;
   return key;
 }
 PhiloxKey Generator::state() const {
-  const std::lock_guard guard(lock_);
+  const std::lock_guard lock(key_mutex);
   return key_;
 }
 void Generator::set_state(PhiloxKey state) {
-  const std::lock_guard guard(lock_);
+  const std::lock_guard lock(key_mutex);
   key_ = state;
 }
 

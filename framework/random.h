@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "framework/host/lock.h"
 #include "framework/philox.h"
 
 namespace taper::inline v0 {
@@ -32,7 +31,6 @@ class Generator {
   void set_state(PhiloxKey state);
 
  private:
-  mutable detail::Lock lock_;
   PhiloxKey key_;
 };
 

@@ -46,9 +46,6 @@ template <class T> class Atomic {
   T operator|=(T bits) { return __atomic_or_fetch(&value_, bits, kStrict); }
   T operator&=(T bits) { return __atomic_and_fetch(&value_, bits, kStrict); }
 
-  // For what needs more, such as std::atomic_ref.
-  T& plain() { return value_; }
-
  private:
   // Nothing was stored then.
   static constexpr int on_failure(int order) {

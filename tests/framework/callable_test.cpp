@@ -3,15 +3,12 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "framework/callable.h"
-#include "framework/host/lock.h"
 #include "framework/memory/pointers.h"
 
 namespace taper {
@@ -108,22 +105,6 @@ TEST(Atomic, CountsAndTakesStandardOrders) {
   count |= 3;
   count &= 9;
   EXPECT_EQ(count.load(std::memory_order_acquire), 9);
-}
-
-TEST(Lock, LetsOneInAtATime) {
-  detail::Lock lock;
-  int n = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 10000; ++i) {
-        const std::lock_guard held(lock);
-        ++n;
-      }
-    });
-  }
-  for (std::thread& t : threads) t.join();
-  EXPECT_EQ(n, 40000);
 }
 
 }  // namespace
