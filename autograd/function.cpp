@@ -60,8 +60,7 @@ void Context::mark_non_differentiable(const std::vector<Tensor>& outputs) {
   left_->constant = outputs;
 }
 
-void Context::put(const std::string& name, const std::type_info& type,
-                  Shared<const void> value) {
+void Context::put(const std::string& name, const std::type_info& type, Shared<const void> value) {
   left_->values[name] = {&type, std::move(value)};
 }
 

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "framework/callable.h"
-#include "framework/cuda/cuda.h"
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 

@@ -27,6 +27,12 @@ Tensor filled(const Shape& shape, Scalar value, const TensorOptions& options, DT
   return finish(t, options);
 }
 
+Tensor copied(const Tensor& from, const TensorOptions& options, DType natural = kFloat32) {
+  Tensor t = make(from.shape(), options, natural);
+  kernels::copy_into(t, from);
+  return finish(t, options);
+}
+
 DType natural_dtype(Scalar value) { return value.dtype() == kFloat64 ? kFloat32 : value.dtype(); }
 
 void require_memory(const void* data, const Shape& shape) {
@@ -69,18 +75,14 @@ Tensor tensor(const TensorData& data, TensorOptions options) {
       static_cast<int64_t*>(t.data_ptr())[i] = v.to_int();
     }
   }
-  Tensor out = make(data.shape(), options, out_dtype);
-  kernels::copy_into(out, t);
-  return finish(out, options);
+  return copied(t, options, out_dtype);
 }
 
 Tensor tensor_from_bytes(const void* data, DType dtype, const Shape& shape, TensorOptions options) {
   const Tensor host = Tensor::make(shape, dtype, Device());
   require_memory(data, shape);
   if (host.nbytes() > 0) std::memcpy(host.data_ptr(), data, host.nbytes());
-  Tensor out = make(shape, options, dtype);
-  kernels::copy_into(out, host);
-  return finish(out, options);
+  return copied(host, options, dtype);
 }
 
 Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDeleter deleter,
@@ -185,9 +187,7 @@ Tensor linspace(double start, double end, int64_t steps, TensorOptions options) 
     x[i] =
         i < steps / 2 || steps == 1 ? start + step * double(i) : end - step * double(steps - 1 - i);
   }
-  Tensor out = make({steps}, options);
-  kernels::copy_into(out, host);
-  return finish(out, options);
+  return copied(host, options);
 }
 
 Tensor eye(int64_t n, TensorOptions options) {
@@ -223,10 +223,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions opti
 Tensor randperm(int64_t n, TensorOptions options, Generator* generator) {
   Tensor t = make({n}, {.dtype = kInt64, .device = options.device});
   kernels::randperm_into(t, next_key(generator));
-  if (!options.dtype || *options.dtype == kInt64) return t;
-  Tensor out = make({n}, options);
-  kernels::copy_into(out, t);
-  return finish(out, options);
+  return !options.dtype || *options.dtype == kInt64 ? t : copied(t, options);
 }
 
 Tensor empty_like(const Tensor& x) { return empty_like_layout(x, x.dtype()); }

@@ -15,7 +15,7 @@ namespace {
 struct Copies {
   std::map<const Module*, Module*> modules = {};
   std::map<const Tensor*, Shared<Tensor>> places = {};  // of tensors in modules
-  std::map<const TensorImpl*, Tensor> tensors = {};              // one for all that are tied
+  std::map<const TensorImpl*, Tensor> tensors = {};     // one for all that are tied
 
   Shared<Tensor> place(const Shared<Tensor>& from) {
     Shared<Tensor>& to = places[from.get()];

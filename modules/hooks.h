@@ -19,17 +19,16 @@ class Module;
 // Functions that see the calls of a module: the tensors among its arguments and, afterwards, those
 // of its result, in order (each_tensor below), undefined where one was not given. One that returns
 // tensors, as many, replaces them.
-using ForwardPreHook =
-    Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
+using ForwardPreHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
 using ForwardHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
-                                                      const std::vector<Tensor>& outputs)>;
+                                                 const std::vector<Tensor>& outputs)>;
 // The same of the first argument and the first result alone; a defined tensor replaces it.
 using FirstPreHook = Callable<Tensor(Module&, const Tensor& x)>;
 using FirstHook = Callable<Tensor(Module&, const Tensor& x, const Tensor& y)>;
 // Sees the gradients of a call: those of its tensors, undefined where there is none. One that
 // returns tensors, as many as the inputs, replaces theirs.
-using BackwardHook = Callable<std::vector<Tensor>(
-    Module&, const std::vector<Tensor>& grad_input, const std::vector<Tensor>& grad_output)>;
+using BackwardHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& grad_input,
+                                                  const std::vector<Tensor>& grad_output)>;
 struct ModuleHooks;  // hooks.cpp
 struct BackwardCall;
 // Returned by register_forward_hook; the hook stays when the handle goes.

@@ -1,6 +1,5 @@
 #include "modules/members.h"
 
-
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::inline v0 {

@@ -77,8 +77,7 @@ template <class M> class Child {
  public:
   Child() = delete;  // say whose it is, and its name: Child<Linear> fc{*this, "fc", 3, 4}
   template <class NotAName, class... Args>
-  requires(!std::is_convertible_v<NotAName, std::string>)
-  Child(Module&, NotAName&&, Args&&...) {
+  requires(!std::is_convertible_v<NotAName, std::string>) Child(Module&, NotAName&&, Args&&...) {
     static_assert(!sizeof(NotAName), "a Child has a name: Child<Linear> fc{*this, \"fc\", 3, 4}");
   }
   template <class... Args>

@@ -169,8 +169,7 @@ void Module::check_name(const char* kind, const std::string& name) {
           kind, " '", name, "' already defined");
 }
 
-void Module::register_tensor(const std::string& name, Shared<Tensor> tensor,
-                             bool is_buffer) {
+void Module::register_tensor(const std::string& name, Shared<Tensor> tensor, bool is_buffer) {
   check_name(is_buffer ? "Buffer" : "Parameter", name);
   tensors_.push_back({name, std::move(tensor), is_buffer});
 }

@@ -2,17 +2,12 @@
 #include <map>
 #include <set>
 
+#include "framework/io/text.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "modules/module.h"
 
 namespace taper::inline v0 {
 namespace {
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += cat(text.empty() ? "\"" : ", \"", name, "\"");
-  return text;
-}
 
 // What stands before `name` in `longer`, with the dot; empty when that is not how they differ.
 std::string prefix_before(const std::string& name, const std::string& longer) {
@@ -83,13 +78,10 @@ IncompatibleKeys Module::load_state_dict(const std::vector<NamedTensor>& state,
   }
 
   std::string problems;
-  if (options.strict && !keys.missing_keys.empty()) {
-    problems += cat("\n\tMissing key(s) in state_dict: ", listed(keys.missing_keys), ".");
+  if (options.strict) {
+    problems = detail::state_keys("Missing", keys.missing_keys) +
+               detail::state_keys("Unexpected", keys.unexpected_keys) + hint(keys);
   }
-  if (options.strict && !keys.unexpected_keys.empty()) {
-    problems += cat("\n\tUnexpected key(s) in state_dict: ", listed(keys.unexpected_keys), ".");
-  }
-  if (options.strict) problems += hint(keys);
   problems += misshapen;
   require(problems.empty(), "Error(s) in loading state_dict for ", type_name(), ":", problems);
   for (const auto& [target, value] : copies) {

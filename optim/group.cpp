@@ -5,6 +5,7 @@
 #include <string>
 
 #include "framework/factories.h"
+#include "framework/io/text.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/memory/half_copy.h"
 
@@ -160,7 +161,8 @@ void save_slots(const Group& group, int64_t id, std::vector<NamedTensor>& out) {
 // A state dict that is being read, and all that does not fit.
 struct Reader {
   std::map<std::string, Tensor> given = {};
-  std::string missing = {}, problems = {};
+  std::vector<std::string> missing = {};
+  std::string problems = {};
 
   // Whether a name begins so.
   bool has(const std::string& prefix) const {
@@ -170,7 +172,7 @@ struct Reader {
   // The tensor of a name, of this shape unless that is null; undefined, and noted, when not there.
   Tensor take(const std::string& name, const Shape* shape) {
     const auto entry = given.extract(name);
-    if (entry.empty() || !entry.mapped().defined()) return list(missing, name), Tensor();
+    if (entry.empty() || !entry.mapped().defined()) return missing.push_back(name), Tensor();
     const Tensor& found = entry.mapped();
     if (!shape || found.shape() == *shape) return found;
     problems += cat("\n\tsize mismatch for ", name, ": copying a param with shape ", found.shape(),
@@ -179,17 +181,11 @@ struct Reader {
   }
   // Throws ValueError for what was missing, is left over or does not fit.
   void finish(const char* optimizer) const {
-    std::string unexpected;
-    for (const auto& [name, tensor] : given) list(unexpected, name);
-    const auto line = [](const char* kind, const std::string& names) {
-      return names.empty() ? "" : cat("\n\t", kind, " key(s) in state_dict: ", names, ".");
-    };
-    const std::string text =
-        cat(line("Missing", missing), line("Unexpected", unexpected), problems);
+    std::vector<std::string> unexpected;
+    for (const auto& [name, tensor] : given) unexpected.push_back(name);
+    const std::string text = detail::state_keys("Missing", missing) +
+                             detail::state_keys("Unexpected", unexpected) + problems;
     require<ValueError>(text.empty(), "Error(s) in loading state_dict for ", optimizer, ":", text);
-  }
-  static void list(std::string& names, const std::string& name) {
-    names += cat(names.empty() ? "" : ", ", "\"", name, "\"");
   }
 };
 

@@ -1,6 +1,5 @@
 #include "autograd/ops/sparse.h"
 
-
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/rows.h"
@@ -120,8 +119,8 @@ SparseTensor SparseTensor::to(Device device) const {
   const auto moved = [&](const kernels::SparseRows& r) {
     return kernels::SparseRows{r.crow.to(device), r.row.to(device), r.col.to(device)};
   };
-  return {PatternPtr::make(Pattern{shape(), moved(pattern_->rows),
-                                            moved(pattern_->columns), pattern_->order.to(device)}),
+  return {PatternPtr::make(Pattern{shape(), moved(pattern_->rows), moved(pattern_->columns),
+                                   pattern_->order.to(device)}),
           values_.to(device)};
 }
 

@@ -9,11 +9,11 @@
 namespace taper::inline v0 {
 
 SharedLibrary::SharedLibrary(std::string purpose, const std::vector<std::string>& files,
-                             std::string advice, Names names)
+                             std::string advice)
     : purpose_(std::move(purpose)), advice_(std::move(advice)) {
   for (const std::string& file : files) {
     if (file.empty()) continue;
-    handle_ = dlopen(file.c_str(), RTLD_NOW | (names == Names::local ? RTLD_LOCAL : RTLD_GLOBAL));
+    handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_) break;
     // The first is the one to install.
     if (problem_.empty()) problem_ = cat(purpose_, ": ", dlerror(), "; ", advice_);

@@ -10,13 +10,10 @@ namespace taper::inline v0 {
 // Stays loaded, once it is.
 class SharedLibrary {
  public:
-  enum class Names { local, global };
-
   // The first of `files` that can be loaded, by the loader's paths; an empty one is passed over.
   // `purpose` and `advice` go into the message where there is none: "matrix products on a GPU",
   // "install cuBLAS, or name its folder in LD_LIBRARY_PATH".
-  SharedLibrary(std::string purpose, const std::vector<std::string>& files, std::string advice,
-                Names names = Names::local);
+  SharedLibrary(std::string purpose, const std::vector<std::string>& files, std::string advice);
 
   // Why it is not there, in one sentence; empty when it is.
   const std::string& problem() const { return problem_; }

@@ -65,7 +65,9 @@ DLManagedTensor* to_dlpack(const Tensor& x) {
   t.strides = shared->strides.begin();
   t.byte_offset = 0;
   shared->managed.manager_ctx = shared.get();
-  shared->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Exported*>(m->manager_ctx); };
+  shared->managed.deleter = [](DLManagedTensor* m) {
+    delete static_cast<Exported*>(m->manager_ctx);
+  };
   return &shared.release()->managed;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 #include "framework/error.h"
 
@@ -48,6 +47,12 @@ std::string shown(std::string_view text, std::size_t most) {
 }
 
 std::string in_quotes(std::string_view text) { return cat("'", shown(text, 40), "'"); }
+
+std::string state_keys(const char* kind, const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += cat(text.empty() ? "\"" : ", \"", name, "\"");
+  return text.empty() ? "" : cat("\n\t", kind, " key(s) in state_dict: ", text, ".");
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, kComparedBytes);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace taper::inline v0::detail {
 
@@ -34,6 +35,9 @@ inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || 
 std::string shown(std::string_view text, std::size_t most);
 // The same in quotes, for one word.
 std::string in_quotes(std::string_view text);
+
+// "\n\tMissing key(s) in state_dict: "a", "b"." of that kind; nothing where there are no names.
+std::string state_keys(const char* kind, const std::vector<std::string>& names);
 
 // Levenshtein's distance in bytes, of the first 64 of each.
 std::size_t edit_distance(std::string_view a, std::string_view b);

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "autograd/ops/nn/embedding_bag.h"
-#include "framework/describe.h"
 #include "framework/kernels/elementwise/activation.h"
 #include "modules/members.h"
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <optional>
 
-#include "framework/describe.h"
 #include "modules/containers.h"
 #include "modules/layers/conv.h"
 #include "modules/layers/linear.h"

@@ -10,7 +10,6 @@
 //   });
 #pragma once
 
-
 #include "framework/callable.h"
 #include "optim/optimizer.h"
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/factories.h"
 #include "framework/tensor.h"
 
 namespace taper::inline v0::test {

@@ -4,7 +4,6 @@
 
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/index.h"
-#include "autograd/ops/matmul.h"
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/elementwise/copy.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <limits>
 
 #include "autograd/ops/formulas.h"
