@@ -19,6 +19,7 @@
 #include "framework/io/input_file.h"
 #include "framework/io/json.h"
 #include "framework/io/tensor_file.h"
+#include "framework/io/text.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -48,12 +49,9 @@ int rank_of(DType dtype) {
   return i;
 }
 
-// Texts of the file in a message are cut when they are long.
-std::string cut(const std::string& text, size_t most = 100) {
-  return text.size() <= most ? text : text.substr(0, most) + "...";
-}
-std::string in_quotes(const std::string& text) { return cat("'", cut(text), "'"); }
-std::string shown(const Json& value) { return cut(value.dump()); }
+// Of the file, in a message.
+std::string shown(const Json& value) { return detail::shown(value.dump(), 100); }
+std::string in_quotes(const std::string& text) { return cat("'", detail::shown(text, 100), "'"); }
 
 // --- writing ---
 
