@@ -54,12 +54,8 @@ Subset::Subset(DatasetPtr set, const std::vector<int64_t>& rows)
     : Subset(std::move(set), tensor_of(rows.data(), {std::ssize(rows)})) {}
 
 Batch Subset::get(const Tensor& rows, bool pinned) const {
-  if (rows_.is_cuda()) return set_->get(embedding(rows_, rows), pinned);
-  require_rows(rows.span<int64_t>(), size());
-  const Tensor inner = empty(rows.shape(), {.dtype = kInt64});
-  std::ranges::transform(rows.span<int64_t>(), inner.data<int64_t>(),
-                         [&](int64_t row) { return rows_.data<int64_t>()[row]; });
-  return set_->get(inner, pinned);
+  if (rows_.is_cpu()) require_rows(rows.span<int64_t>(), size());
+  return set_->get(embedding(rows_, rows), pinned);
 }
 
 DatasetPtr Subset::to(Device device) const {
