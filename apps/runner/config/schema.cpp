@@ -86,17 +86,10 @@ std::string write(const Schema& schema, const CommentOf& comment_of, const std::
   return out;
 }
 
-const std::vector<std::string>& names_of(const Field& field, const Scalar& scalar) {
-  const auto* choice = std::get_if<Choice>(&scalar);
-  return choice ? choice->names : field.names;
-}
-
 std::string expected_of_one(const Field& field) {
-  const Scalar& like = std::get<Value>(field.target).like;
-  if (const auto& names = names_of(field, like); !names.empty()) {
-    return cat("one of ", joined(names));
-  }
-  return field.form.empty() ? cat(kScalars[like.index()], text_of(field.range)) : field.form;
+  if (!field.names.empty()) return cat("one of ", joined(field.names));
+  if (!field.form.empty()) return field.form;
+  return cat(kScalars[std::get<Value>(field.target).like.index()], text_of(field.range));
 }
 
 std::string expected(const Field& field, const char* or_same) {
@@ -118,7 +111,7 @@ std::string value_text(const Field& field) {
   if (v->is_same && *v->is_same) return "same";
   std::vector<std::string> words;
   for (const Scalar& each : v->scalars({})) {
-    words.push_back(std::visit(Overloaded{[](const Choice& c) { return c.names[c.get()]; },
+    words.push_back(std::visit(Overloaded{[&](const Choice& c) { return field.names[c.get()]; },
                                           [](const std::string* p) { return yaml_text(*p); },
                                           [](const auto* p) { return cat(*p); }},
                                each));

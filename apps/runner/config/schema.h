@@ -29,9 +29,8 @@ struct Component;
 class Kind;
 struct Schema;
 
-// An enum, or a bool, by the names of its values in turn.
+// An enum, or a bool, as the number of its value's name among the field's.
 struct Choice {
-  std::vector<std::string> names;
   std::function<std::size_t()> get{};
   std::function<void(std::size_t)> set{};
 };
@@ -59,9 +58,8 @@ struct Padding {
 template <class T> Value value_of(T& v) {
   return {static_cast<T*>(nullptr), [&v](auto) { return std::vector<Scalar>{&v}; }};
 }
-template <class E> Value choice(E& v, std::vector<std::string> names) {
-  const Choice out{std::move(names), [&v] { return std::size_t(v); },
-                   [&v](std::size_t i) { v = E(i); }};
+template <class E> Value choice(E& v) {
+  const Choice out{[&v] { return std::size_t(v); }, [&v](std::size_t i) { v = E(i); }};
   return {out, [out](auto) { return std::vector<Scalar>{out}; }};
 }
 template <class List> std::vector<Scalar> scalars_of(List& list) {
@@ -145,7 +143,7 @@ struct Field {
   const char* doc;
   Range range{};
   bool is_required = false;
-  std::vector<std::string> names{};  // of texts: the only ones, where there are any
+  std::vector<std::string> names{};  // where there are any, the only words that it may be
   // Of texts: "a path that is not empty", and whether a text is that.
   std::string form{};
   std::function<bool(const std::string&)> has_form{};
@@ -154,7 +152,6 @@ struct Field {
   std::function<bool()> is_idle{};
 
   Field& required() { return is_required = true, *this; }
-  Field& one_of(std::vector<std::string> only) { return names = std::move(only), *this; }
   Field& of_form(std::string words, std::function<bool(const std::string&)> check) {
     return form = std::move(words), has_form = std::move(check), *this;
   }
@@ -207,13 +204,12 @@ struct Schema {
   }
   // An enum or bool whose values have these names in turn, or texts that are among them.
   template <class T>
-  Field& operator()(const char* name, T& value, const std::vector<std::string>& names,
-                    const char* doc) {
-    if constexpr (std::is_enum_v<T> || std::is_same_v<T, bool>) {
-      return field(name, choice(value, names), doc);
-    } else {
-      return (*this)(name, value, doc).one_of(names);
-    }
+  Field& operator()(const char* name, T& value, std::vector<std::string> names, const char* doc) {
+    constexpr bool is_choice = std::is_enum_v<T> || std::is_same_v<T, bool>;
+    if constexpr (is_choice) field(name, choice(value), doc);
+    if constexpr (!is_choice) (*this)(name, value, doc);
+    fields.back().names = std::move(names);
+    return fields.back();
   }
   // Which of that kind. What `chosen` describes of itself are keys that all types have.
   template <class Chosen>
@@ -273,9 +269,8 @@ std::string write(const Schema& schema, const CommentOf& comment_of = {},
 // Both are empty for unions and lists of them.
 std::string expected(const Field& field, const char* or_same = ", or same");
 std::string value_text(const Field& field);
-// Of a value: what each scalar of it takes, in words; and the only words that it may be, if any.
+// Of a value: what each scalar of it takes, in words.
 std::string expected_of_one(const Field& field);
-const std::vector<std::string>& names_of(const Field& field, const Scalar& scalar);
 
 // JSON Schema (draft 2020-12) of what read() takes but for its rules; and a reference in Markdown:
 // tables of all keys. Both want a schema that is bound to defaults, and write into what it is bound

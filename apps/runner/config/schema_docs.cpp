@@ -46,7 +46,7 @@ Json scalar_json(const Field& f, const std::string*) {  // `label: -1` is a text
   return f.names.empty() ? Json{{"type", {"string", "number", "boolean"}}}
                          : Json{{"enum", f.names}};
 }
-Json scalar_json(const Field&, const Choice& choice) { return {{"enum", choice.names}}; }
+Json scalar_json(const Field& f, const Choice&) { return {{"enum", f.names}}; }
 
 // What a field takes, as JSON Schema.
 Json json_of(const Field& f, const Value& v) {
@@ -72,7 +72,7 @@ Json default_of(const Field& field) {
   const bool is_one = v && !v->takes_list && !v->is_given;
   const Scalar scalar = is_one ? v->scalars({})[0] : Scalar();
   if (const auto* text = std::get_if<std::string*>(&scalar)) return **text;
-  if (const auto* choice = std::get_if<Choice>(&scalar)) return choice->names[choice->get()];
+  if (const auto* choice = std::get_if<Choice>(&scalar)) return field.names[choice->get()];
   return Json::parse(value_text(field), nullptr, false);
 }
 

@@ -182,10 +182,10 @@ struct Reader {
   // Whether the scalar stands there; else there is a problem.
   bool read_scalar_of(const Field& field, const Scalar& out, const Node& node,
                       const std::string& path, const std::string& expected) {
-    if (const auto& names = names_of(field, out); !names.empty()) {
-      const std::optional<std::size_t> i = read_name(names, node, path);
+    if (!field.names.empty()) {
+      const std::optional<std::size_t> i = read_name(field.names, node, path);
       if (const auto* choice = std::get_if<Choice>(&out); choice && i) choice->set(*i);
-      if (const auto* text = std::get_if<std::string*>(&out); text && i) **text = names[*i];
+      if (const auto* text = std::get_if<std::string*>(&out); text && i) **text = field.names[*i];
       return i.has_value();
     }
     const auto read_one = [&]<class T>(T* value) {

@@ -48,7 +48,7 @@ static bool is_allowed(const Field& field, const Scalar& value) {
     return names.empty() || std::ranges::count(names, *text) > 0;
   };
   const auto is_in_range = [&](const auto* x) { return field.range.contains(double(*x)); };
-  const auto is_choice = [](const Choice& c) { return c.get() < c.names.size(); };
+  const auto is_choice = [&](const Choice& c) { return c.get() < names.size(); };
   return std::visit(Overloaded{is_choice, is_name, is_in_range}, value);
 }
 
