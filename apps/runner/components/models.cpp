@@ -16,12 +16,6 @@ namespace {
 
 using ModulePtr = std::unique_ptr<Module>;
 
-Shape without_batch(const Tensor& x) {
-  Shape shape = x.shape();
-  shape.erase(0);
-  return shape;
-}
-
 // The layers one after the other. Each is called once, on zeros, so that the next one knows its
 // input: there is no second account of what layers do to shapes.
 ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSite& site) {
@@ -32,7 +26,7 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
   Tensor x = sample_batch(data, 1, device);
   for (std::size_t i = 0; const Component& entry : entries) {
     if (entry.place.source) place = entry.place;
-    const Shape in = without_batch(x);
+    const Shape in = data::sample_shape(x);
     const std::string name = cat("layer ", i++, " (", entry.type, ")");
     try {
       ModulePtr made = layers().make(entry, {in, data.vocab_size(), device});
@@ -55,7 +49,7 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
                    " for one sample of shape ", in, ": its result must begin with the batch",
                    is_last ? "" : " and have a dimension for the next layer")));
   }
-  const Shape out = without_batch(x);
+  const Shape out = data::sample_shape(x);
   if (out == data.output_shape()) return model;
   throw ConfigError(located(
       place,

@@ -17,12 +17,6 @@
 namespace taper::inline v0::runner {
 namespace {
 
-// A tensor of the step, on the host, in the order in which they came to be.
-struct Trace {
-  std::string what;
-  Tensor value;
-};
-
 class Tracer : public Observer {
  public:
   explicit Tracer(int64_t step) : step_(step) {}
@@ -61,7 +55,7 @@ class Tracer : public Observer {
     return false;
   }
 
-  std::vector<Trace> traces;
+  std::vector<NamedTensor> traces;  // of the step, on the host, in the order in which they came to be
 
  private:
   bool is_on() const { return done_ + 1 == step_ && model_->is_training(); }
@@ -123,15 +117,14 @@ template <class Watch> Watch watch(const std::vector<Phase>& run, Watch observer
 }
 
 std::string first_tensor(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t step) {
-  const std::vector<Trace> left = watch(a, Tracer(step)).traces,
-                           right = watch(b, Tracer(step)).traces;
+  const auto left = watch(a, Tracer(step)).traces, right = watch(b, Tracer(step)).traces;
   const std::string head = cat("first difference, in step ", step, ": ");
   for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-    if (left[i].what != right[i].what) {
-      return cat(head, "other computations\n  ", left[i].what, " | ", right[i].what, "\n");
+    if (left[i].name != right[i].name) {
+      return cat(head, "other computations\n  ", left[i].name, " | ", right[i].name, "\n");
     }
-    const std::string found = difference(left[i].value, right[i].value);
-    if (!found.empty()) return cat(head, left[i].what, "\n  ", found, "\n");
+    const std::string found = difference(left[i].tensor, right[i].tensor);
+    if (!found.empty()) return cat(head, left[i].name, "\n  ", found, "\n");
   }
   return cat("step ", step, " differs, but no tensor that the modules show\n");
 }
