@@ -30,11 +30,11 @@ template <class Options> Options on(Device device, Options o) {
   return o;
 }
 
-ModulePtr identity(const LayerSite&) { return std::make_unique<Identity>(); }
+// M made of values alone.
+template <class M> struct New {
+  ModulePtr operator()(const auto&... values) const { return std::make_unique<M>(values...); }
+};
 
-template <class M> ModulePtr over_dim(const LayerSite&, int64_t dim) {
-  return std::make_unique<M>(dim);
-}
 using Dim = Option<"dim", int64_t, kAnyDim, "dimension whose values sum to 1", -1>;
 
 ModulePtr parametric_relu(const LayerSite& at, int64_t num_parameters, const PReLUOptions& o) {
@@ -91,17 +91,10 @@ using ConvTransposed =
          Option<"dilation", Pair, kWidth, "distance of the window's elements", 1>,
          Option<"groups", int64_t, kWidth, "parts of the channels that do not mix", 1>, Bias>;
 
-template <class M> ModulePtr padded(const LayerSite&, Pair sides) {
+template <class M> ModulePtr padded(Pair sides) {
   return std::make_unique<M>(std::vector<int64_t>{sides.w, sides.w, sides.h, sides.h});
 }
 using Sides = Option<"padding", Pair, kWidthOrNone, "rows and columns added on each side">;
-
-ModulePtr unfolded(const LayerSite&, Pair kernel_size, const UnfoldOptions& o) {
-  return std::make_unique<Unfold>(kernel_size, o);
-}
-ModulePtr folded(const LayerSite&, Pair output_size, Pair kernel_size, const UnfoldOptions& o) {
-  return std::make_unique<Fold>(output_size, kernel_size, o);
-}
 
 // Of layers of one dimension, the width alone.
 struct Size {
@@ -110,13 +103,12 @@ struct Size {
   operator int64_t() const { return both.w; }
   operator OutputSize() const { return both; }
 };
-template <class M, class Options>
-ModulePtr pool(const LayerSite&, Pair kernel_size, const Options& options) {
+template <class M, class Options> ModulePtr pool(Pair kernel_size, const Options& options) {
   return std::make_unique<M>(Size{kernel_size}, options);
 }
 template <class M, class Options> using Pool = Made<pool<M, Options>, KernelSize, All<Options>>;
 
-template <class M> ModulePtr adaptive_pool(const LayerSite&, Pair output_size) {
+template <class M> ModulePtr adaptive_pool(Pair output_size) {
   return std::make_unique<M>(Size{output_size});
 }
 using OutSize = Option<"output_size", Pair, kWidth, "height and width of the output">;
@@ -172,7 +164,7 @@ ModulePtr rms_norm(const LayerSite& at, const std::vector<int64_t>& sizes,
   return std::make_unique<RMSNorm>(normalized(at, sizes), on(at.device, o));
 }
 
-ModulePtr unflatten_to(const LayerSite&, const std::vector<int64_t>& sizes, int64_t dim) {
+ModulePtr unflatten_to(const std::vector<int64_t>& sizes, int64_t dim) {
   return std::make_unique<Unflatten>(dim, Shape(sizes));
 }
 
@@ -267,9 +259,9 @@ constexpr Layers::Entry kLayers[] = {
                    Option<"num_parameters", int64_t, kWidth, "1, or as many as channels", 1>,
                    All<PReLUOptions>>},
     {"glu", layer<Plain<GLU>>},
-    {"softmax", made<over_dim<Softmax>, Dim>},
-    {"log_softmax", made<over_dim<LogSoftmax>, Dim>},
-    {"identity", made<identity>},
+    {"softmax", made<New<Softmax>{}, Dim>},
+    {"log_softmax", made<New<LogSoftmax>{}, Dim>},
+    {"identity", made<New<Identity>{}>},
     {"linear", made<linear, Option<"out_features", int64_t, kWidth, "width of the output">,
                     All<LinearOptions>>},
     {"conv1d", layer<Conv<Conv1d>>},
@@ -280,8 +272,8 @@ constexpr Layers::Entry kLayers[] = {
     {"reflection_pad2d", made<padded<ReflectionPad2d>, Sides>},
     {"replication_pad2d", made<padded<ReplicationPad2d>, Sides>},
     {"circular_pad2d", made<padded<CircularPad2d>, Sides>},
-    {"unfold", made<unfolded, KernelSize, All<UnfoldOptions>>},
-    {"fold", made<folded, OutSize, KernelSize, All<UnfoldOptions>>},
+    {"unfold", made<New<Unfold>{}, KernelSize, All<UnfoldOptions>>},
+    {"fold", made<New<Fold>{}, OutSize, KernelSize, All<UnfoldOptions>>},
     {"pixel_shuffle", layer<Plain<PixelShuffle>>},
     {"pixel_unshuffle", layer<Plain<PixelUnshuffle>>},
     {"max_pool1d", layer<Pool<MaxPool1d, MaxPoolOptions>>},

@@ -10,10 +10,16 @@
 
 namespace taper::inline v0::runner {
 
-// What kMake(site, values of the options...) makes.
+// What kMake(values of the options...) makes, or kMake(site, values of the options...).
 template <auto kMake, class... Each> struct Made : OptionList<Each...> {
   template <class Site> auto make(const Site& at) const {
-    return std::apply([&](const auto&... o) { return kMake(at, o.value...); }, this->all);
+    const auto made = [&](const auto&... o) {
+      if constexpr (requires { kMake(o.value...); })
+        return kMake(o.value...);
+      else
+        return kMake(at, o.value...);
+    };
+    return std::apply(made, this->all);
   }
 };
 

@@ -42,21 +42,11 @@ Schedule linear_lr(const ScheduleSite& at, double start_factor, double end_facto
                    (end_factor - start_factor) * double(std::min(t, total)) / double(total));
   }};
 }
-Schedule step(const ScheduleSite&, int64_t step_size, double gamma) {
-  return schedule::step(step_size, gamma);
-}
-Schedule multi_step(const ScheduleSite&, const std::vector<int64_t>& milestones, double gamma) {
-  return schedule::multi_step(milestones, gamma);
-}
-Schedule exponential(const ScheduleSite&, double gamma) { return schedule::exponential(gamma); }
 // Stays at the end, where PyTorch's would rise again.
 Schedule cosine(const ScheduleSite& at, double min_lr) {
   const Schedule inner = schedule::cosine_annealing(at.steps, min_lr);
   return {
       [=, total = at.steps](int64_t t, double base) { return inner.lr(std::min(t, total), base); }};
-}
-Schedule cosine_restarts(const ScheduleSite&, int64_t t_0, int64_t t_mult, double min_lr) {
-  return schedule::cosine_annealing_warm_restarts(t_0, t_mult, min_lr);
 }
 Schedule one_cycle(const ScheduleSite& at, std::optional<double> max_lr,
                    schedule::OneCycleOptions o) {
@@ -77,7 +67,7 @@ Schedule cyclic(const ScheduleSite& at, double base_lr, std::optional<double> ma
 Schedule polynomial(const ScheduleSite& at, double power) {
   return schedule::polynomial(at.steps, power);
 }
-Schedule constant(const ScheduleSite&) { return schedule::constant(1); }
+Schedule constant() { return schedule::constant(1); }
 
 struct PlateauSpec {
   std::string metric = "loss";
@@ -88,7 +78,7 @@ struct PlateauSpec {
     options.describe(v);
     v("min_lr", min_lr, kNonNegative, "the lowest rate");
   }
-  Schedule make(const ScheduleSite& at) const { return constant(at); }
+  Schedule make(const ScheduleSite&) const { return constant(); }
 };
 
 using Gamma = Option<"gamma", double, kPositive, "factor of a cut", 1, 10>;
@@ -100,14 +90,16 @@ constexpr Schedules::Entry kSchedules[] = {
     {"linear",
      bounded<linear_lr, Option<"start_factor", double, kNonNegative, "of lr at the beginning", 1>,
              Option<"end_factor", double, kNonNegative, "of lr at the end", 0>>},
-    {"step",
-     endless<step, Option<"step_size", int64_t, kCount, "from one cut to the next">, Gamma>},
+    {"step", endless<schedule::step,
+                     Option<"step_size", int64_t, kCount, "from one cut to the next">, Gamma>},
     {"multi_step",
-     endless<multi_step, Option<"milestones", std::vector<int64_t>, kCount, "when to cut">, Gamma>},
-    {"exponential", endless<exponential, Gamma>},
+     endless<schedule::multi_step,
+             Option<"milestones", std::vector<int64_t>, kCount, "when to cut">, Gamma>},
+    {"exponential", endless<schedule::exponential, Gamma>},
     {"cosine", bounded<cosine, MinLr>},
     {"cosine_restarts",
-     endless<cosine_restarts, Option<"T_0", int64_t, kCount, "length of the first period">,
+     endless<schedule::cosine_annealing_warm_restarts,
+             Option<"T_0", int64_t, kCount, "length of the first period">,
              Option<"T_mult", int64_t, kPeriods, "factor of the periods' lengths", 1>, MinLr>},
     {"one_cycle",
      bounded<one_cycle,
