@@ -22,124 +22,75 @@ bool same_values(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+// The graph while it is written, of two passes.
 class GraphBuilder {
  public:
-  GraphBuilder(const Recording& here, const Recording& there, std::vector<NamedTensor> state,
+  GraphBuilder(const Recording& first, const Recording& second, std::vector<NamedTensor> state,
                const OnnxOptions& options)
-      : here_(here), there_(there), state_(std::move(state)), options_(options) {}
+      : here(first), there(second), state_(std::move(state)), options_(options) {}
 
   Graph build() {
-    const TracedOp &inputs = here_.steps[kInputs].op, &others = there_.steps[kInputs].op;
+    const TracedOp &inputs = here.steps[kInputs].op, &others = there.steps[kInputs].op;
     for (size_t i = 0; i < inputs.outputs.size(); ++i) {
       const Tensor &x = inputs.outputs[i], &other = others.outputs[i];
       const std::string name = port(options_.input_names, "input", i, inputs.outputs.size());
-      names_[{kInputs, i}] = name;
-      graph_.inputs.push_back({name, x.dtype(), sizes_of(x, other, "input")});
+      names[{kInputs, i}] = name;
+      graph.inputs.push_back({name, x.dtype(), sizes_of(x, other, "input")});
     }
     find_twins();
     for (auto step = twins_.rbegin(); step != twins_.rend() && step->first > kState; ++step) {
-      refuse_without_form(here_.steps[step->first]);
+      refuse_without_form(here.steps[step->first]);
     }
     for (const auto& [step, twin] : twins_) {
       if (step > kState) write(step, twin);
     }
-    for (size_t i = 0; i < here_.outputs.size(); ++i) {
-      const Tensor &y = here_.outputs[i], &other = there_.outputs[i];
-      const std::string name = port(options_.output_names, "output", i, here_.outputs.size());
-      graph_.nodes.push_back(
-          {"Identity", name, {value(here_.origin_of(y), y, other, name, {})}, {name}, {}});
-      graph_.outputs.push_back({name, y.dtype(), sizes_of(y, other, name)});
+    for (size_t i = 0; i < here.outputs.size(); ++i) {
+      const Tensor &y = here.outputs[i], &other = there.outputs[i];
+      const std::string name = port(options_.output_names, "output", i, here.outputs.size());
+      // A reader of the result, so to speak.
+      const Step reader{{name.c_str(), {y}, {}, {}}, {here.origin_of(y)}, {y.version()}, {}};
+      const Step twin{{name.c_str(), {other}, {}, {}}, {}, {}, {}};
+      const std::string value = OpWriter(*this, reader, twin, nullptr).in();
+      graph.nodes.push_back({"Identity", name, {value}, {name}, {}});
+      graph.outputs.push_back({name, y.dtype(), sizes_of(y, other, name)});
     }
-    return std::move(graph_);
+    return std::move(graph);
   }
 
-  // The name of a traced tensor; where it is a constant, it must be so in both passes.
-  std::string value(const Origin& origin, const Tensor& x, const Tensor& other,
-                    const std::string& reader, const std::string& module,
-                    std::optional<DType> dtype = std::nullopt) {
-    if (!here_.origin_to_write(origin).op) {
-      return constant_of(x, other, reader, module, dtype.value_or(x.dtype()));
-    }
+  // Of what is no constant.
+  std::string name_of(const Origin& origin, const Tensor& x) {
     if (*origin.op == kState) {
-      auto& name = names_[{kState, origin.output}];
+      auto& name = names[{kState, origin.output}];
       if (name.empty()) {
         name = state_[origin.output].name;
-        graph_.initializers.push_back({name, x});
+        graph.initializers.push_back({name, x});
       }
     }
-    return names_.at({*origin.op, origin.output});
-  }
-
-  std::vector<std::string> add_many(const Step& step, const char* onnx, size_t results,
-                                    const std::vector<std::string>& inputs,
-                                    const Attributes& attributes) {
-    std::vector<std::string> own;
-    const std::string name = cat(step.module.empty() ? "" : step.module + "/", onnx, "_", ++count_);
-    for (size_t i = 0; i < results; ++i) own.push_back(results == 1 ? name : cat(name, ":", i));
-    graph_.nodes.push_back({onnx, name, inputs, own, attributes});
-    return own;
-  }
-  std::string add(const Step& step, const char* onnx, const std::vector<std::string>& inputs,
-                  const Attributes& attributes = {}) {
-    return add_many(step, onnx, 1, inputs, attributes)[0];
-  }
-
-  std::string constant(const Tensor& x) {
-    graph_.initializers.push_back({cat("constant_", ++count_), x});
-    return graph_.initializers.back().name;
-  }
-
-  // One int64 value; -1 where one size alone follows the batch, which a reshape takes.
-  std::string sizes(const Step& step, const Shape& here, const Shape& there) {
-    std::vector<std::string> parts;
-    std::vector<int64_t> run;
-    const auto flush = [&] {
-      if (!run.empty()) parts.push_back(numbers(run));
-      run.clear();
-    };
-    for (int d = 0; d < here.size(); ++d) {
-      if (here[d] == there[d]) {
-        run.push_back(here[d]);
-        continue;
-      }
-      const int64_t factor = factor_of(here[d], there[d], step.op.name, step.module);
-      flush();
-      if (batch_.empty()) {
-        batch_ = add(step, "Shape", {graph_.inputs[0].name},
-                     {{"start", int64_t(0)}, {"end", int64_t(1)}});
-      }
-      parts.push_back(factor == 1 ? batch_ : add(step, "Mul", {batch_, numbers({factor})}));
-    }
-    flush();
-    if (parts.empty()) return numbers({});
-    return parts.size() == 1 ? parts[0] : add(step, "Concat", parts, {{"axis", int64_t(0)}});
-  }
-
-  std::string numbers(const std::vector<int64_t>& values) {
-    return constant(tensor_of(values.data(), {std::ssize(values)}));
-  }
-
-  const Step& step(size_t number) const { return here_.steps[number]; }
-  void name(size_t step, size_t output, const std::string& value) {
-    names_[{step, output}] = value;
-  }
-
- private:
-  static std::string port(const std::vector<std::string>& names, const char* usual, size_t i,
-                          size_t count) {
-    if (i < names.size()) return names[i];
-    return count == 1 ? usual : cat(usual, "_", i);
+    return names.at({*origin.op, origin.output});
   }
 
   // How many times the batch a size is that differs between the passes.
-  int64_t factor_of(int64_t here, int64_t there, const std::string& what,
+  int64_t factor_of(int64_t size, int64_t other, const std::string& what,
                     const std::string& module) const {
-    const int64_t a = here_.steps[kInputs].op.outputs[0].size(0);
-    const int64_t b = there_.steps[kInputs].op.outputs[0].size(0);
-    if (a != b && here % a == 0 && there % b == 0 && here / a == there / b) return here / a;
-    refuse(cat(what, " has a size of ", here, " for a batch of ", a, " and of ", there, " for ", b,
+    const int64_t a = here.steps[kInputs].op.outputs[0].size(0);
+    const int64_t b = there.steps[kInputs].op.outputs[0].size(0);
+    if (a != b && size % a == 0 && other % b == 0 && size / a == other / b) return size / a;
+    refuse(cat(what, " has a size of ", size, " for a batch of ", a, " and of ", other, " for ", b,
                ", which is no multiple; try dynamic_batch = false"),
            module);
+  }
+
+  const Recording &here, &there;
+  Graph graph;
+  std::map<std::pair<size_t, size_t>, std::string> names;  // of each op's results
+  std::string batch;                                       // the value that is its size
+  int count = 0;                                           // of the names that were made up
+
+ private:
+  static std::string port(const std::vector<std::string>& given, const char* usual, size_t i,
+                          size_t ports) {
+    if (i < given.size()) return given[i];
+    return ports == 1 ? usual : cat(usual, "_", i);
   }
 
   std::vector<std::string> sizes_of(const Tensor& x, const Tensor& other,
@@ -161,24 +112,24 @@ class GraphBuilder {
                  at),
              module);
     };
-    if (here_.outputs.size() != there_.outputs.size()) differ("its results", {});
+    if (here.outputs.size() != there.outputs.size()) differ("its results", {});
     std::set<size_t, std::greater<>> waiting;
-    const auto pair = [&](const Origin& here, const Origin& there, const std::string& reader,
+    const auto pair = [&](const Origin& one, const Origin& other, const std::string& reader,
                           const std::string& module) {
-      const Origin a = here_.origin_to_write(here), b = there_.origin_to_write(there);
+      const Origin a = here.origin_to_write(one), b = there.origin_to_write(other);
       if (a.op.has_value() != b.op.has_value() || a.output != b.output) differ(reader, module);
       if (!a.op) return;
       const auto [known, is_new] = twins_.emplace(*a.op, *b.op);
       if (known->second != *b.op) differ(reader, module);
       if (is_new) waiting.insert(*a.op);
     };
-    for (size_t i = 0; i < here_.outputs.size(); ++i) {
-      pair(here_.origin_of(here_.outputs[i]), there_.origin_of(there_.outputs[i]), "a result", {});
+    for (size_t i = 0; i < here.outputs.size(); ++i) {
+      pair(here.origin_of(here.outputs[i]), there.origin_of(there.outputs[i]), "a result", {});
     }
     while (!waiting.empty()) {
       const size_t number = *waiting.begin();
       waiting.erase(waiting.begin());
-      const Step &a = here_.steps[number], &b = there_.steps[twins_.at(number)];
+      const Step &a = here.steps[number], &b = there.steps[twins_.at(number)];
       if (std::string_view(a.op.name) != b.op.name || a.origins.size() != b.origins.size() ||
           a.op.outputs.size() != b.op.outputs.size()) {
         differ(a.op.name, a.module);
@@ -198,63 +149,58 @@ class GraphBuilder {
   }
 
   void write(size_t number, size_t twin) {
-    const Step& step = here_.steps[number];
+    const Step& step = here.steps[number];
     const OnnxRow* row = onnx_row(step.op.name);
-    OpWriter writer(*this, number, step.op, there_.steps[twin].op, row->onnx);
-    if (row->write) return writer.give(0, row->write(writer));
-    writer.give(0, writer.add(row->onnx, writer.all_in(writer.dtype())));
+    OpWriter writer(*this, step, there.steps[twin], row->onnx);
+    names[{number, 0}] =
+        row->write ? row->write(writer) : writer.add(row->onnx, writer.all_in(writer.dtype()));
   }
 
-  // x, no constant though no traced op made it.
-  [[noreturn]] static void refuse_hidden(const Tensor& x, const std::string& reader,
-                                         const std::string& module) {
-    const char* maker = x.grad_fn();
-    refuse(
-        cat(reader, " reads a tensor of shape ", x.shape(), " that follows from the inputs, but ",
+  const std::vector<NamedTensor> state_;
+  const OnnxOptions& options_;
+  std::map<size_t, size_t> twins_;  // of the ops that are written
+};
+
+OpWriter::OpWriter(GraphBuilder& graph, const Step& here, const Step& there, const char* row)
+    : op(here.op), twin(there.op), onnx(row), graph_(graph), step_(here) {}
+
+std::string OpWriter::in(size_t i, DType dtype) {
+  if (x(i).version() != step_.versions[i]) refuse("reads a tensor that was changed in place later");
+  const Origin& origin = step_.origins[i];
+  const std::string value = graph_.here.origin_to_write(origin).op
+                                ? graph_.name_of(origin, x(i))
+                                : constant_of(x(i), twin.inputs[i], dtype);
+  return origin.op && dtype != x(i).dtype() ? cast(value, dtype) : value;
+}
+
+// The same in both passes, or equal rows, as many as the batch has.
+std::string OpWriter::constant_of(const Tensor& here, const Tensor& there, DType dtype) {
+  const auto require_same = [&](bool is_same) {
+    if (is_same) return;
+    const char* maker = here.grad_fn();
+    onnx_export::refuse(
+        cat(op.name, " reads a tensor of shape ", here.shape(),
+            " that follows from the inputs, but ",
             maker ? cat("its maker, ", maker, ", has no ONNX form")
                   : "by no op that has an ONNX form: it was changed in place, drawn at random, or "
                     "read on the host"),
-        module);
+        step_.module);
+  };
+  require_same(!graph_.here.follows(here) && !graph_.there.follows(there));
+  if (here.shape() == there.shape()) {
+    require_same(same_values(here, there));
+    return constant(here.detach().to(dtype));
   }
-
-  std::string constant_of(const Tensor& x, const Tensor& other, const std::string& reader,
-                          const std::string& module, DType dtype) {
-    const auto made_of_inputs = [&] { refuse_hidden(x, reader, module); };
-    if (here_.follows(x) || there_.follows(other)) made_of_inputs();
-    if (x.shape() == other.shape()) {
-      if (!same_values(x, other)) made_of_inputs();
-      return constant(x.detach().to(dtype));
-    }
-    // Equal rows, as many as the batch has.
-    if (x.dim() != other.dim()) made_of_inputs();
-    Tensor row = x, other_row = other;
-    for (int d = 0; d < x.dim(); ++d) {
-      if (x.size(d) == other.size(d)) continue;
-      row = narrow(row, d, 0, 1);
-      other_row = narrow(other_row, d, 0, 1);
-    }
-    if (!same_values(row, other_row) || !same_values(expand(row, x.shape()), x)) made_of_inputs();
-    const Step at{{reader.c_str(), {}, {}, {}}, {}, {}, module};
-    return add(at, "Expand",
-               {constant(contiguous(row.detach()).to(dtype)), sizes(at, x.shape(), other.shape())});
+  require_same(here.dim() == there.dim());
+  Tensor row = here, other = there;
+  for (int d = 0; d < here.dim(); ++d) {
+    if (here.size(d) == there.size(d)) continue;
+    row = narrow(row, d, 0, 1);
+    other = narrow(other, d, 0, 1);
   }
-
-  const Recording &here_, &there_;
-  const std::vector<NamedTensor> state_;
-  const OnnxOptions& options_;
-  Graph graph_;
-  std::map<size_t, size_t> twins_;  // of the ops that are written
-  std::map<std::pair<size_t, size_t>, std::string> names_;
-  std::string batch_;
-  int count_ = 0;
-};
-
-std::string OpWriter::in(size_t i, DType dtype) {
-  const Step& step = graph_.step(number_);
-  if (x(i).version() != step.versions[i]) refuse("reads a tensor that was changed in place later");
-  const Origin& origin = step.origins[i];
-  const std::string value = graph_.value(origin, x(i), twin.inputs[i], op.name, step.module, dtype);
-  return origin.op && dtype != x(i).dtype() ? cast(value, dtype) : value;
+  require_same(same_values(row, other) && same_values(expand(row, here.shape()), here));
+  return add("Expand",
+             {constant(contiguous(row.detach()).to(dtype)), sizes(here.shape(), there.shape())});
 }
 
 std::vector<std::string> OpWriter::all_in(std::optional<DType> dtype) {
@@ -265,26 +211,63 @@ std::vector<std::string> OpWriter::all_in(std::optional<DType> dtype) {
 
 std::string OpWriter::add(const char* node, const std::vector<std::string>& inputs,
                           const Attributes& attributes) {
-  return graph_.add(graph_.step(number_), node, inputs, attributes);
+  return add_many(node, 1, inputs, attributes)[0];
 }
 
 std::vector<std::string> OpWriter::add_many(const char* node, size_t results,
                                             const std::vector<std::string>& inputs,
                                             const Attributes& attributes) {
-  return graph_.add_many(graph_.step(number_), node, results, inputs, attributes);
+  std::vector<std::string> own;
+  const std::string& module = step_.module;
+  const std::string name = cat(module.empty() ? "" : module + "/", node, "_", ++graph_.count);
+  for (size_t i = 0; i < results; ++i) own.push_back(results == 1 ? name : cat(name, ":", i));
+  graph_.graph.nodes.push_back({node, name, inputs, own, attributes});
+  return own;
 }
 
-std::string OpWriter::constant(const Tensor& x) { return graph_.constant(x); }
+std::string OpWriter::constant(const Tensor& x) {
+  const std::string name = cat("constant_", ++graph_.count);
+  graph_.graph.initializers.push_back({name, x});
+  return name;
+}
 std::string OpWriter::number(double value, DType dtype) {
   return constant(full({}, value, {.dtype = dtype}));
 }
-std::string OpWriter::numbers(const std::vector<int64_t>& values) { return graph_.numbers(values); }
-std::string OpWriter::sizes(const Shape& here, const Shape& there) {
-  return graph_.sizes(graph_.step(number_), here, there);
+std::string OpWriter::numbers(const std::vector<int64_t>& values) {
+  return constant(tensor_of(values.data(), {std::ssize(values)}));
 }
-void OpWriter::give(size_t i, const std::string& value) { graph_.name(number_, i, value); }
+
+// One int64 value; -1 where one size alone follows the batch, which a reshape takes.
+std::string OpWriter::sizes(const Shape& here, const Shape& there) {
+  std::vector<std::string> parts;
+  std::vector<int64_t> run;
+  const auto flush = [&] {
+    if (!run.empty()) parts.push_back(numbers(run));
+    run.clear();
+  };
+  for (int d = 0; d < here.size(); ++d) {
+    if (here[d] == there[d]) {
+      run.push_back(here[d]);
+      continue;
+    }
+    const int64_t factor = graph_.factor_of(here[d], there[d], op.name, step_.module);
+    flush();
+    if (graph_.batch.empty()) {
+      graph_.batch =
+          add("Shape", {graph_.graph.inputs[0].name}, {{"start", int64_t(0)}, {"end", int64_t(1)}});
+    }
+    parts.push_back(factor == 1 ? graph_.batch : add("Mul", {graph_.batch, numbers({factor})}));
+  }
+  flush();
+  if (parts.empty()) return numbers({});
+  return parts.size() == 1 ? parts[0] : add("Concat", parts, {{"axis", int64_t(0)}});
+}
+
+void OpWriter::give(size_t i, const std::string& value) {
+  graph_.names[{size_t(&step_ - graph_.here.steps.data()), i}] = value;
+}
 void OpWriter::refuse(const std::string& why) const {
-  onnx_export::refuse(cat(op.name, " ", why), graph_.step(number_).module);
+  onnx_export::refuse(cat(op.name, " ", why), step_.module);
 }
 
 Graph build_graph(const Recording& here, const Recording& there,

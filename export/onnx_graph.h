@@ -37,17 +37,15 @@ Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tenso
                   const OnnxOptions& options);
 
 class GraphBuilder;
+struct Step;
 
 // What a row writes its op with. Values go by their names in the graph.
 class OpWriter {
  public:
-  // twin: the same op in the pass of another batch; onnx: the row's name for it, or null.
-  OpWriter(GraphBuilder& graph, size_t number, const TracedOp& here, const TracedOp& there,
-           const char* row)
-      : op(here), twin(there), onnx(row), graph_(graph), number_(number) {}
+  OpWriter(GraphBuilder& graph, const Step& here, const Step& there, const char* row);
 
-  const TracedOp &op, &twin;
-  const char* const onnx;
+  const TracedOp &op, &twin;  // the same op in the pass of another batch
+  const char* const onnx;     // the row's name for it, or null
   const Tensor& x(size_t i = 0) const { return op.inputs[i]; }
   const Tensor& y() const { return op.outputs[0]; }
   DType dtype() const { return y().dtype(); }
@@ -77,8 +75,11 @@ class OpWriter {
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
+  // A value that no op makes that is written.
+  std::string constant_of(const Tensor& here, const Tensor& there, DType dtype);
+
   GraphBuilder& graph_;
-  const size_t number_;
+  const Step& step_;
 };
 
 // How an op is written: by a function that gives its result, or as one node that takes all inputs
