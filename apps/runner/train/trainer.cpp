@@ -192,22 +192,13 @@ Trainer::Orders Trainer::orders() {
   if (ranks_.size() == 1) return own;
   const double steps = double(std::ssize(pending_)) * kFlushSeconds / std::max(waited, 1e-6);
   const auto next = int64_t(std::clamp(steps, 1.0, double(kWindow)));
-  const auto said = ranks_.all_gather_text(
-      cat(int(own.is_late), " ", int(own.saves), " ", state_.step + next, " ", own.signal));
-  for (size_t r = 0; r < said.size(); ++r) {
-    std::istringstream words(said[r]);
-    bool is_late = false, saves = false;
-    int64_t meeting = 0;
-    std::string signal;
-    words >> is_late >> saves >> meeting >> std::ws;
-    std::getline(words, signal);
-    if (r == 0) {
-      own = {"", is_late, saves, true};
-      meeting_ = meeting;
-    }
-    if (own.signal.empty() && !signal.empty()) {
-      own.signal = cat(signal, " on ", ranks_.name_of(int(r)));
-    }
+  const auto signals = ranks_.all_gather_text(own.signal);
+  std::istringstream first(
+      from_first(ranks_, cat(int(own.is_late), " ", int(own.saves), " ", state_.step + next)));
+  first >> own.is_late >> own.saves >> meeting_;
+  own.reads = true;
+  for (size_t r = signals.size(); r-- > 0;) {
+    if (!signals[r].empty()) own.signal = cat(signals[r], " on ", ranks_.name_of(int(r)));
   }
   return own;
 }
