@@ -213,8 +213,7 @@ Tensor run_model(Module& model, const Component& config, const DataInfo& data,
   if (data.task == Task::kLanguage) needed[0] = x.size(1);  // which may be fewer than the data's
   needed.insert(0, x.size(0));
   const auto refuse = [&](const auto&... what) {
-    const std::string text = cat("model '", config.type, "' gives ", what...);
-    throw ConfigError(config.place.source ? located(config.place, text) : text);
+    throw ConfigError(located(config.place, cat("model '", config.type, "' gives ", what...)));
   };
   if (!y.defined() || y.shape() != needed) {
     refuse(y.defined() ? cat("shape ", y.shape()) : "an undefined tensor", " for a batch of shape ",

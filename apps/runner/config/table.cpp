@@ -24,8 +24,7 @@ const Kind::Row& Kind::row(const std::string& name) const {
 
 void Kind::refuse(const Component& c, const std::exception& error, const std::string& where) const {
   if (is_any<Error>(error) || exit_code_of(error) != kExitBug) return;
-  const std::string text = cat(what_, " '", c.type, "': ", error.what(), where);
-  throw RunError(kExitBug, c.place.source ? located(c.place, text) : text);
+  throw RunError(kExitBug, located(c.place, cat(what_, " '", c.type, "': ", error.what(), where)));
 }
 
 bool Kind::is_added(const std::string& name) const {

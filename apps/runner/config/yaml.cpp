@@ -261,9 +261,10 @@ std::string to_string(const Place& place) {
 }
 
 std::string located(const Place& place, const std::string& message) {
+  if (!place.source) return message;
   const std::string head = cat(to_string(place), ": ", message);
   auto [before, after] = parts_of(place);
-  if (!place.source || place.source->number > 0 || before.size() + after.size() == 0) return head;
+  if (place.source->number > 0 || before.size() + after.size() == 0) return head;
   if (before.size() + after.size() > kExcerptBytes) {
     if (before.size() > kExcerptBytes / 2) {
       before.remove_prefix(before.size() - kExcerptBytes / 2);

@@ -37,7 +37,7 @@ struct Place {
 // "configs/digits.yaml:3:5" with the column in characters, or "command line: train.epochs=0".
 std::string to_string(const Place& place);
 
-// "place: message", the source line below it, a caret under the place.
+// "place: message", the source line below it, a caret under the place; of no source the message.
 std::string located(const Place& place, const std::string& message);
 
 struct Problem {
