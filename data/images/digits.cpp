@@ -127,66 +127,48 @@ std::array<double, 4> spline_weights(double t) {
 }
 
 // A smooth random displacement of the plane: a lattice of random vectors, 40 units apart, under a
-// cubic B-spline.
-class Bend {
- public:
-  explicit Bend(Draws& draws) {
-    for (auto& row : lattice_) {
-      for (Point& p : row) {
-        p = {draws.uniform(-kMaxBend, kMaxBend), draws.uniform(-kMaxBend, kMaxBend)};
-      }
+// cubic B-spline. Its points lie in -20 .. 120 along both axes; curves overshoot their box by less.
+auto random_bend(Draws& draws) {
+  constexpr double kStep = 40;
+  constexpr int kCells = 4;
+  std::array<std::array<Point, kCells + 3>, kCells + 3> lattice;
+  for (auto& row : lattice) {
+    for (Point& p : row) {
+      p = {draws.uniform(-kMaxBend, kMaxBend), draws.uniform(-kMaxBend, kMaxBend)};
     }
   }
-
-  // p lies in -20 .. 120 along both axes; curves overshoot their box by less.
-  Point operator()(Point p) const {
+  return [=](Point p) {
     const double gx = (p.x + 20) / kStep, gy = (p.y + 20) / kStep;
     const int ix = std::clamp(int(gx), 0, kCells - 1), iy = std::clamp(int(gy), 0, kCells - 1);
     const auto wx = spline_weights(gx - ix), wy = spline_weights(gy - iy);
     Point moved = p;
     for (size_t j = 0; j < 4; ++j) {
       for (size_t i = 0; i < 4; ++i) {
-        const Point& v = lattice_[size_t(iy) + j][size_t(ix) + i];
+        const Point& v = lattice[size_t(iy) + j][size_t(ix) + i];
         moved.x += wx[i] * wy[j] * v.x;
         moved.y += wx[i] * wy[j] * v.y;
       }
     }
     return moved;
-  }
-
- private:
-  static constexpr double kStep = 40;
-  static constexpr int kCells = 4;
-  std::array<std::array<Point, kCells + 3>, kCells + 3> lattice_;
-};
+  };
+}
 
 // pixel = matrix * (unit - centre) + shift.
-class Affine {
- public:
-  explicit Affine(Draws& draws) {
-    // Rotation in rational form, t = tan(angle / 2): libm's last bits differ between platforms.
-    const double t = draws.uniform(-kMaxTurn / 2, kMaxTurn / 2);
-    const double c = (1 - t * t) / (1 + t * t), s = 2 * t / (1 + t * t);
-    const double shear = draws.uniform(-kMaxShear, kMaxShear);
-    const double sx = kPixelsPerUnit * draws.uniform(kMinScale, kMaxScale);
-    const double sy = kPixelsPerUnit * draws.uniform(kMinScale, kMaxScale);
-    xx_ = c * sx;
-    xy_ = (c * shear - s) * sy;
-    yx_ = s * sx;
-    yy_ = (s * shear + c) * sy;
-    shift_ = {(kSize - 1) / 2.0 + draws.uniform(-kMaxShift, kMaxShift),
-              (kSize - 1) / 2.0 + draws.uniform(-kMaxShift, kMaxShift)};
-  }
-
-  Point operator()(Point p) const {
+auto random_affine(Draws& draws) {
+  // Rotation in rational form, t = tan(angle / 2): libm's last bits differ between platforms.
+  const double t = draws.uniform(-kMaxTurn / 2, kMaxTurn / 2);
+  const double c = (1 - t * t) / (1 + t * t), s = 2 * t / (1 + t * t);
+  const double shear = draws.uniform(-kMaxShear, kMaxShear);
+  const double sx = kPixelsPerUnit * draws.uniform(kMinScale, kMaxScale);
+  const double sy = kPixelsPerUnit * draws.uniform(kMinScale, kMaxScale);
+  const double xx = c * sx, xy = (c * shear - s) * sy, yx = s * sx, yy = (s * shear + c) * sy;
+  const Point shift = {(kSize - 1) / 2.0 + draws.uniform(-kMaxShift, kMaxShift),
+                       (kSize - 1) / 2.0 + draws.uniform(-kMaxShift, kMaxShift)};
+  return [=](Point p) {
     const double x = p.x - 30, y = p.y - 50;
-    return {xx_ * x + xy_ * y + shift_.x, yx_ * x + yy_ * y + shift_.y};
-  }
-
- private:
-  double xx_, xy_, yx_, yy_;
-  Point shift_;
-};
+    return Point{xx * x + xy * y + shift.x, yx * x + yy * y + shift.y};
+  };
+}
 
 // The Catmull-Rom curve through a stroke's points as a polyline.
 std::vector<Point> flatten(const Stroke& stroke) {
@@ -241,8 +223,8 @@ void draw(uint64_t seed, int64_t index, int64_t digit, uint8_t* pixels) {
   Draws draws(seed ^ kSeedSalt, uint64_t(index));
   const auto& variants = skeletons(digit);
   const Skeleton& skeleton = variants[draws.below(uint32_t(variants.size()))];
-  const Bend bend(draws);
-  const Affine affine(draws);
+  const auto bend = random_bend(draws);
+  const auto affine = random_affine(draws);
   const double radius = draws.uniform(kMinRadius, kMaxRadius);
   const double blur = draws.uniform(kMinBlur, kMaxBlur);
   const double ink = draws.uniform(kMinInk, kMaxInk);
