@@ -32,12 +32,6 @@ struct SharedError : RunError {
   using RunError::RunError;
 };
 
-// Ranks of a host share its cores.
-void share_threads(const Communicator& ranks) {
-  const int here = number_of(kLocalSizes, ranks.size());
-  set_num_threads(std::max(1, get_num_threads() / std::max(here, 1)));
-}
-
 Communicator meet(Device device, double timeout) try {
   return Communicator::world(device, {.timeout = timeout});
 } catch (const distributed::RankError& error) {
@@ -73,7 +67,10 @@ Communicator set_up_ranks(const RunConfig& config) {
     }
   });
   Communicator ranks = meet(kind, config.distributed.timeout);
-  if (config.threads == 0) share_threads(ranks);
+  if (config.threads == 0) {  // ranks of a host share its cores
+    const int here = number_of(kLocalSizes, ranks.size());
+    set_num_threads(std::max(1, get_num_threads() / std::max(here, 1)));
+  }
   return ranks;
 }
 

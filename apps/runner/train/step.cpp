@@ -100,8 +100,10 @@ Batch Step::next_batch() {
 // --- as it stands ---
 
 void Step::run() {
+  const int64_t usual = batches_from(at_->batch) * config_.train.batch_size;
   // A graph has numbers of samples in it, of which an epoch's last batch has others.
-  if (graph_ && !(parallel_ && is_uneven())) {
+  const bool is_uneven = parallel_ && samples_from(at_->batch) != usual;
+  if (graph_ && !is_uneven) {
     replay();
   } else {
     compute([this] { return next_batch(); });
@@ -133,11 +135,6 @@ void Step::compute(const NextBatch& next) {
     b.copy_(where(ne(found, 0), before[i].tensor, b));
   }
   if (l.ema) l.ema->update();
-}
-
-// Whether the step's batches are smaller than others, the last of an epoch.
-bool Step::is_uneven() const {
-  return samples_from(at_->batch) != batches_from(at_->batch) * config_.train.batch_size;
 }
 
 // Where a part of this rank begins in its part of the step's batch `index`.

@@ -63,7 +63,6 @@ class Step {
   int64_t begin_of(int64_t part, int64_t index) const;
   Batch part_of(const Batch& batch, int64_t index, int64_t part) const;
   double share_of(int64_t part) const;
-  bool is_uneven() const;
   Tensor clip_gradients();
   Tensor found_inf() const;
 
