@@ -70,18 +70,15 @@ string permute(OpWriter& w) {
   for (const int64_t d : w.options<Shape>()) order.push_back(wrap_dim(d, w.x().dim()));
   return w.add("Transpose", {w.in()}, {{"perm", order}});
 }
+// Its options: dimension, first element, how many, stride.
 string slice(OpWriter& w) {
-  struct Ends {
-    Shape start, end;
-  };
-  const auto ends = [](const Shape& s) {
-    return Ends{{s[1]}, {s[2] == 0 ? s[1] : s[1] + (s[2] - 1) * s[3] + 1}};
+  const auto end_of = [](const Shape& s) {
+    return Shape{s[2] == 0 ? s[1] : s[1] + (s[2] - 1) * s[3] + 1};
   };
   const Shape &here = w.options<Shape>(), &there = w.twin_options<Shape>();
-  const auto [start, end] = ends(here);
-  const auto [other_start, other_end] = ends(there);
-  return w.add("Slice", {w.in(), w.sizes(start, other_start), w.sizes(end, other_end),
-                         w.numbers({here[0]}), w.numbers({here[3]})});
+  return w.add("Slice",
+               {w.in(), w.sizes({here[1]}, {there[1]}), w.sizes(end_of(here), end_of(there)),
+                w.numbers({here[0]}), w.numbers({here[3]})});
 }
 string flip(OpWriter& w) {
   const Shape& dims = w.options<Shape>();
