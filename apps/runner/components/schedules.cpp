@@ -42,21 +42,19 @@ Schedule linear_lr(const ScheduleSite& at, double start_factor, double end_facto
                    (end_factor - start_factor) * double(std::min(t, total)) / double(total));
   }};
 }
-// Stays at the end, where PyTorch's would rise again.
+// Stays as it is at step `last`, where PyTorch's would rise again or refuse to go on.
+Schedule held(const Schedule& inner, int64_t last) {
+  return {[=](int64_t t, double base) { return inner.lr(std::min(t, last), base); },
+          inner.base_lrs};
+}
 Schedule cosine(const ScheduleSite& at, double min_lr) {
-  const Schedule inner = schedule::cosine_annealing(at.steps, min_lr);
-  return {
-      [=, total = at.steps](int64_t t, double base) { return inner.lr(std::min(t, total), base); }};
+  return held(schedule::cosine_annealing(at.steps, min_lr), at.steps);
 }
 Schedule one_cycle(const ScheduleSite& at, std::optional<double> max_lr,
                    schedule::OneCycleOptions o) {
   o.max_lr = {max_lr.value_or(at.lr)};
   o.total_steps = at.steps;
-  const Schedule inner = schedule::one_cycle(o);
-  return {[=, last = at.steps - 1](int64_t t, double base) {
-            return inner.lr(std::min(t, last), base);
-          },
-          inner.base_lrs};
+  return held(schedule::one_cycle(o), at.steps - 1);
 }
 Schedule cyclic(const ScheduleSite& at, double base_lr, std::optional<double> max_lr,
                 schedule::CyclicOptions o) {
