@@ -68,26 +68,24 @@ void require_batch(OpWriter& w) {
   if (w.x().dim() != 4)
     w.refuse(cat("of an image without a batch has no ONNX form; got shape ", w.x().shape()));
 }
-template <class Options> Attributes window(const Pair& kernel, const Options& o) {
+string pool(OpWriter& w, const char* node, const Pair& kernel, const auto& o,
+            const Attributes::value_type& own) {
+  require_batch(w);
   const Pair stride = o.stride.value_or(kernel);
-  return {{"kernel_shape", Ints{kernel.h, kernel.w}},
-          {"strides", Ints{stride.h, stride.w}},
-          {"pads", Ints{o.padding.h, o.padding.w, o.padding.h, o.padding.w}},
-          {"ceil_mode", int64_t(o.ceil_mode)}};
+  return w.add(node, {w.in()},
+               {{"kernel_shape", Ints{kernel.h, kernel.w}},
+                {"strides", Ints{stride.h, stride.w}},
+                {"pads", Ints{o.padding.h, o.padding.w, o.padding.h, o.padding.w}},
+                {"ceil_mode", int64_t(o.ceil_mode)},
+                own});
 }
 string max_pool(OpWriter& w) {
-  require_batch(w);
   const auto& [kernel, o] = w.options<std::pair<Pair, MaxPoolOptions>>();
-  Attributes attributes = window(kernel, o);
-  attributes.push_back({"dilations", Ints{o.dilation.h, o.dilation.w}});
-  return w.add("MaxPool", {w.in()}, attributes);
+  return pool(w, "MaxPool", kernel, o, {"dilations", Ints{o.dilation.h, o.dilation.w}});
 }
 string avg_pool(OpWriter& w) {
-  require_batch(w);
   const auto& [kernel, o] = w.options<std::pair<Pair, AvgPoolOptions>>();
-  Attributes attributes = window(kernel, o);
-  attributes.push_back({"count_include_pad", int64_t(o.count_include_pad)});
-  return w.add("AveragePool", {w.in()}, attributes);
+  return pool(w, "AveragePool", kernel, o, {"count_include_pad", int64_t(o.count_include_pad)});
 }
 string adaptive_avg_pool(OpWriter& w) {
   require_batch(w);
