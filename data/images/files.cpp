@@ -4,7 +4,6 @@
 #include <cctype>
 #include <memory>
 
-#include "autograd/ops/binary.h"
 #include "autograd/ops/nn/pool.h"
 #include "data/images/codecs.h"
 #include "data/split.h"

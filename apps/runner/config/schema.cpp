@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "apps/runner/config/table.h"
 #include "apps/runner/run/text.h"

@@ -15,7 +15,6 @@
 #include <any>
 #include <functional>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
