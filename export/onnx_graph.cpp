@@ -4,11 +4,14 @@
 #include <map>
 #include <set>
 
+#include "autograd/node.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "export/onnx_trace.h"
 #include "framework/factories.h"
+#include "framework/random.h"
 
 namespace taper::inline v0::onnx_export {
 namespace {
@@ -19,6 +22,44 @@ bool same_values(const Tensor& a, const Tensor& b) {
   const Tensor both_nan = logical_and(ne(a, a), ne(b, b));
   return all(logical_or(eq(a, b), both_nan)).item<bool>();
 }
+
+// Other values of the same kind, so that what is computed from them differs: no two are equal, for
+// an example of equal ones.
+Tensor changed(const Tensor& x) {
+  const Tensor turned = reshape(flip(flatten(x), {0}), x.shape());
+  if (!x.is_floating_point()) return turned;
+  Generator generator(1);
+  const Tensor noise = rand(x.shape(), {.device = x.device()}, &generator);
+  return (turned * 0.5 + noise * 0.5).to(x.dtype());
+}
+
+// An example as a result that the tape leads back to: what follows from it can be told.
+Tensor on_tape(const Tensor& x) {
+  return x.is_floating_point() ? clone(x.detach().requires_grad_()) : x;
+}
+
+Tensor with_rows(const Tensor& x, int64_t rows) {
+  Tensor y = x;
+  while (y.size(0) < rows) y = cat({y, narrow(x, 0, 0, std::min(x.size(0), rows - y.size(0)))}, 0);
+  return y;
+}
+
+// In evaluation mode until the end of the scope.
+class Evaluating {
+ public:
+  explicit Evaluating(Module& module) {
+    for (const auto& [path, m] : module.named_modules()) modes_.push_back({m, m->is_training()});
+    module.eval();
+  }
+  // Parents come before their children.
+  ~Evaluating() {
+    for (const auto& [m, on] : modes_) m->train(on);
+  }
+  Evaluating& operator=(Evaluating&&) = delete;  // neither copied nor moved
+
+ private:
+  std::vector<std::pair<Module*, bool>> modes_;
+};
 
 }  // namespace
 
@@ -270,9 +311,31 @@ void OpWriter::refuse(const std::string& why) const {
   onnx_export::refuse(cat(op.name, " ", why), step_.module);
 }
 
-Graph build_graph(const Recording& here, const Recording& there,
-                  const std::vector<NamedTensor>& state, const OnnxOptions& options) {
-  return GraphBuilder(here, there, state, options).build();
+Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
+                  const OnnxOptions& options) {
+  if (examples.empty()) throw ValueError("export_onnx: expected at least one example input");
+  const GradMode makers_are_known(true);
+  std::vector<Tensor> here, there, state;
+  for (const Tensor& x : examples) {
+    if (options.dynamic_batch &&
+        (x.dim() == 0 || x.size(0) != examples[0].size(0) || x.size(0) == 0)) {
+      throw ValueError(
+          "export_onnx: with a dynamic batch every example's first size is that of "
+          "the batch; got shapes ",
+          examples[0].shape(), " and ", x.shape());
+    }
+    // Two rows and three at least: one would be taken for a size that broadcasts.
+    const int64_t rows = options.dynamic_batch ? std::max<int64_t>(2, x.size(0)) : 0;
+    const Tensor one = options.dynamic_batch ? with_rows(x.detach(), rows) : x.detach();
+    const Tensor other = changed(one);
+    here.push_back(on_tape(one));
+    there.push_back(on_tape(options.dynamic_batch ? with_rows(other, rows + 1) : other));
+  }
+  const Evaluating evaluating(module);
+  const std::vector<NamedTensor> named = module.state_dict();
+  for (const NamedTensor& t : named) state.push_back(t.tensor);
+  const Recording first(f, here, state), second(f, there, state);
+  return GraphBuilder(first, second, named, options).build();
 }
 
 }  // namespace taper::inline v0::onnx_export

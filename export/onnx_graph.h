@@ -33,6 +33,7 @@ struct Graph {
   std::vector<GraphValue> inputs, outputs;
 };
 
+// Of two passes, with other values and another batch.
 Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                   const OnnxOptions& options);
 

@@ -67,10 +67,6 @@ class Recording {
   std::set<const Storage*> follow_;  // kept by the steps
 };
 
-// Two passes, with other values and another batch, as one graph.
-Graph build_graph(const Recording& here, const Recording& there,
-                  const std::vector<NamedTensor>& state, const OnnxOptions& options);
-
 // NotImplementedError.
 [[noreturn]] void refuse(const std::string& what, const std::string& module);
 
