@@ -55,7 +55,7 @@ class Tracer : public Observer {
     return false;
   }
 
-  std::vector<NamedTensor> traces;  // of the step, on the host, in the order in which they came to be
+  std::vector<NamedTensor> traces;  // of the step, on the host, in the order of their making
 
  private:
   bool is_on() const { return done_ + 1 == step_ && model_->is_training(); }
