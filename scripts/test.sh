@@ -4,7 +4,7 @@
 #   TAPER_SANITIZE=address,undefined scripts/test.sh     in a build folder of its own
 # Where nvcc is found the GPU part is built, too; without a GPU its tests are skipped.
 # Environment: BUILD_DIR, CMAKE_ARGS (added to CMake's), TAPER_INSTALL=0 (installs nothing),
-# CTEST_PARALLEL_LEVEL (tests at a time: 2).
+# CTEST_PARALLEL_LEVEL (tests at a time: 3, some of which wait).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -47,7 +47,7 @@ if [[ ! -t 1 ]]; then quiet=(--quiet); fi
 ninja -C "$build" "${quiet[@]}"
 
 echo "== testing"
-# One thread a test: two tests run side by side, and threads that wait for each other spin.
+# One thread a test: several run side by side, and threads that wait for each other spin.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$root/tests/lsan_suppressions.txt:print_suppressions=0}
@@ -55,7 +55,7 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$root/tests/tsan_suppressions.t
 report=$build/tests.xml
 rm -f "$report"
 status=0
-ctest --test-dir "$build" --parallel "${CTEST_PARALLEL_LEVEL:-2}" --output-on-failure --no-tests=error --timeout 300 \
+ctest --test-dir "$build" --parallel "${CTEST_PARALLEL_LEVEL:-3}" --output-on-failure --no-tests=error --timeout 300 \
   --output-junit "$report" "$@" >"$build/ctest.log" 2>&1 || status=$?
 if ((status != 0)); then
   # What failed and what it printed; the lines of the tests that passed would bury it.
