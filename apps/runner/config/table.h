@@ -90,17 +90,20 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     return table;
   }
 
-  // The row of options that have make(args...).
-  template <class Options> static Row of() {
-    return row_of<Options>([](const Options& o, Args... args) -> Made { return o.make(args...); });
+  // The row of options that have make(args...), or from which kMake makes the thing: by a function,
+  // so that all of a table are one Maker to the compiler.
+  template <class Options, auto kMake = nullptr> static Row of() {
+    return row_of<Options>(+[](const Component& c, Args... args) -> Made {
+      if constexpr (kMake == nullptr) return c.as<Options>().make(args...);
+      if constexpr (kMake != nullptr) return kMake(c.as<Options>(), args...);
+    });
   }
-
-  // The same of options from which kMake makes the thing.
-  template <class Options, auto kMake> static Row of() { return row_of<Options>(kMake); }
 
   // make(options, args...) gives the thing. ValueError: a name or options that no config can have.
   template <class Options, class Make> void add(const std::string& name, Make maker) {
-    Row row = row_of<Options>(std::move(maker));
+    Row row = row_of<Options>([maker](const Component& c, Args... args) -> Made {
+      return maker(c.as<Options>(), args...);
+    });
     check_options(name, row.component.schema());
     add_row(name, std::move(row));
   }
@@ -128,12 +131,9 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     built_in_ = rows().size();
   }
 
-  template <class Options, class Make> static Row row_of(Make maker) {
-    const auto typed = [maker](const Component& c, Args... args) -> Made {
-      return maker(c.as<Options>(), args...);
-    };
+  template <class Options> static Row row_of(const Maker& maker) {
     const auto bind = [](std::any& o) { return schema_of(*std::any_cast<Options>(&o)); };
-    return {.component = {.type = "", .options = Options{}, .bind = bind}, .make = Maker(typed)};
+    return {.component = {.type = "", .options = Options{}, .bind = bind}, .make = maker};
   }
 };
 
