@@ -239,8 +239,8 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'802, 27'000},
-    {"autograd", {"autograd/"}, 7'685, 9'685},
+    {"framework", {"framework/"}, 22'802, 27'300},
+    {"autograd", {"autograd/"}, 7'685, 9'690},
     {"modules", {"modules/"}, 3'875, 5'550},
     {"optim", {"optim/"}, 2'319, 2'980},
     {"distributions", {"distributions/"}, 500, 530},
