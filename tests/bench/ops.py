@@ -53,8 +53,8 @@ def rows(torch):
     out["unique (counts)"] = (lambda x: x.unique(return_inverse=True, return_counts=True)[2], [NUMBER])
     out["multinomial"] = (lambda x: torch.multinomial(x, 3), [POSITIVE])
     for dim in (0, -1):
-        out[f"sort (dim {dim} up values)"] = (lambda x, d=dim: x.sort(d, stable=True)[0], [NUMBER])
-        out[f"argsort (dim {dim} up)"] = (lambda x, d=dim: x.argsort(d, stable=True), [NUMBER])
+        out[f"sort (dim {dim} up values)"] = (lambda x, d=dim: x.sort(dim=d, stable=True)[0], [NUMBER])
+        out[f"argsort (dim {dim} up)"] = (lambda x, d=dim: x.argsort(dim=d, stable=True), [NUMBER])
         out[f"median (dim {dim})"] = (lambda x, d=dim: x.median(d)[0], [NUMBER])
     images = {"max_pool2d (2": lambda x: F.max_pool2d(x, 2),
               "max_pool2d (3, stride 2, padding 1": lambda x: F.max_pool2d(x, 3, 2, 1),
