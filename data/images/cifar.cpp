@@ -1,5 +1,6 @@
 #include "data/images/cifar.h"
 
+#include <cstring>
 #include <sstream>
 
 #include "autograd/ops/shape.h"
@@ -39,10 +40,13 @@ Batch read_cifar(const fs::path& file, CifarLabels labels) {
   const int64_t count = std::ssize(bytes) / record;
   require<InputError>(count != 0 && std::ssize(bytes) % record == 0, name, ": expected records of ",
                       record, " bytes, got ", bytes.size(), " bytes: not this set, or cut off");
-  const Tensor all = tensor_of(reinterpret_cast<const uint8_t*>(bytes.data()), {count, record});
-  // The coarse label stands before the fine one.
-  const Batch out{all.narrow(1, before, kCifarPixels).reshape({count, 3, 32, 32}),
-                  all.select(1, labels == CifarLabels::kFine ? 1 : 0).to(kInt64)};
+  const Batch out{empty({count, 3, 32, 32}, {.dtype = kUInt8}), empty({count}, {.dtype = kInt64})};
+  for (int64_t i = 0; i < count; ++i) {
+    const char* from = bytes.data() + i * record;
+    // The coarse label stands before the fine one.
+    out.targets.data<int64_t>()[i] = uint8_t(from[labels == CifarLabels::kFine ? 1 : 0]);
+    std::memcpy(out.inputs.data<uint8_t>() + i * kCifarPixels, from + before, kCifarPixels);
+  }
   require_classes(out.targets.span<int64_t>(), classes_of(labels), name);
   return out;
 }

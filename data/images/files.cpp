@@ -4,6 +4,7 @@
 #include <cctype>
 #include <memory>
 
+#include "autograd/ops/binary.h"
 #include "autograd/ops/nn/pool.h"
 #include "data/images/codecs.h"
 #include "data/split.h"
@@ -72,8 +73,13 @@ Tensor read_image(const fs::path& file, ImageMode mode) {
   } else {
     throw InputError(name, bytes.empty() ? ": the file is empty" : ": neither PNG nor JPEG");
   }
-  const auto& [height, width, channels, rows] = pixels;
-  return tensor_of(rows.data(), {height, width, channels}).permute({2, 0, 1}).contiguous();
+  const auto [height, width, channels, from] = pixels;
+  const Tensor out = empty({channels, height, width}, {.dtype = kUInt8});
+  uint8_t* to = out.data<uint8_t>();
+  for (size_t c = 0; c < size_t(channels); ++c) {
+    for (size_t i = c; i < from.size(); i += size_t(channels)) *to++ = from[i];
+  }
+  return out;
 }
 
 void write_png(const Tensor& image, const fs::path& file) {

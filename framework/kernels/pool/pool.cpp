@@ -1,5 +1,7 @@
 #include "framework/kernels/pool/pool.h"
 
+#include <limits>
+
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/profiler/trace.h"
@@ -110,6 +112,8 @@ Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, 
 }
 
 bool slides(const Axis& a) {
+  const int64_t farthest = a.in + a.padding + a.stride + (a.kernel - 1) * a.dilation;
+  if (farthest > std::numeric_limits<int>::max()) return false;
   return a.kind == Axis::Kind::window || (a.kind == Axis::Kind::adaptive && a.in % a.out == 0);
 }
 

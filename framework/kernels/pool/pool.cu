@@ -10,7 +10,6 @@ namespace taper::inline v0::kernels {
 namespace cuda {
 namespace {
 
-using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
 constexpr int kQuad = 4;

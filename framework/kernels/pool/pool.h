@@ -25,7 +25,7 @@ struct Axes {
   bool channels_last = false;  // the memory format of results
 };
 
-// Whether windows slide; adaptive ones of one size do.
+// Whether windows slide, over places that int counts; adaptive ones of one size do.
 bool slides(const Axis& a);
 // x where it lies densely in the memory format of results, at a multiple of 16 bytes, else such a
 // copy.
