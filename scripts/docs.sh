@@ -34,11 +34,12 @@ doxygen_with() {
       "STRIP_FROM_PATH = $root $build/include" "STRIP_FROM_INC_PATH = $build/include" "$@"
   } | doxygen - 2>&1
 }
-doxygen_with "OUTPUT_DIRECTORY = $site" "HTML_OUTPUT = ." >"$site/doxygen.log"
-# Another pass: a page shows every declaration, whether it has a contract or not.
+doxygen_with "OUTPUT_DIRECTORY = $site" "HTML_OUTPUT = ." >"$site/doxygen.log" &
+# Another pass, side by side: a page shows every declaration, whether it has a contract or not.
 doxygen_with "EXTRACT_ALL = NO" "WARN_IF_UNDOCUMENTED = YES" "GENERATE_HTML = NO" |
   sed -n "s|^$build/include/||; s|: warning: \(.*\) is not documented.*|: \1|p" |
   sort -u >"$site/undocumented.txt"
+wait $!
 # Doxygen 1.9.4 does not know specialisations of std's templates.
 if grep 'warning:' "$site/doxygen.log" | grep -v 'scope for class std::' >&2; then exit 1; fi
 echo "$site/undocumented.txt: $(wc -l <"$site/undocumented.txt") declarations without words of their own"
