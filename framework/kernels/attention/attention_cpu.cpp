@@ -45,14 +45,6 @@ void product(float* c, int64_t ldc, int64_t m, int64_t n, int64_t k, Matrix a, M
   sgemm(g, a.data, b.data, c);
 }
 
-// In lanes side by side, joined as a tree: the same order for all vector widths.
-template <class F> float joined(float (&lanes)[kLanes], F f) {
-  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-    for (int64_t l = 0; l < half; ++l) lanes[l] = f(lanes[l], lanes[l + half]);
-  }
-  return lanes[0];
-}
-
 // A row of n scores, padded by -inf, becomes probabilities; says its logsumexp.
 TAPER_CLONES float softmax_row(float* x, int64_t n) {
   float lanes[kLanes], sums[kLanes] = {};
