@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 
-#include "framework/cuda/runtime.h"
 #include "framework/error.h"
 #include "framework/memory/small_blocks.h"
 
@@ -92,17 +91,8 @@ Block* DeviceAllocator::new_segment(size_t size, size_t nbytes, cudaStream_t str
   const RelaxedCapture relaxed;
   const size_t whole = segment_size(size);
   void* data = nullptr;
-  cudaError_t status = cudaMalloc(&data, whole);
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    release_segments();
-    status = cudaMalloc(&data, whole);
-  }
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    throw_out_of_memory(nbytes);
-  }
-  throw_on_error(status, "cudaMalloc", __FILE__, __LINE__);
+  const auto allocate = [&] { return cudaMalloc(&data, whole); };
+  if (!allocated("cudaMalloc", allocate, [&] { release_segments(); })) throw_out_of_memory(nbytes);
   Block* block = new_block();
   block->data = static_cast<char*>(data);
   block->size = whole;
@@ -197,24 +187,18 @@ void DeviceAllocator::release_segments() noexcept {
   reclaim_waiting();
   // Blocks are free in stream order only: work that uses them may still be running.
   cudaDeviceSynchronize();
-  const auto release = [this](FreeBlocks& home) {
-    for (auto it = home.begin(); it != home.end();) {
-      Block* block = *it;
-      if (block->before || block->after) {
-        ++it;
-        continue;
-      }
-      it = home.erase(it);
-      cudaFree(block->data);
-      stats_.reserved -= block->size;
-      --stats_.segments;
-      recycle(block);
-    }
+  const auto release = [this](Block* block) {
+    if (block->before || block->after) return false;
+    cudaFree(block->data);
+    stats_.reserved -= block->size;
+    --stats_.segments;
+    recycle(block);
+    return true;
   };
   for (auto& [stream, lists] : streams_) {
     if (lists.held) continue;
-    release(lists.small);
-    release(lists.large);
+    std::erase_if(lists.small, release);
+    std::erase_if(lists.large, release);
   }
   cudaGetLastError();
 }
