@@ -33,7 +33,7 @@ bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArg
   if (!std::ranges::all_of(all, [](const Tensor* x) { return has_whole_rows(*x); })) return false;
   cudaFuncAttributes built;
   const taper::cuda::Launch on(q);
-  TAPER_CUDA_CHECK(cudaFuncGetAttributes(&built, forward_kernel<Half, 32, 64, false, 3>));
+  TAPER_CUDA_CHECK(cudaFuncGetAttributes(&built, forward_kernel<Half, 32, false>));
   return built.ptxVersion >= 80;
 }
 
@@ -86,9 +86,8 @@ bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& 
   if (!takes(q, k, v, args, {&q, &k, &v, &out.y})) return false;
   const taper::cuda::Launch on(q);
   visit(q, args, [&]<class T, int kD, bool kDrops>(TypeTag<T>, Int<kD>, Drops<kDrops>) {
-    forward_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kForwardBlocks>
-        <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(
-            problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
+    forward_kernel<T, kD, kDrops><<<blocks_of(q), flash::kThreads, 0, on.stream>>>(
+        problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
   });
   on.check("scaled_dot_product_attention");
   return true;
@@ -104,9 +103,9 @@ bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, c
     Problem<T> in = problem_of<T>(q, k, v, forward.logsumexp, args);
     in.y = matrix<T>(forward.y), in.dy = matrix<T>(dy);
     in.delta = delta.as<float>();
-    query_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kQueryBlocks>
+    query_kernel<T, kD, kDrops>
         <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dq));
-    key_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kKeyBlocks>
+    key_kernel<T, kD, kDrops>
         <<<blocks_of(k), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dk), matrix<T>(out.dv));
   });
   on.check("scaled_dot_product_attention_backward");
