@@ -55,14 +55,9 @@ constexpr const char* kNotCalled = " has not called it";
 
 Peers::Peers() {
   file_ = memfd_create("taper_ranks", MFD_CLOEXEC);
-  if (file_ >= 0 && ftruncate(file_, sizeof(Progress)) == 0) {
-    own_ = mapped(file_, PROT_READ | PROT_WRITE);
-  }
-  if (own_) {
-    ::new (own_.get()) Progress;
-  } else {
-    own_ = std::make_shared<Progress>();
-  }
+  if (ftruncate(file_, sizeof(Progress)) == 0) own_ = mapped(file_, PROT_READ | PROT_WRITE);
+  if (!own_) own_ = std::make_shared<Progress>();
+  ::new (own_.get()) Progress;
 }
 
 Peers::~Peers() {
@@ -104,10 +99,8 @@ void Peers::meet(const std::vector<std::string>& cards, int rank) {
         peer.is_here && file >= 0
             ? open(cat("/proc/", peer.pid, "/fd/", file).c_str(), O_RDONLY | O_CLOEXEC)
             : -1;
-    if (opened >= 0) {
-      peer.progress = mapped(opened, PROT_READ);
-      close(opened);
-    }
+    peer.progress = mapped(opened, PROT_READ);
+    if (opened >= 0) close(opened);
     peers_.push_back(std::move(peer));
   }
   met_ = true;

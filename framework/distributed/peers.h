@@ -58,7 +58,7 @@ class Peers {
     std::shared_ptr<const Progress> progress = {};  // null where it cannot be read
   };
 
-  // That of a file; null where it cannot be had.
+  // That in a file; null where it cannot be had.
   static std::shared_ptr<Progress> mapped(int file, int access);
   static bool has_ended(const Peer& peer);
   static bool has_failed(const Peer& peer) { return peer.progress && peer.progress->has_failed; }
