@@ -131,11 +131,11 @@ void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, con
 }
 
 void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
-                        const Tensor& k, const Tensor& v, const Tensor& logsumexp,
+                        const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args) {
   const Heads queries(q), keys(k), values(v), dys(dy), dq(out.dq), dk(out.dk), dv(out.dv);
   const int64_t T = q.size(-2), S = k.size(-2), D = q.size(-1), Dv = v.size(-1);
-  const float* const lse = logsumexp.data<float>();
+  const float* const lse = forward.logsumexp.data<float>();
   for_blocks(q, k, args.causal, [&](int64_t row) {
     std::vector<float> p(size_t(kQueries * row));
     return [&, row, p, dp = p](const Block& b) mutable {
