@@ -85,8 +85,6 @@ class PinnedAllocator {
       freed->fence.wait();
       freed->copies.wait();
     }
-    reclaim_waiting();
-    const RelaxedCapture relaxed;
     release_idle();
   } catch (const std::bad_alloc&) {
     return;  // the memory is not used again
@@ -113,8 +111,6 @@ class PinnedAllocator {
 
   void release_unused() {
     std::lock_guard lock(mutex_);
-    reclaim_waiting();
-    const RelaxedCapture relaxed;
     release_idle();
   }
 
@@ -130,6 +126,8 @@ class PinnedAllocator {
   }
 
   void release_idle() {
+    reclaim_waiting();
+    const RelaxedCapture relaxed;
     for (const auto& [size, block] : idle_) cudaFreeHost(block->data);
     cudaGetLastError();
     idle_.clear();

@@ -67,9 +67,7 @@ void DeviceAllocator::give(Block* block) noexcept {
     block->next = waiting_;
     waiting_ = block;
   }
-  if (!allocates_plainly()) return;
-  const RelaxedCapture relaxed;
-  release_segments();
+  if (allocates_plainly()) release_segments();
 }
 
 void DeviceAllocator::add_stream(Block* block, const Stream& stream) {
@@ -182,6 +180,7 @@ void DeviceAllocator::reclaim_waiting() noexcept {
 }
 
 void DeviceAllocator::release_segments() noexcept {
+  const RelaxedCapture relaxed;
   const DeviceScope scope(device_);
   for (Block* block = waiting_; block; block = block->next) block->fence.wait();
   reclaim_waiting();
@@ -205,9 +204,7 @@ void DeviceAllocator::release_segments() noexcept {
 
 void DeviceAllocator::release_unused() {
   std::lock_guard lock(mutex_);
-  if (stats_.segments == 0) return;
-  const RelaxedCapture relaxed;
-  release_segments();
+  if (stats_.segments > 0) release_segments();
 }
 
 MemoryStats DeviceAllocator::stats() {
