@@ -2,7 +2,6 @@
 // of those that cuDNN computes. Which kernel runs, and in how many parts, is said by the sizes
 // alone.
 #include <algorithm>
-#include <limits>
 
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"

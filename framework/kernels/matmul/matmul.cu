@@ -12,7 +12,6 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "framework/cuda/cublaslt.h"
 #include "framework/cuda/precision.h"
