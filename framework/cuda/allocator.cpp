@@ -13,7 +13,6 @@
 #include "framework/cuda/device_allocator.h"
 #include "framework/cuda/driver.h"
 #include "framework/cuda/fence.h"
-#include "framework/cuda/runtime.h"
 #include "framework/error.h"
 #include "framework/memory/small_blocks.h"
 
@@ -68,18 +67,10 @@ class PinnedAllocator {
     auto block = std::make_unique<PinnedBlock>();
     block->size = size;
     const RelaxedCapture relaxed;
-    cudaError_t status = cudaHostAlloc(&block->data, size, cudaHostAllocPortable);
-    if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
-      release_idle();
-      status = cudaHostAlloc(&block->data, size, cudaHostAllocPortable);
-    }
-    if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
-      throw OutOfMemoryError("The system gave no ", size,
-                             " bytes of page-locked host memory. Use plain host memory, or less");
-    }
-    throw_on_error(status, "cudaHostAlloc", __FILE__, __LINE__);
+    const auto allocate = [&] { return cudaHostAlloc(&block->data, size, cudaHostAllocPortable); };
+    require<OutOfMemoryError>(allocated("cudaHostAlloc", allocate, [&] { release_idle(); }),
+                              "The system gave no ", size,
+                              " bytes of page-locked host memory. Use plain host memory, or less");
     return block;
   }
 
@@ -94,8 +85,6 @@ class PinnedAllocator {
       freed->fence.wait();
       freed->copies.wait();
     }
-    reclaim_waiting();
-    const RelaxedCapture relaxed;
     release_idle();
   } catch (const std::bad_alloc&) {
     return;  // the memory is not used again
@@ -122,8 +111,6 @@ class PinnedAllocator {
 
   void release_unused() {
     std::lock_guard lock(mutex_);
-    reclaim_waiting();
-    const RelaxedCapture relaxed;
     release_idle();
   }
 
@@ -139,6 +126,8 @@ class PinnedAllocator {
   }
 
   void release_idle() {
+    reclaim_waiting();
+    const RelaxedCapture relaxed;
     for (const auto& [size, block] : idle_) cudaFreeHost(block->data);
     cudaGetLastError();
     idle_.clear();

@@ -4,11 +4,11 @@
 
 namespace taper::inline v0::cuda {
 
-const SharedLibrary& cublaslt_library() {
+SharedLibrary::Symbol CublasLt::load(const char* name) {
   static const SharedLibrary library(
       "matrix products on a GPU", {cat("libcublasLt.so.", CUBLAS_VER_MAJOR), TAPER_CUBLASLT},
       cat("install cuBLAS of CUDA ", CUBLAS_VER_MAJOR, ", or name its folder in LD_LIBRARY_PATH"));
-  return library;
+  return library(name);
 }
 
 const CublasLt& cublaslt() {

@@ -8,11 +8,9 @@
 
 namespace taper::inline v0::cuda {
 
-const SharedLibrary& cublaslt_library();
-
 // Its functions without "cublasLt" in their names.
 struct CublasLt {
-  static SharedLibrary::Symbol load(const char* name) { return cublaslt_library()(name); }
+  static SharedLibrary::Symbol load(const char* name);
   TAPER_LOADED(cublasLt, Create);
   TAPER_LOADED(cublasLt, Destroy);
   TAPER_LOADED(cublasLt, GetStatusName);

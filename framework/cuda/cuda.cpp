@@ -52,9 +52,6 @@ std::string version_text(int version) {
                    what);
 }
 
-// A handle that keeps nothing alive.
-Shared<void> unowned(void* handle) { return Shared<void>::unowned(handle); }
-
 }  // namespace
 
 std::string driver::unavailable_reason(const State& state) {
@@ -214,13 +211,13 @@ Stream Stream::default_stream(int device) { return {driver::checked(device), nul
 
 Stream Stream::external(void* handle, int device) {
   const int index = driver::checked(device);
-  if constexpr (kHasCuda) return {index, unowned(handle)};
+  if constexpr (kHasCuda) return {index, Shared<void>::unowned(handle)};
   throw_unavailable();
 }
 
 Stream Stream::current(int device) {
   const int index = driver::checked(device);
-  if constexpr (kHasCuda) return {index, unowned(driver::thread_stream(index))};
+  if constexpr (kHasCuda) return {index, Shared<void>::unowned(driver::thread_stream(index))};
   throw_unavailable();
 }
 

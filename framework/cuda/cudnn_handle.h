@@ -3,9 +3,6 @@
 // descriptors. Included by *_cudnn.cpp files only.
 #pragma once
 
-#include <memory>
-#include <type_traits>
-
 #include <cudnn.h>
 
 #include "framework/host/shared_library.h"
@@ -57,10 +54,6 @@ void check_cudnn(cudnnStatus_t status, const char* call);
 cudnnHandle_t cudnn_handle(int device);
 
 // Owns a descriptor: CudnnOwner<cudnnTensorDescriptor_t, &Cudnn::DestroyTensorDescriptor>.
-template <auto kDestroy> struct CudnnDestroy {
-  template <class T> void operator()(T* descriptor) const { (cudnn().*kDestroy)(descriptor); }
-};
-template <class T, auto kDestroy>
-using CudnnOwner = std::unique_ptr<std::remove_pointer_t<T>, CudnnDestroy<kDestroy>>;
+template <class T, auto kDestroy> using CudnnOwner = LoadedOwner<T, cudnn, kDestroy>;
 
 }  // namespace taper::inline v0::cuda

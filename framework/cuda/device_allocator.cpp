@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 
-#include "framework/cuda/runtime.h"
 #include "framework/error.h"
 #include "framework/memory/small_blocks.h"
 
@@ -68,9 +67,7 @@ void DeviceAllocator::give(Block* block) noexcept {
     block->next = waiting_;
     waiting_ = block;
   }
-  if (!allocates_plainly()) return;
-  const RelaxedCapture relaxed;
-  release_segments();
+  if (allocates_plainly()) release_segments();
 }
 
 void DeviceAllocator::add_stream(Block* block, const Stream& stream) {
@@ -92,17 +89,8 @@ Block* DeviceAllocator::new_segment(size_t size, size_t nbytes, cudaStream_t str
   const RelaxedCapture relaxed;
   const size_t whole = segment_size(size);
   void* data = nullptr;
-  cudaError_t status = cudaMalloc(&data, whole);
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    release_segments();
-    status = cudaMalloc(&data, whole);
-  }
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    throw_out_of_memory(nbytes);
-  }
-  throw_on_error(status, "cudaMalloc", __FILE__, __LINE__);
+  const auto allocate = [&] { return cudaMalloc(&data, whole); };
+  if (!allocated("cudaMalloc", allocate, [&] { release_segments(); })) throw_out_of_memory(nbytes);
   Block* block = new_block();
   block->data = static_cast<char*>(data);
   block->size = whole;
@@ -192,38 +180,31 @@ void DeviceAllocator::reclaim_waiting() noexcept {
 }
 
 void DeviceAllocator::release_segments() noexcept {
+  const RelaxedCapture relaxed;
   const DeviceScope scope(device_);
   for (Block* block = waiting_; block; block = block->next) block->fence.wait();
   reclaim_waiting();
   // Blocks are free in stream order only: work that uses them may still be running.
   cudaDeviceSynchronize();
-  const auto release = [this](FreeBlocks& home) {
-    for (auto it = home.begin(); it != home.end();) {
-      Block* block = *it;
-      if (block->before || block->after) {
-        ++it;
-        continue;
-      }
-      it = home.erase(it);
-      cudaFree(block->data);
-      stats_.reserved -= block->size;
-      --stats_.segments;
-      recycle(block);
-    }
+  const auto release = [this](Block* block) {
+    if (block->before || block->after) return false;
+    cudaFree(block->data);
+    stats_.reserved -= block->size;
+    --stats_.segments;
+    recycle(block);
+    return true;
   };
   for (auto& [stream, lists] : streams_) {
     if (lists.held) continue;
-    release(lists.small);
-    release(lists.large);
+    std::erase_if(lists.small, release);
+    std::erase_if(lists.large, release);
   }
   cudaGetLastError();
 }
 
 void DeviceAllocator::release_unused() {
   std::lock_guard lock(mutex_);
-  if (stats_.segments == 0) return;
-  const RelaxedCapture relaxed;
-  release_segments();
+  if (stats_.segments > 0) release_segments();
 }
 
 MemoryStats DeviceAllocator::stats() {

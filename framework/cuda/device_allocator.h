@@ -10,9 +10,9 @@
 
 #include <cuda_runtime.h>
 
-#include "framework/cuda/allocator.h"
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/fence.h"
+#include "framework/cuda/runtime.h"
 
 namespace taper::inline v0::cuda {
 
@@ -40,6 +40,20 @@ struct Block {
   cudaStream_t stream = nullptr;
   Fence fence{};  // other streams that use it
 };
+
+// Whether a call of the runtime gave memory, if need be once `release` has made room.
+template <class Allocate, class Release>
+bool allocated(const char* call, Allocate allocate, Release release) {
+  cudaError_t status = allocate();
+  for (int tries = 0; status == cudaErrorMemoryAllocation; ++tries) {
+    cudaGetLastError();
+    if (tries > 0) return false;
+    release();
+    status = allocate();
+  }
+  throw_on_error(status, call, __FILE__, __LINE__);
+  return true;
+}
 
 class DeviceAllocator {
  public:

@@ -110,13 +110,16 @@ DeviceScope::~DeviceScope() {
   if (changed_) cudaSetDevice(previous_);
 }
 
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  TAPER_CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
 void Launch::check(const char* op) const {
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) throw_error(status, cat("launching ", op, " on cuda:", device));
-  if (!launches_block()) return;
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  TAPER_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
-  if (capture != cudaStreamCaptureStatusNone) return;
+  if (!launches_block() || is_capturing(stream)) return;
   const cudaError_t finished = cudaStreamSynchronize(stream);
   if (finished != cudaSuccess) throw_error(finished, cat("running ", op, " on cuda:", device));
   throw_bad_index(device);

@@ -31,6 +31,9 @@ class DeviceScope {
   bool changed_;
 };
 
+// Whether what the stream is given becomes a graph.
+bool is_capturing(cudaStream_t stream);
+
 // Lets this thread call cudaMalloc and its like while a stream is being captured into a graph.
 class RelaxedCapture {
  public:

@@ -63,8 +63,7 @@ class Backend {
   int local_rank() const;
 };
 
-// Whether MPI's launcher started this process, else variables that name its rank.
-bool by_mpi();
+// Whether variables name this process's rank, and no launcher of MPI's started it.
 bool by_environment();
 // A rank as RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT name it; the address is of
 // rank 0, NCCL's NCCL_COMM_ID. Throws Error where one is missing or cannot be.

@@ -30,14 +30,14 @@ int number_of(const char* name, int most = INT_MAX) {
               most < INT_MAX ? cat(", at most ", most) : "");
 }
 
-}  // namespace
-
 bool by_mpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "PMI_RANK"}) {
     if (variable(name)) return true;
   }
   return false;
 }
+
+}  // namespace
 
 bool by_environment() { return !by_mpi() && (variable("RANK") || variable("WORLD_SIZE")); }
 

@@ -91,16 +91,8 @@ class Ranks : public MpiRanks {
     MPI_Finalized(&ended);
     if (!ended && comm_ != MPI_COMM_WORLD) MPI_Comm_free(&comm_);
   }
-  int rank() override {
-    int number = 0;
-    MPI_Comm_rank(comm_, &number);
-    return number;
-  }
-  int size() override {
-    int number = 0;
-    MPI_Comm_size(comm_, &number);
-    return number;
-  }
+  int rank() override { return number(MPI_Comm_rank); }
+  int size() override { return number(MPI_Comm_size); }
   std::unique_ptr<MpiRanks> split(int color, int key) override {
     const std::lock_guard lock(mpi_mutex);
     MPI_Comm part = MPI_COMM_NULL;
@@ -151,6 +143,11 @@ class Ranks : public MpiRanks {
   static constexpr const char* kNames[] = {"MPI_Iallreduce", "MPI_Ireduce_scatter_block",
                                            "MPI_Iallgather", "MPI_Ialltoall", "MPI_Ibcast"};
 
+  int number(int (*ask)(MPI_Comm, int*)) const {
+    int answer = 0;
+    ask(comm_, &answer);
+    return answer;
+  }
   template <class F> static Request* begun(const char* function, const F& call) {
     const std::lock_guard lock(mpi_mutex);
     auto request = std::make_unique<Request>();

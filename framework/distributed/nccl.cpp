@@ -94,12 +94,6 @@ ncclRedOp_t op_of(DType dtype, ReduceOp op) {
   return op == ReduceOp::max ? ncclMax : ncclMin;
 }
 
-bool is_capturing(const cuda::Stream& stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  TAPER_CUDA_CHECK(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream.handle()), &status));
-  return status != cudaStreamCaptureStatusNone;
-}
-
 // --- the backend ---
 
 // A communicator that `call` makes, in a thread of its own, for NCCL waits for ever for ranks that
@@ -192,7 +186,7 @@ class NcclBackend : public Backend {
     // NCCL itself runs a communicator's calls on several streams in the order of the calls. In a
     // graph, where a stream costs nothing, all stay on one.
     const cuda::Stream current = cuda::Stream::current(device.index());
-    const bool is_captured = is_capturing(current), is_beside = call.async_op || is_captured;
+    const bool is_captured = is_capturing(), is_beside = call.async_op || is_captured;
     if (is_beside) before_.record(current);
     if (is_beside) before_.wait(stream_);
     const std::shared_ptr<Watched> watched = watchdog_.watch(call, is_captured);
@@ -212,13 +206,10 @@ class NcclBackend : public Backend {
   }
 
   // What a graph holds was compared when it was called before.
-  bool compares() const override {
-    return checked && !is_capturing(cuda::Stream::current(device.index()));
-  }
+  bool compares() const override { return checked && !is_capturing(); }
 
   std::vector<std::string> exchange(const std::string& mine, const std::string& text) override {
-    require(!is_capturing(cuda::Stream::current(device.index())), text,
-            ": waits for the GPU, which a CUDA graph cannot hold");
+    require(!is_capturing(), text, ": waits for the GPU, which a CUDA graph cannot hold");
     const int64_t n = int64_t(mine.size());
     const Tensor here = tensor_of(reinterpret_cast<const uint8_t*>(mine.data()), {n});
     const Tensor all = Tensor::make({size * n}, kUInt8, device);
@@ -250,6 +241,7 @@ class NcclBackend : public Backend {
   bool has_failed() { return !watchdog_.failure().text.empty(); }
 
  private:
+  bool is_capturing() const { return cuda::is_capturing(cuda::current_stream(device.index())); }
   ncclResult_t enqueue(const Call& call, const Part& part, const cuda::Stream& on) const {
     const auto& [out, in, root] = part;
     const void* from = in.data_ptr();

@@ -55,19 +55,19 @@ constexpr const char* kNotCalled = " has not called it";
 
 Peers::Peers() {
   file_ = memfd_create("taper_ranks", MFD_CLOEXEC);
-  void* memory = MAP_FAILED;
-  if (file_ >= 0 && ftruncate(file_, sizeof(Progress)) == 0) {
-    memory = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  }
-  if (memory == MAP_FAILED) {
-    own_ = std::make_shared<Progress>();
-  } else {
-    own_ = {::new (memory) Progress, [](Progress* p) { munmap(p, sizeof(Progress)); }};
-  }
+  if (ftruncate(file_, sizeof(Progress)) == 0) own_ = mapped(file_, PROT_READ | PROT_WRITE);
+  if (!own_) own_ = std::make_shared<Progress>();
+  ::new (own_.get()) Progress;
 }
 
 Peers::~Peers() {
   if (file_ >= 0) close(file_);
+}
+
+std::shared_ptr<Peers::Progress> Peers::mapped(int file, int access) {
+  void* memory = mmap(nullptr, sizeof(Progress), access, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return {static_cast<Progress*>(memory), [](Progress* p) { munmap(p, sizeof(Progress)); }};
 }
 
 std::string Peers::card() const {
@@ -99,15 +99,8 @@ void Peers::meet(const std::vector<std::string>& cards, int rank) {
         peer.is_here && file >= 0
             ? open(cat("/proc/", peer.pid, "/fd/", file).c_str(), O_RDONLY | O_CLOEXEC)
             : -1;
-    if (opened >= 0) {
-      void* memory = mmap(nullptr, sizeof(Progress), PROT_READ, MAP_SHARED, opened, 0);
-      close(opened);
-      if (memory != MAP_FAILED) {
-        peer.progress = {static_cast<const Progress*>(memory), [](const Progress* p) {
-                           munmap(const_cast<Progress*>(p), sizeof(Progress));
-                         }};
-      }
-    }
+    peer.progress = mapped(opened, PROT_READ);
+    if (opened >= 0) close(opened);
     peers_.push_back(std::move(peer));
   }
   met_ = true;

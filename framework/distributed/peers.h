@@ -58,6 +58,8 @@ class Peers {
     std::shared_ptr<const Progress> progress = {};  // null where it cannot be read
   };
 
+  // That in a file; null where it cannot be had.
+  static std::shared_ptr<Progress> mapped(int file, int access);
   static bool has_ended(const Peer& peer);
   static bool has_failed(const Peer& peer) { return peer.progress && peer.progress->has_failed; }
   // " is stopped"; empty where nothing is known to keep the rank from that call.

@@ -2,7 +2,9 @@
 // and runs on machines that do not have them.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace taper::inline v0 {
@@ -33,5 +35,12 @@ class SharedLibrary {
 
 // PREFIXname of a library as the member `name` of a struct that has load().
 #define TAPER_LOADED(prefix, name) decltype(&prefix##name) name = load(#prefix #name)
+
+// Owns what such a struct's function destroys: LoadedOwner<cudnnHandle_t, cudnn, &Cudnn::Destroy>.
+template <auto kLibrary, auto kDestroy> struct LoadedDestroy {
+  template <class T> void operator()(T* object) const { (kLibrary().*kDestroy)(object); }
+};
+template <class T, auto kLibrary, auto kDestroy>
+using LoadedOwner = std::unique_ptr<std::remove_pointer_t<T>, LoadedDestroy<kLibrary, kDestroy>>;
 
 }  // namespace taper::inline v0

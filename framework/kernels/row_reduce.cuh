@@ -138,11 +138,8 @@ __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
 template <class T, class F, class... P>
 void with_row_vectors(int64_t n, F f, const P*... pointers) {
   constexpr int kVec = 16 / sizeof(T);
-  if (n % kVec == 0 && (is_aligned(pointers, 16) && ...)) {
-    f(Int<kVec>());
-  } else {
-    f(Int<1>());
-  }
+  const bool aligned = n % kVec == 0 && (is_aligned(pointers, 16) && ...);
+  aligned ? f(Int<kVec>()) : f(Int<1>());
 }
 
 }  // namespace taper::inline v0::kernels::cuda

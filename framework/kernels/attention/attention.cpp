@@ -13,6 +13,20 @@ Tensor readable(const Tensor& x) {
   return as_it_is ? x : dense(x);
 }
 
+// By the first that takes it; false where none does.
+template <auto kCpu, auto kCudnn, auto kFlash, class... Args>
+bool compute(Device device, const Args&... args) {
+  if (device.is_cpu()) {
+    kCpu(args...);
+    return true;
+  }
+  if constexpr (kHasCudnn) {
+    if (kCudnn(args...)) return true;
+  }
+  if constexpr (kHasCuda) return kFlash(args...);
+  return false;
+}
+
 }  // namespace
 
 bool has_whole_rows(const Tensor& x) {
@@ -38,15 +52,8 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2);
   const AttentionResult out = {rows_of_heads(B, H, T, v.size(3), q),
                                Tensor::make({B, H, T}, kFloat32, q.device())};
-  const Tensor queries = readable(q), keys = readable(k), values = readable(v);
-  bool done = q.is_cpu();
-  if (done) cpu::attention(out, queries, keys, values, args);
-  if constexpr (kHasCudnn) {
-    done = done || cuda::cudnn_attention(out, queries, keys, values, args);
-  }
-  if constexpr (kHasCuda) {
-    done = done || cuda::flash_attention(out, queries, keys, values, args);
-  }
+  const bool done = compute<cpu::attention, cuda::cudnn_attention, cuda::flash_attention>(
+      q.device(), out, readable(q), readable(k), readable(v), args);
   if (!done) return {};
   multiply_adds += B * H * T * k.size(2) * (q.size(3) + v.size(3));
   return out;
@@ -55,19 +62,9 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
 bool attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                         const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args) {
-  const Tensor given = readable(dy), queries = readable(q), keys = readable(k),
-               values = readable(v);
-  bool done = q.is_cpu();
-  if (done) {
-    cpu::attention_backward(out, given, queries, keys, values, forward.logsumexp, args);
-  }
-  if constexpr (kHasCudnn) {
-    done = done || cuda::cudnn_attention_backward(out, given, queries, keys, values, forward, args);
-  }
-  if constexpr (kHasCuda) {
-    done = done || cuda::flash_attention_backward(out, given, queries, keys, values, forward, args);
-  }
-  return done;
+  return compute<cpu::attention_backward, cuda::cudnn_attention_backward,
+                 cuda::flash_attention_backward>(q.device(), out, readable(dy), readable(q),
+                                                 readable(k), readable(v), forward, args);
 }
 
 }  // namespace taper::inline v0::kernels

@@ -45,7 +45,7 @@ namespace cpu {
 void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                const AttentionArgs& args);
 void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
-                        const Tensor& k, const Tensor& v, const Tensor& logsumexp,
+                        const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args);
 }  // namespace cpu
 

@@ -45,14 +45,6 @@ void product(float* c, int64_t ldc, int64_t m, int64_t n, int64_t k, Matrix a, M
   sgemm(g, a.data, b.data, c);
 }
 
-// In lanes side by side, joined as a tree: the same order for all vector widths.
-template <class F> float joined(float (&lanes)[kLanes], F f) {
-  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-    for (int64_t l = 0; l < half; ++l) lanes[l] = f(lanes[l], lanes[l + half]);
-  }
-  return lanes[0];
-}
-
 // A row of n scores, padded by -inf, becomes probabilities; says its logsumexp.
 TAPER_CLONES float softmax_row(float* x, int64_t n) {
   float lanes[kLanes], sums[kLanes] = {};
@@ -139,11 +131,11 @@ void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, con
 }
 
 void attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
-                        const Tensor& k, const Tensor& v, const Tensor& logsumexp,
+                        const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args) {
   const Heads queries(q), keys(k), values(v), dys(dy), dq(out.dq), dk(out.dk), dv(out.dv);
   const int64_t T = q.size(-2), S = k.size(-2), D = q.size(-1), Dv = v.size(-1);
-  const float* const lse = logsumexp.data<float>();
+  const float* const lse = forward.logsumexp.data<float>();
   for_blocks(q, k, args.causal, [&](int64_t row) {
     std::vector<float> p(size_t(kQueries * row));
     return [&, row, p, dp = p](const Block& b) mutable {

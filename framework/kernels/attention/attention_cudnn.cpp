@@ -266,10 +266,9 @@ Plan make_plan(cudnnHandle_t handle, const Problem& p) try {
 
 bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int device) {
   constexpr int64_t kMaxBlocks = 65535, kMaxColumns = 128;
-  if (p.dtype != kFloat16 && p.dtype != kBFloat16) return false;
   if (args.dropout_p > 0 || p.T * p.S < kFewestScores) return false;
-  if (p.D != v.size(3) || p.D % 8 != 0 || p.D == 0 || p.D > kMaxColumns) return false;
-  if (p.B * p.H == 0 || p.B * p.H > kMaxBlocks || p.S == 1) return false;
+  if (p.D != v.size(3) || p.D % 8 != 0 || p.D > kMaxColumns) return false;
+  if (p.B * p.H > kMaxBlocks || p.S == 1) return false;
   if (p.forward) return true;
   // Determinism is known of up to Hopper. Before 9.15.1 a captured graph read beyond the keys where
   // they do not fill their tiles.
@@ -284,7 +283,7 @@ bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
   const Tensor &q = tensors[0].second, &k = tensors[1].second, &v = tensors[2].second;
   // Of heads that lie in rows, the backward pass of 9.19 makes another dq where S is 512: it takes
   // what is dense, as heads of one batch element.
-  const int64_t B = forward ? q.size(0) : 1, H = q.size(0) * q.size(1) / std::max<int64_t>(B, 1);
+  const int64_t B = forward ? q.size(0) : 1, H = q.size(0) * q.size(1) / B;
   Problem p{forward, args.causal, q.dtype(), B, H, q.size(2), k.size(2), q.size(3)};
   if (!takes(p, v, args, q.device().index())) return false;
   std::vector<Uid> uids{kLse};

@@ -25,20 +25,15 @@ constexpr int64_t kMaxLength = int64_t(1) << 30;
 double threshold_of(double p) { return std::ceil(double(float(p)) * 16777216) * 256; }
 
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
-           std::initializer_list<const Tensor*> others) {
+           std::initializer_list<const Tensor*> all) {
   const int64_t D = q.size(3), longest = std::max(q.size(2), k.size(2));
   if (q.element_size() != 2 || !(args.scale > 0)) return false;
-  if (D != v.size(3) || D % 8 != 0 || D == 0 || D > 128 || k.size(2) == 0) return false;
+  if (D != v.size(3) || D % 8 != 0 || D > 128) return false;
   if (longest > kMaxLength || threshold_of(args.dropout_p) >= kWords) return false;
-  for (const Tensor* x : {&q, &k, &v}) {
-    if (x->numel() == 0 || !has_whole_rows(*x)) return false;
-  }
-  for (const Tensor* x : others) {
-    if (!has_whole_rows(*x)) return false;
-  }
+  if (!std::ranges::all_of(all, [](const Tensor* x) { return has_whole_rows(*x); })) return false;
   cudaFuncAttributes built;
   const taper::cuda::Launch on(q);
-  TAPER_CUDA_CHECK(cudaFuncGetAttributes(&built, forward_kernel<Half, 32, 64, false, 3>));
+  TAPER_CUDA_CHECK(cudaFuncGetAttributes(&built, forward_kernel<Half, 32, false>));
   return built.ptxVersion >= 80;
 }
 
@@ -88,12 +83,11 @@ template <class F> void visit(const Tensor& q, const AttentionArgs& args, F f) {
 
 bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                      const AttentionArgs& args) {
-  if (!takes(q, k, v, args, {&out.y})) return false;
+  if (!takes(q, k, v, args, {&q, &k, &v, &out.y})) return false;
   const taper::cuda::Launch on(q);
   visit(q, args, [&]<class T, int kD, bool kDrops>(TypeTag<T>, Int<kD>, Drops<kDrops>) {
-    forward_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kForwardBlocks>
-        <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(
-            problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
+    forward_kernel<T, kD, kDrops><<<blocks_of(q), flash::kThreads, 0, on.stream>>>(
+        problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
   });
   on.check("scaled_dot_product_attention");
   return true;
@@ -102,16 +96,16 @@ bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& 
 bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                               const Tensor& k, const Tensor& v, const AttentionResult& forward,
                               const AttentionArgs& args) {
-  if (!takes(q, k, v, args, {&dy, &forward.y, &out.dq, &out.dk, &out.dv})) return false;
+  if (!takes(q, k, v, args, {&q, &k, &v, &dy, &forward.y, &out.dq, &out.dk, &out.dv})) return false;
   const taper::cuda::Launch on(q);
   const taper::cuda::Scratch delta(forward.logsumexp.nbytes(), on.device);
   visit(q, args, [&]<class T, int kD, bool kDrops>(TypeTag<T>, Int<kD>, Drops<kDrops>) {
     Problem<T> in = problem_of<T>(q, k, v, forward.logsumexp, args);
     in.y = matrix<T>(forward.y), in.dy = matrix<T>(dy);
     in.delta = delta.as<float>();
-    query_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kQueryBlocks>
+    query_kernel<T, kD, kDrops>
         <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dq));
-    key_kernel<T, kD, Tuned<kD>::kStep, kDrops, Tuned<kD>::kKeyBlocks>
+    key_kernel<T, kD, kDrops>
         <<<blocks_of(k), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dk), matrix<T>(out.dv));
   });
   on.check("scaled_dot_product_attention_backward");

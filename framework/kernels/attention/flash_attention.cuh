@@ -147,11 +147,11 @@ struct Place {
   }
 };
 
-template <class T, int kD, int kStep, bool kDrops, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocks) forward_kernel(Problem<T> in, Matrix<T> y) {
-  using Side = Tile<T, kD, kStep>;
-  constexpr int kTiles = kStep / 8;
-  __shared__ Side keys[2], values[2];
+template <class T, int kD, bool kDrops>
+__global__ void __launch_bounds__(kThreads, Tuned<kD>::kForwardBlocks)
+    forward_kernel(Problem<T> in, Matrix<T> y) {
+  constexpr int kStep = Tuned<kD>::kStep, kTiles = kStep / 8;
+  __shared__ Tile<T, kD, kStep> keys[2], values[2];
   const PhiloxKey key = resolved(in.key);
   const Place at(in.T_, in.batch, in.together, true);
   const int end = in.causal ? min(in.S, at.tile + kRows) : in.S;
@@ -225,11 +225,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks) forward_kernel(Problem<T> i
 }
 
 // dq = scale ds k, and delta, the sum of dy * y over D, which the other kernel needs.
-template <class T, int kD, int kStep, bool kDrops, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocks) query_kernel(Problem<T> in, Matrix<T> dq) {
-  using Side = Tile<T, kD, kStep>;
-  constexpr int kTiles = kStep / 8;
-  __shared__ Side keys[2], values[2];
+template <class T, int kD, bool kDrops>
+__global__ void __launch_bounds__(kThreads, Tuned<kD>::kQueryBlocks)
+    query_kernel(Problem<T> in, Matrix<T> dq) {
+  constexpr int kStep = Tuned<kD>::kStep, kTiles = kStep / 8;
+  __shared__ Tile<T, kD, kStep> keys[2], values[2];
   const PhiloxKey key = resolved(in.key);
   const Place at(in.T_, in.batch, in.together, true);
   const int end = in.causal ? min(in.S, at.tile + kRows) : in.S;
@@ -290,12 +290,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks) query_kernel(Problem<T> in,
 }
 
 // dv = p^T dy, dk = scale ds^T q; after query_kernel.
-template <class T, int kD, int kStep, bool kDrops, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocks)
+template <class T, int kD, bool kDrops>
+__global__ void __launch_bounds__(kThreads, Tuned<kD>::kKeyBlocks)
     key_kernel(Problem<T> in, Matrix<T> dk, Matrix<T> dv) {
-  using Side = Tile<T, kD, kStep>;
-  constexpr int kTiles = kStep / 8;
-  __shared__ Side queries[2], dys[2];
+  constexpr int kStep = Tuned<kD>::kStep, kTiles = kStep / 8;
+  __shared__ Tile<T, kD, kStep> queries[2], dys[2];
   __shared__ float lses[2][kStep], deltas[2][kStep];
   const PhiloxKey key = resolved(in.key);
   const Place at(in.S, in.batch, in.together, false);

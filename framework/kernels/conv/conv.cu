@@ -2,7 +2,6 @@
 // of those that cuDNN computes. Which kernel runs, and in how many parts, is said by the sizes
 // alone.
 #include <algorithm>
-#include <limits>
 
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
@@ -48,14 +47,17 @@ Gathered gathered(const ConvSizes& s, const ConvTensors& t, bool backward) {
   return g;
 }
 
-template <int kWarps, int kTileN, int kStages, int kResident>
-void gather(const Gathered& g, const Launch& on) {
-  using Tile = GatherTile<kWarps, kTileN, kStages>;
-  const auto kernel = gather_kernel<kWarps, kTileN, kStages, kResident>;
+template <class Tile, class Sizes>
+void launch_tiles(void (*kernel)(Sizes), const Sizes& g, dim3 blocks, const Launch& on) {
   TAPER_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kShared));
-  const dim3 blocks{unsigned(ceil_div(g.pixels, Tile::kRows)), unsigned(ceil_div(g.n, kTileN))};
   kernel<<<blocks, Tile::kThreads, Tile::kShared, on.stream>>>(g);
+}
+
+template <int kTileN> void gather(const Gathered& g, const Launch& on) {
+  using Tile = GatherTile<kTileN>;
+  const dim3 blocks{unsigned(ceil_div(g.pixels, Tile::kRows)), unsigned(ceil_div(g.n, kTileN))};
+  launch_tiles<Tile>(gather_kernel<kTileN>, g, blocks, on);
 }
 
 // False where quads of channels do not do, or too few blocks would work for too long.
@@ -70,11 +72,7 @@ bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward,
   };
   const Tensor weight = backward ? t.weight : turned();
   g.weight = pointer<float>(weight);
-  if (g.n > 32) {
-    gather<4, 64, 3, 3>(g, on);
-  } else {
-    gather<4, 32, 3, 3>(g, on);
-  }
+  g.n > 32 ? gather<64>(g, on) : gather<32>(g, on);
   return true;
 }
 
@@ -91,12 +89,9 @@ bool few_channels(const Gathered& g, const Launch& on) {
 template <int kWarps, int kStages, int kResident>
 void sum_weight(const WeightSums& g, int splits, const Launch& on) {
   using Tile = WeightTile<kWarps, kStages>;
-  const auto kernel = weight_kernel<kWarps, kStages, kResident>;
-  TAPER_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kShared));
   const dim3 blocks{unsigned(ceil_div(g.columns, Tile::kColumns)),
                     unsigned(ceil_div(g.from.n, Tile::kRows)), unsigned(splits)};
-  kernel<<<blocks, Tile::kThreads, Tile::kShared, on.stream>>>(g);
+  launch_tiles<Tile>(weight_kernel<kWarps, kStages, kResident>, g, blocks, on);
 }
 
 bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on) {

@@ -78,8 +78,8 @@ template <int kBits> __device__ inline int down_of(int lane) {
 
 constexpr int kDepth = 16;  // terms of a sum in shared memory at a time
 
-template <int kWarps, int kTileN, int kStages> struct GatherTile {
-  static constexpr int kThreads = 32 * kWarps;
+template <int kTileN> struct GatherTile {
+  static constexpr int kWarps = 4, kThreads = 32 * kWarps, kStages = 3;
   static constexpr int kBits = kTileN == 64 ? 3 : 2;
   static constexpr int kAcross = 1 << kBits, kDown = 32 / kAcross;  // threads of a warp
   static constexpr int kRows = kWarps * kDown * 8;
@@ -90,9 +90,10 @@ template <int kWarps, int kTileN, int kStages> struct GatherTile {
   __device__ static int at(int row, int q) { return row * kDepth + (q ^ row / 2 % 4) * 4; }
 };
 
-template <int kWarps, int kTileN, int kStages, int kResident>
-__global__ void __launch_bounds__(32 * kWarps, kResident) gather_kernel(const Gathered g) {
-  using Tile = GatherTile<kWarps, kTileN, kStages>;
+template <int kTileN>
+__global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel(const Gathered g) {
+  using Tile = GatherTile<kTileN>;
+  constexpr int kStages = Tile::kStages;
   extern __shared__ float4 shared[];
   GatherPlace* const places = reinterpret_cast<GatherPlace*>(shared);
   float* const tiles = reinterpret_cast<float*>(shared + Tile::kRows);

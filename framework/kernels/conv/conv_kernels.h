@@ -6,27 +6,6 @@
 
 namespace taper::inline v0::kernels {
 
-// A place in the columns of some images.
-struct ColumnIndex {
-  int64_t pixel, h, w, group, kh, kw, c;  // pixel counts through the images; c within the group
-};
-TAPER_HD ColumnIndex column_index(const ConvSizes& s, int64_t i) {
-  ColumnIndex at;
-  const auto next = [&](int64_t size) {
-    const int64_t place = i % size;
-    i /= size;
-    return place;
-  };
-  at.c = next(s.c / s.groups);
-  at.kw = next(s.w.kernel);
-  at.kh = next(s.h.kernel);
-  at.group = next(s.groups);
-  at.pixel = i;
-  at.w = next(s.w.out);
-  at.h = next(s.h.out);
-  return at;
-}
-
 template <class T> struct Unfold {
   T* columns;
   const T* x;
@@ -34,13 +13,19 @@ template <class T> struct Unfold {
   int64_t first;
 
   TAPER_HD void operator()(int64_t i) const {
-    const ColumnIndex at = column_index(s, i);
-    const int64_t n = first + at.pixel / s.w.out / s.h.out;
-    const int64_t h = at.h * s.h.stride - s.h.padding + at.kh * s.h.dilation;
-    const int64_t w = at.w * s.w.stride - s.w.padding + at.kw * s.w.dilation;
+    int64_t rest = i;
+    const auto next = [&](int64_t size) {
+      const int64_t place = rest % size;
+      rest /= size;
+      return place;
+    };
+    const int64_t channels = s.c / s.groups, of_group = next(channels);
+    const int64_t kw = next(s.w.kernel), kh = next(s.h.kernel);
+    const int64_t c = next(s.groups) * channels + of_group;
+    const int64_t w = next(s.w.out) * s.w.stride - s.w.padding + kw * s.w.dilation;
+    const int64_t h = next(s.h.out) * s.h.stride - s.h.padding + kh * s.h.dilation;
     const bool inside = h >= 0 && h < s.h.in && w >= 0 && w < s.w.in;
-    const int64_t c = at.group * (s.c / s.groups) + at.c;
-    columns[i] = inside ? x[((n * s.h.in + h) * s.w.in + w) * s.c + c] : T(0);
+    columns[i] = inside ? x[(((first + rest) * s.h.in + h) * s.w.in + w) * s.c + c] : T(0);
   }
 };
 

@@ -179,21 +179,15 @@ __global__ void __launch_bounds__(kLanes)
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const int64_t target = targets.at[r];
     MaxSum<C, kIsHalf<T>> mine;
-    const auto sum_part = [&](int p) {
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+      __pipeline_wait_prior(kParts - 1 - p);
       each(p, [&](int i) {
         C x[kVec];
         load_row<T, kVec>(x, held + i);
         mine.add(x);
       });
-    };
-    __pipeline_wait_prior(3);
-    sum_part(0);
-    __pipeline_wait_prior(2);
-    sum_part(1);
-    __pipeline_wait_prior(1);
-    sum_part(2);
-    __pipeline_wait_prior(0);
-    sum_part(3);
+    }
     const auto sums = row_max_sum<kLanes>(mine);
     const C log_sum = math::log(sums.sum);
     const bool counts = targets.counts(r);

@@ -27,11 +27,18 @@ template <class T, int kVec, int kLanes> struct HeldRow {
 
   __device__ static int place(int pack) { return (pack * kLanes + int(threadIdx.x)) * kVec; }
 
-  __device__ void load(const T* row, int n, C beyond) {
+  // f(p, j) for the place of every element.
+  template <class F> __device__ static void each(F f) {
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
 #pragma unroll
-      for (int j = 0; j < kVec; ++j) at[p][j] = beyond;
+      for (int j = 0; j < kVec; ++j) f(p, j);
+    }
+  }
+  __device__ void load(const T* row, int n, C beyond) {
+    each([&](int p, int j) { at[p][j] = beyond; });
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
       if (place(p) < n) load_row<T, kVec>(at[p], row + place(p));
     }
   }
@@ -52,31 +59,19 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
     Row row;
     row.load(x + r * n, n, C(-INFINITY));
     C top = C(-INFINITY);
-#pragma unroll
-    for (int p = 0; p < Row::kPacks; ++p) {
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) top = larger(top, row.at[p][j]);
-    }
+    Row::each([&](int p, int j) { top = larger(top, row.at[p][j]); });
     top = row_max<kLanes>(top);
     C sum = 0;
-#pragma unroll
-    for (int p = 0; p < Row::kPacks; ++p) {
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) {
-        const C shifted = row.at[p][j] - top;
-        const C e = math::exp(shifted);
-        sum += e;
-        row.at[p][j] = log ? shifted : e;
-      }
-    }
+    Row::each([&](int p, int j) {
+      const C shifted = row.at[p][j] - top;
+      const C e = math::exp(shifted);
+      sum += e;
+      row.at[p][j] = log ? shifted : e;
+    });
     sum = row_sum<kLanes>(sum);
     const C scale = log ? C(1) : C(1) / sum;
     const C shift = log ? math::log(sum) : C(0);
-#pragma unroll
-    for (int p = 0; p < Row::kPacks; ++p) {
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) row.at[p][j] = row.at[p][j] * scale - shift;
-    }
+    Row::each([&](int p, int j) { row.at[p][j] = row.at[p][j] * scale - shift; });
     row.store(y + r * n, n);
   }
 }
@@ -119,19 +114,11 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
     row_dy.load(dy + r * n, n, C(0));
     row_y.load(y + r * n, n, C(0));
     C sum = 0;
-#pragma unroll
-    for (int p = 0; p < Row::kPacks; ++p) {
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) sum += term(log, row_dy.at[p][j], row_y.at[p][j]);
-    }
+    Row::each([&](int p, int j) { sum += term(log, row_dy.at[p][j], row_y.at[p][j]); });
     sum = row_sum<kLanes>(sum);
-#pragma unroll
-    for (int p = 0; p < Row::kPacks; ++p) {
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) {
-        row_dy.at[p][j] = gradient(log, row_dy.at[p][j], row_y.at[p][j], sum);
-      }
-    }
+    Row::each([&](int p, int j) {
+      row_dy.at[p][j] = gradient(log, row_dy.at[p][j], row_y.at[p][j], sum);
+    });
     row_dy.store(dx + r * n, n);
   }
 }
@@ -259,16 +246,21 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 
 // --- launchers ---
 
-// Calls f(Int<kVec>, Int<kLanes>, bool constant: whether a thread holds its part) for rows of n
-// elements, which kLanes threads own.
-template <class T, class F, class... P> void for_rows(int64_t n, F f, P*... pointers) {
+// Launches kernel(Int<kVec>, Int<kLanes>, bool constant: whether a thread holds its part) along
+// the rows, which kLanes threads own.
+template <class T, class F, class... P>
+void along_rows(const Launch& on, ReduceSizes s, F kernel, bool log, P*... pointers) {
+  const auto launch = [&]<int kLanes>(auto vec, Int<kLanes> lanes, auto held) {
+    kernel(vec, lanes, held)<<<row_grid<kLanes>(s.outer), row_block<kLanes>(), 0, on.stream>>>(
+        log, pointers..., s.outer, s.n);
+  };
   with_row_vectors<T>(
-      n,
+      s.n,
       [&](auto vec) {
-        if (n <= kHeldSize<32>) return f(vec, Int<32>(), std::true_type());
-        if (n <= kHeldSize<256>) return f(vec, Int<256>(), std::true_type());
-        if (n <= kHeldSize<1024>) return f(vec, Int<1024>(), std::true_type());
-        f(vec, Int<512>(), std::false_type());
+        if (s.n <= kHeldSize<32>) return launch(vec, Int<32>(), std::true_type());
+        if (s.n <= kHeldSize<256>) return launch(vec, Int<256>(), std::true_type());
+        if (s.n <= kHeldSize<1024>) return launch(vec, Int<1024>(), std::true_type());
+        launch(vec, Int<512>(), std::false_type());
       },
       pointers...);
 }
@@ -284,32 +276,27 @@ void along_columns(const Launch& on, Rule rule, T* out, const T* a, const T* b, 
 
 template <class T> void forward(const Launch& on, bool log, T* y, const T* x, ReduceSizes s) {
   if (s.inner > 1) return along_columns(on, Forward<Compute<T>>{{}, log}, y, x, x, s);
-  const auto launch = [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>, auto held) {
-    const unsigned grid = row_grid<kLanes>(s.outer);
-    const dim3 block = row_block<kLanes>();
+  const auto kernel = []<int kVec, int kLanes>(Int<kVec>, Int<kLanes>, auto held) {
     if constexpr (held) {
-      held_forward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, y, x, s.outer, int(s.n));
+      return held_forward<T, kVec, kLanes>;
     } else {
-      long_forward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, y, x, s.outer, s.n);
+      return long_forward<T, kVec, kLanes>;
     }
   };
-  for_rows<T>(s.n, launch, x, y);
+  along_rows<T>(on, s, kernel, log, y, x);
 }
 
 template <class T>
 void backward(const Launch& on, bool log, T* dx, const T* dy, const T* y, ReduceSizes s) {
   if (s.inner > 1) return along_columns(on, Backward<Compute<T>>{{{}, 1}, log}, dx, dy, y, s);
-  const auto launch = [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>, auto held) {
-    const unsigned grid = row_grid<kLanes>(s.outer);
-    const dim3 block = row_block<kLanes>();
+  const auto kernel = []<int kVec, int kLanes>(Int<kVec>, Int<kLanes>, auto held) {
     if constexpr (held) {
-      held_backward<T, kVec, kLanes>
-          <<<grid, block, 0, on.stream>>>(log, dx, dy, y, s.outer, int(s.n));
+      return held_backward<T, kVec, kLanes>;
     } else {
-      long_backward<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(log, dx, dy, y, s.outer, s.n);
+      return long_backward<T, kVec, kLanes>;
     }
   };
-  for_rows<T>(s.n, launch, dx, dy, y);
+  along_rows<T>(on, s, kernel, log, dx, dy, y);
 }
 
 }  // namespace

@@ -57,23 +57,28 @@ void check_bias(const Tensor& bias, const Tensor& weight) {
           bias.dtype(), " ", bias.shape());
 }
 
-Gemm make_gemm(const Operand2d& a, const Operand2d& b, const Tensor& out, int64_t k) {
+// out = x y, not empty, and what comes then; `op` as dispatch has it.
+void multiply(const char* op, const Tensor& x, const Tensor& y, const Tensor& out,
+              const Epilogue& then = {}) {
+  const Operand2d a = as_operand(x), b = as_operand(y);
   Gemm g;
   g.m = out.shape()[out.dim() - 2];
   g.n = out.shape().back();
-  g.k = k;
+  g.k = x.shape().back();
   g.batch = out.dim() == 3 ? out.shape()[0] : 1;
   g.transpose_a = a.transposed;
   g.transpose_b = b.transposed;
   g.lda = a.ld;
   g.ldb = b.ld;
-  g.ldc = std::max<int64_t>(g.n, 1);
+  g.ldc = g.n;
   g.stride_a = a.batch_stride;
   g.stride_b = b.batch_stride;
   g.stride_c = g.m * g.n;
   g.dtype = out.dtype();
   g.device = out.device().index();
-  return g;
+  multiply_adds += g.batch * g.m * g.n * g.k;
+  dispatch<cpu::gemm, cuda::gemm>({out.device(), op}, g, a.x.data_ptr(), b.x.data_ptr(),
+                                  out.data_ptr(), then);
 }
 
 BinaryOp backward_of(Activation activation) {
@@ -98,12 +103,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     shape.insert(0, batch);
   }
   Tensor out = Tensor::make(shape, a.dtype(), a.device());
-  if (out.numel() == 0) return out;
-  const Operand2d left = as_operand(a), right = as_operand(b);
-  const Gemm g = make_gemm(left, right, out, a.shape().back());
-  multiply_adds += g.batch * g.m * g.n * g.k;
-  dispatch<cpu::gemm, cuda::gemm>(a.device(), g, left.x.data_ptr(), right.x.data_ptr(),
-                                  out.data_ptr(), Epilogue());
+  if (out.numel() > 0) multiply("matmul", a, b, out);
   return out;
 }
 
@@ -122,13 +122,8 @@ LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const Tensor row = bias.defined() ? dense(bias) : Tensor();
   Tensor y = Tensor::make({x.size(0), weight.size(0)}, x.dtype(), x.device());
   const Tensor before = wants_before ? Tensor::make(y.shape(), y.dtype(), y.device()) : Tensor();
-  if (y.numel() == 0) return {y, before};
-  const Operand2d left = as_operand(x), right = as_operand(wt);
-  const Gemm g = make_gemm(left, right, y, x.size(1));
-  multiply_adds += g.m * g.n * g.k;
-  dispatch<cpu::gemm, cuda::gemm>(x.device(), g, left.x.data_ptr(), right.x.data_ptr(),
-                                  y.data_ptr(),
-                                  Epilogue{pointer<void>(row), activation, pointer<void>(before)});
+  const Epilogue then{pointer<void>(row), activation, pointer<void>(before)};
+  if (y.numel() > 0) multiply("linear", x, wt, y, then);
   return {y, before};
 }
 

@@ -9,11 +9,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "framework/cuda/cublaslt.h"
 #include "framework/cuda/precision.h"
@@ -49,11 +47,7 @@ void check(cublasStatus_t status, const char* call, const Gemm& g) {
 }
 
 // Owners of cuBLASLt's objects.
-template <auto kDestroy> struct Destroy {
-  template <class T> void operator()(T* handle) const { (cublaslt().*kDestroy)(handle); }
-};
-template <class T, auto kDestroy>
-using Owner = std::unique_ptr<std::remove_pointer_t<T>, Destroy<kDestroy>>;
+template <class T, auto kDestroy> using Owner = LoadedOwner<T, cublaslt, kDestroy>;
 using Handle = Owner<cublasLtHandle_t, &CublasLt::Destroy>;
 using Operation = Owner<cublasLtMatmulDesc_t, &CublasLt::MatmulDescDestroy>;
 using Layout = Owner<cublasLtMatrixLayout_t, &CublasLt::MatrixLayoutDestroy>;
@@ -272,28 +266,19 @@ void prepare_c(const Gemm& g, void* c, const void* bias) {
   });
 }
 
-// The epilogue reads its bias in 16-byte pieces, and is not promised for double.
-bool bias_fits_epilogue(const Gemm& g, const void* bias) {
-  return g.dtype != kFloat64 && alignment(bias) >= 16;
-}
-
-void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, void* c,
-              const void* bias);
-
-// In two steps: C = beta * C + bias, then C += alpha * A B.
-void multiply_after_bias(const Launch& on, Gemm g, const void* a, const void* b, void* c,
-                         const void* bias) {
-  prepare_c(g, c, bias);
-  g.beta = 1;
-  multiply(on, g, a, b, c, nullptr);
-}
-
 void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, void* c,
               const void* bias) {
   Blas& blas = blas_of(on.device, g);
-  if (bias && !bias_fits_epilogue(g, bias)) return multiply_after_bias(on, g, a, b, c, bias);
-  Plan& plan = plan_of(blas, g, a, b, c, bias);
-  if (!plan.supported) return multiply_after_bias(on, g, a, b, c, bias);
+  // The epilogue reads its bias in 16-byte pieces, and is not promised for double.
+  const bool fits = !bias || (g.dtype != kFloat64 && alignment(bias) >= 16);
+  Plan* const known = fits ? &plan_of(blas, g, a, b, c, bias) : nullptr;
+  if (!known || !known->supported) {  // in two steps: C = beta * C + bias, then C += alpha * A B
+    prepare_c(g, c, bias);
+    Gemm then = g;
+    then.beta = 1;
+    return multiply(on, then, a, b, c, nullptr);
+  }
+  Plan& plan = *known;
   if (bias) {
     check(cublaslt().MatmulDescSetAttribute(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                             &bias, sizeof bias),

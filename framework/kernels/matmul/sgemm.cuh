@@ -74,11 +74,7 @@ template <class Tile, int kRows, bool kAlongK> struct SgemmOperand {
     }
   }
   __device__ void load(float* to, int k0, int k_end) const {
-    if (vec) {
-      load_by<4>(to, k0, k_end);
-    } else {
-      load_by<1>(to, k0, k_end);
-    }
+    vec ? load_by<4>(to, k0, k_end) : load_by<1>(to, k0, k_end);
   }
 
   // The rows of a thread: apart where rows are read alone, by fours where they lie side by side.

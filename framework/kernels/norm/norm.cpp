@@ -9,19 +9,21 @@ namespace {
 
 Tensor widened(const Tensor& p, DType wide) { return p.defined() ? packed(p, wide) : p; }
 
-// t in row-major order, or in that of `last`, which has channels last.
-Tensor laid_out(const Tensor& t, const Tensor& last) {
-  if (!last.defined()) return dense(t);
-  if (has_channels_last(t)) return t.detach();
-  const Tensor copy = empty_like_layout(last, t.dtype());
-  copy_into(copy, t);
-  return copy;
-}
-
-// As memory has it.
-void set_channels_last(NormSizes& s) {
+// x in row-major order, but for batch norm's with channels last: its sizes are as memory has them.
+Tensor laid_out(const Tensor& x, NormSizes& s) {
+  if (s.groups > 0 || !has_channels_last(x)) return dense(x);
   s.outer *= s.inner;
   s.inner = 1;
+  return x.detach();
+}
+
+// dy in the order of x, of which laid_out gave this.
+Tensor laid_out_as(const Tensor& x, const Tensor& dy) {
+  if (!has_channels_last(x)) return dense(dy);
+  if (has_channels_last(dy)) return dy.detach();
+  const Tensor copy = empty_like_layout(x, dy.dtype());
+  copy_into(copy, dy);
+  return copy;
 }
 
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
@@ -62,15 +64,14 @@ void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running
 Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean,
             const Tensor& running_var, double momentum) {
   const DType wide = wide_type(x.dtype());
-  const bool batch = norm.sizes.groups == 0, channels_last = batch && has_channels_last(x);
+  const bool batch = norm.sizes.groups == 0;
   const int64_t count = batch ? norm.sizes.channels : norm.sizes.rows();
   norm.rstd = Tensor::make({count}, wide, x.device());
   if (!norm.rms) norm.mean = Tensor::make({count}, wide, x.device());
   Norm here = norm;
-  if (channels_last) set_channels_last(here.sizes);
   here.weight = widened(norm.weight, wide);
   here.bias = widened(norm.bias, wide);
-  const Tensor from = laid_out(x, channels_last ? x : Tensor());
+  const Tensor from = laid_out(x, here.sizes);
   const Tensor y = empty_like_layout(from, x.is_cpu() ? x.dtype() : result);
   if (batch && x.numel() > 0) {
     compute_statistics(here, from, running_mean, running_var, momentum);
@@ -84,20 +85,17 @@ void batch_statistics(Norm& norm, const Tensor& x) {
   norm.mean = Tensor::make({norm.sizes.channels}, wide, x.device());
   norm.rstd = Tensor::make({norm.sizes.channels}, wide, x.device());
   Norm here = norm;
-  const bool channels_last = has_channels_last(x);
-  if (channels_last) set_channels_last(here.sizes);
-  compute_statistics(here, laid_out(x, channels_last ? x : Tensor()), {}, {}, 0);
+  const Tensor from = laid_out(x, here.sizes);
+  compute_statistics(here, from, {}, {}, 0);
 }
 
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
                             bool needs_sums,
                             const std::function<Tensor(const Tensor& sums)>& joined) {
-  const bool batch = norm.sizes.groups == 0, channels_last = batch && has_channels_last(x);
-  const bool means_move = batch && !norm.given;  // with x
-  if (channels_last) set_channels_last(norm.sizes);
+  const bool means_move = norm.sizes.groups == 0 && !norm.given;  // with x
   norm.weight = widened(norm.weight, wide_type(x.dtype()));
-  const Tensor last = channels_last ? x : Tensor(), z = laid_out(x, last);
-  Tensor d = laid_out(dy, last);
+  const Tensor z = laid_out(x, norm.sizes);
+  Tensor d = laid_out_as(z, dy);
   NormGradients out;
   if (needs_dx && needs_sums && x.is_cuda() && x.numel() > 0) {
     out.dx = empty_like_layout(z, x.dtype());

@@ -1,7 +1,6 @@
 // What the kernels of normalisation share.
 #pragma once
 
-#include "framework/cuda/runtime.h"
 #include "framework/kernels/norm/norm.h"
 #include "framework/kernels/row_reduce.cuh"
 

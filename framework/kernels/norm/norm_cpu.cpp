@@ -30,10 +30,7 @@ template <class T, class F> TAPER_CLONES T sum_of(int64_t n, const F f) {
     }
 #pragma omp simd
     for (int64_t i = whole; i < end; ++i) lanes[i - whole] += f(i);
-    for (int half = kLanes / 2; half > 0; half /= 2) {
-      for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-    }
-    total += lanes[0];
+    total += joined(lanes, SumOf());
   }
   return total;
 }

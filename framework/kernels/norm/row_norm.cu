@@ -238,17 +238,15 @@ template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, 
   });
 }
 
-template <class T, class G> void run_forward(const NormArgs<T, G>& args, cudaStream_t stream) {
-  with_rows(args, [&]<int kVec, int kLanes, int kItems>(Int<kVec>, Int<kLanes>, Int<kItems>) {
-    forward_kernel<T, G, kVec, kLanes, kItems>
-        <<<row_grid<kLanes>(args.sizes.rows()), row_block<kLanes>(), 0, stream>>>(args);
-  });
-}
-template <class T> void run_backward(const NormArgs<T>& args, cudaStream_t stream) {
-  with_rows(args, [&]<int kVec, int kLanes, int kItems>(Int<kVec>, Int<kLanes>, Int<kItems>) {
-    backward_kernel<T, T, kVec, kLanes, kItems, false>
-        <<<row_grid<kLanes>(args.sizes.rows()), row_block<kLanes>(), 0, stream>>>(args, nullptr);
-  });
+// f(args) with NormArgs of the types of x and of y or dy.
+template <class F>
+void with_args(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x, F f) {
+  const DType other = (dy.defined() ? dy : out).dtype();
+  if (other == x.dtype()) {
+    visit_floating(other, [&]<class T>(TypeTag<T>) { f(NormArgs<T>(norm, out, dy, x, {})); });
+  } else {
+    visit_half(other, [&]<class G>(TypeTag<G>) { f(NormArgs<float, G>(norm, out, dy, x, {})); });
+  }
 }
 
 // Whether it was done: for vectors alone, and double rows are nobody's bottleneck.
@@ -285,16 +283,18 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
 
 void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x) {
   const Launch on(x);
-  if (out.dtype() != x.dtype()) {
-    visit_half(out.dtype(), [&]<class G>(TypeTag<G>) {
-      run_forward(NormArgs<float, G>(norm, out, dy, x, {}), on.stream);
+  with_args(norm, out, dy, x, [&]<class T, class G>(const NormArgs<T, G>& args) {
+    with_rows(args, [&]<int kVec, int kLanes, int kItems>(Int<kVec>, Int<kLanes>, Int<kItems>) {
+      const unsigned grid = row_grid<kLanes>(args.sizes.rows());
+      const dim3 block = row_block<kLanes>();
+      if (!dy.defined()) {
+        forward_kernel<T, G, kVec, kLanes, kItems><<<grid, block, 0, on.stream>>>(args);
+      } else if constexpr (std::is_same_v<T, G>) {
+        backward_kernel<T, G, kVec, kLanes, kItems, false>
+            <<<grid, block, 0, on.stream>>>(args, nullptr);
+      }
     });
-  } else {
-    visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-      const NormArgs<T> args(norm, out, dy, x, {});
-      dy.defined() ? run_backward(args, on.stream) : run_forward(args, on.stream);
-    });
-  }
+  });
   on.check("norm");
 }
 
@@ -304,15 +304,7 @@ bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const
   if (s.groups != 1 || s.inner != 1) return false;
   const Launch on(x);
   bool done = false;
-  if (dy.dtype() != x.dtype()) {
-    visit_half(dy.dtype(), [&]<class G>(TypeTag<G>) {
-      done = run_fused(NormArgs<float, G>(norm, dx, dy, x, {}), sums, on);
-    });
-  } else {
-    visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-      done = run_fused(NormArgs<T>(norm, dx, dy, x, {}), sums, on);
-    });
-  }
+  with_args(norm, dx, dy, x, [&](const auto& args) { done = run_fused(args, sums, on); });
   on.check("norm_backward");
   return done;
 }

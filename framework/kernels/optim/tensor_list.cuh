@@ -2,7 +2,6 @@
 // hundred tensors). Pointers travel in the kernel's arguments, so that a captured graph replays.
 #pragma once
 
-#include <algorithm>
 #include <cassert>
 #include <cstdint>
 

@@ -41,7 +41,15 @@ struct MinOf {
   template <class T> T operator()(T a, T b) const { return ((a < b) | is_nan(a)) ? a : b; }
 };
 
-// In a fixed order: 64 lanes side by side, then joined as a tree, then the rest.
+// Of lanes side by side: joined as a tree, the same order for all vector widths.
+template <class F, class T, size_t kLanes> T joined(T (&lanes)[kLanes], F f) {
+  for (size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (size_t l = 0; l < half; ++l) lanes[l] = f(lanes[l], lanes[l + half]);
+  }
+  return lanes[0];
+}
+
+// In a fixed order: 64 lanes side by side, then joined, then the rest.
 template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
   constexpr int kLanes = 64;
   const F f;
@@ -54,10 +62,7 @@ template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
 #pragma omp simd
       for (int l = 0; l < kLanes; ++l) lanes[l] = f(lanes[l], x[i + l]);
     }
-    for (int half = kLanes / 2; half > 0; half /= 2) {
-      for (int l = 0; l < half; ++l) lanes[l] = f(lanes[l], lanes[l + half]);
-    }
-    total = lanes[0];
+    total = joined(lanes, f);
   }
   for (int64_t i = whole; i < n; ++i) total = f(total, x[i]);
   return total;
