@@ -278,6 +278,4 @@ void PoolKernels<cuda::Backend>::max_pool_backward(const Tensor& dx, const Tenso
   });
 }
 
-template struct PoolKernels<cuda::Backend>;
-
 }  // namespace taper::inline v0::kernels
