@@ -16,6 +16,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/index/index_kernels.h"
 #include "framework/kernels/per_element.cuh"
+#include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/reduce/sort.h"
 
 namespace taper::inline v0::kernels {
@@ -334,8 +335,9 @@ Tensor nonzero(const Tensor& mask) {
   const Launch on(mask);
   const int64_t n = mask.numel();
   if (n > kMaxPiece) throw NotImplementedError(cat("nonzero of more than 2^31 on cuda, got ", n));
-  const Tensor places = Tensor::make({n}, kInt64, mask.device());
   const Tensor count = Tensor::make({}, kInt64, mask.device());
+  reduce(ReduceOp::sum, count, mask, {1, n, 1}, ReduceMap::nonzero);
+  const Tensor places = Tensor::make({count.item<int64_t>()}, kInt64, mask.device());
   size_t bytes = 0;
   const auto select = [&](void* scratch) {
     return cub::DeviceSelect::Flagged(scratch, bytes, thrust::counting_iterator<int64_t>(0),
@@ -345,10 +347,7 @@ Tensor nonzero(const Tensor& mask) {
   TAPER_CUDA_CHECK(select(nullptr));
   const Scratch scratch(bytes, on.device);
   TAPER_CUDA_CHECK(select(scratch.data()));
-  // In memory of its own size.
-  const Tensor chosen = Tensor::make({count.item<int64_t>()}, kInt64, mask.device());
-  copy_into(chosen, view_as(places, chosen.shape(), {1}, 0));
-  return chosen;
+  return places;
 }
 
 }  // namespace cuda
