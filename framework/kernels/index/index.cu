@@ -49,13 +49,8 @@ size_t unit_of(size_t row_bytes, const void* a, const void* b) {
 }
 
 template <class F> void with_unit(size_t unit, F f) {
-  switch (unit) {
-    case 16: return f(TypeTag<uint4>{});
-    case 8: return f(TypeTag<uint64_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    default: return f(TypeTag<uint8_t>{});
-  }
+  if (unit == 16) return f(TypeTag<uint4>{});
+  visit_size(unit, f);
 }
 
 // --- joining ---
