@@ -312,16 +312,12 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
                    PutRun<Unit>{pointer<Unit>(y), pointer<const Unit>(src), runs, units});
     });
   }
-  with_fold(op, [&](auto fold) {
-    const auto run = [&]<class T>(TypeTag<T>) {
-      T* to = pointer<T>(y);
-      const T* from = pointer<const T>(src);
-      if (!narrow) return launch_fold_runs(on, to, from, runs, width, fold);
-      Backend::run("fold_rows", y, count * width, 1,
-                   FoldRun<T, decltype(fold)>{to, from, runs, width, fold});
-    };
-    if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
-    visit_floating(y.dtype(), run);
+  with_fold(op, y.dtype(), [&]<class T>(auto fold, TypeTag<T>) {
+    T* to = pointer<T>(y);
+    const T* from = pointer<const T>(src);
+    if (!narrow) return launch_fold_runs(on, to, from, runs, width, fold);
+    Backend::run("fold_rows", y, count * width, 1,
+                 FoldRun<T, decltype(fold)>{to, from, runs, width, fold});
   });
 }
 

@@ -111,12 +111,8 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
   if (op == RowOp::put) return put_bytes(y, src, elements<int64_t>(key), width);
   const int64_t rows = y.numel() / width;
   const Groups groups = group_positions(elements<int64_t>(key), rows);
-  with_fold(op, [&](auto fold) {
-    const auto run = [&]<class T>(TypeTag<T>) {
-      fold_groups(fold, pointer<T>(y), pointer<const T>(src), groups, rows, width);
-    };
-    if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
-    visit_floating(y.dtype(), run);
+  with_fold(op, y.dtype(), [&]<class T>(auto fold, TypeTag<T>) {
+    fold_groups(fold, pointer<T>(y), pointer<const T>(src), groups, rows, width);
   });
 }
 
