@@ -1,6 +1,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 namespace taper::inline v0::kernels {
@@ -102,25 +103,14 @@ std::string describe(const char* op, Operands operands) {
 
 // --- promotion ---
 
-constexpr int kNothing = -1;
+using Category = std::optional<DType>;
 
-int promote_known(int a, int b) {
-  if (a == kNothing) return b;
-  if (b == kNothing) return a;
-  return int(promote_types(DType(a), DType(b)));
-}
-
-enum class Kind : uint8_t { boolean, integer, floating };
-
-Kind kind_of(int t) {
-  if (DType(t) == kBool) return Kind::boolean;
-  return is_floating_point(DType(t)) ? Kind::floating : Kind::integer;
-}
+int kind_of(DType t) { return t == kBool ? 0 : is_floating_point(t) ? 2 : 1; }
 
 // The lower category matters only where it is of a higher kind.
-int combine(int higher, int lower) {
-  if (higher == kNothing || lower == kNothing) return promote_known(higher, lower);
-  return kind_of(lower) > kind_of(higher) ? promote_known(higher, lower) : higher;
+Category combine(Category higher, Category lower) {
+  if (!higher || !lower) return higher ? higher : lower;
+  return kind_of(*lower) > kind_of(*higher) ? promote_types(*higher, *lower) : higher;
 }
 
 }  // namespace
@@ -189,16 +179,16 @@ Scalar number_of(const Tensor& x) {
 
 DType result_type(Operands operands) {
   const bool numbers = all_numbers(operands);
-  int with_dims = kNothing, zero_dim = kNothing, number = kNothing;
+  Category with_dims, zero_dim, number;
   for (const Tensor* x : operands) {
     const DType own = x->dtype();
     const bool wrapped = x->impl()->wrapped_number;
     // Beside tensors a C++ float counts as the default dtype.
     const DType t = wrapped && is_floating_point(own) && !numbers ? kFloat32 : own;
-    int& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
-    category = promote_known(category, int(t));
+    Category& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
+    category = category ? promote_types(*category, t) : t;
   }
-  return DType(combine(with_dims, combine(zero_dim, number)));
+  return *combine(with_dims, combine(zero_dim, number));
 }
 
 Device common_device(const char* op, Operands operands) {
