@@ -21,17 +21,6 @@ template <class S, class D> inline Stored<D> convert_one(Stored<S> x) {
 }
 
 template <class S, class D>
-inline void dense_loop(const Stored<S>* src, Stored<D>* dst, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dst[i] = convert_one<S, D>(src[i]);
-}
-
-template <class S, class D>
-TAPER_CLONES void cloned_loop(const Stored<S>* src, Stored<D>* dst, int64_t n) {
-  dense_loop<S, D>(src, dst, n);
-}
-
-template <class S, class D>
 void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
   const auto* src = static_cast<const Stored<S>*>(from);
   auto* dst = static_cast<Stored<D>*>(to);
@@ -44,16 +33,11 @@ void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride,
     }
   } else if constexpr (kIsFloat<S> && kIsFloat<D>) {
     // Floats are worth wide registers; for integers the plain ones will do.
-    cloned_loop<S, D>(src, dst, n);
+    vector_for(n, [=](int64_t i) { dst[i] = convert_one<S, D>(src[i]); });
   } else {
-    dense_loop<S, D>(src, dst, n);
-  }
-}
-
-// Where a tensor was flipped.
-template <class Bits> TAPER_CLONES void move_from_the_end(const Bits* src, Bits* dst, int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dst[i] = src[-i];
+    for (int64_t i = 0; i < n; ++i) dst[i] = convert_one<S, D>(src[i]);
+  }
 }
 
 // Equal dtypes move as bits.
@@ -65,7 +49,10 @@ void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, in
     std::memmove(dst, src, size_t(n) * sizeof(Bits));
     return;
   }
-  if (src_stride == -1 && dst_stride == 1) return move_from_the_end(src, dst, n);
+  // Where a tensor was flipped.
+  if (src_stride == -1 && dst_stride == 1) {
+    return vector_for(n, [=](int64_t i) { dst[i] = src[-i]; });
+  }
   if (src_stride == 0 && dst_stride == 1) return void(std::fill_n(dst, n, *src));
   for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
 }

@@ -77,12 +77,6 @@ void reduce_rows(const R& x, const Results<T>& out, ReduceSizes sizes) {
 
 // --- columns: inner > 1 ---
 
-template <class F, class T> TAPER_CLONES void combine_columns(T* acc, const T* x, int64_t n) {
-  const F f;
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) acc[i] = f(acc[i], x[i]);
-}
-
 template <class F, class T, class R>
 void combine_tile(const R& x, ReduceSizes sizes, ColumnTask task, T* acc) {
   T buffer[kTileColumns];
@@ -90,7 +84,8 @@ void combine_tile(const R& x, ReduceSizes sizes, ColumnTask task, T* acc) {
   const int64_t first = task.block * kBlockRows, end = std::min(sizes.n, first + kBlockRows);
   for (int64_t row = first; row < end; ++row) {
     const int64_t at = (task.outer * sizes.n + row) * sizes.inner + task.column;
-    combine_columns<F, T>(acc, x.read(at, task.width, buffer), task.width);
+    const T* terms = x.read(at, task.width, buffer);
+    vector_for(task.width, [=](int64_t i) { acc[i] = F()(acc[i], terms[i]); });
   }
 }
 
@@ -119,11 +114,11 @@ void reduce_columns(const R& x, const Results<T>& out, ReduceSizes sizes) {
   if (direct) return;
 
   each_column_task(sizes, 1, blocks, [&](ColumnTask task) {
-    Wide<T> total[kTileColumns];
+    Wide<T> totals[kTileColumns], *const total = totals;
     std::fill(total, total + task.width, F::template identity<Wide<T>>());
     for (int64_t b = 0; b < blocks; ++b) {
-      const int64_t at = (task.outer * blocks + b) * inner + task.column;
-      combine_columns<F, Wide<T>>(total, &partial[size_t(at)], task.width);
+      const auto* part = &partial[size_t((task.outer * blocks + b) * inner + task.column)];
+      vector_for(task.width, [=](int64_t i) { total[i] = F()(total[i], part[i]); });
     }
     write_tile(out, sizes, task, total);
   });
