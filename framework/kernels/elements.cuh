@@ -8,7 +8,9 @@
 
 #include <cuda_runtime.h>
 
+#include "framework/dtype.h"
 #include "framework/kernels/elementwise/convert.h"
+#include "framework/kernels/host_device.h"
 
 namespace taper::inline v0::kernels::cuda {
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "framework/half.h"
 #include "framework/kernels/elementwise/arithmetic.h"
 
 namespace taper::inline v0::kernels::cuda {

@@ -64,11 +64,11 @@ template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
   return total;
 }
 
-// f(task) for all of a [outer, n, inner] tensor in blocks of n and tiles of inner; a task goes over
-// `rows` rows.
+// A block of n and a tile of inner of a [outer, n, inner] tensor.
 struct ColumnTask {
   int64_t outer, block, column, width;
 };
+// f(task) for all of them; each goes over `rows` rows.
 template <class F>
 void each_column_task(ReduceSizes sizes, int64_t blocks, int64_t rows, const F& f) {
   const int64_t tiles = (sizes.inner + kTileColumns - 1) / kTileColumns;
