@@ -50,13 +50,8 @@ size_t unit_of(size_t row_bytes, const void* a, const void* b) {
 }
 
 template <class F> void with_unit(size_t unit, F f) {
-  switch (unit) {
-    case 16: return f(TypeTag<uint4>{});
-    case 8: return f(TypeTag<uint64_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    default: return f(TypeTag<uint8_t>{});
-  }
+  if (unit == 16) return f(TypeTag<uint4>{});
+  visit_size(unit, f);
 }
 
 // --- joining ---
@@ -318,16 +313,12 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
                    PutRun<Unit>{pointer<Unit>(y), pointer<const Unit>(src), runs, units});
     });
   }
-  with_fold(op, [&](auto fold) {
-    const auto run = [&]<class T>(TypeTag<T>) {
-      T* to = pointer<T>(y);
-      const T* from = pointer<const T>(src);
-      if (!narrow) return launch_fold_runs(on, to, from, runs, width, fold);
-      Backend::run("fold_rows", y, count * width, 1,
-                   FoldRun<T, decltype(fold)>{to, from, runs, width, fold});
-    };
-    if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
-    visit_floating(y.dtype(), run);
+  with_fold(op, y.dtype(), [&]<class T>(auto fold, TypeTag<T>) {
+    T* to = pointer<T>(y);
+    const T* from = pointer<const T>(src);
+    if (!narrow) return launch_fold_runs(on, to, from, runs, width, fold);
+    Backend::run("fold_rows", y, count * width, 1,
+                 FoldRun<T, decltype(fold)>{to, from, runs, width, fold});
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <curand_kernel.h>
 
+#include "framework/cuda/runtime.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/per_element.cuh"
