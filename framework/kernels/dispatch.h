@@ -45,11 +45,12 @@ void dispatch(const OpPlace& at, const Args&... args) {
 // Families that compute a result element by element write one formula for both backends: a
 // host-device functor of an index, run by `Backend` on the CPU's threads or on the GPU.
 //
-//   pool.h          template <class Backend> struct PoolKernels { static void max_pool(...); };
-//   pool.cpp        on_device<PoolKernels>(x.device(), [&](auto k) { k.max_pool(y, x, ...); });
-//   pool_kernels.h  the functors, and the members: they call Backend::run(y, n, work, functor)
-//   pool_cpu.cpp    template struct PoolKernels<cpu::Backend>;
-//   pool.cu         template struct PoolKernels<cuda::Backend>;
+//   index.h          template <class Backend> struct IndexKernels { static void search(...); };
+//   index.cpp        on_device<IndexKernels>(x.device(), [&](auto k) { k.search(y, x, ...); });
+//   index_kernels.h  the functors, and the members: they call Backend::run(op, y, n, work, functor)
+//   index_cpu.cpp    template struct IndexKernels<cpu::Backend>;
+//   index.cu         template struct IndexKernels<cuda::Backend>;
+// Where backends share functors, but not members, both define these (pool_cpu.cpp, pool.cu).
 namespace cpu {
 struct Backend;  // framework/kernels/per_element_cpu.h
 }
@@ -59,11 +60,8 @@ struct Backend;  // framework/kernels/per_element.cuh
 
 template <template <class> class Kernels, class F>
 void on_device(Device device, F f, const char* op = __builtin_FUNCTION()) {
-  const RecordFunction range(op, RecordFunction::Kind::op, device);
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return f(Kernels<cuda::Backend>());
-  }
-  f(Kernels<cpu::Backend>());
+  dispatch(
+      device, [&] { f(Kernels<cpu::Backend>()); }, [&] { f(Kernels<cuda::Backend>()); }, op);
 }
 
 }  // namespace taper::inline v0::kernels

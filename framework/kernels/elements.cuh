@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include <cuda_runtime.h>
 
 #include "framework/dtype.h"
+#include "framework/kernels/elementwise/convert.h"
 #include "framework/kernels/host_device.h"
 
 namespace taper::inline v0::kernels::cuda {
@@ -19,52 +19,11 @@ template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double,
                                    std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
 
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-
 inline constexpr int kWarp = 32;
 
 template <int n> using Int = std::integral_constant<int, n>;
 
 TAPER_HD constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// T(x) by one instruction where the GPU has it.
-template <class T> TAPER_HD T rounded(float x) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    T y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-    if (x != x) y.bits = 0x7fc0;
-    return y;
-  }
-#endif
-  return T(x);
-}
-
-// Truncates; saturates beyond the range, nan gives 0.
-template <class T> TAPER_HD int64_t to_int64(T x) {
-  constexpr T kEdge = T(9223372036854775808.0);
-  if (x != x) return 0;
-  if (x >= kEdge) return std::numeric_limits<int64_t>::max();
-  return x < -kEdge ? std::numeric_limits<int64_t>::min() : int64_t(x);
-}
-
-// As framework/kernels/elementwise/copy.h says.
-template <class To, class From> TAPER_HD To convert(From x) {
-  if constexpr (std::is_same_v<To, From>) {
-    return x;
-  } else if constexpr (kIsHalf<From>) {
-    return convert<To>(float(x));
-  } else if constexpr (kIsHalf<To>) {
-    return rounded<To>(float(x));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return x != From(0);
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    return To(to_int64(x));
-  } else {
-    return To(x);
-  }
-}
 
 // f(TypeTag) of a half type.
 template <class F> decltype(auto) visit_half(DType t, F&& f) {

@@ -48,22 +48,6 @@ TAPER_HD bool is_normal(float x) {
   return (x >= kLeast) & (x <= kMost);
 }
 
-TAPER_HD double acos(double x) { return ::acos(x); }
-TAPER_HD double asin(double x) { return ::asin(x); }
-TAPER_HD double atan(double x) { return ::atan(x); }
-TAPER_HD double atan2(double y, double x) { return ::atan2(y, x); }
-TAPER_HD double cosh(double x) { return ::cosh(x); }
-TAPER_HD double exp2(double x) { return ::exp2(x); }
-TAPER_HD double log10(double x) { return ::log10(x); }
-TAPER_HD double log2(double x) { return ::log2(x); }
-TAPER_HD double sinh(double x) { return ::sinh(x); }
-TAPER_HD double exp(double x) { return ::exp(x); }
-TAPER_HD double expm1(double x) { return ::expm1(x); }
-TAPER_HD double log(double x) { return ::log(x); }
-TAPER_HD double log1p(double x) { return ::log1p(x); }
-TAPER_HD double tanh(double x) { return ::tanh(x); }
-TAPER_HD double erf(double x) { return ::erf(x); }
-
 // log(1 + f) = f - (f^2/2 - s (f^2/2 + R)) with s = f / (2 + f), R = 2/3 s^2 + 2/5 s^4 + ...; for
 // 1 + f in [sqrt(1/2), sqrt(2)], where s^2 < 0.0295. `carry` is added to the small part.
 template <class T> TAPER_HD T log_of_one_plus(T f, T carry) {
@@ -99,25 +83,26 @@ TAPER_HD double log_of_normal(double x) {
 
 #ifdef __CUDA_ARCH__
 
-TAPER_HD float exp(float x) { return ::expf(x); }
-TAPER_HD float expm1(float x) { return ::expm1f(x); }
-TAPER_HD float log(float x) { return ::logf(x); }
-TAPER_HD float log1p(float x) { return ::log1pf(x); }
-TAPER_HD float tanh(float x) { return ::tanhf(x); }
-TAPER_HD float erf(float x) { return ::erff(x); }
-TAPER_HD float exp2(float x) { return ::exp2f(x); }
-TAPER_HD float log2(float x) { return ::log2f(x); }
-TAPER_HD float log10(float x) { return ::log10f(x); }
-TAPER_HD float asin(float x) { return ::asinf(x); }
-TAPER_HD float acos(float x) { return ::acosf(x); }
-TAPER_HD float atan(float x) { return ::atanf(x); }
-TAPER_HD float atan2(float y, float x) { return ::atan2f(y, x); }
-TAPER_HD float sinh(float x) { return ::sinhf(x); }
-TAPER_HD float cosh(float x) { return ::coshf(x); }
-TAPER_HD float lgamma(float x) { return ::lgammaf(x); }
-TAPER_HD double lgamma(double x) { return ::lgamma(x); }
+using std::acos, std::asin, std::atan, std::atan2, std::cosh, std::erf, std::exp, std::exp2,
+    std::expm1, std::lgamma, std::log, std::log10, std::log1p, std::log2, std::sinh, std::tanh;
 
 #else
+
+TAPER_HD double acos(double x) { return ::acos(x); }
+TAPER_HD double asin(double x) { return ::asin(x); }
+TAPER_HD double atan(double x) { return ::atan(x); }
+TAPER_HD double atan2(double y, double x) { return ::atan2(y, x); }
+TAPER_HD double cosh(double x) { return ::cosh(x); }
+TAPER_HD double exp2(double x) { return ::exp2(x); }
+TAPER_HD double log10(double x) { return ::log10(x); }
+TAPER_HD double log2(double x) { return ::log2(x); }
+TAPER_HD double sinh(double x) { return ::sinh(x); }
+TAPER_HD double exp(double x) { return ::exp(x); }
+TAPER_HD double expm1(double x) { return ::expm1(x); }
+TAPER_HD double log(double x) { return ::log(x); }
+TAPER_HD double log1p(double x) { return ::log1p(x); }
+TAPER_HD double tanh(double x) { return ::tanh(x); }
+TAPER_HD double erf(double x) { return ::erf(x); }
 
 // exp(r) - 1 by its Taylor series, for |r| <= ln2 / 2.
 TAPER_HD float expm1_of_rest(float r) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "framework/half.h"
+#include "framework/kernels/elementwise/arithmetic.h"
 
 namespace taper::inline v0::kernels::cuda {
 
@@ -62,13 +63,6 @@ __device__ inline void load_transposed(uint32_t (&r)[4], const void* row) {
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(uint32_t(__cvta_generic_to_shared(row)))
                  : "memory");
-}
-
-// Within 2 ulp; 0 below 2^-126.
-__device__ inline float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 // 2 bits + (word >= limit), where minus = -limit and limit > 0: that sum carries.

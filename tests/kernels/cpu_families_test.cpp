@@ -13,6 +13,7 @@
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/optim/update.h"
+#include "framework/kernels/pool/pool.h"
 #include "framework/kernels/random/random.h"
 #include "optim/algorithms/adam.h"
 #include "optim/algorithms/sgd.h"
@@ -255,6 +256,25 @@ TEST(Optim, FollowsPyTorchsFormulas) {
         ASSERT_NEAR(got[i], p[i], near * (1 + std::abs(p[i]))) << name_of(t) << " row " << row;
       }
     }
+  }
+}
+
+// Strides of dimensions of size 1 say nothing.
+TEST(Pools, TakeDenseImagesAsTheyLie) {
+  const struct {
+    Shape shape, strides;
+    bool channels_last, fits;
+  } rows[] = {
+      {{2, 3, 1, 4}, {12, 4, 99, 1}, false, true},  {{2, 3, 1, 4}, {12, 1, 99, 3}, true, true},
+      {{1, 3, 2, 4}, {99, 1, 12, 3}, true, true},   {{2, 3, 1, 1}, {3, 1, 1, 1}, true, true},
+      {{2, 3, 1, 4}, {12, 1, 99, 3}, false, false}, {{2, 3, 1, 4}, {12, 4, 99, 1}, true, false},
+  };
+  for (const auto& row : rows) {
+    const Tensor x = view_as(drawn({64}, kFloat32, 9), row.shape, row.strides, 0);
+    const kernels::Axes axes{.h = {}, .w = {}, .channels_last = row.channels_last};
+    const Tensor y = kernels::in_format(x, axes);
+    EXPECT_EQ(y.data_ptr() == x.data_ptr(), row.fits) << to_string(row.shape);
+    EXPECT_EQ(y.to_vector<float>(), x.to_vector<float>());
   }
 }
 

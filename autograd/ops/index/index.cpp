@@ -16,8 +16,7 @@ using kernels::ReduceOp;
 
 // The elements of x that a sorted order of it names.
 Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim, Tensor order) {
-  Rows rows = element_rows(op, x.shape(), wrap_dim(dim, x.dim()), order);
-  rows.distinct = true;
+  const Rows rows = element_rows(op, x.shape(), wrap_dim(dim, x.dim()), order, true);
   return {take_rows(name, x, rows, order.shape()), order};
 }
 

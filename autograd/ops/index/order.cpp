@@ -28,9 +28,7 @@ Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& value
   Sorted y{values, index};
   if (!keepdim) y = {squeeze(values, dim).detach(), squeeze(index, dim).detach()};
   const auto back = [name, shape = x.shape(), d = wrap_dim(dim, x.dim()), index](const Tensor& dy) {
-    Rows rows = element_rows(name, shape, d, index);
-    rows.distinct = true;
-    return add_rows({}, shape, rows, dy);
+    return add_rows({}, shape, element_rows(name, shape, d, index, true), dy);
   };
   return {linear_in(x, name, y.values, back), y.indices};
 }

@@ -50,9 +50,9 @@ Rows slice_rows(const kernels::IndexRules& rules, const Tensor& x, int d, const 
   return {kernels::row_keys(named, all, {outer, from[d]}, 1), width};
 }
 
-Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index) {
+Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index, bool distinct) {
   const Tensor at = reshape(index, at_least_1d(index.shape()));
-  return {kernels::row_keys({op}, at, at_least_1d(shape), d)};
+  return {kernels::row_keys({op}, at, at_least_1d(shape), d), 1, distinct};
 }
 
 Tensor run_of_each(const Tensor& begins, int64_t n) {

@@ -23,7 +23,8 @@ Shape at_least_1d(const Shape& shape);
 // Whole slices of x along d by an index of one dimension.
 Rows slice_rows(const kernels::IndexRules& rules, const Tensor& x, int d, const Tensor& index);
 // Single elements of a tensor of `shape`, along d, by an index of its own shape.
-Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index);
+Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index,
+                  bool distinct = false);
 // Of n elements in runs, of which each begins where begins [runs] says: the number (int64) of the
 // run that each is in.
 Tensor run_of_each(const Tensor& begins, int64_t n);

@@ -35,9 +35,7 @@ Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
                 bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",
                 bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead.");
   }
-  const bool whole = op == BinaryOp::floor_divide || op == BinaryOp::remainder ||
-                     op == BinaryOp::fmod || op == BinaryOp::pow || op == BinaryOp::div_trunc;
-  if (whole && promoted == kBool) {
+  if (rule == BinaryRule::no_bool && promoted == kBool) {
     throw NotImplementedError("\"", name_of(op), "\" not implemented for 'Bool'");
   }
   return {promoted, compute_type(promoted)};

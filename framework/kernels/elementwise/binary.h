@@ -22,6 +22,7 @@ enum class BinaryRule : uint8_t {
   promote,   // the promoted dtype
   floating,  // integers give float32
   integral,  // the promoted dtype, which must be integer or bool
+  no_bool,   // the promoted dtype, which must not be bool
   predicate  // gives bool, computes in the promoted dtype
 };
 struct BinaryRow {
@@ -34,9 +35,9 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::sub, "sub"},
     {BinaryOp::mul, "mul"},
     {BinaryOp::div, "div", BinaryRule::floating},
-    {BinaryOp::floor_divide, "floor_divide"},
-    {BinaryOp::remainder, "remainder"},
-    {BinaryOp::pow, "pow"},
+    {BinaryOp::floor_divide, "floor_divide", BinaryRule::no_bool},
+    {BinaryOp::remainder, "remainder", BinaryRule::no_bool},
+    {BinaryOp::pow, "pow", BinaryRule::no_bool},
     {BinaryOp::maximum, "maximum"},
     {BinaryOp::minimum, "minimum"},
     {BinaryOp::eq, "eq", BinaryRule::predicate},
@@ -59,7 +60,7 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::sigmoid_backward, "sigmoid_backward"},        // from y: dy * y * (1 - y)
     {BinaryOp::tanh_backward, "tanh_backward"},              // from y: dy * (1 - y * y)
     {BinaryOp::clamp_backward, "clamp_backward"},            // dy where a <= x <= b, else 0
-    {BinaryOp::fmod, "fmod"},
+    {BinaryOp::fmod, "fmod", BinaryRule::no_bool},
     {BinaryOp::atan2, "atan2", BinaryRule::floating},
     {BinaryOp::logaddexp, "logaddexp", BinaryRule::floating},
     {BinaryOp::xlogy, "xlogy", BinaryRule::floating},
@@ -76,7 +77,7 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::hardtanh_backward, "hardtanh_backward"},  // 0 where x <= a or x >= b, else dy
     {BinaryOp::shrink_backward, "shrink_backward"},      // 0 where |x| <= a, else dy
     {BinaryOp::gamma_gradient, "gamma_gradient", BinaryRule::floating},  // of a draw by the shape
-    {BinaryOp::div_trunc, "div_trunc"},
+    {BinaryOp::div_trunc, "div_trunc", BinaryRule::no_bool},
     {BinaryOp::glu, "glu", BinaryRule::floating},           // x * sigmoid(gate)
     {BinaryOp::isclose, "isclose", BinaryRule::predicate},  // |x - y| <= b + a |y|
     {BinaryOp::mse_loss, "mse_loss"},

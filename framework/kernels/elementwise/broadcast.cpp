@@ -1,6 +1,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 namespace taper::inline v0::kernels {
@@ -36,33 +37,27 @@ bool is_one_run(const Tensor& out, Operands inputs) {
   });
 }
 
-// The operands in one row, the output first.
-struct All {
-  Operand* at[4];
-  int n;
-};
-All all_of(TensorIterator& iter) {
-  return {{&iter.out, &iter.in[0], &iter.in[1], &iter.in[2]}, iter.inputs + 1};
-}
-
-void swap_dims(TensorIterator& iter, const All& all, int a, int b) {
+void swap_dims(TensorIterator& iter, int a, int b) {
   std::swap(iter.sizes[a], iter.sizes[b]);
-  for (int k = 0; k < all.n; ++k) std::swap(all.at[k]->strides[a], all.at[k]->strides[b]);
+  for (int k = 0; k <= iter.inputs; ++k) {
+    int64_t* strides = operand_of(iter, k).strides;
+    std::swap(strides[a], strides[b]);
+  }
 }
 
 // True when dimension a should lie inside dimension b: the first operand that tells them apart
 // decides, the output before all.
-bool lies_inside(const All& all, int a, int b) {
-  for (int k = 0; k < all.n; ++k) {
-    const int64_t sa = all.at[k]->strides[a], sb = all.at[k]->strides[b];
+bool lies_inside(const TensorIterator& iter, int a, int b) {
+  for (int k = 0; k <= iter.inputs; ++k) {
+    const int64_t sa = operand_of(iter, k).strides[a], sb = operand_of(iter, k).strides[b];
     if (sa != 0 && sb != 0 && sa != sb) return sa < sb;
   }
   return false;
 }
 
-bool can_merge(const TensorIterator& iter, const All& all, int outer, int inner) {
-  for (int k = 0; k < all.n; ++k) {
-    const int64_t* strides = all.at[k]->strides;
+bool can_merge(const TensorIterator& iter, int outer, int inner) {
+  for (int k = 0; k <= iter.inputs; ++k) {
+    const int64_t* strides = operand_of(iter, k).strides;
     if (strides[outer] != strides[inner] * iter.sizes[inner]) return false;
   }
   return true;
@@ -70,17 +65,19 @@ bool can_merge(const TensorIterator& iter, const All& all, int outer, int inner)
 
 // Orders dimensions by stride and merges neighbours that all operands walk as one.
 void collapse(TensorIterator& iter) {
-  const All all = all_of(iter);
   for (int i = 1; i < iter.dims; ++i) {
-    for (int j = i; j > 0 && lies_inside(all, j - 1, j); --j) swap_dims(iter, all, j - 1, j);
+    for (int j = i; j > 0 && lies_inside(iter, j - 1, j); --j) swap_dims(iter, j - 1, j);
   }
   int last = 0;
   for (int i = 1; i < iter.dims; ++i) {
-    const bool merged = can_merge(iter, all, last, i);
+    const bool merged = can_merge(iter, last, i);
     iter.sizes[merged ? last : last + 1] =
         merged ? iter.sizes[last] * iter.sizes[i] : iter.sizes[i];
     if (!merged) ++last;
-    for (int k = 0; k < all.n; ++k) all.at[k]->strides[last] = all.at[k]->strides[i];
+    for (int k = 0; k <= iter.inputs; ++k) {
+      int64_t* strides = operand_of(iter, k).strides;
+      strides[last] = strides[i];
+    }
   }
   iter.dims = last + 1;
 }
@@ -106,25 +103,14 @@ std::string describe(const char* op, Operands operands) {
 
 // --- promotion ---
 
-constexpr int kNothing = -1;
+using Category = std::optional<DType>;
 
-int promote_known(int a, int b) {
-  if (a == kNothing) return b;
-  if (b == kNothing) return a;
-  return int(promote_types(DType(a), DType(b)));
-}
-
-enum class Kind : uint8_t { boolean, integer, floating };
-
-Kind kind_of(int t) {
-  if (DType(t) == kBool) return Kind::boolean;
-  return is_floating_point(DType(t)) ? Kind::floating : Kind::integer;
-}
+int kind_of(DType t) { return t == kBool ? 0 : is_floating_point(t) ? 2 : 1; }
 
 // The lower category matters only where it is of a higher kind.
-int combine(int higher, int lower) {
-  if (higher == kNothing || lower == kNothing) return promote_known(higher, lower);
-  return kind_of(lower) > kind_of(higher) ? promote_known(higher, lower) : higher;
+Category combine(Category higher, Category lower) {
+  if (!higher || !lower) return higher ? higher : lower;
+  return kind_of(*lower) > kind_of(*higher) ? promote_types(*higher, *lower) : higher;
 }
 
 }  // namespace
@@ -193,16 +179,16 @@ Scalar number_of(const Tensor& x) {
 
 DType result_type(Operands operands) {
   const bool numbers = all_numbers(operands);
-  int with_dims = kNothing, zero_dim = kNothing, number = kNothing;
+  Category with_dims, zero_dim, number;
   for (const Tensor* x : operands) {
     const DType own = x->dtype();
     const bool wrapped = x->impl()->wrapped_number;
     // Beside tensors a C++ float counts as the default dtype.
     const DType t = wrapped && is_floating_point(own) && !numbers ? kFloat32 : own;
-    int& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
-    category = promote_known(category, int(t));
+    Category& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
+    category = category ? promote_types(*category, t) : t;
   }
-  return DType(combine(with_dims, combine(zero_dim, number)));
+  return *combine(with_dims, combine(zero_dim, number));
 }
 
 Device common_device(const char* op, Operands operands) {

@@ -38,6 +38,11 @@ struct TensorIterator {
   bool dense = false;
 };
 
+// The output, then the inputs.
+template <class Iterator> auto& operand_of(Iterator& iter, int k) {
+  return k == 0 ? iter.out : iter.in[k - 1];
+}
+
 // Inputs must broadcast to out's shape. On the GPU a 0-dim CPU tensor becomes a number.
 TensorIterator make_iterator(const Tensor& out, std::initializer_list<const Tensor*> inputs);
 // Over two dense arrays, which may be one where their dtypes are equal.

@@ -2,57 +2,22 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
+#include "framework/kernels/elementwise/convert.h"
 #include "framework/kernels/simd_cpu.h"
 
 namespace taper::inline v0::kernels::cpu {
 namespace {
 
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 template <class T> inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsHalf<T>;
 
 // bool is read and written as a byte, so that a foreign value other than 0 and 1 is no trap.
 template <class T> using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
-// Truncates; saturates beyond int64; nan gives 0.
-template <class T> inline int64_t to_int64(T x) {
-  constexpr T kLimit = T(9223372036854775808.0);
-  const bool fits = (x >= -kLimit) & (x < kLimit);
-  const int64_t inside = int64_t(fits ? x : T(0));
-  const int64_t edge = x >= kLimit   ? std::numeric_limits<int64_t>::max()
-                       : x < -kLimit ? std::numeric_limits<int64_t>::min()
-                                     : 0;
-  return fits ? inside : edge;
-}
-
 template <class S, class D> inline Stored<D> convert_one(Stored<S> x) {
-  if constexpr (std::is_same_v<S, bool>) {
-    return convert_one<uint8_t, D>(uint8_t(x != 0));
-  } else if constexpr (std::is_same_v<D, bool>) {
-    return uint8_t(x != 0);
-  } else if constexpr (kIsHalf<S> && !std::is_same_v<D, float>) {
-    return convert_one<float, D>(float(x));
-  } else if constexpr (kIsFloat<S> && !kIsFloat<D>) {
-    return D(to_int64(x));
-  } else if constexpr (kIsHalf<D>) {
-    return D(float(x));
-  } else {
-    return D(x);
-  }
-}
-
-template <class S, class D>
-inline void dense_loop(const Stored<S>* src, Stored<D>* dst, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dst[i] = convert_one<S, D>(src[i]);
-}
-
-template <class S, class D>
-TAPER_CLONES void cloned_loop(const Stored<S>* src, Stored<D>* dst, int64_t n) {
-  dense_loop<S, D>(src, dst, n);
+  if constexpr (std::is_same_v<S, bool>) return convert_one<uint8_t, D>(uint8_t(x != 0));
+  return Stored<D>(kernels::convert<D>(x));
 }
 
 template <class S, class D>
@@ -68,16 +33,11 @@ void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride,
     }
   } else if constexpr (kIsFloat<S> && kIsFloat<D>) {
     // Floats are worth wide registers; for integers the plain ones will do.
-    cloned_loop<S, D>(src, dst, n);
+    vector_for(n, [=](int64_t i) { dst[i] = convert_one<S, D>(src[i]); });
   } else {
-    dense_loop<S, D>(src, dst, n);
-  }
-}
-
-// Where a tensor was flipped.
-template <class Bits> TAPER_CLONES void move_from_the_end(const Bits* src, Bits* dst, int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dst[i] = src[-i];
+    for (int64_t i = 0; i < n; ++i) dst[i] = convert_one<S, D>(src[i]);
+  }
 }
 
 // Equal dtypes move as bits.
@@ -89,24 +49,21 @@ void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, in
     std::memmove(dst, src, size_t(n) * sizeof(Bits));
     return;
   }
-  if (src_stride == -1 && dst_stride == 1) return move_from_the_end(src, dst, n);
+  // Where a tensor was flipped.
+  if (src_stride == -1 && dst_stride == 1) {
+    return vector_for(n, [=](int64_t i) { dst[i] = src[-i]; });
+  }
   if (src_stride == 0 && dst_stride == 1) return void(std::fill_n(dst, n, *src));
   for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
-}
-
-ConvertFn mover(DType t) {
-  switch (size_of(t)) {
-    case 1: return move<uint8_t>;
-    case 2: return move<uint16_t>;
-    case 4: return move<uint32_t>;
-    default: return move<uint64_t>;
-  }
 }
 
 }  // namespace
 
 ConvertFn converter(DType from, DType to) {
-  if (from == to) return mover(from);
+  if (from == to) {
+    return visit_size(size_of(from),
+                      []<class Bits>(TypeTag<Bits>) -> ConvertFn { return move<Bits>; });
+  }
   return visit(from, [&](auto src) {
     return visit(to, [](auto dst) -> ConvertFn {
       return convert<typename decltype(src)::type, typename decltype(dst)::type>;

@@ -14,18 +14,23 @@ using ConvertFn = void (*)(const void* src, int64_t src_stride, void* dst, int64
 
 ConvertFn converter(DType from, DType to);
 
-// Elements of x as T: where they are, or converted into a buffer.
-template <class T> struct Reader {
-  const char* data;
+// Elements of a dense tensor that are converted unless they are of the dtype already.
+struct Elements {
+  char* data;
   int64_t element;
   bool in_place;
   ConvertFn convert;
 
-  Reader(const Tensor& x, DType as)
-      : data(static_cast<const char*>(x.data_ptr())),
+  Elements(const Tensor& x, DType as, ConvertFn by)
+      : data(static_cast<char*>(x.data_ptr())),
         element(int64_t(x.element_size())),
         in_place(x.dtype() == as),
-        convert(converter(x.dtype(), as)) {}
+        convert(by) {}
+};
+
+// Elements of x as T: where they are, or converted into a buffer.
+template <class T> struct Reader : Elements {
+  Reader(const Tensor& x, DType as) : Elements(x, as, converter(x.dtype(), as)) {}
 
   const T* read(int64_t at, int64_t n, T* buffer) const {
     const char* source = data + at * element;
@@ -36,17 +41,8 @@ template <class T> struct Reader {
 };
 
 // Where results of type T go: in place, or into a buffer that store() converts.
-template <class T> struct Writer {
-  char* data;
-  int64_t element;
-  bool in_place;
-  ConvertFn convert;
-
-  Writer(const Tensor& y, DType as)
-      : data(static_cast<char*>(y.data_ptr())),
-        element(int64_t(y.element_size())),
-        in_place(y.dtype() == as),
-        convert(converter(as, y.dtype())) {}
+template <class T> struct Writer : Elements {
+  Writer(const Tensor& y, DType as) : Elements(y, as, converter(as, y.dtype())) {}
 
   T* open(int64_t at, T* buffer) const {
     return in_place ? reinterpret_cast<T*>(data + at * element) : buffer;

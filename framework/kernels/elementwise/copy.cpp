@@ -1,8 +1,10 @@
 #include "framework/kernels/elementwise/copy.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "framework/kernels/dispatch.h"
+#include "framework/kernels/elementwise/convert.h"
 
 namespace taper::inline v0::kernels {
 namespace {
@@ -67,7 +69,20 @@ bool has_channels_last(const Tensor& x) {
 void fill(const Tensor& out, Scalar value) {
   value.check_holds(out.dtype());
   if (out.numel() == 0) return;
-  dispatch<cpu::fill, cuda::fill>({out.device(), "fill_"}, make_iterator(out, {}), value);
+  uint64_t bits = 0;
+  visit(out.dtype(), [&]<class T>(TypeTag<T>) {
+    const bool floating = value.dtype() == kFloat64;
+    const T x = floating ? convert<T>(value.to_double()) : convert<T>(value.to_int());
+    memcpy(&bits, &x, sizeof x);
+  });
+  TensorIterator iter = make_iterator(out, {});
+  const auto copy_one = [&] {
+    iter.in[0].data = &bits;
+    iter.in[0].dtype = out.dtype();
+    cpu::copy(iter);
+  };
+  dispatch(
+      out.device(), copy_one, [&] { cuda::fill(iter, bits); }, "fill_");
 }
 
 void arange_into(const Tensor& out, Scalar start, Scalar step) {

@@ -16,16 +16,6 @@ using taper::cuda::Stream;
 // Between dtypes.
 TAPER_FUNCTOR(Identity, Predicates, (T x), x);
 
-// Calls f with an unsigned integer of an element's size: copies of one dtype move bits only.
-template <class F> void visit_size(size_t size, F&& f) {
-  switch (size) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
-  }
-}
-
 // --- copies between layouts whose innermost dimensions differ, through tiles in shared memory:
 // out's neighbours lie along dimension a, those of x along b ---
 
@@ -219,8 +209,7 @@ void copy(const TensorIterator& iter) {
     TAPER_CUDA_CHECK(cudaMemcpyAsync(out.data, x.data, bytes, cudaMemcpyDeviceToDevice, on.stream));
     return;
   }
-  visit_size(size_of(x.dtype), [&](auto bits) {
-    using U = decltype(bits);
+  visit_size(size_of(x.dtype), [&]<class U>(TypeTag<U>) {
     for_each_piece(iter, [&](const TensorIterator& piece) {
       if (is_transposed(piece)) return transpose<U>(piece, on);
       copy_bits<U>("copy", piece, 0, on);
@@ -228,22 +217,15 @@ void copy(const TensorIterator& iter) {
   });
 }
 
-void fill(const TensorIterator& iter, Scalar value) {
+void fill(const TensorIterator& iter, uint64_t bits) {
   if (iter.numel == 0) return;
   const Launch on(iter.device);
-  uint64_t bits = 0;
-  visit(iter.out.dtype, [&]<class T>(TypeTag<T>) {
-    const T x =
-        value.dtype() == kFloat64 ? convert<T>(value.to_double()) : convert<T>(value.to_int());
-    memcpy(&bits, &x, sizeof x);
-  });
   const size_t size = size_of(iter.out.dtype);
   if (iter.dense && bits == 0) {
     TAPER_CUDA_CHECK(cudaMemsetAsync(iter.out.data, 0, size_t(iter.numel) * size, on.stream));
     return;
   }
-  visit_size(size, [&](auto element) {
-    using U = decltype(element);
+  visit_size(size, [&]<class U>(TypeTag<U>) {
     for_each_piece(iter,
                    [&](const TensorIterator& piece) { copy_bits<U>("fill", piece, U(bits), on); });
   });

@@ -23,12 +23,11 @@ void arange_into(const Tensor& out, Scalar start, Scalar step);
 // integers then keep the low bits. Anything but zero is true.
 namespace cpu {
 void copy(const TensorIterator& iter);
-void fill(const TensorIterator& iter, Scalar value);  // without inputs
 void arange(const Tensor& out, Scalar start, Scalar step);
 }  // namespace cpu
 namespace cuda {
 void copy(const TensorIterator& iter);
-void fill(const TensorIterator& iter, Scalar value);
+void fill(const TensorIterator& iter, uint64_t bits);  // an element's; without inputs
 void arange(const Tensor& out, Scalar start, Scalar step);
 // Dense copies of equal dtype between any two places; waits unless non_blocking.
 void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking);

@@ -89,35 +89,13 @@ void copy_tiles(const Copier& copier, int cross) {
   });
 }
 
-// One run of the same value's bits.
-template <class Bits> void fill_bits(const TensorIterator& iter, const void* bits) {
-  const Bits value = *static_cast<const Bits*>(bits);
-  auto* out = static_cast<Bits*>(iter.out.data);
-  const int last = iter.dims - 1;
-  const int64_t row = iter.sizes[last], stride = iter.out.strides[last];
-  if (iter.dense) {
-    parallel_for(iter.numel, kSerialWork,
-                 [&](int64_t first, int64_t end) { std::fill(out + first, out + end, value); });
-    return;
-  }
-  parallel_each(iter.numel / row, row, [&](int64_t i) {
-    int64_t offset = 0, rest = i;
-    for (int d = last - 1; d >= 0; rest /= iter.sizes[d--]) {
-      offset += rest % iter.sizes[d] * iter.out.strides[d];
-    }
-    for (int64_t j = 0; j < row; ++j) out[offset + j * stride] = value;
-  });
-}
-
 template <class T> void arange_as(const Tensor& out, T start, T step) {
-  const ConvertFn convert = converter(dtype_of<T>, out.dtype());
-  const int64_t size = int64_t(out.element_size());
-  char* data = static_cast<char*>(out.data_ptr());
+  const Writer<T> y(out, dtype_of<T>);
   T values[kChunk];
   for (int64_t first = 0; first < out.numel(); first += kChunk) {
     const int64_t n = std::min(kChunk, out.numel() - first);
     for (int64_t i = 0; i < n; ++i) values[i] = plus(start, times(T(first + i), step));
-    convert(values, 1, data + first * size, 1, n);
+    y.write(first, n, values);
   }
 }
 
@@ -127,7 +105,8 @@ void copy(const TensorIterator& iter) {
   if (iter.numel == 0) return;
   const Copier copier(iter);
   if (iter.dims == 1) {
-    parallel_for(iter.numel, kSerialWork / 2, [&](int64_t first, int64_t end) {
+    const int64_t grain = copier.src_stride(0) == 0 ? kSerialWork : kSerialWork / 2;
+    parallel_for(iter.numel, grain, [&](int64_t first, int64_t end) {
       copier.run(copier.step(copier.start(), 0, first), 0, end - first);
     });
     return;
@@ -135,22 +114,6 @@ void copy(const TensorIterator& iter) {
   const int cross = crossing_dim(iter);
   if (cross >= 0) return copy_tiles(copier, cross);
   copy_rows(copier);
-}
-
-void fill(const TensorIterator& iter, Scalar value) {
-  if (iter.numel == 0) return;
-  const bool floating = value.dtype() == kFloat64;
-  const double d = value.to_double();
-  const int64_t i = floating ? 0 : value.to_int();
-  uint64_t bits = 0;
-  const void* given = floating ? static_cast<const void*>(&d) : &i;
-  converter(floating ? kFloat64 : kInt64, iter.out.dtype)(given, 1, &bits, 1, 1);
-  switch (size_of(iter.out.dtype)) {
-    case 1: return fill_bits<uint8_t>(iter, &bits);
-    case 2: return fill_bits<uint16_t>(iter, &bits);
-    case 4: return fill_bits<uint32_t>(iter, &bits);
-    default: return fill_bits<uint64_t>(iter, &bits);
-  }
 }
 
 void arange(const Tensor& out, Scalar start, Scalar step) {

@@ -155,24 +155,24 @@ template <class C, int N> struct StridedArgs {
   Strided<C> operand[N + 1];
 };
 
-template <class T, class C>
+template <class C>
 __device__ inline Group<C> load_elements(const char* data, int64_t offset, int64_t stride,
                                          int count) {
-  const T* p = reinterpret_cast<const T*>(data) + offset;
+  const C* p = reinterpret_cast<const C*>(data) + offset;
   Group<C> g{};
 #pragma unroll
   for (int j = 0; j < kGroup; ++j) {
-    if (j < count) g.at[j] = convert<C>(p[j * stride]);
+    if (j < count) g.at[j] = p[j * stride];
   }
   return g;
 }
-template <class T, class C>
+template <class C>
 __device__ inline void store_elements(char* data, int64_t offset, int64_t stride, int count,
                                       const Group<C>& g) {
-  T* p = reinterpret_cast<T*>(data) + offset;
+  C* p = reinterpret_cast<C*>(data) + offset;
 #pragma unroll
   for (int j = 0; j < kGroup; ++j) {
-    if (j < count) p[j * stride] = convert<T>(g.at[j]);
+    if (j < count) p[j * stride] = g.at[j];
   }
 }
 
@@ -203,7 +203,7 @@ template <class C> __device__ inline Group<C> load(const Strided<C>& x, int64_t 
   }
   if (x.dtype == dtype_of<C>) {
     if (x.vector) return load_group<C, C>(x.data, offset);
-    return load_elements<C, C>(x.data, offset, x.inner_stride, count);
+    return load_elements<C>(x.data, offset, x.inner_stride, count);
   }
   if (x.vector && x.dtype == DType::boolean) return load_group<bool, C>(x.data, offset);
   if constexpr (std::is_same_v<C, float>) {
@@ -221,7 +221,7 @@ template <class C>
 __device__ inline void store(const Strided<C>& x, int64_t offset, int count, const Group<C>& g) {
   if (x.dtype == dtype_of<C>) {
     if (x.vector) return store_group<C>(x.data, offset, g);
-    return store_elements<C>(x.data, offset, x.inner_stride, count, g);
+    return store_elements(x.data, offset, x.inner_stride, count, g);
   }
   if (x.vector && x.dtype == DType::boolean) return store_group<bool>(x.data, offset, g);
   if constexpr (std::is_same_v<C, float>) {

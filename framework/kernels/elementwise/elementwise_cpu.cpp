@@ -81,7 +81,6 @@ SpanPlan make_plan(const TensorIterator& iter, DType compute, SpanFn span, const
 struct Stretch {
   int64_t begin, n;
   int64_t index[kMaxDims];
-  bool one_row;
 };
 
 Stretch make_stretch(const SpanPlan& plan, int64_t chunk) {
@@ -102,7 +101,6 @@ Stretch make_stretch(const SpanPlan& plan, int64_t chunk) {
     rest /= iter.sizes[d];
   }
   s.index[0] = rest;
-  s.one_row = s.index[last] + s.n <= plan.row();
   return s;
 }
 
@@ -110,10 +108,10 @@ Stretch make_stretch(const SpanPlan& plan, int64_t chunk) {
 char* in_place(const SpanPlan& plan, const Port& port, const Stretch& s) {
   if (!port.same_type) return nullptr;
   if (port.linear) return port.data + s.begin * port.element;
-  const int dims = plan.iter.dims;
-  if (!s.one_row || port.strides[dims - 1] != 1) return nullptr;
+  const int last = plan.iter.dims - 1;
+  if (s.index[last] + s.n > plan.row() || port.strides[last] != 1) return nullptr;
   int64_t offset = 0;
-  for (int d = 0; d < dims; ++d) offset += s.index[d] * port.strides[d];
+  for (int d = 0; d <= last; ++d) offset += s.index[d] * port.strides[d];
   return port.data + offset * port.element;
 }
 

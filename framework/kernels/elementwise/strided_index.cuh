@@ -64,13 +64,6 @@ template <int kOperands, int kWidth = kGroup> struct OffsetCalculator {
   }
 };
 
-inline const Operand& operand_of(const TensorIterator& iter, int k) {
-  return k == 0 ? iter.out : iter.in[k - 1];
-}
-inline Operand& operand_of(TensorIterator& iter, int k) {
-  return k == 0 ? iter.out : iter.in[k - 1];
-}
-
 // iter.numel is at most kMaxPiece. Dimensions are ordered by the output's strides, so that its
 // neighbours belong to one thread.
 template <int kOperands, int kWidth = kGroup>

@@ -16,6 +16,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/index/index_kernels.h"
 #include "framework/kernels/per_element.cuh"
+#include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/reduce/sort.h"
 
 namespace taper::inline v0::kernels {
@@ -49,13 +50,8 @@ size_t unit_of(size_t row_bytes, const void* a, const void* b) {
 }
 
 template <class F> void with_unit(size_t unit, F f) {
-  switch (unit) {
-    case 16: return f(TypeTag<uint4>{});
-    case 8: return f(TypeTag<uint64_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    default: return f(TypeTag<uint8_t>{});
-  }
+  if (unit == 16) return f(TypeTag<uint4>{});
+  visit_size(unit, f);
 }
 
 // --- joining ---
@@ -317,16 +313,12 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
                    PutRun<Unit>{pointer<Unit>(y), pointer<const Unit>(src), runs, units});
     });
   }
-  with_fold(op, [&](auto fold) {
-    const auto run = [&]<class T>(TypeTag<T>) {
-      T* to = pointer<T>(y);
-      const T* from = pointer<const T>(src);
-      if (!narrow) return launch_fold_runs(on, to, from, runs, width, fold);
-      Backend::run("fold_rows", y, count * width, 1,
-                   FoldRun<T, decltype(fold)>{to, from, runs, width, fold});
-    };
-    if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
-    visit_floating(y.dtype(), run);
+  with_fold(op, y.dtype(), [&]<class T>(auto fold, TypeTag<T>) {
+    T* to = pointer<T>(y);
+    const T* from = pointer<const T>(src);
+    if (!narrow) return launch_fold_runs(on, to, from, runs, width, fold);
+    Backend::run("fold_rows", y, count * width, 1,
+                 FoldRun<T, decltype(fold)>{to, from, runs, width, fold});
   });
 }
 
@@ -334,8 +326,9 @@ Tensor nonzero(const Tensor& mask) {
   const Launch on(mask);
   const int64_t n = mask.numel();
   if (n > kMaxPiece) throw NotImplementedError(cat("nonzero of more than 2^31 on cuda, got ", n));
-  const Tensor places = Tensor::make({n}, kInt64, mask.device());
   const Tensor count = Tensor::make({}, kInt64, mask.device());
+  reduce(ReduceOp::sum, count, mask, {1, n, 1}, ReduceMap::nonzero);
+  const Tensor places = Tensor::make({count.item<int64_t>()}, kInt64, mask.device());
   size_t bytes = 0;
   const auto select = [&](void* scratch) {
     return cub::DeviceSelect::Flagged(scratch, bytes, thrust::counting_iterator<int64_t>(0),
@@ -345,10 +338,7 @@ Tensor nonzero(const Tensor& mask) {
   TAPER_CUDA_CHECK(select(nullptr));
   const Scratch scratch(bytes, on.device);
   TAPER_CUDA_CHECK(select(scratch.data()));
-  // In memory of its own size.
-  const Tensor chosen = Tensor::make({count.item<int64_t>()}, kInt64, mask.device());
-  copy_into(chosen, view_as(places, chosen.shape(), {1}, 0));
-  return chosen;
+  return places;
 }
 
 }  // namespace cuda

@@ -3,11 +3,13 @@
 #include "framework/kernels/index/index.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 #include <vector>
 
 #include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/elementwise/convert.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/index/index_kernels.h"
 #include "framework/kernels/per_element_cpu.h"
@@ -101,25 +103,16 @@ void put_bytes(const Tensor& y, const Tensor& src, std::span<const int64_t> key,
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width) {
   const std::span<const int64_t> rows = elements<int64_t>(key);
   const int64_t bytes = width * int64_t(x.element_size());
-  switch (bytes) {
-    case 1: return take_words<uint8_t>(y, x, rows);
-    case 2: return take_words<uint16_t>(y, x, rows);
-    case 4: return take_words<uint32_t>(y, x, rows);
-    case 8: return take_words<uint64_t>(y, x, rows);
-    default: return take_bytes(y, x, rows, bytes);
-  }
+  if (bytes > 8 || !std::has_single_bit(uint64_t(bytes))) return take_bytes(y, x, rows, bytes);
+  visit_size(size_t(bytes), [&]<class Word>(TypeTag<Word>) { take_words<Word>(y, x, rows); });
 }
 
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
   if (op == RowOp::put) return put_bytes(y, src, elements<int64_t>(key), width);
   const int64_t rows = y.numel() / width;
   const Groups groups = group_positions(elements<int64_t>(key), rows);
-  with_fold(op, [&](auto fold) {
-    const auto run = [&]<class T>(TypeTag<T>) {
-      fold_groups(fold, pointer<T>(y), pointer<const T>(src), groups, rows, width);
-    };
-    if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
-    visit_floating(y.dtype(), run);
+  with_fold(op, y.dtype(), [&]<class T>(auto fold, TypeTag<T>) {
+    fold_groups(fold, pointer<T>(y), pointer<const T>(src), groups, rows, width);
   });
 }
 

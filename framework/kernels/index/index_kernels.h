@@ -34,9 +34,14 @@ struct FoldOfRows {
     return (op == RowOp::amax) == (a < b) ? b : a;
   }
 };
-template <class F> void with_fold(RowOp op, F f) {
-  if (op == RowOp::sum) return f(SumOfRows{});
-  f(FoldOfRows{op});
+// f(fold, tag) for rows of a floating dtype or int64.
+template <class F> void with_fold(RowOp op, DType dtype, F f) {
+  const auto typed = [&](auto tag) {
+    if (op == RowOp::sum) return f(SumOfRows{}, tag);
+    f(FoldOfRows{op}, tag);
+  };
+  if (dtype == kInt64) return typed(TypeTag<int64_t>{});
+  visit_floating(dtype, typed);
 }
 
 template <class Check> struct RowKeys {

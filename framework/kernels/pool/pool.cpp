@@ -11,18 +11,24 @@ namespace {
 
 bool is_channels_last(const Tensor& x) { return x.dim() == 4 && has_channels_last(x); }
 
-// Of [N, C, H, W] with channels innermost.
-Shape channels_last_strides(const Shape& shape) {
+// Of results: [N, C, H, W] with channels innermost, or row-major.
+Shape strides_of(const Shape& shape, const Axes& axes) {
+  if (!axes.channels_last) return contiguous_strides(shape);
   const int64_t c = shape[1], w = shape[3] * c;
   return {shape[2] * w, 1, w, c};
 }
 
-Tensor make(const Tensor& like, int64_t h, int64_t w, DType dtype, bool channels_last) {
-  Shape shape = like.shape();
-  shape[shape.size() - 2] = h;
-  shape[shape.size() - 1] = w;
+// With the planes of results; transposed: of inputs.
+Shape shape_of(Shape shape, const Axes& axes, bool transposed = false) {
+  const auto side = transposed ? &Axis::in : &Axis::out;
+  shape[shape.size() - 2] = axes.h.*side;
+  shape[shape.size() - 1] = axes.w.*side;
+  return shape;
+}
+
+Tensor make(const Shape& shape, DType dtype, const Tensor& like, const Axes& axes) {
   Tensor out = Tensor::make(shape, dtype, like.device());
-  if (channels_last) out.impl()->strides = channels_last_strides(shape);
+  out.impl()->strides = strides_of(shape, axes);
   return out;
 }
 
@@ -118,39 +124,39 @@ bool slides(const Axis& a) {
 }
 
 Tensor in_format(const Tensor& x, const Axes& axes) {
-  const Shape strides =
-      axes.channels_last ? channels_last_strides(x.shape()) : contiguous_strides(x.shape());
+  const Shape &size = x.shape(), &step = x.strides();
+  const bool fits = axes.channels_last ? is_contiguous({size[0], size[2], size[3], size[1]},
+                                                       {step[0], step[2], step[3], step[1]})
+                                       : x.is_contiguous();
   const bool aligned = reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
-  if (x.strides() == strides && aligned) return x;
-  const Tensor out = make(x, x.size(-2), x.size(-1), x.dtype(), axes.channels_last);
+  if (fits && aligned) return x;
+  const Tensor out = make(size, x.dtype(), x, axes);
   copy_into(out, x);
   return out;
 }
 
 Tensor resample(const Tensor& x, const Axes& axes, bool transposed) {
   const Axis &h = axes.h, &w = axes.w;
-  const Tensor y =
-      make(x, transposed ? h.in : h.out, transposed ? w.in : w.out, x.dtype(), axes.channels_last);
-  if (y.numel() == 0) return y;
+  const Shape shape = shape_of(x.shape(), axes, transposed);
   // Windows that lie in one run of memory each are rows.
-  if (!transposed && h.kind == Axis::Kind::adaptive && slides(h) && slides(w) &&
-      (w.out == 1 || h.in == 1)) {
+  if (!transposed && shape.numel() > 0 && h.kind == Axis::Kind::adaptive && slides(h) &&
+      slides(w) && (w.out == 1 || h.in == 1)) {
     const int64_t c = axes.channels_last ? x.size(1) : 1, n = h.in / h.out * (w.in / w.out);
     const Shape runs{x.numel() / (n * c), n, c};
     const Tensor from = in_format(x, axes);
     const Tensor means = reduce(
         ReduceOp::mean, view_as(from, runs, contiguous_strides(runs), from.storage_offset()), {1});
-    return view_as(means, y.shape(), y.strides(), 0);
+    return view_as(means, shape, strides_of(shape, axes), 0);
   }
+  const Tensor y = make(shape, x.dtype(), x, axes);
+  if (y.numel() == 0) return y;
   on_device<PoolKernels>(x.device(), [&](auto k) { k.resample(y, x, axes, transposed); });
   return y;
 }
 
 MaxPool max_pool(const Tensor& x, const Axes& axes) {
-  const auto result = [&](DType dtype) {
-    return make(x, axes.h.out, axes.w.out, dtype, axes.channels_last);
-  };
-  const MaxPool out{result(x.dtype()), result(kInt64)};
+  const Shape shape = shape_of(x.shape(), axes);
+  const MaxPool out{make(shape, x.dtype(), x, axes), make(shape, kInt64, x, axes)};
   if (out.y.numel() == 0) return out;
   on_device<PoolKernels>(x.device(), [&](auto k) { k.max_pool(out.y, out.index, x, axes); });
   trace("max_pool2d_with_indices", out.index, {x});
@@ -158,7 +164,7 @@ MaxPool max_pool(const Tensor& x, const Axes& axes) {
 }
 
 Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes) {
-  const Tensor dx = make(dy, axes.h.in, axes.w.in, dy.dtype(), axes.channels_last);
+  const Tensor dx = make(shape_of(dy.shape(), axes, true), dy.dtype(), dy, axes);
   if (dx.numel() == 0) return dx;
   on_device<PoolKernels>(dy.device(), [&](auto k) { k.max_pool_backward(dx, dy, index, axes); });
   return dx;

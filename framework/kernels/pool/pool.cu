@@ -1,5 +1,6 @@
-// Dense images whose places int counts go by quads of channels in channels-last memory, else by
-// single elements; the rest is pool_kernels.h's, in the same order.
+// Dense images whose places int counts go by quads of channels in channels-last memory, weighted
+// sums in row-major memory by quads of columns, else by single elements; the rest is
+// pool_kernels.h's, in the same order.
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
 #include "framework/kernels/per_element.cuh"
@@ -16,18 +17,19 @@ constexpr int kQuad = 4;
 
 // Results: dense images with channels innermost. Row-major ones are as many images of one channel.
 struct Images {
-  int channels;
-  FastDivisor groups, width, height;  // groups of so many channels that a thread computes
+  int channels, of_channels, of_columns;  // in all, and those that a thread computes
+  FastDivisor groups, width, height;      // the first two in what a thread computes
 
-  Images(const Tensor& y, const Axes& axes)
+  Images(const Tensor& y, const Axes& axes, bool by_columns = false)
       : channels(axes.channels_last ? int(y.size(1)) : 1),
-        groups(uint32_t(channels / group())),
-        width(uint32_t(y.size(-1))),
+        of_channels(channels % kQuad == 0 ? kQuad : 1),
+        of_columns(by_columns ? kQuad : 1),
+        groups(uint32_t(channels / of_channels)),
+        width(uint32_t(y.size(-1) / of_columns)),
         height(uint32_t(y.size(-2))) {}
-  int group() const { return channels % kQuad == 0 ? kQuad : 1; }
 };
 
-// V channels of a pixel.
+// V channels of a pixel, or the first of some columns.
 template <int V> struct Pixel {
   int c, h, w, image;
   __device__ Pixel(int64_t i, const Images& images) {
@@ -35,7 +37,7 @@ template <int V> struct Pixel {
     const uint32_t row = images.width.divide(pixel);
     image = int(images.height.divide(row));
     c = int(uint32_t(i) - pixel * images.groups.divisor) * V;
-    w = int(pixel - row * images.width.divisor);
+    w = int(pixel - row * images.width.divisor) * images.of_columns;
     h = int(row - uint32_t(image) * images.height.divisor);
   }
 };
@@ -135,14 +137,14 @@ template <class T, int V> struct MaxUnpoolWindows {
 // --- weighted sums ---
 
 // What the results along an axis are made of: of each its elements with their weights, as many for
-// one as for all (those that are too many weigh 0), and what the sum is divided by.
+// one as for all (those that are too many weigh 0), and what the sum is divided by, if it is.
 template <class C> struct AxisTaps {
   struct Tap {
     int from;
     C part;
   };
   Axis axis;
-  bool transposed;
+  bool transposed, divides;
   int n, most;  // results, and elements of one
   Tap* taps;    // [most, n]
   C* divisors;  // [n]
@@ -153,7 +155,7 @@ template <class C> struct AxisTaps {
       const int64_t j = s.begin + k;
       taps[k * n + i] = j < s.end ? Tap{int(j), part_of<C>(axis, transposed, i, j)} : Tap{};
     }
-    divisors[i] = transposed ? C(1) : divisor<C>(axis, i);
+    if (divides) divisors[i] = divisor<C>(axis, i);
   }
 };
 template <class C> struct MakeTaps {
@@ -161,7 +163,8 @@ template <class C> struct MakeTaps {
   __device__ void operator()(int64_t i) const { i < h.n ? h.make(i) : w.make(i - h.n); }
 };
 
-template <class T, int V> struct ResampleTaps {
+// V channels of a pixel, or V columns of a row.
+template <class T, int V, bool kColumns> struct ResampleTaps {
   using C = Compute<T>;
   Images images;
   AxisTaps<C> h, w;
@@ -178,24 +181,32 @@ template <class T, int V> struct ResampleTaps {
       const int64_t pixels = (int64_t(at.image) * height + row.from) * width;
       C across[V] = {};
       for (int m = 0; m < w.most; ++m) {
-        const auto column = w.taps[m * w.n + at.w];
-        if (column.part == C(0)) continue;
-        C v[V];
-        load_row<T, V>(v, x + (pixels + column.from) * images.channels + at.c);
+        const auto* column = w.taps + m * w.n + at.w;
+        if constexpr (kColumns) {
 #pragma unroll
-        for (int j = 0; j < V; ++j) across[j] += column.part * v[j];
+          for (int j = 0; j < V; ++j) {
+            if (column[j].part == C(0)) continue;
+            across[j] += column[j].part * C(x[pixels + column[j].from]);
+          }
+        } else {
+          if (column->part == C(0)) continue;
+          C v[V];
+          load_row<T, V>(v, x + (pixels + column->from) * images.channels + at.c);
+#pragma unroll
+          for (int j = 0; j < V; ++j) across[j] += column->part * v[j];
+        }
       }
 #pragma unroll
       for (int j = 0; j < V; ++j) sum[j] += row.part * across[j];
     }
-    if (!h.transposed) {
-      const C total = h.divisors[at.h] * w.divisors[at.w];
+    if (h.divides) {
 #pragma unroll
-      for (int j = 0; j < V; ++j) sum[j] /= total;
+      for (int j = 0; j < V; ++j) sum[j] /= h.divisors[at.h] * w.divisors[at.w + j * kColumns];
     }
     store_row<T, V>(y + i * V, sum);
   }
 };
+template <class T, int V> using OfChannels = ResampleTaps<T, V, false>;
 
 // --- launches ---
 
@@ -207,7 +218,7 @@ bool countable(const Tensor& x, const Tensor& y) {
 template <template <class, int> class Functor, class T, class... P>
 void run_images(const char* op, const Tensor& y, const Axes& axes, const P&... operands) {
   const Images images(y, axes);
-  if (images.group() == kQuad) {
+  if (images.of_channels == kQuad) {
     return Backend::run(op, y, y.numel() / kQuad, 1, Functor<T, kQuad>{images, operands...});
   }
   Backend::run(op, y, y.numel(), 1, Functor<T, 1>{images, operands...});
@@ -219,8 +230,11 @@ void resample_taps(const Tensor& y, const Tensor& x, const Axes& axes, bool tran
   using Taps = AxisTaps<C>;
   const int n = int(y.size(-2) + y.size(-1));
   const auto most = [&](const Axis& a) { return int(most_taps<C>(a, transposed)); };
-  Taps h{axes.h, transposed, int(y.size(-2)), most(axes.h), nullptr, nullptr};
-  Taps w{axes.w, transposed, int(y.size(-1)), most(axes.w), nullptr, nullptr};
+  // Interpolation's sums are not divided.
+  const bool divides =
+      !transposed && (axes.h.kind == Axis::Kind::window || axes.h.kind == Axis::Kind::adaptive);
+  Taps h{axes.h, transposed, divides, int(y.size(-2)), most(axes.h), nullptr, nullptr};
+  Taps w{axes.w, transposed, divides, int(y.size(-1)), most(axes.w), nullptr, nullptr};
   const int64_t of_h = int64_t(h.n) * h.most, of_w = int64_t(w.n) * w.most;
   const int device = y.device().index();
   const Scratch taps(size_t(of_h + of_w) * sizeof(typename Taps::Tap), device);
@@ -230,8 +244,14 @@ void resample_taps(const Tensor& y, const Tensor& x, const Axes& axes, bool tran
   h.divisors = divisors.as<C>();
   w.divisors = h.divisors + h.n;
   Backend::run("resample", device, n, MakeTaps<C>{h, w});
-  run_images<ResampleTaps, T>("resample", y, axes, h, w, int(x.size(-2)), int(x.size(-1)),
-                              pointer<T>(y), pointer<const T>(x));
+  const int height = int(x.size(-2)), width = int(x.size(-1));
+  const T* from = pointer<const T>(x);
+  if (!axes.channels_last && y.size(-1) % kQuad == 0) {
+    return Backend::run("resample", y, y.numel() / kQuad, 1,
+                        ResampleTaps<T, kQuad, true>{Images(y, axes, true), h, w, height, width,
+                                                     pointer<T>(y), from});
+  }
+  run_images<OfChannels, T>("resample", y, axes, h, w, height, width, pointer<T>(y), from);
 }
 
 }  // namespace
@@ -277,7 +297,5 @@ void PoolKernels<cuda::Backend>::max_pool_backward(const Tensor& dx, const Tenso
         pointer<const T>(from), pointer<const int64_t>(index));
   });
 }
-
-template struct PoolKernels<cuda::Backend>;
 
 }  // namespace taper::inline v0::kernels

@@ -198,6 +198,4 @@ void PoolKernels<cpu::Backend>::max_pool_backward(const Tensor& dx, const Tensor
   run<cpu::Backend, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
 }
 
-template struct PoolKernels<cpu::Backend>;
-
 }  // namespace taper::inline v0::kernels

@@ -281,24 +281,4 @@ void run(const char* op, int64_t work, const Tensor& y, const Operands&... opera
   });
 }
 
-template <class Backend>
-void PoolKernels<Backend>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
-                                    bool transposed) {
-  const int64_t work = 8 * (1 + x.numel() / y.numel());
-  if (transposed) return run<Backend, ToInputs>("resample", work, y, x, axes);
-  run<Backend, ToOutputs>("resample", work, y, x, axes);
-}
-
-template <class Backend>
-void PoolKernels<Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
-                                    const Axes& axes) {
-  run<Backend, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x, axes);
-}
-
-template <class Backend>
-void PoolKernels<Backend>::max_pool_backward(const Tensor& dx, const Tensor& dy,
-                                             const Tensor& index, const Axes& axes) {
-  run<Backend, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
-}
-
 }  // namespace taper::inline v0::kernels

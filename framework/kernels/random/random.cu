@@ -7,6 +7,7 @@
 #include <curand_kernel.h>
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/random/random_formulas.h"
@@ -15,8 +16,6 @@
 namespace taper::inline v0::kernels {
 namespace cuda {
 namespace {
-
-using taper::cuda::Launch;
 
 // Counter: block number, then stream; key: seed. As framework/philox.h has it.
 __device__ Philox4 draw_words(PhiloxKey key, uint64_t block) {
@@ -27,47 +26,32 @@ __device__ Philox4 draw_words(PhiloxKey key, uint64_t block) {
   return {{words.x, words.y, words.z, words.w}};
 }
 
-unsigned grid_for(int64_t threads) {
-  return unsigned(std::min(ceil_div(threads, kThreads), kMaxPiece));
-}
-__device__ int64_t first_thread() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
-__device__ int64_t thread_step() { return int64_t(gridDim.x) * blockDim.x; }
+// The elements that block b makes.
+template <class Draw> struct DrawBlock {
+  using T = typename Draw::Result::Element;
+  static constexpr int kCount = Draw::Result::kCount;
+  T* out;
+  int64_t numel;
+  PhiloxKey key;
+  Draw draw;
+  bool aligned;
 
-template <class T, class Draw>
-__global__ void __launch_bounds__(kThreads)
-    draw_kernel(T* out, int64_t numel, PhiloxKey key, Draw draw, bool aligned) {
-  constexpr int kCount = Draw::Result::kCount;
-  key = resolved(key);
-  const int64_t blocks = (numel + kCount - 1) / kCount;
-  for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
-    const typename Draw::Result drawn = draw(draw_words(key, uint64_t(b)));
+  __device__ void operator()(int64_t b) const {
+    const typename Draw::Result drawn = draw(draw_words(resolved(key), uint64_t(b)));
     T* at = out + b * kCount;
     const int64_t left = numel - b * kCount;
     if (aligned && left >= kCount) {
       Vec<T, kCount> v;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) v.at[i] = drawn.value[i];
-      store_vec(at, v);
-      continue;
+      return store_vec(at, v);
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if (i < left) at[i] = drawn.value[i];
     }
   }
-}
-
-template <class Draw>
-void launch_draw(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
-  using T = typename Draw::Result::Element;
-  const int64_t numel = out.numel();
-  constexpr int kCount = Draw::Result::kCount;
-  const Launch on(out);
-  T* data = pointer<T>(out);
-  draw_kernel<<<grid_for(ceil_div(numel, kCount)), kThreads, 0, on.stream>>>(
-      data, numel, key, draw, is_aligned(data, alignof(Vec<T, kCount>)));
-  on.check(op);
-}
+};
 
 // x is rounded to T, dropped or scaled, rounded again and added to the residual, where there is
 // one.
@@ -93,7 +77,8 @@ __global__ void __launch_bounds__(kThreads)
     dropout_kernel(const __grid_constant__ D d, PhiloxKey key) {
   constexpr int kVec = D::kVec;
   key = resolved(key);
-  for (int64_t i = first_thread(); i * kVec < d.numel; i += thread_step()) {
+  const int64_t step = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i * kVec < d.numel; i += step) {
     const int64_t at = i * kVec;
     const bool whole = d.aligned && at + kVec <= d.numel;
     auto x = Vec<std::decay_t<decltype(*d.x)>, kVec>();
@@ -119,41 +104,38 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// keys[i] is the word of element i.
-__global__ void __launch_bounds__(kThreads)
-    permutation_keys(uint64_t* keys, int64_t* numbers, int64_t n, PhiloxKey key) {
-  key = resolved(key);
-  const int64_t blocks = (n + 3) / 4;
-  for (int64_t b = first_thread(); b < blocks; b += thread_step()) {
-    const Philox4 words = draw_words(key, uint64_t(b));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int64_t at = b * 4 + i;
-      if (at >= n) break;
-      keys[at] = words.word[i];
-      numbers[at] = at;
-    }
-  }
-}
-
 }  // namespace
+}  // namespace cuda
+
+template <> struct Draws<cuda::Backend> {
+  template <class Draw>
+  static void run(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
+    using Block = cuda::DrawBlock<Draw>;
+    auto* data = pointer<typename Block::T>(out);
+    const bool aligned =
+        cuda::is_aligned(data, alignof(cuda::Vec<typename Block::T, Block::kCount>));
+    cuda::Backend::run(op, out, cuda::ceil_div(out.numel(), Block::kCount), 1,
+                       Block{data, out.numel(), key, draw, aligned});
+  }
+};
+
+template struct RandomKernels<cuda::Backend>;
+
+namespace cuda {
 
 void randperm(const Tensor& out, PhiloxKey key) {
   const Tensor keys = empty_like_layout(out, kInt64), sorted = empty_like_layout(out, kInt64);
   const Tensor numbers = empty_like_layout(out, kInt64);
-  const Launch on(out);
-  permutation_keys<<<grid_for(ceil_div(out.numel(), 4)), kThreads, 0, on.stream>>>(
-      pointer<uint64_t>(keys), pointer<int64_t>(numbers), out.numel(), key);
-  on.check("randperm");
+  RandomKernels<Backend>::randint(keys, key, 0, int64_t(1) << 32);  // the words
+  arange(numbers, 0, 1);
   sort_pairs(sorted, out, keys, numbers, 32);
-  on.check("randperm");
 }
 
 void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t block,
              const Tensor& residual) {
   const int64_t numel = y.numel();
   if (numel == 0) return;
-  const Launch on(y);
+  const taper::cuda::Launch on(y);
   const auto run = [&]<class X, class T, class Y>(TypeTag<X>, TypeTag<T>, TypeTag<Y>) {
     Dropout<X, T, Y> d{pointer<Y>(y),
                        pointer<const X>(x),
@@ -163,7 +145,8 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
                        dropout_rule<T>(p),
                        false};
     d.aligned = is_aligned(d.y, 16) && is_aligned(d.x, 16) && is_aligned(d.residual, 16);
-    dropout_kernel<<<grid_for(ceil_div(numel, d.kVec)), kThreads, 0, on.stream>>>(d, key);
+    const int64_t blocks = std::min(ceil_div(numel, d.kVec * kThreads), kMaxPiece);
+    dropout_kernel<<<unsigned(blocks), kThreads, 0, on.stream>>>(d, key);
   };
   if (x.dtype() == y.dtype()) {
     visit_floating(y.dtype(), [&](auto tag) { run(tag, tag, tag); });
@@ -176,14 +159,4 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
 }
 
 }  // namespace cuda
-
-template <> struct Draws<cuda::Backend> {
-  template <class Draw>
-  static void run(const char* op, const Tensor& out, PhiloxKey key, Draw draw) {
-    cuda::launch_draw(op, out, key, draw);
-  }
-};
-
-template struct RandomKernels<cuda::Backend>;
-
 }  // namespace taper::inline v0::kernels

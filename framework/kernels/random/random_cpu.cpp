@@ -20,35 +20,18 @@ namespace {
 // Element operations that a Philox block stands for when work is shared out.
 constexpr int64_t kBlockWork = 16;
 
-// Whole blocks only.
-template <class T, class Draw>
-TAPER_CLONES void draw_blocks(T* out, PhiloxKey key, Draw draw, int64_t begin, int64_t end) {
-  constexpr int kCount = Draw::Result::kCount;
-#pragma omp simd
-  for (int64_t b = begin; b < end; ++b) {
-    const typename Draw::Result drawn = draw(philox(key, uint64_t(b)));
-    for (int i = 0; i < kCount; ++i) out[b * kCount + i] = drawn.value[i];
-  }
-}
-
 template <class Draw> void draw_all(const Tensor& tensor, PhiloxKey key, Draw draw) {
   constexpr int kCount = Draw::Result::kCount;
   auto* out = pointer<typename Draw::Result::Element>(tensor);
   const int64_t whole = tensor.numel() / kCount;
-  parallel_for(whole, grain_of(kBlockWork),
-               [&](int64_t begin, int64_t end) { draw_blocks(out, key, draw, begin, end); });
+  parallel_for(whole, grain_of(kBlockWork), [=](int64_t begin, int64_t end) {
+    vector_for(end - begin, [=, first = out + begin * kCount](int64_t b) {
+      const typename Draw::Result drawn = draw(philox(key, uint64_t(begin + b)));
+      for (int i = 0; i < kCount; ++i) first[b * kCount + i] = drawn.value[i];
+    });
+  });
   const typename Draw::Result last = draw(philox(key, uint64_t(whole)));
   for (int64_t i = whole * kCount; i < tensor.numel(); ++i) out[i] = last.value[i - whole * kCount];
-}
-
-template <class T>
-TAPER_CLONES void drop_blocks(T* y, const T* x, PhiloxKey key, uint64_t block, DropoutRule<T> rule,
-                              int64_t begin, int64_t end) {
-#pragma omp simd
-  for (int64_t b = begin; b < end; ++b) {
-    const Philox4 words = philox(key, block + uint64_t(b));
-    for (int i = 0; i < 4; ++i) y[4 * b + i] = rule(x[4 * b + i], words.word[i]);
-  }
 }
 
 struct Numbered {
@@ -91,8 +74,11 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
     const T* from = pointer<const T>(x);
     const DropoutRule<T> rule = dropout_rule<T>(p);
     const int64_t whole = y.numel() / 4;
-    parallel_for(whole, grain_of(kBlockWork), [&](int64_t begin, int64_t end) {
-      drop_blocks(to, from, key, block, rule, begin, end);
+    parallel_for(whole, grain_of(kBlockWork), [=](int64_t begin, int64_t end) {
+      vector_for(end - begin, [=, in = from + 4 * begin, out = to + 4 * begin](int64_t b) {
+        const Philox4 words = philox(key, block + uint64_t(begin + b));
+        for (int i = 0; i < 4; ++i) out[4 * b + i] = rule(in[4 * b + i], words.word[i]);
+      });
     });
     const Philox4 words = philox(key, block + uint64_t(whole));
     for (int64_t i = 4 * whole; i < y.numel(); ++i)

@@ -102,13 +102,8 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
       bias_backward_kernel<<<unsigned(chunks * block.tiles), block.width * block.height, 0,
                              on.stream>>>(args, block);
     };
-    visit_backward(activation, [&](auto f) {
-      using F = decltype(f);
-      if constexpr (kIsHalf<T> && requires { typename F::ForHalf; }) {
-        run(typename F::ForHalf());
-      } else {
-        run(f);
-      }
+    visit_backward(activation, [&]<class F>(F) {
+      run(std::conditional_t<kIsHalf<T>, typename OfHalf<F>::type, F>());
     });
     on.check("linear");
     if (chunks > 1) reduce(ReduceOp::sum, dbias, parts, {1, chunks, n});

@@ -41,39 +41,21 @@ template <class T, class Op>
 void run(const char* name, const Op& op, const void* x, const Tensor& out, ReduceSizes sizes,
          const Launch& on) {
   using Acc = typename Op::Acc;
-  ReduceArgs<Op, T> args{};
-  args.op = op;
-  args.x = static_cast<const T*>(x);
-  args.outer = sizes.outer;
-  args.n = sizes.n;
-  args.inner = sizes.inner;
-  args.chunk = chunk_of(sizes, kVec<T>);
-  args.chunks = sizes.n == 0 ? 1 : ceil_div(sizes.n, args.chunk);
-  args.out = pointer<char>(out);
-  args.out_dtype = out.dtype();
-  if (args.chunks == 1) return launch(name, args, on);
+  using Rest = std::decay_t<decltype(rest_of(op))>;
+  const auto [outer, n, inner] = sizes;
+  const auto* from = static_cast<const T*>(x);
+  char* const to = pointer<char>(out);
+  const DType type = out.dtype();
+  const int64_t chunk = chunk_of(sizes, kVec<T>), chunks = n == 0 ? 1 : ceil_div(n, chunk);
+  ReduceArgs<Op, T> args{op, from, outer, n, inner, chunk, chunks, false, nullptr, to, type};
+  if (chunks == 1) return launch(name, args, on);
 
-  const int64_t count = sizes.outer * args.chunks * sizes.inner;
-  const Scratch partials(size_t(count) * sizeof(Acc), on.device);
-  args.partials = partials.as<Acc>();
+  const Scratch partials(size_t(outer * chunks * inner) * sizeof(Acc), on.device);
+  Acc* const parts = args.partials = partials.as<Acc>();
   launch(name, args, on);
-  ReduceArgs<std::decay_t<decltype(rest_of(op))>, Acc> rest{};
-  rest.op = rest_of(op);
-  rest.x = partials.as<Acc>();
-  rest.outer = sizes.outer;
-  rest.n = rest.chunk = args.chunks;
-  rest.chunks = 1;
-  rest.inner = sizes.inner;
-  rest.out = args.out;
-  rest.out_dtype = args.out_dtype;
-  launch(name, rest, on);
-}
-
-// The elements of a dense tensor in another dtype.
-Scratch converted(const Tensor& x, DType dtype, const Launch& on) {
-  Scratch elements(size_t(x.numel()) * size_of(dtype), on.device);
-  copy(make_iterator(elements.data(), dtype, x.data_ptr(), x.dtype(), x.numel(), on.device));
-  return elements;
+  const Rest rest = rest_of(op);
+  launch<Rest, Acc>(name, {rest, parts, outer, chunks, inner, chunks, 1, false, nullptr, to, type},
+                    on);
 }
 
 // Floating types and int64 as they are, other integers by way of int64: f(tag, elements).
@@ -82,14 +64,14 @@ template <class F> void visit_elements(const Tensor& x, const Launch& on, F&& f)
     return visit_floating(x.dtype(), [&](auto tag) { f(tag, x.data_ptr()); });
   }
   if (x.dtype() == kInt64) return f(TypeTag<int64_t>{}, x.data_ptr());
-  const Scratch elements = converted(x, kInt64, on);
+  const Scratch elements(size_t(x.numel()) * sizeof(int64_t), on.device);
+  copy(make_iterator(elements.data(), kInt64, x.data_ptr(), x.dtype(), x.numel(), on.device));
   f(TypeTag<int64_t>{}, elements.data());
 }
 
 void reduce_truth(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
                   const Launch& on) {
-  const auto go = [&](auto tag, const void* elements) {
-    using T = typename decltype(tag)::type;
+  const auto go = [&]<class T>(TypeTag<T>, const void* elements) {
     if (op == ReduceOp::all) return run<T>("all", Truth<true>{}, elements, out, sizes, on);
     run<T>("any", Truth<false>{}, elements, out, sizes, on);
   };
@@ -108,27 +90,21 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, 
   if (op == ReduceOp::sum && x.dtype() == kBool) {
     return run<bool>(name, Sum<int64_t>{{}, 1}, x.data_ptr(), out, sizes, on);
   }
-  visit_elements(x, on, [&](auto tag, const void* elements) {
-    using T = typename decltype(tag)::type;
+  visit_elements(x, on, [&]<class T>(TypeTag<T>, const void* elements) {
     using C = Compute<T>;
-    if (map == ReduceMap::nonzero) {
-      return run<T>(name, Mapped<Sum<int64_t>>{{{}, 1}, map}, elements, out, sizes, on);
-    }
+    const auto by = [&](const auto& of) { run<T>(name, of, elements, out, sizes, on); };
+    if (map == ReduceMap::nonzero) return by(Mapped<Sum<int64_t>>{{{}, 1}, map});
     if constexpr (std::is_floating_point_v<C>) {
-      using Largest = Extreme<C, true>;
-      if (map != ReduceMap::none && op == ReduceOp::amax) {
-        return run<T>(name, Mapped<Largest>{{}, map}, elements, out, sizes, on);
-      }
-      if (map != ReduceMap::none) {
-        return run<T>(name, Mapped<Sum<C>>{{{}, C(1)}, map}, elements, out, sizes, on);
-      }
+      const bool largest = op == ReduceOp::amax;
+      if (map != ReduceMap::none && largest) return by(Mapped<Extreme<C, true>>{{}, map});
+      if (map != ReduceMap::none) return by(Mapped<Sum<C>>{{{}, C(1)}, map});
     }
     switch (op) {
-      case ReduceOp::sum: return run<T>(name, Sum<C>{{}, C(1)}, elements, out, sizes, on);
-      case ReduceOp::mean: return run<T>(name, Sum<C>{{}, C(sizes.n)}, elements, out, sizes, on);
-      case ReduceOp::prod: return run<T>(name, Product<C>{}, elements, out, sizes, on);
-      case ReduceOp::amax: return run<T>(name, Extreme<C, true>{}, elements, out, sizes, on);
-      default: return run<T>(name, Extreme<C, false>{}, elements, out, sizes, on);
+      case ReduceOp::sum: return by(Sum<C>{{}, C(1)});
+      case ReduceOp::mean: return by(Sum<C>{{}, C(sizes.n)});
+      case ReduceOp::prod: return by(Product<C>{});
+      case ReduceOp::amax: return by(Extreme<C, true>{});
+      default: return by(Extreme<C, false>{});
     }
   });
 }
@@ -138,8 +114,7 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Ten
   assert(x.is_contiguous() && out.is_contiguous());
   if (sizes.outer == 0 || sizes.inner == 0) return;
   const Launch on(x);
-  visit_elements(x, on, [&](auto tag, const void* elements) {
-    using T = typename decltype(tag)::type;
+  visit_elements(x, on, [&]<class T>(TypeTag<T>, const void* elements) {
     const ArgExtreme<Compute<T>> op{largest, pointer<char>(values), x.dtype()};
     run<T>(largest ? "argmax" : "argmin", op, elements, out, sizes, on);
   });

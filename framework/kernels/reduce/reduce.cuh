@@ -93,17 +93,11 @@ template <class Op, class T> struct ReduceArgs {
 template <class T> __device__ inline T shuffle_xor(T x, int mask) {
   return __shfl_xor_sync(~0u, x, mask);
 }
-__device__ inline bool shuffle_xor(bool x, int mask) {
-  return __shfl_xor_sync(~0u, int(x), mask) != 0;
-}
-__device__ inline Spread shuffle_xor(Spread x, int mask) {
-  return {__shfl_xor_sync(~0u, x.sum, mask), __shfl_xor_sync(~0u, x.squares, mask)};
-}
-template <class C> __device__ inline Best<C> shuffle_xor(Best<C> x, int mask) {
-  return {__shfl_xor_sync(~0u, x.value, mask), __shfl_xor_sync(~0u, x.index, mask)};
-}
-template <class C> __device__ inline Exps<C> shuffle_xor(Exps<C> x, int mask) {
-  return {__shfl_xor_sync(~0u, x.max, mask), __shfl_xor_sync(~0u, x.sum, mask)};
+// Of a pair.
+template <class P>
+requires(!std::is_arithmetic_v<P>) __device__ inline P shuffle_xor(P x, int mask) {
+  const auto [first, second] = x;
+  return {shuffle_xor(first, mask), shuffle_xor(second, mask)};
 }
 
 // Over aligned groups of `lanes` (a power of two) neighbours; the whole warp calls.

@@ -77,12 +77,6 @@ void reduce_rows(const R& x, const Results<T>& out, ReduceSizes sizes) {
 
 // --- columns: inner > 1 ---
 
-template <class F, class T> TAPER_CLONES void combine_columns(T* acc, const T* x, int64_t n) {
-  const F f;
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) acc[i] = f(acc[i], x[i]);
-}
-
 template <class F, class T, class R>
 void combine_tile(const R& x, ReduceSizes sizes, ColumnTask task, T* acc) {
   T buffer[kTileColumns];
@@ -90,7 +84,8 @@ void combine_tile(const R& x, ReduceSizes sizes, ColumnTask task, T* acc) {
   const int64_t first = task.block * kBlockRows, end = std::min(sizes.n, first + kBlockRows);
   for (int64_t row = first; row < end; ++row) {
     const int64_t at = (task.outer * sizes.n + row) * sizes.inner + task.column;
-    combine_columns<F, T>(acc, x.read(at, task.width, buffer), task.width);
+    const T* terms = x.read(at, task.width, buffer);
+    vector_for(task.width, [=](int64_t i) { acc[i] = F()(acc[i], terms[i]); });
   }
 }
 
@@ -105,15 +100,10 @@ template <class F, class T, class R>
 void reduce_columns(const R& x, const Results<T>& out, ReduceSizes sizes) {
   const int64_t inner = sizes.inner;
   const int64_t blocks = std::max<int64_t>(1, (sizes.n + kBlockRows - 1) / kBlockRows);
-  const int64_t tiles = (inner + kTileColumns - 1) / kTileColumns;
-  const ColumnTasks task_of{blocks, tiles, inner};
-  const int64_t rows = std::min(kBlockRows, sizes.n), width = std::min(kTileColumns, inner);
-
   const bool direct = blocks == 1;
   const size_t kept = direct ? 0 : size_t(sizes.outer * blocks * inner);
   const auto partial = std::make_unique_for_overwrite<Wide<T>[]>(kept);
-  parallel_each(sizes.outer * blocks * tiles, rows * width, [&](int64_t i) {
-    const ColumnTask task = task_of(i);
+  each_column_task(sizes, blocks, std::min(kBlockRows, sizes.n), [&](ColumnTask task) {
     T acc[kTileColumns];
     Wide<T> wide[kTileColumns];
     combine_tile<F, T>(x, sizes, task, acc);
@@ -123,14 +113,12 @@ void reduce_columns(const R& x, const Results<T>& out, ReduceSizes sizes) {
   });
   if (direct) return;
 
-  const ColumnTasks join_of{1, tiles, inner};
-  parallel_each(sizes.outer * tiles, blocks * width, [&](int64_t i) {
-    const ColumnTask task = join_of(i);
-    Wide<T> total[kTileColumns];
+  each_column_task(sizes, 1, blocks, [&](ColumnTask task) {
+    Wide<T> totals[kTileColumns], *const total = totals;
     std::fill(total, total + task.width, F::template identity<Wide<T>>());
     for (int64_t b = 0; b < blocks; ++b) {
-      const int64_t at = (task.outer * blocks + b) * inner + task.column;
-      combine_columns<F, Wide<T>>(total, &partial[size_t(at)], task.width);
+      const auto* part = &partial[size_t((task.outer * blocks + b) * inner + task.column)];
+      vector_for(task.width, [=](int64_t i) { total[i] = F()(total[i], part[i]); });
     }
     write_tile(out, sizes, task, total);
   });
@@ -205,11 +193,7 @@ void arg_reduce_as(const Tensor& out, const Tensor& tensor, ReduceSizes sizes) {
                   [&](int64_t i) { indices[i] = arg_of_row<F, T>(x, i * sizes.n, sizes.n); });
     return;
   }
-  const int64_t tiles = (sizes.inner + kTileColumns - 1) / kTileColumns;
-  const ColumnTasks task_of{1, tiles, sizes.inner};
-  const int64_t work = sizes.n * std::min(kTileColumns, sizes.inner);
-  parallel_each(sizes.outer * tiles, work, [&](int64_t i) {
-    const ColumnTask task = task_of(i);
+  each_column_task(sizes, 1, sizes.n, [&](ColumnTask task) {
     arg_of_columns<F, T>(x, indices + task.outer * sizes.inner + task.column, sizes, task);
   });
 }
@@ -267,10 +251,8 @@ void variance_as(bool root, const Tensor& out, const Tensor& tensor, ReduceSizes
   const auto [outer, n, inner] = sizes;
   const bool rows = inner == 1;
   const int64_t block = rows ? kBlock : kBlockRows, blocks = (n + block - 1) / block;
-  const int64_t tile = std::min(kTileColumns, inner), tiles = (inner + tile - 1) / tile;
   const auto sums = std::make_unique_for_overwrite<double[]>(size_t(outer * blocks * inner) * 2);
-  parallel_each(outer * blocks * tiles, block * tile, [&](int64_t i) {
-    const ColumnTask task = ColumnTasks{blocks, tiles, inner}(i);
+  each_column_task(sizes, blocks, block, [&](ColumnTask task) {
     const int64_t first = task.block * block, end = std::min(n, first + block);
     double* sum = &sums[size_t((task.outer * blocks + task.block) * inner + task.column) * 2];
     double* squares = sum + task.width;
@@ -289,8 +271,7 @@ void variance_as(bool root, const Tensor& out, const Tensor& tensor, ReduceSizes
       add_spread_of_columns(run, task.width, origin, sum, squares);
     }
   });
-  parallel_each(outer * tiles, blocks * tile, [&](int64_t i) {
-    const ColumnTask task = ColumnTasks{1, tiles, inner}(i);
+  each_column_task(sizes, 1, blocks, [&](ColumnTask task) {
     double sum[kTileColumns] = {}, squares[kTileColumns] = {};
     for (int64_t b = 0; b < blocks; ++b) {
       const double* of_block = &sums[size_t((task.outer * blocks + b) * inner + task.column) * 2];

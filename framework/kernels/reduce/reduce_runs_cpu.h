@@ -9,6 +9,7 @@
 
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
+#include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/simd_cpu.h"
 
@@ -68,18 +69,20 @@ template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
   return total;
 }
 
-// Task number -> outer index, block of rows, tile of columns.
+// A block of n and a tile of inner of a [outer, n, inner] tensor.
 struct ColumnTask {
   int64_t outer, block, column, width;
 };
-struct ColumnTasks {
-  int64_t blocks, tiles, inner;
-
-  ColumnTask operator()(int64_t task) const {
+// f(task) for all of them; each goes over `rows` rows.
+template <class F>
+void each_column_task(ReduceSizes sizes, int64_t blocks, int64_t rows, const F& f) {
+  const int64_t tiles = (sizes.inner + kTileColumns - 1) / kTileColumns;
+  const int64_t work = rows * std::min(kTileColumns, sizes.inner);
+  parallel_each(sizes.outer * blocks * tiles, work, [&](int64_t task) {
     const int64_t column = task % tiles * kTileColumns;
-    return {task / tiles / blocks, task / tiles % blocks, column,
-            std::min(kTileColumns, inner - column)};
-  }
-};
+    f(ColumnTask{task / tiles / blocks, task / tiles % blocks, column,
+                 std::min(kTileColumns, sizes.inner - column)});
+  });
+}
 
 }  // namespace taper::inline v0::kernels::cpu

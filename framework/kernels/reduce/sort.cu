@@ -65,17 +65,13 @@ template <class T> struct JoinedKey {
     key[i] = row | sort_key(x[i], how.descending) >> how.unused;
   }
 };
-struct RowOf {
-  int64_t* row;
+// The row of a position, or the place in it.
+struct SplitPosition {
+  int64_t* part;
   const int64_t* position;
   int64_t n;
-  TAPER_HD void operator()(int64_t i) const { row[i] = position[i] / n; }
-};
-struct PlaceInRow {
-  int64_t* place;
-  const int64_t* position;
-  int64_t n;
-  TAPER_HD void operator()(int64_t i) const { place[i] = position[i] % n; }
+  bool row;
+  TAPER_HD void operator()(int64_t i) const { part[i] = row ? position[i] / n : position[i] % n; }
 };
 
 // --- running sums ---
@@ -339,20 +335,22 @@ void argsort(const Tensor& order, const Tensor& x, SortRows how) {
   });
   sort_pairs(sorted, order, keys, position, joined ? row_bits + key_bits : 64);
   if (rows == 1) return;
-  const Tensor& found = joined ? order : position;
+  const auto split = [&](const Tensor& part, const Tensor& of, bool row) {
+    Backend::run("sort", order, count, 1,
+                 SplitPosition{pointer<int64_t>(part), pointer<const int64_t>(of), n, row});
+  };
   if (!joined) {
     const Tensor& row = keys;
-    Backend::run("sort", order, count, 1, RowOf{pointer<int64_t>(row), pointer<int64_t>(order), n});
+    split(row, order, true);
     sort_pairs(sorted, position, row, order, row_bits);
   }
-  Backend::run("sort", order, count, 1,
-               PlaceInRow{pointer<int64_t>(order), pointer<int64_t>(found), n});
+  split(order, joined ? order : position, false);
 }
 
 void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
               Running how) {
   const Launch on(y);
-  const auto go = [&]<class T>(TypeTag<T>) {
+  visit_computed(y.dtype(), [&]<class T>(TypeTag<T>) {
     const auto with = [&]<class F>(F) {
       run(Scan<F, T>{pointer<T>(y), pointer<const T>(x), pointer<const T>(added), sizes, how}, on);
     };
@@ -361,10 +359,7 @@ void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added
     }
     if (op == ReduceOp::prod) return with(Product<T>());
     with(Sum<T>());
-  };
-  if (y.dtype() == kInt64) return go(TypeTag<int64_t>{});
-  if (y.dtype() == kFloat64) return go(TypeTag<double>{});
-  go(TypeTag<float>{});
+  });
 }
 
 }  // namespace taper::inline v0::kernels::cuda

@@ -39,7 +39,6 @@ namespace {
 // Each line along n is joined from its one end to the other; neighbouring ones side by side.
 template <class T, class Join>
 void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T none, Join join) {
-  const int64_t tiles = (s.inner + kTileColumns - 1) / kTileColumns;
   const int64_t step = how.backwards ? -s.inner : s.inner;
   const auto run = [&](int64_t first, auto width) {
     T before[kTileColumns];
@@ -54,8 +53,7 @@ void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T n
       }
     }
   };
-  parallel_each(s.outer * tiles, s.n * std::min(kTileColumns, s.inner), [&](int64_t i) {
-    const ColumnTask task = ColumnTasks{1, tiles, s.inner}(i);
+  each_column_task(s, 1, s.n, [&](ColumnTask task) {
     const int64_t row = task.outer * s.n + (how.backwards ? s.n - 1 : 0);
     if (s.inner == 1) return run(row, std::integral_constant<int64_t, 1>());
     run(row * s.inner + task.column, task.width);
