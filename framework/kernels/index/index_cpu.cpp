@@ -15,6 +15,27 @@
 
 namespace taper::inline v0::kernels {
 
+// A row of the index at a time; check_on_host() has seen all of it.
+template <>
+void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor& key,
+                                          const Tensor& index, const Shape& shape, int dim) {
+  const Shape strides = contiguous_strides(shape);
+  const int last = shape.size() - 1;
+  const int64_t n = index.size(last), size = shape[dim], stride = strides[dim];
+  const int64_t wrapped = rules.wrap ? size : 0, step = dim == last ? 0 : 1;
+  cpu::parallel_each(key.numel() / n, 4 * n, [&](int64_t r) {
+    int64_t first = 0;  // what the row's place adds, apart from dim
+    for (int64_t d = last - 1, rest = r; d >= 0; rest /= index.size(d--)) {
+      if (d != dim) first += rest % index.size(d) * strides[int(d)];
+    }
+    const int64_t* at = pointer<const int64_t>(index) + r * n;
+    int64_t* row = pointer<int64_t>(key) + r * n;
+    cpu::vector_for(n, [=](int64_t i) {
+      row[i] = first + i * step + (at[i] + (at[i] < 0 ? wrapped : 0)) * stride;
+    });
+  });
+}
+
 template struct IndexKernels<cpu::Backend>;
 
 namespace cpu {
