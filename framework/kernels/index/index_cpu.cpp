@@ -67,6 +67,18 @@ TAPER_CLONES void fold_row(Fold fold, S* sum, const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] = fold(sum[i], S(x[i]));
 }
 
+// Rows of fewer elements join in the order of positions, for grouping them costs more.
+constexpr int64_t kNarrow = 16;
+template <class Fold, class T>
+void fold_narrow(Fold fold, T* y, const T* src, std::span<const int64_t> key, int64_t width) {
+  for (const int64_t row : key) {
+    for (int64_t j = 0; j < width; ++j, ++src) {
+      T& sum = y[row * width + j];
+      sum = fold(sum, *src);
+    }
+  }
+}
+
 template <class Fold, class T>
 void fold_groups(Fold fold, T* y, const T* src, const Groups& groups, int64_t rows, int64_t width) {
   constexpr bool kHalf = is_half(dtype_of<T>);
@@ -134,10 +146,18 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
   if (op == RowOp::put) return put_bytes(y, src, elements<int64_t>(key), width);
   const int64_t rows = y.numel() / width;
-  const Groups groups = group_positions(elements<int64_t>(key), rows);
+  const std::span<const int64_t> row = elements<int64_t>(key);
+  // Half types join a row's terms in float before they round.
+  const bool narrow = width < kNarrow && !is_half(y.dtype());
+  const Groups groups = narrow ? Groups() : group_positions(row, rows);
   with_fold(op, [&](auto fold) {
     const auto run = [&]<class T>(TypeTag<T>) {
-      fold_groups(fold, pointer<T>(y), pointer<const T>(src), groups, rows, width);
+      T* to = pointer<T>(y);
+      const T* from = pointer<const T>(src);
+      if constexpr (!is_half(dtype_of<T>)) {
+        if (narrow) return fold_narrow(fold, to, from, row, width);
+      }
+      fold_groups(fold, to, from, groups, rows, width);
     };
     if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
     visit_floating(y.dtype(), run);
