@@ -280,11 +280,13 @@ Tensor nonzero(const Tensor& x) {
   const int64_t n = place.numel();
   if (x.dim() == 0) return zeros({n, 0}, {.dtype = kInt64, .device = x.device()});
   std::vector<Tensor> columns;
-  for (int d = x.dim() - 1; d >= 0; --d) {
+  for (int d = x.dim() - 1; d > 0; --d) {
     const int64_t size = std::max<int64_t>(x.shape()[d], 1);
-    columns.insert(columns.begin(), remainder(place, size));
-    place = floor_divide(place, size);
+    const Tensor above = floor_divide(place, size);
+    columns.insert(columns.begin(), place - above * size);
+    place = above;
   }
+  columns.insert(columns.begin(), place);
   return stack(columns, 1);
 }
 
