@@ -67,10 +67,12 @@ Ends box_start(const Copier& copier, int64_t i, int a, int b) {
 }
 
 void copy_rows(const Copier& copier) {
+  const auto& sizes = copier.iter.sizes;
   const int last = copier.iter.dims - 1;
-  const int64_t row = copier.iter.sizes[last];
-  parallel_each(copier.iter.numel / row, row,
-                [&](int64_t i) { copier.run(box_start(copier, i, last, last), last, row); });
+  // Short runs cost more than strides.
+  const int d = sizes[last] < 8 && sizes[last - 1] > sizes[last] ? last - 1 : last;
+  parallel_each(copier.iter.numel / sizes[d], sizes[d],
+                [&](int64_t i) { copier.run(box_start(copier, i, d, d), d, sizes[d]); });
 }
 
 void copy_tiles(const Copier& copier, int cross) {
