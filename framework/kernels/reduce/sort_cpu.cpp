@@ -34,6 +34,27 @@ void argsort(const Tensor& order, const Tensor& x, SortRows how) {
   });
 }
 
+void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank) {
+  const int64_t n = x.numel() / place.numel();
+  visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_each(place.numel(), 8 * n, [&](int64_t r) {
+      std::vector<SortKey<T>> key(n), split;
+      const T* numbers = pointer<const T>(x) + r * n;
+      std::ranges::transform(numbers, numbers + n, key.begin(),
+                             [](T number) { return sort_key(number, false); });
+      split = key;
+      const int64_t at = pointer<const int64_t>(rank)[r];
+      std::ranges::nth_element(split, split.begin() + at);
+      // Of those that are equal to it, those before it in the order are the first in the row.
+      int64_t equals = at - std::ranges::count_if(split, [&](auto k) { return k < split[at]; });
+      int64_t i = -1;
+      do equals -= key[++i] == split[at];
+      while (equals >= 0);
+      pointer<int64_t>(place)[r] = i;
+    });
+  });
+}
+
 namespace {
 
 // Each line along n is joined from its one end to the other; neighbouring ones side by side.
