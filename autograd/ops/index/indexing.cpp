@@ -276,17 +276,15 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
 }
 
 Tensor nonzero(const Tensor& x) {
-  Tensor place = kernels::nonzero(x.detach());
-  const int64_t n = place.numel();
+  std::vector<Tensor> columns = {kernels::nonzero(x.detach())};
+  const int64_t n = columns[0].numel();
   if (x.dim() == 0) return zeros({n, 0}, {.dtype = kInt64, .device = x.device()});
-  std::vector<Tensor> columns;
   for (int d = x.dim() - 1; d > 0; --d) {
     const int64_t size = std::max<int64_t>(x.shape()[d], 1);
-    const Tensor above = floor_divide(place, size);
-    columns.insert(columns.begin(), place - above * size);
-    place = above;
+    const Tensor place = columns[0];
+    columns[0] = floor_divide(place, size);
+    columns.insert(columns.begin() + 1, place - columns[0] * size);
   }
-  columns.insert(columns.begin(), place);
   return stack(columns, 1);
 }
 

@@ -68,9 +68,8 @@ Ends box_start(const Copier& copier, int64_t i, int a, int b) {
 
 void copy_rows(const Copier& copier) {
   const auto& sizes = copier.iter.sizes;
-  const int last = copier.iter.dims - 1;
-  // Short runs cost more than strides.
-  const int d = sizes[last] < 8 && sizes[last - 1] > sizes[last] ? last - 1 : last;
+  int d = copier.iter.dims - 1;
+  if (sizes[d] < 8 && sizes[d - 1] > sizes[d]) --d;  // short runs cost more than strides
   parallel_each(copier.iter.numel / sizes[d], sizes[d],
                 [&](int64_t i) { copier.run(box_start(copier, i, d, d), d, sizes[d]); });
 }

@@ -21,8 +21,8 @@ void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor&
                                           const Tensor& index, const Shape& shape, int dim) {
   const Shape strides = contiguous_strides(shape);
   const int last = shape.size() - 1;
-  const int64_t n = index.size(last), size = shape[dim], stride = strides[dim];
-  const int64_t wrapped = rules.wrap ? size : 0, step = dim == last ? 0 : 1;
+  const int64_t n = index.size(last), stride = strides[dim], step = dim == last ? 0 : 1;
+  const int64_t wrapped = rules.wrap ? shape[dim] : 0;
   cpu::parallel_each(key.numel() / n, 4 * n, [&](int64_t r) {
     int64_t first = 0;  // what the row's place adds, apart from dim
     for (int64_t d = last - 1, rest = r; d >= 0; rest /= index.size(d--)) {
@@ -67,21 +67,19 @@ TAPER_CLONES void fold_row(Fold fold, S* sum, const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] = fold(sum[i], S(x[i]));
 }
 
-// Rows of fewer elements join in the order of positions, for grouping them costs more.
-constexpr int64_t kNarrow = 16;
 template <class Fold, class T>
-void fold_narrow(Fold fold, T* y, const T* src, std::span<const int64_t> key, int64_t width) {
-  for (const int64_t row : key) {
-    for (int64_t j = 0; j < width; ++j, ++src) {
-      T& sum = y[row * width + j];
-      sum = fold(sum, *src);
-    }
-  }
-}
-
-template <class Fold, class T>
-void fold_groups(Fold fold, T* y, const T* src, const Groups& groups, int64_t rows, int64_t width) {
+void fold_by_key(Fold fold, T* y, const T* src, std::span<const int64_t> key, int64_t rows,
+                 int64_t width) {
   constexpr bool kHalf = is_half(dtype_of<T>);
+  if constexpr (!kHalf) {
+    // Grouping costs more than it brings for few elements each.
+    for (size_t i = 0; width < 16 && i < key.size(); ++i) {
+      T* sum = y + key[i] * width;
+      for (int64_t j = 0; j < width; ++j) sum[j] = fold(sum[j], *src++);
+    }
+    if (width < 16) return;
+  }
+  const Groups groups = group_positions(key, rows);
   using Sum = std::conditional_t<kHalf, float, T>;
   const ConvertFn widen = converter(dtype_of<T>, dtype_of<Sum>);
   const ConvertFn narrow = converter(dtype_of<Sum>, dtype_of<T>);
@@ -103,18 +101,12 @@ void fold_groups(Fold fold, T* y, const T* src, const Groups& groups, int64_t ro
   });
 }
 
-// Rows of a word, whose size the compiler knows.
-template <class Word>
-void take_words(const Tensor& y, const Tensor& x, std::span<const int64_t> key) {
-  Word* to = pointer<Word>(y);
-  const Word* from = pointer<const Word>(x);
-  parallel_each(int64_t(key.size()), 2, [&](int64_t i) { to[i] = from[key[size_t(i)]]; });
-}
-
-void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, int64_t bytes) {
+template <int64_t n> using Size = std::integral_constant<int64_t, n>;
+template <class Bytes>  // a number, or a Size
+void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, Bytes bytes) {
   char* to = pointer<char>(y);
   const char* from = pointer<const char>(x);
-  parallel_each(int64_t(key.size()), bytes / 8, [&](int64_t i) {
+  parallel_each(int64_t(key.size()), 2 + bytes / 8, [=](int64_t i) {
     std::memcpy(to + i * bytes, from + key[size_t(i)] * bytes, size_t(bytes));
   });
 }
@@ -135,10 +127,10 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
   const std::span<const int64_t> rows = elements<int64_t>(key);
   const int64_t bytes = width * int64_t(x.element_size());
   switch (bytes) {
-    case 1: return take_words<uint8_t>(y, x, rows);
-    case 2: return take_words<uint16_t>(y, x, rows);
-    case 4: return take_words<uint32_t>(y, x, rows);
-    case 8: return take_words<uint64_t>(y, x, rows);
+    case 1: return take_bytes(y, x, rows, Size<1>());
+    case 2: return take_bytes(y, x, rows, Size<2>());
+    case 4: return take_bytes(y, x, rows, Size<4>());
+    case 8: return take_bytes(y, x, rows, Size<8>());
     default: return take_bytes(y, x, rows, bytes);
   }
 }
@@ -146,18 +138,9 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
   if (op == RowOp::put) return put_bytes(y, src, elements<int64_t>(key), width);
   const int64_t rows = y.numel() / width;
-  const std::span<const int64_t> row = elements<int64_t>(key);
-  // Half types join a row's terms in float before they round.
-  const bool narrow = width < kNarrow && !is_half(y.dtype());
-  const Groups groups = narrow ? Groups() : group_positions(row, rows);
   with_fold(op, [&](auto fold) {
     const auto run = [&]<class T>(TypeTag<T>) {
-      T* to = pointer<T>(y);
-      const T* from = pointer<const T>(src);
-      if constexpr (!is_half(dtype_of<T>)) {
-        if (narrow) return fold_narrow(fold, to, from, row, width);
-      }
-      fold_groups(fold, to, from, groups, rows, width);
+      fold_by_key(fold, pointer<T>(y), pointer<const T>(src), elements<int64_t>(key), rows, width);
     };
     if (y.dtype() == kInt64) return run(TypeTag<int64_t>{});
     visit_floating(y.dtype(), run);
@@ -167,11 +150,10 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
 Tensor nonzero(const Tensor& mask) {
   const std::span<const bool> chosen = elements<bool>(mask);
   Tensor places = Tensor::make({std::count(chosen.begin(), chosen.end(), true)}, kInt64, Device());
-  // Without a branch on the mask, which nobody foresees.
   int64_t *to = pointer<int64_t>(places), *const end = to + places.numel();
   for (int64_t i = 0; to != end; ++i) {
     *to = i;
-    to += chosen[size_t(i)];
+    to += chosen[size_t(i)];  // nobody foresees a branch on it
   }
   return places;
 }

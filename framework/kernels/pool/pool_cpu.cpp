@@ -22,13 +22,8 @@ TAPER_CLONES void join(T* best, I* where, const T* x, Step step, I at, I at_step
   }
 }
 
-using cpu::grain_of;
 using cpu::parallel_each;
-using cpu::parallel_for;
-using cpu::vector_for;
 using One = std::integral_constant<int64_t, 1>;
-// Counts the places of a plane in numbers as wide as its elements, which lie as many in a vector.
-template <class T> using PlaceOf = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
 template <class T>
 void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const Axes& axes) {
@@ -38,12 +33,12 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
   const bool pixels = !y.channels_last;
   const int64_t n = pixels ? y.sizes.w : y.sizes.c, work = 2 * n * h.kernel * w.kernel;
   const int64_t step = pixels ? w.stride * x.strides.w : x.strides.c;
-  using I = PlaceOf<T>;
-  const auto run = [&](int64_t r, I* where) {
+  using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // as many in a vector as T
+  parallel_each(out.numel() / n, work, [&](int64_t r) {
     const Place at = y.at(r * n);
     T* best = y.data + r * n;
+    std::vector<I> where(n, -1);
     std::fill_n(best, n, -std::numeric_limits<T>::infinity());
-    std::fill_n(where, n, -1);
     for (int64_t k = 0; k < h.kernel * w.kernel; ++k) {
       const int64_t row = at.h * h.stride - h.padding + k / w.kernel * h.dilation;
       const int64_t column = at.w * w.stride - w.padding + k % w.kernel * w.dilation;
@@ -59,17 +54,12 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
       const T* from = x.plane(at) + x.in_plane(row, first);
       const I place = I(row * w.in + first), moves = pixels ? I(w.stride) : 0;
       if (step == 1) {
-        join(best + lo, where + lo, from, One(), place, moves, hi - lo);
+        join(best + lo, &where[lo], from, One(), place, moves, hi - lo);
       } else {
-        join(best + lo, where + lo, from, step, place, moves, hi - lo);
+        join(best + lo, &where[lo], from, step, place, moves, hi - lo);
       }
     }
-    int64_t* to = pointer<int64_t>(index) + r * n;
-    vector_for(n, [=](int64_t i) { to[i] = where[i]; });
-  };
-  parallel_for(out.numel() / n, grain_of(work), [&](int64_t begin, int64_t end) {
-    std::vector<I> where(n);
-    for (int64_t r = begin; r < end; ++r) run(r, where.data());
+    std::ranges::copy(where, pointer<int64_t>(index) + r * n);
   });
 }
 

@@ -37,15 +37,12 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int6
   return y;
 }
 
-Tensor place_of_rank(const Tensor& x, int64_t dim, const Tensor& rank) {
-  const int d = wrap_dim(dim, x.dim());
-  const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
-  const Tensor ranks = dense(swapped(rank, d));
-  const Tensor places = Tensor::make(ranks.shape(), kInt64, x.device());
-  if (places.numel() > 0) cpu::place_of_rank(places, rows, ranks);
-  Tensor y = dense(swapped(places, d));
-  trace("place_of_rank", y, {x, rank});
-  return y;
+Tensor place_of_rank(const Tensor& x, const Tensor& rank) {
+  const Tensor place = Tensor::make(rank.shape(), kInt64, x.device());
+  const Tensor rows = packed(x, compute_type(x.dtype()));
+  if (place.numel() > 0) cpu::place_of_rank(place, rows, dense(rank));
+  trace("place_of_rank", place, {x, rank});
+  return place;
 }
 
 Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how, const Tensor& added) {

@@ -10,9 +10,9 @@ namespace taper::inline v0::kernels {
 // The places (int64) of x's elements along dim in rising or falling order; equal elements keep
 // theirs, nan counts as the largest. With `first`, what follows so many is in any order.
 Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first = {});
-// Of each row along dim the place of one element (int64), by the rank (int64, in a row's place) that
-// it has in that order. rank and the result have x's shape but for 1 along dim. On the CPU alone.
-Tensor place_of_rank(const Tensor& x, int64_t dim, const Tensor& rank);
+// Of each row of x [..., n] the place (int64 [..., 1]) that has the rank (int64 [..., 1]) in its
+// rising order. On the CPU alone.
+Tensor place_of_rank(const Tensor& x, const Tensor& rank);
 // How something runs along a dimension: from its end, and whether without the element itself.
 struct Running {
   bool backwards = false, exclusive = false;
