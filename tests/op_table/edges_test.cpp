@@ -215,6 +215,24 @@ TEST(Edges, NanWinsInOrderStatistics) {
   }
 }
 
+// Of equals and nans too, along every dimension.
+TEST(Edges, MedianIsWhereAStableSortPutsIt) {
+  manual_seed(1);
+  const Tensor numbers = floor(rand({5, 8, 37}) * 6);
+  const Tensor x = where(eq(numbers, 5), full({}, NAN), numbers);
+  for (const Device device : all_devices()) {
+    for (const Tensor& t : {numbers.to(device), x.to(device), numbers.to(device).to(kInt64)}) {
+      for (const int dim : {0, 1, 2}) {
+        const Tensor are_numbers = sum(logical_not(isnan(t)), {dim}, true);
+        const int64_t n = t.size(dim);
+        const Tensor rank = where(eq(are_numbers, n), (n - 1) / 2, are_numbers);
+        const Tensor place = gather(argsort(t, dim), dim, rank);
+        EXPECT_TRUE(all(eq(median(t, dim, true).indices, place)).item<bool>()) << dim;
+      }
+    }
+  }
+}
+
 // As PyTorch 2.11: cast first, so that narrow integers wrap around.
 TEST(Edges, ReductionsInADtype) {
   const Tensor x = tensor({300, 5});

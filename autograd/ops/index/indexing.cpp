@@ -276,14 +276,14 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
 }
 
 Tensor nonzero(const Tensor& x) {
-  Tensor place = kernels::nonzero(x.detach());
-  const int64_t n = place.numel();
+  std::vector<Tensor> columns = {kernels::nonzero(x.detach())};
+  const int64_t n = columns[0].numel();
   if (x.dim() == 0) return zeros({n, 0}, {.dtype = kInt64, .device = x.device()});
-  std::vector<Tensor> columns;
-  for (int d = x.dim() - 1; d >= 0; --d) {
+  for (int d = x.dim() - 1; d > 0; --d) {
     const int64_t size = std::max<int64_t>(x.shape()[d], 1);
-    columns.insert(columns.begin(), remainder(place, size));
-    place = floor_divide(place, size);
+    const Tensor place = columns[0];
+    columns[0] = floor_divide(place, size);
+    columns.insert(columns.begin() + 1, place - columns[0] * size);
   }
   return stack(columns, 1);
 }

@@ -4,7 +4,7 @@
 
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/index/rows.h"
-#include "framework/kernels/reduce/reduce.h"
+#include "framework/kernels/reduce/sort.h"
 
 namespace taper::inline v0 {
 namespace {
@@ -59,7 +59,10 @@ Tensor count_numbers(const Tensor& x, int64_t dim) {
 Tensor place_of_median(const Tensor& x, int64_t dim) {
   const int64_t n = size_along(x, dim);
   const Tensor numbers = count_numbers(x, dim);
-  return gather(argsort(x, dim), dim, where(eq(numbers, n), (n - 1) / 2, numbers));
+  const Tensor rank = where(eq(numbers, n), (n - 1) / 2, numbers);
+  if (!x.is_cpu()) return gather(argsort(x, dim), dim, rank);
+  const Tensor rows = transpose(x, dim, -1), ranks = transpose(rank, dim, -1);
+  return contiguous(transpose(kernels::place_of_rank(rows, ranks), dim, -1));
 }
 
 }  // namespace

@@ -67,10 +67,11 @@ Ends box_start(const Copier& copier, int64_t i, int a, int b) {
 }
 
 void copy_rows(const Copier& copier) {
-  const int last = copier.iter.dims - 1;
-  const int64_t row = copier.iter.sizes[last];
-  parallel_each(copier.iter.numel / row, row,
-                [&](int64_t i) { copier.run(box_start(copier, i, last, last), last, row); });
+  const auto& sizes = copier.iter.sizes;
+  int d = copier.iter.dims - 1;
+  if (sizes[d] < 8 && sizes[d - 1] > sizes[d]) --d;  // short runs cost more than strides
+  parallel_each(copier.iter.numel / sizes[d], sizes[d],
+                [&](int64_t i) { copier.run(box_start(copier, i, d, d), d, sizes[d]); });
 }
 
 void copy_tiles(const Copier& copier, int cross) {

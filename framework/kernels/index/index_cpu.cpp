@@ -17,6 +17,27 @@
 
 namespace taper::inline v0::kernels {
 
+// A row of the index at a time; check_on_host() has seen all of it.
+template <>
+void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor& key,
+                                          const Tensor& index, const Shape& shape, int dim) {
+  const Shape strides = contiguous_strides(shape);
+  const int last = shape.size() - 1;
+  const int64_t n = index.size(last), stride = strides[dim], step = dim == last ? 0 : 1;
+  const int64_t wrapped = rules.wrap ? shape[dim] : 0;
+  cpu::parallel_each(key.numel() / n, 4 * n, [&](int64_t r) {
+    int64_t first = 0;  // what the row's place adds, apart from dim
+    for (int64_t d = last - 1, rest = r; d >= 0; rest /= index.size(d--)) {
+      if (d != dim) first += rest % index.size(d) * strides[int(d)];
+    }
+    const int64_t* at = pointer<const int64_t>(index) + r * n;
+    int64_t* row = pointer<int64_t>(key) + r * n;
+    cpu::vector_for(n, [=](int64_t i) {
+      row[i] = first + i * step + (at[i] + (at[i] < 0 ? wrapped : 0)) * stride;
+    });
+  });
+}
+
 template struct IndexKernels<cpu::Backend>;
 
 namespace cpu {
@@ -49,8 +70,18 @@ TAPER_CLONES void fold_row(Fold fold, S* sum, const T* x, int64_t n) {
 }
 
 template <class Fold, class T>
-void fold_groups(Fold fold, T* y, const T* src, const Groups& groups, int64_t rows, int64_t width) {
+void fold_by_key(Fold fold, T* y, const T* src, std::span<const int64_t> key, int64_t rows,
+                 int64_t width) {
   constexpr bool kHalf = is_half(dtype_of<T>);
+  if constexpr (!kHalf) {
+    // Grouping costs more than it brings for few elements each.
+    for (size_t i = 0; width < 16 && i < key.size(); ++i) {
+      T* sum = y + key[i] * width;
+      for (int64_t j = 0; j < width; ++j) sum[j] = fold(sum[j], *src++);
+    }
+    if (width < 16) return;
+  }
+  const Groups groups = group_positions(key, rows);
   using Sum = std::conditional_t<kHalf, float, T>;
   const ConvertFn widen = converter(dtype_of<T>, dtype_of<Sum>);
   const ConvertFn narrow = converter(dtype_of<Sum>, dtype_of<T>);
@@ -72,18 +103,11 @@ void fold_groups(Fold fold, T* y, const T* src, const Groups& groups, int64_t ro
   });
 }
 
-// Rows of a word, whose size the compiler knows.
-template <class Word>
-void take_words(const Tensor& y, const Tensor& x, std::span<const int64_t> key) {
-  Word* to = pointer<Word>(y);
-  const Word* from = pointer<const Word>(x);
-  parallel_each(int64_t(key.size()), 2, [&](int64_t i) { to[i] = from[key[size_t(i)]]; });
-}
-
-void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, int64_t bytes) {
+template <class Bytes>  // a number, or one that the compiler knows
+void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, Bytes bytes) {
   char* to = pointer<char>(y);
   const char* from = pointer<const char>(x);
-  parallel_each(int64_t(key.size()), bytes / 8, [&](int64_t i) {
+  parallel_each(int64_t(key.size()), 2 + bytes / 8, [=](int64_t i) {
     std::memcpy(to + i * bytes, from + key[size_t(i)] * bytes, size_t(bytes));
   });
 }
@@ -104,24 +128,26 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
   const std::span<const int64_t> rows = elements<int64_t>(key);
   const int64_t bytes = width * int64_t(x.element_size());
   if (bytes > 8 || !std::has_single_bit(uint64_t(bytes))) return take_bytes(y, x, rows, bytes);
-  visit_size(size_t(bytes), [&]<class Word>(TypeTag<Word>) { take_words<Word>(y, x, rows); });
+  visit_size(size_t(bytes), [&]<class Word>(TypeTag<Word>) {
+    take_bytes(y, x, rows, std::integral_constant<int64_t, sizeof(Word)>());
+  });
 }
 
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
   if (op == RowOp::put) return put_bytes(y, src, elements<int64_t>(key), width);
   const int64_t rows = y.numel() / width;
-  const Groups groups = group_positions(elements<int64_t>(key), rows);
   with_fold(op, y.dtype(), [&]<class T>(auto fold, TypeTag<T>) {
-    fold_groups(fold, pointer<T>(y), pointer<const T>(src), groups, rows, width);
+    fold_by_key(fold, pointer<T>(y), pointer<const T>(src), elements<int64_t>(key), rows, width);
   });
 }
 
 Tensor nonzero(const Tensor& mask) {
   const std::span<const bool> chosen = elements<bool>(mask);
   Tensor places = Tensor::make({std::count(chosen.begin(), chosen.end(), true)}, kInt64, Device());
-  int64_t* to = pointer<int64_t>(places);
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    if (chosen[i]) *to++ = int64_t(i);
+  int64_t *to = pointer<int64_t>(places), *const end = to + places.numel();
+  for (int64_t i = 0; to != end; ++i) {
+    *to = i;
+    to += chosen[size_t(i)];  // nobody foresees a branch on it
   }
   return places;
 }

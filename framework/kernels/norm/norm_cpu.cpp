@@ -96,13 +96,17 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
   const bool batch = s.groups == 0, columns = s.inner == 1;
   const int64_t n = batch && columns ? s.channels : s.row_size(), per = s.per_group();
   const int64_t groups = !batch ? s.groups : columns ? 1 : s.channels;
-  std::vector<T> weight(size_t(s.channels), T(1)), bias(weight.size()), sums(bias), dots(bias);
-  if (norm.weight.defined()) std::copy_n(pointer<T>(norm.weight), s.channels, weight.data());
-  if (norm.bias.defined()) std::copy_n(pointer<T>(norm.bias), s.channels, bias.data());
-  for (size_t c = 0; totals.defined() && c < sums.size(); ++c) {
+  // Of as many numbers as a row only those that are missing.
+  const size_t channels = size_t(s.channels);
+  const std::vector<T> ones(norm.weight.defined() ? 0 : channels, T(1));
+  const std::vector<T> zeros(norm.bias.defined() ? 0 : channels, T(0));
+  const T* const weight = norm.weight.defined() ? pointer<T>(norm.weight) : ones.data();
+  const T* const bias = norm.bias.defined() ? pointer<T>(norm.bias) : zeros.data();
+  std::vector<T> sums(batch ? channels : 0), dots(sums);
+  for (size_t c = 0; totals.defined() && c < channels; ++c) {
     const T share = weight[c] / T(s.outer * s.inner);
     dots[c] = pointer<T>(totals)[c] * share;
-    sums[c] = pointer<T>(totals)[sums.size() + c] * share;
+    sums[c] = pointer<T>(totals)[channels + c] * share;
   }
   T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
   const Writer<T> to(out, dtype_of<T>);
@@ -123,12 +127,12 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
       // each(of, array of channels or number of the row): what a loop reads.
       const auto write = [&](auto each, auto mean, auto rstd, auto sum, auto dot) {
         for_parts([&](int64_t at, int64_t size, auto of) {
-          const auto w = of(weight.data());
+          const auto w = of(weight);
           if (g) {
             gradient(y + at, g + at, z + at, size, each(of, mean), each(of, rstd), w, each(of, sum),
                      each(of, dot));
           } else {
-            affine(y + at, z + at, size, each(of, mean), each(of, rstd), w, of(bias.data()));
+            affine(y + at, z + at, size, each(of, mean), each(of, rstd), w, of(bias));
           }
         });
         to.store(r * n, n, y);
@@ -145,7 +149,7 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
       if (g) {
         for_parts([&, m = mean, d = rstd](int64_t at, int64_t size, auto of) {
           const T *a = g + at, *b = z + at;
-          const auto w = of(weight.data());
+          const auto w = of(weight);
           sum += norm.rms ? T(0) : sum_of<T>(size, [=](int64_t i) { return a[i] * w[i]; });
           dot += sum_of<T>(size, [=](int64_t i) { return a[i] * w[i] * ((b[i] - m) * d); });
         });

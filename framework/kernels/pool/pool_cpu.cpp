@@ -11,15 +11,14 @@ namespace taper::inline v0::kernels {
 namespace {
 
 // best[i] = max(best[i], x[i * step]), nan wins; where[i], at first -1, says whose it is.
-template <class Step, class T>
-TAPER_CLONES void join(T* best, int64_t* where, const T* x, Step step, int64_t at, int64_t at_step,
-                       int64_t n) {
+template <class Step, class T, class I>
+TAPER_CLONES void join(T* best, I* where, const T* x, Step step, I at, I at_step, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const T v = x[i * step];
     const bool take = (where[i] < 0) | (v > best[i]) | (v != v);
     best[i] = take ? v : best[i];
-    where[i] = take ? at + i * at_step : where[i];
+    where[i] = take ? at + I(i) * at_step : where[i];
   }
 }
 
@@ -34,12 +33,12 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
   const bool pixels = !y.channels_last;
   const int64_t n = pixels ? y.sizes.w : y.sizes.c, work = 2 * n * h.kernel * w.kernel;
   const int64_t step = pixels ? w.stride * x.strides.w : x.strides.c;
+  using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // as many in a vector as T
   parallel_each(out.numel() / n, work, [&](int64_t r) {
     const Place at = y.at(r * n);
     T* best = y.data + r * n;
-    int64_t* where = pointer<int64_t>(index) + r * n;
+    std::vector<I> where(n, -1);
     std::fill_n(best, n, -std::numeric_limits<T>::infinity());
-    std::fill_n(where, n, -1);
     for (int64_t k = 0; k < h.kernel * w.kernel; ++k) {
       const int64_t row = at.h * h.stride - h.padding + k / w.kernel * h.dilation;
       const int64_t column = at.w * w.stride - w.padding + k % w.kernel * w.dilation;
@@ -51,14 +50,16 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
         hi = column < w.in ? std::min(n, (w.in - 1 - column) / w.stride + 1) : 0;
       }
       if (lo >= hi) continue;
-      const int64_t first = column + (pixels ? lo * w.stride : 0), moves = pixels ? w.stride : 0;
+      const int64_t first = column + (pixels ? lo * w.stride : 0);
       const T* from = x.plane(at) + x.in_plane(row, first);
+      const I place = I(row * w.in + first), moves = pixels ? I(w.stride) : 0;
       if (step == 1) {
-        join(best + lo, where + lo, from, One(), row * w.in + first, moves, hi - lo);
+        join(best + lo, &where[lo], from, One(), place, moves, hi - lo);
       } else {
-        join(best + lo, where + lo, from, step, row * w.in + first, moves, hi - lo);
+        join(best + lo, &where[lo], from, step, place, moves, hi - lo);
       }
     }
+    std::ranges::copy(where, pointer<int64_t>(index) + r * n);
   });
 }
 
@@ -184,7 +185,8 @@ template <>
 void PoolKernels<cpu::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
                                          const Axes& axes) {
   const bool slides = axes.h.kind == Axis::Kind::window;
-  if (slides && y.dtype() == kFloat32) return pool_runs<float>(y, index, x, axes);
+  const bool counted = axes.h.in * axes.w.in <= std::numeric_limits<int32_t>::max();
+  if (slides && counted && y.dtype() == kFloat32) return pool_runs<float>(y, index, x, axes);
   if (slides && y.dtype() == kFloat64) return pool_runs<double>(y, index, x, axes);
   run<cpu::Backend, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x,
                                     axes);

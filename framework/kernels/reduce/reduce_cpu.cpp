@@ -189,9 +189,9 @@ void arg_reduce_as(const Tensor& out, const Tensor& tensor, ReduceSizes sizes) {
   const Reader<T> x(tensor, dtype_of<T>);
   auto* indices = static_cast<int64_t*>(out.data_ptr());
   if (sizes.inner == 1) {
-    parallel_each(sizes.outer, sizes.n,
-                  [&](int64_t i) { indices[i] = arg_of_row<F, T>(x, i * sizes.n, sizes.n); });
-    return;
+    return parallel_each(sizes.outer, sizes.n, [&](int64_t i) {
+      indices[i] = arg_of_row<F, T>(x, i * sizes.n, sizes.n);
+    });
   }
   each_column_task(sizes, 1, sizes.n, [&](ColumnTask task) {
     arg_of_columns<F, T>(x, indices + task.outer * sizes.inner + task.column, sizes, task);
@@ -320,13 +320,11 @@ template <class T> void logsumexp_as(const Tensor& out, const Tensor& x, ReduceS
 }  // namespace
 
 void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom) {
-  if (x.dtype() == kFloat64) return variance_as<double>(root, out, x, sizes, freedom);
-  variance_as<float>(root, out, x, sizes, freedom);
+  (x.dtype() == kFloat64 ? variance_as<double> : variance_as<float>)(root, out, x, sizes, freedom);
 }
 
 void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes) {
-  if (x.dtype() == kFloat64) return logsumexp_as<double>(out, x, sizes);
-  logsumexp_as<float>(out, x, sizes);
+  (x.dtype() == kFloat64 ? logsumexp_as<double> : logsumexp_as<float>)(out, x, sizes);
 }
 
 void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, ReduceMap map) {
@@ -368,11 +366,9 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Ten
   auto* to = static_cast<char*>(values.data_ptr());
   const size_t size = x.element_size();
   const int64_t n = sizes.n, inner = sizes.inner;
-  parallel_for(sizes.outer * inner, grain_of(4), [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t at = (i / inner * n + index[i]) * inner + i % inner;
-      std::memcpy(to + size_t(i) * size, from + size_t(at) * size, size);
-    }
+  parallel_each(sizes.outer * inner, 4, [=](int64_t i) {
+    const int64_t at = (i / inner * n + index[i]) * inner + i % inner;
+    std::memcpy(to + size_t(i) * size, from + size_t(at) * size, size);
   });
 }
 

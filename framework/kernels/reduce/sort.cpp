@@ -37,6 +37,14 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int6
   return y;
 }
 
+Tensor place_of_rank(const Tensor& x, const Tensor& rank) {
+  const Tensor place = Tensor::make(rank.shape(), kInt64, x.device());
+  const Tensor rows = packed(x, compute_type(x.dtype()));
+  if (place.numel() > 0) cpu::place_of_rank(place, rows, dense(rank));
+  trace("place_of_rank", place, {x, rank});
+  return place;
+}
+
 Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how, const Tensor& added) {
   const ReduceSizes sizes = sizes_along(x, dim);
   const DType type = compute_type(x.dtype());

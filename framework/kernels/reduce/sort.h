@@ -10,6 +10,9 @@ namespace taper::inline v0::kernels {
 // The places (int64) of x's elements along dim in rising or falling order; equal elements keep
 // theirs, nan counts as the largest. With `first`, what follows so many is in any order.
 Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first = {});
+// Of each row of x [..., n] the place (int64 [..., 1]) that has the rank (int64 [..., 1]) in its
+// rising order. On the CPU alone.
+Tensor place_of_rank(const Tensor& x, const Tensor& rank);
 // How something runs along a dimension: from its end, and whether without the element itself.
 struct Running {
   bool backwards = false, exclusive = false;
@@ -30,6 +33,7 @@ struct SortRows {
 // Dense rows, x of float32, float64 or int64; cumulate: along n, all of one dtype.
 namespace cpu {
 void argsort(const Tensor& order, const Tensor& x, SortRows how);
+void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank);
 void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
               Running how);
 }  // namespace cpu

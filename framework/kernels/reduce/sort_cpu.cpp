@@ -13,28 +13,13 @@
 
 namespace taper::inline v0::kernels::cpu {
 
-void argsort(const Tensor& order, const Tensor& x, SortRows how) {
-  const int64_t n = how.n, work = n * std::bit_width(uint64_t(n));
-  visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
-    parallel_each(order.numel() / n, work, [&](int64_t r) {
-      const T* numbers = pointer<const T>(x) + r * n;
-      std::vector<SortKey<T>> key(n);
-      std::ranges::transform(numbers, numbers + n, key.begin(),
-                             [&](T number) { return sort_key(number, how.descending); });
-      int64_t* row = pointer<int64_t>(order) + r * n;
-      std::iota(row, row + n, 0);
-      const auto before = [&](int64_t a, int64_t b) {
-        return key[a] != key[b] ? key[a] < key[b] : a < b;
-      };
-      // Few are picked in one pass.
-      if (64 * how.first <= n) return std::partial_sort(row, row + how.first, row + n, before);
-      if (how.first < n) std::nth_element(row, row + how.first, row + n, before);
-      std::sort(row, row + how.first, before);
-    });
-  });
-}
-
 namespace {
+
+template <class T> std::vector<SortKey<T>> keys_of(const T* x, int64_t n, bool descending) {
+  std::vector<SortKey<T>> key(n);
+  std::transform(x, x + n, key.begin(), [=](T number) { return sort_key(number, descending); });
+  return key;
+}
 
 // Each line along n is joined from its one end to the other; neighbouring ones side by side.
 template <class T, class Join>
@@ -61,6 +46,41 @@ void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T n
 }
 
 }  // namespace
+
+void argsort(const Tensor& order, const Tensor& x, SortRows how) {
+  const int64_t n = how.n, work = n * std::bit_width(uint64_t(n));
+  visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_each(order.numel() / n, work, [&](int64_t r) {
+      const auto key = keys_of(pointer<const T>(x) + r * n, n, how.descending);
+      int64_t* row = pointer<int64_t>(order) + r * n;
+      std::iota(row, row + n, 0);
+      const auto before = [&](int64_t a, int64_t b) {
+        return key[a] != key[b] ? key[a] < key[b] : a < b;
+      };
+      // Few are picked in one pass.
+      if (64 * how.first <= n) return std::partial_sort(row, row + how.first, row + n, before);
+      if (how.first < n) std::nth_element(row, row + how.first, row + n, before);
+      std::sort(row, row + how.first, before);
+    });
+  });
+}
+
+void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank) {
+  const int64_t n = x.numel() / place.numel();
+  visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_each(place.numel(), 8 * n, [&](int64_t r) {
+      const auto key = keys_of(pointer<const T>(x) + r * n, n, false);
+      auto split = key;
+      const int64_t at = pointer<const int64_t>(rank)[r];
+      std::ranges::nth_element(split, split.begin() + at);
+      // Of equals, those before it in the order are the first in the row.
+      int64_t equals = at - std::ranges::count_if(split, [&](auto k) { return k < split[at]; });
+      int64_t i = 0;
+      while (key[i] != split[at] || equals-- > 0) ++i;
+      pointer<int64_t>(place)[r] = i;
+    });
+  });
+}
 
 void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
               Running how) {
