@@ -1,6 +1,6 @@
-// Dense images whose places int counts go by quads of channels in channels-last memory, weighted
-// sums in row-major memory by quads of columns, else by single elements; the rest is
-// pool_kernels.h's, in the same order.
+// Dense images whose places int counts go by quads of channels in channels-last memory, in
+// row-major memory by quads of columns that are made of one element each, else by single elements;
+// the rest is pool_kernels.h's, in the same order.
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
 #include "framework/kernels/per_element.cuh"
@@ -246,7 +246,8 @@ void resample_taps(const Tensor& y, const Tensor& x, const Axes& axes, bool tran
   Backend::run("resample", device, n, MakeTaps<C>{h, w});
   const int height = int(x.size(-2)), width = int(x.size(-1));
   const T* from = pointer<const T>(x);
-  if (!axes.channels_last && y.size(-1) % kQuad == 0) {
+  // With several taps a column, neighbouring threads would read far apart.
+  if (!axes.channels_last && y.size(-1) % kQuad == 0 && w.most == 1) {
     return Backend::run("resample", y, y.numel() / kQuad, 1,
                         ResampleTaps<T, kQuad, true>{Images(y, axes, true), h, w, height, width,
                                                      pointer<T>(y), from});
