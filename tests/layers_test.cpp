@@ -239,7 +239,7 @@ struct Part {
   size_t goal, most;
 };
 const Part kParts[] = {
-    {"framework", {"framework/"}, 22'802, 27'030},
+    {"framework", {"framework/"}, 22'802, 27'046},
     {"autograd", {"autograd/"}, 7'685, 9'690},
     {"modules", {"modules/"}, 3'875, 5'550},
     {"optim", {"optim/"}, 2'319, 2'980},

@@ -31,7 +31,8 @@ void refuse_zero_divisor(const TensorIterator& iter) {
 }  // namespace
 
 void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute) {
-  const bool divides = row_of(op).rule == BinaryRule::no_bool && op != BinaryOp::pow;
+  const bool divides = op == BinaryOp::floor_divide || op == BinaryOp::remainder ||
+                       op == BinaryOp::fmod || op == BinaryOp::div_trunc;
   if (divides && compute == kInt64) refuse_zero_divisor(iter);
   visit(op, args, [&](const auto& f) { run_functor<2>(iter, compute, f); });
 }

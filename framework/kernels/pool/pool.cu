@@ -230,9 +230,7 @@ void resample_taps(const Tensor& y, const Tensor& x, const Axes& axes, bool tran
   using Taps = AxisTaps<C>;
   const int n = int(y.size(-2) + y.size(-1));
   const auto most = [&](const Axis& a) { return int(most_taps<C>(a, transposed)); };
-  // Interpolation's sums are not divided.
-  const bool divides =
-      !transposed && (axes.h.kind == Axis::Kind::window || axes.h.kind == Axis::Kind::adaptive);
+  const bool divides = !transposed && averages(axes.h);
   Taps h{axes.h, transposed, divides, int(y.size(-2)), most(axes.h), nullptr, nullptr};
   Taps w{axes.w, transposed, divides, int(y.size(-1)), most(axes.w), nullptr, nullptr};
   const int64_t of_h = int64_t(h.n) * h.most, of_w = int64_t(w.n) * w.most;

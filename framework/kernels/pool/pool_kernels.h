@@ -107,8 +107,11 @@ template <class C> TAPER_HD C weight(const Axis& a, int64_t o, int64_t i) {
   const Between<C> source = linear_source<C>(a, o);
   return (i == source.low ? C(1) - source.share : C(0)) + (i == source.high ? source.share : C(0));
 }
+TAPER_HD bool averages(const Axis& a) {
+  return a.kind == Axis::Kind::window || a.kind == Axis::Kind::adaptive;
+}
 template <class C> TAPER_HD C divisor(const Axis& a, int64_t o) {
-  if (a.kind != Axis::Kind::window && a.kind != Axis::Kind::adaptive) return C(1);
+  if (!averages(a)) return C(1);
   const Span s = inputs_of<C>(a, o);
   if (!a.count_include_pad) return C(s.end - s.begin);
   const int64_t first = o * a.stride - a.padding;

@@ -43,18 +43,31 @@ void run(const char* name, const Op& op, const void* x, const Tensor& out, Reduc
   using Acc = typename Op::Acc;
   using Rest = std::decay_t<decltype(rest_of(op))>;
   const auto [outer, n, inner] = sizes;
-  const auto* from = static_cast<const T*>(x);
-  char* const to = pointer<char>(out);
-  const DType type = out.dtype();
   const int64_t chunk = chunk_of(sizes, kVec<T>), chunks = n == 0 ? 1 : ceil_div(n, chunk);
-  ReduceArgs<Op, T> args{op, from, outer, n, inner, chunk, chunks, false, nullptr, to, type};
+  ReduceArgs<Op, T> args{.op = op,
+                         .x = static_cast<const T*>(x),
+                         .outer = outer,
+                         .n = n,
+                         .inner = inner,
+                         .chunk = chunk,
+                         .chunks = chunks,
+                         .out = pointer<char>(out),
+                         .out_dtype = out.dtype()};
   if (chunks == 1) return launch(name, args, on);
 
   const Scratch partials(size_t(outer * chunks * inner) * sizeof(Acc), on.device);
   Acc* const parts = args.partials = partials.as<Acc>();
   launch(name, args, on);
-  const Rest rest = rest_of(op);
-  launch<Rest, Acc>(name, {rest, parts, outer, chunks, inner, chunks, 1, false, nullptr, to, type},
+  launch<Rest, Acc>(name,
+                    {.op = rest_of(op),
+                     .x = parts,
+                     .outer = outer,
+                     .n = chunks,
+                     .inner = inner,
+                     .chunk = chunks,
+                     .chunks = 1,
+                     .out = args.out,
+                     .out_dtype = args.out_dtype},
                     on);
 }
 

@@ -72,10 +72,10 @@ template <class Op, class T> struct ReduceArgs {
   Op op;
   const T* x;
   int64_t outer, n, inner;
-  int64_t chunk, chunks;  // n in parts of `chunk`
-  bool aligned;           // whole vectors only, each aligned
-  Acc* partials;          // [outer, chunks, inner]; null where out is written
-  char* out;              // [outer, inner]
+  int64_t chunk, chunks;    // n in parts of `chunk`
+  bool aligned = false;     // whole vectors only, each aligned
+  Acc* partials = nullptr;  // [outer, chunks, inner]; null where out is written
+  char* out;                // [outer, inner]
   DType out_dtype;
 
   __device__ void emit(int64_t at, Acc acc) const {
