@@ -16,6 +16,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "autograd/print.h"
 #include "framework/factories.h"
 #include "tests/testing.h"
 
