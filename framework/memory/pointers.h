@@ -11,16 +11,25 @@
 
 namespace taper::inline v0 {
 
+// True for std::unique_ptr<T, D> where D is the default deleter, and for pointers without one.
+template <class P> inline constexpr bool kHasDefaultDeleter = true;
+template <template <class...> class Unique, class T, class Delete>
+inline constexpr bool kHasDefaultDeleter<Unique<T, Delete>> =
+    std::same_as<Unique<T, Delete>, Unique<T>>;
+
 // The only owner of an object, or null: std::unique_ptr<Module> copy = net.clone();
 template <class T> class Owned {
  public:
   Owned() = default;
   Owned(std::nullptr_t) {}
   explicit Owned(T* object) : object_(object) {}
-  // Of a std::unique_ptr<U, std::default_delete<U>>.
-  template <template <class, class> class Unique, class U, template <class> class Delete>
-  requires std::convertible_to<U*, T*> Owned(Unique<U, Delete<U>> other)
-      : object_(other.release()) {}
+  // Takes the object of a std::unique_ptr<U>. One with a deleter of its own does not compile.
+  template <template <class...> class Unique, class U, class Delete>
+  requires std::convertible_to<U*, T*> Owned(Unique<U, Delete> other) : object_(other.release()) {
+    static_assert(kHasDefaultDeleter<Unique<U, Delete>>,
+                  "Owned deletes with `delete`: it does not take a pointer that has a deleter of "
+                  "its own");
+  }
   Owned(Owned&& other) noexcept : object_(other.release()) {}
   Owned& operator=(Owned other) noexcept {
     T* object = object_;
@@ -29,10 +38,16 @@ template <class T> class Owned {
     return *this;
   }
   ~Owned() { delete object_; }
-  // To a std::unique_ptr or std::shared_ptr.
+  // Gives the object to a std::unique_ptr or std::shared_ptr. A std::unique_ptr with a deleter of
+  // its own does not compile.
   template <class P>
   requires std::same_as<typename P::element_type, T>
-  operator P() && { return P(release()); }
+  operator P() && {
+    static_assert(kHasDefaultDeleter<P>,
+                  "Owned deletes with `delete`: its object does not go to a pointer that has a "
+                  "deleter of its own");
+    return P(release());
+  }
 
   T* get() const { return object_; }
   T* operator->() const { return object_; }
