@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets of all readers with clang and runs them; installs what is missing first.
-#   scripts/fuzz.sh [SECONDS] [TARGET...]     each for that long (10), two at a time; all
-#                                             where none is named
-# They start from tests/fuzz/corpus/TARGET. What they find lies in BUILD/found/TARGET afterwards (and
-# the script fails); BUILD/corpus/TARGET keeps what is new of a longer run.
-# Environment: BUILD_DIR, CXX (clang++), TAPER_INSTALL=0 (installs nothing).
+# Builds the fuzz targets of all readers with clang and runs them. Installs missing packages first.
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     runs each target for SECONDS (10), two at a time;
+#                                             without names all of them
+# The targets start from tests/fuzz/corpus/TARGET. An input that fails is stored in BUILD/found/TARGET,
+# and the script fails. BUILD/corpus/TARGET keeps the new inputs of longer runs.
+# Environment: BUILD_DIR (build-fuzz), CXX (clang++), TAPER_INSTALL=0 (installs nothing).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build-fuzz}
@@ -14,10 +14,8 @@ if [[ ${TAPER_INSTALL:-1} != 0 ]]; then "$root/scripts/install.sh" fuzz; fi
 cxx=${CXX:-$(command -v clang++-19 || command -v clang++)}
 
 mkdir -p "$build"
-extra=()
-if [[ ${CI:-} == true ]]; then extra=(-DTAPER_PRECOMPILE=ON); fi
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=None \
-  -DTAPER_FUZZ=ON -DTAPER_CUDA=OFF -DTAPER_TESTS=OFF "${extra[@]}" >"$build/configure.log" 2>&1 ||
+  -DTAPER_FUZZ=ON -DTAPER_CUDA=OFF -DTAPER_TESTS=OFF >"$build/configure.log" 2>&1 ||
   { cat "$build/configure.log" >&2 && exit 1; }
 ninja -C "$build" --quiet fuzz_readers
 

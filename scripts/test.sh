@@ -1,53 +1,43 @@
 #!/usr/bin/env bash
-# Builds everything and runs all tests; installs what is missing first.
+# Builds everything and runs all tests. Installs missing packages first.
 #   scripts/test.sh [arguments of ctest, as -R Tensor]
-#   TAPER_SANITIZE=address,undefined scripts/test.sh     in a build folder of its own
-# Where nvcc is found the GPU part is built, too; without a GPU its tests are skipped.
-# Environment: BUILD_DIR, CMAKE_ARGS (added to CMake's), TAPER_INSTALL=0 (installs nothing),
-# CTEST_PARALLEL_LEVEL (tests at a time: 3, some of which wait).
+#   TAPER_CUDA=ON scripts/test.sh     compiles the CUDA part on a machine without a GPU, too
+#   TAPER_SANITIZE=address,undefined scripts/test.sh     in a build folder of its own, without CUDA
+# The CUDA part is compiled where a GPU and nvcc are present (scripts/choose_cuda.sh). Tests that need
+# a GPU are skipped where there is none.
+# Environment: BUILD_DIR (build), TAPER_CUDA (ON or OFF), CMAKE_ARGS (added to CMake's arguments),
+# TAPER_INSTALL=0 (installs nothing), JOBS (compilers at a time), CTEST_PARALLEL_LEVEL (tests at a
+# time: 3, because some tests wait).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 sanitize=${TAPER_SANITIZE:-}
 build=${BUILD_DIR:-$root/build${sanitize:+-${sanitize//,/-}}}
-PATH=$PATH:/usr/local/cuda/bin
+echo "== testing the build in $build${sanitize:+ with sanitizers $sanitize}"
+# shellcheck source=scripts/choose_cuda.sh
+source "$root/scripts/choose_cuda.sh"
+choose_cuda
+if [[ -n $sanitize ]]; then
+  cuda=OFF cuda_reason="the sanitizers see the memory of the CPU only" cuda_options=(-DTAPER_CUDA=OFF)
+fi
+echo "== CUDA part: $cuda ($cuda_reason)"
 
 if [[ ${TAPER_INSTALL:-1} != 0 ]]; then "$root/scripts/install.sh" tests; fi
 
-# The sanitizers know the CPU's memory only.
-cuda=AUTO
-if [[ -n $sanitize ]]; then
-  cuda=OFF
-elif command -v nvcc >/dev/null; then
-  cuda=ON
-fi
-echo "== configuring $build (CUDA $cuda${sanitize:+, sanitizers $sanitize})"
+echo "== configuring"
 mkdir -p "$build"
-# -U: an nvcc that was not there last time is looked for again.
-forget=()
-if [[ $cuda == ON ]] && grep -qs '^CMAKE_CUDA_COMPILER:.*NOTFOUND' "$build/CMakeCache.txt"; then
-  forget=(-U CMAKE_CUDA_COMPILER)
-fi
 read -ra extra <<<"${CMAKE_ARGS:-}"
-# ccache, which keeps nothing of precompiled headers, has nothing to give on a fresh machine.
-if [[ ${CI:-} == true ]]; then
-  extra+=(-DTAPER_PRECOMPILE=ON)
-  # Without a GPU nothing of its code runs: CI sees that it compiles, not how well, and has nvcc
-  # (since 12.9) leave most optimisations out. Those of users' builds run in scripts/gpu.sh.
-  if [[ $cuda == ON ]] && ! nvidia-smi -L >/dev/null 2>&1 && nvcc --help | grep Ofast-compile >/dev/null
-  then extra+=("-DCMAKE_CUDA_FLAGS=-Ofc max"); fi
-fi
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPER_TESTS=ON \
-  -DTAPER_CUDA="$cuda" -DTAPER_SANITIZE="$sanitize" "${forget[@]}" "${extra[@]}" \
+  -DTAPER_SANITIZE="$sanitize" "${cuda_options[@]}" "${extra[@]}" \
   >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2 && exit 1; }
 
 echo "== building"
 quiet=()
 if [[ ! -t 1 ]]; then quiet=(--quiet); fi
-ninja -C "$build" "${quiet[@]}"
+ninja -C "$build" ${JOBS:+-j "$JOBS"} "${quiet[@]}"
 
 echo "== testing"
-# One thread a test: several run side by side, and threads that wait for each other spin.
+# One thread for each test, because several tests run side by side and waiting threads spin.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$root/tests/lsan_suppressions.txt:print_suppressions=0}
@@ -58,13 +48,13 @@ status=0
 ctest --test-dir "$build" --parallel "${CTEST_PARALLEL_LEVEL:-3}" --output-on-failure --no-tests=error --timeout 300 \
   --output-junit "$report" "$@" >"$build/ctest.log" 2>&1 || status=$?
 if ((status != 0)); then
-  # What failed and what it printed; the lines of the tests that passed would bury it.
+  # Print what failed and what it printed, without the lines of the tests that passed.
   grep -vE '^ *[0-9]+/[0-9]+ Test +#.*( Passed|\*\*\*Skipped) |^ +Start +[0-9]+: ' \
     "$build/ctest.log" >&2 || :
 fi
 [[ -f $report ]] || exit 1
 
-# Of each test case: its name, its status and what it printed when it was skipped.
+# Summarizes the report: names the tests that were skipped, and why, and those that failed.
 awk '
   function attribute(name,  rest) {
     if (!match($0, " " name "=\"[^\"]*\"")) return ""

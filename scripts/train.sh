@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Trains as a YAML file says; installs and builds what is missing first.
+# Trains as a YAML file says. Installs missing packages and builds the program first.
 #   scripts/train.sh configs/digits.yaml [a.b=v ...] [--out DIR]
+#   TAPER_CUDA=ON scripts/train.sh ...     compiles the CUDA part on a machine without a GPU, too
+# The CUDA part is compiled where a GPU and nvcc are present (scripts/choose_cuda.sh).
+# Environment: BUILD_DIR (build), TAPER_CUDA (ON or OFF).
 set -euo pipefail
 
 if (($# == 0)); then
@@ -10,18 +13,24 @@ if (($# == 0)); then
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build}
-PATH=$PATH:/usr/local/cuda/bin
+echo "== training as $1 says, with the program in $build"
+# shellcheck source=scripts/choose_cuda.sh
+source "$root/scripts/choose_cuda.sh"
+choose_cuda
+echo "== CUDA part: $cuda ($cuda_reason)"
 
 "$root/scripts/install.sh"
-if [[ ! -f $build/build.ninja ]]; then
+options=("${cuda_options[@]}")
+# The tests need more packages. scripts/test.sh turns them on; then they stay on.
+if [[ ! -f $build/build.ninja ]]; then options+=(-DTAPER_TESTS=OFF); fi
+if [[ ! -f $build/build.ninja || $(cached TAPER_CUDA) != "$cuda" ]]; then
   echo "== configuring $build"
   mkdir -p "$build"
-  # Without tests, which need a package more; scripts/test.sh turns them on.
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPER_TESTS=OFF \
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${options[@]}" \
     >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2 && exit 1; }
 fi
 
-# On a terminal ninja shows how far it is; elsewhere a line every ten seconds does.
+# Prints one line every ten seconds, where ninja cannot show its progress on a terminal.
 progress() {
   local line last=$SECONDS
   while IFS= read -r line; do

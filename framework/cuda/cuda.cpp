@@ -57,7 +57,8 @@ std::string version_text(int version) {
 std::string driver::unavailable_reason(const State& state) {
   if (!state.built) {
     return "Taper was built without CUDA (TAPER_CUDA=OFF or no nvcc found); to use a GPU, install "
-           "the CUDA Toolkit and build again with TAPER_CUDA=ON";
+           "the CUDA Toolkit and build again with cmake -DTAPER_CUDA=ON or "
+           "TAPER_CUDA=ON scripts/train.sh";
   }
   if (state.devices > 0) return "";
   if (state.too_old && state.driver_version == 0) {

@@ -56,7 +56,7 @@ TEST(Readme, ShowsWhatTheFirstProgramPrints) {
   std::string want = block_after("A build without CUDA prints");
   const std::string reason =
       "Taper was built without CUDA (TAPER_CUDA=OFF or no nvcc found); to use a GPU, install the "
-      "CUDA Toolkit and build again with TAPER_CUDA=ON";
+      "CUDA Toolkit and build again with cmake -DTAPER_CUDA=ON or TAPER_CUDA=ON scripts/train.sh";
   const size_t at = want.find(reason);
   ASSERT_NE(at, std::string::npos) << want;
   want.replace(at, reason.size(), cuda::unavailable_reason());
