@@ -14,7 +14,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/profiler/profiler.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 thread_local bool detects = false;
@@ -146,4 +146,4 @@ void check_no_nan(const char* name, std::span<const Tensor> gradients) {
   }
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

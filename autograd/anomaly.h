@@ -15,7 +15,7 @@
 #include "autograd/node.h"
 #include "framework/memory/pointers.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // --- per thread; forward and backward pass must both see it ---
 bool is_anomaly_enabled();
@@ -44,4 +44,4 @@ std::string to_string(const ForwardCall& call);
 // Throws when one of a node's gradients has a nan.
 void check_no_nan(const char* name, std::span<const Tensor> gradients);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

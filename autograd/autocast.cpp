@@ -2,7 +2,7 @@
 
 #include "framework/memory/half_copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 thread_local AutocastState current;
@@ -45,4 +45,4 @@ Tensor cast_for(Cast rule, const Tensor& x) {
   return record("ToCopyBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy().to(kFloat32); });
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

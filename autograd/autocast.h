@@ -18,7 +18,7 @@
 
 #include "autograd/node.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // --- per thread; a backward pass ignores it: gradients have the types of the forward pass ---
 struct AutocastState {
@@ -70,4 +70,4 @@ template <class F> Tensor in_dtype(DType dtype, const Tensor& x, F f) {
   return f(y).to(dtype);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "autograd/node.h"
 #include "framework/random.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct CheckpointRegion : Region {
   Callable<Tensor(const std::vector<Tensor>&)> fn;
@@ -100,4 +100,4 @@ Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,
   return running->fn(inputs);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 #include "framework/callable.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 class Saved;
 struct Region;
@@ -28,4 +28,4 @@ void note_saved(Saved& saved);
 // The tensor number `index` that the region saved, which `like` has the dtype and shape of.
 Tensor read_again(Region& region, uint32_t index, const Tensor& like, const char* reader);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -12,7 +12,7 @@
 #include "framework/factories.h"
 #include "framework/profiler/profiler.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr const char* kUsedUp =
@@ -224,4 +224,4 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return results;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

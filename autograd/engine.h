@@ -8,7 +8,7 @@
 #include "autograd/node.h"
 #include "framework/callable.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Adds the gradients of `outputs` into the .grad of every leaf they depend on. `gradients` may be
 // empty when each output has one element. Afterwards the graph is used up unless retain_graph;
@@ -30,4 +30,4 @@ bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, double eps = 1e-6, double atol = 1e-5,
                double rtol = 1e-3);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -5,7 +5,7 @@
 
 #include "autograd/anomaly.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 bool can_reduce_to(const Shape& from, const Shape& to) {
@@ -133,4 +133,4 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
   return outputs;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

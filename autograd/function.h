@@ -22,7 +22,7 @@
 #include "autograd/node.h"
 #include "framework/memory/pointers.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What forward leaves for backward: a handle, made anew for each run of either.
 class Context {
@@ -113,4 +113,4 @@ template <class F> struct Function {
   }
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

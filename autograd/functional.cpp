@@ -5,7 +5,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // Recorded whatever the caller's mode.
@@ -144,4 +144,4 @@ Tensor hessian(const TensorFunction& f, const Tensor& input, bool create_graph) 
   return hessian(of_lists(f), Tensors{input}, create_graph)[0][0];
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

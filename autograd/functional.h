@@ -10,7 +10,7 @@
 #include "framework/callable.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 using Tensors = std::vector<Tensor>;
 using TensorsFunction = Callable<Tensors(const Tensors& inputs)>;
@@ -42,4 +42,4 @@ std::vector<Tensors> hessian(const TensorsFunction& f, const Tensors& inputs,
                              bool create_graph = false);
 Tensor hessian(const TensorFunction& f, const Tensor& input, bool create_graph = false);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -4,7 +4,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, double eps, double atol, double rtol) {
@@ -42,4 +42,4 @@ bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
   return true;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

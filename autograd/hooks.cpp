@@ -6,7 +6,7 @@
 
 #include "autograd/node.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 struct HookList : Hooks {
@@ -89,4 +89,4 @@ HookHandle Tensor::register_post_accumulate_grad_hook(TensorHook hook) const {
   return add_hook(*this, Hooks::kAfterAccumulation, std::move(hook));
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -11,7 +11,7 @@
 #include "framework/memory/atomic.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Any Tensor(const Tensor& dy), or void(const Tensor& dy) for one that only looks.
 struct TensorHook : Callable<Tensor(const Tensor&)> {
@@ -52,4 +52,4 @@ class HookHandle {
 // when a replacement differs in shape, dtype or device.
 void run_hooks(Hooks& hooks, uint32_t output, Tensor& dy);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

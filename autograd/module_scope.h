@@ -3,7 +3,9 @@
 
 #include <string>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 // Says, in anomaly mode or to a profiler, which module is running: its name in its parent.
 class ModuleScope {
@@ -16,4 +18,4 @@ class ModuleScope {
   bool entered_;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

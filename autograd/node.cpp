@@ -11,7 +11,7 @@
 #include "framework/factories.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 thread_local bool grad_enabled = true;
@@ -270,4 +270,4 @@ Tensor Saved::get(const Gradients& g) const {
   return again;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

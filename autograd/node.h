@@ -22,7 +22,7 @@
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 using NodePtr = IntrusivePtr<Node>;
 // A reference to a tensor that outlives it, for lists.
@@ -226,4 +226,4 @@ Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> input
   return y;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "autograd/node.h"
 #include "framework/print.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 struct Listing {
@@ -100,4 +100,4 @@ std::vector<Tensor> leaves_of(const Tensor& y) {
   return leaves;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

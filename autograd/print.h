@@ -8,7 +8,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // PyTorch's Python repr: "tensor([2., 4.], grad_fn=<MulBackward0>)"; a module's parameter has
 // "Parameter containing:" on a line before it. Waits for the GPU when the tensor is there.
@@ -31,4 +31,4 @@ std::string dump_tape_dot(const Tensor& y, const std::vector<NamedTensor>& names
 // The leaves that require grad and that y depends on.
 std::vector<Tensor> leaves_of(const Tensor& y);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

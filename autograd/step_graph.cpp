@@ -13,7 +13,7 @@
 #include "framework/profiler/profiler.h"
 #include "framework/random.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // The step for inputs of one list of shapes. It has a stream, and with it memory, of its own: what
 // a graph uses between its kernels must not be handed out to anybody else.
@@ -184,4 +184,4 @@ std::vector<Tensor> StepGraph::replay(Entry& entry, const std::vector<Tensor>& i
   return entry.outputs;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

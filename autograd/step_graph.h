@@ -18,7 +18,7 @@
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Calls `step` as it is for the first calls with inputs of some shapes and dtypes (at least one, so
 // that optimizers have their state), then captures it once and replays it: with the same bits as
@@ -63,4 +63,4 @@ class StepGraph {
   std::vector<Owned<Entry>> entries_;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

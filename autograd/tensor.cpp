@@ -9,7 +9,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 Tensor Tensor::to(Device device, ToOptions options) const {
   return to_copy(*this, device, dtype(), options);
@@ -76,4 +76,4 @@ Tensor Tensor::t() const {
 }
 const Tensor Tensor::operator[](const Tensor& index) const { return taper::index(*this, index); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // A part of a tensor of base_shape that lies in memory with base_strides.
@@ -171,4 +171,4 @@ void rebase(const Tensor& x, const Tensor& y) {
   set_node(base, NodePtr::share(node_of(changed)), 0);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 
 #include "autograd/node.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Notes that y is a view of x.
 void track_view(const Tensor& y, const Tensor& x);
@@ -20,4 +20,4 @@ void check_changeable(const char* op, const Tensor& x, bool recorded);
 // Gives x, whose memory has just been changed to y's values, y's place on the tape.
 void rebase(const Tensor& x, const Tensor& y);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

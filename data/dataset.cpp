@@ -11,7 +11,7 @@
 #include "data/loader.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 // Rows may overlap, as the windows of a text do.
@@ -166,4 +166,4 @@ DatasetPtr WindowDataset::to(Device device) const {
   return std::make_shared<WindowDataset>(tokens_.to(device), block_);
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -10,7 +10,7 @@
 #include "data/sampler.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 struct DataLoaderOptions;
 
@@ -137,4 +137,4 @@ class WindowDataset : public Dataset {
   int64_t block_;
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -18,7 +18,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 bool is_to_move(const Dataset& dataset, OnDevice on_device, Device device) {
@@ -238,4 +238,4 @@ int64_t DataLoader::steps_per_epoch() const { return state().steps(); }
 int64_t DataLoader::samples_per_epoch() const { return state().samples(); }
 bool DataLoader::is_resident() const { return state().is_resident(); }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

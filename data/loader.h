@@ -9,7 +9,7 @@
 
 #include "data/transforms.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // Whether the whole set is copied to the GPU; kAuto: when it takes less than half of the free
 // memory.
@@ -109,4 +109,4 @@ inline DataLoader::Epoch DataLoader::epoch(int64_t number) & {
   return Epoch(*this);
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

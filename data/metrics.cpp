@@ -15,7 +15,7 @@
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 // The share of samples for which `is_hit` gives true.
@@ -244,4 +244,4 @@ void Meter::all_reduce(const distributed::Communicator& ranks) {
   }
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -13,7 +13,7 @@
 #include "data/dataset.h"
 #include "framework/distributed/communicator.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // What a model gave for a batch, and what was wanted, on the model's device. Of text each token is
 // a sample.
@@ -98,4 +98,4 @@ class Meter {
   std::vector<Tensor> sums_;  // one, or those to be joined; float64
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -9,7 +9,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 // Draws of their own for each epoch, far from the streams that init and dropout take in turn.
@@ -100,4 +100,4 @@ DistributedBatchSampler::DistributedBatchSampler(std::shared_ptr<const Sampler> 
   rest_end_ = std::min(rest_, batch_size * (rank + 1));
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

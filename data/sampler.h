@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // The order in which an epoch takes samples (torch.utils.data.Sampler).
 class Sampler {
@@ -93,4 +93,4 @@ class DistributedBatchSampler : public RankSampler {
                           int ranks);
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 namespace fs = std::filesystem;
 
@@ -89,4 +89,4 @@ DatasetPtr Source::more(const DataInfo&, const fs::path& file) const {
   throw InputError(file.string(), ": data of this type have no further files");
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

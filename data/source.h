@@ -11,7 +11,7 @@
 #include "data/dataset.h"
 #include "data/text/tokenizer.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 struct CsvRecipe;  // data/tables/csv.h
 
@@ -148,4 +148,4 @@ template <class Options> class SourceOf final : public Source {
   Options options_;
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

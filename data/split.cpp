@@ -9,7 +9,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 const Dataset& given(const DatasetPtr& set) {
@@ -125,4 +125,4 @@ std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<do
   return out;
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // The samples of a set that `rows` name, in their order.
 class Subset : public Dataset {
@@ -51,4 +51,4 @@ class ConcatDataset : public Dataset {
 std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<double>& lengths,
                                      uint64_t seed = 0, const Tensor& stratify = {});
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -12,7 +12,7 @@
 #include "framework/factories.h"
 #include "framework/philox.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 constexpr uint64_t kTransformStreams = uint64_t(3) << 61;  // far from all others
@@ -172,4 +172,4 @@ Batch Mixup::operator()(const Batch& batch, Draws& draws) const {
   return {mixed(batch.inputs), y.defined() ? mixed(y) : y, batch.others};
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

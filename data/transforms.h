@@ -16,7 +16,7 @@
 #include "data/dataset.h"
 #include "framework/describe.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // What a random transform of a batch draws from: each sample's numbers are a function of the seed,
 // the epoch and the sample's own number, whoever makes the batch and whatever else is in it.
@@ -122,4 +122,4 @@ template <class... Steps> Transform compose(Steps... steps) {
   };
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -17,7 +17,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/binary.h"
 
-namespace taper::inline v0::distributions {
+namespace taper::v0::distributions {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -347,4 +347,4 @@ Tensor kl_divergence(const Beta& p, const Beta& q) {
   return kl_divergence(both(p), both(q));
 }
 
-}  // namespace taper::inline v0::distributions
+}  // namespace taper::v0::distributions

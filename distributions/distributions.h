@@ -12,7 +12,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::distributions {
+namespace taper::v0::distributions {
 
 // A parameter.
 class TensorOrNumber {
@@ -173,4 +173,4 @@ Tensor kl_divergence(const Gamma& p, const Gamma& q);
 Tensor kl_divergence(const Dirichlet& p, const Dirichlet& q);
 Tensor kl_divergence(const Beta& p, const Beta& q);
 
-}  // namespace taper::inline v0::distributions
+}  // namespace taper::v0::distributions

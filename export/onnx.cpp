@@ -8,7 +8,7 @@
 #include <onnx/defs/attr_proto_util.h>
 #include <onnx/onnx_pb.h>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using onnx_export::Graph;
@@ -89,9 +89,9 @@ void export_onnx(const OnnxFunction& f, Module& module, const std::vector<Tensor
   write_atomically(path, bytes);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0
 #else
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 bool has_onnx() { return false; }
 
@@ -102,10 +102,10 @@ void export_onnx(const OnnxFunction&, Module&, const std::vector<Tensor>&, const
                             "libprotobuf-dev and build again with TAPER_ONNX=ON");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0
 #endif
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 void export_onnx(Module& module, const Tensor& example, const std::string& path,
                  const OnnxOptions& options) {
@@ -113,4 +113,4 @@ void export_onnx(Module& module, const Tensor& example, const std::string& path,
               module, {example}, path, options);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

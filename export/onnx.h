@@ -10,7 +10,7 @@
 #include "framework/tensor.h"
 #include "modules/module.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct OnnxOptions {
   // The first size of every input, of those results that have it, and whatever follows from it
@@ -39,4 +39,4 @@ using OnnxFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>
 void export_onnx(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                  const std::string& path, const OnnxOptions& options = {});
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/unary.h"
 
-namespace taper::inline v0::onnx_export {
+namespace taper::v0::onnx_export {
 
 using std::string;
 
@@ -258,4 +258,4 @@ constexpr OnnxRow kElementwiseRows[] = {
 
 std::span<const OnnxRow> elementwise_rows() { return kElementwiseRows; }
 
-}  // namespace taper::inline v0::onnx_export
+}  // namespace taper::v0::onnx_export

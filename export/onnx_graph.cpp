@@ -13,7 +13,7 @@
 #include "framework/factories.h"
 #include "framework/random.h"
 
-namespace taper::inline v0::onnx_export {
+namespace taper::v0::onnx_export {
 namespace {
 
 bool same_values(const Tensor& a, const Tensor& b) {
@@ -338,4 +338,4 @@ Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tenso
   return GraphBuilder(first, second, named, options).build();
 }
 
-}  // namespace taper::inline v0::onnx_export
+}  // namespace taper::v0::onnx_export

@@ -12,7 +12,7 @@
 #include "framework/kernels/elementwise/activation.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::onnx_export {
+namespace taper::v0::onnx_export {
 
 using Attributes = std::vector<
     std::pair<std::string, std::variant<int64_t, float, std::string, std::vector<int64_t>>>>;
@@ -100,4 +100,4 @@ int onnx_type(DType dtype);
 // nullptr: ONNX has no form for it.
 const OnnxRow* onnx_row(const std::string& op);
 
-}  // namespace taper::inline v0::onnx_export
+}  // namespace taper::v0::onnx_export

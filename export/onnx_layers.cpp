@@ -13,7 +13,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/conv/conv.h"
 
-namespace taper::inline v0::onnx_export {
+namespace taper::v0::onnx_export {
 namespace {
 
 using std::string;
@@ -264,4 +264,4 @@ constexpr OnnxRow kLayerRows[] = {
 
 std::span<const OnnxRow> layer_rows() { return kLayerRows; }
 
-}  // namespace taper::inline v0::onnx_export
+}  // namespace taper::v0::onnx_export

@@ -5,7 +5,7 @@
 #include "export/onnx_graph.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0::onnx_export {
+namespace taper::v0::onnx_export {
 namespace {
 
 using std::string;
@@ -152,4 +152,4 @@ string OpWriter::cast(const string& value, DType dtype) {
   return add("Cast", {value}, {{"to", int64_t(onnx_type(dtype))}});
 }
 
-}  // namespace taper::inline v0::onnx_export
+}  // namespace taper::v0::onnx_export

@@ -3,7 +3,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/node.h"
 
-namespace taper::inline v0::onnx_export {
+namespace taper::v0::onnx_export {
 
 Recording::Recording(const OnnxFunction& f, const std::vector<Tensor>& inputs,
                      const std::vector<Tensor>& state) {
@@ -86,4 +86,4 @@ void refuse(const std::string& what, const std::string& module) {
                             module.empty() ? "" : cat(" (in module ", module, ")"));
 }
 
-}  // namespace taper::inline v0::onnx_export
+}  // namespace taper::v0::onnx_export

@@ -11,7 +11,7 @@
 #include "export/onnx_graph.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::onnx_export {
+namespace taper::v0::onnx_export {
 
 // Where a tensor was made: output `output` of op number `op`; none for a constant.
 struct Origin {
@@ -70,4 +70,4 @@ class Recording {
 // NotImplementedError.
 [[noreturn]] void refuse(const std::string& what, const std::string& module);
 
-}  // namespace taper::inline v0::onnx_export
+}  // namespace taper::v0::onnx_export

@@ -8,7 +8,7 @@
 
 #include "framework/memory/pointers.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 namespace detail {
 [[noreturn]] void refuse_empty_call();  // as a std::function: throws std::bad_function_call
@@ -64,4 +64,4 @@ template <class R, class... Args> class Callable<R(Args...)> {
   Owned<Target> target_;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -23,7 +23,9 @@
 
 #include <limits>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -54,4 +56,4 @@ inline constexpr Range kCountOrNone{0, 1'000'000'000};
 struct PathForm {};
 inline constexpr PathForm kPath{};
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

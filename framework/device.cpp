@@ -4,7 +4,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // The types PyTorch knows; Taper computes on the first two.
@@ -76,4 +76,4 @@ std::string repr(Device device) {
   return cat("device(type='", type, "', index=", device.index(), ")");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

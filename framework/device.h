@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 enum class DeviceType : int8_t { cpu, cuda };
 
@@ -48,7 +50,7 @@ std::string to_string(Device device);
 // "device(type='cuda', index=1)".
 std::string repr(Device device);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0
 
 template <> struct std::hash<taper::Device> {
   size_t operator()(taper::Device d) const noexcept {

@@ -1,6 +1,6 @@
 #include "framework/dtype.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 struct Names {
@@ -55,4 +55,4 @@ DType promote_types(DType a, DType b) {
   return kInt16;  // also int8 with uint8: the smallest that holds both
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

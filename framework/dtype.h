@@ -11,7 +11,7 @@
 #include "framework/error.h"
 #include "framework/half.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 enum class DType : uint8_t {
   float32,
@@ -125,4 +125,4 @@ template <class F> decltype(auto) visit_floating(DType t, F&& f) {
   }
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -5,7 +5,7 @@
 
 #include "framework/callable.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 template <class T> void append_shortest(std::string& out, T value) {
@@ -28,4 +28,4 @@ void append_number(std::string& out, uint64_t value) { append_shortest(out, valu
 void append_number(std::string& out, float value) { append_shortest(out, value); }
 void append_number(std::string& out, double value) { append_shortest(out, value); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <type_traits>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 // Appending to a message: text, numbers (shortest form that reads back), and whatever has a
 // to_string found by argument lookup (Device, DType, Shape).
@@ -104,4 +106,4 @@ template <class E = Error, Printable... Text> void require(bool holds, const Tex
     throw E(cat(text...));
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 Tensor finish(Tensor t, const TensorOptions& options) {
@@ -257,4 +257,4 @@ Tensor wrap_scalar(Scalar value) {
   return t;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Nested values for tensor(): numbers or lists of equal length. Numbers that are all integers give
 // int64, all bools give bool, any float gives float32.
@@ -95,4 +95,4 @@ template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOpt
   return tensor_from_bytes(data, dtype_of<T>, shape, options);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 TAPER_HD float float_of_bits(uint32_t bits) {
   float x;
@@ -67,4 +67,4 @@ struct Half {
   }
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

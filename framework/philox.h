@@ -7,7 +7,7 @@
 
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Names one draw: every random op takes the next stream of its generator.
 struct PhiloxKey {
@@ -65,4 +65,4 @@ TAPER_HD double uniform_double(uint32_t high, uint32_t low) {
   return double(bits) * 1.1102230246251565e-16;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

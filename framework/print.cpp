@@ -9,7 +9,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr int kPrecision = 4;
@@ -203,4 +203,4 @@ std::string format_tensor(const Tensor& x, std::string_view tape_suffix) {
   return text;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

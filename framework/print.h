@@ -8,7 +8,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // "tensor([1., 2.], device='cuda:0', dtype=float64)". Beyond 1000 elements the first and last three
 // of each dimension are shown, and only these are copied from the GPU (which is waited for).
@@ -16,4 +16,4 @@ namespace taper::inline v0 {
 // to_string(x) of autograd/print.h, which knows it.
 std::string format_tensor(const Tensor& x, std::string_view tape_suffix = {});
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

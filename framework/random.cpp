@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 thread_local const DrawScope* innermost = nullptr;
@@ -60,4 +60,4 @@ PhiloxKey next_key(Generator* generator) {
   return generator ? generator->next() : DrawScope::draw(innermost);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 
 #include "framework/philox.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // May be drawn from in several threads: each draw takes a stream of its own. Which thread gets
 // which depends on their timing, so threads that are to be reproducible draw from generators of
@@ -67,4 +67,4 @@ class DrawScope {
 // For ops: the key of one draw from the generator given, else from the default one.
 PhiloxKey next_key(Generator* generator);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

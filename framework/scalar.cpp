@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 double largest(DType t) {
   switch (t) {
@@ -38,4 +38,4 @@ void Scalar::refuse(DType t) {
   throw Error("value cannot be converted to type ", name, " without overflow");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 
 #include "framework/dtype.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // The largest finite number of a floating dtype.
 double largest(DType t);
@@ -71,4 +71,4 @@ class Scalar {
   };
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 void refuse_overflow(int64_t a, char op, int64_t b) {
   throw Error("integer ", op == '*' ? "multiplication" : "addition", " overflow: ", a, " ", op, " ",
@@ -157,4 +157,4 @@ Shape infer_shape(const Shape& wanted, int64_t numel) {
   return shape;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

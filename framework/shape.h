@@ -11,7 +11,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 inline constexpr int kMaxDims = 8;
 
@@ -124,4 +124,4 @@ Shape broadcast_shapes(const Shape& a, const Shape& b);
 // Fills in one -1 so that numel fits. Throws Error in PyTorch's words.
 Shape infer_shape(const Shape& wanted, int64_t numel);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // The data of a small CPU storage follows its header in one block.
@@ -79,4 +79,4 @@ StoragePtr borrow(void* data, size_t nbytes, Device device, void (*free)(Storage
   return storage;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/memory/atomic.h"
 #include "framework/memory/intrusive_ptr.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct Storage;
 using StoragePtr = IntrusivePtr<Storage>;
@@ -43,4 +43,4 @@ StoragePtr allocate_pinned(size_t nbytes);
 StoragePtr borrow(void* data, size_t nbytes, Device device, void (*free)(Storage&) noexcept,
                   void* context = nullptr);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 #include "framework/memory/small_blocks.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const Shape& strides,
@@ -131,4 +131,4 @@ Tensor Tensor::detach() const {
   return y;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

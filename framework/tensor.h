@@ -16,7 +16,7 @@
 #include "framework/shape.h"
 #include "framework/storage.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 class Generator;          // framework/random.h
 struct TensorIndex;       // autograd/ops/indexing.h
@@ -295,4 +295,4 @@ inline bool Tensor::requires_grad() const { return checked().requires_grad || ch
 inline bool Tensor::is_leaf() const { return !checked().on_tape(); }
 inline uint32_t Tensor::version() const { return checked().storage->version.load(); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

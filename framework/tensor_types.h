@@ -7,7 +7,7 @@
 
 #include "framework/factories.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What a tensor of one dtype on one device is made with, as by a constructor.
 struct TensorType {
@@ -47,4 +47,4 @@ inline constexpr TensorType FloatTensor{kFloat32, DeviceType::cuda},
 // Tensors have been their own Variables since PyTorch 0.4.
 using Variable = Tensor;
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

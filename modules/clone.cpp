@@ -8,7 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "modules/members.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // What was copied so far, by what it was copied from.
@@ -101,4 +101,4 @@ Tensor Module::copy_of(const Tensor& tensor) {
 ModuleTensor::ModuleTensor(const ModuleTensor& other)
     : tensor_(other.tensor_ ? copies_or_refuse().place(other.tensor_) : nullptr) {}
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

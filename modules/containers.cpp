@@ -8,7 +8,7 @@
 #include "modules/layers/linear.h"
 #include "modules/layers/stateless.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }
@@ -124,4 +124,4 @@ Module& ModuleDict::operator[](const std::string& key) const {
   throw IndexError("'", key, "' is no key of this ModuleDict, whose keys are [", known, "]");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

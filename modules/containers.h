@@ -9,7 +9,7 @@
 #include "framework/memory/pointers.h"
 #include "modules/members.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A layer to be taken over: Linear(3, 4) or std::move(layer). One that has a name of its own
 // (an lvalue) is refused: it would be emptied without a word.
@@ -169,4 +169,4 @@ class ParameterList : public Cloneable<ParameterList> {
   std::vector<Parameter> parameters_;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/optim/foreach.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr bool kAsync = true;               // beside the backward pass
@@ -337,4 +337,4 @@ void DataParallel::skip_leaf() {
   for (size_t i = slots_.size(); i-- > 0;) on_gradient(i);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -22,7 +22,7 @@
 #include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // fastest: averages of all ranks' gradients, in the order that is fastest for so many ranks.
 // tree: sums, for a caller that weights its losses, with the same bits for any number of ranks. A
@@ -110,4 +110,4 @@ class DataParallel {
   ModuleHookHandle forward_hook_;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -4,7 +4,7 @@
 #include "autograd/node.h"
 #include "modules/module.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -157,4 +157,4 @@ void ModuleHookHandle::remove() {
   hooks_ = nullptr;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

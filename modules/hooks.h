@@ -12,7 +12,7 @@
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 class Module;
 
@@ -90,4 +90,4 @@ using HeldArgument =
     std::conditional_t<std::is_convertible_v<const T&, const Tensor&>, Tensor,
                        std::conditional_t<std::is_copy_constructible_v<T>, T, const T&>>;
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -13,7 +13,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::init {
+namespace taper::v0::init {
 namespace {
 
 double variance_of_glorot(const Tensor& x) {
@@ -150,9 +150,9 @@ Tensor orthogonal_(const Tensor& x, double gain, Generator* generator) {
   return x.copy_((wide ? q : q.t()).mul_(gain).reshape(x.shape()));
 }
 
-}  // namespace taper::inline v0::init
+}  // namespace taper::v0::init
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 Tensor uniform_within(double bound, const Shape& shape, Device device) {
   return empty(shape, {.device = device}).uniform_(-bound, bound);
@@ -163,4 +163,4 @@ Tensor fan_in_uniform(const Shape& weight, const Shape& shape, Device device) {
   return uniform_within(1 / std::sqrt(fan_in), shape, device);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

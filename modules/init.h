@@ -10,7 +10,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::init {
+namespace taper::v0::init {
 
 Tensor uniform_(const Tensor& x, double a = 0, double b = 1, Generator* generator = nullptr);
 Tensor normal_(const Tensor& x, double mean = 0, double std = 1, Generator* generator = nullptr);
@@ -53,9 +53,9 @@ Tensor trunc_normal_(const Tensor& x, double mean = 0, double std = 1, double a 
 // the host and copied.
 Tensor orthogonal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 
-}  // namespace taper::inline v0::init
+}  // namespace taper::v0::init
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What a constructor was given, where that holds; else throws an E with the text.
 template <class E = ValueError, class T, class... Text>
@@ -69,4 +69,4 @@ Tensor uniform_within(double bound, const Shape& shape, Device device);
 // b = 1 / sqrt(the weight's fan_in), which is kaiming_uniform_(a = sqrt(5)).
 Tensor fan_in_uniform(const Shape& weight, const Shape& shape, Device device);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

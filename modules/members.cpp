@@ -2,7 +2,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor& value,
                            bool is_buffer)
@@ -46,4 +46,4 @@ void refuse_moved_child() {
       "neither called nor assigned to");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -10,7 +10,7 @@
 #include "framework/memory/pointers.h"
 #include "modules/module.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A tensor of a module. Assigning a tensor of the same shape changes the registered one in place.
 // It leaves the tree when it goes; moved from, it is undefined.
@@ -133,4 +133,4 @@ template <class M> class Child {
   Owned<Module> module_;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -14,7 +14,7 @@
 #include "framework/memory/half_copy.h"
 #include "framework/profiler/profiler.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // Puts another tensor's memory behind a handle: everybody who holds the handle sees it.
@@ -335,4 +335,4 @@ void check_all_registered(const Module& module, const Tensor& loss) {
               "name{*this, \"name\", value}");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

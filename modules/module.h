@@ -28,7 +28,7 @@
 #include "framework/tensor.h"
 #include "modules/hooks.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What load_state_dict takes: {.strict = false, .prefix = "module."}.
 struct LoadOptions {
@@ -305,4 +305,4 @@ std::string to_string(const Module& module);
 // no parameter of the module: it would be differentiated and never trained or saved.
 void check_all_registered(const Module& module, const Tensor& loss);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

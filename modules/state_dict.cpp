@@ -6,7 +6,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "modules/module.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // What stands before `name` in `longer`, with the dot; empty when that is not how they differ.
@@ -91,4 +91,4 @@ IncompatibleKeys Module::load_state_dict(const std::vector<NamedTensor>& state,
   return keys;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

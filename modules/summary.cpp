@@ -9,7 +9,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "framework/random.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 int64_t bytes_in_use(Device device) {
@@ -133,4 +133,4 @@ std::ostream& operator<<(std::ostream& out, const Module& module) {
   return out << to_string(module);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 
 #include "modules/module.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What to_string gives: `std::cout << net`.
 std::ostream& operator<<(std::ostream& out, const Module& module);
@@ -35,4 +35,4 @@ std::vector<ModuleSummary> summarize(Module& model, const Tensor& input);
 // of activations.
 std::string summary(Module& model, const Tensor& input);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/kernels/optim/foreach.h"
 #include "optim/shared.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace {
 
 using namespace kernels;
@@ -61,4 +61,4 @@ void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
   }
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 // The norm (norm_type > 0, infinity too) of all tensors as one vector, 0-dim on the first one's
 // device; float64 where some tensor is, else float32 (for half types too). With error_if_nonfinite
@@ -20,4 +20,4 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, doubl
 // Gradients into [-clip_value, clip_value].
 void clip_grad_value_(const std::vector<Tensor>& params, double clip_value);
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -8,7 +8,7 @@
 #include "optim/rule.h"
 #include "optim/shared.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace {
 
 // x in its own memory, off the tape.
@@ -95,4 +95,4 @@ void AveragedModel::load_state_dict(const std::vector<NamedTensor>& state) {
   write(targets, values);
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -12,7 +12,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 struct EMAOptions {
   double decay = 0.999;
@@ -68,4 +68,4 @@ class EMA : public AveragedModel {
   explicit EMA(const std::vector<NamedTensor>& params, EMAOptions options = {});
 };
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

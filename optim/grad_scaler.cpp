@@ -7,7 +7,7 @@
 #include "framework/kernels/optim/foreach.h"
 #include "optim/shared.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 using kernels::pointer;
 
@@ -101,4 +101,4 @@ void GradScaler::load_state_dict(const std::vector<NamedTensor>& state) {
   kernels::fill(growth_tracker_, tracker);
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

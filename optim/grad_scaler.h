@@ -15,7 +15,7 @@
 
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 struct GradScalerOptions {
   double init_scale = 65536;
@@ -55,4 +55,4 @@ class GradScaler {
   std::map<const Optimizer*, Job> jobs_;  // since the last update
 };
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/memory/half_copy.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace {
 
 // State that is missing starts at its initial value; state that was left behind follows.
@@ -276,4 +276,4 @@ std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<Na
   return out;
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

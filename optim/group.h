@@ -5,7 +5,7 @@
 
 #include "optim/rule.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 class Group {
  public:
@@ -48,4 +48,4 @@ std::vector<NamedTensor> state_of(const std::vector<Group>& groups);
 // The same parameters with what was saved: Optimizer::load_state_dict.
 std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<NamedTensor>& state);
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -7,7 +7,7 @@
 #include "framework/profiler/profiler.h"
 #include "optim/group.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace {
 
 // `*` stands for any text; the pattern has no `|`.
@@ -149,4 +149,4 @@ void Optimizer::load_state_dict(const std::vector<NamedTensor>& state) {
   groups_ = loaded(groups_, state);
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -18,7 +18,7 @@
 #include "framework/memory/pointers.h"
 #include "optim/rule.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 class Group;  // optim/group.h
 
@@ -134,4 +134,4 @@ template <class Options> class OptimizerOf : public Optimizer {
   Options defaults_;
 };
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -6,7 +6,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace {
 
 using kernels::BinaryOp;
@@ -95,4 +95,4 @@ void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::S
   }
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -19,7 +19,7 @@
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 // A setting of a group: its name in PyTorch and its place in the options.
 struct Setting {
@@ -157,4 +157,4 @@ inline DType state_dtype(const Tensor& param) {
 // x itself where it already is what a kernel needs beside param, else a copy there.
 Tensor beside(const Tensor& param, const Tensor& x, DType dtype);
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

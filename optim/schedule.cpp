@@ -9,7 +9,7 @@
 #include "framework/factories.h"
 #include "optim/shared.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace schedule {
 namespace {
 
@@ -312,4 +312,4 @@ void ReduceLROnPlateau::load_state_dict(const std::vector<NamedTensor>& state) {
   for (size_t i = 0; i < rates.size(); ++i) optimizer_.set_lr(i, rates[i]);
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

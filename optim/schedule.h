@@ -15,7 +15,7 @@
 #include "framework/describe.h"
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 struct Schedule {
   // The rate of a step (from 0) for a group that began with base_lr.
@@ -165,4 +165,4 @@ class ReduceLROnPlateau {
   int64_t cooldown_counter_ = 0, num_bad_epochs_ = 0, last_epoch_ = 0;
 };
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

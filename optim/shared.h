@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 // Throws Error, naming the owner, for an entry that is missing or of another shape.
 struct StateReader {
@@ -48,4 +48,4 @@ inline std::vector<std::vector<Tensor>> by_device(const std::vector<Tensor>& ten
   return lists;
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -5,7 +5,7 @@
 
 #include "framework/factories.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace {
 
 // "state.12.exp_avg" is of parameter 12; -1 for what is of none.
@@ -93,4 +93,4 @@ void StateShards::load_state_dict(const std::vector<NamedTensor>& state) {
   optimizer_.load_state_dict(own);
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

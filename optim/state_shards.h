@@ -13,7 +13,7 @@
 #include "framework/distributed/communicator.h"
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 class StateShards {
  public:
@@ -40,4 +40,4 @@ class StateShards {
   std::vector<int> owners_;  // of each
 };
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -92,9 +92,9 @@ awk -v declared="$out/declared" -v defined="$out/defined" '
 
 {
   printf '#include "%s"\n' $headers
-  printf 'namespace taper::inline v0 {\n'
+  printf 'namespace taper::v0 {\n'
   cat "$out/defined"
-  printf '}  // namespace taper::inline v0\n'
+  printf '}  // namespace taper::v0\n'
 } >"$out/methods.cpp"
 
 # What is as it was is left alone, so that nothing is compiled again for it.

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "testing/verdict.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -137,4 +137,4 @@ Verdict matches_golden(const fs::path& run, const fs::path& file, double rtol, d
   return matches_golden(model.tensors, file, rtol, atol);
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -13,7 +13,7 @@ namespace testing {
 class AssertionResult;
 }
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 // EXPECT_TRUE takes it and shows the failure.
 struct Verdict {
@@ -45,4 +45,4 @@ Verdict matches_golden(const std::filesystem::path& run, const std::filesystem::
 // All elements on the host, whatever the device, dtype and layout.
 std::vector<double> values_of(const Tensor& x);
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

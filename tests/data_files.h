@@ -11,7 +11,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A directory of the test's own.
 class DataFiles : public ::testing::Test {
@@ -50,7 +50,7 @@ template <class E, class Call> std::string refusal_of(const Call& call) {
   return "accepted";
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0
 
 #define TAPER_REAL_DATA(variable, name)         \
   const std::string variable = real_data(name); \

@@ -12,7 +12,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/print.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 std::vector<Device> devices() {
@@ -54,4 +54,4 @@ TEST(GroundFloor, DrawsAndPrintsWithoutTheTape) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

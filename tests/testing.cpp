@@ -4,7 +4,7 @@
 #include "framework/factories.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 std::vector<Device> all_devices() {
   std::vector<Device> devices{Device()};
@@ -41,4 +41,4 @@ testing::AssertionResult close(const std::vector<double>& got, const std::vector
   return close(tensor_from(got), tensor_from(want), tolerance);
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -10,7 +10,7 @@
 #include "framework/tensor.h"
 #include "testing/taper_testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 // The CPU, and the GPU where one can be used: test bodies loop over these.
 std::vector<Device> all_devices();
@@ -42,4 +42,4 @@ template <class E, class F> testing::AssertionResult refuses(F&& f, const std::s
   return testing::AssertionFailure() << "nothing was thrown; expected: " << text;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

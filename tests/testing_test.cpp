@@ -12,7 +12,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,4 +77,4 @@ TEST(Testing, GoldenFilesAreWrittenWhenAskedAndComparedElse) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -3,7 +3,9 @@
 
 #include <string>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 // How often the part stands in it.
 inline int count(const std::string& text, const std::string& part) {
@@ -16,4 +18,4 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -17,7 +17,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -139,4 +139,4 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   return code;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -8,7 +8,7 @@
 
 #include "apps/runner/config/schema.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // A command: `taper NAME`, with what it is told.
 struct Command {
@@ -34,4 +34,4 @@ int print(const std::string& text, bool passed = true);
 // (framework/host/hooks.h). Returns the exit code (docs/exit_codes.md).
 int main(int argc, char** argv, const std::vector<Command>& more = {});
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

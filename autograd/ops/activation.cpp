@@ -1,7 +1,7 @@
 // Activations, and bounds, that are more than a row of the table of derivatives (unary.cpp).
 #include "autograd/ops/formulas.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 using kernels::BinaryOp;
 
@@ -106,4 +106,4 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
 
 Tensor relu6(const Tensor& x) { return hardtanh(x, 0, 6); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -4,7 +4,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 void check_has_dims(const Tensor& x) {
@@ -86,4 +86,4 @@ Tensor diag(const Tensor& x, int64_t diagonal) {
   throw Error("diag(): Supports 1D or 2D tensors. Got ", x.dim(), "D");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

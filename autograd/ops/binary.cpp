@@ -2,7 +2,7 @@
 
 #include "autograd/ops/formulas.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::binary;
@@ -281,4 +281,4 @@ bool equal(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && all(eq(a, b)).item<bool>();
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

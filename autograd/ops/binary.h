@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // a + alpha * b, a - alpha * b.
 [[nodiscard]] Tensor add(const Tensor& a, const Tensor& b, Scalar alpha = 1);
@@ -145,4 +145,4 @@ inline Tensor operator&(const Tensor& a, Scalar b) { return bitwise_and(a, b); }
 inline Tensor operator|(const Tensor& a, Scalar b) { return bitwise_or(a, b); }
 inline Tensor operator^(const Tensor& a, Scalar b) { return bitwise_xor(a, b); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

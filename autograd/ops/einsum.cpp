@@ -11,7 +11,7 @@
 #include "autograd/ops/matmul.h"
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Names = std::string;
@@ -261,4 +261,4 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Sh
   return einsum(cat(of_x, ",", of_y, "->", rest_x, rest_y), {x, y});
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -13,7 +13,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // y, which was computed of x and is linear in it: the gradient is back(dy), whatever x is. Only
 // what costs nothing to copy (shapes, numbers) belongs into `back`.
@@ -69,4 +69,4 @@ inline TensorOptions options_of(const Tensor& x) {
   return {.dtype = x.dtype(), .device = x.device()};
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -11,7 +11,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::BinaryOp;
@@ -240,4 +240,4 @@ Tensor Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
   return apply("masked_fill_", *this, mask, f);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

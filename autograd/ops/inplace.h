@@ -7,7 +7,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Crosses devices; broadcasts source; converts its dtype.
 Tensor copy_(const Tensor& x, const Tensor& source, bool non_blocking = false);
@@ -18,4 +18,4 @@ Tensor normal_(const Tensor& x, double mean = 0, double std = 1, Generator* gene
 // 1 with probability p, else 0; any dtype.
 Tensor bernoulli_(const Tensor& x, double p = 0.5, Generator* generator = nullptr);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "autograd/view.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // What cat makes of its tensors: dtype and shape, with the joined dimension's size.
@@ -225,4 +225,4 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   return later.numel() == 1 ? y : repeat(y, later);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

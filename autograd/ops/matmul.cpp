@@ -3,7 +3,7 @@
 #include "autograd/ops/formulas.h"
 #include "framework/kernels/matmul/matmul.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // Last two dimensions swapped.
@@ -180,4 +180,4 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   });
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // 1-d and 2-d operands and batches of matrices; the batch dimensions broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
@@ -36,4 +36,4 @@ Tensor outer(const Tensor& a, const Tensor& b);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

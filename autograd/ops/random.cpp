@@ -6,7 +6,7 @@
 #include "autograd/ops/index/index.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 void check_multinomial(const Tensor& weights, int64_t num_samples, bool replacement) {
@@ -99,4 +99,4 @@ Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement,
   return weights.dim() == 1 ? squeeze(picked, 0) : picked;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -4,7 +4,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Zeroes each element with probability p and scales the others by 1 / (1 - p); x itself when not
 // training or p is 0.
@@ -30,4 +30,4 @@ Tensor bernoulli(const Tensor& p, Generator* generator = nullptr);
 Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement = false,
                    Generator* generator = nullptr);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::ReduceOp;
@@ -262,4 +262,4 @@ Tensor any(const Tensor& x, const Shape& dims, bool keepdim) {
   return kernels::reduce(ReduceOp::any, x, dims, keepdim);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

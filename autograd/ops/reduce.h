@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 Tensor sum(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor sum(const Tensor& x, const Shape& dims, bool keepdim = false,
@@ -59,4 +59,4 @@ Tensor argmin(const Tensor& x, int64_t dim, bool keepdim = false);
 Tensor all(const Tensor& x, const Shape& dims = {}, bool keepdim = false);
 Tensor any(const Tensor& x, const Shape& dims = {}, bool keepdim = false);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // The strides that show x with other sizes without a copy, if there are such.
@@ -341,4 +341,4 @@ Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {
   });
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A view; refuses a shape that the strides cannot express, with the advice to use reshape.
 Tensor view(const Tensor& x, const Shape& shape);
@@ -77,4 +77,4 @@ Tensor contiguous(const Tensor& x);
 // x on a device in a dtype: x itself when it is that already.
 Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options = {});
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

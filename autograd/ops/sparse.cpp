@@ -6,7 +6,7 @@
 #include "autograd/ops/index/scatter.h"
 #include "framework/kernels/sparse/sparse.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Both ways to go through the elements; `order` takes values row by row to column by column.
 struct SparseTensor::Pattern {
@@ -168,4 +168,4 @@ Tensor matmul(const SparseTensor& a, const Tensor& x) {
   return mm(a, x);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

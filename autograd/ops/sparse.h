@@ -10,7 +10,7 @@
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A matrix by its elements that are not zero, row by row; of one row in the order in which they
 // were given. Those of one place add up. What is read from it lies on its device; values are on the
@@ -70,4 +70,4 @@ Tensor mm(const SparseTensor& a, const Tensor& x);
 // The same; x [k] gives [n].
 Tensor matmul(const SparseTensor& a, const Tensor& x);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/unary.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::BinaryOp;
@@ -280,4 +280,4 @@ Tensor isnan(const Tensor& x) { return pointwise(Op::isnan, x); }
 Tensor isinf(const Tensor& x) { return pointwise(Op::isinf, x); }
 Tensor isfinite(const Tensor& x) { return pointwise(Op::isfinite, x); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 [[nodiscard]] Tensor neg(const Tensor& x);
 [[nodiscard]] Tensor abs(const Tensor& x);
@@ -91,4 +91,4 @@ Tensor isfinite(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 inline Tensor operator~(const Tensor& x) { return bitwise_not(x); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,4 +75,4 @@ DatasetPtr Cifar::more(const DataInfo&, const fs::path& file) const {
   return dataset_of(read_cifar(file, labels));
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -4,7 +4,7 @@
 
 #include "data/images/images.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 enum class CifarLabels { kTen, kFine, kCoarse };  // of CIFAR-10; of CIFAR-100's 100 and 20 classes
 constexpr int64_t classes_of(CifarLabels labels) {
@@ -37,4 +37,4 @@ struct Cifar : ImageSource {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -11,7 +11,7 @@
 #include <png.h>
 #endif
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 #ifdef TAPER_WITH_IMAGES
 namespace {
@@ -219,4 +219,4 @@ std::string encode_png(const Pixels&) { refuse("write_png"); }
 
 #endif
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -7,7 +7,7 @@
 
 #include "data/images/files.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // Rows of pixels, the channels of each side by side.
 struct Pixels {
@@ -20,4 +20,4 @@ Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name
 Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name);
 std::string encode_png(const Pixels& pixels);
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

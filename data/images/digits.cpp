@@ -10,7 +10,7 @@
 #include "framework/host/threads.h"
 #include "framework/philox.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 constexpr int kSize = 28;
@@ -277,4 +277,4 @@ Splits Digits::load(uint64_t) const {
 
 Outline Digits::outline(uint64_t) const { return outline_of(train_size, test_size, kSize, kSize); }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

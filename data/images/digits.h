@@ -7,7 +7,7 @@
 
 #include "data/images/images.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // The set: the first images of the sequence to train with, those that follow for the test.
 struct Digits : ImageSource {
@@ -32,4 +32,4 @@ struct Digits : ImageSource {
 // the number of pixels leaves int64.
 Batch draw_digits(uint64_t seed, int64_t first, int64_t count);
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -12,7 +12,7 @@
 #include "framework/io/atomic_file.h"
 #include "framework/io/input_file.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -165,4 +165,4 @@ DatasetPtr Images::more(const DataInfo& info, const fs::path& file) const {
   return std::make_shared<Unlabelled>(std::move(images), reading());
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

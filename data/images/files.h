@@ -9,7 +9,7 @@
 
 #include "data/images/images.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // What is read: what the file has (palettes become colours), or one or three channels, where
 // transparency is left out.
@@ -87,4 +87,4 @@ struct Images : ImageSource {
   ImageFolderOptions reading() const { return {grey ? ImageMode::kGray : ImageMode::kRgb, size}; }
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

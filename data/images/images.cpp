@@ -16,7 +16,7 @@
 #include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -293,4 +293,4 @@ Outline Mnist::outline(uint64_t) const {
   return out;
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -11,7 +11,7 @@
 #include "data/source.h"
 #include "framework/describe.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // Images are bytes [N, C, H, W], 0 for the background and 255 for full ink, with classes [N]
 // (int64) or none. To be learned from, pixels become float32 in [0, 1].
@@ -86,4 +86,4 @@ struct Mnist : ImageSource {
   std::vector<DataFile> files() const { return files_in(root); }
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

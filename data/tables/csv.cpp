@@ -11,7 +11,7 @@
 #include "framework/host/hooks.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using detail::in_quotes;
@@ -167,4 +167,4 @@ Tensor Csv::prepared(const DataInfo& info, const Tensor& raw) const {
   return ((x - row(s.mean)) / row(s.std)).to(kFloat32);
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -12,7 +12,7 @@
 #include "data/source.h"
 #include "framework/describe.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // Takes each feature x to ((x or, for nan, fill) - mean) / std.
 struct Standardizer {
@@ -134,4 +134,4 @@ CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
 CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
                        bool may_lack_label = false);
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -17,7 +17,7 @@
 #include "framework/host/hooks.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0::data::csv {
+namespace taper::v0::data::csv {
 
 using namespace detail;
 
@@ -182,4 +182,4 @@ inline bool detect_header(const std::string& file, const std::vector<Record>& ro
   return word.has_value();
 }
 
-}  // namespace taper::inline v0::data::csv
+}  // namespace taper::v0::data::csv

@@ -11,7 +11,7 @@
 #include "framework/io/input_file.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using namespace detail;
@@ -298,4 +298,4 @@ CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file
   return read_table(file, train, may_lack_label ? Role::kLikeMayLackLabel : Role::kLike);
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -6,7 +6,7 @@
 
 #include "framework/io/npy.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 Tensor read_floats(const std::string& file) {
@@ -74,4 +74,4 @@ DatasetPtr Npy::more(const DataInfo& info, const std::filesystem::path& file) co
   return std::make_shared<TensorDataset>(Batch{samples, {}});
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

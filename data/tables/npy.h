@@ -8,7 +8,7 @@
 #include "data/source.h"
 #include "framework/describe.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // One pair of files that is cut at random, or two. InputError: no such array, numbers that are not
 // finite, classes that are no integers from 0, or shapes that do not go together.
@@ -42,4 +42,4 @@ struct Npy {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

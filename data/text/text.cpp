@@ -10,7 +10,7 @@
 #include "framework/io/input_file.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -163,4 +163,4 @@ DatasetPtr Text::more(const DataInfo&, const fs::path&) const {
   throw InputError("a model of text takes a prompt, not a file of samples");
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

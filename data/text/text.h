@@ -8,7 +8,7 @@
 #include "data/source.h"
 #include "framework/describe.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // The file, all files below a directory (hidden ones left out), or all that a pattern such as
 // "src/*.{h,cpp}" names, in the order of their paths. InputError: there is none, or the pattern has
@@ -51,4 +51,4 @@ struct Text {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

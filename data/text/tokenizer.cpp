@@ -13,7 +13,7 @@
 #include "framework/io/json.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using namespace detail;
@@ -274,4 +274,4 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   return parts_.kind == Kind::kGpt2 ? unspelled(out).value() : out;
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

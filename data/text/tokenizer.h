@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
-namespace taper::inline v0::data {
+#include "framework/namespace.h"
+
+namespace taper::v0::data {
 
 // The general categories L* and N*, and the property White_Space, as utf8proc's Unicode has them.
 enum class CharClass : uint8_t { kOther, kLetter, kNumber, kSpace };
@@ -64,4 +66,4 @@ class Tokenizer {
   std::unordered_map<uint64_t, Merge> merges_;  // left << 32 | right
 };
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -2,7 +2,7 @@
 
 # A header's comments are contracts: "// text" before a declaration, or behind a member.
 # Names are written without the version's namespace.
-FILENAME ~ /\.h$/ && /^namespace taper::inline v0/ { sub(/inline v0/, ""); sub(/taper:: /, "taper "); sub(/::::/, "::") }
+FILENAME ~ /\.h$/ && /^namespace taper::v0/ { sub(/::v0/, "") }
 FILENAME ~ /\.h$/ && /^#pragma once/ {
   print "/// @file"
   next

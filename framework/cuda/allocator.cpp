@@ -16,7 +16,7 @@
 #include "framework/error.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 constexpr size_t kPage = 4096, kMiB = size_t(1) << 20;
@@ -209,4 +209,4 @@ void release_unused_blocks() {
   pinned_allocator().release_unused();
 }
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

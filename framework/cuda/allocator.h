@@ -7,7 +7,7 @@
 
 #include "framework/storage.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 
 class Stream;
 
@@ -48,4 +48,4 @@ std::string format_bytes(size_t n);
 // Gives everything unused back to the driver, on all devices and on the host; waits for them.
 void release_unused_blocks();
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

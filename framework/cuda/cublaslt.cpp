@@ -2,7 +2,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 
 SharedLibrary::Symbol CublasLt::load(const char* name) {
   static const SharedLibrary library(
@@ -16,4 +16,4 @@ const CublasLt& cublaslt() {
   return lt;
 }
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

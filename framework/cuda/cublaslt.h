@@ -6,7 +6,7 @@
 
 #include "framework/host/shared_library.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 
 // Its functions without "cublasLt" in their names.
 struct CublasLt {
@@ -29,4 +29,4 @@ struct CublasLt {
 };
 const CublasLt& cublaslt();
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

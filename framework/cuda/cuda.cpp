@@ -8,7 +8,7 @@
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 constexpr const char* kDownload = "http://www.nvidia.com/Download/index.aspx";
@@ -288,4 +288,4 @@ double Event::elapsed_time(const Event& end) const {
   return 0;
 }
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

@@ -10,7 +10,7 @@
 #include "framework/device.h"
 #include "framework/memory/pointers.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 #ifdef TAPER_WITH_CUDA
 inline constexpr bool kHasCuda = true;
@@ -158,4 +158,4 @@ std::string memory_summary(int device = -1);
 void empty_cache();
 
 }  // namespace cuda
-}  // namespace taper::inline v0
+}  // namespace taper::v0

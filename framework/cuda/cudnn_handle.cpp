@@ -5,7 +5,7 @@
 #include "framework/cuda/runtime.h"
 #include "framework/error.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 
 const SharedLibrary& cudnn_library() {
   static const SharedLibrary library(
@@ -38,4 +38,4 @@ cudnnHandle_t cudnn_handle(int device) {
   return handle.get();
 }
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

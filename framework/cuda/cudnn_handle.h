@@ -7,7 +7,7 @@
 
 #include "framework/host/shared_library.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 
 const SharedLibrary& cudnn_library();
 
@@ -56,4 +56,4 @@ cudnnHandle_t cudnn_handle(int device);
 // Owns a descriptor: CudnnOwner<cudnnTensorDescriptor_t, &Cudnn::DestroyTensorDescriptor>.
 template <class T, auto kDestroy> using CudnnOwner = LoadedOwner<T, cudnn, kDestroy>;
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

@@ -7,7 +7,7 @@
 #include "framework/error.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 constexpr size_t kMiB = size_t(1) << 20;
@@ -243,4 +243,4 @@ void DeviceAllocator::throw_out_of_memory(size_t nbytes) {
   throw OutOfMemoryError(message);
 }
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

@@ -14,7 +14,7 @@
 #include "framework/cuda/fence.h"
 #include "framework/cuda/runtime.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 
 struct Block;
 struct BySizeThenAddress {
@@ -98,4 +98,4 @@ class DeviceAllocator {
   MemoryStats stats_;
 };
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

@@ -12,7 +12,7 @@
 #include "framework/cuda/idle_handles.h"
 #include "framework/cuda/runtime.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
@@ -200,4 +200,4 @@ double elapsed_milliseconds(void* start, void* end) {
 }
 
 }  // namespace driver
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

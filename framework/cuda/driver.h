@@ -8,7 +8,7 @@
 
 #include "framework/cuda/cuda.h"
 
-namespace taper::inline v0::cuda::driver {
+namespace taper::v0::cuda::driver {
 
 // What is known about the GPUs of this machine. Versions as CUDA writes them: 13000 is 13.0.
 struct State {
@@ -62,4 +62,4 @@ double elapsed_milliseconds(void* start, void* end);
 void push_range(const char* name);
 void pop_range();
 
-}  // namespace taper::inline v0::cuda::driver
+}  // namespace taper::v0::cuda::driver

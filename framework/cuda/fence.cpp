@@ -5,7 +5,7 @@
 #include "framework/cuda/idle_handles.h"
 #include "framework/cuda/runtime.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 using IdleEvents = IdleHandles<cudaEvent_t>;
@@ -70,4 +70,4 @@ void Fence::clear() noexcept {
   marks_.clear();
 }
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

@@ -5,7 +5,9 @@
 
 #include <cuda_runtime.h>
 
-namespace taper::inline v0::cuda {
+#include "framework/namespace.h"
+
+namespace taper::v0::cuda {
 
 class Fence {
  public:
@@ -31,4 +33,4 @@ class Fence {
   std::vector<Mark> marks_;
 };
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

@@ -8,7 +8,7 @@
 
 #include "framework/device.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 
 template <class Handle> class IdleHandles {
  public:
@@ -40,4 +40,4 @@ template <class Handle> class IdleHandles {
   std::array<std::vector<Handle>, Device::kMaxIndex + 1> idle_;
 };
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

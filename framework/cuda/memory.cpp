@@ -7,7 +7,7 @@
 #include "framework/cuda/driver.h"
 #include "framework/error.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 MemoryStats stats_of(int device) {
@@ -72,4 +72,4 @@ void empty_cache() {
   }
 }
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

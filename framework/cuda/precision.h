@@ -7,7 +7,7 @@
 #include "framework/error.h"
 #include "framework/memory/atomic.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 namespace detail {
 inline Atomic<bool> tf32{false};
@@ -27,4 +27,4 @@ inline std::string get_float32_matmul_precision() { return detail::tf32 ? "high"
 // Whether it is "high".
 inline bool allows_tf32() { return detail::tf32.load(__ATOMIC_RELAXED); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

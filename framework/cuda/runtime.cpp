@@ -12,7 +12,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/error.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
@@ -154,4 +154,4 @@ void throw_bad_index(int device) {
                    " (reported by ", op, " on cuda:", device, ")");
 }
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

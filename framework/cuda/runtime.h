@@ -9,7 +9,7 @@
 #include "framework/cuda/allocator.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 
 // Throws AcceleratorError (OutOfMemoryError for memory) naming the call, file and line.
 void throw_on_error(cudaError_t status, const char* call, const char* file, int line);
@@ -106,4 +106,4 @@ class Scratch {
   StoragePtr storage_;
 };
 
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

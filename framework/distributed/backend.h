@@ -8,7 +8,7 @@
 #include "framework/distributed/communicator.h"
 #include "framework/distributed/peers.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 
 enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast };
 
@@ -89,4 +89,4 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
                                     const std::shared_ptr<Backend>& mpi);
 std::string nccl_unavailable_reason();
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -9,7 +9,7 @@
 #include "framework/distributed/backend.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 constexpr const char* kKindNames[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
@@ -319,4 +319,4 @@ std::vector<std::string> Communicator::all_gather_text(const std::string& text, 
   return all;
 }
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -17,7 +17,7 @@
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 
 // Of bools: sum and max are "or", min is "and". avg is for floating tensors.
 enum class ReduceOp : uint8_t { sum, max, min, avg };
@@ -146,4 +146,4 @@ class Communicator {
   Shared<Backend> backend_;
 };
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

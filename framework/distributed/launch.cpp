@@ -6,7 +6,7 @@
 #include "framework/distributed/backend.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 const char* variable(const char* name) {
@@ -63,4 +63,4 @@ Launched launched_rank() {
   return me;
 }
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -8,7 +8,7 @@
 #include "framework/host/shared_library.h"
 #endif
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 
 std::string link_lines(int gpus, const std::function<std::string(int, int)>& between) {
   std::string lines, first;
@@ -78,4 +78,4 @@ std::string link_between(int a, int b) {
 }
 #endif
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

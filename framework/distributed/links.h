@@ -4,7 +4,9 @@
 #include <functional>
 #include <string>
 
-namespace taper::inline v0::distributed {
+#include "framework/namespace.h"
+
+namespace taper::v0::distributed {
 
 // "NVLink, 18 links", "PCIe" or why that is not known; and whether memory goes between the two
 // directly or through the host. In builds with CUDA, of devices that are there.
@@ -14,4 +16,4 @@ std::string link_lines(int gpus, const std::function<std::string(int, int)>& bet
 // "2.28.9". In builds with NCCL, where it can be loaded.
 std::string nccl_version();
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

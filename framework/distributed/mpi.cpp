@@ -17,7 +17,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/binary.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 namespace fs = std::filesystem;
@@ -342,4 +342,4 @@ std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options) {
   return world;
 }
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -9,7 +9,7 @@
 
 #include "framework/half.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 // --- element types ---
@@ -185,7 +185,7 @@ void abort(int exit_code) { MPI_Abort(MPI_COMM_WORLD, exit_code); }
 constexpr MpiPlugin kPlugin = {MpiPlugin::kVersion, begin, end, abort};
 
 }  // namespace
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed
 
 extern "C" const taper::distributed::MpiPlugin* taper_mpi_plugin() {
   return &taper::distributed::kPlugin;

@@ -7,7 +7,7 @@
 
 #include "framework/distributed/backend.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 
 // One of MPI's communicators. Functions throw Error with MPI's words; none of them waits for other
 // ranks but split(). A request is null, or to be given to test() until that is true.
@@ -40,4 +40,4 @@ struct MpiPlugin {
   void (*abort)(int exit_code);
 };
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -19,7 +19,7 @@
 #include "framework/host/shared_library.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -333,4 +333,4 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
   return world;
 }
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -12,7 +12,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 std::string line_of(const std::string& file) {
@@ -188,4 +188,4 @@ Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) cons
           unseen.size() == 1 ? unseen[0] : -1};
 }
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

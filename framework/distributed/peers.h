@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace taper::inline v0::distributed {
+#include "framework/namespace.h"
+
+namespace taper::v0::distributed {
 
 class Peers {
  public:
@@ -73,4 +75,4 @@ class Peers {
   std::vector<Peer> peers_;
 };
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -6,7 +6,7 @@
 
 #include "framework/cuda/runtime.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 constexpr size_t kMany = 16;
@@ -107,4 +107,4 @@ Peers::Late Watchdog::look(const std::optional<Begun>& oldest) {
   return {cat(text, ": not at its end within ", timeout_, " s; ", late.text), late.rank};
 }
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -15,7 +15,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/distributed/backend.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 
 // A collective that was begun.
 struct Begun {
@@ -69,4 +69,4 @@ class Watchdog {
   std::thread thread_;
 };
 
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <utility>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 thread_local LogScope* innermost = nullptr;
@@ -35,4 +35,4 @@ void log_message(LogLevel level, const std::string& message) {
   if (installed().logger) installed().logger(level, message);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/callable.h"
 #include "framework/memory/atomic.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // info: how a run goes. warning: what is odd, but no error.
 enum class LogLevel { info, warning };
@@ -59,4 +59,4 @@ inline void check_stop() {
   if (const auto check = detail::stop_check.load(__ATOMIC_RELAXED)) check();
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 SharedLibrary::SharedLibrary(std::string purpose, const std::vector<std::string>& files,
                              std::string advice)
@@ -27,4 +27,4 @@ SharedLibrary::Symbol SharedLibrary::operator()(const char* name) const {
   throw AcceleratorError(purpose_, ": ", dlerror(), "; ", advice_);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,9 @@
 #include <type_traits>
 #include <vector>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 // Stays loaded, once it is.
 class SharedLibrary {
@@ -43,4 +45,4 @@ template <auto kLibrary, auto kDestroy> struct LoadedDestroy {
 template <class T, auto kLibrary, auto kDestroy>
 using LoadedOwner = std::unique_ptr<std::remove_pointer_t<T>, LoadedDestroy<kLibrary, kDestroy>>;
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -14,7 +14,7 @@
 #include "framework/host/threads.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // How long an idle thread looks for new work before it sleeps: about 20 us, the gap between two
@@ -205,4 +205,4 @@ void parallel_for(int64_t n, int64_t grain, const Callable<void(int64_t, int64_t
   kernels::cpu::parallel_for(n, grain, f);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 
 #include "framework/callable.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // How many threads a kernel may use, the caller included; at first as many as the process may run
 // on (OMP_NUM_THREADS lowers it). Results do not depend on it.
@@ -31,4 +31,4 @@ void run_tasks(int64_t tasks, int threads, void (*run)(const void* context, int6
 bool in_task();
 }  // namespace detail
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zip.h>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 std::string text_of(zip_error_t* error) {
@@ -121,9 +121,9 @@ void write_zip(const std::string& path, const std::vector<ZipContent>& contents)
   file.finish();
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0
 #else
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr const char* kWithout =
@@ -141,5 +141,5 @@ void write_zip(const std::string& path, const std::vector<ZipContent>&) {
   throw NotImplementedError(path + kWithout);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0
 #endif

@@ -10,7 +10,7 @@
 #include "framework/io/input_file.h"
 #include "framework/storage.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Whether Taper was built with libzip.
 bool has_zip();
@@ -54,4 +54,4 @@ struct ZipContent {
 // PATH is the old file or the whole new one (atomic_file.h). The archive is made in memory first.
 void write_zip(const std::string& path, const std::vector<ZipContent>& contents);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

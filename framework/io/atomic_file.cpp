@@ -12,7 +12,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -148,4 +148,4 @@ void AtomicFile::fail(const char* what) const {
   throw OutputError(text);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

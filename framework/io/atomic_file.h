@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 // The new content of PATH. It is written to "PATH.tmp-" and 16 random hex digits, a name that no
 // other thread, process or machine has, and takes the place of the old content in finish(); a link
@@ -38,4 +40,4 @@ void write_atomically(const std::string& path, std::string_view content);
 // Waits until the names in a directory are on the disk. False, with errno: they are not.
 bool sync_directory(const std::string& directory);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr auto kDlpackBool = DLDataTypeCode(6);  // kDLBool, since version 0.8
@@ -86,4 +86,4 @@ Tensor from_dlpack(DLManagedTensor* managed) {
   return x;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

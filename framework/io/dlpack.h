@@ -6,7 +6,7 @@
 
 struct DLManagedTensor;
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // The same memory; it lives until the taker calls the deleter, or the last tensor on it goes,
 // whichever is later. Refuses a tensor that requires grad. Kernels that were queued before may
@@ -18,4 +18,4 @@ DLManagedTensor* to_dlpack(const Tensor& x);
 // Taper has, on the GPU in the order of the current stream. TypeError, ValueError for others.
 Tensor from_dlpack(DLManagedTensor* managed);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

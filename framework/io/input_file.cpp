@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
@@ -71,4 +71,4 @@ std::string InputFile::text(size_t most) try {
   throw OutOfMemoryError(path_, ": no memory for its ", size_, " bytes");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A regular file, open for reading; closed at the end of the scope. Every InputError names the
 // path, what the file was taken for ("CSV file"; may be empty) and the system's reason.
@@ -53,4 +53,4 @@ inline std::string read_file(const std::string& path, std::string_view what,
   return InputFile(path, what).text(most);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -10,7 +10,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Json = nlohmann::json;
@@ -152,4 +152,4 @@ std::optional<JsonFault> scan_json(std::string_view text,
   return Scan(text, watch).run();
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 inline constexpr size_t kMaxJsonDepth = 64;
 
@@ -39,4 +41,4 @@ struct JsonFault {
 std::optional<JsonFault> scan_json(std::string_view text,
                                    const std::function<void(const JsonEvent&)>& watch);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

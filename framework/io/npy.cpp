@@ -11,7 +11,7 @@
 #include "framework/io/tensor_file.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are written little-endian");
@@ -246,4 +246,4 @@ Tensor load_npy(const std::string& path) {
   return kernels::dense(view_as(x, header.shape, column_major_strides(header.shape), 0));
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

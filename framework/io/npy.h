@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Writes format 1.0, row-major, from a CPU tensor in any layout. Throws TypeError for a CUDA tensor
 // and for bfloat16, which NumPy lacks, and Error for one that requires grad, in PyTorch's words for
@@ -19,4 +19,4 @@ void save_npy(const std::string& path, const Tensor& x);
 // dimensions, or of a dtype that is not ours.
 Tensor load_npy(const std::string& path);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

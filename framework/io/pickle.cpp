@@ -6,7 +6,7 @@
 
 #include "framework/io/text.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Kind = PickleValue::Kind;
@@ -255,4 +255,4 @@ void Pickle::run(bool alone) {
   }
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

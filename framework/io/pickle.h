@@ -14,7 +14,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct PickleValue {
   enum class Kind : uint8_t {
@@ -127,4 +127,4 @@ class PickleWriter {
   std::string text_ = std::string("\x80\x02}(", 4);
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

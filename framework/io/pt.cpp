@@ -15,7 +15,7 @@
 #include "framework/io/tensor_file.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Kind = PickleValue::Kind;
@@ -358,4 +358,4 @@ std::vector<NamedTensor> load_weights(const std::string& path, const std::string
   return load_safetensors(path).tensors;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

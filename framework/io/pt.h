@@ -9,7 +9,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // The tensors of a file: a state dict's under their names, those of a checkpoint such as
 // {"model": {...}, "epoch": 3} with the keys and places on their way before them
@@ -29,4 +29,4 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors);
 // Either format, by the file's first bytes; entry: of load_pt, empty for safetensors.
 std::vector<NamedTensor> load_weights(const std::string& path, const std::string& entry = "");
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

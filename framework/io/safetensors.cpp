@@ -21,7 +21,7 @@
 #include "framework/io/tensor_file.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Json = nlohmann::json;
@@ -314,4 +314,4 @@ SafeTensors load_safetensors(const std::string& path) {
   return out;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

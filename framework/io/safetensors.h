@@ -8,7 +8,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct SafeTensors {
   // In the order of the header; on the CPU.
@@ -29,4 +29,4 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
 // anything that the format does not allow.
 SafeTensors load_safetensors(const std::string& path);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

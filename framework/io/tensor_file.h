@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::detail {
+namespace taper::v0::detail {
 
 // Throws ValueError for an undefined tensor and for a name that is given twice or is `reserved`.
 inline void check_savable(const std::string& path, const std::vector<NamedTensor>& tensors,
@@ -40,4 +40,4 @@ inline Tensor on_host(const Tensor& x) {
   return host;
 }
 
-}  // namespace taper::inline v0::detail
+}  // namespace taper::v0::detail

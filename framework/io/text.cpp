@@ -5,7 +5,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0::detail {
+namespace taper::v0::detail {
 
 constexpr std::size_t kComparedBytes = 64;
 
@@ -70,4 +70,4 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-}  // namespace taper::inline v0::detail
+}  // namespace taper::v0::detail

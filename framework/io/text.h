@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace taper::inline v0::detail {
+#include "framework/namespace.h"
+
+namespace taper::v0::detail {
 
 // The whole of `text`, which may begin with '+', as a decimal number whatever the locale. Gives
 // std::errc() when it is one, result_out_of_range for one that T cannot hold; doubles may be "inf".
@@ -42,4 +44,4 @@ std::string state_keys(const char* kind, const std::vector<std::string>& names);
 // Levenshtein's distance in bytes, of the first 64 of each.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-}  // namespace taper::inline v0::detail
+}  // namespace taper::v0::detail

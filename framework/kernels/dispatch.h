@@ -5,7 +5,7 @@
 #include "framework/profiler/profiler.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 #ifdef TAPER_WITH_CUDNN
 inline constexpr bool kHasCudnn = true;
@@ -64,4 +64,4 @@ void on_device(Device device, F f, const char* op = __builtin_FUNCTION()) {
       device, [&] { f(Kernels<cpu::Backend>()); }, [&] { f(Kernels<cuda::Backend>()); }, op);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

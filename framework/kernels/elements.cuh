@@ -12,7 +12,7 @@
 #include "framework/kernels/elementwise/convert.h"
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 // The type in which elements are computed.
 template <class T>
@@ -75,4 +75,4 @@ __device__ __noinline__ void store_any(char* data, DType dtype, int64_t at, C va
   visit(dtype, [&]<class T>(TypeTag<T>) { reinterpret_cast<T*>(data)[at] = convert<T>(value); });
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -1,6 +1,8 @@
 // One formula for both compilers: functions marked so are built for the host and for the GPU.
 #pragma once
 
+#include "framework/namespace.h"
+
 #ifdef __CUDACC__
 #define TAPER_HD __host__ __device__ inline
 #else

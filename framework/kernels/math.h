@@ -12,7 +12,7 @@
 #include "framework/kernels/host_device.h"
 #include "framework/kernels/math_wide.h"
 
-namespace taper::inline v0::math {
+namespace taper::v0::math {
 
 // Products and sums that no compiler fuses: these have the same bits on the host and on the GPU.
 #ifdef __CUDA_ARCH__
@@ -347,4 +347,4 @@ template <class T> TAPER_HD NormalPair<T> normal_from_uniform(T u, T v) {
   return {mul_rn(radius, turned ? -x : x), mul_rn(radius, turned ? -y : y)};
 }
 
-}  // namespace taper::inline v0::math
+}  // namespace taper::v0::math

@@ -11,7 +11,7 @@
 #include "framework/half.h"
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0::math::wide {
+namespace taper::v0::math::wide {
 
 TAPER_HD uint64_t bits_of(double x) {
   uint64_t u;
@@ -209,4 +209,4 @@ TAPER_HD double digamma(float x) {
   return log(w) - 0.5 * r - z * polynomial(z, kC) - p / q;
 }
 
-}  // namespace taper::inline v0::math::wide
+}  // namespace taper::v0::math::wide

@@ -3,7 +3,9 @@
 
 #include <omp.h>
 
-namespace taper::inline v0::kernels::cpu {
+#include "framework/namespace.h"
+
+namespace taper::v0::kernels::cpu {
 
 // For a scope, on the calling thread (oneDNN's threads are OpenMP's).
 class OneThread {
@@ -16,4 +18,4 @@ class OneThread {
   const int threads_ = omp_get_max_threads();
 };
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -8,7 +8,7 @@
 
 #include "framework/host/threads.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 // Element operations below which waking a thread costs more than it brings.
 inline constexpr int64_t kSerialWork = 32768;
@@ -74,4 +74,4 @@ template <class F> void parallel_each(int64_t n, int64_t work, const F& f) {
   });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

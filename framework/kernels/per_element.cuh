@@ -7,7 +7,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 template <class F> __global__ void __launch_bounds__(256) each_kernel(int64_t n, F f) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
@@ -45,4 +45,4 @@ struct Backend {
   }
 };
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -4,7 +4,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 struct Backend {
   // Tells an index that lies within [0, bound); throws IndexError for another.
@@ -25,4 +25,4 @@ struct Backend {
   }
 };
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -3,7 +3,9 @@
 
 #include <map>
 
-namespace taper::inline v0::kernels {
+#include "framework/namespace.h"
+
+namespace taper::v0::kernels {
 
 // make() of a key. Kept per thread, so that a lookup needs no lock.
 template <class Key, class Make> auto& plan_of(const Key& key, Make make) {
@@ -15,4 +17,4 @@ template <class Key, class Make> auto& plan_of(const Key& key, Make make) {
   return plans.emplace(key, make()).first->second;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/math.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 inline constexpr int kRowsPerBlock = 8;  // where a warp owns a row
 
@@ -142,4 +142,4 @@ void with_row_vectors(int64_t n, F f, const P*... pointers) {
   aligned ? f(Int<kVec>()) : f(Int<1>());
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

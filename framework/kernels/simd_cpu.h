@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "framework/namespace.h"
+
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(TAPER_NO_CLONES)
 #define TAPER_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -12,7 +14,7 @@
 #define TAPER_CLONES
 #endif
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 // f(i) for i in [0, n), side by side in vectors: no f(i) reads what another writes.
 template <class F> TAPER_CLONES void vector_for(int64_t n, const F f) {
@@ -20,4 +22,4 @@ template <class F> TAPER_CLONES void vector_for(int64_t n, const F f) {
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

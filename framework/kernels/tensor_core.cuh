@@ -10,7 +10,7 @@
 #include "framework/half.h"
 #include "framework/kernels/elementwise/arithmetic.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 inline constexpr bool kTensorCores = false;
@@ -91,4 +91,4 @@ __device__ inline void wait_for_copies() {
   if constexpr (kTensorCores) asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

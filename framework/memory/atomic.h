@@ -1,7 +1,9 @@
 // std::atomic for members of public classes: <atomic> brings <mutex> and <system_error> along.
 #pragma once
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 // An integer, pointer or bool with std::atomic's functions. Orders are std::memory_order's or the
 // compiler's own, which are the same numbers; without one: sequentially consistent.
@@ -56,4 +58,4 @@ template <class T> class Atomic {
   T value_;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -11,7 +11,7 @@
 #include "framework/host/hooks.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::inline v0::cpu {
+namespace taper::v0::cpu {
 namespace {
 
 constexpr size_t kSmall = 2048;
@@ -139,9 +139,9 @@ void empty_cache() {
   cache().cached = 0;
 }
 
-}  // namespace taper::inline v0::cpu
+}  // namespace taper::v0::cpu
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 void set_cpu_allocator(const CpuAllocator& allocator) {
   require(!cpu::has_begun,
@@ -149,4 +149,4 @@ void set_cpu_allocator(const CpuAllocator& allocator) {
   cpu::source = allocator;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 
-namespace taper::inline v0::cpu {
+#include "framework/namespace.h"
+
+namespace taper::v0::cpu {
 
 // Aligned to 64 bytes. Throws OutOfMemoryError, saying how much was asked for and is held.
 void* allocate(size_t nbytes);
@@ -26,4 +28,4 @@ void reset_peak();
 // Gives the cached blocks back to the system.
 void empty_cache();
 
-}  // namespace taper::inline v0::cpu
+}  // namespace taper::v0::cpu

@@ -6,7 +6,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 struct Entry {
@@ -110,4 +110,4 @@ void forget_half_copy(const TensorImpl* parameter) noexcept {
   all.size = all.entries.size();
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // The parameter's values in `dtype`, outside the tape; made anew when the parameter's memory has
 // changed otherwise than by half_copy_updated. Kept while the parameter lives.
@@ -33,4 +33,4 @@ void restore_half_copies(const std::vector<HalfCopy>& copies);
 // Called when a parameter dies or its memory is replaced.
 void forget_half_copy(const TensorImpl* parameter) noexcept;
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

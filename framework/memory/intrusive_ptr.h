@@ -5,7 +5,7 @@
 
 #include "framework/memory/atomic.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // An object of that kind that `new` made.
 struct Counted {
@@ -69,4 +69,4 @@ template <class T> class IntrusivePtr {
   T* p_ = nullptr;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 
 #include "framework/memory/intrusive_ptr.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // True for std::unique_ptr<T, D> where D is the default deleter, and for pointers without one.
 template <class P> inline constexpr bool kHasDefaultDeleter = true;
@@ -110,4 +110,4 @@ template <class T> class Shared {
   IntrusivePtr<Counted> block_;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/error.h"
 #include "framework/memory/cpu_allocator.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr size_t kStep = 64, kLargest = 2048, kClasses = kLargest / kStep;
@@ -90,4 +90,4 @@ void free_block(void* block, size_t bytes) noexcept {
   ++list->count;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 // At least `bytes` bytes aligned to 64. Blocks up to 2 KiB come from lists of the calling thread,
 // without a lock; larger ones from the system. A block may be freed on another thread. Throws
@@ -17,4 +19,4 @@ void free_block(void* block, size_t bytes) noexcept;
 // ValueError for any else). Slow, for freeing waits for the GPU; no CUDA graphs are made then.
 bool allocates_plainly();
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -12,7 +12,7 @@
 #include "framework/io/atomic_file.h"
 #include "framework/memory/cpu_allocator.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace detail {
 
 struct Range {
@@ -244,4 +244,4 @@ void emit_nvtx(bool on) {
   if constexpr (kHasCuda) observe(detail::kMarked, on);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

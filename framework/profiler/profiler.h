@@ -16,7 +16,7 @@
 #include "framework/memory/atomic.h"
 #include "framework/memory/pointers.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 namespace detail {
 // Whether ranges are traced, or shown to a tool of NVIDIA's, or (the rule) neither.
@@ -79,4 +79,4 @@ class Profiler {
 // (torch.autograd.profiler.emit_nvtx), from now on; nothing in a build without CUDA.
 void emit_nvtx(bool on = true);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -5,7 +5,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 thread_local Trace* current = nullptr;
@@ -33,4 +33,4 @@ void note_read(const Tensor& x) {
     current->read_(x);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -10,7 +10,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct TracedOp {
   const char* name;            // as docs/operators.md calls it, or its part
@@ -64,4 +64,4 @@ Tensor traced(const char* name, Tensor y,
   return y;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

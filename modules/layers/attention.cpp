@@ -14,7 +14,7 @@
 #include "modules/init.h"
 #include "modules/layers/repr.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 std::string torch_size(const Tensor& x) { return cat("torch.Size(", x.shape(), ")"); }
@@ -161,4 +161,4 @@ Attended MultiheadAttention::attend(const Tensor& query, const Tensor& key, cons
   return {batched ? y : y.squeeze(batch), weights};
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -4,7 +4,7 @@
 
 #include "modules/layers/linear.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct MultiheadAttentionOptions {
   double dropout = 0;  // of the weights, while training
@@ -63,4 +63,4 @@ class MultiheadAttention : public Cloneable<MultiheadAttention> {
                   const AttendOptions& o);
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

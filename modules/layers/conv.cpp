@@ -5,7 +5,7 @@
 #include "modules/init.h"
 #include "modules/layers/repr.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 Shape sizes(int dims, Pair p) { return dims == 1 ? Shape{p.w} : Shape{p.h, p.w}; }
@@ -116,4 +116,4 @@ template <> Tensor ConvBase<ConvTransposeOptions>::convolve(const Tensor& x, Act
 template class ConvBase<ConvOptions>;
 template class ConvBase<ConvTransposeOptions>;
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

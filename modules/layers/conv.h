@@ -5,7 +5,7 @@
 #include "autograd/ops/nn/image.h"
 #include "modules/members.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct ConvOptions {
   Pair stride = 1;
@@ -75,4 +75,4 @@ class ConvTranspose : public Cloneable<ConvTranspose<kDims>, ConvBase<ConvTransp
 using ConvTranspose1d = ConvTranspose<1>;
 using ConvTranspose2d = ConvTranspose<2>;
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

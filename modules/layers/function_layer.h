@@ -9,7 +9,7 @@
 #include "modules/layers/repr.h"
 #include "modules/module.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Text as a template argument.
 template <size_t N> struct LayerName {
@@ -111,4 +111,4 @@ class FunctionLayer : public Cloneable<FunctionLayer<kName, kFunction, Each...>,
   }
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 #include "modules/init.h"
 #include "modules/layers/repr.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 std::optional<int64_t> checked_padding(std::optional<int64_t> padding_idx, int64_t rows) {
@@ -81,4 +81,4 @@ std::string EmbeddingBag::extra_repr() const {
              options.padding_idx ? cat(", padding_idx=", *options.padding_idx) : "");
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/activation.h"
 #include "modules/members.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct LinearOptions {
   bool bias = true;
@@ -88,4 +88,4 @@ class EmbeddingBag : public Cloneable<EmbeddingBag> {
   Parameter weight;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "autograd/ops/nn/loss.h"
 #include "modules/layers/function_layer.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A criterion of an input and a target: a scalar, or with reduction none a value of each.
 class Loss : public ModuleOf<Loss> {
@@ -117,4 +117,4 @@ class TripletMarginLoss : public ModuleOf<TripletMarginLoss> {
   const TripletMarginOptions options;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

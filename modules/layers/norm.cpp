@@ -10,7 +10,7 @@
 #include "modules/init.h"
 #include "modules/layers/repr.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // A parameter or buffer of one value; none where it is not wanted.
@@ -199,4 +199,4 @@ std::string RMSNorm::extra_repr() const {
   return rows_repr(normalized_shape, options.eps, options.elementwise_affine);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "framework/memory/pointers.h"
 #include "modules/members.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct BatchNormOptions {
   double eps = 1e-5;
@@ -194,4 +194,4 @@ class RMSNorm : public Cloneable<RMSNorm> {
   Parameter weight;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

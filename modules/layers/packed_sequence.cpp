@@ -7,7 +7,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Numbers = std::vector<int64_t>;
@@ -93,4 +93,4 @@ PaddedSequence pad_packed_sequence(const PackedSequence& sequence, bool batch_fi
   return {batch_first ? padded.transpose(0, 1) : padded, lengths};
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

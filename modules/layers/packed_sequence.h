@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // The first steps of all sequences, then their second ones, ...: those of longer sequences first.
 struct PackedSequence {
@@ -34,4 +34,4 @@ PaddedSequence pad_packed_sequence(const PackedSequence& sequence, bool batch_fi
                                    double padding_value = 0,
                                    std::optional<int64_t> total_length = std::nullopt);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 std::string py(double value) {
   // Python writes these sizes without an exponent, and all others with one.
@@ -24,4 +24,4 @@ std::string py(const Shape& sizes) {
 }
 std::string py(Pair p) { return p.h == p.w ? py(p.h) : py(Shape{p.h, p.w}); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "framework/error.h"
 #include "framework/shape.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 std::string py(double value);
 std::string py(bool value);
@@ -29,4 +29,4 @@ std::string fields(const char* name, const T& value, const Rest&... rest) {
   return text;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -13,7 +13,7 @@
 #include "modules/init.h"
 #include "modules/layers/repr.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 int64_t positive(const char* name, int64_t n) {
@@ -291,4 +291,4 @@ std::string RnnCellBase::extra_repr() const {
   return text;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

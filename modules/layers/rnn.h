@@ -8,7 +8,7 @@
 #include "modules/layers/packed_sequence.h"
 #include "modules/members.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct RnnOptions {
   int64_t num_layers = 1;
@@ -139,4 +139,4 @@ struct LSTMCell : Cloneable<LSTMCell, RnnCellBase> {
   LstmState operator()(const Tensor& x, const LstmState& state = {});
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

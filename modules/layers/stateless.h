@@ -14,7 +14,7 @@
 #include "modules/layers/function_layer.h"
 #include "modules/members.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // --- activations ---
 
@@ -263,4 +263,4 @@ class Upsample : public Cloneable<Upsample> {
   const InterpolateOptions options;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "modules/init.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using LayerOptions = TransformerEncoderLayerOptions;
@@ -163,4 +163,4 @@ Tensor Transformer::generate_square_subsequent_mask(int64_t size, TensorOptions 
   return triu(full({size, size}, -std::numeric_limits<double>::infinity(), options), 1);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "modules/layers/norm.h"
 #include "modules/layers/stateless.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct TransformerEncoderLayerOptions {
   int64_t dim_feedforward = 2048;
@@ -168,4 +168,4 @@ class Transformer : public Cloneable<Transformer> {
   Child<TransformerDecoder> decoder;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -10,7 +10,7 @@
 #include "framework/factories.h"
 #include "modules/init.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 LinearOptions linear_options(const GPTOptions& o) { return {.bias = o.bias, .device = o.device}; }
@@ -116,4 +116,4 @@ Tensor GPT::forward(const Tensor& tokens) {
   return lm_head(transformer(tokens));
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

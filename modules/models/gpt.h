@@ -8,7 +8,7 @@
 #include "modules/layers/norm.h"
 #include "modules/layers/stateless.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // The defaults are GPT-2 124M, with the vocabulary rounded up to a multiple of 64.
 struct GPTOptions {
@@ -111,4 +111,4 @@ class GPT : public Cloneable<GPT> {
   Child<Linear> lm_head;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

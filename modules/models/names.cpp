@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr NameRule kGpt2Rules[] = {
@@ -124,4 +124,4 @@ std::vector<NamedTensor> WeightNames::from_taper(const std::vector<NamedTensor>&
   return out;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A name of theirs, and ours.
 struct NameRule {
@@ -35,4 +35,4 @@ extern const WeightNames kHuggingFaceGpt2;
 // Those of resnet18 and resnet34, which are Taper's.
 extern const WeightNames kTorchvisionResNet;
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

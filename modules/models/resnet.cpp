@@ -6,7 +6,7 @@
 #include "autograd/ops/binary.h"
 #include "modules/init.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // The first block of a stage changes the size.
@@ -67,4 +67,4 @@ Tensor ResNet::forward(const Tensor& x) {
 ResNet resnet18(ResNetOptions options) { return ResNet({2, 2, 2, 2}, options); }
 ResNet resnet34(ResNetOptions options) { return ResNet({3, 4, 6, 3}, options); }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -11,7 +11,7 @@
 #include "modules/layers/norm.h"
 #include "modules/layers/stateless.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct ResNetOptions {
   int64_t num_classes = 1000;
@@ -62,4 +62,4 @@ class ResNet : public Cloneable<ResNet> {
 ResNet resnet18(ResNetOptions options = {});
 ResNet resnet34(ResNetOptions options = {});
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

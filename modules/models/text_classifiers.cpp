@@ -3,7 +3,7 @@
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 LSTMClassifier::LSTMClassifier(const LSTMClassifierOptions& o)
     : embedding(*this, "embedding", o.vocab_size, o.embedding_dim,
@@ -42,4 +42,4 @@ Tensor EncoderClassifier::forward(const Tensor& tokens) {
   return fc(encoder(embedding(tokens) + positions).mean({1}));
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "modules/layers/rnn.h"
 #include "modules/layers/transformer.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 struct LSTMClassifierOptions {
   int64_t vocab_size, num_classes;
@@ -57,4 +57,4 @@ class EncoderClassifier : public Cloneable<EncoderClassifier> {
   Child<Linear> fc;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 struct AdagradOptions {
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
@@ -60,4 +60,4 @@ struct RMSpropOptions {
 };
 using RMSprop = OptimizerOf<RMSpropOptions>;
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -6,7 +6,7 @@
 #include "framework/kernels/host_device.h"
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 // They differ in what weight_decay does: it is added to the gradient, or shrinks the weight itself.
 template <bool kDecoupled> struct AdamOptionsOf {
@@ -99,4 +99,4 @@ struct RAdamOptions {
 };
 using RAdam = OptimizerOf<RAdamOptions>;
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -7,7 +7,7 @@
 #include "framework/kernels/optim/formula.h"
 #include "optim/optimizers.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 // buf is 0 at the first step, where dampening does not count.
 template <class C> struct SgdStep {
@@ -202,4 +202,4 @@ template <class Device> auto all_formulas() {
                   MuonOptions>();
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -11,7 +11,7 @@
 #include "optim/group.h"
 #include "optim/shared.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace {
 
 using kernels::BinaryOp;
@@ -296,4 +296,4 @@ void LBFGS::load_state_dict(const std::vector<NamedTensor>& state) {
   memory_ = std::move(m);
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

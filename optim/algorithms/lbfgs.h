@@ -13,7 +13,7 @@
 #include "framework/callable.h"
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 enum class LineSearch : int64_t { none, strong_wolfe };
 
@@ -74,4 +74,4 @@ class LBFGS : public Optimizer {
   Memory memory_;
 };
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -12,7 +12,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "optim/algorithms/sgd.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 namespace {
 
 using kernels::BinaryOp;
@@ -125,4 +125,4 @@ void MuonOptions::update(const std::vector<Update>& updates,
   kernels::update(moves, scalars, SGDOptions{.weight_decay = weight_decay});
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

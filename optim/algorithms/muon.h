@@ -9,7 +9,7 @@
 
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 // How Muon's lr follows a matrix [A, B]: times sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)).
 enum class AdjustLr : int64_t { original, match_rms_adamw };
@@ -44,4 +44,4 @@ struct MuonOptions {
 };
 using Muon = OptimizerOf<MuonOptions>;
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

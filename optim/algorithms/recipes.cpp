@@ -1,6 +1,6 @@
 #include "optim/algorithms/formulas.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 Recipe SGDOptions::recipe() const {
   require<ValueError>(!nesterov || (momentum != 0 && dampening == 0),
@@ -23,4 +23,4 @@ Recipe NAdamOptions::recipe() const {
   return r;
 }
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

@@ -4,7 +4,7 @@
 
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 
 struct SGDOptions {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
@@ -45,4 +45,4 @@ struct LionOptions {
 };
 using Lion = OptimizerOf<LionOptions>;
 
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim

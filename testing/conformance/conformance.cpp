@@ -7,7 +7,7 @@
 #include "testing/conformance/expected.h"
 #include "testing/conformance/families.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 namespace {
 
 struct Answer {
@@ -117,4 +117,4 @@ Report run_all() {
   return report;
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace taper::inline v0::conformance {
+#include "framework/namespace.h"
+
+namespace taper::v0::conformance {
 
 // One behaviour, under its name in pytorch-2.11.json.
 struct Row {
@@ -49,4 +51,4 @@ struct Report {
 };
 Report run_all();
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

@@ -7,7 +7,7 @@
 #include "framework/error.h"
 #include "testing/conformance/python.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -52,4 +52,4 @@ const Expected& expected_row(const std::string& name) {
   return *found;
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

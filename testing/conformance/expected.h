@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace taper::inline v0::conformance {
+#include "framework/namespace.h"
+
+namespace taper::v0::conformance {
 
 // The text of pytorch-2.11.json: each row's name with {"prints": ...} or {"raises", "text"}.
 const char* expected_json();
@@ -19,4 +21,4 @@ const std::vector<Expected>& expected_rows();
 // Throws Error for a row that the data file does not have.
 const Expected& expected_row(const std::string& name);
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

@@ -7,7 +7,7 @@
 
 #include "testing/conformance/conformance.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 
 // rows("shape.add", 0, [] { return to_string(ones({2, 3}) + ones({2, 4})); });
 struct Rows : std::vector<Row> {
@@ -27,4 +27,4 @@ void runtime_rows(Rows& rows);
 // The reason of every row in which only the "torch." before a dtype or type is missing.
 inline constexpr const char* kNoTorchPrefix = "names of dtypes and types stand without 'torch.'";
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

@@ -9,7 +9,7 @@
 #include "framework/dtype.h"
 #include "framework/error.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 
 inline std::string py(std::same_as<bool> auto value) { return value ? "True" : "False"; }
 inline std::string py(const std::string& text) { return cat("'", text, "'"); }
@@ -35,4 +35,4 @@ template <class... Args> std::string py_list(const Args&... args) {
   return cat("[", text, "]");
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

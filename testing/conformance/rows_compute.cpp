@@ -11,7 +11,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 namespace {
 
 Tensor ones_on(Device device, const Shape& shape) { return ones(shape, {.device = device}); }
@@ -86,4 +86,4 @@ void compute_rows(Rows& rows) {
   shapes_and_dtypes(rows);
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

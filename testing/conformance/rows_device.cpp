@@ -4,7 +4,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 void device_rows(Rows& rows) {
   for (const char* text : {"cpu", "cuda", "cuda:0", "cuda:1", "cuda:7", "cpu:0", "",
                            "cuda:", "cuda:01", "cuda:-1", "gpu", "cuda :1", "cuda:999"}) {
@@ -23,4 +23,4 @@ void device_rows(Rows& rows) {
   rows("device.current", 1, [] { return py(cuda::current_device()); });
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

@@ -13,7 +13,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 namespace {
 
 // Linear(3, 1) with the weights that the rows print.
@@ -167,4 +167,4 @@ void module_rows(Rows& rows) {
   of_the_tape(rows);
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

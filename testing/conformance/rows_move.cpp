@@ -7,7 +7,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 namespace {
 
 Tensor leaf() { return tensor({1., 2.}, {.requires_grad = true}); }
@@ -128,4 +128,4 @@ void move_rows(Rows& rows) {
   host_rows(rows);
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

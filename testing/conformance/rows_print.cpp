@@ -8,7 +8,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 namespace {
 
 // A model that is one parameter.
@@ -108,4 +108,4 @@ void print_rows(Rows& rows) {
   rows("dtype.defaults", 0, default_dtypes).differs_in(kNoTorchPrefix);
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

@@ -7,7 +7,7 @@
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 namespace {
 
 std::string guard_default() {
@@ -111,4 +111,4 @@ void runtime_rows(Rows& rows) {
                   "cross_entropy on cuda:0)");
 }
 
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

@@ -15,7 +15,7 @@
 #include "modules/members.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 // Not in an unnamed namespace, so that the linker knows its name.
 [[gnu::noinline]] Tensor root_of_nothing(const Tensor& x) { return sqrt(x * 0); }
@@ -103,4 +103,4 @@ TEST(Anomaly, BelongsToItsThreadAndScope) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -15,7 +15,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Inputs = std::vector<Tensor>;
@@ -209,4 +209,4 @@ TEST(Checkpoint, AnExceptionEndsTheRegion) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -8,7 +8,7 @@
 #include "autograd/print.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 TEST(Dump, ListsNodesFromTheResultToTheLeaves) {
@@ -41,4 +41,4 @@ TEST(Dump, OfLeavesConstantsAndChangedViews) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -13,7 +13,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 struct Clip : Function<Clip> {
@@ -219,4 +219,4 @@ TEST(FunctionMemory, IsGivenBack) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -13,7 +13,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 const TensorOptions kDouble = {.dtype = kFloat64};
@@ -101,4 +101,4 @@ TEST(InferenceMode, RecordsNothingAndEnds) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -16,7 +16,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 constexpr int kDeep = 1'000'000;
@@ -215,4 +215,4 @@ TEST(Graph, GradModeBelongsToItsThread) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -11,7 +11,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Log = std::vector<std::vector<double>>;
@@ -205,4 +205,4 @@ TEST(Hooks, LeaveNoMemoryBehind) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -17,7 +17,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 const std::string kLeaf =
@@ -345,4 +345,4 @@ TEST(Assignment, ToAVariableMakesItAnotherHandle) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

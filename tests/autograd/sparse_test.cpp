@@ -12,7 +12,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // Rows 0, 2 and 4 of five; one place twice, one row and one column empty.
@@ -131,4 +131,4 @@ TEST(Sparse, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

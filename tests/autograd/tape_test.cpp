@@ -14,7 +14,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 const std::string kUsedUp =
@@ -350,4 +350,4 @@ TEST_P(Tape, DropoutOutsideTrainingIsItsInput) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

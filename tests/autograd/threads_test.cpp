@@ -22,7 +22,7 @@
 #include "framework/memory/half_copy.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 constexpr int kThreads = 3, kRounds = 150;
@@ -176,4 +176,4 @@ TEST(Threads, ACheckpointRepeatsItsOwnDraws) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

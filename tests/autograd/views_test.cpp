@@ -7,7 +7,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 struct View {
@@ -113,4 +113,4 @@ TEST(Views, ExpandedGradientsAreSummedBack) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

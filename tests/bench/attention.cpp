@@ -7,7 +7,7 @@
 #include "taper.h"
 #include "tests/bench/timing.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 namespace {
 
 struct Case {
@@ -114,4 +114,4 @@ void attention(const Bench& bench) {
   for (const Case& c : kCases) measure(bench, c);
 }
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench

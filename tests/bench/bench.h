@@ -8,7 +8,7 @@
 
 #include "framework/dtype.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 
 struct BenchOptions {
   // overhead mlp cnn resnet gptchar gpt2 ops attention tiny_gpt tiny_resnet collectives
@@ -38,4 +38,4 @@ struct BenchOptions {
 // timed repeats and their extremes. Throws ConfigError for another name or mode.
 void run_bench(const BenchOptions& options);
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench

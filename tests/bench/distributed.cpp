@@ -16,7 +16,7 @@
 #include "tests/bench/nccl.h"
 #include "tests/bench/timing.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 namespace {
 
 using distributed::Communicator;
@@ -248,4 +248,4 @@ void Ranks::collectives(int64_t most_bytes) const {
   measure(fmt::format("{{\"ready\":\"collectives\",\"ranks\":{}}}", n), std::move(variants));
 }
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench

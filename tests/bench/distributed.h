@@ -23,7 +23,7 @@
 #include "optim/optimizer.h"
 #include "tests/bench/bench.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 
 class Ranks {
  public:
@@ -65,4 +65,4 @@ class Ranks {
   std::optional<distributed::Communicator> world_, words_;
 };
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench

@@ -10,7 +10,7 @@
 
 #include "framework/cuda/cuda.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 namespace {
 
 // Of the library that the communicator has loaded.
@@ -69,16 +69,16 @@ std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator& world) {
   return std::make_unique<Direct>(world);
 }
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench
 
 #else
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 
 std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator&) {
   throw Error("this build was made without NCCL");
 }
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "framework/distributed/communicator.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 
 // Sums, on the current stream, of float32.
 class Nccl {
@@ -19,4 +19,4 @@ class Nccl {
 // A communicator of its own over the same ranks. Throws Error in a build without NCCL.
 std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator& world);
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench

@@ -11,7 +11,7 @@
 #include "framework/io/safetensors.h"
 #include "taper.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 namespace {
 
 constexpr int kRepeats = 7;
@@ -145,4 +145,4 @@ void Bench::training(const std::string& name, Module& net, optim::Optimizer& opt
   if (!graph.reason().empty()) fmt::print(stderr, "{}: no graph: {}\n", name, graph.reason());
 }
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench

@@ -11,7 +11,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/distributed.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 
 // Of one call, on average.
 double seconds_of(int64_t calls, const Device& device, const std::function<void()>& call);
@@ -60,4 +60,4 @@ class Bench {
 // Each way in which a GPU computes attention, by itself (attention.cpp).
 void attention(const Bench& bench);
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench

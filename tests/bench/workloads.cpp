@@ -8,7 +8,7 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/timing.h"
 
-namespace taper::inline v0::bench {
+namespace taper::v0::bench {
 namespace {
 
 Tensor classes(int64_t most, const Shape& shape, Device device) {
@@ -261,4 +261,4 @@ void run_bench(const BenchOptions& options) {
   }
 }
 
-}  // namespace taper::inline v0::bench
+}  // namespace taper::v0::bench

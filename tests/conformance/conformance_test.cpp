@@ -9,7 +9,7 @@
 
 #include "testing/conformance/expected.h"
 
-namespace taper::inline v0::conformance {
+namespace taper::v0::conformance {
 namespace {
 
 class Conformance : public testing::TestWithParam<size_t> {};
@@ -71,4 +71,4 @@ TEST(ConformanceReport, CountsEachRowAndFindsNoFailure) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::conformance
+}  // namespace taper::v0::conformance

@@ -12,7 +12,7 @@
 #include "framework/print.h"
 #include "taper.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 struct Special {
@@ -147,4 +147,4 @@ TEST(PrintExpected, ADeviceIsLaidOutLikeAnySuffix) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

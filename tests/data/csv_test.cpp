@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -448,4 +448,4 @@ TEST_F(CsvFiles, RefusesToStandardizeWhatHasNoSuchColumns) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 class Data : public DataFiles {};
@@ -191,4 +191,4 @@ TEST(RealData, SmallTablesLoad) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -10,7 +10,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 constexpr int64_t kSize = 28;
@@ -140,4 +140,4 @@ TEST(Digits, RangesOutsideTheSequenceAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -12,7 +12,7 @@
 #include "data/images/images.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -266,4 +266,4 @@ TEST_F(IdxFiles, MissingMnistSaysWhatWasLookedForAndHowToGetIt) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -15,7 +15,7 @@
 #include <png.h>
 #endif
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 class ImageFiles : public DataFiles {
@@ -321,4 +321,4 @@ TEST_F(ImageFiles, AreRefusedWithAdviceByABuildWithoutTheirLibraries) {
 #endif
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -13,7 +13,7 @@
 #include "tests/data_files.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using test::all_devices;
@@ -231,4 +231,4 @@ TEST(ImageTransforms, AreComposedForALoader) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

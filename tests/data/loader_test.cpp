@@ -13,7 +13,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using test::all_devices;
@@ -236,4 +236,4 @@ TEST(Loader, RefusesWhatGivesNoBatches) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -10,7 +10,7 @@
 #include "tests/data_files.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using test::all_devices;
@@ -147,4 +147,4 @@ TEST(Metrics, KeepNoGraph) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -7,7 +7,7 @@
 #include "framework/io/npy.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 class NpyData : public DataFiles {
@@ -77,4 +77,4 @@ TEST_F(NpyData, WhatDoesNotFitIsRefusedWithItsFile) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

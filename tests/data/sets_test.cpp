@@ -18,7 +18,7 @@
 #include "tests/data_files.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using test::all_devices;
@@ -327,4 +327,4 @@ TEST(Transforms, DrawByTheSampleAndTheEpoch) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

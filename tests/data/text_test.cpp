@@ -12,7 +12,7 @@
 #include "framework/io/text.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -322,4 +322,4 @@ TEST(RealText, NamesAreSequences) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -8,7 +8,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 using test::refuses;
@@ -392,4 +392,4 @@ TEST(BadUse, ARankThatDoesNotComeIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

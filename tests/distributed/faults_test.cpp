@@ -17,7 +17,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -155,4 +155,4 @@ int test::endless(const std::string& directory, bool checked) {
   }
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -10,7 +10,7 @@
 // Of a leak sanitizer, where there is one.
 extern "C" __attribute__((weak)) void __lsan_do_leak_check();
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 std::optional<distributed::Communicator> the_world;
@@ -27,7 +27,7 @@ const distributed::Communicator& world() {
 
 void forget_world() { the_world.reset(); }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test
 
 int main(int count, char** arguments) {
   if (count == 4 && std::string(arguments[1]) == "endless") {

@@ -6,7 +6,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using test::test_device;
@@ -46,4 +46,4 @@ TEST(MetricsOverRanks, NobodySawAnything) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

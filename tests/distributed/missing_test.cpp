@@ -9,7 +9,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 TEST(Missing, MpiIsNamedWithWhatToInstall) {
@@ -99,4 +99,4 @@ TEST(Missing, LinksOfGpusAreToldOnceWhereTheyAreAlike) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -14,7 +14,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 constexpr int64_t kBatch = 24, kInputs = 10;
 
@@ -71,4 +71,4 @@ inline void expect_equal_on_all_ranks(const std::vector<Tensor>& tensors) {
   for (size_t r = 1; r < all.size(); ++r) EXPECT_TRUE(all[r] == all[0]) << "rank " << r;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

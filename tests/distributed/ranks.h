@@ -7,7 +7,7 @@
 
 #include "framework/distributed/communicator.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 // All ranks, with checked calls and a timeout that a test can wait for.
 const distributed::Communicator& world();
@@ -24,4 +24,4 @@ int endless(const std::string& directory, bool checked);
 // Called by main() at the end of the tests, while MPI and CUDA are still there.
 void forget_world();
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -22,7 +22,7 @@
 #include "tests/distributed/net.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using test::bytes_of;
@@ -445,4 +445,4 @@ TEST(DistributedBatchSampler, GivesEveryBatchToOneRank) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

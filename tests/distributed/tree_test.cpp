@@ -5,7 +5,7 @@
 #include "optim/state_shards.h"
 #include "tests/distributed/net.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using distributed::Communicator;
@@ -147,4 +147,4 @@ TEST(DataParallelTraining, ARankWithoutSamplesTakesPartWithZeros) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -19,7 +19,7 @@
 #include "taper.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -704,4 +704,4 @@ TEST_F(Onnx, TheModuleIsLeftAsItWas) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

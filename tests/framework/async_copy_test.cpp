@@ -9,7 +9,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 const Shape kShape = {1 << 16};
@@ -143,4 +143,4 @@ TEST_F(AsyncCopy, EveryDtypeAndLayoutMovesBetweenGpus) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

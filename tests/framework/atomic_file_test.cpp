@@ -18,7 +18,7 @@
 #include "framework/io/safetensors.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -142,4 +142,4 @@ TEST_F(AtomicFiles, WhatCannotBeMadeIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "framework/io/dlpack.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 TEST(FromBlob, SharesTheMemoryUntilTheLastTensorGoes) {
@@ -125,4 +125,4 @@ TEST(Dlpack, GivesBackWhatItRefuses) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

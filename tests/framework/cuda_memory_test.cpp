@@ -18,7 +18,7 @@
 #include "framework/error.h"
 #include "framework/memory/small_blocks.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 constexpr size_t kMiB = size_t(1) << 20;
@@ -282,6 +282,6 @@ TEST_F(CudaMemory, AFailedCallNamesItselfAndLeavesNoErrorBehind) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda
 
 #endif

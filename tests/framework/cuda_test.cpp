@@ -14,7 +14,7 @@
 #include "framework/storage.h"
 #include "tests/text.h"
 
-namespace taper::inline v0::cuda {
+namespace taper::v0::cuda {
 namespace {
 
 // What a call throws; empty when nothing.
@@ -286,4 +286,4 @@ TEST_F(Gpu, EventsMeasureTime) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::cuda
+}  // namespace taper::v0::cuda

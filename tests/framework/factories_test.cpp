@@ -9,7 +9,7 @@
 
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 TEST(Factories, DtypesFollowTheValues) {
@@ -123,4 +123,4 @@ TEST(Factories, ThereIsMemoryWhereThereAreElements) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

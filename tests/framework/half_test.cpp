@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // The value of a 16-bit pattern with `mantissa` bits of mantissa, from the definition.
@@ -89,4 +89,4 @@ TEST(Half, NansStayNans) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Kind = JsonEvent::Kind;
@@ -66,4 +66,4 @@ TEST(Json, FaultsAreToldInOurWordsWithTheirPlace) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

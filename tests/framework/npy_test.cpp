@@ -11,7 +11,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -200,4 +200,4 @@ TEST_F(NpyTest, WhatNumPyCannotHoldIsRefusedInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace taper::inline v0::distributed {
+namespace taper::v0::distributed {
 namespace {
 
 // Ranks 0 and 1 are here, rank 2 is on a host of another boot.
@@ -75,4 +75,4 @@ TEST(Peers, ARankThatEndsBecauseOfAnotherIsNotBlamed) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::distributed
+}  // namespace taper::v0::distributed

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr double kInf = INFINITY, kNan = NAN;
@@ -187,4 +187,4 @@ TEST(Print, GpuTensorsAreCopiedForPrinting) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -12,7 +12,7 @@
 #include "framework/kernels/random/random.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // The known answers of Random123 (kat_vectors, philox4x32-10), in its counter and key order.
@@ -252,4 +252,4 @@ TEST(Random, WrongRangesAndDtypesAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

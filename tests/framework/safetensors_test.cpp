@@ -14,7 +14,7 @@
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -402,4 +402,4 @@ TEST_F(SafeTensorsTest, AMissingDirectoryIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

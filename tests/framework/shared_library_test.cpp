@@ -3,7 +3,7 @@
 #include "framework/error.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 const std::vector<std::string> kNowhere = {"libtaper_nowhere.so.7", "", "/nowhere/libtaper.so"};
@@ -36,4 +36,4 @@ TEST(SharedLibrary, AFunctionThatItDoesNotHaveIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

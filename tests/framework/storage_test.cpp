@@ -22,7 +22,7 @@
 #include "framework/memory/small_blocks.h"
 #include "framework/random.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // The numbers of a small step, as a word.
@@ -139,4 +139,4 @@ TEST(Storage, GpuMemoryWithoutAGpuSaysWhy) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

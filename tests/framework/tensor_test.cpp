@@ -17,7 +17,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 TEST(Tensor, IsAHandle) {
@@ -274,4 +274,4 @@ TEST(Copies, KeepADenseLayout) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -6,7 +6,7 @@
 #include "framework/error.h"
 #include "framework/print.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 struct TypeCase {
@@ -69,4 +69,4 @@ TEST(TensorTypes, CudaNamesMakeTensorsOnTheCurrentGpu) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -16,7 +16,7 @@
 #include "framework/host/threads.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 struct Seen {
@@ -118,4 +118,4 @@ TEST(ThreadPool, WithOneThreadNoOtherIsLeft) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -30,7 +30,7 @@
 #include "framework/io/pt.h"
 #include "framework/io/safetensors.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -243,7 +243,7 @@ const FuzzTarget& chosen() {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   static const taper::runner::FuzzTarget& target = []() -> const taper::runner::FuzzTarget& {

@@ -13,7 +13,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -189,4 +189,4 @@ TEST(GuestMemory, ComesFromTheProgramsAllocatorAndGoesBack) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

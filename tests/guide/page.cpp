@@ -13,7 +13,7 @@
 #include <taper/framework/random.h>
 #include <unistd.h>
 
-namespace taper::inline v0::guide {
+namespace taper::v0::guide {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ bool Page::has(int line, const std::string& what) {
   return is_here;
 }
 
-}  // namespace taper::inline v0::guide
+}  // namespace taper::v0::guide

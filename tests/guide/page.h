@@ -7,7 +7,9 @@
 
 #include <gtest/gtest.h>
 
-namespace taper::inline v0::guide {
+#include "framework/namespace.h"
+
+namespace taper::v0::guide {
 
 // What `expected` shows: "..." stands for any part of a line or, as a line, for any lines.
 bool matches(const std::string& printed, const std::string& expected);
@@ -47,4 +49,4 @@ class Page {
   bool failed_ = false, over_ = false;  // over: what follows needs what is not there
 };
 
-}  // namespace taper::inline v0::guide
+}  // namespace taper::v0::guide

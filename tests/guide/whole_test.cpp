@@ -6,7 +6,7 @@
 
 #include "tests/guide/page.h"
 
-namespace taper::inline v0::guide {
+namespace taper::v0::guide {
 namespace {
 
 namespace fs = std::filesystem;
@@ -136,4 +136,4 @@ TEST(GuidePages, DotsStandForAnything) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::guide
+}  // namespace taper::v0::guide

@@ -22,7 +22,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // Of [4, 4], positive.
@@ -166,4 +166,4 @@ TEST(Autocast, ChoosesTheTypeByTheOpAsInPyTorch) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

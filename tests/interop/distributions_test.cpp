@@ -19,7 +19,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::distributions {
+namespace taper::v0::distributions {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -192,4 +192,4 @@ TEST(Distributions, RefuseWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::distributions
+}  // namespace taper::v0::distributions

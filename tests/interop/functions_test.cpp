@@ -7,7 +7,7 @@
 #include "modules/layers/stateless.h"
 #include "tests/interop/layer_rows.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // Of three tensors.
@@ -74,4 +74,4 @@ TEST(Functions, ComputeWhatPyTorchComputes) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -15,7 +15,7 @@
 #include "optim/grad_scaler.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using namespace optim;
@@ -135,4 +135,4 @@ TEST(Gradients, AveragesOfWeightsAsInPyTorch) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -15,7 +15,7 @@
 #include "modules/layers/loss.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // One row of a file: its tensors by "input/0", "state/weight", ... and its metadata.
@@ -172,4 +172,4 @@ void compare_with_pytorch(const std::string& file, const std::vector<LayerRow>& 
   }
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -18,7 +18,7 @@
 
 #include "modules/module.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 using Tensors = std::vector<Tensor>;
 using MakeModule = std::function<std::unique_ptr<Module>()>;
@@ -46,4 +46,4 @@ template <class M, class... Args> LayerRow row(const char* name, const Args&... 
 // the largest magnitude in a tensor) and in float32 (1e-5).
 void compare_with_pytorch(const std::string& file, const std::vector<LayerRow>& rows);
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

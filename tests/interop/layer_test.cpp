@@ -10,7 +10,7 @@
 #include "modules/layers/stateless.h"
 #include "tests/interop/layer_rows.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 const Tensor weights = tensor({0.5, 2, 1, 0.25});
@@ -220,4 +220,4 @@ TEST(Layers, ComputeWhatPyTorchComputes) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

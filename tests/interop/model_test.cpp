@@ -21,7 +21,7 @@
 #include "optim/clip.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 constexpr double kLossTolerance = 1e-3;
@@ -316,4 +316,4 @@ TEST(ModelOptions, GptIsDrawnAsNanoGptDraws) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

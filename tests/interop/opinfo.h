@@ -15,7 +15,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 using Tensors = std::vector<Tensor>;
 
@@ -74,4 +74,4 @@ using OpInfoFunction = std::function<Tensors(const Args&)>;
 // By the name in a case; "Tensor.NAME" is another way to write NAME: a method or an operator.
 const std::map<std::string, OpInfoFunction>& opinfo_functions();
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -22,7 +22,7 @@
 #include "framework/factories.h"
 #include "tests/interop/opinfo.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Table = std::map<std::string, OpInfoFunction>;
@@ -867,4 +867,4 @@ const Table& opinfo_functions() {
   return table;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -18,7 +18,7 @@
 #include "framework/io/safetensors.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 using Json = nlohmann::json;
 
@@ -465,4 +465,4 @@ TEST(OpInfo, ReadsAFileOfCases) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -17,7 +17,7 @@
 #include "optim/optimizers.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using namespace optim;
@@ -360,4 +360,4 @@ TEST(PyTorchOptimizers, MuonOfHalfMatricesIsNearThatOfFloat) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -8,7 +8,7 @@
 #include "modules/layers/transformer.h"
 #include "tests/interop/layer_rows.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 Tensor at(const Tensors& x, size_t i) { return i < x.size() ? x[i] : Tensor(); }
@@ -239,4 +239,4 @@ TEST(Transformer, LayersComputeWhatPyTorchComputes) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

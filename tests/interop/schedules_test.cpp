@@ -9,7 +9,7 @@
 #include "optim/schedule.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using namespace optim;
@@ -159,4 +159,4 @@ TEST(Schedules, EveryStoredOneIsCompared) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

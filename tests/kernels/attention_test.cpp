@@ -17,7 +17,7 @@
 #include "framework/kernels/dispatch.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -309,4 +309,4 @@ TEST(Attention, ResultsOnTheGpuLieByRow) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

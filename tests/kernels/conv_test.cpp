@@ -16,7 +16,7 @@
 #include "framework/kernels/conv/conv.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // Fixed values in [-1, 1], multiples of 1/8.
@@ -150,4 +150,4 @@ TEST(Conv, ItsNodeHasPyTorchsName) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

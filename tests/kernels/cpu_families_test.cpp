@@ -18,7 +18,7 @@
 #include "optim/algorithms/adam.h"
 #include "optim/algorithms/sgd.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::Gemm;
@@ -279,4 +279,4 @@ TEST(Pools, TakeDenseImagesAsTheyLie) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

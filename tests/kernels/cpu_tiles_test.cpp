@@ -12,7 +12,7 @@
 #include "testing/taper_testing.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -100,4 +100,4 @@ TEST(Tiles, AttentionMatchesDoubleAndHasTheSameBitsOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -11,7 +11,7 @@
 #include "testing/taper_testing.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 Tensor leaf(const Shape& shape, uint64_t seed, DType dtype, Device device) {
@@ -140,4 +140,4 @@ TEST(Fused, CrossEntropyGradientsAgreeWithTheirFormula) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -12,7 +12,7 @@
 #include "framework/random.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 Tensor drawn(const Shape& shape, DType dtype, Device device) {
@@ -113,4 +113,4 @@ TEST(Sum, OfColumnsAndRowsOfAllLengths) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

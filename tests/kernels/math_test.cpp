@@ -15,7 +15,7 @@
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/elementwise/unary_functors.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -276,4 +276,4 @@ TEST(Math, NormalsFollowBoxAndMuller) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

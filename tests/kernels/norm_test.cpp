@@ -14,7 +14,7 @@
 #include "framework/random.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // Channels of three elements: {1, 2, 6} and {-2, 0, 5}.
@@ -128,4 +128,4 @@ TEST(Norm, ResultsDoNotDependOnTheNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -10,7 +10,7 @@
 
 #include "framework/factories.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::bernoulli_into;
@@ -198,4 +198,4 @@ TEST(Dropout, KeepsTheSameElementsForEveryDtype) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -11,7 +11,7 @@
 #include "tests/modules/modules.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 TEST(MultiheadAttention, StartsByXaviersRuleWithoutBias) {
@@ -196,4 +196,4 @@ TEST(TransformerEncoderLayer, NamesThePathOfAnError) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

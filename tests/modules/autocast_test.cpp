@@ -19,7 +19,7 @@
 #include "optim/algorithms/adam.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 TEST(Autocast, EndsWithItsScopeAndCanBeOffForAPart) {
@@ -153,4 +153,4 @@ TEST(MatmulPrecision, RoundsToTf32OnlyOnAGpuAndOnlyWhenAsked) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

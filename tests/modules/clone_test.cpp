@@ -19,7 +19,7 @@
 #include "optim/optimizers.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -344,4 +344,4 @@ TEST(Places, ModulesInVectorsAndOptionalsStayInTheTree) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -12,7 +12,7 @@
 #include "tests/modules/modules.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 struct Branches : Module {
@@ -141,4 +141,4 @@ TEST(Sequential, IsAListThatCanBeCalled) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

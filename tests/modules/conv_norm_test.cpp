@@ -15,7 +15,7 @@
 #include "optim/algorithms/adam.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 TEST(Conv2d, StartsUniformWithinOneOverTheRootOfItsInputs) {
@@ -122,4 +122,4 @@ TEST(Layers, LearnTogetherAcrossAMove) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

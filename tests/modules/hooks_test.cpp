@@ -19,7 +19,7 @@
 #include "modules/summary.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -205,4 +205,4 @@ TEST(Summary, CountsModulesThatReturnMoreThanATensor) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -15,7 +15,7 @@
 #include "modules/layers/stateless.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 TEST(Mish, GivesPyTorchsValuesAndGradients) {
@@ -190,4 +190,4 @@ TEST(Sequential, CallsItsChildrenInOrder) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

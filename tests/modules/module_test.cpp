@@ -15,7 +15,7 @@
 #include "tests/modules/modules.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 struct Net : Module {
@@ -298,4 +298,4 @@ TEST(Module, OperandsElsewhereAreRefusedWithThePath) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -8,7 +8,7 @@
 #include "framework/random.h"
 #include "modules/module.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 using Names = std::vector<std::string>;
 
@@ -24,4 +24,4 @@ inline Tensor numbers(const Shape& shape, Device device = Device()) {
   return randn(shape, {.device = device}, &generator);
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -18,7 +18,7 @@
 #include "tests/modules/modules.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 Names children_of(const Module& module) {
@@ -384,4 +384,4 @@ TEST(Places, AMovedLayerSaysThatItHasNoWeight) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

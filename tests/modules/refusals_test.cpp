@@ -12,7 +12,7 @@
 #include "modules/layers/stateless.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 struct Row {
@@ -153,4 +153,4 @@ TEST(Layers, RefuseWrongArgumentsInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -13,7 +13,7 @@
 #include "tests/modules/modules.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 TEST(LSTM, StartsUniformWithinOneOverTheRootOfItsUnits) {
@@ -189,4 +189,4 @@ TEST(LSTM, RefusesInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

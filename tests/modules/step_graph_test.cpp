@@ -25,7 +25,7 @@
 #include "optim/schedule.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // Convolution, batch norm, attention and dropout; images [N, 1, 8, 8].
@@ -198,4 +198,4 @@ TEST(StepGraph, KeepsItsMemoryWhenUnusedMemoryIsGivenBack) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

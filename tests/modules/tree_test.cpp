@@ -19,7 +19,7 @@
 #include "optim/algorithms/sgd.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 Sequential small_net() { return Sequential(Linear(3, 4), ReLU(), Linear(4, 2)); }
@@ -316,4 +316,4 @@ TEST(Summary, PrintsATable) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -21,7 +21,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using taper::cat;
@@ -676,4 +676,4 @@ TEST(Sizes, ASmallTensorThatFindsNoMemoryIsAnOutOfMemoryError) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

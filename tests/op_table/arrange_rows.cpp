@@ -5,7 +5,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Samples = std::vector<std::vector<Shape>>;
@@ -287,4 +287,4 @@ std::vector<Row> arrange_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

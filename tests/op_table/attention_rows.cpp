@@ -6,7 +6,7 @@
 #include "framework/philox.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 constexpr uint64_t kMaskSeed = 11;
@@ -378,4 +378,4 @@ std::vector<Row> attention_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

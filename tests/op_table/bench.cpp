@@ -11,7 +11,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 constexpr int kRepeats = 9;
@@ -160,4 +160,4 @@ void bench_rows(const std::string& part, const std::string& on) {
   }
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

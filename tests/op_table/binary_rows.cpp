@@ -6,7 +6,7 @@
 #include "autograd/ops/binary.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Call = Tensor (*)(const Tensor&, const Tensor&);
@@ -557,4 +557,4 @@ std::vector<Row> binary_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

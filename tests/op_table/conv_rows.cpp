@@ -4,7 +4,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // One element of y at a time, straight from the definition. Two spatial dimensions.
@@ -427,4 +427,4 @@ std::vector<Row> conv_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

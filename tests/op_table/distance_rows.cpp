@@ -10,7 +10,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 const Tolerance kTolerance = {.float32 = 1e-5, .float16 = 6e-3, .bfloat16 = 4e-2};
@@ -380,4 +380,4 @@ std::vector<Row> distance_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

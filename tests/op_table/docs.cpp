@@ -7,7 +7,7 @@
 
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 struct Entry {
@@ -89,4 +89,4 @@ std::string operators_page() {
   return page;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

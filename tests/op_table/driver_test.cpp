@@ -20,7 +20,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // Enough for every row's interesting shapes; differences cost two calls an element.
@@ -574,4 +574,4 @@ TEST(OpTable, WrongArgumentsAreRefusedInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

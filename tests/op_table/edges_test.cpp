@@ -20,7 +20,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Values = std::vector<double>;
@@ -532,4 +532,4 @@ TEST(Edges, MultinomialDrawsByWeight) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -4,7 +4,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // The arguments after the weight: offsets of bags, and factors of rows.
@@ -119,4 +119,4 @@ std::vector<Row> embedding_bag_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

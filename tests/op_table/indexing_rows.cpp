@@ -13,7 +13,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Line = std::vector<double>;
@@ -780,4 +780,4 @@ std::vector<Row> indexing_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -6,7 +6,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 constexpr Reduction kReductions[] = {Reduction::mean, Reduction::sum, Reduction::none};
@@ -464,4 +464,4 @@ std::vector<Row> loss_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

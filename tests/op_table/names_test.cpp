@@ -8,7 +8,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,4 +86,4 @@ TEST(Names, OfModelsAreDeclared) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // Which group of elements shares statistics, and which channel's parameters an element has.
@@ -447,4 +447,4 @@ std::vector<Row> norm_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -11,7 +11,7 @@
 #include "framework/factories.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 // What references compute with: a dense array on the host.
 struct Array {
@@ -150,4 +150,4 @@ inline Tensor longs(const TensorData& data, Device d) {
   return tensor(data, {.dtype = kInt64, .device = d});
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // --- references: the places of an axis that an output looks at, perhaps beyond the input ---
@@ -685,4 +685,4 @@ std::vector<Row> pool_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -6,7 +6,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 struct Case {
@@ -101,4 +101,4 @@ TEST(Promotion, IntegersComputeExactlyAndWrapAround) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

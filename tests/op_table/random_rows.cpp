@@ -7,7 +7,7 @@
 #include "framework/philox.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 constexpr uint64_t kMaskSeed = 7;
@@ -213,4 +213,4 @@ std::vector<Row> random_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -8,7 +8,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 // The index into an operand of a broadcast result.
@@ -223,4 +223,4 @@ Array normalised(const Array& x, int64_t dim, bool log) {
   return y;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

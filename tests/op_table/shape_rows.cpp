@@ -4,7 +4,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Source = std::function<Shape(const Shape&)>;
@@ -540,4 +540,4 @@ std::vector<Row> shape_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

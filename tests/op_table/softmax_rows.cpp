@@ -2,7 +2,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Softmax = Tensor (*)(const Tensor&, int64_t, std::optional<DType>);
@@ -52,4 +52,4 @@ std::vector<Row> softmax_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -6,7 +6,7 @@
 #include "framework/factories.h"
 #include "tests/op_table/op_table.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using Call = Tensor (*)(const Tensor&);
@@ -390,4 +390,4 @@ std::vector<Row> unary_rows() {
   return rows;
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -12,7 +12,7 @@
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 const char* const kText = "Expected a proper Tensor but got None (or an undefined Tensor in C++)";
@@ -90,4 +90,4 @@ TEST(Undefined, IsRefusedBesideNumbersAndByEveryOperatorOfTheLanguage) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

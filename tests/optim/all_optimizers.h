@@ -9,7 +9,7 @@
 #include "optim/optimizers.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 struct AnyOptimizer {
   const char* name;
@@ -89,4 +89,4 @@ inline void expect_same(const std::vector<Tensor>& a, const optim::Optimizer& of
   }
 }
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

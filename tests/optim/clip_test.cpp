@@ -10,7 +10,7 @@
 #include "framework/factories.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using optim::clip_grad_norm_;
@@ -205,4 +205,4 @@ TEST(Clip, GradientsOnTwoDevicesHaveOneNorm) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -11,7 +11,7 @@
 #include "modules/layers/linear.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using optim::EMA;
@@ -204,4 +204,4 @@ TEST(EMA, WrongSettingsAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

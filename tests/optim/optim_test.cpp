@@ -14,7 +14,7 @@
 #include "optim/algorithms/sgd.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using optim::Adam;
@@ -313,4 +313,4 @@ TEST(Optimizers, WrongSettingsAndParametersAreRefused) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

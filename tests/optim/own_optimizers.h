@@ -6,7 +6,7 @@
 #include "autograd/ops/unary.h"
 #include "optim/optimizer.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 // The sign of the smoothed gradient: the whole optimizer.
 struct SignSGDOptions {
@@ -51,4 +51,4 @@ struct LookaheadOptions {
 };
 using Lookahead = optim::OptimizerOf<LookaheadOptions>;
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -20,7 +20,7 @@
 #include "tests/optim/all_optimizers.h"
 #include "tests/optim/own_optimizers.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using namespace optim;
@@ -253,4 +253,4 @@ TEST(OwnOptimizer, TrainsMastersOfHalfParameters) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -14,7 +14,7 @@
 #include "optim/grad_scaler.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using namespace optim;
@@ -254,4 +254,4 @@ TEST(GradScaler, FollowsTheLossToTheGpu) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -10,7 +10,7 @@
 #include "optim/algorithms/sgd.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using namespace optim;
@@ -153,4 +153,4 @@ TEST(Schedule, WrongArgumentsAreRefusedInPyTorchsWords) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -6,7 +6,7 @@
 #include "modules/layers/norm.h"
 #include "tests/optim/all_optimizers.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using namespace optim;
@@ -234,4 +234,4 @@ TEST(OptimizerState, WrongStateIsRefusedWhole) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

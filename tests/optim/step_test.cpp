@@ -8,7 +8,7 @@
 #include "modules/layers/linear.h"
 #include "tests/optim/all_optimizers.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 using optim::Optimizer;
@@ -257,4 +257,4 @@ TEST(OptimizerStep, KeepsItsStateInPlace) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -4,7 +4,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr const char* kConfig =
@@ -98,4 +98,4 @@ TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -14,7 +14,7 @@
 #include "apps/runner/run/errors.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -208,4 +208,4 @@ TEST_F(CheckpointFiles, WithoutRoomTheOlderOnesStayWhole) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -16,7 +16,7 @@
 #include "framework/error.h"
 #include "tests/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -710,4 +710,4 @@ TEST_F(CliRun, AProgramWithItsOwnModelIsTheWholeProgram) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -13,7 +13,7 @@
 #include "data/tables/csv.h"
 #include "data/text/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -704,4 +704,4 @@ TEST(ConfigNames, NearestFindsWhatWasMeant) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

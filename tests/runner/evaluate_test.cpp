@@ -16,7 +16,7 @@
 #include "tests/data_files.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 RunConfig config_with(const std::string& loss, std::vector<std::string> metrics) {
@@ -220,4 +220,4 @@ TEST_F(OwnMetric, IsRefusedForDataThatHaveNone) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -14,7 +14,7 @@
 #include "framework/io/pt.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ TEST_F(ExportTest, WritesWeightsForPyTorchAndRefusesOtherFormats) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -12,7 +12,7 @@
 #include "framework/memory/small_blocks.h"
 #include "tests/runner/run_process.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,4 +129,4 @@ TEST_F(Faults, OfEveryWriteLeaveARunThatGoesOn) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

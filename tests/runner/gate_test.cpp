@@ -17,7 +17,7 @@
 #include "apps/runner/train/train.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -357,4 +357,4 @@ TEST_F(Gate, EnvSaysWhatTheRunStoodOn) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -4,7 +4,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 struct GraphCase {
@@ -110,4 +110,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, Graph, ::testing::ValuesIn(kGraphCases),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

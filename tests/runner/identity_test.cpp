@@ -20,7 +20,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "tests/runner/run_process.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -467,4 +467,4 @@ TEST_F(Identity, OddCheckpointsAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -16,7 +16,7 @@
 #include "optim/algorithms/sgd.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // What a file of these lines says, after the sections that every config needs.
@@ -568,4 +568,4 @@ TEST_F(ModelTest, SchedulesFollowTheirFormulas) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -10,7 +10,7 @@
 #include "framework/factories.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -260,4 +260,4 @@ TEST_F(RunTest, ValidateReadsOnlyTheHeadersOfMnist) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

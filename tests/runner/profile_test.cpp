@@ -18,7 +18,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Json = nlohmann::json;
@@ -145,4 +145,4 @@ TEST(Profiler, ARunTracesTheStepsThatItsConfigNames) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

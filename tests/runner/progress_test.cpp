@@ -3,7 +3,7 @@
 
 #include "apps/runner/train/log.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 TEST(Bar, SaysWhatHasRoom) {
@@ -53,4 +53,4 @@ TEST(Bar, ColoursTakeNoRoom) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -18,7 +18,7 @@
 #include "framework/io/safetensors.h"
 #include "tests/runner/run_process.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -350,4 +350,4 @@ TEST_F(Ranks, AFullDiskEndsAllWithItsMessage) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -10,7 +10,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/error.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 std::string content_of(const std::string& name) {
@@ -64,4 +64,4 @@ TEST(Readme, ShowsWhatTheFirstProgramPrints) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -17,7 +17,7 @@
 #include "tests/testing.h"
 #include "tests/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -187,4 +187,4 @@ TEST(Svg, ALongSeriesKeepsItsSpikes) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -19,7 +19,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -473,4 +473,4 @@ TEST_F(Resume, AFullDiskLeavesTheOlderCheckpointsWhole) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

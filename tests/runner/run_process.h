@@ -15,7 +15,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 inline std::string read_bytes(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -108,4 +108,4 @@ class SmallDisk {
   std::filesystem::path dir_;
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -19,7 +19,7 @@
 #include "framework/error.h"
 #include "tests/runner/run_process.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -309,4 +309,4 @@ TEST_F(MutationTest, FiveHundredMutationsAreRefusedAtTheirLine) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -14,7 +14,7 @@
 
 #include "apps/runner/run/errors.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,4 +156,4 @@ TEST(TensorBoard, AFileThatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -31,7 +31,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -620,4 +620,4 @@ TEST_F(Train, TheBarFitsItsTerminalAlsoWhenThatIsResized) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -8,7 +8,7 @@
 #include "framework/factories.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Transforms = DataFiles;
@@ -64,4 +64,4 @@ TEST_F(Transforms, AreForImages) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -16,7 +16,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // --- models ---
 
@@ -114,4 +114,4 @@ template <class Make> void register_metric(const std::string& name, Make make) {
                                              Device device) { return make(data, device); });
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -11,7 +11,7 @@
 #include "data/text/text.h"
 #include "data/transforms.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -64,4 +64,4 @@ std::unique_ptr<data::Source> source_of(const DataConfig& config) {
   return data_types().make(chosen);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -14,7 +14,7 @@
 #include "modules/layers/stateless.h"
 #include "modules/layers/transformer.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using ModulePtr = std::unique_ptr<Module>;
@@ -324,4 +324,4 @@ std::vector<std::string> activations() {
   return names;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -7,7 +7,7 @@
 #include "autograd/ops/unary.h"
 #include "data/dataset.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
@@ -68,4 +68,4 @@ Losses& losses() { return Losses::only("loss", {kLosses}); }
 
 bool fits(const Component& loss, Task task) { return losses().make(loss, {task}).value != nullptr; }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

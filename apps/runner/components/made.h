@@ -8,7 +8,7 @@
 
 #include "modules/layers/function_layer.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // What kMake(values of the options...) makes, or kMake(site, values of the options...).
 template <auto kMake, class... Each> struct Made : OptionList<Each...> {
@@ -29,4 +29,4 @@ template <class Options> struct All {
   template <class V> void describe(V& v) { value.describe(v); }
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -8,7 +8,7 @@
 #include "autograd/ops/index/index.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr int64_t kMaxConfusion = 1000;  // classes
@@ -67,4 +67,4 @@ Metric metric(const std::string& name) {
   return metric_types().make(metric_types().component(name), {}, Device());
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

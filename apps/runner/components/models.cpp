@@ -11,7 +11,7 @@
 #include "modules/models/resnet.h"
 #include "modules/models/text_classifiers.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using ModulePtr = std::unique_ptr<Module>;
@@ -237,4 +237,4 @@ void try_model(Module& model, const Component& config, const DataInfo& data, Dev
   model.train();
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -7,7 +7,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Rules = std::vector<optim::GroupRule>;
@@ -75,4 +75,4 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config,
   return optimizers().make(config, {model, config.no_decay});
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

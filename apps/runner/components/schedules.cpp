@@ -4,7 +4,7 @@
 #include "apps/runner/components/made.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace schedule = optim::schedule;
@@ -142,4 +142,4 @@ std::optional<optim::PlateauOptions> plateau_of(const ScheduleConfig& config) {
   return o;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -10,7 +10,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/device.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 namespace {
 
@@ -109,4 +109,4 @@ Schema describe(RunConfig& c) {
   return v;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -15,7 +15,7 @@
 #include "data/loader.h"
 #include "framework/host/threads.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using data::Batch;
 using data::DataLoader;
@@ -258,4 +258,4 @@ std::string to_yaml_with_origins(const RunConfig& config);
 std::string json_schema();
 std::string config_reference();
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -10,7 +10,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr std::size_t kMaxIncludeDepth = 8;
@@ -226,4 +226,4 @@ std::string config_reference() {
   return page;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

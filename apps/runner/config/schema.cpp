@@ -7,7 +7,7 @@
 #include "apps/runner/run/text.h"
 #include "framework/error.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // 1000000 rather than 1e+06.
@@ -143,4 +143,4 @@ std::string did_you_mean(const std::string& meant) {
   return meant.empty() ? "" : cat("; did you mean '", meant, "'?");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -22,7 +22,7 @@
 #include "framework/describe.h"
 #include "framework/shape.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 struct Alternative;
 struct Component;
@@ -283,4 +283,4 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
 // Of that name, or of an empty one: "; did you mean 'train'?", or empty.
 std::string did_you_mean(const std::string& meant);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -10,7 +10,7 @@
 #include "apps/runner/config/table.h"
 #include "framework/error.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -232,4 +232,4 @@ std::string reference(const Schema& schema) {
   return cat(table_of(leaves), parts);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

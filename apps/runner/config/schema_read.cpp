@@ -6,7 +6,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // The parts of a sentence that are there only if they have something to say.
@@ -322,4 +322,4 @@ void read_word(const Field& field, const std::string& word) {
   if (!result.problems.empty()) throw ConfigError(result.problems[0].message);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

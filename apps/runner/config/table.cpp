@@ -7,7 +7,7 @@
 
 #include "apps/runner/run/errors.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 std::vector<std::string> Kind::names() const {
   std::vector<std::string> names;
@@ -85,4 +85,4 @@ std::vector<Alternative> Union::alternatives() const {
   return out;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -22,7 +22,7 @@
 
 #include "apps/runner/config/schema.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // What a config says where one of a kind is asked for.
 struct Component {
@@ -137,4 +137,4 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
   }
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

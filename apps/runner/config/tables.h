@@ -20,18 +20,18 @@
 #include "framework/device.h"
 #include "framework/shape.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 class Module;
 }
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 struct Metric;
 }
-namespace taper::inline v0::optim {
+namespace taper::v0::optim {
 class Optimizer;
 struct Schedule;
-}  // namespace taper::inline v0::optim
+}  // namespace taper::v0::optim
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using data::DataInfo;
 using data::Task;
@@ -127,4 +127,4 @@ template <class Options> void register_data(const std::string& name) {
   data_types().add<Options>(name, make_source<Options>);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

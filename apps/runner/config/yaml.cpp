@@ -15,7 +15,7 @@
 #include "apps/runner/run/text.h"
 #include "framework/error.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr std::size_t kShownProblems = 20;
@@ -324,4 +324,4 @@ Document parse_yaml(std::string_view text, Source about) {
   }
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

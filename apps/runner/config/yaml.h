@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
-namespace taper::inline v0::runner {
+#include "framework/namespace.h"
+
+namespace taper::v0::runner {
 
 inline constexpr std::size_t kMaxYamlBytes = 1 << 20;
 inline constexpr std::size_t kMaxYamlNodes = 100'000;  // after aliases are expanded
@@ -82,4 +84,4 @@ std::string seen(const Node& node);
 // `text` as a YAML scalar that reads back as that text: plain where safe, else double-quoted.
 std::string yaml_text(const std::string& text);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -7,7 +7,7 @@
 #include "apps/runner/config/yaml.h"
 #include "apps/runner/run/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // Why a text that a person takes for a number is not taken as one, or nothing.
@@ -106,4 +106,4 @@ std::string yaml_text(const std::string& text) {
   return cat('"', shown(escaped, std::string::npos), '"');
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -14,7 +14,7 @@
 #include "autograd/hooks.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 class Tracer : public Observer {
@@ -228,4 +228,4 @@ Command diff_command() {
                           "taper diff runs/a runs/b");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

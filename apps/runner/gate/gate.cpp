@@ -3,7 +3,7 @@
 #include "apps/runner/run/files.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // --- runs made again ---
 
@@ -200,4 +200,4 @@ Command reproduce_command() {
                                "taper reproduce runs/d");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -13,7 +13,7 @@
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/train.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // Relative tolerances by metric ("loss", "grad_norm", "state", "test.accuracy"); "" is for all that
 // are not named. 0 asks for the same bits. Of "state", a hash, any other value means "not
@@ -107,4 +107,4 @@ struct MetricsDifference : LineDifference {
 };
 MetricsDifference compare_metrics(const std::string& a, const std::string& b);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

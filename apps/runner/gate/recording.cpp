@@ -10,7 +10,7 @@
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -154,4 +154,4 @@ void Recorder::on_eval(int64_t step, const std::string& split, const Metrics& me
   taken.rows.push_back(std::move(row));
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -12,7 +12,7 @@
 #include "apps/runner/run/text.h"
 #include "apps/runner/verbs/verbs.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -266,4 +266,4 @@ Command report_command() {
                             "taper report runs/a runs/b --to report.html");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

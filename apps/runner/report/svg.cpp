@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr double kWidth = 640, kHeight = 300, kLeft = 62, kRight = 28, kTop = 10, kBottom = 42;
@@ -170,4 +170,4 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

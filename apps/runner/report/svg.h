@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace taper::inline v0::runner {
+#include "framework/namespace.h"
+
+namespace taper::v0::runner {
 
 struct Series {
   std::string label;       // shown when the pointer rests on the line
@@ -27,4 +29,4 @@ std::string svg(const Chart& chart);
 // Text for the inside of an element or attribute.
 std::string escaped(const std::string& text);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -3,7 +3,7 @@
 #include <bit>
 #include <chrono>
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 double now() {
@@ -74,4 +74,4 @@ void EventWriter::write(std::string_view event) {
   if (!out_) throw DiskError(cat("cannot write '", file_.string(), "': is the disk full?"));
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -9,7 +9,7 @@
 
 #include "apps/runner/run/errors.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // One file of scalars, DIR/events.out.tfevents.SECONDS.taper.
 class EventWriter {
@@ -28,4 +28,4 @@ class EventWriter {
   std::ofstream out_;
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -11,7 +11,7 @@
 #include "framework/host/hooks.h"
 #include "framework/io/safetensors.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr const char* kPrefix = "step-";
@@ -163,4 +163,4 @@ void drop_checkpoints_after(const fs::path& run, int64_t step) {
   }
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -13,7 +13,7 @@
 #include "apps/runner/run/errors.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // By file name: "model.safetensors" and the like, "state.json" and the like.
 struct Checkpoint {
@@ -49,4 +49,4 @@ int64_t step_of(const fs::path& checkpoint);
 // Removes those of later steps: a run that goes back will write them anew.
 void drop_checkpoints_after(const fs::path& run, int64_t step);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -9,7 +9,7 @@
 #include "apps/runner/run/json.h"
 #include "data/tables/csv.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 NLOHMANN_JSON_SERIALIZE_ENUM(Task, {{Task::kClassification, "classification"},
                                     {Task::kRegression, "regression"},
@@ -19,9 +19,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvFormat, label, header, delimiter, task, mi
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvRecipe, options, has_header, feature_names, categories,
                                    label_name, label_column, columns, width, classes, scale)
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using data::CsvFormat;
 using data::CsvRecipe;
@@ -198,4 +198,4 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   return std::move(out);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

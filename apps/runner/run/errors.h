@@ -6,7 +6,7 @@
 
 #include "framework/error.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 namespace fs = std::filesystem;
 
@@ -63,4 +63,4 @@ inline ExitCode exit_code_of(const std::exception& error) {
   return is_any<OutOfMemoryError, std::bad_alloc>(error) ? kExitMemory : kExitBug;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -13,7 +13,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/host/threads.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using Json = nlohmann::ordered_json;
 
@@ -220,4 +220,4 @@ std::string env_differences(const fs::path& a, const fs::path& b) {
   return config_differences(env(a), env(b));
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -11,7 +11,7 @@
 #include "apps/runner/run/errors.h"
 #include "framework/device.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // --- configs ---
 
@@ -78,4 +78,4 @@ std::string config_differences(const std::string& a, const std::string& b);
 // Of the env.json of two runs, without their command lines.
 std::string env_differences(const fs::path& a, const fs::path& b);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

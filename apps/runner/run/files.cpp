@@ -17,7 +17,7 @@
 #include "apps/runner/run/text.h"
 #include "framework/io/atomic_file.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 static constexpr std::string_view kScratch = "taper-scratch-";
 
@@ -165,4 +165,4 @@ std::string sums_difference(const std::string& listed, const std::string& found)
   return cat(kChecksums, " lists '", shown(before), "', but there is '", shown(now), "'");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

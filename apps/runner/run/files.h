@@ -11,7 +11,7 @@
 #include "apps/runner/run/errors.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // An open file, or none; closed with the object.
 class Descriptor {
@@ -105,4 +105,4 @@ std::vector<std::string> names_in(const std::string& sums);
 // The first line that differs, in words; empty: none does.
 std::string sums_difference(const std::string& listed, const std::string& found);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

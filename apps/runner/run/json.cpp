@@ -7,7 +7,7 @@
 
 #include "framework/io/json.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Kind = JsonEvent::Kind;
@@ -127,4 +127,4 @@ void take(const Node& node, float& out, Problems& problems) {
   if (expect(fits, node, "a number of float32's range", problems)) out = float(value);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -14,7 +14,7 @@
 #include "apps/runner/run/errors.h"
 #include "framework/io/input_file.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 inline constexpr std::size_t kMaxJsonValues = 2'000'000;
 inline constexpr std::size_t kMaxJsonBytes = 64 << 20;
@@ -76,4 +76,4 @@ template <class T> Custom value_in(T& out) {
   }};
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -13,7 +13,7 @@
 #include "framework/host/hooks.h"
 #include "framework/host/threads.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // "auto" takes the current GPU, or the CPU where no GPU can be used, and logs which and why;
@@ -108,4 +108,4 @@ std::string SignalScope::received() {
   return number == 0 ? "" : std::string("SIG") + ::sigabbrev_np(number);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -7,7 +7,7 @@
 #include "apps/runner/config/config.h"
 #include "framework/device.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // Sets the threads and the precision of float32 products, and finds the device: "auto" is the
 // current GPU, or the CPU where no GPU can be used. Throws DeviceUnavailable with the reason for a
@@ -35,4 +35,4 @@ class SignalScope {
   static std::string received();
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -13,7 +13,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/host/threads.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr const char* kRankNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK"};
@@ -198,4 +198,4 @@ void launch(int64_t ranks) {
   throw ConfigError("--ranks: there is no mpirun on PATH: scripts/install.sh distributed");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -12,7 +12,7 @@
 #include "framework/distributed/communicator.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using distributed::Communicator;
 
@@ -55,4 +55,4 @@ std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Ch
 // with these words. Throws ConfigError where there is no mpirun, or no MPI to use.
 [[noreturn]] void launch(int64_t ranks);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

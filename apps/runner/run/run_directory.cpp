@@ -17,7 +17,7 @@
 #include "apps/runner/run/text.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr const char* kLock = "run.lock";
@@ -169,4 +169,4 @@ std::string verify(const fs::path& path) {
   return out;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -7,7 +7,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // Where its config changed, all of them (facts.h).
 inline constexpr const char* kHistory = "history.json";
@@ -45,4 +45,4 @@ void verify_run(const fs::path& dir);
 // InputError that names all that is damaged.
 std::string verify(const fs::path& path);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -12,7 +12,7 @@
 #include "framework/io/input_file.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using namespace detail;  // of framework/io/text.h
 
@@ -57,4 +57,4 @@ inline LineDifference first_difference(const std::string& a, const std::string& 
   return {1 + std::count(a.begin(), a.begin() + std::ptrdiff_t(begin), '\n'), line(a), line(b)};
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -9,7 +9,7 @@
 #include "autograd/ops/unary.h"
 #include "optim/clip.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 bool is_bad(const Tensor& x) {
@@ -81,4 +81,4 @@ std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step)
   return found;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -6,7 +6,7 @@
 
 #include "modules/module.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // Runs a step's forward and backward pass again (`step` returns the loss) and names the first
 // tensor that is not finite: "the weight 'fc1.weight'", "the inputs of the batch", "the output of
@@ -14,4 +14,4 @@ namespace taper::inline v0::runner {
 // time. Buffers and gradients are left as they were, respectively dropped.
 std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

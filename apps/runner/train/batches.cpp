@@ -8,7 +8,7 @@
 #include "data/transforms.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using distributed::Communicator;
 
@@ -60,4 +60,4 @@ DataLoader test_batches(const RunConfig& c, const data::Splits& data, const Comm
   return {data.test, options, ranks.device(), c.seed};
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -6,7 +6,7 @@
 #include "apps/runner/config/config.h"
 #include "framework/distributed/communicator.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 class Batches {
  public:
@@ -33,4 +33,4 @@ class Batches {
 DataLoader test_batches(const RunConfig& config, const data::Splits& data,
                         const distributed::Communicator& ranks);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -12,7 +12,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 double Metrics::operator[](const std::string& name) const {
   for (const auto& [known, value] : values) {
@@ -166,4 +166,4 @@ std::string to_text(const Metrics& metrics, const DataInfo& info) {
   return out + "\n";
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

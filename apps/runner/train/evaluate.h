@@ -13,7 +13,7 @@
 #include "framework/tensor.h"
 #include "modules/module.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using distributed::Communicator;
 
@@ -65,4 +65,4 @@ class Evaluator {
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, const Communicator& ranks);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

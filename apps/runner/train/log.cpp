@@ -16,7 +16,7 @@
 
 #include "apps/runner/run/process.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 constexpr size_t kLeastBar = 10, kMostBar = 26;  // with its brackets
 
@@ -202,4 +202,4 @@ void Log::sync(RunState& state) const {
   state.metrics_crc = metrics_.crc();
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -16,7 +16,7 @@
 #include "apps/runner/train/state.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point then);
@@ -100,4 +100,4 @@ class Log {
   int64_t epoch_first_sample_ = 0;
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -7,7 +7,7 @@
 #include "framework/factories.h"
 #include "framework/philox.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 uint64_t seed_of_part(uint64_t seed, int64_t part) {
   const Philox4 r = philox({seed, uint64_t(part)}, UINT64_MAX);
@@ -58,4 +58,4 @@ void RunningStatistics::join(const distributed::Communicator& ranks) {
   ranks.broadcast(counts_, std::vector<int>(counts_.size(), ranks.size() - 1)).wait();
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -7,7 +7,7 @@
 #include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // Where part i of `parts` of so many samples begins; the last part has the most.
 inline int64_t begin_of_part(int64_t samples, int64_t i, int64_t parts) {
@@ -36,4 +36,4 @@ class RunningStatistics {
   int64_t parts_here_;
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -11,7 +11,7 @@
 #include "apps/runner/train/state.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // What a run that goes on may have otherwise: how long, where or how watched it is. `counts`: it
@@ -138,4 +138,4 @@ void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
   for (const char* name : {kChecksums, "exit.json", "model.safetensors"}) fs::remove(dir / name);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -9,7 +9,7 @@
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/train.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 struct Resumed {
   Checkpoint checkpoint;
@@ -34,4 +34,4 @@ void say_resumed(const Resumed& from, int64_t step, double lr);
 void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
                        std::optional<RunLock>& lock);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -10,7 +10,7 @@
 #include "apps/runner/run/text.h"
 #include "modules/layers/norm.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 constexpr const char* kModel = "model.safetensors";
@@ -176,4 +176,4 @@ RunState state_from_json(const std::string& text, int64_t batches_per_epoch) try
   throw InputError(cat(kState, " is not of this version"));
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -19,7 +19,7 @@
 #include "optim/schedule.h"
 #include "optim/state_shards.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // In steps.
 struct RunLength {
@@ -86,4 +86,4 @@ std::string to_json(const RunState& state);
 // InputError: not what to_json() gave, or beyond the batches of an epoch.
 RunState state_from_json(const std::string& text, int64_t batches_per_epoch);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -19,7 +19,7 @@
 #include "optim/clip.h"
 #include "optim/shared.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // Of a step that is a graph: their inputs lie on the device all at once.
@@ -332,4 +332,4 @@ std::string Step::first_bad(Position at, PhiloxKey random) {
   return *first + (is_of_all ? "" : " on " + ranks_.name_of(int(first - all.begin())));
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -14,7 +14,7 @@
 #include "modules/data_parallel.h"
 #include "modules/module.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 using distributed::Communicator;
 
@@ -86,4 +86,4 @@ class Step {
   bool is_checked_ = false;  // for parameters that are not registered
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -18,7 +18,7 @@
 #include "framework/io/input_file.h"
 #include "framework/profiler/profiler.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // All that look on at a run, as one: whom its caller names, and the callbacks of its config.
@@ -176,4 +176,4 @@ std::string dry_run(const RunConfig& config) {
   return out + "OK  reloaded with the same bits\n";
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

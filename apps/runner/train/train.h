@@ -9,7 +9,7 @@
 #include "apps/runner/train/evaluate.h"
 #include "modules/module.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 struct TrainResult;
 
@@ -72,4 +72,4 @@ TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
 // a line "OK ..." for each. Throws what train() throws, and Error where bits differ.
 std::string dry_run(const RunConfig& config);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

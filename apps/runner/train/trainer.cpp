@@ -15,7 +15,7 @@
 #include "framework/host/hooks.h"
 #include "framework/io/safetensors.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // Losses stay on the device; so many at a time are read together.
@@ -335,4 +335,4 @@ void Trainer::log_memory() try {
   warn(cat("memory could not be foretold: ", error.what()));  // the run is whole without it
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

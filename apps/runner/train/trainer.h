@@ -13,7 +13,7 @@
 #include "apps/runner/train/train.h"
 #include "framework/profiler/profiler.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 class Trainer {
  public:
@@ -94,4 +94,4 @@ class Trainer {
   std::optional<Profiler> profiler_;
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

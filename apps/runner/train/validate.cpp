@@ -20,7 +20,7 @@
 #include "modules/models/text_classifiers.h"
 #include "modules/summary.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 int64_t in_use() { return int64_t(cpu::memory_stats().allocated); }
@@ -235,4 +235,4 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", unread);
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -5,7 +5,7 @@
 #include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // `taper train CONFIG --validate`: builds the model on the CPU, whatever the config's device, and
 // runs a few samples of zeros through a step: shapes, parameters and multiply-adds module by
@@ -24,4 +24,4 @@ int64_t foretold_memory(const RunConfig& config, const data::Splits& data, bool 
 int64_t peak_memory(Device device);
 void reset_peak_memory(Device device);
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -6,7 +6,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 std::string evaluate_run(const SavedRun& run, const fs::path& file) {
   const auto source = source_of(run.config.data);
@@ -50,4 +50,4 @@ Command eval_command() {
                           "taper eval runs/d\ntaper eval runs/iris device=cpu --data more.csv");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -9,7 +9,7 @@
 #include "framework/io/atomic_file.h"
 #include "framework/io/pt.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -86,4 +86,4 @@ Command export_command() {
                             "taper export runs/mnist --to pt --out mnist.pt");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

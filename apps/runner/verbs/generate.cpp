@@ -11,7 +11,7 @@
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // The next token after `context`, the last of which the model sees.
@@ -78,4 +78,4 @@ Command generate_command() {
       "taper generate runs/gpt --prompt 'ROMEO:' --tokens 200 --temperature 0.8");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -12,7 +12,7 @@
 #include "framework/host/threads.h"
 #include "testing/conformance/conformance.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 std::string gib(size_t bytes) { return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30)); }
@@ -109,4 +109,4 @@ Command verify_command() {
                             "taper verify runs/d");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

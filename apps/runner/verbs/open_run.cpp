@@ -11,7 +11,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 fs::path weights_of(const fs::path& dir) {
@@ -77,4 +77,4 @@ SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides
   return run;
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

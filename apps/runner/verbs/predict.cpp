@@ -6,7 +6,7 @@
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // A cell of a CSV file.
 static std::string cell(const std::string& text) {
@@ -81,4 +81,4 @@ Command predict_command() {
                              "taper predict runs/mnist t10k-images-idx3-ubyte.gz");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

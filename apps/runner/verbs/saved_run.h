@@ -15,7 +15,7 @@
 #include "framework/tensor.h"
 #include "modules/module.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 // Its directory is all that is needed.
 struct SavedRun {
@@ -40,4 +40,4 @@ struct SavedRun {
 // (verify_run), ConfigError for what the program has no part of, and DeviceUnavailable.
 SavedRun open_run(const std::filesystem::path& dir, const std::vector<std::string>& overrides = {});
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

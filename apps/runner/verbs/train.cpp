@@ -13,7 +13,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "framework/host/hooks.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 // runs/NAME/20260131-235959-1a2b
@@ -92,4 +92,4 @@ Command train_command() {
                            "taper train digits.yaml --validate");
 }
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

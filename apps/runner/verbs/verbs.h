@@ -10,7 +10,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/verbs/saved_run.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
     conformance_command(), info_command(), schema_command(), report_command(), export_command();
@@ -58,4 +58,4 @@ struct RunArguments {
   SavedRun open() const { return open_run(run, overrides); }
 };
 
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

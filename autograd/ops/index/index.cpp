@@ -8,7 +8,7 @@
 #include "framework/kernels/index/index.h"
 #include "framework/kernels/reduce/sort.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::IndexRules;
@@ -225,4 +225,4 @@ Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   });
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

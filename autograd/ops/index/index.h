@@ -10,7 +10,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // weight [rows, dim...], index of any shape: rows of weight. The row padding_idx (negative: counted
 // from the end) gets no gradient.
@@ -45,4 +45,4 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
 Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype = std::nullopt);
 Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype = std::nullopt);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

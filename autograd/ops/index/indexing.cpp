@@ -7,7 +7,7 @@
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/inplace.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // What one index picks of `dims` neighbouring dimensions: int64 numbers, or the places where a mask
@@ -288,4 +288,4 @@ Tensor nonzero(const Tensor& x) {
   return stack(columns, 1);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -21,7 +21,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 inline constexpr std::nullopt_t None = std::nullopt;
 struct EllipsisIndexType {};
@@ -85,4 +85,4 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
 // The indices of the elements that are not 0: int64 [n, dimensions], row by row. Waits for the GPU.
 Tensor nonzero(const Tensor& x);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

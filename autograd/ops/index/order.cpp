@@ -6,7 +6,7 @@
 #include "autograd/ops/index/rows.h"
 #include "framework/kernels/reduce/sort.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 int64_t size_along(const Tensor& x, int64_t dim) {
@@ -127,4 +127,4 @@ Tensor quantile(const Tensor& x, double q, std::optional<int64_t> dim, bool keep
   return quantile(x, full({}, q, options_of(x)), dim, keepdim, mode);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

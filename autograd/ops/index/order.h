@@ -8,7 +8,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index/index.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
@@ -34,4 +34,4 @@ Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> dim = s
 Tensor quantile(const Tensor& x, double q, std::optional<int64_t> dim = std::nullopt,
                 bool keepdim = false, QuantileMode interpolation = QuantileMode::linear);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

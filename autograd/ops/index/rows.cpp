@@ -4,7 +4,7 @@
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/scatter.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // For rows that are put one after the other: whether each stays, as the last of its key.
@@ -87,4 +87,4 @@ Tensor put_backward(const Tensor& dy, const Rows& rows, const Shape& shape) {
   return reshape(masked(reshape(dx, {rows.key.numel(), rows.width}), kept), shape);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

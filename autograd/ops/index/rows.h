@@ -4,7 +4,7 @@
 #include "autograd/node.h"
 #include "framework/kernels/index/index.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // Which rows of `width` elements; distinct: no two keys are equal.
 struct Rows {
@@ -41,4 +41,4 @@ Tensor add_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor
 // The gradient of putting a tensor of `shape` into what has dy.
 Tensor put_backward(const Tensor& dy, const Rows& rows, const Shape& shape);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/index/rows.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::RowOp;
@@ -209,4 +209,4 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar valu
   return index_fill_(clone(x), dim, index, value);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

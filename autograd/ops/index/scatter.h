@@ -11,7 +11,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // A copy of x with src put in, for dim 0: y[index[i][j]][j] = src[i][j]. index is no larger than
 // src, and than x but along dim; x and src have one dtype.
@@ -39,4 +39,4 @@ Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 Tensor index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
 Tensor index_fill_(const Tensor& x, int64_t dim, const Tensor& index, Scalar value);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "autograd/ops/index/scatter.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // What several numbers on a device are: waits for it once.
@@ -158,4 +158,4 @@ Uniques unique(const Tensor& x, bool /*sorted*/, bool return_inverse, bool retur
   return y;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

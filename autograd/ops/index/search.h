@@ -7,7 +7,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // How many elements are not 0: int64, of all or along dims.
 Tensor count_nonzero(const Tensor& x, const Shape& dims = {});
@@ -42,4 +42,4 @@ struct Uniques {
 Uniques unique(const Tensor& x, bool sorted = true, bool return_inverse = false,
                bool return_counts = false);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -12,7 +12,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 struct Attention {
@@ -374,4 +374,4 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
       });
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "framework/random.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // dropout(softmax(scale q k^T + attn_mask)) v, for q [..., T, D], k [..., S, D] and v [..., S, Dv];
 // the batch dimensions broadcast. attn_mask broadcasts to [..., T, S]: bool (true takes part), or
@@ -42,4 +42,4 @@ struct AttentionTrace {
   int64_t n_head = 0;
 };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

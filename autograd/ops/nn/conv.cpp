@@ -7,7 +7,7 @@
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/matmul/matmul.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using Options = kernels::ConvWindows;
@@ -166,4 +166,4 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
   return conv_transpose("conv_transpose2d", 2, x, weight, bias, o);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

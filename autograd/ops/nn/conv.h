@@ -7,7 +7,7 @@
 #include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // .padding = 1, {1, 2}, "valid" (none) or "same" (the output has the input's size; where the
 // padding cannot be the same on both sides, one more behind). The stride is 1 then.
@@ -59,4 +59,4 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "autograd/ops/nn/loss.h"
 #include "autograd/ops/nn/reduction.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::NllOptions;
@@ -157,4 +157,4 @@ Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& 
   return nll(logp, target, o.reduction, {o.ignore_index, o.weight, true});
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

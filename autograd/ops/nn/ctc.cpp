@@ -11,7 +11,7 @@
 #include "autograd/ops/nn/reduction.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 constexpr char kWhere[] = " (while checking arguments for ctc_loss_allocate_outputs)";
@@ -105,4 +105,4 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
   return reduced(loss, reduction);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

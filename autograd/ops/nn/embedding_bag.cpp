@@ -5,7 +5,7 @@
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, const BagOptions& o) {
@@ -87,4 +87,4 @@ Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& of
   return narrow(y, 0, 0, bags);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

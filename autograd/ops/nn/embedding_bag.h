@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 enum class BagMode : uint8_t { sum, mean, max };
 inline constexpr const char* kBagModeNames[] = {"sum", "mean", "max"};
@@ -21,4 +21,4 @@ struct BagOptions {
 Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& offsets = {},
                      const BagOptions& options = {});
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -6,7 +6,7 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/nn/image.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // Where places of the grid, along one dimension, lie among n pixels.
@@ -106,4 +106,4 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) {
   return reshape(matmul(base, transpose(theta, 1, 2)), {N, H, W, 2});
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -7,7 +7,7 @@
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 // --- padding ---
@@ -222,4 +222,4 @@ Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
                     {checked_mul(C, checked_mul(r, r)), H / r, W / r});
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include "framework/scalar.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What lies beyond the edge: one value (zeros, for layers); the inside, mirrored at the last
 // element; the last element; the other end.
@@ -53,4 +53,4 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
 // The grid of theta [N, 2, 3] (floating) for images of shape size [N, C, H, W]: theta (x, y, 1).
 Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners = false);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

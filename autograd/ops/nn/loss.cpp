@@ -6,7 +6,7 @@
 #include "autograd/ops/formulas.h"
 #include "autograd/ops/nn/reduction.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::BinaryOp;
@@ -208,4 +208,4 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   return reduced(clamp(distance(anchor, positive) - away + o.margin, 0), o.reduction);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

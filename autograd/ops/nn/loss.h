@@ -4,7 +4,7 @@
 #include "framework/kernels/loss/softmax.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 inline constexpr int64_t kIgnoreIndex = -100;
 
@@ -97,4 +97,4 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
                 const Tensor& target_lengths, int64_t blank = 0,
                 Reduction reduction = Reduction::mean, bool zero_infinity = false);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

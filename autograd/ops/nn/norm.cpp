@@ -7,7 +7,7 @@
 #include "autograd/ops/formulas.h"
 #include "framework/kernels/norm/norm.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::Norm;
@@ -239,4 +239,4 @@ Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
   return x / clamp(norm(x, p, {dim}, true), eps);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

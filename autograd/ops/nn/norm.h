@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What traces are told of these: how many dimensions, or groups.
 struct NormTrace {
@@ -41,4 +41,4 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {},
 // x / max(norm(x, p) along dim, eps).
 Tensor normalize(const Tensor& x, double p = 2, int64_t dim = 1, double eps = 1e-12);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -8,7 +8,7 @@
 #include "autograd/ops/index/scatter.h"
 #include "framework/kernels/pool/pool.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::Axes;
@@ -231,4 +231,4 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   return rows ? y.squeeze(-2) : y;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

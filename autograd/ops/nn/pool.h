@@ -8,7 +8,7 @@
 #include "framework/describe.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // The largest elements, and each one's place (int64) in its row, or in its image as h * W + w; -1
 // of a window without elements.
@@ -106,4 +106,4 @@ struct InterpolateOptions {
 // x [N, C, L] (nearest, linear, area) or [N, C, H, W] (nearest, bilinear, bicubic, area).
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

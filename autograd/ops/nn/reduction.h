@@ -5,7 +5,7 @@
 #include "framework/error.h"
 #include "framework/kernels/loss/softmax.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 inline void refuse_batchmean(Reduction reduction) {
   if (reduction != Reduction::batchmean) return;
@@ -18,4 +18,4 @@ inline Tensor reduced(const Tensor& loss, Reduction reduction) {
   return reduction == Reduction::sum ? sum(loss) : mean(loss);
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

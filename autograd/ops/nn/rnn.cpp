@@ -4,7 +4,7 @@
 #include "framework/kernels/rnn/rnn.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::CellStep;
@@ -42,4 +42,4 @@ Tensor gru_cell(const Tensor& gx, const Tensor& gh, const Tensor& h) {
   return step(false, gx, gh, h).h;
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

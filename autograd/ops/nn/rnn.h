@@ -6,7 +6,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What an LSTM carries from step to step; undefined: zeros.
 struct LstmState {
@@ -18,4 +18,4 @@ LstmState lstm_cell(const Tensor& gx, const Tensor& gh, const Tensor& c);
 // gx, gh [B, 3H] for the gates r, z, n; h [B, H], as the result.
 Tensor gru_cell(const Tensor& gx, const Tensor& gh, const Tensor& h);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

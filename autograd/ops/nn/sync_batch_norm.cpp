@@ -3,7 +3,7 @@
 #include "autograd/ops/formulas.h"
 #include "framework/kernels/norm/norm.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 namespace {
 
 using kernels::Norm;
@@ -78,4 +78,4 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
                 });
 }
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -5,7 +5,7 @@
 #include "framework/distributed/communicator.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // batch_norm(..., training = true) of what all ranks give, whose batches may differ in size. The
 // gradients of weight and bias are of this rank's part. All ranks call it, and its backward pass;
@@ -15,4 +15,4 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
                        const distributed::Communicator& ranks, double momentum = 0.1,
                        double eps = 1e-5);
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/matmul/matmul.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 Tensor readable(const Tensor& x) {
@@ -67,4 +67,4 @@ bool attention_backward(const AttentionGradients& out, const Tensor& dy, const T
                                                  readable(k), readable(v), forward, args);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -6,7 +6,7 @@
 #include "framework/philox.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 struct AttentionArgs {
   bool causal = false;  // query i sees keys j <= i
@@ -64,4 +64,4 @@ bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, c
                               const AttentionArgs& args);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

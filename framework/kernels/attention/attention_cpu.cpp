@@ -12,7 +12,7 @@
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 constexpr int64_t kQueries = 32;  // of a block
@@ -161,4 +161,4 @@ void attention_backward(const AttentionGradients& out, const Tensor& dy, const T
   });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

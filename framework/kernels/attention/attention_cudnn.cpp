@@ -17,7 +17,7 @@
 #include "framework/kernels/attention/attention.h"
 #include "framework/kernels/plans.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::cudnn;
@@ -345,4 +345,4 @@ bool cudnn_attention_backward(const AttentionGradients& out, const Tensor& dy, c
               {kDv, out.dv}});
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

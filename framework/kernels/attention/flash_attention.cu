@@ -12,7 +12,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using namespace flash;
@@ -112,4 +112,4 @@ bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, c
   return true;
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

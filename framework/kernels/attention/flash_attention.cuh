@@ -12,7 +12,7 @@
 #include "framework/kernels/attention/flash_parts.cuh"
 #include "framework/philox.h"
 
-namespace taper::inline v0::kernels::cuda::flash {
+namespace taper::v0::kernels::cuda::flash {
 
 constexpr float kLog2e = 1.4426950408889634f;
 
@@ -347,4 +347,4 @@ __global__ void __launch_bounds__(kThreads, Tuned<kD>::kKeyBlocks)
   store_rows(queries, acc_k, {in.scale, in.scale}, in.of(dk, at.b), dk.row, at.row, in.S, in.D);
 }
 
-}  // namespace taper::inline v0::kernels::cuda::flash
+}  // namespace taper::v0::kernels::cuda::flash

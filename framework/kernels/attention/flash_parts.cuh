@@ -6,7 +6,7 @@
 
 #include "framework/kernels/tensor_core.cuh"
 
-namespace taper::inline v0::kernels::cuda::flash {
+namespace taper::v0::kernels::cuda::flash {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps, kRows = 16 * kWarps;
 // Of rows in shared memory: eight that follow each other lie in other banks.
@@ -134,4 +134,4 @@ __device__ void store_rows(Tile<T, kD, kStep>* stage, const Part<kD / 8>& acc,
   }
 }
 
-}  // namespace taper::inline v0::kernels::cuda::flash
+}  // namespace taper::v0::kernels::cuda::flash

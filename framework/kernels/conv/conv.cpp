@@ -6,7 +6,7 @@
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/matmul/matmul.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 // So many elements of columns are held at a time, or those of one image.
@@ -306,4 +306,4 @@ Tensor fold(const Tensor& columns, const Shape& x, Pair kernel, const ConvWindow
   return packed(from_channels_last(sums, x), columns.dtype());
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

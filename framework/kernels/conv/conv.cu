@@ -12,7 +12,7 @@
 #include "framework/kernels/elementwise/unary_functors.h"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace cuda {
 namespace {
 
@@ -187,4 +187,4 @@ void add_bias(const ConvTensors& t) {
 
 template struct ConvKernels<cuda::Backend>;
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -9,7 +9,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // How the windows of a convolution lie; of one dimension, the w.
 struct ConvWindows {
@@ -87,4 +87,4 @@ template <class Backend> struct ConvKernels {
                    int64_t images);
 };
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -14,7 +14,7 @@
 #include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/plans.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 template struct ConvKernels<cpu::Backend>;
 
@@ -191,4 +191,4 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
 }
 
 }  // namespace cpu
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -13,7 +13,7 @@
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/plans.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::check_cudnn;
@@ -175,4 +175,4 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   return true;
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -9,7 +9,9 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-namespace taper::inline v0::kernels::cuda {
+#include "framework/namespace.h"
+
+namespace taper::v0::kernels::cuda {
 
 // out[p, n] = sum over kh, kw, c of in[pixel(p, kh, kw), c] * weight[kh, kw, c, n], where pixel p =
 // (image, h, w) of out meets (image, h * stride + offset + kh * step, ...) of in: y from x, and,
@@ -398,4 +400,4 @@ __global__ void __launch_bounds__(256)
   out[i] = sum;
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

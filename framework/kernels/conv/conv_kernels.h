@@ -4,7 +4,7 @@
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 template <class T> struct Unfold {
   T* columns;
@@ -82,4 +82,4 @@ void ConvKernels<Backend>::fold(const Tensor& x, const Tensor& columns, const Co
   });
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

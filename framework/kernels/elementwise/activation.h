@@ -3,8 +3,10 @@
 
 #include <cstdint>
 
-namespace taper::inline v0 {
+#include "framework/namespace.h"
+
+namespace taper::v0 {
 
 enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0

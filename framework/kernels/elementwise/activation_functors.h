@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/binary_functors.h"
 #include "framework/kernels/elementwise/unary_functors.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 struct NoActivation {
   template <class T> TAPER_HD T operator()(T x) const { return x; }
@@ -29,4 +29,4 @@ template <class F> constexpr decltype(auto) visit_backward(Activation activation
   }
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -9,7 +9,7 @@
 #include "framework/kernels/host_device.h"
 #include "framework/kernels/math.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 template <class T> inline constexpr bool kIsInteger = std::is_integral_v<T>;
 
@@ -193,4 +193,4 @@ TAPER_HD float fast_normal_cdf(float x) {
   return gelu_weight(x, q);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

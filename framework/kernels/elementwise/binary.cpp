@@ -3,7 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 struct Types {
@@ -118,4 +118,4 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
   run(op, args, out, a, b, types.compute);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

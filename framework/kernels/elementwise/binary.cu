@@ -4,7 +4,7 @@
 #include "framework/kernels/elementwise/binary_functors.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute) {
   visit(op, args, [&](const auto& f) { run_elementwise<2>(name_of(op), f, iter, compute); });
@@ -15,4 +15,4 @@ void ternary(TernaryOp op, double value, const TensorIterator& iter, DType compu
   visit(op, value, [&](const auto& f) { run_elementwise<3>(name, f, iter, compute); });
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -3,7 +3,7 @@
 
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // clang-format off
 enum class BinaryOp : uint8_t {
@@ -133,4 +133,4 @@ void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType comp
 void ternary(TernaryOp op, double value, const TensorIterator& iter, DType compute);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

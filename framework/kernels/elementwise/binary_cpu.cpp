@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/binary_functors.h"
 #include "framework/kernels/elementwise/elementwise_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 // functor: the std::atomic<bool> that a zero sets.
@@ -41,4 +41,4 @@ void ternary(TernaryOp op, double value, const TensorIterator& iter, DType compu
   visit(op, value, [&](const auto& f) { run_functor<3>(iter, compute, f); });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/binary.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 TAPER_FUNCTOR(Add, Numbers, (T a, T b), plus(a, b));
 struct AddScaled : Numbers {
@@ -320,4 +320,4 @@ template <class F> void visit(BinaryOp op, BinaryArgs args, const F& f) {
             BceWithLogits{}, TanhshrinkBackward{});
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 using Operands = std::initializer_list<const Tensor*>;
@@ -252,4 +252,4 @@ Tensor make_result(Operands operands, DType dtype, Device device) {
   return out;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

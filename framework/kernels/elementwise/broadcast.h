@@ -7,7 +7,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // Of a table of ops: whether each stands where its number says.
 template <class Row, size_t n> constexpr bool rows_are_in_order(const Row (&rows)[n]) {
@@ -73,4 +73,4 @@ void check_floating(const char* kernel, const Tensor& x);
 // shape and is dense, else row-major.
 Tensor make_result(std::initializer_list<const Tensor*> operands, DType dtype, Device device);
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

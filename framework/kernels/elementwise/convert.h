@@ -8,7 +8,7 @@
 #include "framework/dtype.h"
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
@@ -69,4 +69,4 @@ template <class F> decltype(auto) visit_size(size_t bytes, F&& f) {
   }
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

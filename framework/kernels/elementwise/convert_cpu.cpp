@@ -7,7 +7,7 @@
 #include "framework/kernels/elementwise/convert.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 template <class T> inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsHalf<T>;
@@ -71,4 +71,4 @@ ConvertFn converter(DType from, DType to) {
   });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

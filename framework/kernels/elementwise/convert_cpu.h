@@ -5,7 +5,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 // Converts n elements; strides are in elements. Rules are those of copy
 // (framework/kernels/elementwise/copy.h).
@@ -55,4 +55,4 @@ template <class T> struct Writer : Elements {
   }
 };
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -6,7 +6,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/convert.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 void copy_on_device(const Tensor& out, const Tensor& x) {
@@ -90,4 +90,4 @@ void arange_into(const Tensor& out, Scalar start, Scalar step) {
   dispatch<cpu::arange, cuda::arange>(out.device(), out, start, step);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

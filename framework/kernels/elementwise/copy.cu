@@ -7,7 +7,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;
@@ -256,4 +256,4 @@ void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking) {
   if (out.is_cpu()) taper::cuda::throw_bad_index(on.device);
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -3,7 +3,7 @@
 
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // out = x for equal shapes (or x broadcast to out's), whatever the layouts, dtypes and devices. A
 // copy to or from pinned memory with non_blocking does not wait; every other copy between host and
@@ -33,4 +33,4 @@ void arange(const Tensor& out, Scalar start, Scalar step);
 void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

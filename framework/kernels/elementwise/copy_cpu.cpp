@@ -7,7 +7,7 @@
 #include "framework/kernels/elementwise/elementwise_cpu.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 // A transposed copy goes in squares of this side, which stay in the cache from row to row; in small
@@ -124,4 +124,4 @@ void arange(const Tensor& out, Scalar start, Scalar step) {
   arange_as<int64_t>(out, start.to_int(), step.to_int());
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -16,7 +16,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 inline constexpr int kThreads = 256;
 
@@ -330,4 +330,4 @@ void run_elementwise(const char* op, const F& f, const TensorIterator& iter, DTy
   run_kernels<N>(op, kernels_of<F, N>(), &f, iter, compute);
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 // Rows at least this long are cut by themselves, so that their operands can be used in place.
@@ -188,4 +188,4 @@ void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, con
                [&](int64_t first, int64_t last) { run_chunks(plan, first, last); });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 // Elements of one chunk: all operands' buffers stay in the first cache.
 inline constexpr int64_t kChunk = 1024;
@@ -62,4 +62,4 @@ void run_functor(const TensorIterator& iter, DType compute, const F& f) {
   run(TypeTag<float>(), kInOrder);
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 // Indices of one launch fit 31 bits: longer loops are split.
 inline constexpr int64_t kMaxPiece = (int64_t(1) << 31) - 1;
@@ -120,4 +120,4 @@ template <class Run> void for_each_piece(const TensorIterator& iter, const Run& 
   for_each_piece(tail, run);
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -3,7 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 DType result_dtype(UnaryOp op, const Tensor& x) {
@@ -37,4 +37,4 @@ Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args) {
   return y;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

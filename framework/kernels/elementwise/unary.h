@@ -3,7 +3,7 @@
 
 #include "framework/kernels/elementwise/broadcast.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // clang-format off
 enum class UnaryOp : uint8_t {
@@ -111,4 +111,4 @@ namespace cuda {
 void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -3,10 +3,10 @@
 #include "framework/kernels/elementwise/elementwise_cpu.h"
 #include "framework/kernels/elementwise/unary_functors.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute) {
   visit(op, args, [&](const auto& f) { run_functor<1>(iter, compute, f); });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

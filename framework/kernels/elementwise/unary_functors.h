@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/elementwise/unary.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 struct Neg : Numbers {
   template <class T> TAPER_HD T operator()(T x) const {
@@ -175,4 +175,4 @@ template <class F> void visit(UnaryOp op, UnaryArgs args, const F& f) {
             Tanhshrink{});
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -3,7 +3,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 // PyTorch's words, which the kernel does not know.
@@ -89,4 +89,4 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& x, bool right) {
   return y;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -19,7 +19,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/reduce/sort.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 template struct IndexKernels<cuda::Backend>;
 
@@ -342,4 +342,4 @@ Tensor nonzero(const Tensor& mask) {
 }
 
 }  // namespace cuda
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

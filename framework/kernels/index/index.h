@@ -5,7 +5,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // How an index is read, and what is said of one that is out of range.
 struct IndexRules {
@@ -62,4 +62,4 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
 Tensor nonzero(const Tensor& mask);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

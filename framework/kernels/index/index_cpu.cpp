@@ -15,7 +15,7 @@
 #include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // A row of the index at a time; check_on_host() has seen all of it.
 template <>
@@ -153,4 +153,4 @@ Tensor nonzero(const Tensor& mask) {
 }
 
 }  // namespace cpu
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -9,7 +9,7 @@
 #include "framework/kernels/host_device.h"
 #include "framework/kernels/index/index.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // What rows of one key become; `start` changes nothing.
 struct SumOfRows {
@@ -125,4 +125,4 @@ void IndexKernels<Backend>::search(const Tensor& y, const Tensor& sorted, const 
   run(TypeTag<double>{});
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

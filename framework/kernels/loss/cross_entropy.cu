@@ -13,7 +13,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/row_reduce.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::BadIndex;
@@ -379,4 +379,4 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
   on.check("cross_entropy_backward");
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -4,7 +4,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 void ctc(Ctc& c) {
   const Device device = c.log_probs.device();
@@ -23,4 +23,4 @@ Tensor ctc_backward(const Tensor& dloss, const Ctc& c, bool zero_infinity) {
   return sums;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

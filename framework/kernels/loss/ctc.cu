@@ -1,8 +1,8 @@
 #include "framework/kernels/loss/ctc_kernels.h"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 template struct CtcKernels<cuda::Backend>;
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

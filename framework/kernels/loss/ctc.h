@@ -5,7 +5,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // All int64 and of one device but log_probs (float32 or float64, dense). Lengths beyond their range
 // and labels out of it are reported as bad indices are.
@@ -34,4 +34,4 @@ template <class Backend> struct CtcKernels {
                        bool zero_infinity);
 };
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -7,7 +7,7 @@
 #include "framework/kernels/loss/ctc.h"
 #include "framework/kernels/math.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // Raw pointers of a Ctc.
 template <class T> struct CtcView {
@@ -181,4 +181,4 @@ void CtcKernels<Backend>::backward(const Tensor& sums, const Tensor& beta, const
   sums.dtype() == kFloat64 ? run(TypeTag<double>()) : run(TypeTag<float>());
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

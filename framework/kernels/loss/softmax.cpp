@@ -5,7 +5,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 void check_cross_entropy(const Tensor& logits, const Tensor& target, const NllOptions& o,
@@ -100,4 +100,4 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
   return dx;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

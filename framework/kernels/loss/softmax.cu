@@ -10,7 +10,7 @@
 #include "framework/kernels/reduce/columns.cuh"
 #include "framework/kernels/row_reduce.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;
@@ -324,4 +324,4 @@ void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor
   on.check(log ? "log_softmax_backward" : "softmax_backward");
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -3,15 +3,15 @@
 
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0 {
+namespace taper::v0 {
 
 // What becomes of the losses of a batch. Outside kernels: argument lookup would otherwise find the
 // kernel of each loss function beside the function itself.
 enum class Reduction : uint8_t { none, mean, sum, batchmean };  // the last for kl_div only
 
-}  // namespace taper::inline v0
+}  // namespace taper::v0
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 Tensor softmax(bool log, const Tensor& x, int64_t dim);
 // dx from dy and the forward's y.
@@ -72,4 +72,4 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
                             const Tensor& logits, const Tensor& target, const NllOptions& options);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -11,7 +11,7 @@
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 // Element operations that one exponential stands for when work is shared out.
@@ -254,4 +254,4 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& scale, const Nl
         : cross_entropy_backward_rows<float>)(dlogits, scale, rows, logits, t, options);
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

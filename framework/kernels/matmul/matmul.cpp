@@ -8,7 +8,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 // A matrix as a Gemm reads it: rows `ld` apart, possibly stored transposed.
@@ -142,4 +142,4 @@ BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tenso
   return {dz, wants_dbias ? reduce(ReduceOp::sum, dz, {0}) : Tensor()};
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -22,7 +22,7 @@
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::cublaslt;
@@ -395,4 +395,4 @@ void gemm(const Gemm& whole, const void* a, const void* b, void* c, const Epilog
   if (then.activation != Activation::none) activate(whole, then.activation, z, c);
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -4,7 +4,7 @@
 #include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // How many multiplications with an addition this thread has asked for in matrix products,
 // convolutions and attention since it began: for summaries. Each kernel's front adds its own.
@@ -70,4 +70,4 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
                    const Tensor& kept);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

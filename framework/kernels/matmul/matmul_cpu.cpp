@@ -15,7 +15,7 @@
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 // With fewer multiply-adds a thread, waking one costs more than it brings.
@@ -246,4 +246,4 @@ void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& 
   });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

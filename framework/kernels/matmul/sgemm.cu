@@ -8,7 +8,7 @@
 #include "framework/kernels/elements.cuh"
 #include "framework/kernels/matmul/matmul.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 constexpr int kTile = 32;
@@ -109,4 +109,4 @@ bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epil
   return true;
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -13,7 +13,7 @@
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/tensor_core.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 struct SgemmArgs {
   const float *a, *b, *bias;
@@ -244,4 +244,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
 #endif
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 constexpr int64_t kDepth = 384;  // of k at a time
@@ -243,4 +243,4 @@ void sgemm(const Gemm& g, const float* a, const float* b, float* c, const float*
 #endif
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

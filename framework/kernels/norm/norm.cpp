@@ -4,7 +4,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 Tensor widened(const Tensor& p, DType wide) { return p.defined() ? packed(p, wide) : p; }
@@ -114,4 +114,4 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool n
   return out;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

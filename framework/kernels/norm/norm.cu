@@ -8,7 +8,7 @@
 #include "framework/kernels/per_element.cuh"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace cuda {
 namespace {
 
@@ -174,4 +174,4 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
 
 template struct BatchNormKernels<cuda::Backend>;
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -4,7 +4,7 @@
 #include "framework/kernels/norm/norm.h"
 #include "framework/kernels/row_reduce.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 // What kernels see of one call: y from x, or dx where there is dy. y and dy are of type G.
 template <class T, class G = T> struct NormArgs {
@@ -53,4 +53,4 @@ __device__ void load_numbers(C (&out)[kVec], const C* p, int64_t at, bool own, C
 // norm of rows (Norm::sizes.groups > 0).
 void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x);
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -7,7 +7,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // A dense tensor seen as [outer, channels, inner], with one weight and bias a channel. Layer norm:
 // one group, and channels are places in a row (inner is 1). Group norm: several groups, each of
@@ -74,4 +74,4 @@ bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

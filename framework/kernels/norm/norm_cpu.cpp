@@ -7,7 +7,7 @@
 #include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace cpu {
 namespace {
 
@@ -238,4 +238,4 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
 
 template struct BatchNormKernels<cpu::Backend>;
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -4,7 +4,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/norm/norm.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // The middle one of a channel's first, middle and last element: sums of (x - pivot) and of its
 // square lose little to cancellation, whatever the mean, and one outlier does not matter.
@@ -66,4 +66,4 @@ void BatchNormKernels<Backend>::statistics(const Norm& norm, const Tensor& x, co
   });
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -7,7 +7,7 @@
 
 #include "framework/kernels/norm/norm.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;
@@ -309,4 +309,4 @@ bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const
   return done;
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -3,7 +3,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 // Tensors with holes between their elements, or elements that share memory, lend a dense copy.
@@ -45,4 +45,4 @@ Tensor join_list(const char* op, const ListRule& rule, const std::vector<Tensor>
   return out;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -4,7 +4,7 @@
 #include "framework/kernels/optim/tensor_list.cuh"
 #include "framework/kernels/row_reduce.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 template <class R> struct ChunkJob {
@@ -61,4 +61,4 @@ void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entri
   std::visit(run, any_rule);
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -9,7 +9,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/optim/tensor_list.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // What becomes of the values that step() returns: all at least 0, or nan, which wins.
 enum class Join : uint8_t { none, sum, max };
@@ -144,4 +144,4 @@ void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entri
               const ListRule& rule, const Root& root);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -4,7 +4,7 @@
 #include "framework/kernels/optim/tensor_list_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 template <class C, class R>
@@ -44,4 +44,4 @@ void run_list(const std::vector<ListEntry<2>>& entries, const ListRule& any_rule
   std::visit(run, any_rule);
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -4,7 +4,7 @@
 #include "framework/kernels/host_device.h"
 #include "framework/kernels/math.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // 1 - beta^t, without cancellation.
 TAPER_HD double bias_correction(double beta, double t) { return -math::expm1(t * math::log(beta)); }
@@ -14,4 +14,4 @@ template <class Step, class... T> TAPER_HD Step make(const T&... numbers) {
   return {decltype(Step::lr)(numbers)...};
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -9,7 +9,7 @@
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/optim/tensor_list.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 template <int kRoles, int kMax> struct TensorList {
   void* data[kRoles][kMax];
@@ -159,4 +159,4 @@ __device__ void each_in_chunk(const ListChunk<kRoles>& chunk, const F& body) {
   }
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

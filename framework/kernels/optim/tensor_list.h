@@ -10,7 +10,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // Tensors of one size and memory order, each in its role: a parameter, its gradient, its state ...
 template <int kRoles> struct ListEntry {
@@ -42,4 +42,4 @@ int64_t count_chunks(const std::vector<ListEntry<kRoles>>& entries, int64_t chun
   return chunks;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

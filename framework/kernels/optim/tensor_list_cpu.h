@@ -7,7 +7,7 @@
 #include "framework/kernels/optim/tensor_list.h"
 #include "framework/kernels/parallel_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 // Elements of a chunk: what is converted stays in the first cache.
 inline constexpr int64_t kListChunk = 2048;
@@ -51,4 +51,4 @@ void for_each_chunk(const std::vector<ListEntry<kRoles>>& entries, const F& f) {
   });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

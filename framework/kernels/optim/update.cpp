@@ -2,7 +2,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 std::vector<ListEntry<kUpdateRoles>> entries_of(const std::vector<Update>& updates, bool doubles) {
   std::vector<ListEntry<kUpdateRoles>> entries;
@@ -25,4 +25,4 @@ Tensor make_step(Device device, const Tensor& from) {
   return step;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

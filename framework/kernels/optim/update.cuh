@@ -9,7 +9,7 @@
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/per_element.cuh"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace cuda {
 
 // kVec neighbours of a chunk's tensors.
@@ -122,4 +122,4 @@ void OnGpu::update(const std::vector<Update>& updates, const StepScalars& scalar
   }
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -20,7 +20,7 @@
 #include "framework/kernels/optim/tensor_list.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // One parameter with its gradient and the optimizer's state for it: of one size and memory order,
 // on one device. State is float32, or float64 for double parameters. Half parameters are computed
@@ -92,4 +92,4 @@ struct CountStep {
   }
 };
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

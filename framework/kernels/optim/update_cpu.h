@@ -9,7 +9,7 @@
 #include "framework/kernels/optim/update.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace cpu {
 
 template <class C> struct Spans {
@@ -88,4 +88,4 @@ void OnCpu::update(const std::vector<Update>& updates, const StepScalars& scalar
   cpu::update_all<double>(updates, rule, lr, step);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

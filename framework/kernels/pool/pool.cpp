@@ -6,7 +6,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 bool is_channels_last(const Tensor& x) { return x.dim() == 4 && has_channels_last(x); }
@@ -170,4 +170,4 @@ Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes
   return dx;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -7,7 +7,7 @@
 #include "framework/kernels/pool/pool_kernels.h"
 #include "framework/kernels/row_reduce.cuh"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace cuda {
 namespace {
 
@@ -297,4 +297,4 @@ void PoolKernels<cuda::Backend>::max_pool_backward(const Tensor& dx, const Tenso
   });
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

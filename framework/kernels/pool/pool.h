@@ -6,7 +6,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // Which inputs and outputs of one spatial dimension belong together: windows that slide, windows
 // that share out the input, the nearest input, or the two or four inputs around a point between
@@ -64,4 +64,4 @@ template <class Backend> struct PoolKernels {
                                 const Axes& axes);
 };
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -7,7 +7,7 @@
 #include "framework/kernels/pool/pool_kernels.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 // best[i] = max(best[i], x[i * step]), nan wins; where[i], at first -1, says whose it is.
@@ -200,4 +200,4 @@ void PoolKernels<cpu::Backend>::max_pool_backward(const Tensor& dx, const Tensor
   run<cpu::Backend, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

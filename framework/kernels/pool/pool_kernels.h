@@ -8,7 +8,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/pool/pool.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // --- one axis ---
 
@@ -284,4 +284,4 @@ void run(const char* op, int64_t work, const Tensor& y, const Operands&... opera
   });
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -3,7 +3,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 thread_local bool skips_draws = false;
@@ -95,4 +95,4 @@ Tensor pick(const Tensor& sums, const Tensor& draws) {
   return out;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

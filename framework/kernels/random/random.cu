@@ -13,7 +13,7 @@
 #include "framework/kernels/random/random_formulas.h"
 #include "framework/kernels/reduce/sort.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace cuda {
 namespace {
 
@@ -159,4 +159,4 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
 }
 
 }  // namespace cuda
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

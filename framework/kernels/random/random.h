@@ -6,7 +6,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/philox.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // Until the end of the scope this thread's draws leave memory as it is: for models whose values do
 // not matter (torch.nn.utils.skip_init).
@@ -61,4 +61,4 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
              const Tensor& residual);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

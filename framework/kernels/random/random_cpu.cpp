@@ -13,7 +13,7 @@
 #include "framework/kernels/random/random_formulas.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace cpu {
 namespace {
 
@@ -96,4 +96,4 @@ template <> struct Draws<cpu::Backend> {
 
 template struct RandomKernels<cpu::Backend>;
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -11,7 +11,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/random/random.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // The elements that one block makes.
 template <class T, int kSize> struct Drawn {
@@ -213,4 +213,4 @@ void RandomKernels<Backend>::pick(const Tensor& out, const Tensor& sums, const T
                     pointer<const double>(draws), draws.size(-1), sums.size(-1)});
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

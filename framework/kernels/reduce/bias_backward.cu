@@ -6,7 +6,7 @@
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/reduce/reduce.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 template <class F, class T> struct BiasArgs {
@@ -110,4 +110,4 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
   });
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -5,7 +5,7 @@
 
 #include "framework/kernels/reduce/reduce.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 inline constexpr int kTileThreads = 512;
 
@@ -38,4 +38,4 @@ void for_tiles(ReduceSizes sizes, int rows, F f, const P*... pointers) {
   f(Int<1>(), block, grid);
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

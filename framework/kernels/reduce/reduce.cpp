@@ -7,7 +7,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 // In the order of ReduceOp.
@@ -148,4 +148,4 @@ Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim, Tens
   return out;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

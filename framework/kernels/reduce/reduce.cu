@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;
@@ -149,4 +149,4 @@ void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, 
   });
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -11,7 +11,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/reduce/reduce_ops.cuh"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 // --- geometry ---
 
@@ -307,4 +307,4 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -3,7 +3,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 enum class ReduceOp : uint8_t { sum, mean, prod, amax, amin, all, any };
 
@@ -59,4 +59,4 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Ten
 void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

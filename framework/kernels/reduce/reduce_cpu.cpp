@@ -12,7 +12,7 @@
 #include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 namespace {
 
 constexpr int64_t kBlockRows = 128;  // rows that one task adds into columns
@@ -372,4 +372,4 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Ten
   });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

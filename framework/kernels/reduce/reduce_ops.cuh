@@ -10,7 +10,7 @@
 #include "framework/kernels/elementwise/arithmetic.h"
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 
 template <class C> struct OfNumbers {
   using Acc = C;
@@ -168,4 +168,4 @@ requires(!std::is_same_v<T, Best<C>>) TAPER_HD Best<C> joined(const ArgExtreme<C
   return wins || best.index < 0 ? Best<C>{v, at} : best;
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

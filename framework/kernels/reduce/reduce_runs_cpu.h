@@ -13,7 +13,7 @@
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 inline constexpr int64_t kBlock = 2048;       // elements of a row that one task combines
 inline constexpr int64_t kTileColumns = 512;  // columns of one task
@@ -85,4 +85,4 @@ void each_column_task(ReduceSizes sizes, int64_t blocks, int64_t rows, const F& 
   });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

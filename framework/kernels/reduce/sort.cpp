@@ -6,7 +6,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 // A view of x whose last dimension is x's `dim`; and back.
@@ -56,4 +56,4 @@ Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how, const Te
   return packed(y, x.is_floating_point() ? x.dtype() : kInt64);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -16,7 +16,7 @@
 #include "framework/kernels/reduce/columns.cuh"
 #include "framework/kernels/reduce/sort_key.h"
 
-namespace taper::inline v0::kernels::cuda {
+namespace taper::v0::kernels::cuda {
 namespace {
 
 using taper::cuda::Launch;
@@ -362,4 +362,4 @@ void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added
   });
 }
 
-}  // namespace taper::inline v0::kernels::cuda
+}  // namespace taper::v0::kernels::cuda

@@ -5,7 +5,7 @@
 
 #include "framework/kernels/reduce/reduce.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // The places (int64) of x's elements along dim in rising or falling order; equal elements keep
 // theirs, nan counts as the largest. With `first`, what follows so many is in any order.
@@ -47,4 +47,4 @@ void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added
               Running how);
 }  // namespace cuda
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

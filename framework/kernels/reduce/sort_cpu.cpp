@@ -11,7 +11,7 @@
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 #include "framework/kernels/reduce/sort_key.h"
 
-namespace taper::inline v0::kernels::cpu {
+namespace taper::v0::kernels::cpu {
 
 namespace {
 
@@ -96,4 +96,4 @@ void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added
   });
 }
 
-}  // namespace taper::inline v0::kernels::cpu
+}  // namespace taper::v0::kernels::cpu

@@ -8,7 +8,7 @@
 
 #include "framework/kernels/host_device.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // IEEE numbers sort like their bits, negative ones in reverse. Both zeros are equal, and so are
 // nans, which are the largest.
@@ -24,4 +24,4 @@ template <class T> TAPER_HD auto sort_key(T x, bool descending) {
 }
 template <class T> using SortKey = decltype(sort_key(T(), false));
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -3,7 +3,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 namespace {
 
 void check(const char* op, int64_t gates, const Tensor& gx, const Tensor& gh, const Tensor& state) {
@@ -51,4 +51,4 @@ CellGradients rnn_cell_backward(bool lstm, const Tensor& dh, const Tensor& dc, c
   return out;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -5,7 +5,7 @@
 
 #include "framework/kernels/dispatch.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 struct CellStep {
   Tensor h, c;   // [B, H]; c of an LSTM only
@@ -29,4 +29,4 @@ template <class Backend> struct RnnKernels {
                        const CellStep& step, const Tensor& state);
 };
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

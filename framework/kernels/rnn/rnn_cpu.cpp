@@ -2,7 +2,7 @@
 #include "framework/kernels/rnn/rnn_kernels.h"
 #include "framework/kernels/simd_cpu.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // Along a row all operands lie side by side.
 template <> struct Units<cpu::Backend> {
@@ -16,4 +16,4 @@ template <> struct Units<cpu::Backend> {
 
 template struct RnnKernels<cpu::Backend>;
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

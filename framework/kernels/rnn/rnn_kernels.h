@@ -7,7 +7,7 @@
 #include "framework/kernels/math.h"
 #include "framework/kernels/rnn/rnn.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // The gates of one unit of one row in a tensor [B, count * H].
 template <class T> struct UnitGates {
@@ -112,4 +112,4 @@ void RnnKernels<Backend>::backward(bool lstm, const CellGradients& out, const Te
                                    dh, dc, step.gates, step.c, state);
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

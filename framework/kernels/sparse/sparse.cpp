@@ -2,7 +2,7 @@
 
 #include "framework/kernels/elementwise/copy.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 Tensor sparse_mm(const SparseRows& at, const Tensor& values, const Tensor& x) {
   const Tensor y = Tensor::make({at.crow.numel() - 1, x.size(1)}, x.dtype(), x.device());
@@ -18,4 +18,4 @@ Tensor sampled_mm(const SparseRows& at, const Tensor& a, const Tensor& b) {
   return y;
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -4,7 +4,7 @@
 #include "framework/kernels/dispatch.h"
 #include "framework/tensor.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 // Where the elements of a matrix are, row by row: element k of row r, crow[r] <= k < crow[r + 1],
 // stands in column col[k]. int64, dense, on one device.
@@ -25,4 +25,4 @@ template <class Backend> struct SparseKernels {
   static void sampled(const Tensor& y, const SparseRows& at, const Tensor& a, const Tensor& b);
 };
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

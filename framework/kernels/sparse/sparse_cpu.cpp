@@ -1,8 +1,8 @@
 #include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/sparse/sparse_kernels.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 template struct SparseKernels<cpu::Backend>;
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels

@@ -5,7 +5,7 @@
 #include "framework/kernels/host_device.h"
 #include "framework/kernels/sparse/sparse.h"
 
-namespace taper::inline v0::kernels {
+namespace taper::v0::kernels {
 
 template <class T> struct SparseMm {
   T* y;
@@ -61,4 +61,4 @@ void SparseKernels<Backend>::sampled(const Tensor& y, const SparseRows& at, cons
   });
 }
 
-}  // namespace taper::inline v0::kernels
+}  // namespace taper::v0::kernels
