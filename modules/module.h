@@ -30,6 +30,8 @@
 
 namespace taper::v0 {
 
+struct LoadedTensors;  // framework/io/loaded_tensors.h
+
 // What load_state_dict takes: {.strict = false, .prefix = "module."}.
 struct LoadOptions {
   bool strict = true;       // names that are missing or unexpected are errors
@@ -109,6 +111,9 @@ class Module {
   // tied tensor needs one of its names.
   IncompatibleKeys load_state_dict(const std::vector<NamedTensor>& state,
                                    const LoadOptions& options = {});
+  // Does the same with the tensors of a file. Also throws, with the reason, when this module has an
+  // entry that the file could not give; other unreadable entries do not matter.
+  IncompatibleKeys load_state_dict(const LoadedTensors& state, const LoadOptions& options = {});
 
   ModuleHookHandle register_forward_pre_hook(ForwardPreHook hook);
   ModuleHookHandle register_forward_pre_hook(FirstPreHook hook);
@@ -216,6 +221,8 @@ class Module {
     bool is_buffer;
   };
   std::vector<Found> collect(bool once) const;
+  IncompatibleKeys load(const std::vector<NamedTensor>& state, const LoadedTensors* file,
+                        const LoadOptions& options);
   std::vector<NamedTensor> named(bool buffers) const;
   Module& convert(std::optional<Device> device, std::optional<DType> dtype);
 

@@ -1,7 +1,8 @@
-// What a module saves and loads, with PyTorch's strict report.
+// Saves and loads the tensors of a module, with PyTorch's strict report.
 #include <map>
 #include <set>
 
+#include "framework/io/loaded_tensors.h"
 #include "framework/io/text.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "modules/module.h"
@@ -9,12 +10,12 @@
 namespace taper::v0 {
 namespace {
 
-// What stands before `name` in `longer`, with the dot; empty when that is not how they differ.
+// Returns the prefix of `longer` before `name`, with its dot; empty where they differ otherwise.
 std::string prefix_before(const std::string& name, const std::string& longer) {
   return longer.ends_with("." + name) ? longer.substr(0, longer.size() - name.size()) : "";
 }
 
-// Where names differ by a prefix alone, what to do about it.
+// Returns advice where names differ by a prefix alone.
 std::string hint(const IncompatibleKeys& keys) {
   for (const std::string& missing : keys.missing_keys) {
     for (const std::string& unexpected : keys.unexpected_keys) {
@@ -32,6 +33,36 @@ std::string hint(const IncompatibleKeys& keys) {
   return "";
 }
 
+std::string strict_report(const IncompatibleKeys& keys) {
+  return detail::state_keys("Missing", keys.missing_keys) +
+         detail::state_keys("Unexpected", keys.unexpected_keys) + hint(keys);
+}
+
+// Empty where the shapes are equal.
+std::string size_mismatch(const std::string& name, const Shape& given, const Shape& own) {
+  if (given == own) return "";
+  return cat("\n\tsize mismatch for ", name, ": copying a param with shape torch.Size(", given,
+             ") from checkpoint, the shape in current model is torch.Size(", own, ").");
+}
+
+// Empty where the file has no such entry that could not be read.
+std::string why_unreadable(const LoadedTensors& file, const std::string& name) {
+  const auto why = file.unreadable.find(name);
+  return why == file.unreadable.end() ? "" : why->second;
+}
+
+// The tensors whose names begin with the prefix, by the rest of their names.
+std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& state,
+                                      const std::string& prefix) {
+  std::map<std::string, Tensor> given;
+  for (const auto& [name, tensor] : state) {
+    if (!name.starts_with(prefix)) continue;
+    require<ValueError>(given.emplace(name.substr(prefix.size()), tensor).second,
+                        "load_state_dict: the state has two tensors \"", name, "\"");
+  }
+  return given;
+}
+
 }  // namespace
 
 std::vector<NamedTensor> Module::state_dict() const {
@@ -42,32 +73,33 @@ std::vector<NamedTensor> Module::state_dict() const {
 
 IncompatibleKeys Module::load_state_dict(const std::vector<NamedTensor>& state,
                                          const LoadOptions& options) {
+  return load(state, nullptr, options);
+}
+
+IncompatibleKeys Module::load_state_dict(const LoadedTensors& state, const LoadOptions& options) {
+  return load(state, &state, options);
+}
+
+IncompatibleKeys Module::load(const std::vector<NamedTensor>& state, const LoadedTensors* file,
+                              const LoadOptions& options) {
   IncompatibleKeys keys;
-  std::map<std::string, Tensor> given;
-  for (const auto& [name, tensor] : state) {
-    if (!name.starts_with(options.prefix)) continue;
-    require<ValueError>(given.emplace(name.substr(options.prefix.size()), tensor).second,
-                        "load_state_dict: the state has two tensors \"", name, "\"");
-  }
+  std::map<std::string, Tensor> given = by_name(state, options.prefix);
   const std::vector<Found> own = collect(false);
   std::vector<std::pair<Tensor, Tensor>> copies;
   std::set<const TensorImpl*> named;  // under at least one of their names
   for (const Found& found : own) {
     if (given.contains(found.path)) named.insert(found.tensor.impl());
   }
-  std::string misshapen;
+  std::string wrong;
   for (const Found& found : own) {
     const auto value = given.find(found.path);
     if (value == given.end()) {
-      if (!named.contains(found.tensor.impl())) keys.missing_keys.push_back(found.path);
+      if (named.contains(found.tensor.impl())) continue;
+      const std::string why = file ? why_unreadable(*file, options.prefix + found.path) : "";
+      why.empty() ? keys.missing_keys.push_back(found.path) : (void)(wrong += "\n\t" + why);
       continue;
     }
-    if (value->second.shape() != found.tensor.shape()) {
-      misshapen +=
-          cat("\n\tsize mismatch for ", found.path, ": copying a param with shape torch.Size(",
-              value->second.shape(), ") from checkpoint, the shape in current model is torch.Size(",
-              found.tensor.shape(), ").");
-    }
+    wrong += size_mismatch(found.path, value->second.shape(), found.tensor.shape());
     copies.push_back({found.tensor, value->second});
     given.erase(value);
   }
@@ -76,13 +108,7 @@ IncompatibleKeys Module::load_state_dict(const std::vector<NamedTensor>& state,
         name.starts_with(options.prefix) && !given.contains(name.substr(options.prefix.size()));
     if (!read) keys.unexpected_keys.push_back(name);
   }
-
-  std::string problems;
-  if (options.strict) {
-    problems = detail::state_keys("Missing", keys.missing_keys) +
-               detail::state_keys("Unexpected", keys.unexpected_keys) + hint(keys);
-  }
-  problems += misshapen;
+  const std::string problems = (options.strict ? strict_report(keys) : "") + wrong;
   require(problems.empty(), "Error(s) in loading state_dict for ", type_name(), ":", problems);
   for (const auto& [target, value] : copies) {
     kernels::copy_into(target, value);

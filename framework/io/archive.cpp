@@ -12,6 +12,9 @@
 namespace taper::v0 {
 namespace {
 
+// Deflate makes no more bytes than that of one (https://zlib.net/zlib_tech.html).
+constexpr uint64_t kMostOfOneByte = 1032;
+
 std::string text_of(zip_error_t* error) {
   std::string text = zip_error_strerror(error);
   zip_error_fini(error);
@@ -47,11 +50,11 @@ ZipReader::ZipReader(const std::string& path)
     zip_stat_t stat;
     check_(zip_stat_index(handle_->zip, zip_uint64_t(i), 0, &stat) == 0 && stat.name, "its entry ",
            i, " cannot be read");
-    check_(stat.comp_method == ZIP_CM_STORE && stat.encryption_method == ZIP_EM_NONE, "'",
-           stat.name, "' is packed or encrypted; files of torch.save are neither");
-    check_(stat.size <= file.size() - total, "'", stat.name, "' has ", stat.size,
-           " bytes, more than the file has");
-    total += stat.size;
+    const bool is_stored = stat.comp_method == ZIP_CM_STORE;
+    check_(stat.comp_size <= file.size() - total &&
+               stat.size <= (is_stored ? stat.comp_size : stat.comp_size * kMostOfOneByte),
+           "'", stat.name, "' has ", stat.size, " bytes, more than the file can hold");
+    total += stat.comp_size;
     entries_.push_back({stat.name, stat.size});
   }
 }

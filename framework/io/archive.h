@@ -1,4 +1,4 @@
-// Archives of files that are stored as they are, not packed, through libzip (https://libzip.org).
+// Zip archives, read and written through libzip (https://libzip.org).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Archive {
     std::string name;
     uint64_t nbytes;
   };
-  // In the archive's order; their bytes are no more than the file has.
+  // In the archive's order.
   const std::vector<Entry>& entries() const { return entries_; }
   // The bytes of entries()[index], on the CPU.
   virtual StoragePtr read(size_t index) = 0;
@@ -32,8 +32,10 @@ class Archive {
   std::vector<Entry> entries_;
 };
 
-// A zip archive that is read. Everything throws InputError with the path: for what is no archive,
-// is damaged (checksums are compared) or holds what is packed; and Error in a build without libzip.
+// A zip archive that is read; entries are stored or deflated. The constructor throws InputError
+// with the path for a file that is no archive, is damaged, or claims more bytes than its size can
+// hold; read() for an entry whose checksum is wrong, or that is encrypted or packed in another way.
+// In a build without libzip both throw Error.
 class ZipReader final : public Archive {
  public:
   explicit ZipReader(const std::string& path);
@@ -51,7 +53,8 @@ struct ZipContent {
   std::string name;
   std::string_view bytes;
 };
-// PATH is the old file or the whole new one (atomic_file.h). The archive is made in memory first.
+// Writes an archive of stored entries, which is made in memory first. PATH is the old file or the
+// whole new one (atomic_file.h).
 void write_zip(const std::string& path, const std::vector<ZipContent>& contents);
 
 }  // namespace taper::v0

@@ -133,6 +133,8 @@ class HeaderReader {
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), n);
     if (error != std::errc() || n < 0) unexpected("a size");
     rest_.remove_prefix(size_t(end - rest_.data()));
+    // Python 2 writes a long integer as "3L".
+    if (rest_.starts_with('L')) rest_.remove_prefix(1);
     return n;
   }
   Shape read_shape() {

@@ -12,15 +12,15 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
-constexpr std::string_view kSets[] = {"__builtin__.set", "builtins.set"};
+constexpr std::string_view kSets[] = {"__builtin__.set", "builtins.set", "__builtin__.frozenset",
+                                      "builtins.frozenset"};
 
 bool is_set(std::string_view global) { return std::ranges::count(kSets, global) > 0; }
 
 }  // namespace
 
-Pickle::Pickle(std::string_view bytes, std::string name, std::span<const std::string_view> allowed,
-               bool alone)
-    : bytes_(bytes), name_(std::move(name)), allowed_(allowed) {
+Pickle::Pickle(std::string_view bytes, std::string name, bool alone)
+    : bytes_(bytes), name_(std::move(name)) {
   run(alone);
 }
 
@@ -32,8 +32,12 @@ std::vector<const PickleValue*> Pickle::all(Kind kind) const {
   return out;
 }
 
+std::string Pickle::message(size_t at, const std::string& what) const {
+  return cat(name_, ": at byte ", at, ": ", what);
+}
+
 void Pickle::refuse(size_t at, const std::string& what) const {
-  throw InputError(name_, ": at byte ", at, ": ", what);
+  throw InputError(message(at, what));
 }
 
 // --- bytes ---
@@ -60,18 +64,6 @@ uint64_t Pickle::take_number(size_t nbytes) {
   return value;
 }
 
-// Two's complement, little-endian; more bytes than an int64_t has may only repeat the sign.
-int64_t Pickle::take_long(uint64_t nbytes) {
-  const std::string_view bytes = take(nbytes);
-  uint64_t value = !bytes.empty() && bytes.back() < 0 ? ~uint64_t(0) : 0;
-  const char fill = char(value);
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    if (i >= sizeof value && bytes[i] != fill) refuse(at_, "an integer of more than 64 bits");
-  }
-  std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof value));
-  return int64_t(value);
-}
-
 // --- the stack ---
 
 void Pickle::push(Kind kind) {
@@ -81,6 +73,18 @@ void Pickle::push(Kind kind) {
 void Pickle::push_integer(int64_t value, Kind kind) {
   push(kind);
   stack_.back()->integer = value;
+}
+
+// Two's complement, little-endian; more bytes than an int64_t has may only repeat the sign.
+void Pickle::push_long(uint64_t nbytes) {
+  const std::string_view bytes = take(nbytes);
+  uint64_t value = !bytes.empty() && bytes.back() < 0 ? ~uint64_t(0) : 0;
+  const char fill = char(value);
+  const std::string_view beyond = bytes.substr(std::min(bytes.size(), sizeof value));
+  std::memcpy(&value, bytes.data(), bytes.size() - beyond.size());
+  const bool fits = std::ranges::all_of(beyond, [&](char c) { return c == fill; }) &&
+                    (beyond.empty() || (int64_t(value) < 0) == (fill != 0));
+  fits ? push_integer(int64_t(value)) : push_text(bytes, Kind::long_integer);
 }
 
 void Pickle::push_text(std::string_view text, Kind kind) {
@@ -100,13 +104,7 @@ void Pickle::push_tuple(size_t size) {
 }
 
 void Pickle::push_global(std::string_view module, std::string_view name) {
-  const std::string& global = names_.emplace_back(cat(module, ".", name));
-  const bool known =
-      global == kOrderedDict || is_set(global) || std::ranges::count(allowed_, global) > 0;
-  check(known, at_, "it wants Python's ", detail::in_quotes(global),
-        ", which is no part of a file of tensors and containers; in Python, save the "
-        "state dict alone: torch.save(model.state_dict(), path)");
-  push_text(global, Kind::global);
+  push_text(names_.emplace_back(cat(module, ".", name)), Kind::global);
 }
 
 PickleValue* Pickle::pop() {
@@ -132,9 +130,11 @@ std::vector<PickleValue*> Pickle::pop_to_mark() {
 }
 
 void Pickle::add_items(Kind kind, const std::vector<PickleValue*>& items) {
-  PickleValue* to = pop(kind, kind == Kind::dict ? "a dict" : "a list");
+  PickleValue* to = pop();
+  check(to->is(kind) || to->is(Kind::call), at_, "expected ",
+        kind == Kind::dict ? "a dict" : "a list", ", got another value");
   if (kind == Kind::dict && items.size() % 2 != 0) refuse(at_, "a key without a value");
-  to->items.insert(to->items.end(), items.begin(), items.end());
+  if (to->is(kind)) to->items.insert(to->items.end(), items.begin(), items.end());
   stack_.push_back(to);
 }
 
@@ -152,19 +152,21 @@ void Pickle::memoize(uint64_t key) {
 
 // --- opcodes ---
 
-// The call of a global: a container of Python's own, or a value that says so.
-void Pickle::reduce() {
+// Pushes what Python's call would return: a container of its own, or a value that names the call.
+void Pickle::call() {
   PickleValue* arguments = pop(Kind::tuple, "a tuple of arguments");
-  PickleValue* global = pop(Kind::global, "a callable by its name");
+  PickleValue* callable = pop();
+  check(callable->is(Kind::global) || callable->is(Kind::call), at_,
+        "expected a callable, got another value");
   const auto& items = arguments->items;
-  if (global->text == kOrderedDict && items.empty()) return push(Kind::dict);
-  if (is_set(global->text) && items.size() == 1 && items[0]->is(Kind::list)) {
+  if (callable->text == kOrderedDict && items.empty()) return push(Kind::dict);
+  if (is_set(callable->text) && items.size() == 1 && items[0]->is(Kind::list)) {
     return stack_.push_back(items[0]);
   }
-  push_items(Kind::call, {global, arguments});
+  push_items(Kind::call, {callable, arguments});
 }
 
-// Attributes of a container or of what a call gives: nothing that a tensor needs.
+// Attributes of a container or of what a call returns: nothing that a tensor needs.
 void Pickle::build() {
   (void)pop();
   PickleValue* object = pop();
@@ -187,8 +189,8 @@ void Pickle::step(uint8_t opcode) {
     case 'J': return push_integer(int32_t(take_number(4)));
     case 'K': return push_integer(int64_t(take_number(1)));
     case 'M': return push_integer(int64_t(take_number(2)));
-    case 0x8a: return push_integer(take_long(take_number(1)));
-    case 0x8b: return push_integer(take_long(take_number(4)));
+    case 0x8a: return push_long(take_number(1));
+    case 0x8b: return push_long(take_number(4));
     case 'G':  // big-endian
       push(Kind::real);
       stack_.back()->real = std::bit_cast<double>(__builtin_bswap64(take_number(8)));
@@ -200,7 +202,8 @@ void Pickle::step(uint8_t opcode) {
     case 'T':
     case 'B': return push_text(take(take_number(4)));
     case 0x8d:
-    case 0x8e: return push_text(take(take_number(8)));
+    case 0x8e:
+    case 0x96: return push_text(take(take_number(8)));
     case '(': return push(Kind::mark);
     case ')': return push(Kind::tuple);
     case 't': return push_items(Kind::tuple, pop_to_mark());
@@ -210,6 +213,7 @@ void Pickle::step(uint8_t opcode) {
     case ']':
     case 0x8f: return push(Kind::list);
     case 'a': return add_items(Kind::list, {pop()});
+    case 0x91: return push_items(Kind::list, pop_to_mark());
     case 'e':
     case 0x90: return add_items(Kind::list, pop_to_mark());
     case '}': return push(Kind::dict);
@@ -233,7 +237,11 @@ void Pickle::step(uint8_t opcode) {
       const PickleValue* module = pop(Kind::text, "a module's name");
       return push_global(module->text, name->text);
     }
-    case 'R': return reduce();
+    case 'R':
+    case 0x81: return call();  // NEWOBJ
+    case 0x92:                 // NEWOBJ_EX
+      (void)pop(Kind::dict, "a dict of arguments");
+      return call();
     case 'b': return build();
     case 'Q': return push_items(Kind::persistent, {pop()});
     case '0': return (void)pop();

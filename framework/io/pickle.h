@@ -1,7 +1,6 @@
-// Python's pickles, read without running anything
-// (https://docs.python.org/3/library/pickletools.html): values and containers alone. What a pickle
-// would have Python call becomes a value that says so, and only for callables that are listed. And
-// how they are written.
+// Reads Python's pickles (https://docs.python.org/3/library/pickletools.html) without running
+// anything: a call that Python would make becomes a value that names the callable and its
+// arguments. Also writes them.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +20,14 @@ struct PickleValue {
     none,
     boolean,
     integer,
+    long_integer,  // of more than 64 bits; text: its bytes, little-endian two's complement
     real,
     text,  // str or bytes
     tuple,
     list,        // or set
     dict,        // or OrderedDict; items: key, value, key, ...
     global,      // text: "module.name"
-    call,        // items: the global, the tuple of its arguments
+    call,        // items: the callable (a global or a call), the tuple of its arguments
     persistent,  // items: the id, which is for the file around the pickle to explain
     mark         // never seen outside
   };
@@ -43,20 +43,21 @@ struct PickleValue {
   bool calls(std::string_view global) const { return is(Kind::call) && items[0]->text == global; }
 };
 
-// The value of a pickle, protocols 2 to 5. It holds views of `bytes`, which are the pickle alone,
-// or begin with it (`alone` = false). Containers may hold themselves. `name` is for messages;
-// `allowed` are the globals that may be named, besides collections.OrderedDict and the sets. Throws
-// InputError, with the byte, for any other opcode or global and for what is cut off or makes no
-// sense.
+// The value of a pickle of protocol 2 to 5. It holds views of `bytes`, which are the pickle alone,
+// or begin with it (`alone` = false). Containers may hold themselves. `name` is for messages.
+// Calls of collections.OrderedDict and of the sets become containers; other calls stay calls, and
+// what is added to the objects that they would return is passed over. Throws InputError with the
+// byte for an unknown opcode and for a pickle that is cut off or makes no sense.
 class Pickle {
  public:
-  Pickle(std::string_view bytes, std::string name, std::span<const std::string_view> allowed,
-         bool alone = true);
+  Pickle(std::string_view bytes, std::string name, bool alone = true);
   const PickleValue& root() const { return *root_; }
   size_t size() const { return next_; }
   // Those of a kind, in the order in which they were made.
   std::vector<const PickleValue*> all(PickleValue::Kind kind) const;
-  // Refuses the pickle because of what the opcode at that byte made.
+  // "NAME: at byte AT: WHAT", about the opcode at that byte.
+  std::string message(size_t at, const std::string& what) const;
+  // Throws InputError with that message.
   [[noreturn]] void refuse(size_t at, const std::string& what) const;
   template <class... Text> void check(bool fits, size_t at, const Text&... what) const {
     if (!fits) refuse(at, cat(what...));
@@ -77,18 +78,17 @@ class Pickle {
   // Those above the last mark, which goes, too.
   std::vector<PickleValue*> pop_to_mark();
   void add_items(Kind kind, const std::vector<PickleValue*>& items);
-  void reduce();
+  void call();
   void build();
   std::string_view take(uint64_t nbytes);
   std::string_view take_line();
   uint64_t take_number(size_t nbytes);
-  int64_t take_long(uint64_t nbytes);
+  void push_long(uint64_t nbytes);
   void recall(uint64_t key);
   void memoize(uint64_t key);
 
   const std::string_view bytes_;
   const std::string name_;
-  const std::span<const std::string_view> allowed_;
   size_t next_ = 0, at_ = 0;  // the next byte, and the opcode that is carried out
   std::deque<PickleValue> values_;
   std::deque<std::string> names_;

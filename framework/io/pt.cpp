@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
+#include <set>
 
 #include "framework/io/archive.h"
 #include "framework/io/input_file.h"
@@ -30,32 +30,64 @@ constexpr std::string_view kZipMagic = "PK\x03\x04";
 constexpr std::string_view kLegacyMagic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kRebuildAsDtype = "torch._utils._rebuild_tensor_v3";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
+// What checkpoints hold beside tensors.
+constexpr std::string_view kPassedOver[] = {"torch.Size", "torch.device", "_codecs.encode"};
 
 // The class of a storage, of module torch: "FloatStorage".
 std::string storage_class(DType dtype) { return cat(scalar_type_name(dtype), "Storage"); }
 
-// What a pickle may call, and the values that checkpoints hold beside tensors.
-std::span<const std::string_view> allowed_globals() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> out = {std::string(kRebuildTensor), std::string(kRebuildParameter),
-                                    "torch.Size", "torch.device", "_codecs.encode"};
-    for (const DType t : kAllDTypes) {
-      out.push_back(cat("torch.", storage_class(t)));
-      out.push_back(cat("torch.", t));
-    }
-    return out;
-  }();
-  static const std::vector<std::string_view> views(names.begin(), names.end());
-  return views;
-}
-
-// None for what is no class of a storage.
+// Nothing for a storage of a type that Taper lacks.
 std::optional<DType> storage_dtype(const PickleValue& type) {
   for (const DType t : kAllDTypes) {
     if (type.is(Kind::global) && type.text == cat("torch.", storage_class(t))) return t;
   }
   return std::nullopt;
+}
+
+// Bytes of an element, also of types that Taper lacks.
+std::optional<size_t> storage_element_size(const PickleValue& type) {
+  if (const std::optional<DType> dtype = storage_dtype(type)) return size_of(*dtype);
+  constexpr std::pair<std::string_view, size_t> kOthers[] = {
+      {"torch.storage.UntypedStorage", 1}, {"torch.UntypedStorage", 1},
+      {"torch.ComplexHalfStorage", 4},     {"torch.ComplexFloatStorage", 8},
+      {"torch.ComplexDoubleStorage", 16},  {"torch.QInt8Storage", 1},
+      {"torch.QUInt8Storage", 1},          {"torch.QInt32Storage", 4}};
+  for (const auto& [name, size] : kOthers) {
+    if (type.is(Kind::global) && type.text == name) return size;
+  }
+  return std::nullopt;
+}
+
+std::string names_of_dtypes() {
+  std::string names;
+  for (const DType t : kAllDTypes) names += cat(names.empty() ? "" : ", ", t);
+  return names;
+}
+
+// A key of a dict as Python prints it, a text as it is; nothing for one of another kind.
+std::optional<std::string> name_of_key(const PickleValue& key, bool in_tuple = false) {
+  switch (key.kind) {
+    case Kind::text: return in_tuple ? in_quotes(key.text) : std::string(key.text);
+    case Kind::global: return std::string(key.text);
+    case Kind::integer: return cat(key.integer);
+    case Kind::boolean: return key.integer ? "True" : "False";
+    case Kind::none: return "None";
+    case Kind::real: {
+      const std::string digits = cat(key.real);
+      return digits.find_first_not_of("-0123456789") == digits.npos ? digits + ".0" : digits;
+    }
+    case Kind::tuple: break;
+    default: return std::nullopt;
+  }
+  std::string text;
+  for (const PickleValue* item : key.items) {
+    const auto name = in_tuple ? std::nullopt : name_of_key(*item, true);
+    if (!name) return std::nullopt;
+    text += cat(text.empty() ? "" : ", ", *name);
+  }
+  return cat("(", text, key.items.size() == 1 ? ",)" : ")");
 }
 
 constexpr const char* kIsNot = "not a valid file of torch.save";
@@ -79,8 +111,8 @@ class OldFile final : public Archive {
     std::map<std::string_view, size_t> sizes;  // of an element of each storage
     for (const PickleValue* p : tensors.all(Kind::persistent)) {
       const auto& id = p->items[0]->items;
-      const auto dtype = id.size() > 2 ? storage_dtype(*id[1]) : std::nullopt;
-      if (dtype) sizes.emplace(id[2]->text, size_of(*dtype));
+      const auto size = id.size() > 2 ? storage_element_size(*id[1]) : std::nullopt;
+      if (size) sizes.emplace(id[2]->text, *size);
     }
     const Pickle keys = next_pickle();
     for (const PickleValue* key : keys.root().items) add_storage(std::string(key->text), sizes);
@@ -114,8 +146,7 @@ class OldFile final : public Archive {
   }
   Pickle next_pickle() {
     const std::string_view rest = std::string_view(bytes_).substr(std::min(at_, bytes_.size()));
-    Pickle pickle(rest, cat(check_.path, ": in the pickle from byte ", at_), allowed_globals(),
-                  false);
+    Pickle pickle(rest, cat(check_.path, ": in the pickle from byte ", at_), false);
     at_ += pickle.size();
     return pickle;
   }
@@ -134,17 +165,17 @@ class PtReader {
         pickle_bytes_(archive_->read(find_pickle())),
         pickle_(read_pickle()) {}
 
-  std::vector<NamedTensor> tensors(const std::string& entry) {
+  LoadedTensors tensors(const std::string& entry) {
     entry_ = entry;
     collect("", pickle_.root(), 0);
-    if (!out_.empty() || entry.empty()) return std::move(out_);
+    std::erase_if(out_, [&](const NamedTensor& t) { return out_.unreadable.contains(t.name); });
     std::string keys;
     const PickleValue& root = pickle_.root();
     for (size_t i = 0; root.is(Kind::dict) && i < std::min<size_t>(40, root.items.size()); i += 2) {
-      keys += cat(keys.empty() ? "" : ", ", key_of(*root.items[i]));
+      keys += cat(keys.empty() ? "" : ", ", name_of_key(*root.items[i]).value_or("?"));
     }
-    throw InputError(check_.path, ": has no tensors below ", in_quotes(entry),
-                     "; its entries: ", detail::shown(keys, 500));
+    out_.keep_below(entry, keys);
+    return std::move(out_);
   }
 
  private:
@@ -175,23 +206,12 @@ class PtReader {
              "its bytes are not little-endian");
     }
     return Pickle({static_cast<const char*>(pickle_bytes_->data), pickle_bytes_->nbytes},
-                  cat(check_.path, ": ", folder_, "data.pkl"), allowed_globals());
+                  cat(check_.path, ": ", folder_, "data.pkl"));
   }
 
-  static std::string key_of(const PickleValue& key) {
-    const bool is_number = key.is(Kind::integer) || key.is(Kind::boolean);
-    return is_number ? cat(key.integer) : std::string(key.text);
-  }
-
-  // Whether the caller wants it; then `name` is what is left of it.
-  static bool is_below(const std::string& entry, std::string& name) {
-    if (entry.empty() || name == entry) {
-      if (!entry.empty()) name.clear();
-      return true;
-    }
-    if (!name.starts_with(entry) || name[entry.size()] != '.') return false;
-    name.erase(0, entry.size() + 1);
-    return true;
+  void refuse_entry(const std::string& name, size_t at, const std::string& why) {
+    const std::string what = name.empty() ? why : cat(in_quotes(name), ": ", why);
+    out_.unreadable.emplace(name, pickle_.message(at, what));
   }
 
   void collect(const std::string& name, const PickleValue& value, int depth) {
@@ -200,12 +220,13 @@ class PtReader {
     const auto below = [&](const std::string& key) {
       return name.empty() ? key : cat(name, ".", key);
     };
-    if (value.calls(kRebuildTensor) || value.calls(kRebuildParameter)) {
-      std::string left = name;
-      if (is_below(entry_, left)) out_.push_back({left, tensor_of(value)});
+    if (value.is(Kind::call)) {
+      collect_call(name, value);
     } else if (value.is(Kind::dict)) {
       for (size_t i = 0; i < value.items.size(); i += 2) {
-        collect(below(key_of(*value.items[i])), *value.items[i + 1], depth + 1);
+        const auto key = name_of_key(*value.items[i]);
+        const size_t at = value.items[i]->at;
+        collect(below(key.value_or(cat("<key at byte ", at, ">"))), *value.items[i + 1], depth + 1);
       }
     } else if (value.is(Kind::list) || value.is(Kind::tuple)) {
       for (size_t i = 0; i < value.items.size(); ++i) {
@@ -214,7 +235,53 @@ class PtReader {
     }
   }
 
+  // A tensor, or an object that is none.
+  void collect_call(const std::string& name, const PickleValue& call) {
+    const PickleValue& callable = *call.items[0];
+    if (std::ranges::count(kPassedOver, callable.text) > 0) return;
+    const PickleValue& tensor = call.calls(kRebuildParameter) ? data_of(call) : call;
+    if (const std::string why = unsupported(tensor); !why.empty()) {
+      return refuse_entry(name, callable.at, why);
+    }
+    if (!names_.insert(name).second) {
+      return refuse_entry(name, callable.at, "two values of the file have this name");
+    }
+    if (is_below(name, entry_)) out_.push_back({name, tensor_of(tensor)});
+  }
+
   // --- tensors ---
+
+  // The tensor of _rebuild_parameter(tensor, ...).
+  const PickleValue& data_of(const PickleValue& parameter) const {
+    return argument(parameter, 0, Kind::call, "a tensor");
+  }
+
+  // Why Taper cannot represent what the call would return; empty where it can.
+  std::string unsupported(const PickleValue& call) const {
+    if (call.calls(kRebuildAsDtype)) {
+      const PickleValue& dtype = argument(call, 6, Kind::global, "a dtype");
+      const std::string_view name = dtype.text.substr(dtype.text.rfind('.') + 1);
+      return cat("dtype ", name, " is not supported; Taper has ", names_of_dtypes());
+    }
+    if (!call.calls(kRebuildTensor)) {
+      return cat("it needs Python's ", in_quotes(call.items[0]->text),
+                 ", which is not run; in Python, save the tensors alone, as "
+                 "torch.save(model.state_dict(), path) does");
+    }
+    const PickleValue& storage = argument(call, 0, Kind::persistent, "a storage");
+    const PickleValue& id = argument(storage, 0, Kind::tuple, "a storage's id");
+    const PickleValue& type = argument(id, 1, Kind::global, "a storage's type");
+    if (!storage_dtype(type)) {
+      return cat("storage type ", in_quotes(type.text), " is not supported; Taper has the dtypes ",
+                 names_of_dtypes());
+    }
+    const auto& arguments = call.items[1]->items;
+    if (argument(call, 2, Kind::tuple, "sizes").items.size() > kMaxDims) {
+      return cat("it has more than ", kMaxDims, " dimensions");
+    }
+    const bool is_lazy = arguments.size() > 6 && !arguments[6]->items.empty();
+    return is_lazy ? "it is conjugated or negated lazily; in Python, save its clone()" : "";
+  }
 
   const PickleValue& argument(const PickleValue& of, size_t i, Kind kind, const char* what) const {
     const auto& items = of.is(Kind::call) ? of.items[1]->items : of.items;
@@ -245,8 +312,6 @@ class PtReader {
     const std::string key(argument(id, 2, Kind::text, "a storage's key").text);
     const int64_t elements = argument(id, 4, Kind::integer, "a storage's size").integer;
     const std::optional<DType> dtype = storage_dtype(type);
-    pickle_.check(dtype.has_value(), persistent.at, in_quotes(type.text),
-                  " is no type of a storage");
     const auto [found, is_new] = storages_.try_emplace(key, Bytes{*dtype, {}});
     if (!is_new) {
       if (found->second.dtype == *dtype) return found->second;
@@ -264,16 +329,8 @@ class PtReader {
     return found->second;
   }
 
-  // _rebuild_tensor_v2(storage, offset, size, stride, ...), _rebuild_parameter(tensor, ...).
+  // _rebuild_tensor_v2(storage, offset, size, stride, ...)
   Tensor tensor_of(const PickleValue& call) {
-    if (call.calls(kRebuildParameter)) {
-      const PickleValue& data = argument(call, 0, Kind::call, "a tensor");
-      if (!data.calls(kRebuildTensor)) pickle_.refuse(call.at, "a parameter of no tensor");
-      return tensor_of(data);
-    }
-    const auto& arguments = call.items[1]->items;
-    pickle_.check(arguments.size() <= 6 || arguments[6]->items.empty(), call.at,
-                  "a tensor that is conjugated or negated lazily; save its clone()");
     const Bytes& bytes = storage_of(argument(call, 0, Kind::persistent, "a storage"));
     const int64_t offset = argument(call, 1, Kind::integer, "an offset").integer;
     const Shape shape = numbers(call, 2, "sizes"), strides = numbers(call, 3, "strides");
@@ -300,13 +357,14 @@ class PtReader {
   Pickle pickle_;
   std::string entry_;
   int values_ = 0;
+  std::set<std::string> names_;  // of all tensors, also of those that nobody asks for
   std::map<std::string, Bytes> storages_;
-  std::vector<NamedTensor> out_;
+  LoadedTensors out_{check_.path};
 };
 
 }  // namespace
 
-std::vector<NamedTensor> load_pt(const std::string& path, const std::string& entry) {
+LoadedTensors load_pt(const std::string& path, const std::string& entry) {
   std::unique_ptr<Archive> archive;
   if (read_file(path, "", kLegacyMagic.size()) == kLegacyMagic) {
     archive = std::make_unique<OldFile>(path);
@@ -350,12 +408,16 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
   write_zip(path, contents);
 }
 
-std::vector<NamedTensor> load_weights(const std::string& path, const std::string& entry) {
+LoadedTensors load_weights(const std::string& path, const std::string& entry) {
   const std::string start = read_file(path, "", kLegacyMagic.size());
   if (start.starts_with(kZipMagic) || start == kLegacyMagic) return load_pt(path, entry);
-  require<ValueError>(entry.empty(), path, ": no file of torch.save, so it has no entry ",
-                      in_quotes(entry));
-  return load_safetensors(path).tensors;
+  LoadedTensors tensors = load_safetensors(path).tensors;
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(40, tensors.size()); ++i) {
+    names += cat(i == 0 ? "" : ", ", tensors[i].name);
+  }
+  tensors.keep_below(entry, names);
+  return tensors;
 }
 
 }  // namespace taper::v0

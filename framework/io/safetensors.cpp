@@ -89,9 +89,10 @@ std::string header_text(const std::string& path, const std::vector<NamedTensor>&
 // What the header says of a tensor; its bytes lie at [begin, end) of the data.
 struct Entry {
   std::string name;
-  DType dtype;
-  Shape shape;
   uint64_t begin, end;
+  DType dtype = kFloat32;
+  Shape shape = {};
+  std::string unsupported = {};  // why Taper cannot represent it; empty where it can
 };
 struct Header {
   std::vector<Entry> entries;
@@ -110,6 +111,26 @@ struct Check : FileCheck<Error> {
   const std::optional<JsonFault> fault = scan_json(header, [](const JsonEvent&) {});
   check.refuse(fault ? cat("the header is not valid JSON: ", fault->what, " at byte ", fault->at)
                      : "the header is not valid JSON");
+}
+
+std::string names_of_dtypes() {
+  std::string names;
+  for (const DTypeName& d : kDTypeNames) names += cat(names.empty() ? "" : ", ", d.name);
+  return names;
+}
+
+// Sets the shape, whose bytes must be those of the entry.
+void set_shape(const Check& check, Entry& entry, const std::vector<uint64_t>& sizes) {
+  for (const uint64_t n : sizes) entry.shape.push_back(int64_t(n));
+  const std::optional<int64_t> nbytes = entry.shape.counted_bytes(size_of(entry.dtype));
+  const std::string shape = shown(sizes);
+  if (!nbytes) {
+    check.refuse_entry(entry.name, "shape ", shape, " has more bytes than can be counted");
+  }
+  if (entry.end - entry.begin == uint64_t(*nbytes)) return;
+  check.refuse_entry(entry.name, "expected ", *nbytes, " bytes for shape ", shape, " of ",
+                     entry.dtype, ", got data_offsets [", entry.begin, ", ", entry.end, "], ",
+                     entry.end - entry.begin, " bytes");
 }
 
 Entry entry_of(const Check& check, const std::string& name, const Json& description,
@@ -134,28 +155,26 @@ Entry entry_of(const Check& check, const std::string& name, const Json& descript
   };
 
   const Json& type = part("dtype");
-  const auto known = std::ranges::find_if(kDTypeNames, [&](auto& d) { return type == d.name; });
-  if (known == std::end(kDTypeNames)) {
-    fail("expected dtype I64 F64 F32 I32 BF16 F16 I16 I8 U8 or BOOL, got ", shown(type));
-  }
+  if (!type.is_string()) fail("expected dtype to be a name, got ", shown(type));
   const std::vector<uint64_t> sizes = numbers("shape", "sizes");
   const std::vector<uint64_t> offsets = numbers("data_offsets", "begin and end");
   if (offsets.size() != 2) {
     fail("expected data_offsets [begin, end], got ", offsets.size(), " numbers");
   }
-  const uint64_t begin = offsets[0], end = offsets[1];
-  if (begin > end || end > data_size) {
-    fail("data_offsets [", begin, ", ", end, "] do not lie within the ", data_size,
+  Entry entry{name, offsets[0], offsets[1]};
+  if (entry.begin > entry.end || entry.end > data_size) {
+    fail("data_offsets [", entry.begin, ", ", entry.end, "] do not lie within the ", data_size,
          " bytes of data (is the file truncated?)");
   }
-  Entry entry{name, known->dtype, {}, begin, end};
-  for (const uint64_t n : sizes) entry.shape.push_back(int64_t(n));
-  const std::optional<int64_t> nbytes = entry.shape.counted_bytes(size_of(entry.dtype));
-  const std::string shape = shown(sizes);
-  if (!nbytes) fail("shape ", shape, " has more bytes than can be counted");
-  if (end - begin != uint64_t(*nbytes)) {
-    fail("expected ", *nbytes, " bytes for shape ", shape, " of ", known->dtype,
-         ", got data_offsets [", begin, ", ", end, "], ", end - begin, " bytes");
+  const auto known = std::ranges::find_if(kDTypeNames, [&](auto& d) { return type == d.name; });
+  if (known == std::end(kDTypeNames)) {
+    entry.unsupported = cat("dtype ", detail::shown(type.get_ref<const std::string&>(), 40),
+                            " is not supported; Taper reads ", names_of_dtypes());
+  } else if (sizes.size() > kMaxDims) {
+    entry.unsupported = cat("it has more than ", kMaxDims, " dimensions");
+  } else {
+    entry.dtype = known->dtype;
+    set_shape(check, entry, sizes);
   }
   return entry;
 }
@@ -192,15 +211,15 @@ struct HeaderWatch {
       }
       list_size = 0;
     }
-    if (depth == 1 && (list || event == Event::value)) {
+    const bool is_empty = name == kMetadataKey && event == Event::value && value.is_null();
+    if (depth == 1 && (list || event == Event::value) && !is_empty) {
       check.refuse_entry(name, "expected an object, got ", list ? "a list" : shown(value));
     }
     if (object && depth > 1) check.refuse_entry(name, "expected no object within this one");
     if (object) keys[depth].clear();
-    // Refused before their end is looked for.
-    if (depth == 3 && (list || (event == Event::value && ++list_size > kMaxDims))) {
-      check.refuse_entry(name, "expected at most ", kMaxDims, " sizes, got a longer list");
-    }
+    if (depth == 3 && list) check.refuse_entry(name, "expected no list within a list");
+    // One more than a shape can have is kept, to tell that there were more.
+    if (depth == 3 && event == Event::value && ++list_size > kMaxDims + 1) return false;
     if (depth != 1 || event != Event::object_end) return true;
     if (name == kMetadataKey) {
       header.metadata = metadata_of(check, value);
@@ -305,8 +324,13 @@ SafeTensors load_safetensors(const std::string& path) {
         length > kMaxHeader ? " (is it a file of another format?)" : " (is the file truncated?)");
   Header header = read_header(check, {base + kLengthBytes, length}, room - length);
   check_coverage(check, header.entries, room - length);
-  SafeTensors out{{}, std::move(header.metadata)};
+  SafeTensors out{LoadedTensors(path), std::move(header.metadata)};
   for (Entry& e : header.entries) {
+    if (!e.unsupported.empty()) {
+      out.tensors.unreadable.emplace(
+          e.name, cat(path, ": tensor ", in_quotes(e.name), ": ", e.unsupported));
+      continue;
+    }
     char* data = base + kLengthBytes + length + e.begin;
     out.tensors.push_back(
         {std::move(e.name), mapped_tensor(mapping, data, e.end - e.begin, e.shape, e.dtype)});

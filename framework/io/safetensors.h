@@ -6,18 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "framework/tensor.h"
+#include "framework/io/loaded_tensors.h"
 
 namespace taper::v0 {
 
 struct SafeTensors {
-  // In the order of the header; on the CPU.
-  std::vector<NamedTensor> tensors;
+  // In the order of the header; on the CPU. Tensors of dtypes that Taper lacks, and of more than
+  // eight dimensions, are in its list of unreadable entries.
+  LoadedTensors tensors;
   std::map<std::string, std::string> metadata;
 };
 
-// PATH is the old file or the whole new one (atomic_file.h), also after a power cut. Tensors may be
-// on any device and in any layout. The bytes are those that the Python library writes. Throws
+// Writes the bytes that the Python library writes. PATH is the old file or the whole new one
+// (atomic_file.h), also after a power cut. Tensors may be on any device and in any layout. Throws
 // OutputError with the path and the reason; ValueError for a name that is taken twice, reserved or
 // not UTF-8, and for an undefined tensor.
 void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,

@@ -106,6 +106,9 @@ TEST_F(NpyTest, LaterVersionsAndOtherSpellingsAreRead) {
     write(npy_of(dict("'<f4'", "(3,)"), data, version));
     EXPECT_EQ(load_npy(path_).to_floats(), (std::vector<float>{1, 2, 3})) << int(version);
   }
+  // Python 2 wrote its long integers so.
+  write(npy_of(dict("'<f4'", "(3L, 1L)"), data));
+  EXPECT_EQ(load_npy(path_).shape(), Shape({3, 1}));
   write(npy_of("{\"shape\":(3),\"fortran_order\":True,\"descr\":\"=f4\"}", data));
   EXPECT_EQ(load_npy(path_).shape(), Shape{3});
 }
@@ -138,6 +141,8 @@ TEST_F(NpyTest, ForeignAndDamagedFilesAreRefused) {
       {npy_of(dict("'<f4'", "(2,)"), data), "expected 8 bytes for shape [2] of float32, got 12"},
       {npy_of(dict("'<f4'", "(-3,)"), data), "expected a size, got '-3"},
       {npy_of(dict("'<f4'", "(3.0,)"), data), "expected ',' or ')', got '.0"},
+      {npy_of(dict("'<f4'", "(L,)"), data), "expected a size, got 'L"},
+      {npy_of(dict("'<f4'", "(3LL,)"), data), "expected ',' or ')', got 'L"},
       {npy_of(dict("'<f4'", "(99999999999999999999,)"), data), "expected a size"},
       {npy_of(dict("'<f4'", "(4611686018427387907,)"), data), "than can be counted"},
       {npy_of(dict("'<f4'", "(0, 4294967296, 4294967296)"), ""), "than can be counted"},

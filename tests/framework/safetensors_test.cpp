@@ -13,6 +13,7 @@
 
 #include "framework/factories.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "tests/testing.h"
 
 namespace taper::v0 {
 namespace {
@@ -176,6 +177,45 @@ TEST_F(SafeTensorsTest, UnalignedDataIsReadAndBoolsAreMadeZeroOrOne) {
   EXPECT_EQ(file.tensors[0].name, "b");
 }
 
+// The format has dtypes, and ranks, that Taper lacks.
+TEST_F(SafeTensorsTest, AnEntryThatTaperHasNoTypeForLeavesTheOthersReadable) {
+  const std::string long_name = '"' + std::string(1000, 'a') + '"';
+  const struct {
+    std::string dtype, shape, expected;
+  } cases[] = {
+      {"\"F8_E4M3\"", "[4]", "dtype F8_E4M3 is not supported; Taper reads I64, F64, F32"},
+      {"\"U16\"", "[2]", "dtype U16 is not supported"},
+      {"\"f32\"", "[1]", "dtype f32 is not supported"},
+      {long_name, "[1]", "dtype aaa"},
+      {"\"F32\"", "[1,1,1,1,1,1,1,1,1]", "it has more than 8 dimensions"},
+      {"\"F32\"", "[" + repeated("1,", 100'000) + "1]", "it has more than 8 dimensions"},
+  };
+  for (const auto& [dtype, shape, expected] : cases) {
+    write(
+        file_of(cat(R"({"q":{"dtype":)", dtype, R"(,"shape":)", shape, R"(,"data_offsets":[4,8]},)",
+                    R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),
+                std::string("\0\0\x80\x3f\1\2\3\4", 8)));
+    const SafeTensors file = load_safetensors(path_);
+    ASSERT_EQ(file.tensors.size(), 1u);
+    EXPECT_EQ(file.tensors.at("w").item<float>(), 1.F);
+    const std::string want = cat(path_, ": tensor 'q': ", expected);
+    EXPECT_TRUE(file.tensors.unreadable.at("q").starts_with(want))
+        << file.tensors.unreadable.at("q");
+    EXPECT_LT(file.tensors.unreadable.at("q").size(), 300u) << "names are cut";
+    EXPECT_TRUE(test::refuses<InputError>([&] { return file.tensors.at("q"); }, want));
+    EXPECT_TRUE(test::refuses<InputError>([&] { return file.tensors.at("v"); },
+                                          path_ + ": has no tensor 'v'; its tensors: w"));
+  }
+}
+
+TEST_F(SafeTensorsTest, MetadataMayBeNull) {
+  write(file_of(R"({"__metadata__":null,"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                std::string("\0\0\x80\x3f", 4)));
+  const SafeTensors file = load_safetensors(path_);
+  EXPECT_TRUE(file.metadata.empty());
+  EXPECT_EQ(file.tensors.at("w").item<float>(), 1.F);
+}
+
 TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
   struct Refusal {
     std::string header, expected;
@@ -202,6 +242,7 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
       {R"({"__metadata__":{"a":{}}})", "__metadata__: expected no object within"},
       {R"({"__metadata__":{"a":[1]}})", "expected a string for 'a', got [1]"},
       {R"({"__metadata__":{},"__metadata__":{}})", "__metadata__: comes twice"},
+      {R"({"w":null})", "tensor 'w': expected an object, got null"},
       {R"({"__metadata__":"a"})", "__metadata__: expected an object, got \"a\""},
       {R"({"w":3})", "tensor 'w': expected an object, got 3"},
       {R"({"w":[]})", "got a list"},
@@ -209,21 +250,18 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
       {R"({"w":{"dtype":"F32","data_offsets":[0,8]}})", "has no shape"},
       {R"({"w":{"dtype":"F32","shape":[2]}})", "tensor 'w': has no data_offsets"},
       {R"({"w":{"dtype":"F32","scale":1}})", "got 'scale'"},
-      {one("7", "[2]", "[0,8]"), "expected dtype I64"},
-      {one("\"F8_E4M3\"", "[8]", "[0,8]"), "BOOL, got \"F8_E4M3\""},
-      {one("\"f32\"", "[2]", "[0,8]"), "got \"f32\""},
+      {one("7", "[2]", "[0,8]"), "expected dtype to be a name, got 7"},
       {one("\"F32\"", "2", "[0,8]"), "expected shape to be a list of sizes, got 2"},
       {one("\"F32\"", "[2.0]", "[0,8]"), "got [2.0]"},
       {one("\"F32\"", "[-2]", "[0,8]"), "got [-2]"},
       {one("\"F32\"", "[true]", "[0,8]"), "got [true]"},
       {one("\"F32\"", "[null]", "[0,8]"), "got [null]"},
-      {one("\"F32\"", "[[2]]", "[0,8]"), "got a longer list"},
+      {one("\"F32\"", "[[2]]", "[0,8]"), "expected no list within a list"},
       {one("\"F32\"", "[{}]", "[0,8]"), "expected no object within"},
       {one("{}", "[2]", "[0,8]"), "expected no object within"},
-      {one("[\"F32\"]", "[2]", "[0,8]"), "BOOL, got [\"F32\"]"},
+      {one("[\"F32\"]", "[2]", "[0,8]"), "expected dtype to be a name, got [\"F32\"]"},
       {one("\"F32\"", "\"2\"", "[0,8]"), "list of sizes, got \"2\""},
       {one("\"F32\"", "[18446744073709551618]", "[0,8]"), "got [1.8446744073709552e+19]"},
-      {one("\"F32\"", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), "at most 8 sizes, got a longer list"},
       {one("\"F32\"", "[4611686018427387906]", "[0,8]"), "more bytes than can be counted"},
       {one("\"F32\"", "[0,4294967296,4294967296]", "[0,0]"), "more bytes than can be counted"},
       {one("\"F32\"", "[2]", "[0]"), "[begin, end], got 1 numbers"},
@@ -253,11 +291,11 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
       {one("\"U8\"", "[8]", "[0,18446744073709551615]"), "do not lie within"},
       // Much of something: refused before its end is read.
       {std::string(100'000, '[').replace(0, 1, "{\"a\":"), "got a list"},
-      {one(std::string(100'000, '['), "", ""), "got a longer list"},
+      {one(std::string(100'000, '['), "", ""), "expected no list within a list"},
       {"{\"a\":" + repeated("{\"a\":", 100'000), "expected no object within"},
-      {one("\"F32\"", "[" + repeated("1,", 100'000), ""), "got a longer list"},
+      {one("\"F32\"", "[" + repeated("1,", 100'000), ""), "not valid JSON"},
+      {one("\"F32\"", "[2]", "[" + repeated("0,", 100'000) + "8]"), "[begin, end], got 9 numbers"},
       {"{\"" + std::string(100'000, 'a') + "\":1}", "aaa...': expected an object, got 1"},
-      {one("\"" + std::string(100'000, 'a') + "\"", "[2]", "[0,8]"), "BOOL, got \"aaa"},
       {"{\"" + std::string(100'000, 'a'), "not valid JSON"},
       {repeated("{", 100'000), "not valid JSON"},
   };
@@ -330,7 +368,9 @@ void expect_read_correctly(const SafeTensors& file, const std::string& whole) {
     const std::string_view own(static_cast<const char*>(t.tensor.data_ptr()), t.tensor.nbytes());
     EXPECT_NE(data.find(own), data.npos) << t.name;
   }
-  EXPECT_EQ(total, data.size());
+  if (file.tensors.unreadable.empty()) {
+    EXPECT_EQ(total, data.size());
+  }
 }
 
 TEST_F(SafeTensorsTest, RandomChangesAreRefusedOrReadCorrectly) {

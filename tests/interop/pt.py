@@ -4,12 +4,14 @@
   python tests/interop/pt.py check FILE      reads what Taper saved (pt_test.cpp calls it)
 
 Needs torch. kinds.pt has a tensor of every dtype, layout and sharing, of known values; checkpoint.pt
-a model, its optimizer and what it gives for an input; protocol4.pt another protocol; old.pt
-the format before PyTorch 1.6; module.pt and call.pt are to be refused.
+a model, its optimizer and what it gives for an input; deflated.pt is checkpoint.pt with its archive
+compressed; protocol4.pt has another protocol; old.pt the format before PyTorch 1.6; module.pt has an
+object instead of tensors, and call.pt one beside a tensor.
 """
 
 import pathlib
 import sys
+import zipfile
 
 import torch
 
@@ -55,11 +57,19 @@ def checkpoint():
     return out, model
 
 
+def deflate(source, target):
+    with zipfile.ZipFile(source) as plain:
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+            for entry in plain.namelist():
+                packed.writestr(zipfile.ZipInfo(entry), plain.read(entry), zipfile.ZIP_DEFLATED)
+
+
 def make():
     HERE.mkdir(exist_ok=True)
     torch.save(kinds(), HERE / "kinds.pt")
     state, model = checkpoint()
     torch.save(state, HERE / "checkpoint.pt")
+    deflate(HERE / "checkpoint.pt", HERE / "deflated.pt")
     torch.save(state["model"], HERE / "protocol4.pt", pickle_protocol=4)
     torch.save(model, HERE / "module.pt")
     torch.save({"weight": torch.ones(2), "more": Call()}, HERE / "call.pt")

@@ -1,0 +1,54 @@
+#include "framework/io/loaded_tensors.h"
+
+#include <algorithm>
+
+#include "framework/error.h"
+#include "framework/io/text.h"
+
+namespace taper::v0 {
+namespace {
+
+constexpr std::size_t kMostNames = 500;  // in a message, in bytes
+
+// Drops the key and the dot behind it.
+std::string below(const std::string& name, std::string_view entry) {
+  if (entry.empty()) return name;
+  return name.size() == entry.size() ? "" : name.substr(entry.size() + 1);
+}
+
+}  // namespace
+
+bool is_below(std::string_view name, std::string_view entry) {
+  return entry.empty() || name == entry ||
+         (name.starts_with(entry) && name.substr(entry.size()).starts_with('.'));
+}
+
+Tensor LoadedTensors::at(std::string_view name) const {
+  const auto found = std::ranges::find(*this, name, &NamedTensor::name);
+  if (found != end()) return found->tensor;
+  if (const auto why = unreadable.find(std::string(name)); why != unreadable.end()) {
+    throw InputError(why->second);
+  }
+  std::string names;
+  for (const NamedTensor& t : *this) {
+    if (names.size() <= kMostNames) names += cat(names.empty() ? "" : ", ", t.name);
+  }
+  throw InputError(path, ": has no tensor ", detail::in_quotes(name),
+                   "; its tensors: ", detail::shown(names, kMostNames));
+}
+
+void LoadedTensors::keep_below(const std::string& entry, const std::string& keys) {
+  std::erase_if(*this, [&](const NamedTensor& t) { return !is_below(t.name, entry); });
+  for (NamedTensor& t : *this) t.name = below(t.name, entry);
+  std::map<std::string, std::string> kept;
+  for (auto& [name, why] : unreadable) {
+    if (empty() && (is_below(name, entry) || is_below(entry, name))) throw InputError(why);
+    if (is_below(name, entry)) kept.emplace(below(name, entry), std::move(why));
+  }
+  unreadable = std::move(kept);
+  if (!empty() || entry.empty()) return;
+  throw InputError(path, ": has no tensors below ", detail::in_quotes(entry),
+                   "; its entries: ", detail::shown(keys, kMostNames));
+}
+
+}  // namespace taper::v0
