@@ -1,9 +1,7 @@
 #include "autograd/print.h"
 
 #include <algorithm>
-#include <iomanip>
 #include <ostream>
-#include <sstream>
 #include <unordered_map>
 
 #include "autograd/node.h"
@@ -45,32 +43,49 @@ std::string label(const Node& node, const Tensor& y, const std::vector<NamedTens
   return cat(text, " ", leaf.shape());
 }
 
-std::string write(const Tensor& y, const std::vector<NamedTensor>& names, bool dot) {
-  // Held, for the accumulator of a leaf lives as long as somebody does so.
-  const Edge from = edge_of(y);
-  const auto [nodes, numbers] = list_nodes(from.node.get());
-  std::ostringstream out;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const std::string text = label(*nodes[i], y, names);
-    const char* box = nodes[i]->accumulates ? ", shape=box" : "";
-    dot ? out << "  n" << i << " [label=" << std::quoted(text) << box << "];\n"
-        : out << "#" << i << " " << text;
-    for (uint32_t j = 0; j < nodes[i]->num_inputs; ++j) {
-      const Edge& edge = nodes[i]->edges[j];
-      if (!dot) out << (j == 0 ? " <- " : ", ") << (edge.node ? "#" : "-");
-      if (!edge.node) continue;
-      const size_t number = numbers.at(edge.node.get());
-      if (dot) {
-        out << "  n" << i << " -> n" << number << ";\n";
-        continue;
-      }
-      out << number;
-      // Which output, where there are several.
-      if (edge.node->num_outputs > 1) out << "." << edge.output;
-    }
-    if (!dot) out << "\n";
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
   }
-  return out.str();
+  return out + '"';
+}
+
+// "#0 AddBackward0 <- #3, -": a node and its inputs, with the output where there are several.
+std::string text_line(const Listing& listing, size_t i, const std::string& label) {
+  const Node& node = *listing.nodes[i];
+  std::string line = cat("#", i, " ", label);
+  for (uint32_t j = 0; j < node.num_inputs; ++j) {
+    const auto& [input, output] = node.edges[j];
+    line += j == 0 ? " <- " : ", ";
+    line += input ? cat("#", listing.numbers.at(input.get())) : "-";
+    if (input && input->num_outputs > 1) line += cat(".", output);
+  }
+  return line + "\n";
+}
+
+std::string dot_lines(const Listing& listing, size_t i, const std::string& label) {
+  const Node& node = *listing.nodes[i];
+  const char* box = node.accumulates ? ", shape=box" : "";
+  std::string lines = cat("  n", i, " [label=", quoted(label), box, "];\n");
+  for (uint32_t j = 0; j < node.num_inputs; ++j) {
+    const Node* input = node.edges[j].node.get();
+    if (input) lines += cat("  n", i, " -> n", listing.numbers.at(input), ";\n");
+  }
+  return lines;
+}
+
+std::string write(const Tensor& y, const std::vector<NamedTensor>& names, bool dot) {
+  // The edge is held, because the accumulator of a leaf lives only as long as somebody holds it.
+  const Edge from = edge_of(y);
+  const Listing listing = list_nodes(from.node.get());
+  std::string out;
+  for (size_t i = 0; i < listing.nodes.size(); ++i) {
+    const std::string text = label(*listing.nodes[i], y, names);
+    out += dot ? dot_lines(listing, i, text) : text_line(listing, i, text);
+  }
+  return out;
 }
 
 }  // namespace

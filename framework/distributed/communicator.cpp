@@ -1,6 +1,7 @@
 #include "framework/distributed/communicator.h"
 
 #include <algorithm>
+#include <locale>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -288,6 +289,7 @@ std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTe
   std::vector<NamedTensor> all;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
+    words.imbue(std::locale::classic());  // others take a blank between numbers for a separator
     std::string dtype, name;
     size_t dim = 0;
     words >> dtype >> dim;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <locale>
 #include <memory>
 #include <new>
 #include <sstream>
@@ -40,6 +41,7 @@ Stat stat_of(int64_t pid) {
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream fields(line.substr(name_end + 1));
+  fields.imbue(std::locale::classic());  // others take a blank between numbers for a separator
   Stat stat;
   fields >> stat.state;
   std::string passed_over;
@@ -87,6 +89,7 @@ void Peers::meet(const std::vector<std::string>& cards, int rank) {
   std::getline(std::getline(own, own_place), own_place);
   for (const std::string& card : cards) {
     std::istringstream lines(card.c_str());
+    lines.imbue(std::locale::classic());
     std::string host, place;
     Peer peer;
     int file = -1;

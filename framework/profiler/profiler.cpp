@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
+#include <cmath>
 #include <map>
 #include <mutex>
 
@@ -59,10 +59,11 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+// With three decimals and a point, whatever the locale.
 std::string microseconds(double ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", ns / 1000);
-  return text;
+  const int64_t rounded = std::llround(ns);
+  const std::string decimals = cat(rounded % 1000);
+  return cat(rounded / 1000, ".", std::string(3 - decimals.size(), '0'), decimals);
 }
 
 }  // namespace

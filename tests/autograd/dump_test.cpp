@@ -7,6 +7,7 @@
 #include "autograd/ops/unary.h"
 #include "autograd/print.h"
 #include "framework/factories.h"
+#include "tests/locale_guard.h"
 
 namespace taper::v0::test {
 namespace {
@@ -28,6 +29,16 @@ TEST(Dump, ListsNodesFromTheResultToTheLeaves) {
             "  n0 -> n1;\n"
             "  n1 [label=\"AccumulateGrad net.\\\"w\\\" [3]\", shape=box];\n"
             "}\n");
+}
+
+TEST(Dump, NumbersDoNotFollowTheProgramsLocale) {
+  const GroupedLocaleGuard locale(',');
+  Tensor y = ones({1200}, {.requires_grad = true});
+  for (int i = 0; i < 1001; ++i) y = y * 1.0;
+  const std::string text = dump_tape(y), dot = dump_tape_dot(y);
+  EXPECT_NE(text.find("#1000 MulBackward0 <- #1001, -\n#1001 AccumulateGrad [1200]\n"), text.npos);
+  EXPECT_NE(dot.find("  n1000 -> n1001;\n"), dot.npos);
+  EXPECT_EQ(dot.find("1,0"), dot.npos);
 }
 
 TEST(Dump, OfLeavesConstantsAndChangedViews) {

@@ -6,6 +6,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "tests/distributed/ranks.h"
+#include "tests/locale_guard.h"
 #include "tests/testing.h"
 
 namespace taper::v0::distributed {
@@ -208,7 +209,8 @@ TEST(Communicators, GroupsHaveRanksOfTheirOwn) {
   EXPECT_EQ(x.cpu().to_vector<int64_t>(), std::vector<int64_t>(4, sum));
 }
 
-TEST(Communicators, WhatTheRootNamesIsThereOnAllRanks) {
+TEST(Communicators, WhatTheRootNamesIsThereOnAllRanksInEveryLocale) {
+  const test::GroupedLocaleGuard locale(' ');
   for (int root = 0; root < world().size(); ++root) {
     std::vector<NamedTensor> given;
     if (world().rank() == root) {

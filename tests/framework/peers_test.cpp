@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/locale_guard.h"
+
 namespace taper::v0::distributed {
 namespace {
 
@@ -36,6 +38,14 @@ TEST(Peers, ARankThatWaitsInAnEarlierCallIsNotBlamed) {
   EXPECT_EQ(ranks.here[0].late_for(call).rank, 1);
   ranks.here[1].count_call();
   EXPECT_EQ(ranks.here[0].late_for(call).rank, 2);
+}
+
+// French and Russian separate groups of digits by blanks.
+TEST(Peers, RanksOfOneHostFindEachOtherInEveryLocale) {
+  const test::GroupedLocaleGuard locale(' ');
+  ThreeRanks ranks;
+  const uint64_t call = ranks.here[0].count_call();
+  EXPECT_EQ(ranks.here[0].late_for(call).text, ranks.here[0].name_of(1) + " has not called it");
 }
 
 // Who gives up because of another rank says so, and ends a moment later: whoever looks meanwhile

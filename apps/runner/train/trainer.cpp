@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <locale>
 #include <sstream>
 #include <utility>
 
@@ -195,6 +196,7 @@ Trainer::Orders Trainer::orders() {
   const auto signals = ranks_.all_gather_text(own.signal);
   std::istringstream first(
       from_first(ranks_, cat(int(own.is_late), " ", int(own.saves), " ", state_.step + next)));
+  first.imbue(std::locale::classic());  // others take a blank between numbers for a separator
   first >> own.is_late >> own.saves >> meeting_;
   own.reads = true;
   for (size_t r = signals.size(); r-- > 0;) {
