@@ -21,7 +21,7 @@ class Device {
   // Throws Error for a negative index ("Device index must not be negative") or one out of range.
   Device(DeviceType type = DeviceType::cpu) : type_(type) {}
   Device(DeviceType type, int index);
-  // "cpu", "cuda", "cuda:N"; throws Error in PyTorch's words for anything else.
+  // Takes "cpu", "cuda" or "cuda:N". Throws Error for any other text.
   Device(std::string_view text);
   Device(const char* text) : Device(std::string_view(text)) {}
   Device(const std::string& text) : Device(std::string_view(text)) {}

@@ -1,4 +1,6 @@
 // Rows of the device object: its grammar, its texts, and ordinals that do not exist.
+#include <string_view>
+
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "testing/conformance/families.h"
@@ -9,6 +11,9 @@ void device_rows(Rows& rows) {
   for (const char* text : {"cpu", "cuda", "cuda:0", "cuda:1", "cuda:7", "cpu:0", "",
                            "cuda:", "cuda:01", "cuda:-1", "gpu", "cuda :1", "cuda:999"}) {
     rows(cat("device.parse[", text, "]"), 0, [text] { return repr(Device(text)); });
+    if (std::string_view(text) != "gpu") continue;
+    rows.back().differs_in("only the types that exist here are listed",
+                           "RuntimeError: Unknown device type 'gpu' in device string 'gpu'");
   }
   rows.back().differs_in("an index beyond what can exist is refused, not wrapped around",
                          "RuntimeError: Device index out of range in device string 'cuda:999'");
