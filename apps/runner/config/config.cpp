@@ -16,7 +16,7 @@ namespace {
 
 bool is_file_name(const std::string& text) {
   return !text.empty() && text != "." && text != ".." && text.size() <= 100 &&
-         text.find('/') == std::string::npos;
+         std::ranges::none_of(text, [](char c) { return c == '/' || is_control(c); });
 }
 
 bool is_device(const std::string& text) try {
@@ -36,6 +36,16 @@ std::vector<std::string> goals() {
 }
 
 Task task_of(const DataConfig& config) { return data_types().make(config)->learns(); }
+
+Place place_of(const RunConfig& config, std::string path) {
+  while (true) {
+    const auto found = config.places.find(path);
+    if (found != config.places.end()) return found->second;
+    const size_t dot = path.rfind('.');
+    if (dot == path.npos) return {};
+    path.erase(dot);
+  }
+}
 
 std::vector<std::string> metrics_of(const RunConfig& config) {
   if (!config.metrics.empty()) return config.metrics;
@@ -63,7 +73,7 @@ std::optional<double> seconds_of(const std::string& time) {
 Schema describe(RunConfig& c) {
   Schema v;
   v("name", c.name, "names the run and its directory")
-      .of_form("a name fit for a directory, without '/'", is_file_name);
+      .of_form("a name fit for a directory, without '/' and control characters", is_file_name);
   v("seed", c.seed, "what initial weights, orders and dropout are drawn from");
   v("device", c.device, "auto, cpu, cuda or cuda:N")
       .of_form(cat("auto, cpu, cuda or cuda:N with N from 0 to ", Device::kMaxIndex), is_device);
@@ -90,8 +100,8 @@ Schema describe(RunConfig& c) {
   constexpr const char* kMeasured = "is not measured: name it in 'metrics' too";
   v.rules = {
       {"loss.type",
-       "does not fit the data: cross_entropy is for classes and text, bce_with_logits for classes, "
-       "the others for 'task: regression'",
+       "does not fit the data: cross_entropy is for classes and text, bce and bce_with_logits are "
+       "for classes, mse, l1 and huber for 'task: regression'",
        [&c] { return fits(c.loss, task_of(c.data)); }},
       {"metrics",
        "not all fit the data: accuracy and top5 are for classes and text, f1 and confusion for "

@@ -237,6 +237,10 @@ struct RunConfig {
   std::map<std::string, Place> places;
 };
 
+// Returns where the value at `path` ("train.batch_size") or else its section was written; nowhere
+// for a default.
+Place place_of(const RunConfig& config, std::string path);
+
 // The metrics that evaluations measure: those given, else those usual for the task.
 std::vector<std::string> metrics_of(const RunConfig& config);
 

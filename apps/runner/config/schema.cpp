@@ -119,7 +119,7 @@ std::string value_text(const Field& field) {
   return v->takes_list && !is_one_pair ? cat("[", joined(words), "]") : words[0];
 }
 
-std::string nearest(const std::string& name, const std::vector<std::string>& known) {
+std::string closest(const std::string& name, const std::vector<std::string>& known) {
   const std::string wanted = folded(name.substr(0, 64));
   std::string best;
   std::size_t best_distance = wanted.size() < 4 ? 2 : wanted.size() < 9 ? 3 : 4;
@@ -129,7 +129,12 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
     best = k;
     best_distance = distance;
   }
-  if (!best.empty()) return best;
+  return best;
+}
+
+std::string nearest(const std::string& name, const std::vector<std::string>& known) {
+  if (std::string best = closest(name, known); !best.empty()) return best;
+  const std::string wanted = folded(name.substr(0, 64));
   const auto contains_word = [](const std::string& text, const std::string& word) {
     return word.size() >= 4 && text.find(word) != std::string::npos;
   };

@@ -278,7 +278,9 @@ std::string expected_of_one(const Field& field);
 std::string json_schema(const Schema& schema);
 std::string reference(const Schema& schema);
 
-// The known name that was probably meant, or empty.
+// Returns the known name that differs from `name` by a few letters, or empty.
+std::string closest(const std::string& name, const std::vector<std::string>& known);
+// Returns the same, or else a known name that contains `name` or is contained in it, or empty.
 std::string nearest(const std::string& name, const std::vector<std::string>& known);
 // Of that name, or of an empty one: "; did you mean 'train'?", or empty.
 std::string did_you_mean(const std::string& meant);

@@ -1,6 +1,8 @@
 // Config sections as trees into what a schema is bound to.
 #include <algorithm>
+#include <iterator>
 #include <ranges>
+#include <string_view>
 
 #include "apps/runner/config/table.h"
 #include "apps/runner/run/errors.h"
@@ -25,20 +27,94 @@ bool has_field(const Schema& schema, const std::string& name) {
   return std::ranges::find(schema.fields, name, &Field::name) != schema.fields.end();
 }
 
-// Of what people write by mistake; else empty.
-std::string right_name(const std::string& name) {
-  if (name == "learning_rate") return "lr";
-  if (name == "eta_min") return "min_lr";
-  return name == "T_max" ? "total_iters" : "";
+// Names that other programs give to a key, and the key's path here.
+struct Synonym {
+  std::string_view name, path;
+};
+constexpr Synonym kSynonyms[] = {
+    {"T_max", "schedule.total_iters"},
+    {"accelerator", "device"},
+    {"accumulate_grad_batches", "train.accumulate"},
+    {"amp", "train.precision"},
+    {"architecture", "model"},
+    {"criterion", "loss"},
+    {"dataset", "data"},
+    {"early_stop", "train.early_stopping"},
+    {"eta_min", "schedule.min_lr"},
+    {"eval_steps", "train.eval_every"},
+    {"gpu", "device"},
+    {"grad_clip", "train.clip_norm"},
+    {"gradient_accumulation_steps", "train.accumulate"},
+    {"gradient_clip_val", "train.clip_norm"},
+    {"hidden_layers", "model.hidden"},
+    {"hidden_layer_sizes", "model.hidden"},
+    {"label_column", "data.label"},
+    {"learning_rate", "optimizer.lr"},
+    {"learning_rate_scheduler", "schedule"},
+    {"log_interval", "train.log_every"},
+    {"logging_steps", "train.log_every"},
+    {"loss_fn", "loss"},
+    {"loss_function", "loss"},
+    {"lr_scheduler", "schedule"},
+    {"max_epochs", "train.epochs"},
+    {"max_grad_norm", "train.clip_norm"},
+    {"max_iters", "train.steps"},
+    {"max_norm", "train.clip_norm"},
+    {"max_steps", "train.steps"},
+    {"mixed_precision", "train.precision"},
+    {"monitor", "train.early_stopping.metric"},
+    {"n_epochs", "train.epochs"},
+    {"n_iter_no_change", "train.early_stopping.patience"},
+    {"network", "model"},
+    {"num_epochs", "train.epochs"},
+    {"num_threads", "threads"},
+    {"num_train_epochs", "train.epochs"},
+    {"num_warmup_steps", "schedule.warmup"},
+    {"num_workers", "data.workers"},
+    {"optim", "optimizer"},
+    {"output_feature", "data.label"},
+    {"output_features", "data.label"},
+    {"per_device_eval_batch_size", "train.eval_batch_size"},
+    {"per_device_train_batch_size", "train.batch_size"},
+    {"random_seed", "seed"},
+    {"random_state", "seed"},
+    {"save_steps", "checkpoint.every"},
+    {"scheduler", "schedule"},
+    {"sep", "data.delimiter"},
+    {"target", "data.label"},
+    {"target_column", "data.label"},
+    {"trainer", "train"},
+    {"val_batch_size", "train.eval_batch_size"},
+    {"val_check_interval", "train.eval_every"},
+    {"validation_split", "data.test_fraction"},
+    {"val_split", "data.test_fraction"},
+    {"warmup_steps", "schedule.warmup"},
+    {"y", "data.label"},
+};
+
+std::string key_of(std::string_view path) { return std::string(path.substr(path.rfind('.') + 1)); }
+
+// The path of the key that another program calls by that name, or empty.
+std::string synonym_of(const std::string& name) {
+  const auto found = std::ranges::find_if(
+      kSynonyms, [&](const Synonym& s) { return folded(std::string(s.name)) == folded(name); });
+  return found == std::end(kSynonyms) ? "" : std::string(found->path);
 }
 
-// The dotted paths of all keys but those in maps that need not be there.
+// How many keys two paths have in common at their beginning.
+std::size_t shared_keys(const std::string& a, const std::string& b) {
+  const std::vector<std::string> x = lines_of(a, '.'), y = lines_of(b, '.');
+  return std::size_t(std::ranges::mismatch(x, y).in1 - x.begin());
+}
+
+// The dotted paths of all keys. Maps that are not given are given afterwards, as a config with an
+// unknown key is not used.
 void add_paths(const Schema& schema, const std::string& path, std::vector<std::string>& out) {
   for (const Field& f : schema.fields) {
     const std::string here = join_path(path, f.name);
     out.push_back(here);
     if (const auto* section = std::get_if<Section>(&f.target)) {
-      if (!section->is_given) add_paths(section->open(), here, out);
+      add_paths(section->open(), here, out);
     } else if (const auto* tagged = std::get_if<Union>(&f.target)) {
       for (const Alternative& a : tagged->alternatives()) add_paths(a, here, out);
     }
@@ -105,9 +181,9 @@ struct Reader {
                                             "; remove it or change the type"));
       }
     }
-    problem(child.key_place,
-            cat("unknown key ", in_quotes(child.key), in_section(path),
-                did_you_mean(meant(schema, child.key, known)), "; known keys: ", joined(known)));
+    problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
+                                 did_you_mean(meant(schema, child.key, known, path)),
+                                 "; known keys: ", joined(known)));
   }
 
   static std::vector<std::string> types_with(const Union& tagged, const std::string& key) {
@@ -118,22 +194,29 @@ struct Reader {
     return types;
   }
 
-  // A key of this section, or the same key in another one.
+  // The key that was probably meant, of this section or else of another one, by its path.
   std::string meant(const Schema& schema, const std::string& name,
-                    const std::vector<std::string>& known) {
-    if (has_field(schema, right_name(name))) return right_name(name);
+                    const std::vector<std::string>& known, const std::string& section) {
+    if (paths.empty()) add_paths(root, "", paths);
+    const std::string synonym = synonym_of(name), key = key_of(synonym);
+    if (!synonym.empty() && has_field(schema, key)) return key;
+    if (std::ranges::count(paths, synonym) > 0) return synonym;
     const std::string near = nearest(name, known);
-    return near.empty() ? path_to(name) : near;
+    return near.empty() ? path_to(name, section) : near;
   }
 
-  // The first path that ends in a key of that name (or often miscalled so), or empty.
-  std::string path_to(const std::string& name) {
-    if (paths.empty()) add_paths(root, "", paths);
-    const auto found = std::ranges::find_if(paths, [&](const std::string& path) {
-      const std::string key = path.substr(path.rfind('.') + 1);
-      return folded(key) == folded(name) || key == right_name(name);
-    });
-    return found == paths.end() ? "" : *found;
+  // The path of a key of nearly that name in another section, the nearer to `section` the better;
+  // or empty.
+  std::string path_to(const std::string& name, const std::string& section) const {
+    std::vector<std::string> keys;
+    for (const std::string& path : paths) keys.push_back(key_of(path));
+    const std::string key = closest(name, keys);
+    std::string best;
+    for (const std::string& path : paths) {
+      if (key.empty() || key_of(path) != key) continue;
+      if (best.empty() || shared_keys(path, section) > shared_keys(best, section)) best = path;
+    }
+    return best;
   }
 
   void read_field(const Field& field, const Node& section, const std::string& path) {

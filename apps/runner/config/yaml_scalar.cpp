@@ -41,7 +41,11 @@ template <class T> Reading<T> read_number(const Node& node) {
   if (node.is_quoted || !advice.empty()) return {std::nullopt, advice};
   T value{};
   const std::errc error = parse_number(node.text, value);
-  if (error == std::errc()) return {value};
+  if (error == std::errc()) {
+    const bool is_tiny =
+        value == T() && node.text.find_first_of("123456789") < node.text.find_first_of("eE");
+    return {value, is_tiny ? "it is so small that it is 0 as a double" : ""};
+  }
   if (error == std::errc::result_out_of_range) {
     return {std::nullopt,
             cat("it does not fit in ", std::is_integral_v<T> ? "64 bits" : "a double")};
