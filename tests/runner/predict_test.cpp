@@ -146,6 +146,10 @@ TEST_F(RunTest, EvaluatesAsTheTrainerDidAndOnOtherData) {
 TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
   const fs::path dir = trained(flower_run(write("flowers.csv", flowers(30))));
   const auto refusal = [&] { return refusal_of<InputError>([&] { (void)open_run(dir, {}); }); };
+  const fs::path best = dir / "checkpoints/best";
+  EXPECT_EQ(refusal_of<InputError>([&] { (void)open_run(best, {}); }),
+            cat("'", best.string(), "' is a checkpoint, not a run's directory: name the run, '",
+                dir.string(), "'"));
   EXPECT_NE(refusal_of<InputError>([&] {
               (void)open_run(directory_ / "none", {});
             }).find("no run's directory"),
@@ -194,6 +198,13 @@ TEST_F(TextRunTest, WritesWhatItLearned) {
             std::string::npos);
   EXPECT_NE(refusal_of<InputError>([&] { (void)predict(run, "text.txt"); }).find("prompt"),
             std::string::npos);
+}
+
+TEST_F(TextRunTest, BeginsWithATokenOfTheVocabularyWhereNoLineEnds) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "abcd.";
+  const SavedRun run = run_of(gpt(write("text.txt", text), 60));
+  EXPECT_EQ(generate(run, {.prompt = "", .tokens = 6, .temperature = 0}), "abcd.a\n");
 }
 
 TEST_F(TextRunTest, WritesLinesWhereLinesWereLearned) {

@@ -132,7 +132,19 @@ static std::string damage_of_run(const fs::path& dir) try {
   return cat(kChecksums, " lists what cannot be read: ", error.what());
 }
 
+// RUN of RUN/checkpoints/NAME.
+static fs::path run_of_checkpoint(const fs::path& checkpoint) {
+  const fs::path whole = checkpoint.filename().empty() ? checkpoint.parent_path() : checkpoint;
+  const fs::path run = whole.parent_path().parent_path();
+  return run.empty() ? fs::weakly_canonical(fs::absolute(whole) / "../..") : run;
+}
+
 void verify_run(const fs::path& dir) {
+  if (fs::exists(dir / "state.json")) {
+    throw InputError(cat("'", dir.string(),
+                         "' is a checkpoint, not a run's directory: name the run", ", '",
+                         run_of_checkpoint(dir).string(), "'"));
+  }
   require<InputError>(fs::exists(dir / "config.yaml"), "'", dir.string(),
                       "' is no run's directory: it has no config.yaml");
   if (!fs::exists(dir / kChecksums)) {

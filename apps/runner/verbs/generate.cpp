@@ -37,6 +37,14 @@ std::vector<int64_t> encode(const data::Tokenizer& tokenizer, const std::string&
   return failing_as<ConfigError>("the prompt: ", [&] { return tokenizer.encode(prompt); });
 }
 
+// The token that the model sees before the first one that it writes: a line's end, or the first
+// token of a vocabulary that has no line's end.
+int64_t first_token(const data::Tokenizer& tokenizer) try {
+  return tokenizer.encode("\n").at(0);
+} catch (const Error&) {
+  return 0;
+}
+
 }  // namespace
 
 std::string generate(const SavedRun& run, const GenerateOptions& o) {
@@ -44,15 +52,14 @@ std::string generate(const SavedRun& run, const GenerateOptions& o) {
   const NoGradGuard no_grad;
   const data::Tokenizer& tokenizer = *run.info.tokenizer;
   Generator generator(o.seed);
-  // Where there is nothing to begin with, and before each line where lines are learned: a line's
-  // end.
-  const std::string start = run.info.lines || o.prompt.empty() ? "\n" : "";
-  const std::vector<int64_t> given = encode(tokenizer, start + o.prompt);
-  std::vector<int64_t> context = given, written = encode(tokenizer, o.prompt);
+  std::vector<int64_t> written = encode(tokenizer, o.prompt), context = written;
+  // A model of lines has learned that each line follows a line's end.
+  const int64_t start = first_token(tokenizer);
+  if (run.info.lines || context.empty()) context.insert(context.begin(), start);
   for (int64_t i = 0; i < o.tokens; ++i) {
     const int64_t token = next_token(run, context, o, generator);
     written.push_back(token);
-    if (run.info.lines && token == given[0]) context.clear();
+    if (run.info.lines && token == start) context.clear();
     context.push_back(token);
   }
   const std::string text = tokenizer.decode(written);
@@ -64,7 +71,8 @@ Command generate_command() {
     void describe(Schema& v) {
       describe_run(v);
       describe_overrides(v);
-      v("--prompt", prompt, "what the text begins with");
+      v("--prompt", prompt,
+        "what the text begins with; without it a line's end, or the first token of the vocabulary");
       v("--tokens", tokens, Range{1, 1'000'000}, "how many to add (200)");
       v("--temperature", temperature, kNonNegative,
         "1: as learned (the default), 0: the likeliest");

@@ -22,13 +22,10 @@ std::string default_directory(const std::string& name) {
                      std::random_device()() & 0xffff);
 }
 
-// What a model of text writes, for the report of its run; nothing where its vocabulary has no
-// line's end to begin with.
+// Writes what a model of text generates, for the report of its run.
 void write_samples(const fs::path& dir) try {
   write_file(dir / "samples.txt", generate(open_run(dir), {}));
-} catch (const ConfigError&) {
-  return;
-} catch (const OutOfMemoryError& error) {  // the run itself is whole
+} catch (const Error& error) {  // the run itself is whole
   warn(cat("no samples were written: ", error.what()));
 }
 
