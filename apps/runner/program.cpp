@@ -134,8 +134,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
 } catch (const std::exception& error) {
   const ExitCode code = exit_code_of(error);
   if (*error.what() == '\0') return code;  // another rank says it
-  std::fprintf(stderr, "taper: %s%s\n", code == kExitBug ? "a bug of the program: " : "",
-               error.what());
+  std::fprintf(stderr, "taper: %s\n", message_of(error).c_str());
   return code;
 }
 

@@ -57,7 +57,7 @@ TEST_F(Callback, IsPartOfTheConfigThatARunKeeps) {
 TEST_F(Callback, IsKnownToSchemaAndReference) {
   const auto schema = nlohmann::json::parse(at_.taper({"schema"}).out);
   const auto& entries = schema["else"]["properties"]["callbacks"]["items"]["oneOf"];
-  EXPECT_EQ(entries[0]["enum"], nlohmann::json({"tell"})) << entries;
+  EXPECT_EQ(entries[0]["enum"], nlohmann::json({"tell", "throwing"})) << entries;
   const std::string page = at_.taper({"schema", "--markdown"}).out;
   EXPECT_NE(page.find("| `tell` | `until` |"), std::string::npos);
 }
@@ -85,8 +85,10 @@ TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
   };
   const RunDirectory::Outcome theirs = trained("faulty", "theirs");
   EXPECT_EQ(theirs.code, 70);
-  for (const char* part : {"a bug of the program: faulty.yaml:10:7: layer 'faulty': no such row",
-                           "(in module 1.inner, Faulty)", "    - faulty"}) {
+  for (const char* part :
+       {"taper: faulty.yaml:10:7: an exception of type std::out_of_range from the layer 'faulty', "
+        "which is not part of Taper: no such row (in module 1.inner, Faulty)",
+        "    - faulty"}) {
     EXPECT_NE(theirs.err.find(part), std::string::npos) << part << "\nis not in:\n" << theirs.err;
   }
   EXPECT_NE(read_bytes(at_ / "theirs/exit.json").find("layer 'faulty'"), std::string::npos);
@@ -94,7 +96,34 @@ TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
   EXPECT_NE(shown.err.find("(in module 1.inner, Faulty)"), std::string::npos) << shown.err;
   const RunDirectory::Outcome ours = trained("faulty: {is_ours: true}", "ours");
   EXPECT_EQ(ours.code, 70);
-  EXPECT_NE(ours.err.find("no such rows (in module 1.inner)"), std::string::npos) << ours.err;
+  EXPECT_NE(ours.err.find("an exception of type taper::ValueError from the layer 'faulty', which "
+                          "is not part of Taper: no such rows (in module 1.inner)"),
+            std::string::npos)
+      << ours.err;
+}
+
+TEST_F(Callback, OneThatThrowsIsNamed) {
+  struct Row {
+    const char* callback;
+    int code;
+    std::string says;
+  };
+  const Row rows[] = {
+      {"at: 3", 70,
+       "command line: callbacks=[throwing: {at: 3}]: an exception of type std::runtime_error from "
+       "the callback 'throwing', which is not part of Taper: step 3 is odd"},
+      {"at: 2, is_error: true", 70,
+       "an exception of type taper::ValueError from the callback 'throwing', which is not part of "
+       "Taper: step 2 is odd"},
+  };
+  for (const auto& [callback, code, says] : rows) {
+    const RunDirectory::Outcome end =
+        train("plain.yaml", "thrown", cat("callbacks=[throwing: {", callback, "}]"));
+    EXPECT_EQ(end.code, code);
+    EXPECT_NE(end.err.find(says), std::string::npos) << end.err;
+    const auto exit = nlohmann::json::parse(read_bytes(at_ / "thrown/exit.json"));
+    EXPECT_NE(std::string(exit["reason"]).find("the callback 'throwing'"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -403,9 +403,14 @@ TEST_F(ModelTest, AWrongLayerOfItsOwnIsNamed) {
       {"odd_scalar", kExitConfig, "layer 0 (odd_scalar) gives a tensor of shape []"},
       {"odd_flat", kExitConfig, "layer 0 (odd_flat) gives a tensor of shape [1]"},
       {"odd_nothing", kExitConfig, "layer 0 (odd_nothing) gives an undefined tensor"},
-      {"odd_throws", kExitBug, "layer 'odd_throws': my own"},
-      {"odd_null", kExitBug, "layer 'odd_null': its factory gave nothing"},
-      {"odd_factory", kExitBug, "layer 'odd_factory': my factory"},
+      {"odd_throws", kExitBug,
+       "an exception of type std::runtime_error from the layer 'odd_throws', which is not part of "
+       "Taper: my own"},
+      {"odd_null", kExitBug,
+       "layer 'odd_null', which is not part of Taper: its factory gave nothing"},
+      {"odd_factory", kExitBug,
+       "an exception of type std::runtime_error from the layer 'odd_factory', which is not part of "
+       "Taper: my factory"},
   };
   for (const auto& [name, code, says] : rows) {
     SCOPED_TRACE(name);
@@ -417,6 +422,12 @@ TEST_F(ModelTest, AWrongLayerOfItsOwnIsNamed) {
       const std::string message = error.what();
       EXPECT_NE(message.find(cat("run.yaml:2:36: ", says)), std::string::npos) << message;
     }
+  }
+  // The exception itself is kept.
+  try {
+    (void)build("{type: sequential, layers: [odd_throws, linear: 2]}", values({4}, 2));
+  } catch (const ForeignError& error) {
+    EXPECT_THROW(error.rethrow_nested(), std::runtime_error);
   }
 }
 

@@ -45,6 +45,26 @@ struct Tell : runner::Observer {
   int64_t steps = 0;
 };
 
+// Throws at a step, as the config says.
+struct ThrowingOptions {
+  int64_t at = 1;
+  bool is_error = false;
+  template <class V> void describe(V& v) {
+    v("at", at, kCount, "the step");
+    v("is_error", is_error, "by an Error");
+  }
+};
+struct Throwing : runner::Observer {
+  explicit Throwing(const ThrowingOptions& o) : options(o) {}
+  bool on_step(int64_t step, double, double) override {
+    if (step != options.at) return true;
+    const std::string what = "step " + std::to_string(step) + " is odd";
+    if (options.is_error) throw ValueError(what);
+    throw std::runtime_error(what);
+  }
+  ThrowingOptions options;
+};
+
 // Passes on what it gets; nan in training on the rank whose number is in the file "nan", while
 // there is one.
 struct Spoilt : Module {
@@ -84,6 +104,8 @@ int main(int argc, char** argv) {
   runner::register_optimizer<test::LookaheadOptions>("lookahead");
   runner::register_callback<TellOptions>(
       "tell", [](const auto& o, const auto& at) { return std::make_unique<Tell>(o, at); });
+  runner::register_callback<ThrowingOptions>(
+      "throwing", [](const auto& o, const auto&) { return std::make_unique<Throwing>(o); });
   runner::register_layer<SpoiltOptions>(
       "spoilt",
       [](const SpoiltOptions&, const runner::LayerSite&) { return std::make_unique<Spoilt>(); });

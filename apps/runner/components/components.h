@@ -25,11 +25,13 @@ namespace taper::v0::runner {
 // with the shape that arrives there, when shapes do not fit.
 std::unique_ptr<Module> build_model(const Component& config, const DataInfo& data, Device device);
 
-// RunError with kExitBug for what a layer of a program's own has thrown and is no Error: it names
-// the layer at its place in the config, and its module's path and type. Returns for other errors.
+// Called in a catch block for an exception out of model(x). Throws an error that names the layer
+// (or model) at its place in the config, and its module's path: ConfigError where an op has refused
+// its arguments, ForeignError where the layer is of the user's program. Returns for other errors,
+// such as OutOfMemoryError.
 void refuse_layer(Module& model, const Component& config, const std::exception& error);
-// model(x), with that. ConfigError: not of the shape that the data need, or, where gradients are
-// recorded, with none.
+// Returns model(x). Throws as refuse_layer does; also ConfigError for a result that is not of the
+// shape that the data need, or that has no gradient where gradients are recorded.
 Tensor run_model(Module& model, const Component& config, const DataInfo& data, const Tensor& x);
 // Runs a model of a program's own on a sample batch for those errors, and leaves no trace.
 void try_model(Module& model, const Component& config, const DataInfo& data, Device device);
@@ -56,6 +58,11 @@ struct Loss {
     return value(outputs, targets, reduction);
   }
 };
+// Returns loss(outputs, targets, reduction) of the loss that `config` names. Throws ConfigError at
+// its place for outputs or targets that it does not take, ForeignError out of a loss of the user's
+// program.
+Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
+                const Tensor& targets, Reduction reduction);
 
 // --- optimizers ---
 

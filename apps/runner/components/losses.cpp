@@ -1,5 +1,6 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/components/made.h"
+#include "apps/runner/run/errors.h"
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/nn/loss.h"
 #include "autograd/ops/reduce.h"
@@ -22,12 +23,22 @@ Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
       [](const Tensor& x) { return softmax(x, -1); }};
 }
 
+// Binary cross-entropy of probabilities, with the remedy for outputs that are none.
+Tensor bce(const Tensor& x, const Tensor& wanted, Reduction r) try {
+  return binary_cross_entropy(x, wanted, {.reduction = r});
+} catch (const Error& error) {
+  if (!is_refusal(error)) throw;
+  throw ValueError(cat(error.what(),
+                       ": bce takes probabilities; end the model with a sigmoid "
+                       "layer, or take bce_with_logits"));
+}
+
 // Each class for itself: of logits, or of a model's own probabilities.
 template <bool kLogits> Loss bce_loss(const LossSite& at) {
   if (at.task != Task::kClassification) return {};
   return {[](const Tensor& x, const Tensor& y, Reduction r) {
             const Tensor wanted = one_hot(y, x.size(-1)).to(x.dtype());
-            if (!kLogits) return binary_cross_entropy(x, wanted, {.reduction = r});
+            if (!kLogits) return bce(x, wanted, r);
             return binary_cross_entropy_with_logits(x, wanted, {.reduction = r});
           },
           [](const Tensor& x) { return kLogits ? sigmoid(x) : x; }};
@@ -65,6 +76,14 @@ constexpr Losses::Entry kLosses[] = {
 }  // namespace
 
 Losses& losses() { return Losses::only("loss", {kLosses}); }
+
+Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
+                const Tensor& targets, Reduction reduction) try {
+  return loss(outputs, targets, reduction);
+} catch (const std::exception& error) {
+  losses().refuse_call(config, error);
+  throw;
+}
 
 bool fits(const Component& loss, Task task) { return losses().make(loss, {task}).value != nullptr; }
 

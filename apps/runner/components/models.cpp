@@ -1,8 +1,11 @@
 #include <array>
 #include <memory>
+#include <string_view>
+#include <system_error>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/text.h"
 #include "autograd/node.h"
 #include "framework/factories.h"
 #include "framework/random.h"
@@ -193,17 +196,30 @@ ModulePtr build_model(const Component& config, const DataInfo& data, Device devi
   return models().make(config, {data, device, config.place});
 }
 
+// The path of the module in whose forward the error began, or empty. An Error names it at the end
+// of its message.
+static std::string path_of(const std::exception& error) {
+  constexpr std::string_view kHead = " (in module ";
+  const std::string_view text = error.what();
+  const size_t at = text.rfind(kHead);
+  if (!is_any<Error>(error) || at == text.npos || !text.ends_with(')')) return module_of(error);
+  return std::string(text.substr(at + kHead.size(), text.size() - at - kHead.size() - 1));
+}
+
 void refuse_layer(Module& model, const Component& config, const std::exception& error) {
-  const std::string path = module_of(error);
-  if (path.empty()) return models().refuse(config, error);
+  const std::string path = path_of(error);
+  if (path.empty()) return models().refuse_call(config, error);
   std::string where = cat(" (in module ", path);
   for (const auto& [name, module] : model.named_modules()) {
     if (name == path) where += cat(", ", module->type_name());
   }
-  if (const auto* layered = config.get_if<SequentialSpec>()) {
-    layers().refuse(layered->entries.at(std::stoul(path)), error, where + ")");
-  }
-  models().refuse(config, error, where + ")");
+  const auto* layered = config.get_if<SequentialSpec>();
+  size_t layer = 0;
+  const bool is_layer = layered &&
+                        parse_number(path.substr(0, path.find('.')), layer) == std::errc() &&
+                        layer < layered->entries.size();
+  if (is_layer) layers().refuse_call(layered->entries[layer], error, where + ")");
+  models().refuse_call(config, error, where + ")");
 }
 
 Tensor run_model(Module& model, const Component& config, const DataInfo& data,

@@ -24,7 +24,26 @@ const Kind::Row& Kind::row(const std::string& name) const {
 
 void Kind::refuse(const Component& c, const std::exception& error, const std::string& where) const {
   if (is_any<Error>(error) || exit_code_of(error) != kExitBug) return;
-  throw RunError(kExitBug, located(c.place, cat(what_, " '", c.type, "': ", error.what(), where)));
+  const std::string part = cat(what_, " '", c.type, "'");
+  if (is_added(c.type)) {
+    throw ForeignError(located(c.place, foreign_message(error, part) + where));
+  }
+  throw RunError(kExitBug,
+                 located(c.place, cat("a bug in Taper: ", part, ": ", error.what(), where)));
+}
+
+void Kind::refuse_call(const Component& c, const std::exception& error,
+                       const std::string& where) const {
+  if (!is_refusal(error)) return refuse(c, error, where);
+  const std::string part = cat(what_, " '", c.type, "'");
+  if (is_added(c.type)) throw ForeignError(located(c.place, foreign_message(error, part)));
+  throw ConfigError(located(c.place, cat(part, ": ", error.what())));
+}
+
+void Kind::refuse_nothing(const Component& c) const {
+  throw RunError(kExitBug, located(c.place, cat(what_, " '", c.type,
+                                                "', which is not part of Taper: its factory gave "
+                                                "nothing")));
 }
 
 bool Kind::is_added(const std::string& name) const {

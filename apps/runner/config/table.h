@@ -16,7 +16,6 @@
 #include <functional>
 #include <initializer_list>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -55,8 +54,17 @@ class Kind {
   const Row& row(const std::string& name) const;
   Component component(const std::string& name) const { return row(name).component; }
   Component first() const { return rows_.at(0).component; }
-  // RunError for an exception of a program's own; `where`: added to what it says.
+  // Called in a catch block for an exception out of a component. Throws ForeignError, at the
+  // component's place, for one that is no Error and came out of a component that the user's program
+  // has added. `where` is appended to the message. Returns for other errors.
   void refuse(const Component& c, const std::exception& error, const std::string& where = "") const;
+  // The same for a call of the component. Also an Error with which an op refuses its arguments
+  // becomes ForeignError or, out of a component of Taper's own, ConfigError: its options do not
+  // fit.
+  void refuse_call(const Component& c, const std::exception& error,
+                   const std::string& where = "") const;
+  // Throws RunError for a component whose factory has returned null.
+  [[noreturn]] void refuse_nothing(const Component& c) const;
   // Whether the user's program has added it.
   bool is_added(const std::string& name) const;
 
@@ -108,12 +116,12 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
     add_row(name, std::move(row));
   }
 
-  // RunError with kExitBug, at the component's place, where a program's own maker gives nothing, or
-  // throws what is none of Taper's.
+  // Throws RunError with kExitBug, at the component's place, where a factory of the user's program
+  // returns null or throws an exception that is not Taper's.
   Made make(const Component& c, Args... args) const try {
     Made made = std::any_cast<const Maker&>(row(c.type).make)(c, args...);
     if constexpr (requires { made == nullptr; }) {
-      if (made == nullptr) throw std::logic_error("its factory gave nothing");
+      if (made == nullptr) refuse_nothing(c);
     }
     return made;
   } catch (const std::exception& error) {

@@ -1,8 +1,18 @@
-// What ends a program of Taper's, each with its exit code (after sysexits.h where it has one).
+// The errors that end a run, each with its exit code (after sysexits.h where it has one).
+//
+//   try {
+//     runner::train(config, "runs/a", {.stop = token});
+//   } catch (const runner::Interrupted&) {  // saved; train() with .resume = "auto" goes on
+//   } catch (const runner::Diverged&) {     // a loss or gradient is not finite
+//   } catch (const runner::RunError& error) {
+//     return error.code;
+//   }
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <new>
+#include <string>
 
 #include "framework/error.h"
 
@@ -24,6 +34,7 @@ enum ExitCode : int {
   kExitRanks = 76,
 };
 
+// An error of the program with its exit code. The error classes below derive from it.
 struct RunError : Error {
   RunError(ExitCode exit_code, const std::string& what) : Error(what), code(exit_code) {}
   ExitCode code;
@@ -33,13 +44,19 @@ template <ExitCode kCode> struct RunErrorOf : RunError {
 };
 
 using ConfigError = RunErrorOf<kExitConfig>;        // the command line or the YAML file is wrong
-using DeviceUnavailable = RunErrorOf<kExitDevice>;  // the device that the run names
-using Diverged = RunErrorOf<kExitData>;             // a loss or gradient is no finite number
-using DiskError = RunErrorOf<kExitDisk>;            // what the run writes cannot be written
-using Interrupted = RunErrorOf<kExitInterrupted>;   // by a signal, and saved
+using DeviceUnavailable = RunErrorOf<kExitDevice>;  // the device that the run names is not there
+using Diverged = RunErrorOf<kExitData>;             // a loss or gradient is not finite
+using DiskError = RunErrorOf<kExitDisk>;            // a file of the run cannot be written
+using Interrupted = RunErrorOf<kExitInterrupted>;   // ended by a signal or its caller, and saved
 
-// What f gives. An error of it becomes an E that says `place` first; memory that is too small stays
-// so.
+// An exception that came out of a part that the user's program adds, such as a layer. The exception
+// itself is nested: std::rethrow_if_nested(error) throws it again. Construct it in a catch block.
+struct ForeignError : RunError, std::nested_exception {
+  explicit ForeignError(const std::string& what) : RunError(kExitBug, what) {}
+};
+
+// Returns f(). Throws E, with `place` in front of the message, where f throws Error;
+// OutOfMemoryError passes through.
 template <class E, class F> auto failing_as(const std::string& place, F f) try {
   return f();
 } catch (const OutOfMemoryError&) {
@@ -48,12 +65,16 @@ template <class E, class F> auto failing_as(const std::string& place, F f) try {
   throw E(place + error.what());
 }
 
-// Whether the error is one of those.
+// Whether the error is one of these types.
 template <class... E> bool is_any(const std::exception& error) {
   return (dynamic_cast<const E*>(&error) || ...);
 }
 
-// How a program ends that an exception reaches; what is none of Taper's is a bug.
+// Whether an op, a layer or a loss has refused its arguments: Error, ValueError, TypeError,
+// IndexError or NotImplementedError itself, not a class that derives from one of them.
+bool is_refusal(const std::exception& error);
+
+// Returns the exit code for an uncaught exception. Foreign exception types count as bugs.
 inline ExitCode exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const RunError*>(&error)) return known->code;
   if (is_any<InputError>(error)) return kExitInput;
@@ -62,5 +83,12 @@ inline ExitCode exit_code_of(const std::exception& error) {
   if (is_any<OutputError, fs::filesystem_error>(error)) return kExitDisk;
   return is_any<OutOfMemoryError, std::bad_alloc>(error) ? kExitMemory : kExitBug;
 }
+
+// Returns "an exception of type std::out_of_range from the layer 'mine', which is not part of
+// Taper: ..." for a part such as "layer 'mine'".
+std::string foreign_message(const std::exception& error, const std::string& part);
+// Returns what the program prints for an exception: its message, after "a bug in Taper" where
+// nothing else is known to be at fault.
+std::string message_of(const std::exception& error);
 
 }  // namespace taper::v0::runner

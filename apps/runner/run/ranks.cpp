@@ -99,7 +99,7 @@ void together(const Communicator& ranks, const std::function<void()>& f) {
     f();
   } catch (const std::exception& error) {
     code = exit_code_of(error);
-    what = error.what();
+    what = message_of(error);
   }
   const std::vector<std::string> all = ranks.all_gather_text(code ? cat(code, " ", what) : "");
   const auto first = std::ranges::find_if(all, [](const std::string& s) { return !s.empty(); });
@@ -163,7 +163,7 @@ void leave(const Communicator& ranks, const std::exception& error, int64_t step)
     throw RunError(kExitRanks, cat(here, ", after step ", step, ": ", error.what()));
   }
   std::fprintf(stderr, "taper: %s, after step %lld: %s\n", here.c_str(), (long long)step,
-               error.what());
+               message_of(error).c_str());
   Communicator::abort(exit_code_of(error));
 }
 

@@ -19,11 +19,20 @@ static data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sa
   require<ConfigError>(
       sample.size() == 3,
       "data.transforms: these are for images [C, H, W], but samples have the shape ", sample);
-  std::vector<ImageTransform> steps;
-  for (const Component& row : c.data.transforms) steps.push_back(image_transforms().make(row));
+  std::vector<std::pair<Component, ImageTransform>> steps;
+  for (const Component& row : c.data.transforms) {
+    steps.emplace_back(row, image_transforms().make(row));
+  }
   out.transform = data::compose([steps](const Tensor& images, data::Draws& draws) {
     Tensor x = images;
-    for (const ImageTransform& step : steps) x = step(x, draws);
+    for (const auto& [row, step] : steps) {
+      try {
+        x = step(x, draws);
+      } catch (const std::exception& error) {
+        image_transforms().refuse_call(row, error);
+        throw;
+      }
+    }
     return x;
   });
   return out;

@@ -23,11 +23,21 @@ double Metrics::operator[](const std::string& name) const {
 }
 
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
-    : loss_(losses().make(config.loss, {info.task, true})) {
+    : loss_config_(config.loss), loss_(losses().make(config.loss, {info.task, true})) {
   for (const std::string& name : metrics_of(config)) {
-    const Component row = metric_types().component(name);
-    measured_.push_back({name, metric_types().make(row, info, device)});
+    Component row = metric_types().component(name);
+    row.place = place_of(config, "metrics");
+    Metric metric = metric_types().make(row, info, device);
+    measured_.push_back({std::move(row), std::move(metric)});
   }
+}
+
+// Returns f(), which calls the metric, and names the metric where that throws.
+template <class F> static auto call_metric(const Component& row, F f) try {
+  return f();
+} catch (const std::exception& error) {
+  metric_types().refuse_call(row, error);
+  throw;
 }
 
 Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets) {
@@ -35,11 +45,11 @@ Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets) {
   const Tensor x = outputs.to(kFloat32);
   const MetricBatch batch = data::metric_batch(x, targets);
   const Tensor count = sum(batch.counts);
-  std::vector<Tensor> all = {
-      stack({count, loss_(x, targets, Reduction::mean).to(kFloat64) * count})};
+  std::vector<Tensor> all = {stack(
+      {count, run_loss(loss_, loss_config_, x, targets, Reduction::mean).to(kFloat64) * count})};
   for (Measured& m : measured_) {
     if (!m.metric.sums) continue;
-    const Tensor sums = m.metric.sums(batch).to(kFloat64);
+    const Tensor sums = call_metric(m.row, [&] { return m.metric.sums(batch).to(kFloat64); });
     m.shape = sums.shape();
     all.push_back(sums.flatten());
   }
@@ -58,15 +68,15 @@ Metrics Evaluator::read() const {
   Metrics out;
   out.values.emplace_back("loss", all.loss / all.count);
   size_t from = 2;
-  for (const auto& [name, metric, shape] : measured_) {
-    const size_t n = metric.sums ? size_t(shape.numel()) : 0;
+  for (const Measured& m : measured_) {
+    const size_t n = m.metric.sums ? size_t(m.shape.numel()) : 0;
     all.sums = totals.subspan(from, n);
     from += n;
-    if (metric.value) {
-      out.values.emplace_back(name, metric.value(all));
+    if (m.metric.value) {
+      out.values.emplace_back(m.row.type, call_metric(m.row, [&] { return m.metric.value(all); }));
       continue;
     }
-    const size_t C = size_t(shape[1]);
+    const size_t C = size_t(m.shape[1]);
     for (size_t first = 0; first < n; first += C) {
       const auto row = all.sums.subspan(first, C);
       out.confusion.emplace_back(row.begin(), row.end());
@@ -78,7 +88,7 @@ Metrics Evaluator::read() const {
 std::vector<std::string> Evaluator::names() const {
   std::vector<std::string> names{"loss"};
   for (const Measured& m : measured_) {
-    if (m.metric.value) names.push_back(m.name);
+    if (m.metric.value) names.push_back(m.row.type);
   }
   return names;
 }

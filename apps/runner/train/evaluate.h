@@ -50,10 +50,11 @@ class Evaluator {
 
  private:
   struct Measured {
-    std::string name;
+    Component row;  // of the metric
     Metric metric;
     Shape shape{};  // of its sums
   };
+  Component loss_config_;
   Loss loss_;
   Tensor totals_;  // float64: samples, their losses, and the metrics' sums
   std::vector<Measured> measured_;

@@ -125,7 +125,14 @@ void Step::compute(const NextBatch& next) {
   row_.select(0, 0).copy_(loss);
   row_.select(0, 1).copy_(norm);
   const Tensor found = found_inf();
-  const auto update = [&] { l.optimizer->step_unless(found); };
+  const auto update = [&] {
+    try {
+      l.optimizer->step_unless(found);
+    } catch (const std::exception& error) {
+      optimizers().refuse_call(config_.optimizer, error);
+      throw;
+    }
+  };
   if (l.shards) l.shards->step(update);
   if (!l.shards) update();
   if (l.scaler) l.scaler->update();
@@ -185,8 +192,9 @@ Tensor Step::run_part(int64_t part, const std::vector<Batch>& loaded, const Next
     {
       const RecordFunction range("forward");
       const Autocast half = autocast_of(config_.train.precision, device_.type());
-      loss = loss_(run_model(*learner_.model, config_.model, data_, b.inputs), b.targets,
-                   Reduction::mean);
+      loss =
+          run_loss(loss_, config_.loss, run_model(*learner_.model, config_.model, data_, b.inputs),
+                   b.targets, Reduction::mean);
     }
     // The mean over all samples of the step, as one big batch would give it.
     if (tokens.defined()) {

@@ -21,15 +21,15 @@
 namespace taper::v0::runner {
 namespace {
 
-// All that look on at a run, as one: whom its caller names, and the callbacks of its config.
+// All observers of a run, as one: that of train()'s caller, and the callbacks of the config.
 class Observers : public Observer {
  public:
-  // `first` may be null. Throws what a callback's making throws.
+  // `first` may be null. Throws what the factory of a callback throws.
   Observers(Observer* first, const std::vector<Component>& config, const CallbackSite& site) {
-    if (first) all_.push_back(first);
+    if (first) all_.push_back({first, nullptr});
     for (const Component& each : config) {
       callbacks_.push_back(callbacks().make(each, site));
-      all_.push_back(callbacks_.back().get());
+      all_.push_back({callbacks_.back().get(), &each});
     }
   }
 
@@ -37,24 +37,42 @@ class Observers : public Observer {
   Observer* any() { return all_.empty() ? nullptr : this; }
 
   void on_start(Module& model) override {
-    for (Observer* each : all_) each->on_start(model);
+    call_each([&](Observer& each) { each.on_start(model); });
   }
   // True only where all say so; each is asked.
   bool on_step(int64_t step, double loss, double grad_norm) override {
     bool goes_on = true;
-    for (Observer* each : all_) goes_on = each->on_step(step, loss, grad_norm) && goes_on;
+    call_each([&](Observer& each) { goes_on = each.on_step(step, loss, grad_norm) && goes_on; });
     return goes_on;
   }
   void on_eval(int64_t step, const std::string& split, const Metrics& metrics) override {
-    for (Observer* each : all_) each->on_eval(step, split, metrics);
+    call_each([&](Observer& each) { each.on_eval(step, split, metrics); });
   }
   void on_end(const TrainResult& result) override {
-    for (Observer* each : all_) each->on_end(result);
+    call_each([&](Observer& each) { each.on_end(result); });
   }
 
  private:
+  struct Named {
+    Observer* observer;
+    const Component* callback;  // null: of train()'s caller
+  };
+
+  // The program names the callback that has thrown. A host that has called train() gets the
+  // exception itself.
+  template <class F> void call_each(F f) {
+    for (const Named& each : all_) {
+      try {
+        f(*each.observer);
+      } catch (const std::exception& error) {
+        if (each.callback && owns_process()) callbacks().refuse_call(*each.callback, error);
+        throw;
+      }
+    }
+  }
+
   std::vector<std::unique_ptr<Observer>> callbacks_;
-  std::vector<Observer*> all_;
+  std::vector<Named> all_;
 };
 using Json = nlohmann::ordered_json;
 
@@ -63,7 +81,7 @@ void write_exit(const fs::path& dir, const Json& json) {
 }
 
 void note_end(const fs::path& dir, const std::exception& error, int64_t step) try {
-  write_exit(dir, {{"code", exit_code_of(error)}, {"reason", error.what()}, {"step", step}});
+  write_exit(dir, {{"code", exit_code_of(error)}, {"reason", message_of(error)}, {"step", step}});
 } catch (const DiskError&) {
   std::error_code ignored;  // the first error says more
   fs::remove(dir / "exit.json", ignored);
