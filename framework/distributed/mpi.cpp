@@ -306,7 +306,7 @@ class MpiPending : public Work::Pending {
  private:
   void divide() {
     for (const auto& [out, in, root] : collective_.parts) {
-      kernels::binary_into(kernels::BinaryOp::mul, out, out, wrap_scalar(1.0 / backend_->size));
+      kernels::binary_into(kernels::BinaryOp::div, out, out, wrap_scalar(double(backend_->size)));
     }
     collective_.op = ReduceOp::sum;
   }

@@ -1,32 +1,97 @@
-// Every rank runs every test; the first prints, the others say what failed.
+// Every rank runs every test. Rank 0 prints all results, the other ranks print failures only.
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/distributed/ranks.h"
 
-// Of a leak sanitizer, where there is one.
+// Defined by the leak sanitizer, where it is linked.
 extern "C" __attribute__((weak)) void __lsan_do_leak_check();
 
 namespace taper::v0::test {
 namespace {
 
-std::optional<distributed::Communicator> the_world;
+using distributed::Communicator;
+
+std::optional<Communicator> the_world;
+
+double timeout() {
+  const char* given = std::getenv("TAPER_TEST_TIMEOUT");
+  return given ? std::atof(given) : 60;
+}
+
+// Keeps the tests of all ranks in step. After each test the ranks tell each other whether it
+// failed. If it did, they replace world(): a rank that left the test early has not made the calls
+// that the others made, so that the calls of every later test would not match.
+class KeepRanksInStep : public testing::EmptyTestEventListener {
+ public:
+  // The ranks talk through a communicator that no test uses. Its timeout lets ranks that wait in a
+  // test for one that failed reach the timeout of world() first.
+  KeepRanksInStep()
+      : ranks_(Communicator::world(test_device_name(), {.timeout = 60 + 2 * timeout()})) {}
+
+  void OnTestEnd(const testing::TestInfo& info) override {
+    const std::string name = info.test_suite_name() + std::string(".") + info.name();
+    const char* result = info.result()->Failed() ? " failed" : " did not fail";
+    try {
+      compare_results(name, ranks_.all_gather_text(name + result));
+    } catch (const Error& error) {
+      std::fprintf(stderr, "cannot go on after %s: %s\n", name.c_str(), error.what());
+      Communicator::abort(1);
+    }
+  }
+  int num_failed() const { return num_failed_; }
+
+ private:
+  void compare_results(const std::string& name, const std::vector<std::string>& results) {
+    std::string failed;
+    for (int r = 0; r < ranks_.size(); ++r) {
+      const std::string& result = results[size_t(r)];
+      require(result.starts_with(name), ranks_.name_of(r), " ran another test: ", result);
+      if (result == name + " failed") failed += cat(failed.empty() ? "" : ", ", ranks_.name_of(r));
+    }
+    if (failed.empty()) return;
+    ++num_failed_;
+    if (ranks_.rank() == 0) std::printf("%s failed on %s\n", name.c_str(), failed.c_str());
+    forget_world();
+    (void)world();  // now, while all ranks are here
+  }
+
+  Communicator ranks_;
+  int num_failed_ = 0;
+};
 
 }  // namespace
 
-const distributed::Communicator& world() {
+const Communicator& world() {
   if (!the_world) {
-    the_world =
-        distributed::Communicator::world(test_device_name(), {.timeout = 60, .checked = true});
+    the_world = Communicator::world(test_device_name(), {.timeout = timeout(), .checked = true});
   }
   return *the_world;
 }
 
 void forget_world() { the_world.reset(); }
 
+namespace {
+
+// Returns the exit code, which is the same on all ranks: mpirun ends the others when one fails.
+int run_on_all_ranks() {
+  const auto in_step = std::make_unique<KeepRanksInStep>();
+  (void)world();
+  if (world().rank() > 0) GTEST_FLAG_SET(brief, true);
+  testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
+  listeners.Append(in_step.get());
+  const int own_status = RUN_ALL_TESTS();
+  listeners.Release(in_step.get());
+  return in_step->num_failed() > 0 ? 1 : own_status;
+}
+
+}  // namespace
 }  // namespace taper::v0::test
 
 int main(int count, char** arguments) {
@@ -34,12 +99,10 @@ int main(int count, char** arguments) {
     return taper::test::endless(arguments[2], std::string(arguments[3]) == "checked");
   }
   testing::InitGoogleTest(&count, arguments);
-  if (taper::distributed::Communicator::is_launched() && taper::test::world().rank() > 0) {
-    GTEST_FLAG_SET(brief, true);
-  }
-  const int status = RUN_ALL_TESTS();
+  const bool is_launched = taper::distributed::Communicator::is_launched();
+  const int status = is_launched ? taper::test::run_on_all_ranks() : RUN_ALL_TESTS();
   taper::test::forget_world();
-  // While MPI's parts still have names, by which what they lose is left out.
+  // While MPI's parts still have names, by which their leaks are suppressed.
   if (__lsan_do_leak_check) __lsan_do_leak_check();
   return status;
 }

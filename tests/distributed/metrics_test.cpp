@@ -21,8 +21,9 @@ TEST(MetricsOverRanks, AreThoseOfAllBatches) {
     for (int64_t i = 0; i < 6; ++i) {
       const Tensor one = x.narrow(0, i, 1), wanted = y.narrow(0, i, 1);
       alone.update(one, wanted);
-      // The first rank gets none; of the others the last gets what is left.
-      if (1 + i % (world().size() - 1) == world().rank()) own.update(one, wanted);
+      // The first of several ranks gets no sample.
+      const int64_t first = world().size() > 1 ? 1 : 0;
+      if (first + i % (world().size() - first) == world().rank()) own.update(one, wanted);
     }
     own.all_reduce(world());
     if (metric.value) {

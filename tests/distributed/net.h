@@ -16,7 +16,8 @@
 
 namespace taper::v0::test {
 
-constexpr int64_t kBatch = 24, kInputs = 10;
+// A batch is cut into equal parts for 1, 2, 3, 4 or 8 ranks, each of which is cut into three.
+constexpr int64_t kBatch = 72, kInputs = 10;
 
 // Tied weights, and a bias of no use where `unused`.
 struct Net : Module {

@@ -20,7 +20,14 @@ using test::world;
 
 constexpr int kShards = 8;
 
-// So many neighbours of this rank.
+// The numbers of ranks in a tree that groups of all ranks can have: powers of two.
+std::vector<int> tree_sizes() {
+  std::vector<int> sizes;
+  for (int ranks = 1; world().size() % ranks == 0; ranks *= 2) sizes.push_back(ranks);
+  return sizes;
+}
+
+// The group of so many neighbors that this rank is in.
 Communicator group_of(int ranks) {
   return ranks == 1 ? Communicator::alone(test_device()) : world().split(world().rank() / ranks);
 }
@@ -61,8 +68,7 @@ std::vector<Tensor> trained(int ranks, DataParallelOptions options, int empty = 
 
 void expect_same_bits(const DataParallelOptions& options, int empty = -1) {
   const std::string want = bytes_of(trained(1, options, empty));
-  for (int ranks = 2; ranks <= world().size(); ranks *= 2) {
-    if (world().size() % ranks != 0) continue;
+  for (const int ranks : tree_sizes()) {
     EXPECT_TRUE(bytes_of(trained(ranks, options, empty)) == want) << ranks << " ranks";
   }
 }
@@ -87,7 +93,7 @@ TEST(Tree, SumsAreThoseOfTheWholeBatch) {
     optim::clip_grad_norm_(net.parameters(), 0.5);
     optimizer.step();
   }
-  const std::vector<Tensor> got = trained(world().size(), {}), want = net.parameters();
+  const std::vector<Tensor> got = trained(tree_sizes().back(), {}), want = net.parameters();
   for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(close(got[i], want[i], 1e-4)) << i;
 }
 
@@ -101,7 +107,7 @@ TEST(Tree, AddsLeavesTwoByTwo) {
     std::string type_name() const override { return "Scale"; }
     Tensor forward(const Tensor& x) override { return weight * x; }
   };
-  for (int ranks = 1; ranks <= world().size(); ranks *= 2) {
+  for (const int ranks : tree_sizes()) {
     const Communicator group = group_of(ranks);
     Scale scale;
     scale.to(test_device());
@@ -119,13 +125,16 @@ TEST(Tree, AddsLeavesTwoByTwo) {
 
 TEST(Tree, RefusesShardsAndLeavesThatDoNotFit) {
   Net net(1);
-  for (const int shards : {3, 6, -8, world().size() / 2}) {
+  const Communicator group = group_of(tree_sizes().back());
+  std::vector<int> refused = {3, 6, -8};
+  if (group.size() > 1) refused.push_back(group.size() / 2);
+  for (const int shards : refused) {
     EXPECT_TRUE(refuses<ValueError>(
-        [&] { DataParallel(net, world(), {.order = ReduceOrder::tree, .shards = shards}); },
+        [&] { DataParallel(net, group, {.order = ReduceOrder::tree, .shards = shards}); },
         "DataParallel: shards must be a power of two and a multiple of the "))
         << shards;
   }
-  DataParallel parallel(net, world(), {.order = ReduceOrder::tree, .shards = 2 * world().size()});
+  DataParallel parallel(net, group, {.order = ReduceOrder::tree, .shards = 2 * group.size()});
   EXPECT_TRUE(refuses<Error>([&] { test::loss_of(net, shard(0, 0)).backward(); },
                              "DataParallel: leaf 1 of the 2 of this rank runs outside of a "
                              "no_sync() scope"));
