@@ -21,7 +21,7 @@ Batch load_cifar(const std::filesystem::path& root, bool train,
                  CifarLabels labels = CifarLabels::kTen);
 
 // The set in a directory, with the names of its classes where their list lies beside it.
-struct Cifar : ImageSource {
+struct Cifar {
   std::string root;
   CifarLabels labels = CifarLabels::kTen;
 
@@ -35,6 +35,8 @@ struct Cifar : ImageSource {
   std::vector<DataFile> files() const { return files_in(root); }
   // A further file of records.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  static constexpr DType raw_dtype = kUInt8;
+  Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 };
 
 }  // namespace taper::v0::data

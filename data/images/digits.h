@@ -10,7 +10,7 @@
 namespace taper::v0::data {
 
 // The set: the first images of the sequence to train with, those that follow for the test.
-struct Digits : ImageSource {
+struct Digits {
   int64_t train_size = 20000, test_size = 4000;
   uint64_t seed = 1;
 
@@ -23,6 +23,11 @@ struct Digits : ImageSource {
 
   Splits load(uint64_t seed) const;
   Outline outline(uint64_t seed) const;
+  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const {
+    return more_images(info, file);
+  }
+  static constexpr DType raw_dtype = kUInt8;
+  Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 };
 
 // Images first .. first + count - 1 of the endless sequence that `seed` names, 28x28 each, labels

@@ -60,7 +60,7 @@ class ImageFolder : public MapDataset {
 
 // The folder as a type of data: float32 [C, size, size], cut by the class where there is no folder
 // for the test. InputError: as ImageFolder; other classes in the test. DataError: one class.
-struct Images : ImageSource {
+struct Images {
   std::string root;
   std::optional<std::string> test_root{};
   double test_fraction = 0.2;
@@ -82,6 +82,8 @@ struct Images : ImageSource {
   std::vector<DataFile> files() const;
   // One image, or a directory of them.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  static constexpr DType raw_dtype = kUInt8;
+  Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 
  private:
   ImageFolderOptions reading() const { return {grey ? ImageMode::kGray : ImageMode::kRgb, size}; }

@@ -266,15 +266,13 @@ Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width) {
   return {{info_of({1, height, width}, 10), zeros_of(train), zeros_of(test)}};
 }
 
-DatasetPtr ImageSource::more(const DataInfo& info, const fs::path& file) const {
+DatasetPtr more_images(const DataInfo& info, const fs::path& file) {
   const Batch images = read_idx_images(file, {}, info.outputs);
   require_size(info, images, file.c_str());
   return dataset_of(images);
 }
 
-Tensor ImageSource::prepared(const DataInfo&, const Tensor& raw) const {
-  return raw.to(kFloat32) / kWhite;
-}
+Tensor scaled_pixels(const Tensor& raw) { return raw.to(kFloat32) / kWhite; }
 
 Splits Idx::load(uint64_t) const {
   const Batch train = read_idx_images(train_images, train_labels, 256);

@@ -27,12 +27,11 @@ Splits splits_of_images(const Batch& train, const Batch& test, int64_t classes =
 // So many images of that size in 10 classes, all of them zeros that take no memory.
 Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width);
 
-// Sources whose further samples are IDX files of images.
-struct ImageSource {
-  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  static constexpr DType raw_dtype = kUInt8;
-  Tensor prepared(const DataInfo& info, const Tensor& raw) const;
-};
+// Returns the images of an IDX file, without labels, as further samples of a data set. InputError:
+// as read_idx_images; also another shape than the data set's samples have.
+DatasetPtr more_images(const DataInfo& info, const std::filesystem::path& file);
+// Returns uint8 pixels as float32 in [0, 1].
+Tensor scaled_pixels(const Tensor& raw);
 
 // uint8 of the file's shape: reads an IDX file of unsigned bytes (type code 0x08), plain or gzip;
 // its first bytes, not its name, say which. Memory grows with the bytes that are there, never with
@@ -56,7 +55,7 @@ std::vector<int64_t> mnist_shape(const std::filesystem::path& root, bool train);
 
 // Four files as a set of as many classes as the labels of the training count. InputError: as
 // read_idx_images; also sizes that differ. DataError: as count_classes.
-struct Idx : ImageSource {
+struct Idx {
   std::string train_images, train_labels, test_images, test_labels;
 
   template <class V> void describe(V& v) {
@@ -70,10 +69,15 @@ struct Idx : ImageSource {
   std::vector<DataFile> files() const {
     return files_of({train_images, train_labels, test_images, test_labels});
   }
+  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const {
+    return more_images(info, file);
+  }
+  static constexpr DType raw_dtype = kUInt8;
+  Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 };
 
 // As load_mnist reads it.
-struct Mnist : ImageSource {
+struct Mnist {
   std::string root;
 
   template <class V> void describe(V& v) {
@@ -84,6 +88,11 @@ struct Mnist : ImageSource {
   // Reads headers alone.
   Outline outline(uint64_t seed) const;
   std::vector<DataFile> files() const { return files_in(root); }
+  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const {
+    return more_images(info, file);
+  }
+  static constexpr DType raw_dtype = kUInt8;
+  Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 };
 
 }  // namespace taper::v0::data

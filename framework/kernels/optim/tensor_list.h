@@ -14,8 +14,8 @@ namespace taper::v0::kernels {
 
 // Tensors of one size and memory order, each in its role: a parameter, its gradient, its state ...
 template <int kRoles> struct ListEntry {
-  void* data[kRoles];  // null where undefined
-  DType dtype[kRoles];
+  void* data[size_t(kRoles)];  // null where undefined
+  DType dtype[size_t(kRoles)];
   int64_t numel;
 };
 
@@ -29,8 +29,8 @@ ListEntry<int(1 + sizeof...(T))> list_entry(const Tensor& first, const T&... res
 
 // Elements [begin, end) of one entry.
 template <int kRoles> struct ListChunk {
-  void* data[kRoles];  // where the whole tensors start
-  DType dtype[kRoles];
+  void* data[size_t(kRoles)];  // where the whole tensors start
+  DType dtype[size_t(kRoles)];
   int64_t begin, end;
   int64_t number;  // counted through the list
 };
