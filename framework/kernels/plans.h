@@ -1,6 +1,7 @@
 // How libraries compute a problem is expensive to find out, and found once.
 #pragma once
 
+#include <cstddef>
 #include <map>
 
 #include "framework/namespace.h"
