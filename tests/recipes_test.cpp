@@ -1,0 +1,103 @@
+// docs/extending.md: the files that its recipes name exist and have the code that the recipes show.
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = TAPER_SOURCE_DIR;
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// Returns the text without white space, so that line breaks and indentation do not matter.
+std::string without_spaces(const std::string& text) {
+  return std::regex_replace(text, std::regex("\\s+"), "");
+}
+
+std::string content_of(const fs::path& file) {
+  std::string text;
+  for (const std::string& line : lines_of(file)) text += line;
+  return without_spaces(text);
+}
+
+// A step of a recipe: "1. `path/file.h`: ...", with lines of code in a block.
+struct Step {
+  std::string file;
+  std::vector<std::string> code = {};
+};
+struct Recipe {
+  std::string title;  // "A layer: `Mish`, two files"
+  std::vector<Step> steps = {};
+};
+
+std::vector<Recipe> recipes() {
+  const std::regex first_file("^[0-9]+\\. `([^`]+)`:.*");
+  std::vector<Recipe> found;
+  bool in_code = false;
+  for (const std::string& line : lines_of(kRoot / "docs/extending.md")) {
+    std::smatch match;
+    if (line.starts_with("   ```")) {
+      in_code = !in_code;
+    } else if (in_code) {
+      found.back().steps.back().code.push_back(line);
+    } else if (line.starts_with("## ")) {
+      found.push_back({line.substr(3)});
+    } else if (std::regex_match(line, match, first_file)) {
+      found.back().steps.push_back({match[1]});
+    }
+  }
+  std::erase_if(found, [](const Recipe& recipe) { return recipe.steps.empty(); });
+  return found;
+}
+
+TEST(Recipes, ShowCodeThatTheirFilesHave) {
+  const std::vector<Recipe> all = recipes();
+  ASSERT_GE(all.size(), 5u);
+  for (const Recipe& recipe : all) {
+    for (const Step& step : recipe.steps) {
+      ASSERT_TRUE(fs::is_regular_file(kRoot / step.file)) << recipe.title << ": " << step.file;
+      EXPECT_FALSE(step.code.empty()) << recipe.title << ": no code for " << step.file;
+      const std::string content = content_of(kRoot / step.file);
+      for (const std::string& line : step.code) {
+        EXPECT_NE(content.find(without_spaces(line)), std::string::npos)
+            << recipe.title << ": " << step.file << " does not have\n"
+            << line;
+      }
+    }
+  }
+}
+
+TEST(Recipes, CountTheirFiles) {
+  const std::vector<std::string> numbers = {"no", "one", "two", "three", "four", "five"};
+  for (const Recipe& recipe : recipes()) {
+    std::set<std::string> files;
+    for (const Step& step : recipe.steps) files.insert(step.file);
+    EXPECT_TRUE(recipe.title.ends_with(", " + numbers.at(files.size()) + " files")) << recipe.title;
+  }
+}
+
+TEST(Recipes, NameFilesThatExist) {
+  std::string page;
+  for (const std::string& line : lines_of(kRoot / "docs/extending.md")) page += line + " ";
+  const std::regex path("`([a-z_]+/[A-Za-z0-9_./]+)`");
+  int count = 0;
+  for (std::sregex_iterator i(page.begin(), page.end(), path), end; i != end; ++i, ++count) {
+    EXPECT_TRUE(fs::exists(kRoot / (*i)[1].str())) << (*i)[1];
+  }
+  EXPECT_GE(count, 20);
+}
+
+}  // namespace
