@@ -4,7 +4,8 @@
 #                                             without names all of them
 # The targets start from tests/fuzz/corpus/TARGET. An input that fails is stored in BUILD/found/TARGET,
 # and the script fails. BUILD/corpus/TARGET keeps the new inputs of longer runs.
-# Environment: BUILD_DIR (build-fuzz), CXX (clang++), TAPER_INSTALL=0 (installs nothing).
+# Environment: BUILD_DIR (build-fuzz), CXX (clang++), CMAKE_ARGS (added to CMake's arguments), JOBS
+# (compilers at a time), TAPER_INSTALL=0 (installs nothing).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build-fuzz}
@@ -14,10 +15,11 @@ if [[ ${TAPER_INSTALL:-1} != 0 ]]; then "$root/scripts/install.sh" fuzz; fi
 cxx=${CXX:-$(command -v clang++-19 || command -v clang++)}
 
 mkdir -p "$build"
+read -ra extra <<<"${CMAKE_ARGS:-}"
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=None \
-  -DTAPER_FUZZ=ON -DTAPER_CUDA=OFF -DTAPER_TESTS=OFF >"$build/configure.log" 2>&1 ||
+  -DTAPER_FUZZ=ON -DTAPER_CUDA=OFF -DTAPER_TESTS=OFF "${extra[@]}" >"$build/configure.log" 2>&1 ||
   { cat "$build/configure.log" >&2 && exit 1; }
-ninja -C "$build" --quiet fuzz_readers
+ninja -C "$build" ${JOBS:+-j "$JOBS"} --quiet fuzz_readers
 
 targets=("$@")
 if ((${#targets[@]} == 0)); then
