@@ -12,8 +12,9 @@ struct Installed {
   std::mutex mutex;
   Logger logger;
 };
+// Never destroyed: destructors of static objects and threads that outlive main() may log.
 Installed& installed() {
-  static Installed one;
+  static Installed& one = *new Installed;
   return one;
 }
 
@@ -28,11 +29,12 @@ LogScope::LogScope(Hear hear) : hear_(std::move(hear)), outer_(std::exchange(inn
 LogScope::~LogScope() { innermost = outer_; }
 
 void log_message(LogLevel level, const std::string& message) {
+  std::string text = message;
   for (const LogScope* scope = innermost; scope; scope = scope->outer_) {
-    if (!scope->hear_(level, message)) return;
+    if (!scope->hear_(level, text)) return;
   }
   const std::lock_guard lock(installed().mutex);
-  if (installed().logger) installed().logger(level, message);
+  if (installed().logger) installed().logger(level, text);
 }
 
 }  // namespace taper::v0

@@ -1,5 +1,5 @@
-// What the program around the library may install: an ear for what is said, and a say in whether
-// long loops go on. There is neither at first, and nothing is printed.
+// What the program around the library may install: a logger, an allocator, and a check that ends
+// long loops. None is installed at first, and nothing is printed.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,23 @@
 
 namespace taper::v0 {
 
-// info: how a run goes. warning: what is odd, but no error.
-enum class LogLevel { info, warning };
-// One message, without a newline at its end.
+// Severities in rising order. trace and debug: details for those who look for a mistake. info: how
+// a run goes. warning: something odd that stops nothing. error: why a run or a program ended.
+enum class LogLevel { trace, debug, info, warning, error };
+// Takes one message, which has no newline at its end.
 using Logger = Callable<void(LogLevel level, const std::string& message)>;
 
-// Puts another logger in the place of the one that is there, which comes back. It is called on any
-// thread, one call at a time, and must neither throw nor log itself.
+// Installs the logger of this process and returns the one that was installed before. A logger is
+// called on any thread, one call at a time. It must neither throw nor log. It stays usable until
+// the process ends: destructors of static objects and threads that outlive main() may log.
 Logger set_logger(Logger logger);
 
-// While it lives, what its thread logs goes through `hear` first, and further on where that gives
-// true. Those made later hear first; they end in reverse.
+// Filters what the current thread logs, until the end of the scope. `hear` may change the message,
+// and returns whether the next scope, or at last the logger, gets it. The innermost scope hears a
+// message first. Scopes of a thread end in reverse order.
 class LogScope {
  public:
-  using Hear = Callable<bool(LogLevel level, const std::string& message)>;
+  using Hear = Callable<bool(LogLevel level, std::string& message)>;
   explicit LogScope(Hear hear);
   ~LogScope();
   LogScope& operator=(LogScope&&) = delete;  // neither copied nor moved
@@ -34,6 +37,7 @@ class LogScope {
   LogScope* const outer_;
 };
 
+// Passes the message to the scopes of this thread and then to the logger.
 void log_message(LogLevel level, const std::string& message);
 inline void inform(const std::string& message) { log_message(LogLevel::info, message); }
 inline void warn(const std::string& message) { log_message(LogLevel::warning, message); }
