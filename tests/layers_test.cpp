@@ -166,10 +166,13 @@ bool in_onnx(const std::string& file) { return file == "export/onnx.cpp"; }
 bool in_archive(const std::string& file) { return file == "framework/io/archive.cpp"; }
 bool in_image_codecs(const std::string& file) { return file == "data/images/codecs.cpp"; }
 
+bool in_log_sink(const std::string& file) { return file == "apps/runner/run/log_sink.cpp"; }
+
 const Home kHomes[] = {
     {"yaml-cpp", {"yaml-cpp/"}, in_apps},
     {"CLI11", {"CLI/"}, in_apps},
     {"fmt", {"fmt/"}, in_apps},
+    {"spdlog", {"spdlog/"}, in_log_sink},
     {"zlib", {"zlib.h"}, in_apps_or_data},
     {"nlohmann-json", {"nlohmann/"}, in_apps_or_io},
     {"CUDA", {"cuda", "cublas", "curand", "cub/", "thrust/", "nvtx3/"}, in_cuda},

@@ -12,6 +12,7 @@
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
+#include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/verbs/verbs.h"
@@ -56,6 +57,24 @@ CLI::Option* add_argument(CLI::App& app, const Field& field) {
   return add_word(app, field, std::holds_alternative<std::string*>(value.like));
 }
 
+// What every command takes besides its own options.
+struct ConsoleOptions {
+  std::string level;
+  bool is_quiet = false;
+
+  void describe(Schema& v) {
+    v("--log-level", level, log_level_names(),
+      "least severity of messages on stderr: trace, debug, info (the default), warn or error");
+    v("--quiet", is_quiet, "print warnings and errors alone, as --log-level warn");
+  }
+  void apply() const {
+    const std::vector<std::string> names = log_level_names();
+    const auto named = std::ranges::find(names, level);
+    if (named != names.end()) return set_console_level(LogLevel(named - names.begin()));
+    if (is_quiet) set_console_level(LogLevel::warning);
+  }
+};
+
 // What is wrong with a command line that the parser gave up on.
 std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> begun = app.get_subcommands();
@@ -84,10 +103,8 @@ int print(const std::string& text, bool passed) {
 }
 
 int main(int argc, char** argv, const std::vector<Command>& more) try {
-  const Logger own = set_logger(
-      [](LogLevel, const std::string& message) { std::fputs((message + "\n").c_str(), stderr); });
-  if (own) set_logger(own);
-  own_process();
+  install_console();
+  const OwnProcessGuard owned;
   CLI::App app{"Taper trains models from YAML files.",
                fs::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);
@@ -102,6 +119,8 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   std::vector<Command> commands = own_commands();
   std::ranges::copy(more, std::back_inserter(commands));
   const Command* chosen = nullptr;
+  ConsoleOptions console;
+  const Schema console_schema = schema_of(console);
   Words names;
   for (const Command& c : commands) {
     CLI::App* command = app.add_subcommand(c.name, c.doc);
@@ -112,6 +131,9 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
     command->footer("Examples:" + examples);
     for (const Field& field : c.arguments.fields) {
       add_argument(*command, field)->required(field.is_required);
+    }
+    for (const Field& field : console_schema.fields) {
+      if (!command->get_option_no_throw(field.name)) add_argument(*command, field);
     }
     command->final_callback([&] { chosen = &c; });
     names.emplace_back(c.name);
@@ -130,11 +152,12 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
     app.exit(error, asked);
     return print(asked.str());
   }
+  console.apply();
   return chosen->run();
 } catch (const std::exception& error) {
   const ExitCode code = exit_code_of(error);
   if (*error.what() == '\0') return code;  // another rank says it
-  std::fprintf(stderr, "taper: %s\n", message_of(error).c_str());
+  log_message(LogLevel::error, message_of(error));
   return code;
 }
 

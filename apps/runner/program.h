@@ -29,9 +29,9 @@ template <class Told> Command command_of(const char* name, const char* doc, cons
 // Writes to stdout. Returns the exit code of what passed, or did not; throws DiskError.
 int print(const std::string& text, bool passed = true);
 
-// The program: runs a command line, with Taper's own commands and those given. What a command
-// throws ends as one message on stderr, and so does what is logged, unless a logger was set before
-// (framework/host/hooks.h). Returns the exit code (docs/exit_codes.md).
+// The program: runs a command line, with Taper's own commands and those given. Returns the exit
+// code (docs/exit_codes.md). Log messages, and at the end what a command throws, are printed to
+// stderr, or go to the logger that the host has installed before (framework/host/hooks.h).
 int main(int argc, char** argv, const std::vector<Command>& more = {});
 
 }  // namespace taper::v0::runner

@@ -41,7 +41,8 @@ class Taper(ConanFile):
             self.requires("utf8proc/[>=2.7 <3]")
             self.requires("libpng/[>=1.6 <2]")
             self.requires("libjpeg-turbo/[>=2.1 <4]")
-            for private in ("cli11/[>=2.1 <3]", "fmt/[>=9 <12]", "yaml-cpp/[>=0.7 <1]"):
+            for private in ("cli11/[>=2.1 <3]", "fmt/[>=9 <12]", "spdlog/[>=1.10 <2]",
+                            "yaml-cpp/[>=0.7 <1]"):
                 self.requires(private, visible=False)
 
     def generate(self):

@@ -8,7 +8,7 @@ endif()
 set(failed "")
 foreach(header IN LISTS headers)
   file(STRINGS ${INCLUDE}/${header} others
-    REGEX "#include .(yaml-cpp|fmt|CLI|nlohmann|oneapi|dnnl|cuda|cublas|cudnn|nccl|zlib|zip|png|jpeg)|#include \"")
+    REGEX "#include .(yaml-cpp|fmt|spdlog|CLI|nlohmann|oneapi|dnnl|cuda|cublas|cudnn|nccl|zlib|zip|png|jpeg)|#include \"")
   if(others)
     string(APPEND failed "${header}: ${others}\n")
   endif()

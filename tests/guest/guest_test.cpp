@@ -2,6 +2,7 @@
 // process; where it can be, the leak sanitizer looks at the end of it.
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
@@ -75,6 +76,48 @@ TEST_F(Guest, PrintsNothingButThroughTheLoggerOfTheProgram) {
   EXPECT_EQ(heard.back(), "warning odd");
   EXPECT_TRUE(mine);
   EXPECT_NE(read_bytes(at_ / "silent/log.txt").find(" info: model: "), std::string::npos);
+}
+
+TEST_F(Guest, ALoggerOfTheProgramGetsWhatMainWouldPrint) {
+  std::vector<std::pair<LogLevel, std::string>> heard;
+  set_logger([&](LogLevel level, const std::string& m) { heard.emplace_back(level, m); });
+  std::string words[] = {"program", "train", (at_ / "run.yaml").string(), "model.hidden=3"};
+  char* argv[5] = {};
+  for (size_t i = 0; i < 4; ++i) argv[i] = words[i].data();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(runner::main(4, argv), 2);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  set_logger(nullptr);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].first, LogLevel::error);
+  EXPECT_NE(heard[0].second.find("key 'hidden' is not for model"), std::string::npos)
+      << heard[0].second;
+}
+
+// Destructors of static objects may log; of what they use nothing may be gone.
+TEST(GuestLog, TakesMessagesUntilTheProcessEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto end = [] {
+    std::atexit([] { warn("at the very end"); });
+    const std::string head = "late: a text that is long enough for memory of its own, ";
+    set_logger([head](LogLevel, const std::string& message) {
+      std::fputs((head + message + "\n").c_str(), stderr);
+    });
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "late: .* of its own, at the very end");
+}
+
+TEST(GuestLog, AScopeMayChangeAMessage) {
+  std::vector<std::string> heard;
+  set_logger([&](LogLevel, const std::string& message) { heard.push_back(message); });
+  {
+    const LogScope outer([](LogLevel, std::string& m) { return m += ", outer", true; });
+    const LogScope inner([](LogLevel, std::string& m) { return m += ", inner", true; });
+    warn("odd");
+  }
+  set_logger(nullptr);
+  EXPECT_EQ(heard, std::vector<std::string>{"odd, inner, outer"});
 }
 
 TEST(GuestLog, AScopeHearsItsThreadAlone) {

@@ -304,8 +304,7 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
                {"train.epochs=no", "train.batch=3"}),
       "run.yaml:1:1: unknown key 'sed'; did you mean 'seed'?; known keys: name, seed, device, "
       "visible_devices, threads, include, data, model, loss, optimizer, schedule, train, "
-      "checkpoint, "
-      "distributed, metrics\n"
+      "checkpoint, log, distributed, metrics\n"
       "  1 | sed: 3\n"
       "    | ^\n"
       "run.yaml:2:22: unknown key '\xc3\xa9' in 'data'; known keys: type, train_size, "
@@ -623,6 +622,9 @@ TEST_F(ConfigTest, ResolvedTextComesBackAsTheSameBytes) {
                 "leaky_relu: 0.1, linear: {out_features: 2, bias: false}]}"),
       with_line(3, "optimizer: {type: adam, lr: 1e-300, eps: 1.7976931348623157e308}"),
       with_line(3, "optimizer: {type: sgd, lr: 3, momentum: 0.9, nesterov: true}"),
+      with_line(
+          1, "data: {type: digits}\nlog: {level: warn, console: false, file: null, format: json}"),
+      with_line(1, "data: {type: digits}\nlog: {file: run.jsonl}"),
   };
   for (const std::string& text : texts) {
     const std::string first = to_yaml(load(text));
@@ -653,6 +655,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "  best:\n    metric: loss\n    mode: auto\n  on_nan: stop\n  graph: auto\n  "
             "tensorboard: false\n"
             "checkpoint:\n  interval: \"10m\"\n  keep: 2\n"
+            "log:\n  level: info\n  console: true\n  file: log.txt\n  format: text\n"
             "distributed:\n  timeout: 600\n  bucket_mb: 25\n  reduce: fp32\n"
             "  shard_optimizer: false\n  sync_batch_norm: false\n");
   const std::string origins = to_yaml_with_origins(c);

@@ -70,6 +70,16 @@ std::optional<double> seconds_of(const std::string& time) {
   return number * std::array{1, 60, 3600, 86400}[has_unit ? unit : 0];
 }
 
+std::vector<std::string> log_level_names() { return {"trace", "debug", "info", "warn", "error"}; }
+
+bool is_log_file_name(const std::string& text) {
+  static constexpr std::string_view kTaken[] = {
+      "CRC32",       "checkpoints",  "config.yaml",   "data.json",         "env.json",
+      "exit.json",   "history.json", "metrics.jsonl", "model.safetensors", "run.lock",
+      "samples.txt", "timing.jsonl", "trace.json"};
+  return is_file_name(text) && std::ranges::count(kTaken, text) == 0;
+}
+
 Schema describe(RunConfig& c) {
   Schema v;
   v("name", c.name, "names the run and its directory")
@@ -90,6 +100,7 @@ Schema describe(RunConfig& c) {
   v("schedule", c.schedule, schedules(), "the learning rate over the run");
   v("train", c.train, "how long it learns, and how").required();
   v("checkpoint", c.checkpoint, "what is saved meanwhile");
+  v("log", c.log, "what is reported meanwhile, and where");
   v("distributed", c.distributed, "of runs on several ranks");
   v("metrics", c.metrics, metric_types().names(),
     "what evaluations measure; without it, the usual for the task");

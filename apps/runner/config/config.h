@@ -13,6 +13,7 @@
 #include "apps/runner/config/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "data/loader.h"
+#include "framework/host/hooks.h"
 #include "framework/host/threads.h"
 
 namespace taper::v0::runner {
@@ -214,6 +215,32 @@ struct CheckpointConfig {
   }
 };
 
+enum class LogFormat { kText, kJson };
+
+// The words for a LogLevel in configs and on the command line, in the order of its values.
+std::vector<std::string> log_level_names();
+// Whether a run may have a log file of this name: a plain file name that no other file of it has.
+bool is_log_file_name(const std::string& text);
+
+// What a run reports of itself, and where. It changes none of the run's numbers.
+struct LogConfig {
+  LogLevel level = LogLevel::info;
+  bool console = true;
+  std::optional<std::string> file = "log.txt";
+  LogFormat format = LogFormat::kText;
+
+  template <class V> void describe(V& v) {
+    v("level", level, log_level_names(),
+      "least severity of messages, on the console and in the file");
+    v("console", console, "print messages to stderr");
+    v("file", file, "log file in the run's directory; null: none")
+        .of_form("a plain file name that no other file of a run has", is_log_file_name)
+        .written_as_null();
+    v("format", format, {"text", "json"},
+      "format of the file; json: one object per line, with time, level, rank and message");
+  }
+};
+
 // All of a YAML file, as load_config reads it.
 struct RunConfig {
   std::string name;
@@ -229,6 +256,7 @@ struct RunConfig {
   ScheduleConfig schedule{schedules().first()};
   TrainConfig train;
   CheckpointConfig checkpoint;
+  LogConfig log;
   DistributedConfig distributed;
   std::vector<std::string> metrics;  // empty: those usual for the task
   std::vector<Component> callbacks;  // of a program that registers some

@@ -38,7 +38,7 @@ bool is_written(const Field& field) {
   if (section) return !section->is_given || section->is_given();
   if (const auto* list = std::get_if<UnionList>(&field.target)) return !list->list->empty();
   const auto* v = std::get_if<Value>(&field.target);
-  if (v && v->is_given) return v->is_given();
+  if (v && v->is_given) return v->is_given() || field.writes_null;
   const bool is_texts = v && v->takes_one && v->takes_list && v->size == 0;
   return !is_texts || !v->scalars({}).empty();
 }
@@ -106,7 +106,8 @@ std::string expected(const Field& field, const char* or_same) {
 
 std::string value_text(const Field& field) {
   const auto* v = std::get_if<Value>(&field.target);
-  if (!v || (v->is_given && !v->is_given())) return "";
+  if (!v) return "";
+  if (v->is_given && !v->is_given()) return field.writes_null ? "null" : "";
   if (v->is_same && *v->is_same) return "same";
   std::vector<std::string> words;
   for (const Scalar& each : v->scalars({})) {

@@ -45,6 +45,7 @@ struct Value {
   std::size_t size = 0;              // of a list; 0: any
   bool* is_same = nullptr;           // where set: or the word `same`
   std::function<bool()> is_given{};  // where set: it need not be there; null takes it back
+  std::function<void()> take_back{};  // set where is_given is
 };
 
 // A pair of sizes, or `same`.
@@ -93,6 +94,7 @@ template <class T> Value value_of(std::optional<T>& v) {
     return value_of(room ? v.emplace() : v.value()).scalars(room);
   };
   out.is_given = [&v] { return v.has_value(); };
+  out.take_back = [&v] { v.reset(); };
   return out;
 }
 
@@ -150,6 +152,8 @@ struct Field {
   // When the field means nothing, it is refused and not written: "test_path is given".
   std::string idle_reason{};
   std::function<bool()> is_idle{};
+  // An optional value that is not given is written as null, since its default is a value.
+  bool writes_null = false;
 
   Field& required() { return is_required = true, *this; }
   Field& of_form(std::string words, std::function<bool(const std::string&)> check) {
@@ -158,6 +162,7 @@ struct Field {
   Field& idle_when(std::string reason, std::function<bool()> check) {
     return idle_reason = std::move(reason), is_idle = std::move(check), *this;
   }
+  Field& written_as_null() { return writes_null = true, *this; }
 };
 
 // A cross-field rule, asked once all fields are read without problems. The message is placed at the

@@ -69,7 +69,7 @@ Json json_of(const Field&, const Custom&) { return Json::object(); }
 // Nothing where a value has no default that can be written.
 Json default_of(const Field& field) {
   const auto* v = std::get_if<Value>(&field.target);
-  const bool is_one = v && !v->takes_list && !v->is_given;
+  const bool is_one = v && !v->takes_list && (!v->is_given || v->is_given());
   const Scalar scalar = is_one ? v->scalars({})[0] : Scalar();
   if (const auto* text = std::get_if<std::string*>(&scalar)) return **text;
   if (const auto* choice = std::get_if<Choice>(&scalar)) return field.names[choice->get()];

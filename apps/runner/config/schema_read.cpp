@@ -239,7 +239,7 @@ struct Reader {
   }
 
   void read_target(const Field& field, const Value& v, const Node& node, const std::string& path) {
-    if (v.is_given && node.kind == Node::Kind::kNull) return;
+    if (v.is_given && node.kind == Node::Kind::kNull) return v.take_back();
     if (v.is_same) *v.is_same = node.kind == Node::Kind::kScalar && node.text == "same";
     if (v.is_same && *v.is_same) return;
     const std::string one = expected_of_one(field);

@@ -206,7 +206,8 @@ std::string config_differences(const std::string& a, const std::string& b) {
     Facts out;
     if (const Document doc = parse_yaml(yaml, {}); doc.root) flatten(*doc.root, "", out);
     std::erase_if(out, [](const auto& fact) {
-      return fact.first.starts_with("command.") || fact.first == "started_in";
+      return fact.first.starts_with("command.") || fact.first == "started_in" ||
+             fact.first.starts_with("log.");
     });
     return out;
   };

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "apps/runner/run/errors.h"
-#include "framework/host/hooks.h"
 
 namespace taper::v0::runner {
 
@@ -46,15 +45,9 @@ class TemporaryDirectory {
   Descriptor lock_;
 };
 
-// Copies what is logged into DIR/log.txt, until the end of the scope.
-class LogFile {
- public:
-  explicit LogFile(const fs::path& dir);
-
- private:
-  Descriptor file_;
-  LogScope scope_;
-};
+// Creates the file where it is missing, and leaves what it holds. Throws DiskError where it cannot
+// be appended to, or is a link, which may lead out of the run.
+void check_appendable(const fs::path& file);
 
 // The inside of a JSON object: `"kind":"train","step":3` of ("kind", "train", "step", 3). Values
 // are numbers (null where they are not finite) or plain words.

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <iterator>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -69,14 +70,14 @@ Device set_up(const RunConfig& config) {
 }
 
 bool owns_process() { return owned; }
-void own_process() {
-  owned = true;
+OwnProcessGuard::OwnProcessGuard() : previous_(std::exchange(owned, true)) {
   // Where stdout or stderr is closed, no file that is opened shall be taken for it.
   int file;
   do file = ::open("/dev/null", O_RDONLY);
   while (file >= 0 && file <= STDERR_FILENO);
   if (file >= 0) ::close(file);
 }
+OwnProcessGuard::~OwnProcessGuard() { owned = previous_; }
 
 std::vector<std::string> command_line() {
   return lines_of(read_file("/proc/self/cmdline", "command line"), '\0');

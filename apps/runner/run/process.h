@@ -14,10 +14,18 @@ namespace taper::v0::runner {
 // GPU that cannot be used; also where it is too late for `visible_devices`, which is applied first.
 Device set_up(const RunConfig& config);
 
-// Whether signals and the terminal are the run's to use: main() says so of its process. A program
+// Whether a run may use the signals and the terminal of this process: while main() runs. A host
 // that calls train() keeps both to itself.
 bool owns_process();
-void own_process();
+class OwnProcessGuard {
+ public:
+  OwnProcessGuard();
+  ~OwnProcessGuard();
+  OwnProcessGuard& operator=(OwnProcessGuard&&) = delete;  // neither copied nor moved
+
+ private:
+  const bool previous_;
+};
 
 // The words that started this process: a library has no command line of its own.
 std::vector<std::string> command_line();

@@ -1,7 +1,6 @@
 #include "apps/runner/run/ranks.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 
@@ -11,6 +10,7 @@
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "framework/cuda/cuda.h"
+#include "framework/host/hooks.h"
 #include "framework/host/threads.h"
 
 namespace taper::v0::runner {
@@ -162,8 +162,7 @@ void leave(const Communicator& ranks, const std::exception& error, int64_t step)
   if (is_any<distributed::RankError>(error)) {
     throw RunError(kExitRanks, cat(here, ", after step ", step, ": ", error.what()));
   }
-  std::fprintf(stderr, "taper: %s, after step %lld: %s\n", here.c_str(), (long long)step,
-               message_of(error).c_str());
+  log_message(LogLevel::error, cat(here, ", after step ", step, ": ", message_of(error)));
   Communicator::abort(exit_code_of(error));
 }
 

@@ -10,7 +10,6 @@
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/errors.h"
 #include "framework/distributed/communicator.h"
-#include "framework/host/hooks.h"
 
 namespace taper::v0::runner {
 
@@ -23,12 +22,6 @@ bool is_later_rank();
 // What set_up() does (process.h), for the ranks that were launched, or for this process alone; on
 // several each has a GPU of its own.
 Communicator set_up_ranks(const RunConfig& config);
-
-// Nothing is logged until the end of the scope, on later ranks.
-struct QuietScope : LogScope {
-  explicit QuietScope(bool is_quiet)
-      : LogScope([is_quiet](LogLevel, const std::string&) { return !is_quiet; }) {}
-};
 
 // Throws on all ranks, saying how, when they differ in program, config (ConfigError) or data files
 // (InputError).

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -14,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/process.h"
 
 namespace taper::v0::runner {
@@ -73,38 +72,30 @@ std::string bar_of(const Standing& at, size_t columns, bool has_colors) {
   return line;
 }
 
-// No message is written behind the bar.
-Progress::Progress() : scope_([this](LogLevel, const std::string&) { return clear(), true; }) {
-  const char *term = std::getenv("TERM"), *plain = std::getenv("NO_COLOR");
-  terminal_ =
-      owns_process() && isatty(STDERR_FILENO) != 0 && (!term || std::strcmp(term, "dumb") != 0);
-  colors_ = !plain || !*plain;
+static bool asks_for_colors() {
+  const char* plain = std::getenv("NO_COLOR");
+  return !plain || !*plain;
 }
+
+Progress::Progress()
+    : is_bar_(owns_process() && has_status_line()), has_colors_(asks_for_colors()) {}
 
 Progress::~Progress() { clear(); }
 
 bool Progress::is_due() const {
-  return Clock::now() - last_ >= std::chrono::milliseconds(terminal_ ? 100 : 10'000);
+  return Clock::now() - last_ >= std::chrono::milliseconds(is_bar_ ? 100 : 10'000);
 }
 
 void Progress::show(const Standing& at) {
   last_ = Clock::now();
-  if (terminal_) {
-    // Not by fmt::print, which throws where the terminal is gone.
-    std::fputs(("\r\033[K" + bar_of(at, columns_now(), colors_)).c_str(), stderr);
-    std::fflush(stderr);
-    shown_ = true;
-    return;
-  }
+  if (is_bar_) return show_status_line(bar_of(at, columns_now(), has_colors_));
   inform(fmt::format("step={} epoch={}{} lr={:.6g} samples_per_second={:.0f} seconds_left={}",
                      at.step, at.epoch, at.loss ? fmt::format(" loss={:.6g}", *at.loss) : "", at.lr,
                      at.samples_per_second, at.seconds_left));
 }
 
 void Progress::clear() {
-  if (!shown_.exchange(false)) return;
-  std::fputs("\r\033[K", stderr);
-  std::fflush(stderr);
+  if (is_bar_) clear_status_line();
 }
 
 // --- the log ---

@@ -2,7 +2,6 @@
 // a bar; and the clocks behind it.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -14,7 +13,6 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/train/state.h"
-#include "framework/host/hooks.h"
 
 namespace taper::v0::runner {
 
@@ -34,8 +32,8 @@ struct Standing {
 // all has room.
 std::string bar_of(const Standing& at, size_t columns, bool has_colors);
 
-// On a terminal a bar that redraws itself, and gives way to what is logged; elsewhere a line of
-// key=value every ten seconds.
+// On the console of the program, where that is a terminal, a bar that redraws itself and gives way
+// to messages. Elsewhere a message of key=value every ten seconds.
 class Progress {
  public:
   Progress();
@@ -47,10 +45,8 @@ class Progress {
   void clear();
 
  private:
-  bool terminal_, colors_;
-  std::atomic<bool> shown_ = false;
+  const bool is_bar_, has_colors_;
   Clock::time_point last_ = Clock::now();
-  LogScope scope_;
 };
 
 // What a run has spent, all in seconds and of this process.

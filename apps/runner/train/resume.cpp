@@ -39,7 +39,8 @@ constexpr MayDiffer kMayDiffer[] = {{"train.epochs", true},
                                     {"distributed.bucket_mb"},
                                     {"distributed.reduce", true},
                                     {"distributed.shard_optimizer"},
-                                    {"distributed.sync_batch_norm", true}};
+                                    {"distributed.sync_batch_norm", true},
+                                    {"log"}};
 
 std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path& dir) {
   if (resume == "no") return std::nullopt;

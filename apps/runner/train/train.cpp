@@ -9,6 +9,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
+#include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
@@ -92,15 +93,16 @@ void note_end(const fs::path& dir, const std::exception& error, int64_t step) tr
 TrainResult train(const RunConfig& config, const fs::path& given, const TrainOptions& options) {
   std::optional<SignalScope> signals;
   if (owns_process()) signals.emplace();
+  const ConsoleGuard console(config.log);
   Generator generator;
   const DrawScope draws(generator);
   // Nsight Systems and its like say so to the programs that they start.
   if (std::getenv("NVTX_INJECTION64_PATH") != nullptr) emit_nvtx();
   const Communicator ranks = set_up_ranks(config);
   const bool is_first = ranks.rank() == 0;
-  const QuietScope quiet(!is_first);
   int64_t step = 0;
   try {
+    RunLog log(config.log, ranks.rank());
     require_equal_ranks(config, ranks);
     const fs::path dir = from_first(ranks, given.string());
     std::optional<RunLock> lock;
@@ -108,7 +110,6 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
     std::optional<data::Splits> data;
     std::optional<Observers> observers;
     std::optional<Trainer> trainer;
-    std::optional<LogFile> log;
     together(ranks, [&] {
       if (is_first) lock_earlier_run(dir, lock);
       if (is_first) from = find_resumed(config, dir, options);
@@ -128,12 +129,12 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
       // Only now: a run that cannot start leaves the directory of an earlier one alone.
       if (from) prepare_to_resume(dir, *from, trainer->step(), lock);
       if (!from) make_run_directory(dir, lock);
-      log.emplace(dir);
+      log.open(dir);
       if (from) say_resumed(*from, trainer->step(), trainer->lr());
     });
     try {
       together(ranks, [&] {
-        if (!is_first) return;
+        if (!is_first) return log.open(dir);
         const std::string yaml = to_yaml(config) + "\n";
         const bool has_changed = from && !from->changes.empty();
         note_phase(dir, trainer->step(),
@@ -159,6 +160,7 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
       return result;
     } catch (const std::exception& error) {
       step = trainer->step();
+      log.write(LogLevel::error, error.what());
       if (is_first) note_end(dir, error, step);
       throw;
     }

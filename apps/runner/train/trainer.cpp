@@ -301,6 +301,11 @@ int64_t Trainer::save_model() {
 
 // --- numbers that are none ---
 
+// Every rank has met the same numbers.
+void Trainer::report(const std::string& warning) const {
+  if (is_first_) warn(warning);
+}
+
 void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm) {
   const std::string tensor = step_.first_bad(p.at, p.random);
   const bool bad_loss = !std::isfinite(loss);
@@ -309,14 +314,14 @@ void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm
                                tensor.empty() ? "" : cat("; the first bad tensor is ", tensor));
   if (config_.train.on_nan == OnNan::kStop) throw Diverged(what + kAdvice);
   if (config_.train.on_nan == OnNan::kSkip) {
-    warn(cat(what, "; the step is skipped, as ", state_.skipped++, " before it"));
+    report(cat(what, "; the step is skipped, as ", state_.skipped++, " before it"));
     return;
   }
   require<Diverged>(state_.rollbacks != kMaxRollbacks, what, ", after ", kMaxRollbacks,
                     " returns to a checkpoint", kAdvice);
   roll_back();
-  warn(cat(what, "; back to step ", state_.step, " with half the learning rate (", state_.rollbacks,
-           " of ", kMaxRollbacks, " times)"));
+  report(cat(what, "; back to step ", state_.step, " with half the learning rate (",
+             state_.rollbacks, " of ", kMaxRollbacks, " times)"));
 }
 
 // --- what it took ---

@@ -68,6 +68,7 @@ class Trainer {
     PhiloxKey random;
     double lr;
   };
+  void report(const std::string& warning) const;
   void on_bad_step(const Pending& p, int64_t step, float loss, float norm);
   void end_trace();
   // The most memory that the run had, beside what --validate foretells.

@@ -50,12 +50,18 @@ struct Train : TrainOptions {
     v("--dry-run", is_dry, "two steps, an evaluation, a save, a reload, a comparison");
   }
 
+  // On each rank; what is odd about the config is reported on the first alone.
+  RunConfig load() const {
+    const LogScope once([](LogLevel, const std::string&) { return !is_later_rank(); });
+    RunConfig config;
+    together(config.distributed.timeout, [&] { config = load_run_config(file, overrides); });
+    return config;
+  }
+
   int operator()() const {
     const bool is_alone = prints_config || validates || is_dry;
     if (is_alone && is_later_rank()) return kExitOk;
-    const QuietScope quiet(is_later_rank());
-    RunConfig config;
-    together(config.distributed.timeout, [&] { config = load_run_config(file, overrides); });
+    const RunConfig config = load();
     if (ranks > 0 && !is_alone) launch(ranks);  // once it is known that the config is right
     if (prints_config) return print(to_yaml_with_origins(config));
     if (validates) return print(validate(config, std::max<int64_t>(ranks, 1)));
