@@ -88,6 +88,7 @@ int run_on_all_ranks() {
   listeners.Append(in_step.get());
   const int own_status = RUN_ALL_TESTS();
   listeners.Release(in_step.get());
+  forget_world();  // before the communicator of in_step, which it may be a part of
   return in_step->num_failed() > 0 ? 1 : own_status;
 }
 
