@@ -24,13 +24,12 @@
 #include "autograd/module_scope.h"
 #include "framework/callable.h"
 #include "framework/error.h"
+#include "framework/io/loaded_tensors.h"
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 #include "modules/hooks.h"
 
 namespace taper::v0 {
-
-struct LoadedTensors;  // framework/io/loaded_tensors.h
 
 // What load_state_dict takes: {.strict = false, .prefix = "module."}.
 struct LoadOptions {

@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
 
   const bool is_there = std::filesystem::exists(folder);
   if (!is_there) std::cout << "there is no folder " << folder << ": digits are drawn instead\n";
-  const data::Splits sets = is_there ? data::Mnist{{}, folder}.load(1) : data::Digits{}.load(1);
+  const data::Splits sets = is_there ? data::Mnist{folder}.load(1) : data::Digits{}.load(1);
   data::DataLoader train_loader(
       sets.train, {.batch_size = 64, .shuffle = true, .batches = steps, .workers = 1}, device, 1);
   data::DataLoader test_loader(sets.test, {.batch_size = 1000, .batches = steps}, device, 1);
