@@ -46,7 +46,7 @@ class Backend {
   // `mine` of every rank, in order; all of one length. Waits; `text` is for errors.
   virtual std::vector<std::string> exchange(const std::string& mine, const std::string& text) = 0;
   virtual std::shared_ptr<Backend> split(int color, int key) = 0;
-  // Throws RankError for a failure that no call has told yet.
+  // Throws RankError if an asynchronous failure has not been reported yet.
   virtual void check() {}
   // Whether ranks compare their next call.
   virtual bool compares() const { return checked; }

@@ -37,8 +37,8 @@ struct RankError : Error {
   int rank;  // of the communicator; -1: more than one, or nobody knows
 };
 
-// A collective that goes on in the background. It keeps its tensors, which nobody may write to
-// before wait(), nor read where they are results. One that goes is waited for.
+// A collective that runs in the background. Keeps its tensors alive. Do not write inputs or read
+// outputs before wait(). The destructor waits.
 class Work {
  public:
   struct Pending {
