@@ -50,7 +50,9 @@ source_files() {
   git ls-files -z --cached --others --exclude-standard 2>/dev/null ||
     find . -type f -not -path './build*' -not -path './.git/*' -not -path './runs/*' -print0
 }
-sources=$(cd "$root" && source_files | sort -z | xargs -0 sha256sum 2>/dev/null | sha256sum | cut -c 1-12)
+# A tracked file that was deleted has no checksum.
+checksums() { source_files | sort -z | xargs -0 sha256sum 2>/dev/null || :; }
+sources=$(cd "$root" && checksums | sha256sum | cut -c 1-12)
 state=${STATE:-$root/build/release_check}/$sources
 mkdir -p "$state"
 echo "== checking ${wanted[*]} with $JOBS processors; logs are in $state"
