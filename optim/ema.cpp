@@ -1,10 +1,15 @@
 #include "optim/ema.h"
 
+#include <atomic>
+#include <map>
+#include <mutex>
+
 #include "framework/factories.h"
 #include "framework/kernels/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/optim/foreach.h"
+#include "optim/optimizer.h"
 #include "optim/rule.h"
 #include "optim/shared.h"
 
@@ -21,7 +26,50 @@ void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
   }
 }
 
+// Of all models that are swapped now: each parameter that has averages in it, and whose.
+struct Registry {
+  std::mutex mutex;
+  std::multimap<const TensorImpl*, const char*> names;
+};
+Registry& registry() {
+  static Registry* const all = new Registry;  // never destroyed, for models may be so after it
+  return *all;
+}
+std::atomic<size_t> num_swapped = 0;  // elements of the registry, to look without its mutex
+
 }  // namespace
+
+// Parameters that averages are in for as long as this lives. It holds them, so that no other tensor
+// can have their address.
+class SwappedParameters {
+ public:
+  SwappedParameters(const std::vector<Tensor>& params, const char* name) : params_(params) {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    for (const Tensor& p : params_) all.names.emplace(p.impl(), name);
+    num_swapped = all.names.size();
+  }
+  ~SwappedParameters() {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    for (const Tensor& p : params_) all.names.erase(all.names.find(p.impl()));
+    num_swapped = all.names.size();
+  }
+  SwappedParameters& operator=(SwappedParameters&&) = delete;  // neither copied nor moved
+
+ private:
+  std::vector<Tensor> params_;
+};
+
+const char* swapped_by(const Optimizer& optimizer) {
+  if (num_swapped == 0) return nullptr;
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  for (const Tensor& p : optimizer.parameters()) {
+    if (const auto found = all.names.find(p.impl()); found != all.names.end()) return found->second;
+  }
+  return nullptr;
+}
 
 AveragedModel::AveragedModel(const std::vector<NamedTensor>& params)
     : AveragedModel(params, nullptr) {}
@@ -71,10 +119,12 @@ void AveragedModel::swap() {
   if (is_swapped()) {
     write(params_, originals_);
     originals_.clear();
+    swapped_ = nullptr;
     return;
   }
   std::vector<Tensor> originals;
   for (const Tensor& p : params_) originals.push_back(copy_of(p, p.dtype()));
+  swapped_ = Shared<SwappedParameters>::make(params_, name());
   originals_ = std::move(originals);
   write(params_, averages_);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/memory/pointers.h"
 #include "framework/tensor.h"
 
 namespace taper::v0::optim {
@@ -18,6 +19,8 @@ struct EMAOptions {
   double decay = 0.999;
   bool warm_up = false;  // a decay of at most (1 + n) / (10 + n) after n updates
 };
+
+class SwappedParameters;  // ema.cpp
 
 class AveragedModel {
  public:
@@ -29,10 +32,11 @@ class AveragedModel {
   void update();
   const std::vector<Tensor>& averages() const { return averages_; }
 
-  // Puts the averages into the parameters or, called again, back what was there, bit by bit.
+  // Puts the averages into the parameters or, called again, restores what was there, bit by bit.
+  // In between, optimizers refuse to step these parameters.
   void swap();
   bool is_swapped() const { return !originals_.empty(); }
-  // Swapped for a scope, however that is left.
+  // Swapped for a scope, however that is left. The model must stay where it is.
   class Scope {
    public:
     explicit Scope(AveragedModel& model) : model_(model) { model.swap(); }
@@ -58,6 +62,7 @@ class AveragedModel {
   std::vector<std::string> names_;
   std::vector<Tensor> params_, averages_;
   std::vector<Tensor> originals_;  // while swapped
+  Shared<SwappedParameters> swapped_;
   Tensor n_averaged_;              // 0-dim, where the first parameter is
   EMAOptions options_;
   bool is_ema_;

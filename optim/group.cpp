@@ -31,11 +31,14 @@ kernels::Update update_of(const Group::Slot& slot) {
 
 }  // namespace
 
-Group::Group(Owned<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {}
+Group::Group(Owned<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {
+  require<ValueError>(!recipe.initial || !recipe.states.empty(), recipe.optimizer,
+                      ": recipe() gives an initial value, but names no state that it is for");
+}
 
 void Group::add(const Tensor& param) {
   slots.push_back({param, std::vector<Tensor>(recipe.states.size()), {}, {}});
-  if (recipe.initial) prepare_state(slots.back().states.at(0), param, *recipe.initial);
+  if (recipe.initial) prepare_state(slots.back().states[0], param, *recipe.initial);
 }
 
 void Group::set_lr(double lr) {
@@ -272,7 +275,7 @@ std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<Na
                       ", the optimizer has ", groups.size(), ")");
   std::vector<Group> out;
   for (size_t g = 0; g < saved; ++g) out.push_back(loaded_group(groups[g], g, reader));
-  reader.finish(groups[0].recipe.optimizer);
+  reader.finish(groups.empty() ? "Optimizer" : groups[0].recipe.optimizer);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "framework/factories.h"
 #include "framework/profiler/profiler.h"
 #include "optim/group.h"
+#include "optim/shared.h"
 
 namespace taper::v0::optim {
 namespace {
@@ -51,6 +52,17 @@ const std::vector<GroupRule>& no_rules() {
 
 Optimizer::Optimizer() = default;
 Optimizer::~Optimizer() = default;
+Optimizer::Optimizer(Optimizer&& other) noexcept
+    : groups_(std::move(other.groups_)), found_inf_(std::move(other.found_inf_)) {
+  other.was_moved_ = true;
+}
+Optimizer& Optimizer::operator=(Optimizer&& other) noexcept {
+  if (this == &other) return *this;
+  groups_ = std::exchange(other.groups_, {});
+  found_inf_ = std::exchange(other.found_inf_, {});
+  was_moved_ = std::exchange(other.was_moved_, true);
+  return *this;
+}
 
 void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& rule,
                            const std::vector<GroupRule>& rules) {
@@ -102,9 +114,22 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params, Owned<Rule> ru
   groups_.push_back(std::move(group));
 }
 
+void Optimizer::check_step() const {
+  require(
+      !was_moved_,
+      "this optimizer was moved from: its parameters and state are where it was moved to. It may "
+      "be destroyed or assigned to");
+  if (const char* name = swapped_by(*this)) {
+    throw Error(name,
+                ": step() while the averages are in the model; the step would be lost when they "
+                "are swapped back");
+  }
+}
+
 void Optimizer::step() {
-  const RecordFunction range(
-      is_observed() ? cat("Optimizer.step#", groups_[0].recipe.optimizer, ".step") : "");
+  check_step();
+  const char* name = groups_.empty() ? "Optimizer" : groups_[0].recipe.optimizer;
+  const RecordFunction range(is_observed() ? cat("Optimizer.step#", name, ".step") : "");
   for (Group& group : groups_) group.step(found_inf_);
 }
 
@@ -137,8 +162,13 @@ std::vector<Tensor> Optimizer::parameters() const {
 }
 
 size_t Optimizer::num_groups() const { return groups_.size(); }
-double Optimizer::lr(size_t group) const { return groups_.at(group).rule->lr(); }
-void Optimizer::set_lr(size_t group, double lr) { groups_.at(group).set_lr(lr); }
+const Group& Optimizer::group(size_t index) const {
+  if (index < groups_.size()) return groups_[index];
+  throw IndexError("the optimizer has ", groups_.size(), " parameter group",
+                   groups_.size() == 1 ? "" : "s", ", counted from 0, but no group ", index);
+}
+double Optimizer::lr(size_t index) const { return group(index).rule->lr(); }
+void Optimizer::set_lr(size_t index, double lr) { const_cast<Group&>(group(index)).set_lr(lr); }
 void Optimizer::set_lr(double lr) {
   for (Group& group : groups_) group.set_lr(lr);
 }

@@ -1,5 +1,7 @@
 // Optimizers (https://pytorch.org/docs/stable/optim.html). They hold handles of the parameters, so
-// a model may be moved before or after one is made; state follows its parameter at the next step.
+// that a model may be moved (in C++, or to a device) before or after one is created; state follows
+// its parameter at the next step. An optimizer may be moved, too: `return optimizer;`. Schedulers
+// and StateShards refer to the optimizer object that they were given: create them after that.
 //
 //   optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
 //   optim::AdamW optimizer(model.named_parameters(), {.lr = 1e-3}, {optim::no_decay()});
@@ -49,7 +51,9 @@ class Optimizer {
   // Updates every parameter that has a gradient, with one launch for each group (of one device and
   // count of updates). Never waits for the GPU; unless parameters were moved since, or have their
   // first gradient, it allocates nothing and takes nothing from the host, so that a CUDA graph can
-  // replay it.
+  // replay it. Throws Error while an EMA or AveragedModel has put its averages into a parameter:
+  // the step would be lost when they are swapped back. (A replay of a CUDA graph does not check
+  // that.)
   virtual void step();
   // The loss, from which the closure has computed the gradients; then steps by them. LBFGS calls it
   // several times.
@@ -68,9 +72,12 @@ class Optimizer {
   }
 
   size_t num_groups() const;
+  // Throws IndexError for a group that there is not.
   double lr(size_t group = 0) const;
-  // Takes effect at the next step, a replayed one too: it lies in the parameters' device memory.
+  // Takes effect at the next step, a replayed one too: the rate is in the parameters' device
+  // memory.
   void set_lr(double lr);
+  // Throws IndexError for a group that there is not.
   void set_lr(size_t group, double lr);
   // Of all groups, in order.
   std::vector<Tensor> parameters() const;
@@ -93,15 +100,24 @@ class Optimizer {
 
  protected:
   Optimizer();
+  // What was moved from may be destroyed or assigned to; a step of it throws Error.
+  Optimizer(Optimizer&& other) noexcept;
+  Optimizer& operator=(Optimizer&& other) noexcept;
   virtual Tensor step_by(const Callable<Tensor()>& closure);
+  // What every step begins with. Throws Error where a step would be lost (see step()), and for an
+  // optimizer that was moved from.
+  void check_step() const;
 
   std::vector<Group> groups_;
   Tensor found_inf_;
 
  private:
+  const Group& group(size_t index) const;
   void add_groups(const std::vector<NamedTensor>& params, const Rule& rule,
                   const std::vector<GroupRule>& rules);
   void add_group(const std::vector<NamedTensor>& params, Owned<Rule> rule);
+
+  bool was_moved_ = false;  // from
 };
 
 // The optimizer whose groups have Options.

@@ -27,7 +27,13 @@ struct StateReader {
   template <class T> T number(const std::string& name) const { return entry(name, {}).item<T>(); }
 };
 
-// Those gradients that there are.
+class Optimizer;
+
+// The name of the EMA or AveragedModel whose averages are in a parameter of the optimizer now; null
+// where there is none.
+const char* swapped_by(const Optimizer& optimizer);
+
+// The gradients that there are.
 inline std::vector<Tensor> grads_of(const std::vector<Tensor>& params) {
   std::vector<Tensor> grads;
   for (const Tensor& p : params) {

@@ -173,6 +173,7 @@ Tensor LBFGS::direction(const Tensor& grad, int64_t history_size) {
 }
 
 Tensor LBFGS::step_by(const Callable<Tensor()>& closure) {
+  check_step();
   require<ValueError>(num_groups() == 1,
                       "LBFGS doesn't support per-parameter options (parameter groups)");
   const LBFGSOptions o = static_cast<const RuleOf<LBFGSOptions>&>(*groups_[0].rule).options();

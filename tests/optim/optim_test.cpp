@@ -213,7 +213,7 @@ TEST(Optimizers, ANewLearningRateTakesEffectAtTheNextStep) {
     optimizer.set_lr(0, 0);
     optimizer.step();
     EXPECT_EQ(p.item<double>(), 0.25);
-    EXPECT_THROW(optimizer.set_lr(1, 0.1), std::exception);
+    EXPECT_THROW(optimizer.set_lr(1, 0.1), IndexError);
   }
 }
 

@@ -57,6 +57,20 @@ TEST(OwnOptimizer, BranchesOnTheDevicesCount) {
   }
 }
 
+struct WithoutStateOptions {
+  double lr = 1;
+  template <class V> void describe(V& v) { v("lr", lr, kPositive, "learning rate"); }
+  Recipe recipe() const { return {"WithoutState", {}, Recipe::counted, 0.5}; }
+  void update(const ParamStep&) const {}
+};
+
+TEST(OwnOptimizer, AnInitialValueNeedsAState) {
+  const std::vector<Tensor> params = {ones({2}).requires_grad_()};
+  EXPECT_TRUE(refuses<ValueError>(
+      [&] { return OptimizerOf<WithoutStateOptions>(params).num_groups(); },
+      "WithoutState: recipe() gives an initial value, but names no state that it is for"));
+}
+
 TEST(OwnOptimizer, GroupsTakeSettingsByName) {
   Sequential net(Linear(3, 4), Linear(4, 2));
   SignSGD optimizer(net.named_parameters(), {.lr = 0.5, .weight_decay = 0.1},
