@@ -32,10 +32,11 @@ struct StepGraph::Entry {
   uint64_t draws = 0;
   std::vector<HalfCopy> half_copies;  // that the graph reads and updates
   uint64_t half_copy_changes = 0;
+  std::string failure;  // why the capture failed, if it did
 
   bool fits(const std::vector<Tensor>& given) const {
     return std::ranges::equal(given, metas, [](const Tensor& x, const Meta& m) {
-      return x.shape() == m.shape && x.dtype() == m.dtype;
+      return x.shape() == m.shape && x.dtype() == m.dtype && x.device() == m.device;
     });
   }
 };
@@ -106,20 +107,28 @@ StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
   return entries_.emplace_back(std::move(entry)).get();
 }
 
-std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {
-  if (reason_.empty()) {
-    if (inputs.empty()) reason_ = "the step has no inputs that would say where it runs";
-    if (allocates_plainly()) {
-      reason_ = "freed memory goes back at once, under a sanitizer or TAPER_ALLOCATOR=plain";
-    }
-    for (const Tensor& x : inputs) {
-      if (!x.is_cuda()) reason_ = cat("an input is on ", x.device());
+std::string StepGraph::reason_against(const std::vector<Tensor>& inputs) {
+  if (allocates_plainly()) {
+    return "freed memory is returned at once, under a sanitizer or TAPER_ALLOCATOR=plain";
+  }
+  if (inputs.empty()) return "the step has no inputs that would say where it runs";
+  for (const Tensor& x : inputs) {
+    if (!x.is_cuda()) return cat("an input is on ", x.device());
+    if (x.device() != inputs[0].device()) {
+      return cat("the inputs are on ", inputs[0].device(), " and on ", x.device());
     }
   }
+  return "";
+}
+
+std::vector<Tensor> StepGraph::operator()(const std::vector<Tensor>& inputs) {
+  reason_ = reason_against(inputs);
   Entry* found = reason_.empty() && !is_profiling() ? entry_for(inputs) : nullptr;
   if (!found) return call(inputs);
   Entry& entry = *found;
   if (entry.graph) return replay(entry, inputs);
+  reason_ = entry.failure;
+  if (!reason_.empty()) return call(inputs);
   if (entry.calls++ < warm_up_) {
     const OnStream scope(entry.stream);
     return call(inputs);
@@ -148,13 +157,16 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     try {
       entry.outputs = call(entry.inputs);
     } catch (const std::exception& error) {
-      reason_ = error.what();
+      entry.failure = error.what();
     }
     entry.draws = replayed.state().stream;
     entry.graph = cuda::driver::end_capture(device, entry.stream.handle());
-    if (!entry.graph && reason_.empty()) reason_ = "the step does what a CUDA graph cannot hold";
-    if (!reason_.empty()) entry.graph.reset();
+    if (!entry.graph && entry.failure.empty()) {
+      entry.failure = "the step does what a CUDA graph cannot hold";
+    }
+    if (!entry.failure.empty()) entry.graph.reset();
     if (!entry.graph) cuda::hold_memory(entry.stream, false);
+    reason_ = entry.failure;
     entry.half_copies = half_copies_since(mark);
     entry.half_copy_changes = half_copy_changes();
   }

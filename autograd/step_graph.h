@@ -20,22 +20,22 @@
 
 namespace taper::v0 {
 
-// Calls `step` as it is for the first calls with inputs of some shapes and dtypes (at least one, so
-// that optimizers have their state), then captures it once and replays it: with the same bits as
-// if it were called, the draws of the default generator and learning rates set by set_lr included.
-// In a replay nothing of `step` runs on the host. So it must not read device values there, must
-// use no generator but the default one, and must do the same for all inputs of one shape; the
-// model must not be moved or loaded anew in between (make another StepGraph then).
-// An input that is the tensor of the replay before, and was not written to since by any function
-// of Taper's, is not copied again.
-// A step that cannot be captured, and any step on the CPU, under a Profiler or a sanitizer
-// (TAPER_ALLOCATOR=plain), is called as it is:
-// reason() says why.
+// Calls `step` as it is for the first calls with inputs of some shapes, dtypes and device (at least
+// one, so that optimizers have their state), then captures it once and replays it: with the same
+// bits as if it were called, the draws of the default generator and learning rates set by set_lr
+// included. In a replay nothing of `step` runs on the host. So it must not read device values
+// there, must use no generator but the default one, and must do the same for all inputs of one
+// shape; the model must not be moved or loaded anew in between (create another StepGraph then). An
+// input that is the tensor of the replay before, and was not written to since by any function of
+// Taper's, is not copied again.
+// A call that cannot be captured runs `step` as it is: one without inputs, with inputs that are not
+// all on one GPU, under a Profiler, or under a sanitizer (TAPER_ALLOCATOR=plain). That does not
+// affect later calls. Inputs for which a capture has failed are not tried again.
 class StepGraph {
  public:
   using Step = Callable<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
-  // At most `max_graphs` are made; steps with further shapes are called as they are. Each keeps the
-  // memory that it needs.
+  // At most `max_graphs` are captured; steps with further shapes are called as they are. Each keeps
+  // the memory that it needs.
   explicit StepGraph(Step step, int warm_up = 3, size_t max_graphs = 8);
   ~StepGraph();
   StepGraph& operator=(StepGraph&&) = delete;  // neither copied nor moved
@@ -43,14 +43,17 @@ class StepGraph {
   // What `step` returns, detached. A replay writes into the tensors of the one before.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);
 
-  // How many graphs were captured: one for each list of shapes.
+  // How many graphs were captured: one for each list of shapes, dtypes and devices.
   size_t num_graphs() const;
-  // Why steps are not captured; empty while they are, or may be.
+  // Why the last call was not captured and will not be when it is repeated; empty where it was, or
+  // may be.
   const std::string& reason() const { return reason_; }
 
  private:
   struct Entry;
-  // None where there are enough.
+  // Why a call with these inputs cannot be captured; empty: nothing is known against it.
+  static std::string reason_against(const std::vector<Tensor>& inputs);
+  // Null where there are enough.
   Entry* entry_for(const std::vector<Tensor>& inputs);
   std::vector<Tensor> call(const std::vector<Tensor>& inputs) const;
   void capture(Entry& entry, const std::vector<Tensor>& inputs);

@@ -12,6 +12,7 @@
 #include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/random.h"
 #include "modules/layers/conv.h"
@@ -174,6 +175,69 @@ TEST(StepGraph, AStepThatReadsOnTheHostGoesOnWithoutAGraph) {
   }
   EXPECT_EQ(step.num_graphs(), 0u);
   EXPECT_NE(step.reason(), "");
+}
+
+std::vector<Tensor> doubled_inputs(const std::vector<Tensor>& in) {
+  return {in.empty() ? ones({1}) : in[0] * 2};
+}
+
+TEST(StepGraph, ReasonIsThatOfTheLastCall) {
+  if (skip_without_cache()) return;
+  StepGraph step(doubled_inputs, 1);
+  EXPECT_EQ(step.reason(), "");
+  (void)step({});
+  EXPECT_EQ(step.reason(), "the step has no inputs that would say where it runs");
+  (void)step({ones({2})});
+  EXPECT_EQ(step.reason(), "an input is on cpu");
+}
+
+TEST(StepGraph, OneCallThatCannotBeCapturedDoesNotStopTheOthers) {
+  if (skip_without_cuda() || skip_without_cache()) return;
+  bool reads = false;
+  StepGraph step(
+      [&](const std::vector<Tensor>& in) {
+        if (!in.empty() && in[0].numel() == 7) reads = in[0].sum().item<float>() != 0;
+        return doubled_inputs(in);
+      },
+      1);
+  const Tensor on_cpu = ones({3}), x = ones({3}, {.device = "cuda:0"});
+  const Tensor read = ones({7}, {.device = "cuda:0"});
+  const auto repeat = [&](const std::vector<Tensor>& inputs) {
+    for (int i = 0; i < 4; ++i)
+      EXPECT_TRUE(close(step(inputs)[0].cpu(), full_like(inputs[0].cpu(), 2), 0));
+  };
+  (void)step({});
+  repeat({on_cpu});
+  EXPECT_EQ(step.num_graphs(), 0u);
+  repeat({x});
+  EXPECT_EQ(step.reason(), "");
+  EXPECT_EQ(step.num_graphs(), 1u);
+  repeat({read});  // its capture fails
+  EXPECT_NE(step.reason(), "");
+  EXPECT_TRUE(reads);
+  repeat({x, on_cpu});
+  EXPECT_EQ(step.reason(), "an input is on cpu");
+  repeat({x});
+  EXPECT_EQ(step.reason(), "");
+  EXPECT_EQ(step.num_graphs(), 1u);
+}
+
+TEST(StepGraph, EachDeviceHasItsOwnGraph) {
+  if (skip_without_cuda() || skip_without_cache()) return;
+  if (cuda::device_count() < 2) GTEST_SKIP() << "needs two GPUs";
+  StepGraph step(doubled_inputs, 1);
+  const Tensor first = full({3}, 1.0, {.device = "cuda:0"});
+  const Tensor second = full({3}, 5.0, {.device = "cuda:1"});
+  for (int i = 0; i < 4; ++i) {
+    for (const Tensor& x : {first, second}) {
+      const Tensor y = step({x})[0];
+      EXPECT_EQ(y.device(), x.device());
+      EXPECT_TRUE(close(y, x * 2, 0));
+    }
+  }
+  EXPECT_EQ(step.num_graphs(), 2u);
+  (void)step({first, second});
+  EXPECT_EQ(step.reason(), "the inputs are on cuda:0 and on cuda:1");
 }
 
 TEST(StepGraph, KeepsItsMemoryWhenUnusedMemoryIsGivenBack) {
