@@ -63,7 +63,9 @@ PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths, boo
 PaddedSequence pad_packed_sequence(const PackedSequence& sequence, bool batch_first,
                                    double padding_value, std::optional<int64_t> total_length) {
   const Numbers& sizes = sequence.batch_sizes;
-  const int64_t longest = std::ssize(sizes), T = total_length.value_or(longest), B = sizes.at(0);
+  require<ValueError>(!sizes.empty(), "pad_packed_sequence: the packed sequence has no steps: its ",
+                      "batch_sizes are empty");
+  const int64_t longest = std::ssize(sizes), T = total_length.value_or(longest), B = sizes[0];
   require<ValueError>(
       T >= longest,
       "Expected total_length to be at least the length of the longest sequence in input, but got "

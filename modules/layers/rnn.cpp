@@ -212,9 +212,11 @@ PackedRnnResult RnnBase::operator()(const PackedSequence& x, const RnnState& sta
                            : s;
   };
   const auto run_packed = [&](PackedSequence y, const RnnState& begin) {
+    require<ValueError>(!y.batch_sizes.empty(), type_name(),
+                        ": the packed sequence has no steps: its batch_sizes are empty");
     require(y.data.dim() == 2, "input must have 2 dimensions, got ", y.data.dim());
     check_input(y.data);
-    check_state(y.data, begin, y.batch_sizes.at(0));
+    check_state(y.data, begin, y.batch_sizes[0]);
     const auto [rows, h, c] = run_rows(y.data, y.batch_sizes, reordered(begin, y.sorted_indices));
     const auto [h_n, c_n] = reordered({h, c}, y.unsorted_indices);
     y.data = rows;

@@ -188,5 +188,13 @@ TEST(LSTM, RefusesInPyTorchsWords) {
       "hidden tensor with Double");
 }
 
+TEST(PackedSequence, WithoutStepsIsRefused) {
+  LSTM layer(2, 3);
+  EXPECT_TRUE(refuses<ValueError>([&] { return layer(PackedSequence()).h_n; },
+                                  "LSTM: the packed sequence has no steps"));
+  EXPECT_TRUE(refuses<ValueError>([&] { return pad_packed_sequence({}).lengths.size(); },
+                                  "pad_packed_sequence: the packed sequence has no steps"));
+}
+
 }  // namespace
 }  // namespace taper::v0::test
