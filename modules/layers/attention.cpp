@@ -105,6 +105,16 @@ Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool c
   return sum;
 }
 
+// The softmax of scores with a mask (undefined: none), with zeros for a query whose keys are all
+// masked. There the scores are replaced, too, so that no nan enters the backward pass.
+Tensor masked_softmax(const Tensor& scores, const Tensor& mask) {
+  if (!mask.defined() || scores.numel() == 0) return softmax(scores, -1);
+  const Tensor biased = scores + mask;
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor dead = eq(amax(biased.detach(), {-1}, true), wrap_scalar(-inf));
+  return masked_fill(softmax(masked_fill(biased, dead, 0), -1), dead, 0);
+}
+
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(int64_t dim, int64_t heads, MultiheadAttentionOptions o)
@@ -150,7 +160,7 @@ Attended MultiheadAttention::attend(const Tensor& query, const Tensor& key, cons
   Tensor y, weights;
   if (o.need_weights) {
     const Tensor scores = matmul(q * (1 / std::sqrt(double(head_dim))), k.transpose(-2, -1));
-    weights = dropout(softmax(mask.defined() ? scores + mask : scores, -1), p);
+    weights = dropout(masked_softmax(scores, mask), p);
     y = matmul(weights, v);
     if (o.average_attn_weights) weights = mean(weights, {1});
     if (!batched) weights = weights.squeeze(0);

@@ -13,7 +13,10 @@ struct MultiheadAttentionOptions {
   Device device = DeviceType::cpu;
 };
 
-// Masks are bool (true: is left out) or floating (added to the scores).
+// Masks are bool (true: the key is left out) or floating (added to the scores). A query for which
+// every key is masked (by true, or by -inf) attends to nothing: its weights are zeros, with and
+// without need_weights, its output is the bias of out_proj, and its gradients are zeros. (In
+// PyTorch 2.11 both are nan with need_weights.)
 struct AttendOptions {
   Tensor key_padding_mask = {};  // [B, S]; [S] without a batch
   bool need_weights = true;      // without them no [L, S] matrix is kept
@@ -53,8 +56,8 @@ class MultiheadAttention : public Cloneable<MultiheadAttention> {
   Attended operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                       const AttendOptions& how = {});
 
-  const int64_t embed_dim, num_heads;
-  const MultiheadAttentionOptions options;
+  int64_t embed_dim, num_heads;
+  MultiheadAttentionOptions options;
   Parameter in_proj_weight, in_proj_bias;
   Child<NonDynamicallyQuantizableLinear> out_proj;
 
