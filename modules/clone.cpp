@@ -1,9 +1,10 @@
-// Copies of modules: of a whole tree at once, in which each module, on being copied, takes the
-// place of the one that it was copied from.
+// Copies of modules: of a whole tree at once, in which each copy takes the place of the module that
+// it is a copy of.
 #include <algorithm>
 #include <map>
 #include <optional>
 
+#include "autograd/anomaly.h"
 #include "autograd/node.h"
 #include "autograd/ops/shape.h"
 #include "modules/members.h"
@@ -11,15 +12,18 @@
 namespace taper::v0 {
 namespace {
 
-// What was copied so far, by what it was copied from.
+// What was copied so far, by the original.
 struct Copies {
   std::map<const Module*, Module*> modules = {};
-  std::map<const Tensor*, Shared<Tensor>> places = {};  // of tensors in modules
+  std::map<const ModuleSlot*, Shared<ModuleSlot>> slots = {};
   std::map<const TensorImpl*, Tensor> tensors = {};     // one for all that are tied
 
-  Shared<Tensor> place(const Shared<Tensor>& from) {
-    Shared<Tensor>& to = places[from.get()];
-    if (!to) to = Shared<Tensor>::make(from->defined() ? tensor(*from) : Tensor());
+  Shared<ModuleSlot> slot(const Shared<ModuleSlot>& from) {
+    Shared<ModuleSlot>& to = slots[from.get()];
+    if (!to) {
+      const Tensor copy = from->tensor.defined() ? tensor(from->tensor) : Tensor();
+      to = Shared<ModuleSlot>::make(ModuleSlot{copy});
+    }
     return to;
   }
   Tensor tensor(const Tensor& from) {
@@ -63,8 +67,8 @@ void CloneScope::finish() const {
 Module::Module(Module& other) : children_(other.children_), training_(other.training_) {
   Copies& all = copies_or_refuse();
   all.modules[&other] = this;
-  for (const auto& [name, tensor, is_buffer] : other.tensors_) {
-    if (tensor->defined()) tensors_.push_back({name, all.place(tensor), is_buffer});
+  for (const auto& [name, slot, is_buffer] : other.tensors_) {
+    if (slot->tensor.defined()) tensors_.push_back({name, all.slot(slot), is_buffer});
   }
   // Children and parents that were copied before.
   for (auto& [name, child] : children_) {
@@ -94,11 +98,19 @@ Owned<Module> Module::clone() const {
   return made;
 }
 
+void check_whole(const Module& module, const std::type_info& type) {
+  if (typeid(module) == type) return;
+  throw TypeError("a ", module.type_name(), " was given as a module of its base type, ",
+                  short_name(type),
+                  ", of which a copy or a move would leave out what it adds: use "
+                  "module.clone() or move the std::unique_ptr that owns it");
+}
+
 Tensor Module::copy_of(const Tensor& tensor) {
   return tensor.defined() ? copies_or_refuse().tensor(tensor) : tensor;
 }
 
 ModuleTensor::ModuleTensor(const ModuleTensor& other)
-    : tensor_(other.tensor_ ? copies_or_refuse().place(other.tensor_) : nullptr) {}
+    : slot_(other.slot_ ? copies_or_refuse().slot(other.slot_) : nullptr) {}
 
 }  // namespace taper::v0

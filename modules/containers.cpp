@@ -33,35 +33,41 @@ size_t place_of(int64_t index, size_t size) {
 }  // namespace
 
 ModuleContainer::ModuleContainer() = default;
-ModuleContainer::ModuleContainer(ModuleContainer&& other) noexcept
-    : Module(std::move(other)), owned_(std::move(other.owned_)) {
-  other.was_moved_ = true;
-}
 ModuleContainer::~ModuleContainer() = default;
 ModuleContainer::ModuleContainer(ModuleContainer& other) : Module(other) {
-  for (const Owned<Module>& child : other.owned_) owned_.push_back(child->clone());
+  for (const Owned<Module>& child : other.owned_) {
+    owned_.push_back(child->clone());
+    owned_.back()->is_held_ = true;
+  }
 }
 
-void ModuleContainer::own(const std::string& name, Owned<Module> child) {
+ModuleContainer& ModuleContainer::operator=(ModuleContainer&& other) {
+  if (this == &other) return *this;
+  Module::operator=(std::move(other));
+  owned_ = std::move(other.owned_);
+  return *this;
+}
+
+Module& ModuleContainer::own(const std::string& name, Owned<Module> child) {
   if (!child) throw TypeError("nullptr is not a Module subclass (child of ", type_name(), ")");
   register_module(name, *child);
-  owned_.push_back(std::move(child));
+  child->is_held_ = true;
+  was_moved_ = false;  // a container that was moved from may be filled again
+  return *owned_.emplace_back(std::move(child));
 }
 
-void ModuleContainer::exchange(Module& old, Owned<Module> fresh) {
+Module& ModuleContainer::exchange(Module& old, Owned<Module> fresh) {
   old.give_place_to(*fresh);
-  *std::ranges::find(owned_, &old, &Owned<Module>::get) = std::move(fresh);
+  fresh->is_held_ = true;
+  Owned<Module>& place = *std::ranges::find(owned_, &old, &Owned<Module>::get);
+  place = std::move(fresh);
+  return *place;
 }
 
 void ModuleContainer::refuse_type(const Module& child, const std::type_info& wanted,
                                   const char* name) const {
   throw TypeError("a module of this ", type_name(), " is a ", child.type_name(), ", not a ",
                   name ? name : demangled(wanted.name()));
-}
-
-void ModuleContainer::require_own() const {
-  if (!was_moved_ || size() > 0) return;
-  throw Error("this ", type_name(), " was moved from: its modules are where it was moved to");
 }
 
 Module& ModuleList::operator[](int64_t index) const {
@@ -97,7 +103,6 @@ Tensor activated(Module& layer, Module& activation, const Tensor& x) {
 }
 
 Tensor Sequential::forward(const Tensor& x) {
-  require_own();
   Tensor y = x;
   for (size_t i = 0; i < size(); ++i) {
     Module& layer = *children()[i].second;

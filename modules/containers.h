@@ -11,8 +11,8 @@
 
 namespace taper::v0 {
 
-// A layer to be taken over: Linear(3, 4) or std::move(layer). One that has a name of its own
-// (an lvalue) is refused: it would be emptied without a word.
+// A layer that is given away: Linear(3, 4) or std::move(layer). One that has a name of its own (an
+// lvalue) is refused: it would be emptied silently.
 template <class M>
 concept ModuleRvalue = std::same_as<M, std::remove_cvref_t<M>> && std::derived_from<M, Module>;
 
@@ -22,7 +22,8 @@ concept ModuleRvalue = std::same_as<M, std::remove_cvref_t<M>> && std::derived_f
 class ModuleContainer : public Module {
  public:
   ModuleContainer();
-  ModuleContainer(ModuleContainer&&) noexcept;
+  ModuleContainer(ModuleContainer&&) noexcept = default;
+  ModuleContainer& operator=(ModuleContainer&& other);
   ~ModuleContainer() override;
   ModuleContainer(ModuleContainer& other);  // as Module's
   size_t size() const { return children().size(); }
@@ -30,19 +31,15 @@ class ModuleContainer : public Module {
   auto end() const { return children().end(); }
 
  protected:
-  void own(const std::string& name, Owned<Module> child);
+  Module& own(const std::string& name, Owned<Module> child);
   template <class M, class... Args> M& make(const std::string& name, Args&&... args) {
-    M* made = new M(std::forward<Args>(args)...);
-    own(name, Owned<Module>(made));
-    return *made;
+    return static_cast<M&>(own(name, make_module<M>(std::forward<Args>(args)...)));
   }
-  // Puts another module into the place of an own one, which goes.
+  // Puts another module into the place of an own one, which is destroyed.
   template <ModuleRvalue M> M& exchange(Module& old, M&& fresh) {
-    M* made = new M(std::move(fresh));
-    exchange(old, Owned<Module>(made));
-    return *made;
+    return static_cast<M&>(exchange(old, take_module(std::move(fresh))));
   }
-  void exchange(Module& old, Owned<Module> fresh);
+  Module& exchange(Module& old, Owned<Module> fresh);
   // Throws TypeError, naming both types, for a child that is no M.
   template <class M> M& as(Module& child) const {
     if (M* found = dynamic_cast<M*>(&child)) return *found;
@@ -50,8 +47,6 @@ class ModuleContainer : public Module {
     if constexpr (requires { M::kTypeName; }) name = M::kTypeName;
     refuse_type(child, typeid(M), name);
   }
-  // Throws Error for what is empty because it was moved from.
-  void require_own() const;
 
  private:
   // name: the wanted type's; null: as C++ writes it.
@@ -59,7 +54,6 @@ class ModuleContainer : public Module {
                                 const char* name) const;
 
   std::vector<Owned<Module>> owned_;
-  bool was_moved_ = false;
 };
 
 // Children are named "0", "1", ...; equal neighbours are printed once.
@@ -67,12 +61,15 @@ class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleList"; }
 
-  void append(Owned<Module> child) { own(cat(size()), std::move(child)); }
-  // layers.add<Linear>(3, 4): makes it in place, appends it and returns it.
+  void append(Owned<Module> child) { (void)own(cat(size()), std::move(child)); }
+  // layers.add<Linear>(3, 4): creates it in place, appends it and returns it. add<Module>(module)
+  // takes a module of any type.
   template <class M, class... Args> M& add(Args&&... args) {
     return make<M>(cat(size()), std::forward<Args>(args)...);
   }
-  template <ModuleRvalue M> M& add(M&& module) { return make<M>(cat(size()), std::move(module)); }
+  template <ModuleRvalue M> M& add(M&& module) {
+    return static_cast<M&>(own(cat(size()), take_module(std::move(module))));
+  }
   // A negative index counts from the end; throws IndexError out of range.
   Module& operator[](int64_t index) const;
   template <class M> M& at(int64_t index) const { return as<M>((*this)[index]); }
@@ -110,7 +107,9 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
            !(ModuleRvalue<Layers> && ...)) Sequential(Layers&&...)
   = delete;  // of a layer with a name: std::move(layer), or clone(layer)
   Sequential(Sequential&&) = default;
+  Sequential& operator=(Sequential&&) = default;
   Sequential(Sequential&) = default;  // as Module's
+  static constexpr bool kTakesModules = true;  // a Child<Sequential> may have one layer
 
   using ModuleList::add;
   // These append under the next number and return *this.
@@ -119,7 +118,7 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
     return *this;
   }
   template <ModuleRvalue M> Sequential& add(M&& module) {
-    return add(Owned<Module>(new M(std::move(module))));
+    return add(take_module(std::move(module)));
   }
   template <LayerFunction F> Sequential& add(F&& function) {
     return add(Owned<Module>(new Lambda<std::decay_t<F>>(std::forward<F>(function))));
@@ -138,7 +137,7 @@ class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleDict"; }
 
-  void insert(const std::string& key, Owned<Module> child) { own(key, std::move(child)); }
+  void insert(const std::string& key, Owned<Module> child) { (void)own(key, std::move(child)); }
   // heads.add<Linear>("left", 3, 4)
   template <class M, class... Args> M& add(const std::string& key, Args&&... args) {
     return make<M>(key, std::forward<Args>(args)...);

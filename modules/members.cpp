@@ -1,32 +1,46 @@
 #include "modules/members.h"
 
+#include <algorithm>
+
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::v0 {
 
 ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor& value,
                            bool is_buffer)
-    : tensor_(Shared<Tensor>::make(value.detach())) {
-  owner.register_tensor(name, tensor_, is_buffer);
+    : slot_(Shared<ModuleSlot>::make(ModuleSlot{value.detach()})) {
+  owner.register_tensor(name, slot_, is_buffer);
 }
 
 ModuleTensor::~ModuleTensor() {
-  if (tensor_) *tensor_ = {};
+  if (slot_) slot_->tensor = {};
+}
+
+ModuleTensor& ModuleTensor::operator=(ModuleTensor&& other) {
+  using enum ModuleSlot::State;
+  // Whether a whole module is being assigned, of which one of the two may lack this tensor.
+  const bool follows =
+      slot_ ? slot_->state == kDropped : !other.slot_ || other.slot_->state == kArriving;
+  if (!follows) return *this = *other;
+  if (slot_) slot_->tensor = {};
+  slot_ = std::move(other.slot_);
+  if (slot_) slot_->state = kRegistered;
+  return *this;
 }
 
 ModuleTensor& ModuleTensor::operator=(const Tensor& value) {
   if (!defined()) throw Error("cannot assign to a parameter that the module does not have");
   require(value.shape() == (*this)->shape(), "cannot assign a tensor of shape ", value.shape(),
           " to one of shape ", (*this)->shape());
-  kernels::copy_into(*tensor_, value);
-  tensor_->storage()->version.fetch_add(1);
+  kernels::copy_into(slot_->tensor, value);
+  slot_->tensor.storage()->version.fetch_add(1);
   return *this;
 }
 
 Parameter::Parameter(Module& owner, const std::string& name, const Tensor& value)
     : ModuleTensor(owner, name, value, false) {
-  tensor_->requires_grad_();
-  tensor_->impl()->is_parameter = true;
+  slot_->tensor.requires_grad_();
+  slot_->tensor.impl()->is_parameter = true;
 }
 
 void Parameter::share(const Parameter& other) {
@@ -37,13 +51,141 @@ void Parameter::share(const Parameter& other) {
     throw Error("cannot share a parameter of shape ", shape(other), " as one of shape ",
                 shape(*this));
   }
-  *tensor_ = *other.tensor_;
+  slot_->tensor = other.slot_->tensor;
 }
 
-void refuse_moved_child() {
+// --- children ---
+
+ChildBase::ChildBase(Module& owner, const std::string& name, Owned<Module> module)
+    : module_(std::move(module)), name_(Shared<const std::string>::make(name)) {
+  owner.register_module(name, *module_);
+  module_->is_held_ = true;
+  enter(&owner);
+}
+
+ChildBase::ChildBase(ChildBase&& other) noexcept : name_(other.name_) {
+  enter(other.owner_of_module());
+  module_ = std::move(other.module_);
+}
+
+ChildBase::ChildBase(const ChildBase& other, Owned<Module> copy)
+    : module_(std::move(copy)), name_(other.name_) {
+  if (!module_) return;
+  module_->is_held_ = true;
+  enter(other.owner_ && !module_->parents_.empty() ? module_->parents_[0] : nullptr);
+}
+
+ChildBase::~ChildBase() { leave(); }
+
+Module* ChildBase::owner_of_module() const {
+  if (!module_ || !owner_ || std::ranges::count(module_->parents_, owner_)) return owner_;
+  // The whole owner moves: its base moved before its members, and the children with it.
+  return module_->parents_.empty() ? nullptr : module_->parents_[0];
+}
+
+void ChildBase::enter(Module* owner) noexcept {
+  leave();
+  owner_ = owner;
+  if (!owner) return;
+  next_ = owner->held_;
+  if (next_) next_->previous_ = this;
+  owner->held_ = this;
+}
+
+void ChildBase::leave() noexcept {
+  if (!owner_) return;
+  (previous_ ? previous_->next_ : owner_->held_) = next_;
+  if (next_) next_->previous_ = previous_;
+  owner_ = nullptr;
+  previous_ = next_ = nullptr;
+}
+
+Module* ChildBase::module_here() const {
+  if (!owner_) return nullptr;
+  const auto place = std::ranges::find(owner_->children_, *name_, &Module::Named::first);
+  return place == owner_->children_.end() ? nullptr : place->second;
+}
+
+ChildBase& ChildBase::operator=(ChildBase&& other) {
+  if (this == &other) return *this;
+  if (owner_ && other.module_) put(*other.module_, other);
+  if (!owner_) {
+    name_ = other.name_;
+    enter(other.owner_of_module());
+  }
+  const Owned<Module> old = std::move(module_);  // may own `other`, so it is destroyed last
+  module_ = std::move(other.module_);
+  if (module_) module_->is_held_ = true;
+  return *this;
+}
+
+void ChildBase::assign(Owned<Module> fresh) {
+  ChildBase from(std::move(fresh));
+  *this = std::move(from);
+}
+
+void ChildBase::put(Module& fresh, ChildBase& from) {
+  Module* const old = module_here();
+  if (old == &fresh) return;  // it came here when its whole owner was assigned to this one's
+  if (owner_->is_in(fresh)) {
+    throw Error("a ", fresh.type_name(), " cannot be put into itself");
+  }
+  if (!old) return put_in_vacant_place(fresh, from);
+  if (old == module_.get()) return module_->give_place_to(fresh);
+  for (ChildBase* holder = owner_->held_; holder; holder = holder->next_) {
+    if (holder->module_.get() == old) return exchange_with(*holder, fresh, from);
+  }
+  owner_->check_name("Submodule", *name_);  // throws: somebody else registered a module here
+}
+
+void ChildBase::put_in_vacant_place(Module& fresh, ChildBase& from) {
+  owner_->check_name("Submodule", *name_);
+  if (from.owner_ == owner_ && from.module_here() == &fresh) {
+    std::ranges::find(owner_->children_, *from.name_, &Module::Named::first)->first = *name_;
+    return;
+  }
+  owner_->children_.push_back({*name_, &fresh});
+  if (from.module_here() == &fresh) from.remove(fresh);
+  fresh.parents_.insert(fresh.parents_.begin(), owner_);
+}
+
+// The module of `holder`, which is registered here, goes where `fresh` was: out of the tree if that
+// is nowhere, or in the module itself.
+void ChildBase::exchange_with(ChildBase& holder, Module& fresh, ChildBase& from) {
+  Module& old = *holder.module_;
+  const bool has_place = from.module_here() == &fresh;
+  const bool takes_place = has_place && !from.owner_->is_in(old);
+  if (takes_place) {
+    const auto there =
+        std::ranges::find(from.owner_->children_, *from.name_, &Module::Named::first);
+    there->second = &old;
+    *std::ranges::find(fresh.parents_, from.owner_) = owner_;
+  } else {
+    if (has_place) from.remove(fresh);
+    fresh.parents_.insert(fresh.parents_.begin(), owner_);
+  }
+  const auto here = std::ranges::find(owner_->children_, *name_, &Module::Named::first);
+  here->second = &fresh;
+  const auto old_parent = std::ranges::find(old.parents_, owner_);
+  if (!takes_place) {
+    old.parents_.erase(old_parent);
+    return holder.leave();
+  }
+  *old_parent = from.owner_;
+  holder.name_ = from.name_;
+  holder.enter(from.owner_);
+}
+
+void ChildBase::remove(Module& fresh) {
+  owner_->children_.erase(std::ranges::find(owner_->children_, *name_, &Module::Named::first));
+  fresh.parents_.erase(std::ranges::find(fresh.parents_, owner_));
+}
+
+void ChildBase::refuse_moved() {
   throw Error(
-      "this Child was moved from: its module is where it was moved to, and this object is to be "
-      "neither called nor assigned to");
+      "this Child was moved from: its module is where it was moved to. Assign a module to it "
+      "before "
+      "it is used");
 }
 
 }  // namespace taper::v0

@@ -13,6 +13,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/memory/half_copy.h"
 #include "framework/profiler/profiler.h"
+#include "modules/members.h"
 
 namespace taper::v0 {
 namespace {
@@ -34,8 +35,10 @@ std::string joined(const std::string& prefix, const std::string& name) {
 
 thread_local Module* running = nullptr;  // the innermost module whose forward runs
 
-// An exception of a program's own on its way out, which has come as far as `caller`.
+// The last foreign exception that left a forward, which has come as far as `caller`. It is kept, so
+// that no other exception can have its address.
 struct Foreign {
+  std::exception_ptr kept{};
   const std::exception* error = nullptr;
   const Module* caller = nullptr;
   std::string path{};
@@ -70,6 +73,12 @@ Module::Call::Call(Module& module)
     : module_(module),
       outer_(running),
       scope_(is_anomaly_enabled() || is_observed() ? module.path_in(outer_) : "") {
+  if (module.was_moved_) {
+    throw Error("this ", module.type_name(),
+                " was moved from: its parameters and modules are where it was moved to. It may be "
+                "destroyed or assigned to");
+  }
+  if (!outer_ && foreign.error) foreign = {};
   if (outer_ && module.parents_.empty() && is_grad_enabled()) {
     const std::vector<Tensor> parameters = module.parameters();
     if (std::any_of(parameters.begin(), parameters.end(), std::mem_fn(&Tensor::requires_grad))) {
@@ -94,7 +103,8 @@ void Module::Call::locate() const {
   } catch (const std::exception& error) {
     const bool goes_on = foreign.error == &error && foreign.caller == &module_;
     const std::string below = goes_on ? foreign.path : "";
-    foreign = {&error, outer_, path.empty() || below.empty() ? path + below : joined(path, below)};
+    foreign = {std::current_exception(), &error, outer_,
+               path.empty() || below.empty() ? path + below : joined(path, below)};
   }
 }
 
@@ -102,30 +112,73 @@ std::string module_of(const std::exception& error) {
   return foreign.error == &error ? foreign.path : "";
 }
 
-std::string Module::path_in(Module* other) const {
-  for (const auto& [path, module] : other ? other->named_modules() : std::vector<Named>()) {
-    if (module == this && !path.empty()) return path;
+std::string Module::path_in(const Module* other) const {
+  if (parents_.empty()) return "";
+  Module* way = parents_[0];
+  const bool is_direct = std::ranges::count(parents_, other) > 0;
+  for (Module* parent : parents_) {
+    if (is_direct ? parent == other : other && parent->is_in(*other)) {
+      way = parent;
+      break;
+    }
   }
-  return parents_.empty() ? "" : place_in(*parents_[0])->first;
+  const std::string name = place_in(*way)->first;
+  if (is_direct || !other || !way->is_in(*other)) return name;
+  return joined(way->path_in(other), name);
 }
 
 // --- the tree ---
 
 Module::Module() = default;
 
-Module::Module(Module&& other) noexcept
-    : tensors_(std::move(other.tensors_)),
-      children_(std::move(other.children_)),
-      parents_(std::move(other.parents_)),
-      hooks_(std::move(other.hooks_)),
-      training_(other.training_) {
-  if (hooks_) hooks();
+Module::Module(Module&& other) noexcept {
+  take_tree(other);
+  if (!other.is_held_) take_places(other);
+}
+
+Module& Module::operator=(Module&& other) {
+  if (this == &other) return *this;
+  if (typeid(*this) != typeid(other)) {
+    throw TypeError("a ", other.type_name(), " cannot be assigned to a ", type_name());
+  }
+  if (is_in(other) || other.is_in(*this)) {
+    throw Error(
+        "a ", type_name(),
+        " cannot be assigned to one that it is a part of, nor to a part of its own: move it "
+        "to a variable first");
+  }
+  for (const Entry& entry : tensors_) entry.slot->state = ModuleSlot::State::kDropped;
+  for (const auto& [name, child] : children_) {
+    child->has_lost_place_ = true;
+    std::erase(child->parents_, this);
+  }
+  take_tree(other);
+  for (const Entry& entry : tensors_) entry.slot->state = ModuleSlot::State::kArriving;
+  if (!other.is_held_ && (parents_.empty() || has_lost_place_)) take_places(other);
+  has_lost_place_ = was_moved_ = false;
+  return *this;
+}
+
+void Module::take_tree(Module& other) noexcept {
+  drop_hooks();
+  tensors_ = std::exchange(other.tensors_, {});
+  children_ = std::exchange(other.children_, {});
   for (const auto& [name, child] : children_) std::ranges::replace(child->parents_, &other, this);
-  for (Module* parent : parents_) {
+  hooks_ = std::exchange(other.hooks_, nullptr);
+  if (hooks_) hooks();
+  training_ = other.training_;
+  other.was_moved_ = true;
+}
+
+void Module::take_places(Module& other) noexcept {
+  for (Module* parent : other.parents_) {
     for (auto& [name, child] : parent->children_) {
       if (child == &other) child = this;
     }
   }
+  if (parents_.empty()) return parents_.swap(other.parents_);
+  parents_.insert(parents_.begin(), other.parents_.begin(), other.parents_.end());
+  other.parents_.clear();
 }
 
 Module::~Module() {
@@ -133,6 +186,7 @@ Module::~Module() {
     std::erase_if(parent->children_, [&](const auto& place) { return place.second == this; });
   }
   for (const auto& [name, child] : children_) std::erase(child->parents_, this);
+  while (held_) held_->leave();
   drop_hooks();
 }
 
@@ -163,29 +217,30 @@ void Module::check_name(const char* kind, const std::string& name) {
   if (name.empty()) throw Error(kind, " name must not be empty");
   require(name.find('.') == std::string::npos, kind, " name must not contain a dot (got '", name,
           "')");
-  std::erase_if(tensors_, [](const Entry& e) { return !e.tensor->defined(); });
+  std::erase_if(tensors_, [](const Entry& e) { return !e.slot->tensor.defined(); });
   require(std::ranges::find(tensors_, name, &Entry::name) == tensors_.end() &&
               std::ranges::find(children_, name, &Named::first) == children_.end(),
           kind, " '", name, "' already defined");
 }
 
-void Module::register_tensor(const std::string& name, Shared<Tensor> tensor, bool is_buffer) {
+void Module::register_tensor(const std::string& name, Shared<ModuleSlot> slot, bool is_buffer) {
   check_name(is_buffer ? "Buffer" : "Parameter", name);
-  tensors_.push_back({name, std::move(tensor), is_buffer});
+  tensors_.push_back({name, std::move(slot), is_buffer});
 }
 
 void Module::register_parameter(const std::string& name, const Tensor& tensor) {
-  register_tensor(name, Shared<Tensor>::make(tensor), false);
+  register_tensor(name, Shared<ModuleSlot>::make(ModuleSlot{tensor}), false);
 }
 
 void Module::register_buffer(const std::string& name, const Tensor& tensor) {
-  register_tensor(name, Shared<Tensor>::make(tensor), true);
+  register_tensor(name, Shared<ModuleSlot>::make(ModuleSlot{tensor}), true);
 }
 
 void Module::register_module(const std::string& name, Module& child) {
   check_name("Submodule", name);
   if (is_in(child)) throw Error("a ", child.type_name(), " cannot be put into itself");
   child.parents_.push_back(this);
+  child.has_lost_place_ = false;
   children_.push_back({name, &child});
 }
 
@@ -194,9 +249,10 @@ std::vector<Module::Found> Module::collect(bool once) const {
   std::unordered_set<const TensorImpl*> seen;
   const std::function<void(const std::string&, const Module&)> add = [&](const std::string& path,
                                                                          const Module& module) {
-    for (const auto& [name, tensor, is_buffer] : module.tensors_) {
-      if (!tensor->defined() || (!seen.insert(tensor->impl()).second && once)) continue;
-      out.push_back({joined(path, name), *tensor, is_buffer});
+    for (const auto& [name, slot, is_buffer] : module.tensors_) {
+      const Tensor& tensor = slot->tensor;
+      if (!tensor.defined() || (!seen.insert(tensor.impl()).second && once)) continue;
+      out.push_back({joined(path, name), tensor, is_buffer});
     }
     for (const auto& [name, child] : module.children_) add(joined(path, name), *child);
   };

@@ -6,9 +6,14 @@
 //     Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }
 //   };
 //
-// Parameters, buffers and children are registered under their names when they are made, so none can
-// be forgotten, and leave the tree when they go. Assigning to a tensor writes through to the
-// registered one; `net.fc2 = Linear(512, 5)` puts another layer in the same place.
+// Parameters, buffers and children are registered under their names when they are created, so that
+// none can be forgotten, and leave the tree when they are destroyed. Assigning to a tensor writes
+// through to the registered one; `net.fc2 = Linear(512, 5)` puts another layer in the same place.
+//
+// Modules are moved and swapped as values are: `return net;`, `best = clone(net);`. Tensors stay
+// the same objects, so that optimizers keep their handles and tied weights stay tied. Sizes and
+// options of a layer are public members that describe it: changing a size does not change its
+// weights.
 #pragma once
 
 #include <concepts>
@@ -27,6 +32,7 @@
 #include "framework/io/loaded_tensors.h"
 #include "framework/memory/pointers.h"
 #include "framework/tensor.h"
+#include "modules/braced_calls.h"
 #include "modules/hooks.h"
 
 namespace taper::v0 {
@@ -40,14 +46,22 @@ struct IncompatibleKeys {
   std::vector<std::string> missing_keys, unexpected_keys;
 };
 
+// A tensor of a module, which the module shares with its Parameter or Buffer.
+struct ModuleSlot {
+  Tensor tensor;
+  enum class State : uint8_t {
+    kRegistered,
+    kArriving,  // its module was assigned to another one, its Parameter or Buffer follows
+    kDropped,   // another module was assigned to its module
+  } state = State::kRegistered;
+};
+
+class ChildBase;
+
 class Module {
  public:
   Module();
-  // Moving takes parameters, buffers, children, hooks and the place in a parent along. Copying
-  // throws Error, for it would not say whether weights are shared: clone() does.
-  Module(Module&& other) noexcept;
-  Module(Module& other);
-  // A module that goes leaves its parents; the order of the others stays.
+  // Leaves its parents, in which the order of the other children stays.
   virtual ~Module();
 
   // Throws NotImplementedError where a module is called in another way (see `within`).
@@ -64,8 +78,8 @@ class Module {
   virtual std::string type_name() const;
   virtual std::string extra_repr() const { return ""; }
 
-  // The module again, with memory of its own, as clone(module) below makes it of a type that is
-  // known. Throws Error for a class, here or below, that is neither a Cloneable nor a ModuleOf.
+  // Returns a copy with memory of its own, as clone(module) below does for a type that is known.
+  // Throws Error for a class, here or below, that is neither a Cloneable nor a ModuleOf.
   Owned<Module> clone() const;
 
   // Depth first, in order of registration; a tensor that is registered twice is listed once.
@@ -124,15 +138,28 @@ class Module {
   bool has_hooks() const { return hooks_ && has_any_hooks(); }
 
   // Adds a tensor or child to the tree. Throws for a name that is empty, has a dot, or is taken,
-  // and for a child that this module is below. A child may go before or after its parents.
+  // and for a child that this module is below. A child may be destroyed before or after its
+  // parents.
   void register_parameter(const std::string& name, const Tensor& tensor);
   void register_buffer(const std::string& name, const Tensor& tensor);
   void register_module(const std::string& name, Module& child);
-  // `fresh` leaves the first place that it has and takes this module's first: its name and its rank
-  // there. (Children and containers do this when they are assigned to.)
+  // Removes `fresh` from the first place that it has and puts it into this module's first: its name
+  // and its rank there. (Children and containers do this when they are assigned to.)
   void give_place_to(Module& fresh);
 
  protected:
+  // Moving takes parameters, buffers, children and hooks along, and with them the place in a parent
+  // unless a Child or a container holds the module there. What was moved from may be destroyed or
+  // assigned to; calls of it throw Error.
+  Module(Module&& other) noexcept;
+  // The same into a module that exists: it drops what it had, and keeps the places that it has. In
+  // `best = clone(net)` members follow one by one, each Parameter, Buffer and Child taking over
+  // what the other module's has. Throws TypeError for a module of another type, Error for one that
+  // this is a part of, or that is a part of this.
+  Module& operator=(Module&& other);
+  // Throws Error outside of clone(): a copy would not say whether weights are shared.
+  Module(Module& other);
+
   // body(arguments...) as a call of this module, with what operator() does for forward: the way to
   // write a call with several arguments or results.
   //   Scores operator()(const Tensor& x, const State& state) {
@@ -177,12 +204,14 @@ class Module {
 
  private:
   friend class ModuleTensor;
+  friend class ModuleContainer;
+  friend class ChildBase;
   friend class CloneScope;
   template <class M> friend class Child;
   template <std::derived_from<Module> M> friend M clone(const M& module);
   struct Entry {
     std::string name;
-    Shared<Tensor> tensor;  // shared with the Parameter or Buffer
+    Shared<ModuleSlot> slot;
     bool is_buffer;
   };
   class Call {
@@ -203,17 +232,22 @@ class Module {
     Shared<BackwardCall> backward_;  // where there are hooks for it
   };
 
-  void register_tensor(const std::string& name, Shared<Tensor> tensor, bool is_buffer);
+  void register_tensor(const std::string& name, Shared<ModuleSlot> slot, bool is_buffer);
   void check_name(const char* kind, const std::string& name);
+  // Whether this is the other module or is below it.
   bool is_in(const Module& other) const;
   // The first of this module's places in that parent, which must have it.
   std::vector<Named>::iterator place_in(Module& parent) const;
+  // Takes over what the other module holds, which is left empty.
+  void take_tree(Module& other) noexcept;
+  // Takes over the other module's places in its parents.
+  void take_places(Module& other) noexcept;
   ModuleHooks& hooks();
   bool has_any_hooks() const;  // of those that there were
-  void drop_hooks() noexcept;  // the module's end: handles may stay, the functions go
-  // "layers.0": the path of this module below another; its name in its parent where it is not in
-  // that tree.
-  std::string path_in(Module* other) const;
+  void drop_hooks() noexcept;  // destroys the functions; handles of them may stay
+  // "layers.0": the path of this module below another; its name in its first parent where it is not
+  // in that tree. Visits only the modules on the way between them, and their siblings.
+  std::string path_in(const Module* other) const;
   struct Found {
     std::string path;
     Tensor tensor;
@@ -228,8 +262,12 @@ class Module {
   std::vector<Entry> tensors_;
   std::vector<Named> children_;
   std::vector<Module*> parents_;  // one for each place; the first is a Child's own
+  ChildBase* held_ = nullptr;     // the Child objects whose owner this is, as a linked list
   Shared<ModuleHooks> hooks_;
   bool training_ = true;
+  bool is_held_ = false;         // by a Child or a container, which keep it at one address
+  bool was_moved_ = false;       // from
+  bool has_lost_place_ = false;  // in a parent that another module was assigned to
 };
 
 // While it lives, modules may be copied in this thread: all as one, so that what is tied or shared
@@ -247,11 +285,22 @@ class CloneScope {
   bool is_outermost_;
 };
 
-// The module again, as copy.deepcopy gives it: weights and buffers have memory of their own, tied
-// ones stay tied, modes stay; gradients and hooks do not come along. Tensors and pointers that are
-// plain members are copied as such: a class that keeps some says how in its copy constructor, which
-// takes no constant: Net(Net& other) : ModuleOf(other), mask(copy_of(other.mask)) {}.
+// Throws TypeError for a module of another type than M: to move it as an M would slice it, which
+// leaves out what its own type adds.
+void check_whole(const Module& module, const std::type_info& type);
+
+// Returns a copy, as copy.deepcopy does: weights and buffers have memory of their own, tied ones
+// stay tied, modes stay; gradients and hooks are not copied. Tensors and pointers that are plain
+// members are copied as such: a class that has some says how in its copy constructor, which takes
+// no constant, and then declares its moves as well:
+//   Net(Net& other) : ModuleOf(other), mask(copy_of(other.mask)) {}
+//   Net(Net&&) = default;
+//   Net& operator=(Net&&) = default;
+// Throws TypeError for a module whose own type is derived from M: module.clone() copies it whole.
 template <std::derived_from<Module> M> M clone(const M& module) {
+  static_assert(!std::same_as<M, Module>,
+                "clone(module) needs the module's own type: module.clone() copies any Module");
+  check_whole(module, typeid(M));
   const CloneScope scope;
   const Owned<Module> made = Module::copy_of(const_cast<M&>(module));
   scope.finish();
@@ -275,17 +324,19 @@ template <class D, class Base = Module> class Cloneable : public Base {
   }
 };
 
-// A module whose forward takes any arguments and gives any result, with hooks on the tensors among
-// them and its path in errors:
+// A module whose forward takes any arguments and returns any result, with hooks on the tensors
+// among them and its path in errors:
 //   struct Gated : ModuleOf<Gated> {
 //     Child<Linear> value{*this, "value", 4, 4}, gate{*this, "gate", 4, 4};
 //     std::pair<Tensor, Tensor> forward(const Tensor& x, const Tensor& context) {...}
 //   };
 //   const auto [y, g] = net(x, context);
+// Arguments may be in braces: net(x, {h, c}).
 // Of one tensor, with another result: forward(Tensor x), by value, for forward(const Tensor&) is
 // Module's.
-template <class D> class ModuleOf : public Cloneable<D> {
+template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<ModuleOf<D>, D> {
  public:
+  using BracedCalls<ModuleOf<D>, D>::operator();
   template <class... Args> auto operator()(const Args&... arguments) {
     return this->within([this](const auto&... a) { return static_cast<D&>(*this).forward(a...); },
                         arguments...);
@@ -300,8 +351,10 @@ template <class D> class ModuleOf : public Cloneable<D> {
 #pragma GCC diagnostic pop
 };
 
-// The path, below the outermost module that was called, of that in whose forward an exception began
-// that is none of Taper's and so cannot say it itself: of the last one in this thread, else "".
+// Returns the path, below the outermost module that was called, of the module in whose forward a
+// foreign exception was thrown. (An Error of Taper's ends in that path itself.) "" for any
+// exception but the last foreign one that left a module's forward in this thread, which is kept
+// until the next call of a module there.
 std::string module_of(const std::exception& error);
 
 // "Sequential(\n  (0): Linear(in_features=784, out_features=512, bias=True)\n ...)".

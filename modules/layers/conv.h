@@ -35,9 +35,9 @@ template <class LayerOptions> class ConvBase : public Module {
   std::string type_name() const override;
   std::string extra_repr() const override;
 
-  const int64_t in_channels, out_channels;
-  const Pair kernel_size;
-  const Options options;
+  int64_t in_channels, out_channels;
+  Pair kernel_size;
+  Options options;
   Parameter weight, bias;
 
  protected:
@@ -45,7 +45,7 @@ template <class LayerOptions> class ConvBase : public Module {
   Tensor convolve(const Tensor& x, Activation activation) const;
 
  private:
-  const int dims_;  // of space
+  int dims_;  // of space
 };
 
 // x [N, in_channels, L] or [N, in_channels, H, W] to [N, out_channels, ...], in channels-last

@@ -34,7 +34,7 @@ class Linear : public Cloneable<Linear> {
   Tensor operator()(const Tensor& x, Activation activation);
   std::string extra_repr() const override;
 
-  const int64_t in_features, out_features;
+  int64_t in_features, out_features;
   Parameter weight;
   Parameter bias;
 };
@@ -56,8 +56,8 @@ class Embedding : public Cloneable<Embedding> {
   Tensor forward(const Tensor& index) override;
   std::string extra_repr() const override;
 
-  const int64_t num_embeddings, embedding_dim;
-  const std::optional<int64_t> padding_idx;
+  int64_t num_embeddings, embedding_dim;
+  std::optional<int64_t> padding_idx;
   Parameter weight;
 };
 
@@ -83,8 +83,8 @@ class EmbeddingBag : public Cloneable<EmbeddingBag> {
                     const Tensor& per_sample_weights = {});
   std::string extra_repr() const override;
 
-  const int64_t num_embeddings, embedding_dim;
-  const EmbeddingBagOptions options;
+  int64_t num_embeddings, embedding_dim;
+  EmbeddingBagOptions options;
   Parameter weight;
 };
 

@@ -48,6 +48,7 @@ class WeightedLoss : public Cloneable<WeightedLoss<kName, kFunction, LossOptions
 
   explicit WeightedLoss(const Options& o = {}) : options(registered(o)) {}
   WeightedLoss(WeightedLoss&&) = default;
+  WeightedLoss& operator=(WeightedLoss&&) = default;
   WeightedLoss(WeightedLoss& other)
       : WeightedLoss::Cloneable(other), options(copied_tensors(other.options)) {}
   Tensor forward(const Tensor& input, const Tensor& target) override {
@@ -55,7 +56,7 @@ class WeightedLoss : public Cloneable<WeightedLoss<kName, kFunction, LossOptions
   }
   std::string type_name() const override { return kName.text; }
 
-  const Options options;
+  Options options;
 
  private:
   static Options copied_tensors(Options o) {
@@ -114,7 +115,7 @@ class TripletMarginLoss : public ModuleOf<TripletMarginLoss> {
     return triplet_margin_loss(anchor, positive, negative, options);
   }
 
-  const TripletMarginOptions options;
+  TripletMarginOptions options;
 };
 
 }  // namespace taper::v0

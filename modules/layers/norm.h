@@ -28,8 +28,8 @@ template <class LayerOptions> class RunningNorm : public Module {
   // As new: means of 0, variances of 1, no batches.
   void reset_running_stats();
 
-  const int64_t num_features;
-  const Options options;
+  int64_t num_features;
+  Options options;
   std::optional<double> momentum;                         // options.momentum, unless changed
   Parameter weight, bias;                                 // undefined without affine
   Buffer running_mean, running_var, num_batches_tracked;  // undefined when not tracked
@@ -52,7 +52,7 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   Tensor with_cumulative_average(const Tensor& x);
   Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share) const;
 
-  const int dims_;
+  int dims_;
   Shared<distributed::Communicator> ranks_;
 };
 
@@ -104,8 +104,8 @@ class GroupNorm : public Cloneable<GroupNorm> {
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
-  const int64_t num_groups, num_channels;
-  const GroupNormOptions options;
+  int64_t num_groups, num_channels;
+  GroupNormOptions options;
   Parameter weight, bias;  // undefined without affine
 };
 
@@ -160,8 +160,8 @@ class LayerNorm : public Cloneable<LayerNorm> {
   Tensor operator()(const Tensor& x, std::optional<DType> result);
   std::string extra_repr() const override;
 
-  const Shape normalized_shape;
-  const LayerNormOptions options;
+  Shape normalized_shape;
+  LayerNormOptions options;
   Parameter weight, bias;
 };
 
@@ -189,8 +189,8 @@ class RMSNorm : public Cloneable<RMSNorm> {
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
-  const Shape normalized_shape;
-  const RMSNormOptions options;
+  Shape normalized_shape;
+  RMSNormOptions options;
   Parameter weight;
 };
 

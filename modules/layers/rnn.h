@@ -63,8 +63,8 @@ class RnnBase : public Module {
   PackedRnnResult operator()(const PackedSequence& x, const RnnState& state = {});
   std::string extra_repr() const override;
 
-  const int64_t input_size, hidden_size;
-  const RnnOptions options;
+  int64_t input_size, hidden_size;
+  RnnOptions options;
   std::vector<RnnWeights> cells;  // in the order of RnnState
 
  protected:
@@ -83,7 +83,7 @@ class RnnBase : public Module {
   // Units of h, which is also the output of one direction.
   int64_t width() const { return options.proj_size > 0 ? options.proj_size : hidden_size; }
 
-  const int64_t gates_;
+  int64_t gates_;
 };
 
 struct RNN : Cloneable<RNN, RnnBase> {
@@ -115,15 +115,15 @@ class RnnCellBase : public Module, public RnnWeights {
   Tensor operator()(const Tensor& x, const Tensor& h);
   std::string extra_repr() const override;
 
-  const int64_t input_size, hidden_size;
-  const RnnCellOptions options;
+  int64_t input_size, hidden_size;
+  RnnCellOptions options;
 
  protected:
   RnnCellBase(int64_t input_size, int64_t hidden_size, int64_t gates, const RnnCellOptions& o);
   LstmState step(const Tensor& x, const LstmState& state) const;
 
  private:
-  const int64_t gates_;
+  int64_t gates_;
 };
 
 struct RNNCell : Cloneable<RNNCell, RnnCellBase> {

@@ -75,7 +75,7 @@ class GELU : public Cloneable<GELU> {
   Tensor forward(const Tensor& x) override { return gelu(x, approximate == "tanh"); }
   std::string extra_repr() const override { return fields("approximate", approximate); }
 
-  const std::string approximate;
+  std::string approximate;
 };
 
 struct PReLUOptions {
@@ -116,7 +116,7 @@ class DropoutLayer : public Cloneable<DropoutLayer<kName, kFunction>> {
   std::string type_name() const override { return kName.text; }
   std::string extra_repr() const override { return fields("p", p, "inplace", false); }
 
-  const double p;
+  double p;
 };
 using Dropout = DropoutLayer<"Dropout", dropout>;
 // Whole channels.
@@ -163,8 +163,8 @@ class PoolLayer : public Cloneable<PoolLayer<kName, kDims, kFunction, PoolOption
     }
   }
 
-  const Size kernel_size;
-  const Options options;
+  Size kernel_size;
+  Options options;
 
  private:
   static Size sized(Pair p) {
@@ -191,8 +191,8 @@ class Fold : public Cloneable<Fold> {
                   options.dilation, "padding", options.padding, "stride", options.stride);
   }
 
-  const Pair output_size, kernel_size;
-  const UnfoldOptions options;
+  Pair output_size, kernel_size;
+  UnfoldOptions options;
 };
 
 // --- padding ---
@@ -210,7 +210,7 @@ class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
   std::string type_name() const override { return kName.text; }
   std::string extra_repr() const override { return py(Shape(padding)); }
 
-  const std::vector<int64_t> padding;
+  std::vector<int64_t> padding;
 };
 using ZeroPad1d = PadLayer<"ZeroPad1d", 1, PadMode::zeros>;
 using ZeroPad2d = PadLayer<"ZeroPad2d", 2, PadMode::zeros>;
@@ -260,7 +260,7 @@ class Upsample : public Cloneable<Upsample> {
                                 : fields("size", options.size, "mode", mode);
   }
 
-  const InterpolateOptions options;
+  InterpolateOptions options;
 };
 
 }  // namespace taper::v0

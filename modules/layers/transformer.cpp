@@ -62,10 +62,14 @@ TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
       dropout2(*this, "dropout2", o.dropout) {}
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncodeOptions& how) {
-  return within([this](const auto&... a) { return encode(a...); }, src, how);
+  require<NotImplementedError>(
+      takes_masks_ || !how.has_masks(), type_name(),
+      " overrides forward(src) alone, which masks do not reach: override forward(src, how)");
+  if (!takes_masks_) return Module::operator()(src);
+  return within([this](const auto&... a) { return forward(a...); }, src, how);
 }
 
-Tensor TransformerEncoderLayer::encode(const Tensor& src, const EncodeOptions& how) {
+Tensor TransformerEncoderLayer::forward(const Tensor& src, const EncodeOptions& how) {
   const AttendOptions masks{.key_padding_mask = how.src_key_padding_mask,
                             .need_weights = false,
                             .attn_mask = how.src_mask,
@@ -93,26 +97,29 @@ TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory,
                                            const DecodeOptions& how) {
-  const auto decode = [this](const Tensor& t, const Tensor& m, const DecodeOptions& o) {
-    const AttendOptions own{.key_padding_mask = o.tgt_key_padding_mask,
-                            .need_weights = false,
-                            .attn_mask = o.tgt_mask,
-                            .is_causal = o.tgt_is_causal};
-    const AttendOptions others{.key_padding_mask = o.memory_key_padding_mask,
-                               .need_weights = false,
-                               .attn_mask = o.memory_mask,
-                               .is_causal = o.memory_is_causal};
-    Tensor x = residual(options, norm1, t,
-                        [&](const Tensor& z) { return dropout1(self_attn(z, z, z, own).output); });
-    x = residual(options, norm2, x,
-                 [&](const Tensor& z) { return dropout2(multihead_attn(z, m, m, others).output); });
-    return residual(options, norm3, x,
-                    [&](const Tensor& z) { return dropout3(feed_forward(*this, z)); });
-  };
-  return within(decode, tgt, memory, how);
+  return within([this](const auto&... a) { return forward(a...); }, tgt, memory, how);
 }
 
-Tensor TransformerEncoder::forward(const Tensor& src) { return run(src, EncodeOptions()); }
+Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
+                                        const DecodeOptions& how) {
+  const AttendOptions own{.key_padding_mask = how.tgt_key_padding_mask,
+                          .need_weights = false,
+                          .attn_mask = how.tgt_mask,
+                          .is_causal = how.tgt_is_causal};
+  const AttendOptions others{.key_padding_mask = how.memory_key_padding_mask,
+                             .need_weights = false,
+                             .attn_mask = how.memory_mask,
+                             .is_causal = how.memory_is_causal};
+  Tensor x = residual(options, norm1, tgt,
+                      [&](const Tensor& z) { return dropout1(self_attn(z, z, z, own).output); });
+  x = residual(options, norm2, x, [&](const Tensor& z) {
+    return dropout2(multihead_attn(z, memory, memory, others).output);
+  });
+  return residual(options, norm3, x,
+                  [&](const Tensor& z) { return dropout3(feed_forward(*this, z)); });
+}
+
+Tensor TransformerEncoder::forward(const Tensor& src) { return run(src); }
 
 Tensor TransformerEncoder::operator()(const Tensor& src, const EncodeOptions& how) {
   return within([this](const auto&... a) { return run(a...); }, src, how);

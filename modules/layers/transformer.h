@@ -29,6 +29,9 @@ struct EncodeOptions {
   Tensor src_key_padding_mask = {};  // [B, L]
   bool is_causal = false;            // needs no mask beside it
   void tensors(const auto& each) { each(src_mask, src_key_padding_mask); }
+  bool has_masks() const {
+    return is_causal || src_mask.defined() || src_key_padding_mask.defined();
+  }
 };
 struct DecodeOptions {
   Tensor tgt_mask = {};                                  // [T, T] or [B * nhead, T, T]
@@ -41,7 +44,10 @@ struct DecodeOptions {
   }
 };
 
-// src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model]; to the same.
+// src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model]; to the same shape. A
+// derived layer overrides forward(src, how), which every call reaches, or forward(src) alone, which
+// calls without masks reach; a TransformerEncoder of such layers throws NotImplementedError for
+// masks.
 class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
  public:
   using Options = TransformerEncoderLayerOptions;
@@ -49,11 +55,12 @@ class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
   TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                           TransformerEncoderLayerOptions options = {});
 
-  Tensor forward(const Tensor& src) override { return encode(src, {}); }
+  Tensor forward(const Tensor& src) override { return forward(src, {}); }
+  virtual Tensor forward(const Tensor& src, const EncodeOptions& how);
   using Module::operator();
   Tensor operator()(const Tensor& src, const EncodeOptions& how);
 
-  const TransformerEncoderLayerOptions options;
+  TransformerEncoderLayerOptions options;
   Child<MultiheadAttention> self_attn;
   Child<Linear> linear1;
   Child<Dropout> dropout;
@@ -62,7 +69,8 @@ class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
   Child<Dropout> dropout1, dropout2;
 
  private:
-  Tensor encode(const Tensor& src, const EncodeOptions& how);
+  template <class Layer> friend class TransformerStack;
+  bool takes_masks_ = true;  // false: its class overrides forward(src) alone
 };
 
 // tgt [T, B, d_model] and memory, what an encoder gave, [S, B, d_model]; batch_first and no batch
@@ -74,9 +82,12 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
   TransformerDecoderLayer(int64_t d_model, int64_t nhead,
                           TransformerDecoderLayerOptions options = {});
 
+  using Module::forward;
+  // For derived layers to override.
+  virtual Tensor forward(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how);
   Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {});
 
-  const TransformerDecoderLayerOptions options;
+  TransformerDecoderLayerOptions options;
   Child<MultiheadAttention> self_attn, multihead_attn;
   Child<Linear> linear1;
   Child<Dropout> dropout;
@@ -85,13 +96,23 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
   Child<Dropout> dropout1, dropout2, dropout3;
 };
 
-// Layers one after the other, then a norm where there is one. The function is called for each
-// layer, which so has its own first weights (PyTorch copies one layer).
+// Layers one after the other, then a norm where there is one. The function is called for each layer
+// and returns a Layer or a layer derived from it; each so has initial weights of its own (PyTorch
+// copies one layer).
 template <class Layer> class TransformerStack : public Module {
  public:
   template <class MakeLayer>
   TransformerStack(MakeLayer make_layer, int64_t num_layers) : layers(*this, "layers") {
-    for (int64_t i = 0; i < num_layers; ++i) layers->template add<Layer>(make_layer());
+    using Made = std::decay_t<std::invoke_result_t<MakeLayer&>>;
+    static_assert(std::derived_from<Made, Layer>,
+                  "the function that creates the layers of a TransformerEncoder or "
+                  "TransformerDecoder returns its layer, or one derived from that, by value");
+    for (int64_t i = 0; i < num_layers; ++i) {
+      Made& layer = layers->add(make_layer());
+      if constexpr (requires { layer.takes_masks_; }) {
+        layer.takes_masks_ = requires(const Tensor& x) { layer.forward(x, EncodeOptions()); };
+      }
+    }
   }
   template <class MakeLayer>
   TransformerStack(MakeLayer make_layer, int64_t num_layers, LayerNorm&& final_norm)
@@ -162,8 +183,8 @@ class Transformer : public Cloneable<Transformer> {
   // float32 [size, size]: -inf above the diagonal, 0 elsewhere.
   static Tensor generate_square_subsequent_mask(int64_t size, TensorOptions options = {});
 
-  const int64_t d_model, nhead;
-  const TransformerOptions options;
+  int64_t d_model, nhead;
+  TransformerOptions options;
   Child<TransformerEncoder> encoder;
   Child<TransformerDecoder> decoder;
 };

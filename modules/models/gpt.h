@@ -43,8 +43,8 @@ class CausalSelfAttention : public Cloneable<CausalSelfAttention> {
   using Module::operator();
   Tensor operator()(const Tensor& x, const Tensor& residual);
 
-  const int64_t n_head;
-  const double dropout;  // of the attention weights
+  int64_t n_head;
+  double dropout;  // of the attention weights
   Child<Linear> c_attn, c_proj;
   Child<Dropout> resid_dropout;
 
@@ -106,7 +106,7 @@ class GPT : public Cloneable<GPT> {
 
   Tensor forward(const Tensor& tokens) override;
 
-  const GPTOptions options;
+  GPTOptions options;
   Child<GPTTransformer> transformer;
   Child<Linear> lm_head;
 };

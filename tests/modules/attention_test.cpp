@@ -2,10 +2,14 @@
 #include "modules/layers/attention.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
 #include "autograd/autocast.h"
+#include "autograd/ops/binary.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
 #include "framework/factories.h"
 #include "modules/layers/transformer.h"
 #include "tests/modules/modules.h"
@@ -193,6 +197,115 @@ TEST(TransformerEncoderLayer, NamesThePathOfAnError) {
     EXPECT_NE(std::string(error.what()).find("(in module layers.0.self_attn)"), std::string::npos)
         << error.what();
   }
+}
+
+// --- attention whose keys are all masked ---
+
+struct Masked {
+  const char* name;
+  AttendOptions how;
+};
+
+TEST(MultiheadAttention, AQueryWithoutKeysAttendsToNothing) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const Device device : all_devices()) {
+    const auto bools = [&](const Tensor& numbers) { return numbers.to(device).to(kBool); };
+    Tensor added = zeros({3, 3}, {.device = device});
+    added[1].fill_(-inf);
+    const Masked cases[] = {
+        {"padding of a whole sample", {.key_padding_mask = bools(tensor({{0, 0, 1}, {1, 1, 1}}))}},
+        {"a row of a bool mask", {.attn_mask = bools(tensor({{0, 0, 0}, {1, 1, 1}, {0, 1, 0}}))}},
+        {"a row of a floating mask", {.attn_mask = added}},
+        {"padding and a causal mask together",
+         {.key_padding_mask = bools(tensor({{1, 0, 0}, {0, 0, 0}})), .is_causal = true}},
+    };
+    for (const DType dtype : {kFloat32, kFloat64}) {
+      MultiheadAttention layer(4, 2);
+      layer.to(device, dtype);
+      for (const auto& [name, how] : cases) {
+        SCOPED_TRACE(name);
+        std::vector<Tensor> outputs;
+        for (const bool need_weights : {true, false}) {
+          AttendOptions options = how;
+          options.need_weights = need_weights;
+          if (options.attn_mask.defined() && options.attn_mask.is_floating_point()) {
+            options.attn_mask = options.attn_mask.to(dtype);
+          }
+          const Tensor x = numbers({3, 2, 4}, device).to(dtype).requires_grad_();
+          const auto [y, weights] = layer(x, x, x, options);
+          outputs.push_back(y.detach());
+          if (need_weights) {
+            const Tensor sums = weights.detach().sum({-1});  // [B, L]: 0 or 1
+            EXPECT_TRUE(close(sums * sums, sums, 1e-6));
+            EXPECT_LT(sums.sum().item<double>(), 6);
+          }
+          layer.zero_grad();
+          y.sum().backward();
+          EXPECT_TRUE(isfinite(y).all().item<bool>());
+          EXPECT_TRUE(isfinite(x.grad()).all().item<bool>());
+          for (const Tensor& p : layer.parameters()) {
+            EXPECT_TRUE(isfinite(p.grad()).all().item<bool>());
+          }
+        }
+        EXPECT_TRUE(close(outputs[0], outputs[1], 1e-5));
+      }
+    }
+  }
+}
+
+TEST(Transformer, SamplesOfPaddingAloneKeepGradientsFinite) {
+  for (const Device device : all_devices()) {
+    const Tensor padding = tensor({{0, 0, 1}, {1, 1, 1}}, {.device = device}).to(kBool);
+    const Tensor x = numbers({3, 2, 4}, device);
+    TransformerEncoderLayer encoder(4, 2, {.dim_feedforward = 4, .device = device});
+    TransformerDecoderLayer decoder(4, 2, {.dim_feedforward = 4, .device = device});
+    const Tensor y = encoder(x, {.src_key_padding_mask = padding});
+    const Tensor z =
+        decoder(y, y, {.tgt_key_padding_mask = padding, .memory_key_padding_mask = padding});
+    EXPECT_TRUE(isfinite(z).all().item<bool>());
+    z.sum().backward();
+    for (const Module* module : {static_cast<Module*>(&encoder), static_cast<Module*>(&decoder)}) {
+      for (const Tensor& p : module->parameters()) {
+        EXPECT_TRUE(isfinite(p.grad()).all().item<bool>());
+      }
+    }
+  }
+}
+
+// --- layers of one's own in a transformer ---
+
+struct DoublingLayer : TransformerEncoderLayer {
+  using TransformerEncoderLayer::TransformerEncoderLayer;
+  Tensor forward(const Tensor& x) override { return x * 2; }
+};
+struct MaskedLayer : TransformerEncoderLayer {
+  using TransformerEncoderLayer::forward;
+  using TransformerEncoderLayer::TransformerEncoderLayer;
+  Tensor forward(const Tensor& x, const EncodeOptions& how) override {
+    return how.has_masks() ? x * 3 : x * 2;
+  }
+};
+struct OwnDecoderLayer : TransformerDecoderLayer {
+  using TransformerDecoderLayer::TransformerDecoderLayer;
+  Tensor forward(const Tensor& x, const Tensor& memory, const DecodeOptions&) override {
+    return x + memory;
+  }
+};
+
+TEST(TransformerEncoder, CallsTheForwardOfDerivedLayers) {
+  const Tensor x = numbers({3, 2, 4});
+  TransformerEncoder doubling([] { return DoublingLayer(4, 2); }, 3);
+  EXPECT_EQ((*doubling.layers)[0].type_name(), "DoublingLayer");
+  EXPECT_TRUE(same_bits(doubling(x), x * 8));
+  EXPECT_TRUE(same_bits(doubling(x, {}), x * 8));
+  EXPECT_TRUE(refuses<NotImplementedError>(
+      [&] { return doubling(x, {.is_causal = true}); },
+      "DoublingLayer overrides forward(src) alone, which masks do not reach"));
+  TransformerEncoder masked([] { return MaskedLayer(4, 2); }, 2);
+  EXPECT_TRUE(same_bits(masked(x), x * 4));
+  EXPECT_TRUE(same_bits(masked(x, {.is_causal = true}), x * 3 * 3));
+  TransformerDecoder decoder([] { return OwnDecoderLayer(4, 2); }, 2);
+  EXPECT_TRUE(same_bits(decoder(x, x), x + x + x));
 }
 
 }  // namespace
