@@ -6,6 +6,7 @@
 
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
+#include "framework/io/loaded_tensors.h"
 #include "framework/io/text.h"
 
 namespace taper::v0 {
@@ -73,8 +74,18 @@ Tensor laid_out(const NameRule& rule, const NamedTensor& t) {
                    t.tensor.shape());
 }
 
-// Adds t as the first rule that fits its name calls it; false where none does.
 using Side = const char* NameRule::*;
+// Returns what the first rule that fits a name calls it; nothing where no rule or no name fits.
+std::optional<std::string> renamed(const std::string& name, std::span<const NameRule> rules,
+                                   Side from, Side to) {
+  for (const NameRule& rule : rules) {
+    const auto stars = rule.*from ? match(rule.*from, name) : std::nullopt;
+    if (stars) return rule.*to ? std::optional(filled(rule.*to, *stars)) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// Adds t as the first rule that fits its name calls it; false where none does.
 bool add(std::vector<NamedTensor>& out, const NamedTensor& t, const std::string& name,
          std::span<const NameRule> rules, Side from, Side to) {
   for (const NameRule& rule : rules) {
@@ -112,6 +123,19 @@ std::vector<NamedTensor> WeightNames::to_taper(const std::vector<NamedTensor>& s
     if (!known) throw ValueError("tensor ", detail::in_quotes(t.name), " is none of ", of);
   }
   add_counters(out);
+  return out;
+}
+
+LoadedTensors WeightNames::to_taper(const LoadedTensors& state) const {
+  LoadedTensors out(state.path);
+  const std::vector<NamedTensor>& tensors = state;
+  static_cast<std::vector<NamedTensor>&>(out) = to_taper(tensors);
+  for (const auto& [name, why] : state.unreadable) {
+    for (const std::string& full : {name, may_lack + name}) {
+      const auto ours = renamed(full, rules, &NameRule::theirs, &NameRule::ours);
+      if (ours) out.unreadable.emplace(*ours, why);
+    }
+  }
   return out;
 }
 

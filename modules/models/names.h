@@ -8,6 +8,8 @@
 
 namespace taper::v0 {
 
+struct LoadedTensors;  // framework/io/loaded_tensors.h
+
 // A name of theirs, and ours.
 struct NameRule {
   // Each '*' stands for one or more characters that are no dot, in both names the same.
@@ -26,6 +28,8 @@ struct WeightNames {
   // Counters of batch norms that files from before PyTorch 0.4.1 lack are added. Throw ValueError
   // for a name that no rule fits and for a transposed tensor that is no matrix.
   std::vector<NamedTensor> to_taper(const std::vector<NamedTensor>& state) const;
+  // Does the same with the tensors of a file, and renames its unreadable entries.
+  LoadedTensors to_taper(const LoadedTensors& state) const;
   std::vector<NamedTensor> from_taper(const std::vector<NamedTensor>& state) const;
 };
 

@@ -122,5 +122,16 @@ TEST(Names, WhatNoRuleFitsIsRefusedByName) {
       "tensor 'h.0.mlp.c_fc.weight': expected a matrix, got shape [2]"));
 }
 
+TEST(Names, EntriesThatCannotBeReadAreRenamedToo) {
+  LoadedTensors file("gpt2.safetensors");
+  file.push_back({"wpe.weight", ones({2, 2})});
+  file.unreadable = {{"wte.weight", "dtype F8_E4M3"}, {"other", "dtype U16"}};
+  const LoadedTensors state = kHuggingFaceGpt2.to_taper(file);
+  EXPECT_EQ(state.at("transformer.wpe.weight").shape(), Shape({2, 2}));
+  EXPECT_TRUE(
+      refuses<InputError>([&] { return state.at("transformer.wte.weight"); }, "dtype F8_E4M3"));
+  EXPECT_EQ(state.unreadable.size(), 1u);
+}
+
 }  // namespace
 }  // namespace taper::v0::test
