@@ -1,6 +1,9 @@
 // How linear, convolution, pooling, normalisation, attention and recurrent layers are written in
 // ONNX.
+#include <cmath>
+#include <limits>
 #include <numeric>
+#include <optional>
 
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/nn/attention.h"
@@ -98,26 +101,89 @@ string adaptive_avg_pool(OpWriter& w) {
   const Ints kernel{in.h / out.h, in.w / out.w};
   return w.add("AveragePool", {w.in()}, {{"kernel_shape", kernel}, {"strides", kernel}});
 }
-string interpolate(OpWriter& w) {
-  const auto& o = w.options<InterpolateOptions>();
-  const bool nearest = o.mode == Interpolation::nearest, cubic = o.mode == Interpolation::bicubic;
-  const string place = nearest                           ? "asymmetric"
-                       : o.align_corners.value_or(false) ? "align_corners"
-                                                         : "pytorch_half_pixel";
-  Attributes attributes = {{"coordinate_transformation_mode", place},
-                           {"mode", string(nearest ? "nearest"
-                                           : cubic ? "cubic"
-                                                   : "linear")}};
-  if (nearest) attributes.push_back({"nearest_mode", string("floor")});
-  if (!o.scale_factor) {
+// One axis of a resize, and its scale where that is given and not the size alone.
+struct Resized {
+  int64_t in, out;
+  std::optional<double> scale;
+};
+
+// The input that each output takes, by PyTorch's formula in float.
+Ints nearest_inputs(const Resized& axis) {
+  const auto step = float(axis.scale ? 1 / *axis.scale : double(axis.in) / double(axis.out));
+  Ints inputs;
+  for (int64_t o = 0; o < axis.out; ++o) {
+    inputs.push_back(std::min(int64_t(std::floor(float(o) * step)), axis.in - 1));
+  }
+  return inputs;
+}
+
+// A float near the scale by which ONNX finds the size, whether a runtime multiplies floats or
+// doubles before it rounds down; 0 where there is none.
+float scale_for(const Resized& axis) {
+  if (!axis.scale || axis.in == 1) return float(double(axis.out) / double(axis.in));
+  const auto finds_size = [&](float scale) {
+    return int64_t(std::floor(float(axis.in) * scale)) == axis.out &&
+           int64_t(std::floor(double(axis.in) * double(scale))) == axis.out;
+  };
+  float down = float(*axis.scale), up = down;
+  for (int step = 0; step < 8; ++step) {
+    if (finds_size(down)) return down;
+    if (finds_size(up)) return up;
+    down = std::nextafter(down, 0.F);
+    up = std::nextafter(up, std::numeric_limits<float>::max());
+  }
+  return 0;
+}
+
+// Whether ONNX, which divides by the scale, takes the same inputs.
+bool divides_alike(const Resized& axis) {
+  const Ints inputs = nearest_inputs(axis);
+  const float scale = scale_for(axis);
+  for (int64_t o = 0; o < axis.out; ++o) {
+    const auto i = int64_t(std::floor(float(o) / scale));
+    if (std::min(i, axis.in - 1) != inputs[size_t(o)]) return false;
+  }
+  return scale > 0;
+}
+
+string resize(OpWriter& w, const Resized& height, const Resized& width, bool by_scale,
+              const Attributes& attributes) {
+  if (!by_scale) {
     return w.add("Resize", {w.in(), "", "", w.sizes(w.y().shape(), w.twin.outputs[0].shape())},
                  attributes);
   }
-  const auto scale = float(*o.scale_factor);
-  // Rows are images of height 1.
-  const float of_height = w.y().size(2) == w.x().size(2) ? 1 : scale;
-  return w.add("Resize", {w.in(), "", w.constant(tensor({1.F, 1.F, of_height, scale}))},
+  const float scales[] = {scale_for(height), scale_for(width)};
+  if (scales[0] == 0 || scales[1] == 0) {
+    w.refuse(cat("by a scale of ", *height.scale, " has no ONNX form; give the size"));
+  }
+  return w.add("Resize", {w.in(), "", w.constant(tensor({1.F, 1.F, scales[0], scales[1]}))},
                attributes);
+}
+
+string interpolate_nearest(OpWriter& w, const Resized& height, const Resized& width) {
+  if (divides_alike(height) && divides_alike(width)) {
+    return resize(w, height, width, height.scale.has_value(),
+                  {{"coordinate_transformation_mode", string("asymmetric")},
+                   {"mode", string("nearest")},
+                   {"nearest_mode", string("floor")}});
+  }
+  const string rows =
+      w.add("Gather", {w.in(), w.numbers(nearest_inputs(height))}, {{"axis", int64_t(2)}});
+  return w.add("Gather", {rows, w.numbers(nearest_inputs(width))}, {{"axis", int64_t(3)}});
+}
+
+string interpolate(OpWriter& w) {
+  const auto& o = w.options<InterpolateOptions>();
+  const Resized height{w.x().size(2), w.y().size(2), o.scale_factor};
+  const Resized width{w.x().size(3), w.y().size(3), o.scale_factor};
+  if (o.mode == Interpolation::nearest) return interpolate_nearest(w, height, width);
+  // With corners aligned, the sizes alone count. pytorch_half_pixel is not what PyTorch computes:
+  // it takes the corner where the result has a length of 1.
+  const bool by_corners = o.align_corners.value_or(false);
+  return resize(
+      w, height, width, o.scale_factor && !by_corners,
+      {{"coordinate_transformation_mode", string(by_corners ? "align_corners" : "half_pixel")},
+       {"mode", string(o.mode == Interpolation::bicubic ? "cubic" : "linear")}});
 }
 string grid_sample(OpWriter& w) {
   const auto& o = w.options<GridSampleOptions>();

@@ -2,6 +2,8 @@
 // models.
 #include "export/onnx.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -308,6 +310,56 @@ TEST_F(Onnx, RuntimeComputesReductionsViewsAndIndexing) {
       },
       tokens({5, 6}, 11));
   cases.run_all();
+}
+
+constexpr Interpolation kResizes[] = {Interpolation::nearest, Interpolation::bilinear,
+                                      Interpolation::bicubic};
+
+TEST_F(Onnx, RuntimeComputesResizesToEverySizeAndByEveryScale) {
+  Cases cases;
+  const Tensor image = some({5, 1, 9, 10}), large = some({5, 1, 100, 7}) * 0.1,
+               row = some({5, 1, 12});
+  const auto add = [&](const std::string& name, const Tensor& x, InterpolateOptions options) {
+    for (const Interpolation mode : kResizes) {
+      if (x.dim() == 3 && mode == Interpolation::bicubic) continue;
+      options.mode = mode;
+      if (mode == Interpolation::bilinear && x.dim() == 3) options.mode = Interpolation::linear;
+      Upsample module(options);
+      cases.add(cat(name, "_", int(mode)), module, x);
+    }
+  };
+  for (const Pair size :
+       {Pair(1, 1), Pair(1, 5), Pair(3, 1), Pair(9, 20), Pair(7, 23), Pair(18, 3)}) {
+    add(cat("to_", size.h, "x", size.w), image, {.size = size});
+  }
+  for (const double scale : {0.12, 0.29, 0.34, 0.7, 1. / 3, 0.5, 1.1, 1.2, 1.5, 2., 2.3, 3.}) {
+    add(cat("by_", scale), image, {.scale_factor = scale});
+    if (scale * 7 >= 1) add(cat("large_by_", scale), large, {.scale_factor = scale});
+    add(cat("row_by_", scale), row, {.scale_factor = scale});
+  }
+  cases.run_all();
+}
+
+// Runtimes round the product of a length and a scale down, in float or in double.
+TEST_F(Onnx, AResizeByAScaleIsWrittenWithOneThatFindsItsSize) {
+  for (const double scale : {0.29, 0.57, 0.58, 1.1, 1.15, 2.3, 1. / 3, 0.7}) {
+    for (const int64_t n : {3, 7, 10, 21, 30, 100, 1000}) {
+      if (std::floor(double(n) * scale) < 1) continue;
+      Upsample module({.scale_factor = scale, .mode = Interpolation::bilinear});
+      const onnx_export::Graph graph =
+          onnx_export::trace_graph([&](const auto& in) { return std::vector{module(in[0])}; },
+                                   module, {zeros({2, 1, n, n})}, {});
+      const auto resize = std::ranges::find(graph.nodes, "Resize", &onnx_export::GraphNode::op);
+      ASSERT_NE(resize, graph.nodes.end());
+      const auto scales =
+          std::ranges::find(graph.initializers, resize->inputs[2], &NamedTensor::name);
+      ASSERT_NE(scales, graph.initializers.end());
+      const float found = scales->tensor.to_floats()[3];
+      EXPECT_EQ(std::floor(float(n) * found), std::floor(double(n) * scale)) << n << " " << scale;
+      EXPECT_EQ(std::floor(double(n) * double(found)), std::floor(double(n) * scale));
+      EXPECT_NEAR(found, scale, 1e-6 * scale);
+    }
+  }
 }
 
 TEST_F(Onnx, RuntimeComputesLayers) {
