@@ -268,7 +268,9 @@ struct TensorImpl {
   }
   // The same without waiting, for copies in stream order.
   void* address() const {
-    return static_cast<char*>(storage->data) + offset * int64_t(size_of(dtype));
+    // As a number, because an empty tensor may have an offset and no memory.
+    const auto place = reinterpret_cast<uintptr_t>(storage->data);
+    return reinterpret_cast<void*>(place + uintptr_t(offset) * size_of(dtype));
   }
   static void destroy(TensorImpl* impl) noexcept;
 };

@@ -16,13 +16,13 @@ namespace {
 
 using kernels::BinaryOp;
 
-// First and last byte of a tensor without holes; none else.
+// The addresses of a tensor's first byte and of the one behind its last; 0 for a tensor that is
+// empty or has holes.
 struct Extent {
-  const char *begin = nullptr, *end = nullptr;
+  uintptr_t begin = 0, end = 0;
   explicit Extent(const Tensor& x) {
-    if (!is_dense(x.shape(), x.strides())) return;
-    begin = static_cast<const char*>(x.storage()->data) +
-            x.storage_offset() * int64_t(x.element_size());
+    if (x.numel() == 0 || !is_dense(x.shape(), x.strides())) return;
+    begin = reinterpret_cast<uintptr_t>(x.impl()->address());
     end = begin + x.nbytes();
   }
 };

@@ -84,10 +84,11 @@ TAPER_HD Turned turned(double x) {
   const double n = (x * 0.63661977236758134 + kMagic) - kMagic;
   return {float(x - n * 1.5707963267341256 - n * 6.077100506506192e-11), int32_t(n)};
 }
-// For |r| <= pi / 4.
+// For |r| <= pi / 4. What is added to r has the sign of r where r is zero: the sine of -0 is -0.
 TAPER_HD float sin_of_rest(float r) {
   const float z = r * r;
-  return r + r * (z * (-1.0f / 6 + z * (1.0f / 120 + z * (-1.0f / 5040 + z * (1.0f / 362880)))));
+  const float y = z * (1.0f / 6 + z * (-1.0f / 120 + z * (1.0f / 5040 + z * (-1.0f / 362880))));
+  return r + r * (0.0f - y);
 }
 TAPER_HD float cos_of_rest(float r) {
   const float z = r * r;

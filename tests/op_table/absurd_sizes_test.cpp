@@ -374,6 +374,11 @@ const Absurd kReductions[] = {
        return rms_norm(kX, {n, n});
      }},
     {"group_norm", [](int64_t n) { return group_norm(kImages, n); }},
+    {"group_norm, no channels",
+     [](int64_t n) {
+       return group_norm(ones({3, 0, 9}), n);
+     },
+     [](const Tensor& y, int64_t) { return y.shape() == Shape({3, 0, 9}); }},
     {"cross_entropy, ignored",
      [](int64_t n) { return cross_entropy(kX, kIndex, Reduction::sum, n); },
      [](const Tensor& y, int64_t) { return same(y, cross_entropy(kX, kIndex, Reduction::sum)); }},
@@ -384,6 +389,10 @@ const Absurd kReductions[] = {
     {"packed_attention",
      [](int64_t n) {
        return packed_attention(ones({1, 2, 12}), n);
+     }},
+    {"packed_attention, no width",
+     [](int64_t n) {
+       return packed_attention(ones({1, 2, 0}), n);
      }},
 };
 

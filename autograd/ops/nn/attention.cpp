@@ -349,11 +349,12 @@ Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, boo
   if (autocasts(qkv)) {
     return in_half(packed_attention, qkv, n_head, dropout_p, is_causal, scale, generator);
   }
-  require(qkv.dim() == 3 && n_head > 0 && qkv.size(2) % 3 == 0 && qkv.size(2) / 3 % n_head == 0,
+  const int64_t C = qkv.dim() == 3 ? qkv.size(2) / 3 : 0;  // of all heads together
+  require(C > 0 && qkv.size(2) % 3 == 0 && n_head > 0 && C % n_head == 0,
           "packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ", qkv.shape(),
           " for n_head = ", n_head);
   check(qkv, qkv, qkv, {}, dropout_p, is_causal);
-  const int64_t B = qkv.size(0), T = qkv.size(1), H = n_head, D = qkv.size(2) / (3 * H);
+  const int64_t B = qkv.size(0), T = qkv.size(1), H = n_head, D = C / H;
   const Attention how = attention_of({B, H, T, T}, D, dropout_p, is_causal, scale, generator);
   const Heads x = heads_of(qkv, H);
   kernels::AttentionResult out = forward(x.q, x.k, x.v, {}, how);

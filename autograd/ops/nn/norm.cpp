@@ -174,7 +174,8 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
                       x.shape(), " (group_norm with ", num_groups, " groups)");
   check_dtypes("GroupNormKernelImpl", x, {weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
-  const Norm norm{{batch, channels, inner, num_groups}, eps};
+  const int64_t groups = channels > 0 ? num_groups : 1;  // any number divides 0
+  const Norm norm{{batch, channels, inner, groups}, eps};
   return traced("group_norm",
                 normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype()),
                 {x, weight, bias}, NormTrace{eps, num_groups});

@@ -10,6 +10,8 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "framework/kernels/elementwise/activation_functors.h"
+#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/elementwise/convert.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/one_thread_cpu.h"
 #include "framework/kernels/parallel_cpu.h"
@@ -179,7 +181,7 @@ template <class T> void multiply_wide(const Gemm& g, const T* a, const T* b, T* 
   });
 }
 
-// Integers are for counting and tests: no blocking, sums in int64.
+// Integers are for counting and tests: no blocking, sums in int64, which wrap around.
 template <class T> void multiply_integers(const Gemm& g, const T* a, const T* b, T* c) {
   for (int64_t r = 0; r < g.batch * g.m; ++r) {
     const int64_t matrix = r / g.m, i = r % g.m;
@@ -189,12 +191,12 @@ template <class T> void multiply_integers(const Gemm& g, const T* a, const T* b,
       const T* from_b = b + matrix * g.stride_b + (g.transpose_b ? j * g.ldb : j);
       int64_t sum = 0;
       for (int64_t p = 0; p < g.k; ++p) {
-        sum += int64_t(from_a[g.transpose_a ? p * g.lda : p]) *
-               int64_t(from_b[g.transpose_b ? p : p * g.ldb]);
+        sum = plus(sum, times(int64_t(from_a[g.transpose_a ? p * g.lda : p]),
+                              int64_t(from_b[g.transpose_b ? p : p * g.ldb])));
       }
-      const int64_t scaled = g.alpha == 1 ? sum : int64_t(double(g.alpha) * double(sum));
-      const int64_t kept = g.beta == 0 ? 0 : int64_t(double(g.beta) * double(out[j]));
-      out[j] = T(scaled + kept);
+      const int64_t scaled = g.alpha == 1 ? sum : to_int64(double(g.alpha) * double(sum));
+      const int64_t kept = g.beta == 0 ? 0 : to_int64(double(g.beta) * double(out[j]));
+      out[j] = T(plus(scaled, kept));
     }
   }
 }

@@ -26,6 +26,10 @@ Shape shape_of(Shape shape, const Axes& axes, bool transposed = false) {
   return shape;
 }
 
+Tensor filled_with_zeros(const Tensor& x) {
+  fill(x, 0);
+  return x;
+}
 Tensor make(const Shape& shape, DType dtype, const Tensor& like, const Axes& axes) {
   Tensor out = Tensor::make(shape, dtype, like.device());
   out.impl()->strides = strides_of(shape, axes);
@@ -150,6 +154,8 @@ Tensor resample(const Tensor& x, const Axes& axes, bool transposed) {
   }
   const Tensor y = make(shape, x.dtype(), x, axes);
   if (y.numel() == 0) return y;
+  // The gradient of a result without elements, whose other axis may be of any length.
+  if (x.numel() == 0) return filled_with_zeros(y);
   on_device<PoolKernels>(x.device(), [&](auto k) { k.resample(y, x, axes, transposed); });
   return y;
 }
@@ -166,6 +172,7 @@ MaxPool max_pool(const Tensor& x, const Axes& axes) {
 Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes) {
   const Tensor dx = make(shape_of(dy.shape(), axes, true), dy.dtype(), dy, axes);
   if (dx.numel() == 0) return dx;
+  if (dy.numel() == 0) return filled_with_zeros(dx);
   on_device<PoolKernels>(dy.device(), [&](auto k) { k.max_pool_backward(dx, dy, index, axes); });
   return dx;
 }

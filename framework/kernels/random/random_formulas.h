@@ -143,7 +143,8 @@ struct Pick {
   TAPER_HD void operator()(int64_t i) const {
     const int64_t* row = sums + i / n * k;
     const int64_t total = row[k - 1], place = int64_t(draws[i] * double(total));
-    const int64_t limit = place < total ? place : total - 1;
+    // Of weights that are refused only afterwards, the total may be any number.
+    const int64_t limit = place < total ? place : int64_t(uint64_t(total) - 1);
     int64_t low = 0, high = k - 1;
     while (low < high) {
       const int64_t middle = (low + high) / 2;
