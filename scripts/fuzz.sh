@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets of all readers with clang and runs them. Installs missing packages first.
+# The target "programs", random programs of tensor operations, runs only when it is named: the whole
+# library is compiled with sanitizers for it. (The tests run such programs in every build.)
 #   scripts/fuzz.sh [SECONDS] [TARGET...]     runs each target for SECONDS (10), two at a time;
 #                                             without names all of them
 # The targets start from tests/fuzz/corpus/TARGET. An input that fails is stored in BUILD/found/TARGET,
@@ -19,17 +21,23 @@ read -ra extra <<<"${CMAKE_ARGS:-}"
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=None \
   -DTAPER_FUZZ=ON -DTAPER_CUDA=OFF -DTAPER_TESTS=OFF "${extra[@]}" >"$build/configure.log" 2>&1 ||
   { cat "$build/configure.log" >&2 && exit 1; }
-ninja -C "$build" ${JOBS:+-j "$JOBS"} --quiet fuzz_readers
 
 targets=("$@")
 if ((${#targets[@]} == 0)); then
   for folder in "$root"/tests/fuzz/corpus/*/; do targets+=("$(basename "$folder")"); done
 fi
 
+program_of() { # TARGET
+  if [[ $1 == programs ]]; then echo fuzz_programs; else echo fuzz_readers; fi
+}
+mapfile -t programs < <(for target in "${targets[@]}"; do program_of "$target"; done | sort -u)
+ninja -C "$build" ${JOBS:+-j "$JOBS"} --quiet "${programs[@]}"
+
 fuzz() { # TARGET
-  local corpus=$build/corpus/$1 found=$build/found/$1
+  local corpus=$build/corpus/$1 found=$build/found/$1 seeds=$root/tests/fuzz/corpus/$1
   mkdir -p "$corpus" "$found"
-  if TAPER_FUZZ_TARGET=$1 "$build/tests/fuzz/fuzz_readers" "$corpus" "$root/tests/fuzz/corpus/$1" \
+  if [[ ! -d $seeds ]]; then seeds=$corpus; fi
+  if TAPER_FUZZ_TARGET=$1 "$build/tests/fuzz/$(program_of "$1")" "$corpus" "$seeds" \
     -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
     -artifact_prefix="$found/" -print_final_stats=1 >"$found/log.txt" 2>&1; then
     echo "$1: $(grep -oP 'number_of_executed_units: +\K\d+' "$found/log.txt") inputs, nothing found"
@@ -39,6 +47,6 @@ fuzz() { # TARGET
     return 1
   fi
 }
-export -f fuzz
+export -f fuzz program_of
 export root build seconds
 printf '%s\n' "${targets[@]}" | xargs -P 2 -I TARGET bash -c 'fuzz TARGET'

@@ -1,0 +1,83 @@
+// Random programs of tensor operations. Bytes choose tensors of random shapes (with sizes of 0),
+// layouts and dtypes, a few operations with small and with extreme arguments, and a backward pass.
+// Whatever they choose, each operation must give a result or throw a taper::Error, soon.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "taper.h"
+
+namespace taper::v0::fuzz {
+
+// What operations take their arguments from. Bytes that are used up count as 0.
+class Program {
+ public:
+  Program(std::string_view bytes, bool prints) : bytes_(bytes), prints_(prints) {}
+
+  // Runs the program. Throws nothing but what is no taper::Error.
+  void run();
+
+  // --- arguments ---
+  Tensor tensor();
+  Tensor maybe() { return flag() ? tensor() : Tensor(); }  // undefined otherwise
+  std::vector<Tensor> tensors();
+  // Mostly small, sometimes extreme.
+  int64_t integer();
+  int64_t dim();  // mostly one that a tensor has
+  bool flag() { return byte() & 1; }
+  double real();
+  Scalar number() { return flag() ? Scalar(real()) : Scalar(integer()); }
+  DType dtype() { return kAllDTypes[byte() % std::size(kAllDTypes)]; }
+  Shape shape();
+  Shape dims();
+  std::vector<int64_t> list();
+  Pair pair() { return flag() ? Pair(integer()) : Pair(integer(), integer()); }
+  Reduction reduction() { return Reduction(byte() % 4); }
+  Interpolation interpolation() { return Interpolation(byte() % 5); }
+  std::string equation();
+  std::optional<double> optional_real();
+  std::optional<int64_t> optional_integer();
+  std::optional<Scalar> optional_number();
+  std::optional<DType> optional_dtype();
+
+  // --- results ---
+  void give(const Tensor& y);
+  void give(const std::vector<Tensor>& results) {
+    for (const Tensor& y : results) give(y);
+  }
+  void give(const Sorted& y) { give({y.values, y.indices}); }
+  void give(const Uniques& y) { give({y.output, y.inverse_indices, y.counts}); }
+  void give(const LstmState& y) { give({y.h, y.c}); }
+  void give(std::initializer_list<Tensor> results) {
+    for (const Tensor& y : results) give(y);
+  }
+
+ private:
+  uint8_t byte();
+  Tensor fresh();
+  Tensor laid_out(Tensor x);
+  Tensor filled(const Shape& shape, DType dtype);
+  void differentiate();
+
+  std::string_view bytes_;
+  const bool prints_;
+  std::vector<Tensor> pool_;    // what operations may take
+  std::vector<Tensor> leaves_;  // that require gradients
+};
+
+struct ProgramRow {
+  const char* text;
+  void (*run)(Program& p);
+};
+std::span<const ProgramRow> program_rows();
+
+// Limits the memory of tensors, so that absurd sizes are refused. Call it before the first tensor.
+void limit_memory();
+
+}  // namespace taper::v0::fuzz
