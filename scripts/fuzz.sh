@@ -2,12 +2,12 @@
 # Builds the fuzz targets of all readers with clang and runs them. Installs missing packages first.
 # The target "programs", random programs of tensor operations, runs only when it is named: the whole
 # library is compiled with sanitizers for it. (The tests run such programs in every build.)
-#   scripts/fuzz.sh [SECONDS] [TARGET...]     runs each target for SECONDS (10), two at a time;
-#                                             without names all of them
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     runs each target for SECONDS (10); without names all of
+#                                             them but "programs"
 # The targets start from tests/fuzz/corpus/TARGET. An input that fails is stored in BUILD/found/TARGET,
 # and the script fails. BUILD/corpus/TARGET keeps the new inputs of longer runs.
 # Environment: BUILD_DIR (build-fuzz), CXX (clang++), CMAKE_ARGS (added to CMake's arguments), JOBS
-# (compilers at a time), TAPER_INSTALL=0 (installs nothing).
+# (processors to use: 2 for targets, all for compilers), TAPER_INSTALL=0 (installs nothing).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build-fuzz}
@@ -49,4 +49,4 @@ fuzz() { # TARGET
 }
 export -f fuzz program_of
 export root build seconds
-printf '%s\n' "${targets[@]}" | xargs -P 2 -I TARGET bash -c 'fuzz TARGET'
+printf '%s\n' "${targets[@]}" | xargs -P "${JOBS:-2}" -I TARGET bash -c 'fuzz TARGET'

@@ -9,7 +9,7 @@
 #   consumers  users' programs that are built against an installation of the asan build
 #   clang      all tests of a Release build by clang 19
 #   opinfo     every operator against PyTorch's operator database; PYTHON needs torch and safetensors
-#   fuzz       each fuzz target for FUZZ_SECONDS
+#   fuzz       each reader of files and the random programs for FUZZ_SECONDS
 # Steps that need a GPU (scripts/gpu.sh, which installs nothing):
 #   gpu_tests     all tests of a build with the CUDA part
 #   gpu_ranks     the tests of several ranks on 2, 3 and 4 GPUs
@@ -95,7 +95,10 @@ step_opinfo() {
     "$python" "$root/tests/interop/opinfo.py" --taper "$root/build-opinfo/tests/test_interop"
 }
 
-step_fuzz() { "$root/scripts/fuzz.sh" "${FUZZ_SECONDS:-120}"; }
+step_fuzz() {
+  local seconds=${FUZZ_SECONDS:-120}
+  "$root/scripts/fuzz.sh" "$seconds" && "$root/scripts/fuzz.sh" "$seconds" programs
+}
 
 step_gpu_tests() {
   need_gpu && LOGS=$state/gpu "$root/scripts/gpu.sh" test
