@@ -14,18 +14,57 @@
 namespace taper::v0::data {
 namespace {
 
-// Rows may overlap, as the windows of a text do.
+// Copies a sample of at least one dimension and any strides (in bytes) to dense row-major memory;
+// returns the end of the copy.
+template <size_t kWidth>
+char* copy_strided(const char* from, std::span<const int64_t> sizes,
+                   std::span<const int64_t> strides, char* to) {
+  const bool is_innermost = sizes.size() == 1;
+  for (int64_t i = 0; i < sizes[0]; ++i, from += strides[0]) {
+    if (is_innermost) {
+      std::memcpy(to, from, kWidth);
+      to += kWidth;
+    } else {
+      to = copy_strided<kWidth>(from, sizes.subspan(1), strides.subspan(1), to);
+    }
+  }
+  return to;
+}
+
+auto copy_strided_of(size_t width) {
+  switch (width) {
+    case 1: return copy_strided<1>;
+    case 2: return copy_strided<2>;
+    case 4: return copy_strided<4>;
+    default: return copy_strided<8>;
+  }
+}
+
+// Copies rows of a CPU tensor of any strides and offset into dense memory. Rows may overlap, as the
+// windows of a text do. Does not use the thread pool, since workers call it.
 Tensor rows_of(const Tensor& x, std::span<const int64_t> rows, bool pinned) {
+  const auto width = int64_t(x.element_size());
   Shape shape = x.shape();
+  const Shape sample(x.shape().begin() + 1, x.shape().end());
+  Shape strides(x.strides().begin() + 1, x.strides().end());
+  const bool is_dense = is_contiguous(sample, strides);
+  for (int64_t& stride : strides) stride *= width;
   shape[0] = std::ssize(rows);
   const Tensor out = Tensor::make(shape, x.dtype(), Device(), pinned);
-  const size_t bytes = out.nbytes();
+  const auto bytes = size_t(sample.numel() * width);
+  const auto copy = copy_strided_of(size_t(width));
   const char* from = static_cast<const char*>(x.data_ptr());
   char* to = static_cast<char*>(out.data_ptr());
   for (const int64_t row : rows) {
     if (row < 0 || row >= x.size(0)) throw IndexError("no row ", row, " of ", x.size(0));
-    std::memcpy(to, from + row * x.stride(0) * int64_t(x.element_size()), bytes / rows.size());
-    to += bytes / rows.size();
+    if (bytes == 0) continue;
+    const char* first = from + row * x.stride(0) * width;
+    if (is_dense) {
+      std::memcpy(to, first, bytes);
+    } else {
+      (void)copy(first, sample, strides, to);
+    }
+    to += bytes;
   }
   return out;
 }
@@ -83,7 +122,8 @@ std::vector<std::string> TensorDataset::fields() const {
 
 Batch TensorDataset::get(const Tensor& rows, bool pinned) const {
   if (all_.inputs.is_cpu()) {
-    const std::span<const int64_t> names = rows.span<int64_t>();
+    const Tensor dense = rows.contiguous();
+    const std::span<const int64_t> names = dense.span<int64_t>();
     return all_.map([&](const Tensor& x) { return rows_of(x, names, pinned); });
   }
   return all_.map([&](const Tensor& x) { return embedding(x, rows); });
@@ -131,7 +171,8 @@ void rethrow_for_sample(int64_t i) try { throw; } catch (const Error& error) {
 }
 
 Batch MapDataset::get(const Tensor& rows, bool pinned) const {
-  const std::span<const int64_t> numbers = rows.span<int64_t>();
+  const Tensor dense = rows.contiguous();
+  const std::span<const int64_t> numbers = dense.span<int64_t>();
   std::vector<Batch> samples;
   for (const int64_t i : numbers) {
     if (i < 0 || i >= size()) throw IndexError("no sample ", i, " of ", size());
@@ -144,11 +185,23 @@ Batch MapDataset::get(const Tensor& rows, bool pinned) const {
   return collate(samples, pinned, numbers);
 }
 
+WindowDataset::WindowDataset(Tensor tokens, int64_t block)
+    : tokens_(std::move(tokens)), block_(block) {
+  require<ValueError>(tokens_.dim() == 1, "WindowDataset: expected tokens [N], got the shape ",
+                      tokens_.shape());
+  require<ValueError>(block_ >= 1, "WindowDataset: expected a block of at least 1 token, got ",
+                      block_);
+}
+
 Batch WindowDataset::get(const Tensor& rows, bool pinned) const {
   if (tokens_.is_cpu()) {
+    const Tensor dense = rows.contiguous();
+    // The tokens may be a part of a longer text (`text.narrow(0, 0, n)`), in any stride.
     const auto from = [&](int64_t first) {
-      const Tensor windows = view_as(tokens_, {places(), block_}, {1, 1}, first);
-      return rows_of(windows, rows.span<int64_t>(), pinned);
+      const int64_t stride = tokens_.stride(0);
+      const Tensor windows = view_as(tokens_, {std::max<int64_t>(places(), 0), block_},
+                                     {stride, stride}, tokens_.storage_offset() + first * stride);
+      return rows_of(windows, dense.span<int64_t>(), pinned);
     };
     return {from(0), from(1)};
   }

@@ -94,7 +94,7 @@ class FunctionDataset : public MapDataset {
   std::function<Batch(int64_t)> sample_;
 };
 
-// Rows of tensors (torch.utils.data.TensorDataset).
+// Rows of tensors of any strides, which are not copied (torch.utils.data.TensorDataset).
 class TensorDataset : public Dataset {
  public:
   // Both with N first; without targets a batch has none. Throws ValueError where N differs.
@@ -115,11 +115,13 @@ class TensorDataset : public Dataset {
 };
 
 // Windows of `block` tokens of one long text [N]; their targets are the tokens one further. A row
-// is a window's first token, so they overlap; an epoch has as many as lie side by side, in turn, or
-// at random offsets, with replacement as nanoGPT draws them, all batches full.
+// is a window's first token, so windows overlap. An epoch has as many as fit side by side, in turn,
+// or at random offsets, with replacement as nanoGPT draws them, all batches full. The text may be a
+// view, as a split `text.narrow(0, 0, n)` is; it is not copied.
 class WindowDataset : public Dataset {
  public:
-  WindowDataset(Tensor tokens, int64_t block) : tokens_(std::move(tokens)), block_(block) {}
+  // ValueError: tokens that are not [N], or a block below 1.
+  WindowDataset(Tensor tokens, int64_t block);
 
   int64_t size() const override { return (tokens_.size(0) - 1) / block_; }
   // Rows lie in [0, places()).

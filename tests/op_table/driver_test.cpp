@@ -17,6 +17,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/profiler/trace.h"
+#include "tests/layouts.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 
@@ -136,37 +137,6 @@ Function of_leaves(const Row& row, const Tensors& x) {
     return row.f(all);
   };
 }
-
-// --- layouts ---
-// Copies of x that hold the same values in other strides.
-Tensor transposed_layout(const Tensor& x) {
-  Shape order;
-  for (int d = x.dim() - 1; d >= 0; --d) order.push_back(d);
-  return permute(permute(x, order).clone().contiguous(), order).detach();
-}
-
-// Every second element of a longer memory, from the second on.
-Tensor strided_layout(const Tensor& x) {
-  const Tensor spacious = zeros({2 * x.numel() + 1}, {.dtype = x.dtype(), .device = x.device()});
-  Shape strides = contiguous_strides(x.shape());
-  for (int64_t& s : strides) s *= 2;
-  const Tensor y = view_as(spacious, x.shape(), strides, 1);
-  return y.copy_(x);
-}
-
-// Its first dimension repeats one slice without a copy: other values, but the same for reference
-// and operator.
-Tensor expanded_layout(const Tensor& x) {
-  if (x.dim() == 0 || x.size(0) < 2) return x;
-  return expand(narrow(x, 0, 0, 1), x.shape()).detach();
-}
-
-struct Layout {
-  const char* name;
-  Tensor (*of)(const Tensor&);
-};
-const Layout kLayouts[] = {
-    {"transposed", transposed_layout}, {"strided", strided_layout}, {"expanded", expanded_layout}};
 
 Tensors laid_out(const Layout& layout, const Tensors& x) {
   Tensors out;
