@@ -10,7 +10,9 @@
 #include "data/split.h"
 #include "framework/factories.h"
 #include "framework/io/atomic_file.h"
+#include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
+#include "framework/io/text.h"
 
 namespace taper::v0::data {
 namespace {
@@ -21,20 +23,6 @@ bool is_image(const fs::path& file) {
   std::string end = file.extension();
   std::ranges::transform(end, end.begin(), [](unsigned char c) { return char(std::tolower(c)); });
   return end == ".png" || end == ".jpg" || end == ".jpeg";
-}
-
-// Those in a directory and below it, in the order of their names.
-std::vector<fs::path> images_below(const fs::path& directory) {
-  std::vector<fs::path> out;
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(directory, error), end; !error && at != end;
-       at.increment(error)) {
-    std::error_code ignored;
-    if (at->is_regular_file(ignored) && is_image(at->path())) out.push_back(at->path());
-  }
-  if (error) throw InputError(directory.string(), ": ", error.message());
-  std::ranges::sort(out);
-  return out;
 }
 
 Tensor read_sample(const fs::path& file, const ImageFolderOptions& o) {
@@ -53,12 +41,43 @@ struct Unlabelled : MapDataset {
   ImageFolderOptions options;
 };
 
-DatasetPtr same_classes(const fs::path& root, const ImageFolderOptions& reading,
-                        const std::vector<std::string>& classes) {
+std::shared_ptr<const ImageFolder> same_classes(const fs::path& root,
+                                                const ImageFolderOptions& reading,
+                                                const std::vector<std::string>& classes) {
   auto out = std::make_shared<const ImageFolder>(root, reading);
   if (out->classes() == classes) return out;
-  throw InputError(root.string(), ": its folders are not the ", classes.size(),
+  throw InputError(name_of(root), ": its folders are not the ", classes.size(),
                    " classes of the training images");
+}
+
+// Which folders of a root are the parts of a data set. Without parts, all have the root's path.
+struct Parts {
+  fs::path train, test;
+  std::string note{};  // for the log
+};
+
+// The folders train/ and test/, or one of val/, valid/ and validation/ where there is no test/, are
+// parts and not classes. Other folders beside them are left out.
+Parts parts_of(const fs::path& root) {
+  const std::vector<fs::path> folders = folders_in(root).folders;
+  const auto is_there = [&](const char* name) {
+    return std::ranges::count(folders, name, [](const fs::path& p) { return p.filename(); }) > 0;
+  };
+  constexpr const char* kTests[] = {"test", "val", "valid", "validation"};
+  const auto* const test = std::ranges::find_if(kTests, is_there);
+  if (!is_there("train") || test == std::end(kTests)) return {root, root};
+  std::string others;
+  for (const fs::path& folder : folders) {
+    const std::string name = name_of(folder.filename());
+    if (name != "train" && name != *test) others += cat(others.empty() ? "" : ", ", name, "/");
+  }
+  return {root / "train", root / *test,
+          cat("train/ to train, ", *test, "/ to test",
+              others.empty() ? "" : cat(", not used: ", others))};
+}
+
+void add_note(std::string& note, const std::string& more) {
+  if (!more.empty()) note += (note.empty() ? "" : "; ") + more;
 }
 
 }  // namespace
@@ -106,23 +125,24 @@ Tensor resize(const Tensor& images, int64_t height, int64_t width) {
 
 ImageFolder::ImageFolder(const fs::path& root, const ImageFolderOptions& options)
     : options_(options) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error)) {
-    std::error_code ignored;
-    if (entry.is_directory(ignored)) classes_.push_back(entry.path().filename());
-  }
-  if (error) throw InputError(root.string(), ": ", error.message());
-  std::ranges::sort(classes_);
-  require<InputError>(!classes_.empty(), "Couldn't find any class folder in ", root.string(), ".");
+  SubfolderListing found = folders_in(root);
+  left_out_ = std::move(found.left_out);
+  require<InputError>(!found.folders.empty(), "Couldn't find any class folder in ", name_of(root),
+                      ".");
   std::vector<int64_t> targets;
-  for (size_t c = 0; c < classes_.size(); ++c) {
-    const std::string& name = classes_[c];
-    const std::vector<fs::path> images = images_below(root / name);
-    require<InputError>(!images.empty(), "Found no valid file for the classes ", name,
-                        ". Supported extensions ", "are: .jpg, .jpeg, .png (in ", root.string(),
-                        ")");
-    targets.insert(targets.end(), images.size(), int64_t(c));
-    files_.insert(files_.end(), images.begin(), images.end());
+  for (const fs::path& folder : found.folders) {
+    const std::string name = name_of(folder.filename());
+    const FolderListing images = files_below(folder, is_image);
+    require<InputError>(!images.files.empty(), "Found no valid file for the classes ", name,
+                        ". Supported extensions ", "are: .jpg, .jpeg, .png (in ", name_of(root), ")",
+                        images.left_out.to_text().empty() ? "" : "; ", images.left_out.to_text());
+    require<InputError>(std::ranges::count(classes_, name) == 0, name_of(root),
+                        ": two class folders are shown as ", detail::in_quotes(name),
+                        ", for the name of one is not UTF-8: rename it");
+    targets.insert(targets.end(), images.files.size(), std::ssize(classes_));
+    classes_.push_back(name);
+    files_.insert(files_.end(), images.files.begin(), images.files.end());
+    left_out_.add_all(images.left_out);
   }
   targets_ = tensor_of(targets.data(), {std::ssize(targets)});
 }
@@ -132,23 +152,41 @@ Batch ImageFolder::sample(int64_t i) const {
 }
 
 Splits Images::load(uint64_t seed) const {
-  const auto all = std::make_shared<const ImageFolder>(root, reading());
+  const Parts parts = test_root ? Parts{part_to_train(), *test_root} : parts_of(root);
+  const auto all = std::make_shared<const ImageFolder>(parts.train, reading());
   const std::vector<std::string>& classes = all->classes();
-  if (classes.size() < 2) throw DataError(root, ": there is one class, and nothing to learn");
-  DataInfo info{.input_shape = {grey ? 1 : 3, size, size},
-                .outputs = std::ssize(classes),
-                .class_names = classes};
-  if (test_root) return {std::move(info), all, same_classes(*test_root, reading(), classes)};
-  const auto parts = random_split(all, {1 - test_fraction, test_fraction}, seed, all->targets());
-  require<InputError>(parts[0]->size() != 0 && parts[1]->size() != 0, "data.test_fraction ",
-                      test_fraction, " of ", all->size(), " images leaves ", parts[0]->size(),
-                      " to train and ", parts[1]->size(), " to test");
-  return {std::move(info), parts[0], parts[1]};
+  if (classes.size() < 2) {
+    throw DataError(parts.train.string(), ": there is one class, and nothing to learn");
+  }
+  const DataInfo info{.input_shape = {grey ? 1 : 3, size, size},
+                      .outputs = std::ssize(classes),
+                      .class_names = classes};
+  std::string note = parts.note;
+  LeftOut left_out = all->left_out();
+  if (parts.test != parts.train) {
+    const auto test = same_classes(parts.test, reading(), classes);
+    left_out.add_all(test->left_out());
+    add_note(note, left_out.to_text());
+    return {info, all, test, note};
+  }
+  const auto halves = random_split(all, {1 - test_fraction, test_fraction}, seed, all->targets());
+  require<InputError>(halves[0]->size() != 0 && halves[1]->size() != 0, "data.test_fraction ",
+                      test_fraction, " of ", all->size(), " images leaves ", halves[0]->size(),
+                      " to train and ", halves[1]->size(), " to test");
+  add_note(note, left_out.to_text());
+  return {info, halves[0], halves[1], note};
 }
 
+fs::path Images::part_to_train() const { return parts_of(root).train; }
+
 std::vector<DataFile> Images::files() const {
-  std::vector<DataFile> out{{root, images_below(root)}};
-  if (test_root) out.push_back({*test_root, images_below(*test_root)});
+  const Parts parts = test_root ? Parts{part_to_train(), *test_root} : parts_of(root);
+  std::vector<DataFile> out;
+  for (const fs::path& part : {parts.train, parts.test}) {
+    if (out.empty() || part != parts.train) {
+      out.push_back({name_of(part), files_below(part, is_image).files});
+    }
+  }
   return out;
 }
 
@@ -157,12 +195,24 @@ DatasetPtr Images::more(const DataInfo& info, const fs::path& file) const {
   if (!fs::is_directory(file, ignored)) {
     return std::make_shared<Unlabelled>(std::vector<fs::path>{file}, reading());
   }
-  if (fs::is_directory(file / info.class_names[0], ignored)) {
-    return same_classes(file, reading(), info.class_names);
+  const Parts parts = parts_of(file);
+  const auto is_class = [&](const fs::path& folder) {
+    return name_of(folder.filename()) == info.class_names[0];
+  };
+  std::string note = parts.note;
+  if (std::ranges::any_of(folders_in(parts.test).folders, is_class)) {
+    auto out = same_classes(parts.test, reading(), info.class_names);
+    add_note(note, out->left_out().to_text());
+    if (!note.empty()) inform(cat(name_of(file), ": ", note));
+    return out;
   }
-  std::vector<fs::path> images = images_below(file);
-  if (images.empty()) throw InputError(file.string(), ": no PNG and JPEG files");
-  return std::make_shared<Unlabelled>(std::move(images), reading());
+  FolderListing images = files_below(file, is_image);
+  add_note(note = "", images.left_out.to_text());
+  if (images.files.empty()) {
+    throw InputError(name_of(file), ": no PNG and JPEG files", note.empty() ? "" : "; ", note);
+  }
+  if (!note.empty()) inform(cat(name_of(file), ": ", note));
+  return std::make_shared<Unlabelled>(std::move(images.files), reading());
 }
 
 }  // namespace taper::v0::data

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/folders.h"
 #include "data/images/images.h"
 
 namespace taper::v0::data {
@@ -37,8 +38,9 @@ struct ImageFolderOptions {
 
 // A folder for each class, with its images in it or below it: samples of float32 [C, H, W] in
 // [0, 1] and the number of the folder, both in the order of their names
-// (torchvision.datasets.ImageFolder). Files of other names than *.png, *.jpg and *.jpeg are left
-// out. Images are read when they are asked for.
+// (torchvision.datasets.ImageFolder). Links to folders are followed. Files of other names than *.png,
+// *.jpg and *.jpeg are left out and counted, and so is what files_below() leaves out. Images are read
+// when they are asked for.
 class ImageFolder : public MapDataset {
  public:
   // InputError: no such directory, a class without images, or no class.
@@ -47,19 +49,24 @@ class ImageFolder : public MapDataset {
   int64_t size() const override { return std::ssize(files_); }
   Batch sample(int64_t i) const override;
 
-  const std::vector<std::string>& classes() const { return classes_; }        // their folders
+  // Returns the names of the class folders, as name_of() shows them.
+  const std::vector<std::string>& classes() const { return classes_; }
   const std::vector<std::filesystem::path>& files() const { return files_; }  // of each sample
   const Tensor& targets() const { return targets_; }                          // [N] int64
+  const LeftOut& left_out() const { return left_out_; }
 
  private:
   ImageFolderOptions options_;
   std::vector<std::string> classes_;
   std::vector<std::filesystem::path> files_;
   Tensor targets_;
+  LeftOut left_out_;
 };
 
-// The folder as a type of data: float32 [C, size, size], cut by the class where there is no folder
-// for the test. InputError: as ImageFolder; other classes in the test. DataError: one class.
+// The folder as a type of data: float32 [C, size, size]. Where the root has the folder train/ and one
+// of test/, val/, valid/ and validation/, in this order, these are the parts, each with a folder for
+// each class. Else the root has the classes, and the test is a share of each class. InputError: as
+// ImageFolder; other classes in the test. DataError: one class.
 struct Images {
   std::string root;
   std::optional<std::string> test_root{};
@@ -68,9 +75,11 @@ struct Images {
   bool grey = false;
 
   template <class V> void describe(V& v) {
-    v("root", root, kPath, "directory with a folder of PNG and JPEG files for each class")
+    v("root", root, kPath,
+      "directory with a folder of PNG and JPEG files for each class, or with such directories "
+      "train/ and test/ or val/")
         .required();
-    v("test_root", test_root, kPath, "the same for the test");
+    v("test_root", test_root, kPath, "directory with the same classes for the test");
     v("test_fraction", test_fraction, kBetweenZeroAndOne,
       "part of each class's images that is kept for the test")
         .idle_when("a test_root is given", [this] { return test_root.has_value(); });
@@ -86,6 +95,7 @@ struct Images {
   Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 
  private:
+  std::filesystem::path part_to_train() const;
   ImageFolderOptions reading() const { return {grey ? ImageMode::kGray : ImageMode::kRgb, size}; }
 };
 

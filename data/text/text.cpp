@@ -35,14 +35,6 @@ std::size_t alternatives_of(std::string_view pattern) {
   return all;
 }
 
-void add_directory(const fs::path& directory, std::vector<fs::path>& out) {
-  for (auto it = fs::recursive_directory_iterator(directory); it != fs::end(it); ++it) {
-    const bool is_hidden = it->path().filename().string().starts_with('.');
-    if (is_hidden && it->is_directory()) it.disable_recursion_pending();
-    if (!is_hidden && it->is_regular_file()) out.push_back(it->path());
-  }
-}
-
 Tokenizer tokenizer_of(const Text& config, const std::string& text) {
   if (config.tokenizer == Text::Tokens::kGpt2)
     return Tokenizer::gpt2(config.vocabulary.value_or(""));
@@ -91,12 +83,13 @@ Batch line_rows(const Tokenizer& tokenizer, std::string_view text, int64_t block
 
 }  // namespace
 
-std::vector<fs::path> find_texts(const std::string& path) try {
-  std::vector<fs::path> files;
+FolderListing list_texts(const std::string& path) try {
+  FolderListing listing;
+  std::vector<fs::path>& files = listing.files;
   std::error_code ignored;
   glob_t found{};
   if (fs::is_directory(path, ignored)) {
-    add_directory(path, files);
+    listing = files_below(path, [](const fs::path&) { return true; });
   } else if (fs::exists(path, ignored)) {
     files.emplace_back(path);
   } else if (path.size() > kMaxPattern || alternatives_of(path) > kMaxAlternatives) {
@@ -110,12 +103,14 @@ std::vector<fs::path> find_texts(const std::string& path) try {
   }
   globfree(&found);
   std::ranges::sort(files);
-  if (!files.empty()) return files;
+  if (!files.empty()) return listing;
   throw InputError("data.path '", path, "' names no file: expected a text file, ",
                    "a directory of some, or a pattern such as 'src/*.cpp'");
 } catch (const fs::filesystem_error& error) {
   throw InputError(error.what());
 }
+
+std::vector<fs::path> find_texts(const std::string& path) { return list_texts(path).files; }
 
 std::string read_texts(const std::string& path) {
   std::string text;
@@ -138,16 +133,20 @@ Splits Text::load(uint64_t seed) const try {
                       .outputs = made->size(),
                       .tokenizer = made,
                       .lines = lines};
+  const std::string note = list_texts(path).left_out.to_text();
   if (lines) {
-    return splits_of(info, random_split(line_rows(*made, text, block_size), validation_fraction,
-                                        seed, "data.validation_fraction"));
+    Splits out = splits_of(info, random_split(line_rows(*made, text, block_size),
+                                              validation_fraction, seed,
+                                              "data.validation_fraction"));
+    out.note = note;
+    return out;
   }
   // As nanoGPT: cut first, then encode each part; not within a character.
   size_t cut = size_t(double(text.size()) * (1 - validation_fraction));
   while (cut > 0 && is_continuation(text[cut])) --cut;
   const std::string_view all = text;
   return {info, windows_of(*made, all.substr(0, cut), block_size, "training"),
-          windows_of(*made, all.substr(cut), block_size, "validation")};
+          windows_of(*made, all.substr(cut), block_size, "validation"), note};
 } catch (const ValueError& error) {
   throw InputError(path, ": ", error.what());
 }

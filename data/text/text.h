@@ -5,14 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "data/folders.h"
 #include "data/source.h"
 #include "framework/describe.h"
 
 namespace taper::v0::data {
 
-// The file, all files below a directory (hidden ones left out), or all that a pattern such as
-// "src/*.{h,cpp}" names, in the order of their paths. InputError: there is none, or the pattern has
-// too many {a,b}.
+// Lists the file, all files below a directory (as files_below() finds them), or all that a pattern
+// such as "src/*.{h,cpp}" names, in the order of their paths. InputError: there is none, or the
+// pattern has too many {a,b}.
+FolderListing list_texts(const std::string& path);
 std::vector<std::filesystem::path> find_texts(const std::string& path);
 // Their bytes, joined. InputError: one cannot be read or has a zero byte, or all are empty.
 std::string read_texts(const std::string& path);

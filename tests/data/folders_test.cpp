@@ -1,0 +1,163 @@
+// One rule for every reader of folders: links, loops, hidden files, parts, names, what is left out.
+#include "data/folders.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "data/images/files.h"
+#include "data/text/text.h"
+#include "tests/data_files.h"
+
+namespace taper::inline v0::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+// Images are found by their names, and read only when they are asked for.
+class FolderRules : public DataFiles {
+ protected:
+  void put(const Names& names) const {
+    for (const std::string& name : names) write(name, "x");
+  }
+  void link(const std::string& to, const std::string& name) const {
+    fs::create_symlink(to, directory_ / name);
+  }
+  Names below(const std::vector<fs::path>& files, const std::string& folder = "") const {
+    Names out;
+    for (const fs::path& file : files) out.push_back(file.lexically_relative(directory_ / folder));
+    return out;
+  }
+  Images images(const std::string& root) const {
+    Images out;
+    out.root = directory_ / root;
+    out.test_fraction = 0.5;
+    return out;
+  }
+};
+
+bool takes_png(const fs::path& file) { return file.extension() == ".png"; }
+
+TEST_F(FolderRules, LinksAreFollowedOncePerRealPath) {
+  put({"set/real/1.png", "set/2.png", "store/3.png", "store/deep/4.png"});
+  link("../store", "set/a_link");
+  link("../store", "set/b_link");  // the same folder
+  link("real", "set/c_link");      // read by its own name
+  link("..", "set/up");            // loops
+  link(".", "set/real/here");
+  link("../../set", "store/deep/back");
+  link("../../store/3.png", "set/real/file.png");
+  const FolderListing found = files_below(directory_ / "set", takes_png);
+  EXPECT_EQ(below(found.files, "set"),
+            (Names{"2.png", "a_link/3.png", "a_link/deep/4.png", "real/1.png", "real/file.png"}));
+  EXPECT_EQ(found.left_out.to_text(), "left out: 5 repeated folder links");
+}
+
+TEST_F(FolderRules, WhatIsLeftOutIsCountedByItsKind) {
+  put({"set/1.png", "set/a.webp", "set/b.WEBP", "set/c.txt", "set/deep/d.webp", "set/README",
+       "set/.hidden", "set/.git/e.png"});
+  link("nowhere", "set/broken");
+  const FolderListing found = files_below(directory_ / "set", takes_png);
+  EXPECT_EQ(below(found.files), Names{"set/1.png"});
+  EXPECT_EQ(found.left_out.to_text(),
+            "left out: 3 .webp, 2 hidden, 1 .txt, 1 broken link, 1 extensionless file");
+  EXPECT_THROW(files_below(directory_ / "none", takes_png), InputError);
+  EXPECT_THROW(files_below(directory_ / "set/1.png", takes_png), InputError);
+}
+
+TEST_F(FolderRules, APictureInALinkedFolderIsASampleOfItsClass) {
+  put({"set/a/1.png", "set/a/2.gif", "set/deep/real/1.png", "store/2.png", "store/3.bmp"});
+  link("../../store", "set/deep/inner");
+  link("../store", "set/linked");  // a class
+  link("..", "set/loop");
+  write("set/loose.png", "x");
+  const ImageFolder set(directory_ / "set");
+  EXPECT_EQ(set.classes(), (Names{"a", "deep", "linked"}));
+  EXPECT_EQ(set.targets().to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 1, 2}));
+  EXPECT_EQ(set.left_out().to_text(), "left out: 2 .bmp, 1 .gif, 1 .png, 1 repeated folder link");
+}
+
+TEST_F(FolderRules, OfARootTrainAndTestAreTheParts) {
+  const struct {
+    Names folders;
+    std::string note;
+    Names classes;
+    int64_t train, test;
+  } rows[] = {
+      {{"train", "val", "test"},
+       "train/ to train, test/ to test, not used: val/",
+       {"a", "b"},
+       2,
+       3},
+      {{"train", "test", "raw"},
+       "train/ to train, test/ to test, not used: raw/",
+       {"a", "b"},
+       2,
+       3},
+      {{"train", "val"}, "train/ to train, val/ to test", {"a", "b"}, 2, 3},
+      {{"train", "valid"}, "train/ to train, valid/ to test", {"a", "b"}, 2, 3},
+      {{"train", "validation"}, "train/ to train, validation/ to test", {"a", "b"}, 2, 3},
+      {{"train", "bus"}, "", {"bus", "train"}, 3, 2},
+      {{"val", "test"}, "", {"test", "val"}, 3, 3},
+  };
+  for (const auto& row : rows) {
+    fs::remove_all(directory_ / "set");
+    for (const std::string& part : row.folders) {
+      put({cat("set/", part, "/a/1.png"), cat("set/", part, "/b/2.png")});
+      if (part != "train") put({cat("set/", part, "/b/3.png")});
+    }
+    const Images config = images("set");
+    const Splits data = config.load(1);
+    const bool has_parts = !row.note.empty();
+    EXPECT_EQ(data.note, row.note);
+    EXPECT_EQ(data.class_names, row.classes) << row.note;
+    EXPECT_EQ(data.train->size(), row.train) << row.note;
+    EXPECT_EQ(data.test->size(), row.test) << row.note;
+    EXPECT_EQ(config.files().size(), has_parts ? 2u : 1u) << row.note;
+    EXPECT_EQ(config.more(data, config.root)->size(), has_parts ? row.test : row.train + row.test);
+  }
+}
+
+TEST_F(FolderRules, ATestRootGoesBeforeTheRootsOwnTest) {
+  put({"set/train/a/1.png", "set/train/b/2.png", "set/test/a/3.png", "set/test/b/4.png",
+       "other/a/5.png", "other/b/6.png", "other/b/7.png", "other/b/8.tif"});
+  Images config = images("set");
+  config.test_root = directory_ / "other";
+  const Splits data = config.load(1);
+  EXPECT_EQ(data.train->size(), 2);
+  EXPECT_EQ(data.test->size(), 3);
+  EXPECT_EQ(data.note, "left out: 1 .tif");
+}
+
+TEST_F(FolderRules, ANameThatIsNoUtf8IsShownEscaped) {
+  put({"set/a/1.png", "set/caf\xe9/2.png", "set/back\\slash/3.png", "test/a/4.png",
+       "test/caf\xe9/5.png", "test/back\\slash/6.png"});
+  EXPECT_EQ(name_of("caf\xe9\\\xc3\xa9"), "caf\\xe9\\\\\xc3\xa9");
+  Images config = images("set");
+  config.test_root = directory_ / "test";
+  const Splits data = config.load(1);
+  EXPECT_EQ(data.class_names, (Names{"a", "back\\slash", "caf\\xe9"}));
+  EXPECT_EQ(data.test->size(), 3);
+  put({"set/caf\\xe9/7.png"});
+  EXPECT_NE(refusal_of<InputError>([&] {
+              (void)config.load(1);
+            }).find("set: two class folders are shown as 'caf\\xe9'"),
+            std::string::npos);
+}
+
+TEST_F(FolderRules, TextsFollowTheSameRule) {
+  put({"texts/a.txt", "texts/.b.txt", "texts/.git/c.txt", "store/d.md"});
+  link("../store", "texts/linked");
+  link("..", "texts/up");
+  link("gone", "texts/broken");
+  const FolderListing found = list_texts(directory_ / "texts");
+  EXPECT_EQ(below(found.files, "texts"), (Names{"a.txt", "linked/d.md"}));
+  EXPECT_EQ(found.left_out.to_text(), "left out: 2 hidden, 1 broken link, 1 repeated folder link");
+  EXPECT_EQ(read_texts(directory_ / "texts"), "xx");
+}
+
+}  // namespace
+}  // namespace taper::inline v0::data
