@@ -10,7 +10,7 @@
 #include "framework/host/hooks.h"
 #include "framework/io/text.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -164,4 +164,4 @@ std::string name_of(const fs::path& path) {
   return out;
 }
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 
 // Counts what a reader of folders skips, by kind: ".webp", "broken link", "hidden".
 class LeftOut {
@@ -50,4 +50,4 @@ SubfolderListing folders_in(const std::filesystem::path& folder);
 // backslashes doubled, so that it can be told from every other name.
 std::string name_of(const std::filesystem::path& path);
 
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

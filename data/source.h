@@ -13,7 +13,14 @@
 
 namespace taper::v0::data {
 
-struct CsvRecipe;  // data/tables/csv.h
+struct CsvRecipe;     // data/tables/csv.h
+struct Standardizer;  // data/tables/standardizer.h
+
+// An option whose value the data do not allow; the message says why.
+struct OptionError : Error {
+  OptionError(std::string option, const std::string& what) : Error(what), key(std::move(option)) {}
+  std::string key;  // the option's name, as "max_features"
+};
 
 // What models, metrics and later programs know of the data.
 struct DataInfo {
@@ -23,6 +30,7 @@ struct DataInfo {
   std::vector<std::string> class_names{};
   double target_mean = 0, target_std = 1;        // regression: original = output * std + mean
   std::shared_ptr<const CsvRecipe> table{};      // how the columns of a CSV file become features
+  std::shared_ptr<const Standardizer> scale{};   // arrays: of each element of a sample, if any
   std::shared_ptr<const Tokenizer> tokenizer{};  // text
   bool lines = false;                            // text: each line is a sequence, between two "\n"
 
@@ -37,6 +45,8 @@ struct DataInfo {
 // What a source gives.
 struct Splits : DataInfo {
   DatasetPtr train, test;  // on the CPU
+  // What else is worth a line of the log: how folders were understood, what was left out.
+  std::string note{};
 };
 
 // Of one of the samples [N, ...].
@@ -90,6 +100,7 @@ std::vector<std::string> numbers_below(int64_t count);
 // It may also have learns(), outline(), files(), more(), raw_dtype and prepared(), as declared
 // here; else these answers stand. Statistics are learned on the training rows alone. InputError:
 // data that are missing, damaged or too few; DataError: such as nothing can be learned from.
+// OptionError: an option that they do not allow.
 class Source {
  public:
   virtual ~Source() = default;
@@ -136,7 +147,11 @@ template <class Options> class SourceOf final : public Source {
     return Source::more(info, file);
   }
   DType raw_dtype(const DataInfo& info) const override {
-    if constexpr (requires { Options::raw_dtype; }) return Options::raw_dtype;
+    if constexpr (requires { options_.raw_dtype(info); }) {
+      return options_.raw_dtype(info);
+    } else if constexpr (requires { Options::raw_dtype; }) {
+      return Options::raw_dtype;
+    }
     return Source::raw_dtype(info);
   }
   Tensor prepared(const DataInfo& info, const Tensor& raw) const override {

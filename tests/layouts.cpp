@@ -4,7 +4,7 @@
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 namespace {
 
 constexpr double kBeside = 77;  // in memory that is not the tensor's
@@ -75,4 +75,4 @@ const std::array<Layout, 6> kLayouts = {{{"transposed", transposed},
                                          {"channels-last", channels_last}}};
 const Layout kEmptyLayout = {"empty", without_rows};
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -5,7 +5,7 @@
 
 #include "framework/tensor.h"
 
-namespace taper::inline v0::test {
+namespace taper::v0::test {
 
 struct Layout {
   const char* name;
@@ -20,4 +20,4 @@ extern const std::array<Layout, 6> kLayouts;
 // No rows: the first dimension has the size 0.
 extern const Layout kEmptyLayout;
 
-}  // namespace taper::inline v0::test
+}  // namespace taper::v0::test

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <numeric>
+#include <ranges>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/unary.h"
 #include "data/tables/csv_cells.h"
 #include "framework/factories.h"
 #include "framework/host/hooks.h"
@@ -16,34 +17,69 @@ namespace {
 
 using detail::in_quotes;
 
-Batch rows_of(const CsvTable& table) {
-  Batch out{tensor_of(table.features.data(), {table.rows, table.width}), {}};
+// Cells [N, columns] with labels or targets, as they are in the file.
+Batch rows_of(CsvTable& table) {
+  Batch out{tensor_of(table.cells.data(), {table.rows, table.columns}), {}};
+  table.cells = {};
   if (!table.labels.empty()) out.targets = tensor_of(table.labels.data(), {table.rows});
   if (!table.targets.empty()) out.targets = tensor_of(table.targets.data(), {table.rows});
   return out;
 }
 
-// Gaps are filled in any case; a word's feature stays 0 or 1.
-Standardizer scale_of(const CsvTable& table, const Tensor& train, bool is_standardized) {
-  Standardizer out = fit_standardizer(train.span<float>(), table.width);
-  size_t feature = 0;
-  for (const auto& words : table.categories) {
-    for (size_t i = 0; i < std::max<size_t>(words.size(), 1); ++i, ++feature) {
-      if (is_standardized && words.empty()) continue;
-      out.mean[feature] = 0;
-      out.std[feature] = 1;
+// Learned from the cells of the training rows. Gaps are filled in any case; a word's feature stays
+// 0 or 1.
+Standardizer scale_of(const CsvTable& table, const Tensor& cells, bool is_standardized) {
+  const std::span<const double> all = cells.span<double>();
+  const Standardizer columns = fit_standardizer(all, table.columns);
+  Standardizer out;
+  for (size_t j = 0; j < columns.mean.size(); ++j) {
+    const size_t words = table.categories[j].size();
+    if (words == 0) {
+      out.add(columns.fill[j], is_standardized ? columns.mean[j] : 0,
+              is_standardized ? columns.std[j] : 1);
+      continue;
+    }
+    std::vector<int64_t> counts(words);
+    for (size_t i = j; i < all.size(); i += columns.mean.size()) {
+      if (!std::isnan(all[i])) ++counts[size_t(all[i])];
+    }
+    const auto known = std::accumulate(counts.begin(), counts.end(), int64_t(0));
+    for (const int64_t count : counts) {
+      out.add(double(count) / double(std::max<int64_t>(known, 1)), 0, 1);
     }
   }
   return out;
 }
 
-// From the file's units to the model's, in place.
-void scale(const DataInfo& info, const Standardizer& features, const Batch& rows) {
-  standardize(rows.inputs.span<float>(), features);
-  if (info.task != Task::kRegression || !rows.targets.defined()) return;
-  for (float& y : rows.targets.span<float>()) {
-    y = static_cast<float>((y - info.target_mean) / info.target_std);
+// From the file's units to the model's.
+Batch scaled(const DataInfo& info, const CsvRecipe& table, const Batch& rows) {
+  Batch out{features_of(table, rows.inputs), rows.targets};
+  if (info.task != Task::kRegression || !rows.targets.defined()) return out;
+  std::vector<float> targets;
+  for (const double y : rows.targets.span<double>()) {
+    targets.push_back(static_cast<float>((y - info.target_mean) / info.target_std));
   }
+  out.targets = tensor_of(targets.data(), {std::ssize(targets)});
+  return out;
+}
+
+// Warns where a model would see less of the numbers than the file has.
+void check_precision(const Csv& csv, const CsvTable& table, const Batch& train) {
+  const Standardizer found = fit_standardizer(train.inputs.span<double>(), table.columns);
+  const auto say = [&](const std::string& column, const char* key) {
+    warn(cat(csv.path, ": the numbers of column ", in_quotes(column),
+             " differ by less than float32 can hold, which is what the model takes: say `", key,
+             ": true`, or subtract a constant"));
+  };
+  for (size_t j = 0; !csv.standardize && j < found.mean.size(); ++j) {
+    const bool is_number = table.categories[j].empty();
+    if (is_number && is_beyond_float32(found.mean[j], found.std[j])) {
+      say(table.feature_names[j], "standardize");
+    }
+  }
+  if (csv.task != Task::kRegression || csv.scale_target) return;
+  const Standardizer target = fit_standardizer(train.targets.span<double>(), 1);
+  if (is_beyond_float32(target.mean[0], target.std[0])) say(table.label_name, "scale_target");
 }
 
 // Values that were taken for the names of classes.
@@ -62,7 +98,9 @@ void check_classes(const CsvTable& table, const std::string& file) {
 
 // What the rows have nothing to say about.
 void check_columns(const CsvTable& table, const std::string& file) {
-  const auto is_same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  const auto is_same = [](double a, double b) {
+    return a == b || (std::isnan(a) && std::isnan(b));
+  };
   const bool is_constant =
       table.classes.empty() && std::ranges::count(table.targets, table.targets[0]) == table.rows;
   if (table.classes.size() == 1 || (is_constant && table.rows > 1)) {
@@ -72,16 +110,15 @@ void check_columns(const CsvTable& table, const std::string& file) {
   }
   std::string names;
   int64_t count = 0;
-  for (int64_t column = 0, first = 0; column < table.columns; ++column) {
-    const int64_t width = std::max<int64_t>(std::ssize(table.categories[size_t(column)]), 1);
-    bool differs = width > 1;
-    for (int64_t at = first; !differs && at < std::ssize(table.features); at += table.width) {
-      differs = !is_same(table.features[size_t(at)], table.features[size_t(first)]);
+  const auto columns = static_cast<size_t>(table.columns);
+  for (size_t column = 0; column < columns; ++column) {
+    bool differs = table.categories[column].size() > 1;
+    for (size_t at = column; !differs && at < table.cells.size(); at += columns) {
+      differs = !is_same(table.cells[at], table.cells[column]);
     }
-    first += width;
     if (differs) continue;
     if (++count <= 3)
-      names += cat(names.empty() ? "" : ", ", in_quotes(table.feature_names[size_t(column)]));
+      names += cat(names.empty() ? "" : ", ", in_quotes(table.feature_names[column]));
   }
   if (count == 0 || table.rows < 2) return;
   warn(cat(file, ": ", count, " feature column(s) are empty or the same in every row and tell ",
@@ -90,49 +127,66 @@ void check_columns(const CsvTable& table, const std::string& file) {
 
 }  // namespace
 
-Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns) {
-  require<ValueError>(columns > 0 && !matrix.empty() && std::ssize(matrix) % columns == 0,
-                      "fit_standardizer: ", matrix.size(), " values are no rows of ", columns,
-                      " columns");
-  const auto width = static_cast<size_t>(columns);
-  Standardizer out;
-  for (size_t j = 0; j < width; ++j) {
-    double mean = 0, square = 0, count = 0;
-    for (size_t i = j; i < matrix.size(); i += width) {
-      if (std::isnan(matrix[i])) continue;
-      mean += matrix[i];
-      ++count;
+Tensor features_of(const CsvRecipe& recipe, const Tensor& cells) {
+  const auto columns = static_cast<size_t>(recipe.columns);
+  require<ValueError>(cells.dim() == 2 && cells.size(1) == recipe.columns,
+                      "features_of: expected cells [N, ", recipe.columns, "], got ", cells.shape());
+  const Tensor dense = cells.cpu().to(kFloat64).contiguous();
+  const Tensor out = empty({cells.size(0), recipe.width}, {.dtype = kFloat32});
+  const bool is_scaled = !recipe.scale.mean.empty();
+  float* to = out.data<float>();
+  size_t feature = 0;
+  const auto put = [&](double x) {
+    *to++ = static_cast<float>(is_scaled ? recipe.scale(x, feature) : x);
+    ++feature;
+  };
+  const std::span<const double> all = dense.span<double>();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i % columns == 0) {
+      check_stop();
+      feature = 0;
     }
-    mean /= std::max(count, 1.0);
-    for (size_t i = j; i < matrix.size(); i += width) {
-      if (!std::isnan(matrix[i])) square += (matrix[i] - mean) * (matrix[i] - mean);
-    }
-    const auto std = static_cast<float>(std::sqrt(square / std::max(count, 1.0)));
-    out.mean.push_back(static_cast<float>(mean));
-    out.std.push_back(std == 0 ? 1 : std);
+    const size_t words = recipe.categories[i % columns].size();
+    if (words == 0) put(all[i]);
+    for (size_t w = 0; w < words; ++w) put(std::isnan(all[i]) ? all[i] : all[i] == double(w));
   }
-  out.fill = out.mean;
   return out;
 }
 
-void standardize(std::span<float> matrix, const Standardizer& standardizer) {
-  const size_t width = standardizer.mean.size();
-  require<ValueError>(width != 0 && matrix.size() % width == 0, "standardize: ", matrix.size(),
-                      " values are no rows of ", width, " columns");
-  for (size_t i = 0; i < matrix.size(); ++i) {
-    const size_t j = i % width;
-    const double x = std::isnan(matrix[i]) ? standardizer.fill[j] : matrix[i];
-    matrix[i] = static_cast<float>((x - standardizer.mean[j]) / standardizer.std[j]);
+// OptionError: the table makes more features than options.max_features.
+static void check_width(const Csv& csv, const CsvTable& table) {
+  if (table.width <= csv.max_features) return;
+  std::vector<size_t> widest(table.categories.size());
+  std::iota(widest.begin(), widest.end(), size_t(0));
+  std::ranges::stable_sort(widest, std::greater(),
+                           [&](size_t j) { return table.categories[j].size(); });
+  std::string names;
+  for (const size_t j : widest | std::views::take(3)) {
+    const size_t words = table.categories[j].size();
+    if (words == 0) break;
+    names += cat(names.empty() ? "; most words are in " : ", ", in_quotes(table.feature_names[j]),
+                 " (", words, ")");
   }
+  throw OptionError("max_features",
+                    cat(csv.path, " makes ", table.width, " input features, more than the ",
+                        csv.max_features, " of data.max_features", names,
+                        names.empty() ? ": leave columns out, or raise it"
+                                      : ": leave such columns out, or raise it"));
 }
 
 Splits Csv::load(uint64_t seed) const {
   CsvTable table = read_csv(path, *this);
+  check_width(*this, table);
   check_columns(table, path);
   check_classes(table, path);
-  const Halves rows = test_path
-                          ? Halves{rows_of(table), rows_of(read_csv_like(table, *test_path))}
-                          : random_split(rows_of(table), test_fraction, seed, "data.test_fraction");
+  Halves rows;
+  if (test_path) {
+    CsvTable test = read_csv_like(table, *test_path);
+    rows = {rows_of(table), rows_of(test)};
+  } else {
+    rows = random_split(rows_of(table), test_fraction, seed, "data.test_fraction");
+  }
+  check_precision(*this, table, rows.train);
   const bool is_regression = task == Task::kRegression;
   DataInfo info{.task = task,
                 .input_shape = {table.width},
@@ -140,31 +194,27 @@ Splits Csv::load(uint64_t seed) const {
                 .class_names = table.classes};
   table.scale = scale_of(table, rows.train.inputs, standardize);
   if (scale_target && is_regression) {
-    const Standardizer target = fit_standardizer(rows.train.targets.span<float>(), 1);
+    const Standardizer target = fit_standardizer(rows.train.targets.span<double>(), 1);
     info.target_mean = target.mean[0];
     info.target_std = target.std[0];
   }
-  for (const Batch& half : {rows.train, rows.test}) scale(info, table.scale, half);
+  rows = {scaled(info, table, rows.train), scaled(info, table, rows.test)};
   info.table = std::make_shared<const CsvRecipe>(std::move(table));
   return splits_of(info, rows);
 }
 
 DatasetPtr Csv::more(const DataInfo& info, const std::filesystem::path& file) const {
   if (!info.table) throw InputError(file.string(), ": the training data were no table");
-  const CsvTable table = read_csv_like(*info.table, file, true);
-  const Batch rows = rows_of(table);
-  scale(info, table.scale, rows);
-  return std::make_shared<TensorDataset>(rows);
+  CsvTable table = read_csv_like(*info.table, file, true);
+  return std::make_shared<TensorDataset>(scaled(info, table, rows_of(table)));
 }
 
-// data::standardize by ops.
+DType Csv::raw_dtype(const DataInfo& info) const {
+  return is_beyond_float32(info.table->scale) ? kFloat64 : kFloat32;
+}
+
 Tensor Csv::prepared(const DataInfo& info, const Tensor& raw) const {
-  const Standardizer& s = info.table->scale;
-  const auto row = [&](const std::vector<float>& x) {
-    return tensor_of(x.data(), {std::ssize(x)}).to(raw.device(), kFloat64);
-  };
-  const Tensor x = where(isnan(raw), row(s.fill), raw.to(kFloat64));
-  return ((x - row(s.mean)) / row(s.std)).to(kFloat32);
+  return standardized(raw, info.table->scale);
 }
 
 }  // namespace taper::v0::data

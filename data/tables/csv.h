@@ -10,38 +10,27 @@
 #include <vector>
 
 #include "data/source.h"
+#include "data/tables/standardizer.h"
 #include "framework/describe.h"
+#include "framework/factories.h"
 
 namespace taper::v0::data {
-
-// Takes each feature x to ((x or, for nan, fill) - mean) / std.
-struct Standardizer {
-  std::vector<float> fill, mean, std;  // (features)
-};
-
-// Mean (also to fill gaps with) and standard deviation (over N, not N - 1) of each column without
-// its nans; a constant column has std 1. Measures matrix (rows, columns), row-major, in double.
-// ValueError: no rows, or a size that is no multiple of columns.
-Standardizer fit_standardizer(std::span<const float> matrix, int64_t columns);
-
-// In place. ValueError: other columns.
-void standardize(std::span<float> matrix, const Standardizer& standardizer);
 
 // How a file is read.
 struct CsvFormat {
   // kAuto: the first row is a header if it has words, and no numbers, in the columns where the
   // second row has numbers.
   enum class Header { kAuto, kPresent, kAbsent };
-  // Empty cells, and those that say NA, N/A, nan, null or ?: an error, or the training rows' mean.
-  // Which rows are for training is decided after reading: read_csv leaves nan, which standardize
-  // fills by what fit_standardizer has learned of them.
+  // Features that are empty or say NA, N/A, #N/A, <NA>, nan, null or ?: an error, or the training
+  // rows' mean. Which rows are for training is decided after reading: read_csv() leaves nan, which
+  // features_of() fills. A missing label or target is an error in any case.
   enum class Missing { kRefuse, kMean };
   // Columns of words: an error, or a feature for each word that is 1 where the row has it.
   enum class Categories { kRefuse, kOneHot };
 
   std::string label = "-1";  // the label column: a header name or an index; -1 is the last
   Header header = Header::kAuto;
-  std::string delimiter = ",";  // one character
+  std::string delimiter = ",";  // one character; a first line such as "sep=;" overrides it
   Task task = Task::kClassification;
   Missing missing = Missing::kRefuse;
   Categories categories = Categories::kRefuse;
@@ -54,6 +43,7 @@ struct Csv : CsvFormat {
   double test_fraction = 0.2;  // means nothing when test_path is given
   bool standardize = true;
   bool scale_target = false;  // regression: learns (y - mean) / deviation, reports y
+  int64_t max_features = 10'000;
 
   template <class V> void describe(V& v) {
     v("path", path, kPath, "file with the rows").required();
@@ -73,6 +63,7 @@ struct Csv : CsvFormat {
     v("missing", missing, {"refuse", "mean"}, "empty cells: an error, or the training rows' mean");
     v("categories", categories, {"refuse", "one_hot"},
       "columns of words: an error, or a feature for each word");
+    v("max_features", max_features, kCount, "most input features that a table may make");
   }
   template <class V> void rules(V& v) {
     v("scale_target", "is for 'task: regression' only",
@@ -84,6 +75,8 @@ struct Csv : CsvFormat {
   std::vector<DataFile> files() const { return files_of({path, test_path}); }
   // The label's column may be missing.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // float32, or float64 where a column's numbers differ by less than float32 can hold.
+  DType raw_dtype(const DataInfo& info) const;
   Tensor prepared(const DataInfo& info, const Tensor& raw) const;
 
  private:
@@ -107,23 +100,34 @@ struct CsvRecipe {
   int64_t width = 0;         // features
   // Classification: the class names, sorted (by value if all are integers, else by bytes).
   std::vector<std::string> classes{};
-  Standardizer scale{};  // none until somebody learns it
+  Standardizer scale{};  // of the features; none until somebody learns it
 };
 
 // What one file holds.
 struct CsvTable : CsvRecipe {
   int64_t rows = 0;
-  std::vector<float> features{};  // (rows, width) row by row; nan where a value is missing
+  // (rows, columns) row by row: a number, or the index of a word in `categories`; nan where a value
+  // is missing.
+  std::vector<double> cells{};
   std::vector<int64_t> labels{};  // classification: (rows) indices of classes
-  std::vector<float> targets{};   // regression: (rows)
+  std::vector<double> targets{};  // regression: (rows)
 };
 
-// Reads a CSV file: quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 BOM and blanks
-// around fields are understood; numbers do not depend on the locale.
+// Returns the features [N, width] (float32) of cells [N, columns] (float64, dense, on the CPU): a
+// number is one feature, a word one of 1 among zeros. They are standardized by recipe.scale, if there
+// is one; else nan stays in all features of its cell.
+Tensor features_of(const CsvRecipe& recipe, const Tensor& cells);
+inline Tensor features_of(const CsvTable& table) {
+  return features_of(table, tensor_of(table.cells.data(), {table.rows, table.columns}));
+}
+
+// Reads a CSV file: quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 BOM, blanks around
+// fields and Excel's first line "sep=;" are understood; numbers do not depend on the locale.
 // InputError, naming file and line: missing or empty file, not text, no rows, a ragged row, an
-// empty field unless options.missing, text or nan or inf or too large a number in a number column,
-// a column of more than 1000 words, an unclosed quote, no such label column, no feature column, and
-// with Header::kAuto a first row that has both numbers and text where the second row has numbers.
+// empty field unless options.missing, text or nan or inf or a number beyond float32's range in a
+// number column, a column of more than 1000 words or of numbers with units or thousands separators,
+// an unclosed quote, no such label column, a missing label, no feature column, and with
+// Header::kAuto a first row that has both numbers and text where the second row has numbers.
 // ValueError: an impossible delimiter.
 CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
 

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "data/tables/csv_decorated.h"
 #include "framework/error.h"
 #include "framework/host/hooks.h"
 #include "framework/io/text.h"
@@ -97,10 +98,10 @@ class Scanner {
   int64_t line_ = 1;
 };
 
-// A cell as float32, or why it is none.
+// A cell as a number, or why it is none.
 struct Number {
   enum Kind { kFinite, kEmpty, kText, kNotFinite, kTooLarge } kind = kFinite;
-  float value = 0;
+  double value = 0;
 };
 inline Number number_of(const std::string& field) {
   if (field.empty()) return {Number::kEmpty};
@@ -109,9 +110,9 @@ inline Number number_of(const std::string& field) {
   if (error == std::errc::result_out_of_range) return {Number::kTooLarge};
   if (error != std::errc{}) return {Number::kText};
   if (!std::isfinite(value)) return {Number::kNotFinite};
-  // Before the cast, which is undefined beyond float's range.
+  // A model takes float32.
   if (std::abs(value) > double{std::numeric_limits<float>::max()}) return {Number::kTooLarge};
-  return {Number::kFinite, static_cast<float>(value)};
+  return {Number::kFinite, value};
 }
 
 inline bool is_text(const std::string& field) { return number_of(field).kind == Number::kText; }
@@ -121,22 +122,18 @@ inline std::optional<int64_t> integer_of(const std::string& field) {
   return parse_number(field, value) == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
-// As people write that there is no value.
+// Returns whether a cell says that there is no value. It means the same in every column, the label's
+// included.
 inline bool says_missing(const std::string& field) {
-  constexpr std::string_view kWords[] = {"", "NA", "N/A", "NaN", "nan", "null", "?"};
+  constexpr std::string_view kWords[] = {"",     "NA",  "N/A", "n/a",  "#N/A", "<NA>",
+                                         "NaN",  "nan", "NAN", "null", "Null", "NULL",
+                                         "-nan", "?"};
   return std::ranges::find(kWords, field) != std::end(kWords);
-}
-
-inline bool has_decimal_comma(std::string field) {
-  const size_t comma = field.find(',');
-  if (comma == std::string::npos) return false;
-  field[comma] = '.';
-  return number_of(field).kind == Number::kFinite;
 }
 
 // What may be behind a cell that is no number, for the end of a message.
 inline std::string guess_of(const std::string& field) {
-  if (has_decimal_comma(field)) return "; write decimals with a point";
+  if (const auto number = decorated_number(field)) return cat("; ", number->advice);
   const size_t other = field.find_first_of(";\t|");
   return other == std::string::npos
              ? ""

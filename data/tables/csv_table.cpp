@@ -1,6 +1,9 @@
 // Columns of numbers, words and labels from the records of a CSV file.
 #include <algorithm>
+#include <cctype>
 #include <limits>
+#include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -67,7 +70,13 @@ class TableReader {
     if (!has_rows) fail_at(file_, line, "expected rows of data, got only a header");
     if (role_ == Role::kTraining) find_categories();
     table_.rows = std::ssize(rows_);
-    for (const Record& row : rows_) add(row);
+    table_.cells.reserve(size_t(table_.rows * table_.columns));
+    for (Record& row : rows_) {
+      check_stop();
+      add(row);
+      // Only labels are needed from here on.
+      row.fields = label_ == kNone ? Fields() : Fields{std::move(row.fields[label_])};
+    }
     if (!is_regression() && label_ != kNone) index_labels();
     return std::move(table_);
   }
@@ -129,11 +138,16 @@ class TableReader {
     }
     const std::optional<int64_t> index = integer_of(label);
     if (index && *index >= -count && *index < count) return size_t((*index + count) % count);
+    const bool is_in_first_row = std::ranges::count(rows_[0].fields, label) > 0;
     fail_at(file_, line, "no label column ", in_quotes(label), ": expected an index in ", -count,
             " .. ", count - 1,
             table_.has_header
                 ? cat(" or a name in the header; the nearest are ", nearest_names(names_, label))
-                : "; the file has no header to find a name in");
+            : is_in_first_row
+                ? "; the first row has such a cell but was read as data: if it is a header, say "
+                  "`header: present`"
+                : "; the file has no header to find a name in (`header: present` takes the first "
+                  "row for one)");
   }
 
   // Those of the training file, in their order, but for the label where it may be missing.
@@ -163,14 +177,11 @@ class TableReader {
       check_stop();
       if (i == label_) continue;
       const std::set<std::string> words = words_of(i);
+      refuse_decorated(i, words);
       require<InputError>(words.size() <= kMostCategories, file_, ": ", column_text(i), " has ",
                           words.size(),
                           " different words, each of which would be a feature: ", "at most ",
                           kMostCategories, " are taken; leave the column out");
-      if (!words.empty() && std::ranges::all_of(words, has_decimal_comma)) {
-        fail(rows_[0], i, " has numbers with a decimal comma, as ", in_quotes(*words.begin()),
-             ": write decimals with a point");
-      }
       table_.categories.emplace_back(words.begin(), words.end());
       table_.width += std::max<int64_t>(std::ssize(words), 1);
     }
@@ -181,75 +192,112 @@ class TableReader {
     if (!is_one_hot()) return words;
     for (const Record& row : rows_) {
       const std::string& field = row.fields[column];
-      if (is_gap(field) || field.empty()) continue;
+      if (says_missing(field)) continue;
       if (!is_text(field)) return {};
       words.insert(field);
     }
     return words;
   }
 
-  float number_at(const Record& row, size_t column) const {
-    const std::string& field = row.fields[column];
-    switch (const Number number = number_of(field); number.kind) {
-      case Number::kFinite: return number.value;
-      case Number::kEmpty:
-        fail(row, column, " is empty: expected a number (`missing: mean` fills gaps in features)");
-      case Number::kNotFinite:
-        fail(row, column, ": expected a finite number, got ", in_quotes(field));
-      case Number::kTooLarge:
-        fail(row, column, ": ", in_quotes(field), " is out of float32's range");
-      case Number::kText: break;
+  // InputError where nearly all words of a column are numbers with separators or one unit. A few
+  // different ones with a unit, such as "2 doors" and "4 doors", may well be categories.
+  void refuse_decorated(size_t column, const std::set<std::string>& words) const {
+    constexpr size_t kFew = 10;
+    std::map<std::pair<bool, std::string>, size_t> counts;  // by whether it is a unit, and by which
+    for (const std::string& word : words) {
+      const auto number = decorated_number(word);
+      if (!number) continue;
+      const bool is_unit = number->kind == DecoratedNumber::kUnit;
+      ++counts[{is_unit, is_unit ? number->affix : ""}];
     }
-    fail(row, column, ": expected a number, got ", in_quotes(field), guess_of(field),
-         is_one_hot() ? "; other rows have numbers there"
-                      : "; every column but a class label must be numeric, or take "
-                        "`categories: one_hot`");
+    for (const auto& [key, count] : counts) {
+      if (10 * count < 9 * words.size()) continue;
+      const bool is_few = words.size() <= kFew && 2 * words.size() <= rows_.size();
+      if (!key.first || !is_few) fail_decorated(column);
+    }
   }
 
-  // A number, or 1 for the word that the cell has and 0 for the others.
-  void add_features(const Record& row, size_t column, const Fields& words) {
-    const std::string& word = row.fields[column];
-    if (is_gap(word)) {
-      table_.features.insert(table_.features.end(), std::max<size_t>(words.size(), 1),
-                             std::numeric_limits<float>::quiet_NaN());
-      return;
+  [[noreturn]] void fail_decorated(size_t column) const {
+    const auto row = std::ranges::find_if(
+        rows_, [&](const Record& r) { return decorated_number(r.fields[column]).has_value(); });
+    const std::string& word = row->fields[column];
+    const auto [kind, affix, advice] = *decorated_number(word);
+    fail(*row, column, " has numbers with ",
+         kind == DecoratedNumber::kDecimalComma ? "a decimal comma"
+         : kind == DecoratedNumber::kThousands  ? "thousands separators"
+                                                : "a unit",
+         ", as ", in_quotes(word), ", and each would be a category: ", advice);
+  }
+
+  double number_at(const Record& row, size_t column) const {
+    const std::string& field = row.fields[column];
+    const Number number = number_of(field);
+    if (number.kind == Number::kFinite) return number.value;
+    const bool is_target = column == label_;
+    if (says_missing(field)) fail_missing(row, column, "number");
+    if (number.kind == Number::kNotFinite) {
+      fail(row, column, ": expected a finite number, got ", in_quotes(field));
     }
-    if (words.empty()) return table_.features.push_back(number_at(row, column));
+    if (number.kind == Number::kTooLarge) {
+      fail(row, column, ": ", in_quotes(field), " is out of float32's range");
+    }
+    const char* const why =
+        decorated_number(field) ? ""
+        : is_target ? "; `task: regression` predicts numbers, `task: classification` classes"
+        : role_ != Role::kTraining ? "; the training file has numbers there"
+        : is_one_hot()             ? "; other rows have numbers there"
+                                   : "; every column but a class label must be numeric, or take "
+                                     "`categories: one_hot`";
+    fail(row, column, ": expected a number, got ", in_quotes(field), guess_of(field), why);
+  }
+
+  // InputError for a cell without a value where a `wanted` ("number") is needed.
+  [[noreturn]] void fail_missing(const Record& row, size_t column, const char* wanted) const {
+    const std::string& field = row.fields[column];
+    fail(row, column, field.empty() ? " is empty" : "", ": expected a ", wanted,
+         field.empty() ? "" : cat(", got ", in_quotes(field), ", which says that it is missing"),
+         column == label_ ? " (remove the row: what is to be predicted must be known)"
+                          : " (`missing: mean` fills gaps in features)");
+  }
+
+  // A number, or the index of a word.
+  double cell_of(const Record& row, size_t column, const Fields& words) const {
+    const std::string& word = row.fields[column];
+    if (is_gap(word)) return std::numeric_limits<double>::quiet_NaN();
+    if (words.empty()) return number_at(row, column);
+    if (says_missing(word)) fail_missing(row, column, "word");
     const auto found = std::ranges::lower_bound(words, word);
     if (found == words.end() || *found != word) {
-      if (word.empty()) {
-        fail(row, column, " is empty: expected a word (`missing: mean` fills gaps in features)");
-      }
       fail(row, column, ": ", in_quotes(word), " is no category of the training file; it has ",
            words.size() > kMostShown ? cat(words.size(), ", the nearest are ") : "",
            nearest_names(words, word, kMostShown));
     }
-    for (auto w = words.begin(); w != words.end(); ++w) table_.features.push_back(w == found);
+    return double(found - words.begin());
   }
 
   void add(const Record& row) {
-    check_stop();
     auto words = table_.categories.begin();
     for (size_t i = 0; i < names_.size(); ++i) {
-      if (i != label_) add_features(row, i, *words++);
+      if (i != label_) table_.cells.push_back(cell_of(row, i, *words++));
     }
     if (label_ == kNone) return;
     if (is_regression()) return table_.targets.push_back(number_at(row, label_));
-    if (row.fields[label_].empty()) fail(row, label_, " is empty: expected a class label");
+    if (says_missing(row.fields[label_])) fail_missing(row, label_, "class label");
   }
 
-  // Against the classes of the training file, or else those found here.
+  // Finds the rows' labels, which are all that is left of their fields, among the classes of the
+  // training file, or else among those found here.
   void index_labels() {
     if (role_ == Role::kTraining) {
       std::set<std::string> found;
-      for (const Record& row : rows_) found.insert(row.fields[label_]);
+      for (const Record& row : rows_) found.insert(row.fields[0]);
       table_.classes = class_names(found);
     }
     const bool integers = all_integers(table_.classes);
     std::unordered_map<std::string, int64_t> index;
     for (const std::string& name : table_.classes) index.emplace(name, std::ssize(index));
     for (const Record& row : rows_) {
-      const std::string& label = row.fields[label_];
+      const std::string& label = row.fields[0];
       const std::optional<int64_t> value = integers ? integer_of(label) : std::nullopt;
       const auto found = index.find(value ? cat(*value) : label);
       if (found == index.end()) {
@@ -270,6 +318,19 @@ class TableReader {
   std::vector<Record> rows_;
 };
 
+// Takes Excel's first line, such as "sep=;", from a text, and returns the character that it names.
+std::optional<std::string> take_declared_delimiter(std::string& text) {
+  constexpr std::string_view kKey = "sep=";
+  const size_t end = std::min(text.find_first_of("\r\n"), text.size());
+  if (!text.starts_with(kKey) || end != kKey.size() + 1) return std::nullopt;
+  const std::string delimiter = text.substr(kKey.size(), 1);
+  if (std::isalnum(static_cast<unsigned char>(delimiter[0])) || delimiter == "\"") {
+    return std::nullopt;
+  }
+  text.erase(0, end);  // leaves the line's end, so that the lines keep their numbers
+  return delimiter;
+}
+
 CsvTable read_table(const std::filesystem::path& path, const CsvRecipe& recipe, Role role) {
   const std::string& delimiter = recipe.options.delimiter;
   require<ValueError>(delimiter.size() == 1 && delimiter.find_first_of("\"\r\n") != 0,
@@ -284,7 +345,9 @@ CsvTable read_table(const std::filesystem::path& path, const CsvRecipe& recipe, 
             "not UTF-8 text (byte ", int(uint8_t(text[bad])), "): save the file as UTF-8");
   }
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-  return TableReader(path.string(), recipe, role).run(text);
+  CsvRecipe used = recipe;
+  if (const auto declared = take_declared_delimiter(text)) used.options.delimiter = *declared;
+  return TableReader(path.string(), used, role).run(text);
 }
 
 }  // namespace

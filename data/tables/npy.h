@@ -17,6 +17,8 @@ struct Npy {
   std::optional<std::string> test_inputs{}, test_targets{};
   double test_fraction = 0.2;  // means nothing when test_inputs are given
   Task task = Task::kClassification;
+  bool standardize = false;
+  bool scale_target = false;  // regression: learns (y - mean) / deviation, reports y
 
   template <class V> void describe(V& v) {
     v("inputs", inputs, kPath, ".npy array of samples; its first dimension counts them").required();
@@ -27,10 +29,15 @@ struct Npy {
       "part of the samples that is kept for the test")
         .idle_when("test_inputs are given", [this] { return test_inputs.has_value(); });
     v("task", task, {"classification", "regression"}, "what the targets are");
+    v("standardize", standardize, "scale each element of a sample to mean 0 and deviation 1");
+    v("scale_target", scale_target,
+      "regression: learn targets of mean 0 and deviation 1; results stay in the data's units");
   }
   template <class V> void rules(V& v) {
     v("test_inputs", "go together with 'test_targets'",
       [this] { return test_inputs.has_value() == test_targets.has_value(); });
+    v("scale_target", "is for 'task: regression' only",
+      [this] { return !scale_target || task == Task::kRegression; });
   }
 
   Task learns() const { return task; }
@@ -40,6 +47,9 @@ struct Npy {
   }
   // An array of inputs.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // float32, or float64 where an element's numbers differ by less than float32 can hold.
+  DType raw_dtype(const DataInfo& info) const;
+  Tensor prepared(const DataInfo& info, const Tensor& raw) const;
 };
 
 }  // namespace taper::v0::data

@@ -9,6 +9,21 @@ namespace taper::v0::detail {
 
 constexpr std::size_t kComparedBytes = 64;
 
+bool is_below_one(std::string_view number) {
+  const size_t e = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view mantissa = number.substr(0, e);
+  const size_t first = mantissa.find_first_of("123456789");
+  if (first == std::string_view::npos) return true;
+  int64_t exponent = 0;
+  if (e < number.size() && parse_number(number.substr(e + 1), exponent) != std::errc()) {
+    return number[e + 1] == '-';  // beyond int64, which no mantissa in memory can balance
+  }
+  // The decimal exponent of the first digit that is not zero.
+  const auto point = int64_t(std::min(mantissa.find('.'), mantissa.size()));
+  const int64_t place = point - int64_t(first) - (int64_t(first) < point ? 1 : 0);
+  return exponent < -place;
+}
+
 CodePoint first_code_point(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {lead, 1};

@@ -5,18 +5,32 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <type_traits>
 #include <vector>
 
 #include "framework/namespace.h"
 
 namespace taper::v0::detail {
 
-// The whole of `text`, which may begin with '+', as a decimal number whatever the locale. Gives
-// std::errc() when it is one, result_out_of_range for one that T cannot hold; doubles may be "inf".
+// Returns whether the magnitude of a decimal number such as "-12.5e-3" is below 1.
+bool is_below_one(std::string_view number);
+
+// Reads the whole of `text`, which may begin with '+', as a decimal number in any locale. Returns
+// std::errc() on success and result_out_of_range for a number too large for T. A floating-point
+// number too close to zero for T becomes zero, as IEEE 754 rounds it; "inf" is accepted for one.
 template <class T> std::errc parse_number(std::string_view text, T& value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return end == text.data() + text.size() ? error : std::errc::invalid_argument;
+  if (end != text.data() + text.size()) return std::errc::invalid_argument;
+  if constexpr (std::is_floating_point_v<T>) {
+    // std::from_chars reports underflow and overflow by the same code and leaves `value` alone.
+    if (error == std::errc::result_out_of_range && is_below_one(text)) {
+      value = text[0] == '-' ? -T(0) : T(0);
+      return {};
+    }
+  }
+  return error;
 }
 
 // Whether the byte is within a character of UTF-8.

@@ -1,5 +1,4 @@
 #include "data/tables/csv.h"
-#include "tests/data_files.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -11,12 +10,15 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/data_files.h"
+
 namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
 using Header = CsvFormat::Header;
 using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
 using Names = std::vector<std::string>;
 
@@ -40,6 +42,8 @@ class CsvFiles : public ::testing::Test {
 
   fs::path directory_;
 };
+
+Floats features(const CsvTable& table) { return features_of(table).to_floats(); }
 
 CsvFormat with_label(std::string label) {
   CsvFormat options;
@@ -73,7 +77,7 @@ TEST_F(CsvFiles, ReadsFeaturesAndTextClasses) {
   EXPECT_FALSE(t.has_header);
   EXPECT_EQ(t.rows, 3);
   EXPECT_EQ(t.columns, 2);
-  EXPECT_EQ(t.features, (Floats{5.1F, 3.5F, 4.9F, -3.F, 0.1F, 0.5F}));
+  EXPECT_EQ(features(t), (Floats{5.1F, 3.5F, 4.9F, -3.F, 0.1F, 0.5F}));
   EXPECT_EQ(t.feature_names, (Names{"column 0", "column 1"}));
   EXPECT_EQ(t.classes, (Names{"setosa", "virginica"}));
   EXPECT_EQ(t.labels, (Ints{0, 1, 0}));
@@ -107,7 +111,7 @@ TEST_F(CsvFiles, TheLabelColumnIsAnIndexFromEitherEndOrAName) {
     options.header = c.text == rows ? Header::kAbsent : Header::kPresent;
     const CsvTable t = read(c.text, options);
     EXPECT_EQ(t.label_column, c.column) << c.label;
-    EXPECT_EQ(t.features, c.features) << c.label;
+    EXPECT_EQ(features(t), c.features) << c.label;
   }
 }
 
@@ -154,7 +158,7 @@ TEST_F(CsvFiles, AWordInTheFirstRowOfNumbersIsNotTakenForAHeader) {
 
 TEST_F(CsvFiles, RegressionTargetsAreNumbers) {
   const CsvTable t = read("1,2.5\n3,-4\n", for_regression());
-  EXPECT_EQ(t.targets, (Floats{2.5F, -4.F}));
+  EXPECT_EQ(t.targets, (Doubles{2.5, -4}));
   EXPECT_TRUE(t.labels.empty());
   EXPECT_TRUE(t.classes.empty());
 }
@@ -175,7 +179,7 @@ TEST_F(CsvFiles, ToleratesQuotesLineEndsBlankLinesBomAndBlanks) {
     const CsvTable t = read(text);
     EXPECT_EQ(t.feature_names, Names{"x"}) << text;
     EXPECT_EQ(t.label_name, "y") << text;
-    EXPECT_EQ(t.features, (Floats{1, 2})) << text;
+    EXPECT_EQ(features(t), (Floats{1, 2})) << text;
     EXPECT_EQ(t.classes, (Names{"a b", "c"})) << text;
   }
 }
@@ -192,7 +196,7 @@ TEST_F(CsvFiles, OtherDelimiters) {
     options.delimiter = delimiter;
     const std::string d(1, delimiter);
     const CsvTable t = read("1" + d + "2" + d + "a,b\n3" + d + "4" + d + "c\n", options);
-    EXPECT_EQ(t.features, (Floats{1, 2, 3, 4})) << delimiter;
+    EXPECT_EQ(features(t), (Floats{1, 2, 3, 4})) << delimiter;
     EXPECT_EQ(t.classes, (Names{"a,b", "c"})) << delimiter;
   }
   for (const char delimiter : {'"', '\n', '\r'}) {
@@ -202,9 +206,20 @@ TEST_F(CsvFiles, OtherDelimiters) {
   }
 }
 
-TEST_F(CsvFiles, NumbersRoundToTheNearestFloat) {
-  const CsvTable t = read("3.4028234e38,1e-60,16777217,x\n");
-  EXPECT_EQ(t.features, (Floats{3.4028234e38F, 0, 16777216}));
+TEST_F(CsvFiles, NumbersStayDoublesUntilTheyAreFeatures) {
+  const CsvTable t = read("3.4028234e38,1e-60,16777217,1e-400,-1e-400,x\n");
+  EXPECT_EQ(t.cells, (Doubles{3.4028234e38, 1e-60, 16777217, 0, 0}));
+  EXPECT_TRUE(std::signbit(t.cells[4]));
+  EXPECT_EQ(features(t), (Floats{3.4028234e38F, 0, 16777216, 0, 0}));
+}
+
+// The digits that float32 drops are those that tell the rows apart.
+TEST_F(CsvFiles, ALargeOffsetLosesNoDigitsBeforeItIsTakenOff) {
+  CsvTable t = read("1700000000,1700000003.5\n1700000001,1700000000.5\n", for_regression());
+  t.scale = fit_standardizer(t.cells, 1);
+  EXPECT_EQ(t.scale.mean, Doubles{1700000000.5});
+  EXPECT_EQ(features(t), (Floats{-1, 1}));
+  EXPECT_EQ(t.targets, (Doubles{1700000003.5, 1700000000.5}));
 }
 
 TEST_F(CsvFiles, RefusesBadRowsWithFileAndLine) {
@@ -238,8 +253,9 @@ TEST_F(CsvFiles, RefusesBadRowsWithFileAndLine) {
       {"1,2,x\n3,,y\n", {}, ":2: column 1 is empty", {}},
       {"1,2,x\n3,\"\",y\n", {}, ":2: column 1 is empty", {}},
       {"1,2,x\n3,4,\n", {}, ":2: column 2 is empty", {"class label"}},
-      {"1,2,x\n3,nan,y\n", {}, ":2: column 1: expected a finite number, got 'nan'", {}},
-      {"nan,2,x\n3,4,y\n", {}, ":1: column 0: expected a finite number, got 'nan'", {}},
+      {"1,2,x\n3,nan,y\n", {}, ":2: column 1: expected a number, got 'nan'", {"missing: mean"}},
+      {"1,2,x\n3,NA,y\n", {}, ":2: column 1: expected a number, got 'NA'", {"missing: mean"}},
+      {"nan,2,x\n3,4,y\n", {}, ":1: column 0: expected a number, got 'nan'", {"missing: mean"}},
       {"1,2,x\n3,-Inf,y\n", {}, ":2: column 1: expected a finite number, got '-Inf'", {}},
       {"1,2,x\n3,1e39,y\n", {}, ":2: column 1: '1e39' is out of float32's range", {}},
       {"1,2,x\n3,1e999,y\n", {}, ":2: column 1: '1e999' is out of float32's range", {}},
@@ -255,7 +271,17 @@ TEST_F(CsvFiles, RefusesBadRowsWithFileAndLine) {
        with_label("kind"),
        ":1: no label column 'kind'",
        {"-3 .. 2", "no header"}},
-      {"1,2,x\n3,4,y\n", with_label("3"), ":1: no label column '3'", {"-3 .. 2"}},
+      {"1,2,x\n3,4,y\n",
+       with_label("3"),
+       ":1: no label column '3'",
+       {"-3 .. 2", "header: present"}},
+      {"2019,2020,2021\n3,4,5\n",
+       with_label("2021"),
+       ":1: no label column '2021'",
+       {"was read as data", "`header: present`"}},
+      {"a,b\n1,2\n3,x\n", for_regression(), ":3: column 'b'", {"`task: classification`"}},
+      {"a,b\n1,2\n3,NA\n", for_regression(), ":3: column 'b'", {"'NA'", "remove the row"}},
+      {"a,b\n1,\"1,234\"\n", for_regression(), ":2: column 'b'", {"write 1234 if", "1.234 if"}},
       {"1,2,x\n3,4,y\n", with_label("-4"), ":1: no label column '-4'", {}},
       {"a,b,b\n1,2,x\n", with_label("b"), ":1: two columns are named 'b'", {"index"}},
       {std::string("1,2\n\0,3\n", 8), {}, ": ", {"zero byte at offset 4"}},
@@ -287,11 +313,11 @@ TEST_F(CsvFiles, ATestFileTakesItsClassesFromTheTrainingFile) {
   const CsvTable test = read_csv_like(train, write("7,z,8\n9,x,10\n", "test.csv"));
   EXPECT_EQ(test.classes, train.classes);
   EXPECT_EQ(test.labels, (Ints{2, 0}));
-  EXPECT_EQ(test.features, (Floats{7, 8, 9, 10}));
+  EXPECT_EQ(features(test), (Floats{7, 8, 9, 10}));
   const CsvTable numbers = read("1,3\n1,12\n");
   EXPECT_EQ(read_csv_like(numbers, write("1,012\n", "test.csv")).labels, Ints{1});
   const CsvTable target = read("1,3\n1,12\n", for_regression());
-  EXPECT_EQ(read_csv_like(target, write("1,7\n", "test.csv")).targets, Floats{7});
+  EXPECT_EQ(read_csv_like(target, write("1,7\n", "test.csv")).targets, Doubles{7});
 }
 
 TEST_F(CsvFiles, RefusesATestFileThatDoesNotFitTheTrainingFile) {
@@ -324,7 +350,7 @@ TEST_F(CsvFiles, WordsBecomeAFeatureEach) {
   EXPECT_EQ(t.columns, 2);
   EXPECT_EQ(t.width, 3);
   EXPECT_EQ(t.categories, (std::vector<Names>{{}, {"a", "b"}}));
-  EXPECT_EQ(t.features, (Floats{1, 0, 1, 2, 1, 0, 3, 0, 1}));
+  EXPECT_EQ(features(t), (Floats{1, 0, 1, 2, 1, 0, 3, 0, 1}));
 }
 
 TEST_F(CsvFiles, GapsAreNanInAllFeaturesOfTheirColumn) {
@@ -332,22 +358,22 @@ TEST_F(CsvFiles, GapsAreNanInAllFeaturesOfTheirColumn) {
     const CsvTable t = read("n,kind,y\n" + gap + ",b,x\n2," + gap + ",x\n3,a,z\n", tolerant());
     EXPECT_EQ(t.width, 3) << gap;
     std::string nans;
-    for (const float x : t.features) nans += std::isnan(x) ? '1' : '0';
+    for (const float x : features(t)) nans += std::isnan(x) ? '1' : '0';
     EXPECT_EQ(nans, "100011000") << gap;
   }
 }
 
 TEST_F(CsvFiles, GapsAreFilledWithTheMeanOfTheOtherRows) {
-  const float nan = std::nanf("");
-  Floats matrix{1, 0, nan, nan, 5, 1, 3, 1};
+  const double nan = std::nan("");
+  Doubles matrix{1, 0, nan, nan, 5, 1, 3, 1};
   const Standardizer s = fit_standardizer(matrix, 2);
-  EXPECT_EQ(s.fill, (Floats{3, 2.F / 3}));
+  EXPECT_EQ(s.fill, (Doubles{3, 2. / 3}));
   standardize(matrix, s);
   EXPECT_EQ(matrix[2], 0);
   EXPECT_EQ(matrix[3], 0);
-  Floats other{nan, 1};
+  Doubles other{nan, 1};
   standardize(other, {.fill = {7, 8}, .mean = {0, 0}, .std = {1, 1}});
-  EXPECT_EQ(other, (Floats{7, 1}));
+  EXPECT_EQ(other, (Doubles{7, 1}));
 }
 
 TEST_F(CsvFiles, RefusesWhatNoOptionMakesGood) {
@@ -358,7 +384,7 @@ TEST_F(CsvFiles, RefusesWhatNoOptionMakesGood) {
     Names parts;
   } cases[] = {
       {"n,y\n1,x\n3+,x\n", ":3: column 'n': expected a number, got '3+'", {"other rows"}},
-      {"n,y\n1,x\n2,\n", ":3: column 'y' is empty: expected a class label", {}},
+      {"n,y\n1,x\n2,\n", ":3: column 'y' is empty: expected a class label", {"remove the row"}},
       {"n,kind,y\n1,\"1,5\",x\n2,\"2,5\",x\n", ":2: column 'kind' has numbers", {"decimal comma"}},
       {many, ": column 'kind' has 1001 different words", {"at most 1000"}},
   };
@@ -376,8 +402,8 @@ TEST_F(CsvFiles, RefusesWhatNoOptionMakesGood) {
 TEST_F(CsvFiles, AFurtherFileIsTreatedAsTheTrainingFile) {
   const CsvTable train = read("n,kind,y\n1,b,p\n2,a,q\n", tolerant());
   const CsvTable test = read_csv_like(train, write("n,kind,y\n?,a,q\n", "test.csv"));
-  EXPECT_TRUE(std::isnan(test.features[0]));
-  EXPECT_EQ(test.features[1], 1);
+  EXPECT_TRUE(std::isnan(features(test)[0]));
+  EXPECT_EQ(features(test)[1], 1);
   EXPECT_EQ(test.labels, Ints{1});
   const fs::path unknown = write("n,kind,y\n1,a,p\n1,c,p\n", "test.csv");
   expect_message(refusal_of<InputError>([&] { read_csv_like(train, unknown); }),
@@ -394,7 +420,7 @@ TEST_F(CsvFiles, AFileToPredictMayLackTheLabel) {
   }());
   const fs::path bare = write("n,kind\n4,a\n", "bare.csv");
   const CsvTable t = read_csv_like(train, bare, true);
-  EXPECT_EQ(t.features, (Floats{4, 1, 0}));
+  EXPECT_EQ(features(t), (Floats{4, 1, 0}));
   EXPECT_TRUE(t.labels.empty());
   EXPECT_EQ(t.classes, train.classes);
   expect_message(refusal_of<InputError>([&] { read_csv_like(train, bare); }),
@@ -409,21 +435,21 @@ TEST_F(CsvFiles, AFileToPredictMayLackTheLabel) {
                  text.string() + ":1: expected 2 features, got the one field 'seed: 1'", {});
   EXPECT_EQ(read_csv_like(train, write("n,y,kind\n4,q,a\n"), true).labels, Ints{1});
   const CsvTable one = read("n,y\n1,p\n2,q\n");
-  EXPECT_EQ(read_csv_like(one, write("n\n7\n8\n"), true).features, (Floats{7, 8}));
+  EXPECT_EQ(features(read_csv_like(one, write("n\n7\n8\n"), true)), (Floats{7, 8}));
   const fs::path other = write("n,sort\n4,a\n");
   expect_message(refusal_of<InputError>([&] { read_csv_like(train, other, true); }),
                  other.string() + ":1: expected column 1 (the first is 0) to be 'kind'", {});
 }
 
 TEST_F(CsvFiles, StandardizedColumnsHaveMeanZeroAndDeviationOne) {
-  Floats matrix{1, 0.1F, -7, 2, 0.1F, 9, 6, 0.1F, 40};
+  Doubles matrix{1, 0.1, -7, 2, 0.1, 9, 6, 0.1, 40};
   const Standardizer s = fit_standardizer(matrix, 3);
-  EXPECT_EQ(s.mean, (Floats{3, 0.1F, 14}));
-  EXPECT_FLOAT_EQ(s.std[0], std::sqrt(14.F / 3));
+  EXPECT_EQ(s.mean, (Doubles{3, 0.1, 14}));
+  EXPECT_DOUBLE_EQ(s.std[0], std::sqrt(14. / 3));
   EXPECT_EQ(s.std[1], 1);
-  EXPECT_FLOAT_EQ(s.std[2], std::sqrt(1142.F / 3));
+  EXPECT_DOUBLE_EQ(s.std[2], std::sqrt(1142. / 3));
   standardize(matrix, s);
-  EXPECT_FLOAT_EQ(matrix[0], -2 / std::sqrt(14.F / 3));
+  EXPECT_DOUBLE_EQ(matrix[0], -2 / std::sqrt(14. / 3));
   EXPECT_EQ(matrix[4], 0);
   const Standardizer again = fit_standardizer(matrix, 3);
   for (const size_t j : {0, 2}) {
@@ -433,18 +459,18 @@ TEST_F(CsvFiles, StandardizedColumnsHaveMeanZeroAndDeviationOne) {
 }
 
 TEST_F(CsvFiles, StandardizingKeepsALargeOffsetsDigits) {
-  const Standardizer s = fit_standardizer(Floats{16777214, 16777216}, 1);
+  const Standardizer s = fit_standardizer(Doubles{16777214, 16777216}, 1);
   EXPECT_EQ(s.mean[0], 16777215);
   EXPECT_EQ(s.std[0], 1);
-  EXPECT_EQ(fit_standardizer(Floats(1000, 0.1F), 1).std[0], 1);
+  EXPECT_EQ(fit_standardizer(Doubles(1000, 0.1), 1).std[0], 1);
 }
 
 TEST_F(CsvFiles, RefusesToStandardizeWhatHasNoSuchColumns) {
-  Floats matrix{1, 2, 3};
+  Doubles matrix{1, 2, 3};
   EXPECT_THROW(fit_standardizer(matrix, 2), ValueError);
   EXPECT_THROW(fit_standardizer(matrix, 0), ValueError);
-  EXPECT_THROW(fit_standardizer(Floats{}, 2), ValueError);
-  EXPECT_THROW(standardize(matrix, fit_standardizer(Floats{1, 2}, 2)), ValueError);
+  EXPECT_THROW(fit_standardizer(Doubles{}, 2), ValueError);
+  EXPECT_THROW(standardize(matrix, fit_standardizer(Doubles{1, 2}, 2)), ValueError);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "data/text/text.h"
 #include "tests/data_files.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -160,4 +160,4 @@ TEST_F(FolderRules, TextsFollowTheSameRule) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

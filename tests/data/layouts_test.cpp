@@ -27,7 +27,7 @@
 #include "tests/data_files.h"
 #include "tests/testing.h"
 
-namespace taper::inline v0::data {
+namespace taper::v0::data {
 namespace {
 
 using test::Layout;
@@ -365,4 +365,4 @@ TEST_F(Layouts, ATextThatIsNoLineOfTokensIsRefused) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::data
+}  // namespace taper::v0::data

@@ -89,7 +89,8 @@ void csv(std::string_view bytes) {
   bytes.remove_prefix(1);
   const size_t cut = std::min(bytes.find("%\n"), bytes.size());
   const CsvTable train = read_csv(file_of(bytes.substr(0, cut)), options);
-  (void)fit_standardizer(train.features, train.width);
+  (void)fit_standardizer(train.cells, train.columns);
+  (void)features_of(train);
   if (cut == bytes.size()) return;
   (void)read_csv_like(train, file_of(bytes.substr(cut + 2), "other"), bits & 64);
 }
@@ -157,8 +158,7 @@ void data(std::string_view bytes) {
   (void)data_info_from_json(to_json(info), "again");
   if (info.tokenizer) (void)info.tokenizer->decode(info.tokenizer->encode(rows));
   if (!info.table) return;
-  CsvTable table = read_csv_like(*info.table, file_of(rows), true);
-  standardize(table.features, table.scale);
+  (void)features_of(read_csv_like(*info.table, file_of(rows), true));
 }
 
 // metrics.jsonl, and the run's facts behind a zero byte.

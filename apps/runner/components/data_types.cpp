@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "apps/runner/config/config.h"
+#include "apps/runner/run/errors.h"
 #include "data/images/cifar.h"
 #include "data/images/digits.h"
 #include "data/images/files.h"
@@ -46,6 +47,38 @@ void find_below(const fs::path& base, std::string& path) {
   }
 }
 
+template <class F> auto located_at(const Place& place, F f) try {
+  return f();
+} catch (const data::OptionError& error) {
+  throw ConfigError(located(place, error.what()));
+}
+
+// A source whose options stand in a config: what the data do not allow is an error of the config.
+class ConfiguredSource final : public data::Source {
+ public:
+  ConfiguredSource(std::unique_ptr<data::Source> source, Place place)
+      : source_(std::move(source)), place_(std::move(place)) {}
+  data::Splits load(uint64_t seed) const override {
+    return located_at(place_, [&] { return source_->load(seed); });
+  }
+  Task learns() const override { return source_->learns(); }
+  data::Outline outline(uint64_t seed) const override {
+    return located_at(place_, [&] { return source_->outline(seed); });
+  }
+  std::vector<data::DataFile> files() const override { return source_->files(); }
+  data::DatasetPtr more(const DataInfo& info, const fs::path& file) const override {
+    return source_->more(info, file);
+  }
+  DType raw_dtype(const DataInfo& info) const override { return source_->raw_dtype(info); }
+  Tensor prepared(const DataInfo& info, const Tensor& raw) const override {
+    return source_->prepared(info, raw);
+  }
+
+ private:
+  const std::unique_ptr<data::Source> source_;
+  const Place place_;
+};
+
 }  // namespace
 
 DataTypes& data_types() { return DataTypes::only("data type", {kDataTypes}); }
@@ -61,7 +94,7 @@ std::unique_ptr<data::Source> source_of(const DataConfig& config) {
     for (const Scalar& path : value.scalars({}))
       find_below(config.base, *std::get<std::string*>(path));
   }
-  return data_types().make(chosen);
+  return std::make_unique<ConfiguredSource>(data_types().make(chosen), config.place);
 }
 
 }  // namespace taper::v0::runner

@@ -1,5 +1,6 @@
 // DataInfo as JSON.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 
@@ -42,7 +43,7 @@ Schema describe(Standardizer& s) {
   out.field("mean", value_in(s.mean), "of each feature").required();
   out.field("std", value_in(s.std), "of each feature").required();
   out("std", "needs numbers above 0",
-      [&s] { return std::ranges::all_of(s.std, [](float x) { return x > 0; }); });
+      [&s] { return std::ranges::all_of(s.std, [](double x) { return x > 0; }); });
   return out;
 }
 
@@ -89,7 +90,7 @@ Schema describe(CsvRecipe& r) {
   out("label_column", "lies outside of the file's columns",
       [&r] { return r.label_column <= r.columns; });
   out("scale", "must have a number for each of 'width' features", [&r] {
-    const auto fits = [&r](const std::vector<float>& list) { return std::ssize(list) == r.width; };
+    const auto fits = [&r](const std::vector<double>& list) { return std::ssize(list) == r.width; };
     return fits(r.scale.fill) && fits(r.scale.mean) && fits(r.scale.std);
   });
   return out;
@@ -100,6 +101,7 @@ struct Draft {
   DataInfo info;
   std::vector<int64_t> input_shape;
   std::optional<CsvRecipe> table;
+  std::optional<Standardizer> scale;
   std::optional<Tokenizer> tokenizer;
 };
 
@@ -130,12 +132,21 @@ json json_of(const Tokenizer& tokenizer) {
   return out;
 }
 
+// A scale of arrays has numbers for each element of a sample; tables have their own.
+bool has_its_scale(const Draft& d) {
+  if (!d.scale) return true;
+  double numel = 1;
+  for (const int64_t size : d.input_shape) numel *= double(size);
+  const auto fits = [&](const auto& list) { return double(list.size()) == numel; };
+  return !d.table && fits(d.scale->fill) && fits(d.scale->mean) && fits(d.scale->std);
+}
+
 // What a kind of data has beside what all have.
 bool has_its_parts(const Draft& d) {
   const DataInfo& info = d.info;
   const size_t rank = d.input_shape.size();
-  if (info.task == Task::kLanguage) return d.tokenizer && !d.table && rank == 1;
-  if (d.tokenizer) return false;
+  if (info.task == Task::kLanguage) return d.tokenizer && !d.table && !d.scale && rank == 1;
+  if (d.tokenizer || !has_its_scale(d)) return false;
   if (!d.table) return rank > 0 && rank < size_t(kMaxDims);
   return d.table->options.task == info.task &&
          d.input_shape == std::vector<int64_t>{d.table->width};
@@ -160,8 +171,9 @@ Schema describe(Draft& d) {
   out("target_std", i.target_std, kPositive, "of regression").required();
   out("lines", i.lines, "of text").required();
   out.field("table", optional_section(d.table, describe), "of a CSV file");
+  out.field("scale", optional_section(d.scale, describe), "of arrays");
   out.field("tokenizer", tokenizer_in(d), "of text");
-  out("input_shape", "is not what data of this task have, with their table or tokenizer",
+  out("input_shape", "is not what data of this task have, with their table, scale or tokenizer",
       [&d] { return has_its_parts(d); });
   out("outputs", "is not the number of classes, values or tokens that the data have",
       [&d] { return !has_its_parts(d) || has_its_outputs(d); });
@@ -180,6 +192,7 @@ std::string to_json(const DataInfo& info) try {
       {"target_std", info.target_std},
       {"lines", info.lines}};
   if (info.table) out["table"] = *info.table;
+  if (info.scale) out["scale"] = *info.scale;
   if (info.tokenizer) out["tokenizer"] = json_of(*info.tokenizer);
   return out.dump();
 } catch (const json::type_error&) {
@@ -192,10 +205,46 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   DataInfo& out = draft.info;
   out.input_shape = Shape(draft.input_shape.begin(), draft.input_shape.end());
   if (draft.table) out.table = std::make_shared<const CsvRecipe>(*std::move(draft.table));
+  if (draft.scale) out.scale = std::make_shared<const Standardizer>(*std::move(draft.scale));
   if (draft.tokenizer) {
     out.tokenizer = std::make_shared<const Tokenizer>(*std::move(draft.tokenizer));
   }
   return std::move(out);
+}
+
+namespace {
+
+constexpr double kRounding = 1e-6;  // some units in the last place of float32
+
+bool are_close(double mean_a, double std_a, double mean_b, double std_b) {
+  const double most = kRounding * (std::abs(mean_a) + std_a);
+  return std::abs(mean_a - mean_b) <= most && std::abs(std_a - std_b) <= most;
+}
+
+bool are_close(const Standardizer* a, const Standardizer* b) {
+  if (!a || !b) return a == b;
+  bool out = a->mean.size() == b->mean.size();
+  for (size_t i = 0; out && i < a->mean.size(); ++i) {
+    out = are_close(a->mean[i], a->std[i], b->mean[i], b->std[i]) &&
+          are_close(a->fill[i], a->std[i], b->fill[i], b->std[i]);
+  }
+  return out;
+}
+
+// All but the statistics.
+json names_of(const DataInfo& info) {
+  json out = json::parse(to_json(info));
+  for (const char* key : {"target_mean", "target_std", "scale"}) out.erase(key);
+  if (out.contains("table")) out["table"].erase("scale");
+  return out;
+}
+
+}  // namespace
+
+bool are_same_data(const DataInfo& a, const DataInfo& b) {
+  const auto scale_of = [](const DataInfo& i) { return i.table ? &i.table->scale : i.scale.get(); };
+  return names_of(a) == names_of(b) && are_close(scale_of(a), scale_of(b)) &&
+         are_close(a.target_mean, a.target_std, b.target_mean, b.target_std);
 }
 
 }  // namespace taper::v0::runner

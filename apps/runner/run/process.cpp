@@ -1,7 +1,10 @@
 #include "apps/runner/run/process.h"
 
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -81,6 +84,16 @@ OwnProcessGuard::~OwnProcessGuard() { owned = previous_; }
 
 std::vector<std::string> command_line() {
   return lines_of(read_file("/proc/self/cmdline", "command line"), '\0');
+}
+
+int64_t peak_resident_memory() {
+  // Not getrusage(): its maximum is inherited from the program that started this one.
+  constexpr std::string_view kKey = "VmHWM:";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(kKey)) return std::atoll(line.c_str() + kKey.size()) << 10;  // from KiB
+  }
+  return 0;
 }
 
 SignalScope::SignalScope() {

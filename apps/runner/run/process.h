@@ -30,6 +30,10 @@ class OwnProcessGuard {
 // The words that started this process: a library has no command line of its own.
 std::vector<std::string> command_line();
 
+// Returns the most physical memory in bytes that this process has held, the reading of its data
+// included; 0 where the system does not tell.
+int64_t peak_resident_memory();
+
 // Listens until the end of the scope, then gives the signals back to whom they were. A second
 // SIGINT ends the process at once. check_stop() (framework/host/hooks.h) throws Interrupted
 // meanwhile where a signal came: loops before a run begins end then.

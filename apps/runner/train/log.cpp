@@ -170,10 +170,13 @@ void Log::end_epoch(const RunState& state, int64_t samples, double data_seconds)
 
 void Log::memory(int64_t step, int64_t peak, int64_t foretold) {
   const double ratio = double(peak) / double(foretold);
+  const int64_t resident = peak_resident_memory();
   timing_.write(json_fields("kind", "memory", "step", step, "peak_bytes", peak, "foretold_bytes",
-                            foretold, "ratio", ratio));
-  inform(fmt::format("memory: {:.1f} MiB at the most, {:.2f} of what --validate foretells",
-                     double(peak) / (1 << 20), ratio));
+                            foretold, "ratio", ratio, "process_peak_bytes", resident));
+  const auto mib = [](int64_t bytes) { return double(bytes) / (1 << 20); };
+  inform(fmt::format("peak memory: {:.1f} MiB training ({:.2f}x the --validate estimate), {:.1f} MiB "
+                     "of the process, reading included",
+                     mib(peak), ratio, mib(resident)));
 }
 
 // The time that is left foresees each evaluation, and checkpoints as often as they came so far.

@@ -52,7 +52,8 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) {
   open_files();
   step_.begin();
   inform(cat("model: ", learner_.model->num_parameters(), " parameters"));
-  inform(cat("data: ", data_.train->size(), " training and ", data_.test->size(), " test samples"));
+  inform(cat("data: ", data_.train->size(), " training and ", data_.test->size(), " test samples",
+             data_.note.empty() ? "" : "; ", data_.note));
   if (observer_) observer_->on_start(*learner_.model);
   // A process that was killed may have saved it without saying so.
   on_first([&] {

@@ -17,7 +17,7 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
                         ": has no labels; `taper predict` needs none");
   } else {
     const data::Splits whole = source->load(run.config.seed);
-    require<InputError>(to_json(whole) == to_json(run.info),
+    require<InputError>(are_same_data(whole, run.info),
                         "the training data are no longer those of the run (data.json): classes, "
                         "columns, scales or the vocabulary differ; use --data FILE");
     rows = whole.test;

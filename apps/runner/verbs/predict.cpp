@@ -1,5 +1,6 @@
 // `taper predict`.
 #include <algorithm>
+#include <cmath>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/verbs/verbs.h"
@@ -14,6 +15,15 @@ static std::string cell(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + '"';
+}
+
+// An output in the data's units, in as many digits as it has: float32 would drop those behind a large
+// offset, and double shows digits that a float32 output does not have.
+static std::string value_text(float output, const DataInfo& info) {
+  constexpr double kRounding = 1e-6;
+  const double value = output * info.target_std + info.target_mean;
+  const bool is_rounded = std::abs(value - double(float(value))) > kRounding * info.target_std;
+  return is_rounded ? cat(value) : cat(float(value));
 }
 
 Tensor of_raw(const SavedRun& run, const Tensor& raw) {
@@ -55,7 +65,7 @@ std::string predict(const SavedRun& run, const fs::path& file) {
       const std::span<float> row =
           host.span<float>().subspan(size_t(i * host.size(1)), size_t(host.size(1)));
       if (is_regression) {
-        out += cat("\n", float(row[0] * run.info.target_std + run.info.target_mean));
+        out += cat("\n", value_text(row[0], run.info));
         continue;
       }
       const auto best = std::ranges::max_element(row) - row.begin();
