@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/namespace.h"
+
 namespace taper::v0::data {
 
 // Counts what a reader of folders skips, by kind: ".webp", "broken link", "hidden".

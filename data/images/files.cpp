@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <optional>
 
 #include "autograd/ops/binary.h"
 #include "autograd/ops/nn/pool.h"
 #include "data/images/codecs.h"
 #include "data/split.h"
 #include "framework/factories.h"
-#include "framework/io/atomic_file.h"
 #include "framework/host/hooks.h"
+#include "framework/io/atomic_file.h"
 #include "framework/io/input_file.h"
 #include "framework/io/text.h"
 
@@ -50,22 +51,26 @@ std::shared_ptr<const ImageFolder> same_classes(const fs::path& root,
                    " classes of the training images");
 }
 
-// Which folders of a root are the parts of a data set. Without parts, all have the root's path.
+// Which folders are the parts of a data set. Without a test, a share of each class is kept for it.
 struct Parts {
-  fs::path train, test;
+  fs::path train;
+  std::optional<fs::path> test{};
   std::string note{};  // for the log
 };
 
 // The folders train/ and test/, or one of val/, valid/ and validation/ where there is no test/, are
-// parts and not classes. Other folders beside them are left out.
-Parts parts_of(const fs::path& root) {
+// parts and not classes. Other folders beside them are left out. A test root goes before the test
+// of the root.
+Parts parts_of(const fs::path& root, const std::optional<std::string>& test_root = {}) {
   const std::vector<fs::path> folders = folders_in(root).folders;
   const auto is_there = [&](const char* name) {
     return std::ranges::count(folders, name, [](const fs::path& p) { return p.filename(); }) > 0;
   };
   constexpr const char* kTests[] = {"test", "val", "valid", "validation"};
   const auto* const test = std::ranges::find_if(kTests, is_there);
-  if (!is_there("train") || test == std::end(kTests)) return {root, root};
+  const bool has_parts = is_there("train") && test != std::end(kTests);
+  if (test_root) return {has_parts ? root / "train" : root, *test_root};
+  if (!has_parts) return {root};
   std::string others;
   for (const fs::path& folder : folders) {
     const std::string name = name_of(folder.filename());
@@ -134,8 +139,9 @@ ImageFolder::ImageFolder(const fs::path& root, const ImageFolderOptions& options
     const std::string name = name_of(folder.filename());
     const FolderListing images = files_below(folder, is_image);
     require<InputError>(!images.files.empty(), "Found no valid file for the classes ", name,
-                        ". Supported extensions ", "are: .jpg, .jpeg, .png (in ", name_of(root), ")",
-                        images.left_out.to_text().empty() ? "" : "; ", images.left_out.to_text());
+                        ". Supported extensions ", "are: .jpg, .jpeg, .png (in ", name_of(root),
+                        ")", images.left_out.to_text().empty() ? "" : "; ",
+                        images.left_out.to_text());
     require<InputError>(std::ranges::count(classes_, name) == 0, name_of(root),
                         ": two class folders are shown as ", detail::in_quotes(name),
                         ", for the name of one is not UTF-8: rename it");
@@ -152,7 +158,7 @@ Batch ImageFolder::sample(int64_t i) const {
 }
 
 Splits Images::load(uint64_t seed) const {
-  const Parts parts = test_root ? Parts{part_to_train(), *test_root} : parts_of(root);
+  const Parts parts = parts_of(root, test_root);
   const auto all = std::make_shared<const ImageFolder>(parts.train, reading());
   const std::vector<std::string>& classes = all->classes();
   if (classes.size() < 2) {
@@ -163,8 +169,8 @@ Splits Images::load(uint64_t seed) const {
                       .class_names = classes};
   std::string note = parts.note;
   LeftOut left_out = all->left_out();
-  if (parts.test != parts.train) {
-    const auto test = same_classes(parts.test, reading(), classes);
+  if (parts.test) {
+    const auto test = same_classes(*parts.test, reading(), classes);
     left_out.add_all(test->left_out());
     add_note(note, left_out.to_text());
     return {info, all, test, note};
@@ -177,16 +183,10 @@ Splits Images::load(uint64_t seed) const {
   return {info, halves[0], halves[1], note};
 }
 
-fs::path Images::part_to_train() const { return parts_of(root).train; }
-
 std::vector<DataFile> Images::files() const {
-  const Parts parts = test_root ? Parts{part_to_train(), *test_root} : parts_of(root);
-  std::vector<DataFile> out;
-  for (const fs::path& part : {parts.train, parts.test}) {
-    if (out.empty() || part != parts.train) {
-      out.push_back({name_of(part), files_below(part, is_image).files});
-    }
-  }
+  const Parts parts = parts_of(root, test_root);
+  std::vector<DataFile> out{{name_of(parts.train), files_below(parts.train, is_image).files}};
+  if (parts.test) out.push_back({name_of(*parts.test), files_below(*parts.test, is_image).files});
   return out;
 }
 
@@ -200,8 +200,9 @@ DatasetPtr Images::more(const DataInfo& info, const fs::path& file) const {
     return name_of(folder.filename()) == info.class_names[0];
   };
   std::string note = parts.note;
-  if (std::ranges::any_of(folders_in(parts.test).folders, is_class)) {
-    auto out = same_classes(parts.test, reading(), info.class_names);
+  const fs::path part = parts.test.value_or(file);
+  if (std::ranges::any_of(folders_in(part).folders, is_class)) {
+    auto out = same_classes(part, reading(), info.class_names);
     add_note(note, out->left_out().to_text());
     if (!note.empty()) inform(cat(name_of(file), ": ", note));
     return out;

@@ -95,7 +95,6 @@ struct Images {
   Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 
  private:
-  std::filesystem::path part_to_train() const;
   ImageFolderOptions reading() const { return {grey ? ImageMode::kGray : ImageMode::kRgb, size}; }
 };
 

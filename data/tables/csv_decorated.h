@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "framework/namespace.h"
+
 namespace taper::v0::data::csv {
 
 // A cell that a person reads as a number and parse_number() does not.

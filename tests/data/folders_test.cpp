@@ -130,6 +130,8 @@ TEST_F(FolderRules, ATestRootGoesBeforeTheRootsOwnTest) {
   EXPECT_EQ(data.train->size(), 2);
   EXPECT_EQ(data.test->size(), 3);
   EXPECT_EQ(data.note, "left out: 1 .tif");
+  config.root = config.test_root.value();  // all images of the root are the test, too
+  EXPECT_EQ(config.load(1).test->size(), 3);
 }
 
 TEST_F(FolderRules, ANameThatIsNoUtf8IsShownEscaped) {

@@ -435,6 +435,21 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
   EXPECT_EQ(c.places.count("train.batch_size"), 0u);
 }
 
+// A run that an earlier version wrote lacks the keys that came later, and goes on with their defaults.
+TEST_F(ConfigTest, AKeyThatASavedConfigLacksHasItsDefault) {
+  const std::string whole = to_yaml(load(with_line(1, "data: {type: csv, path: t.csv}")));
+  const std::string line = "  max_features: 10000\n";
+  const std::size_t at = whole.find(line);
+  ASSERT_NE(at, std::string::npos);
+  std::string saved = whole;
+  saved.erase(at, line.size());
+  EXPECT_EQ(with_defaults(saved), whole);
+  EXPECT_EQ(with_defaults(whole), whole);
+  for (const char* other : {"", "a: b\n", "[", "data: {type: unknown}\n"}) {
+    EXPECT_EQ(with_defaults(other), other);
+  }
+}
+
 TEST_F(ConfigTest, AliasesStandForWhatTheyName) {
   const RunConfig c = load(
       "data: {type: digits, train_size: &n 64}\nmodel: {type: mlp}\n"

@@ -283,7 +283,11 @@ Schema describe(RunConfig& config);
 // Every value in effect, defaults too; load_config of this text gives the same bytes again.
 std::string to_yaml(const RunConfig& config);
 
-// The same, each value with a comment where it comes from: "default" or its place.
+// Returns what to_yaml() wrote in an earlier version with the keys that have been added since, at
+// their defaults; the text itself where it is no config of this program.
+std::string with_defaults(const std::string& yaml);
+
+// The same as to_yaml(), each value with a comment where it comes from: "default" or its place.
 std::string to_yaml_with_origins(const RunConfig& config);
 
 // JSON Schema (draft 2020-12) of the file, for editors; and docs/configuration.md.

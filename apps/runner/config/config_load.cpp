@@ -193,6 +193,14 @@ std::string to_yaml(const RunConfig& config) {
   return write(describe(copy));
 }
 
+std::string with_defaults(const std::string& yaml) {
+  const Document saved = parse_yaml(yaml, {});
+  RunConfig config;
+  const bool is_config = saved.root && saved.problems.empty() &&
+                         read(describe(config), *saved.root).problems.empty();
+  return is_config ? to_yaml(config) : yaml;
+}
+
 std::string to_yaml_with_origins(const RunConfig& config) {
   RunConfig copy = config;
   return write(describe(copy), [&](const std::string& path) {

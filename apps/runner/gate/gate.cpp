@@ -54,7 +54,8 @@ std::string weights_difference(const fs::path& a, const fs::path& b) {
 
 // What a recording knows of why its numbers are not the run's.
 std::string causes(const Recording& got, const Recording& golden) {
-  const std::string config = config_differences(got.config, golden.config);
+  const std::string config =
+      config_differences(with_defaults(got.config), with_defaults(golden.config));
   std::string out = headed("config (the run | the recording):", config);
   if (got.facts.program.empty() || golden.facts.program.empty()) return out;  // of an older version
   out += headed("data (the run | the recording):", differences(got.facts.data, golden.facts.data));
@@ -132,7 +133,7 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
   if (!weights.empty()) return {false, verdict.text + weights};
   verdict.text +=
       headed("the config is another, though the numbers are the same (the run | the recording):",
-             config_differences(got.config, golden.config));
+             config_differences(with_defaults(got.config), with_defaults(golden.config)));
   return verdict;
 }
 

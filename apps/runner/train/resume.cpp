@@ -61,7 +61,8 @@ std::string check_same_config(const Checkpoint& saved, const RunConfig& config) 
   const auto text = saved.texts.find("config.yaml");
   require<InputError>(text != saved.texts.end(), "'", saved.path.string(), "' has no config.yaml");
   std::string found, counts;
-  for (const std::string& line : lines_of(config_differences(text->second, to_yaml(config)))) {
+  const std::string differences = config_differences(with_defaults(text->second), to_yaml(config));
+  for (const std::string& line : lines_of(differences)) {
     const std::string key = line.substr(2, line.find(':') - 2);
     const auto known = std::ranges::find(kMayDiffer, key, &MayDiffer::key);
     if (known == std::end(kMayDiffer)) found += "\n" + line;

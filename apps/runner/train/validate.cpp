@@ -232,7 +232,8 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   const auto [steps, per_epoch] = length_of(c, loader.steps_per_epoch());
   (void)build_schedule(config.schedule, lr, steps, per_epoch);  // says what is odd about it
   const std::string unread = data.unread.empty() ? "" : cat("not checked: ", data.unread, "\n");
-  return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", unread);
+  const std::string note = data.note.empty() ? "" : cat("data: ", data.note, "\n");
+  return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", note, unread);
 }
 
 }  // namespace taper::v0::runner
