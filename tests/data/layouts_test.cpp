@@ -320,7 +320,7 @@ void expect_no_difference(const Row& row, const Layout& layout, Device device) {
   ASSERT_EQ(got.tensors.size(), want.tensors.size());
   for (size_t i = 0; i < got.tensors.size(); ++i) {
     EXPECT_EQ(got.tensors[i].dtype(), want.tensors[i].dtype());
-    EXPECT_TRUE(test::close(got.tensors[i], want.tensors[i], 1e-6)) << "result " << i;
+    EXPECT_TRUE(test::close(got.tensors[i], want.tensors[i], 1e-5)) << "result " << i;
   }
 }
 
