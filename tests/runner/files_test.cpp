@@ -162,7 +162,7 @@ TEST_F(Files, DataThatContradictThemselvesAreRefusedByKey) {
       {"/table/scale/mean", "[1, 2, 3, 4]", "table.scale: must have a number for each"},
       {"/table/scale/fill", "[1, 2]", "table.scale: must have a number for each"},
       {"/table/scale/std", "[0, 1, 1]", "table.scale.std: needs numbers above 0"},
-      {"/table/scale/std", "[1e39, 1, 1]", "table.scale.std: expected a number of float32's"},
+      {"/table/scale/std", "[1e39, 1, 1]", "table.scale.std: needs numbers of float32's range"},
       {"/table/options/header", "7", "table.options.header: expected one of 0, 1, 2"},
       {"/table/options/more", "1", "unknown key 'more' in 'table.options'"},
       {"/tokenizer", "{\"type\": \"bytes\"}", "input_shape: is not what"},

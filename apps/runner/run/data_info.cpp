@@ -1,8 +1,10 @@
 // DataInfo as JSON.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -44,6 +46,13 @@ Schema describe(Standardizer& s) {
   out.field("std", value_in(s.std), "of each feature").required();
   out("std", "needs numbers above 0",
       [&s] { return std::ranges::all_of(s.std, [](double x) { return x > 0; }); });
+  // As the numbers that they were learned of.
+  const auto fits = [](double x) {
+    return std::abs(x) <= double{std::numeric_limits<float>::max()};
+  };
+  for (const auto& [key, list] : {std::pair("fill", &s.fill), {"mean", &s.mean}, {"std", &s.std}}) {
+    out(key, "needs numbers of float32's range", [=] { return std::ranges::all_of(*list, fits); });
+  }
   return out;
 }
 

@@ -120,11 +120,4 @@ void take(const Node& node, double& out, Problems& problems) {
 void take(const Node& node, std::string& out, Problems& problems) {
   take_scalar(node, out, problems, "a text", node.is_quoted);
 }
-void take(const Node& node, float& out, Problems& problems) {
-  double value = 0;
-  take(node, value, problems);
-  const bool fits = std::abs(value) <= double{std::numeric_limits<float>::max()};
-  if (expect(fits, node, "a number of float32's range", problems)) out = float(value);
-}
-
 }  // namespace taper::v0::runner

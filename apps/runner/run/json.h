@@ -44,7 +44,6 @@ void read_json(std::string_view text, const std::string& name, const Schema& sch
 
 using Problems = std::vector<Problem>;
 void take(const Node& node, int64_t& out, Problems& problems);
-void take(const Node& node, float& out, Problems& problems);
 void take(const Node& node, double& out, Problems& problems);
 void take(const Node& node, std::string& out, Problems& problems);
 
