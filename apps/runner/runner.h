@@ -3,6 +3,7 @@
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/program.h"
+#include "apps/runner/run/errors.h"
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/verbs/saved_run.h"

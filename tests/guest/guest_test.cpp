@@ -170,6 +170,43 @@ TEST_F(Guest, EndsARunWhereItsProgramAsksAndGoesOnLater) {
   EXPECT_EQ(read_bytes(at_ / "r/metrics.jsonl"), read_bytes(at_ / "whole/metrics.jsonl"));
 }
 
+// By the types of <taper/runner.h>, each with its exit code.
+TEST_F(Guest, ACancelledRunIsToldFromADivergedOneAndFromAWrongConfig) {
+  const auto ending = [&](const std::vector<std::string>& overrides, bool is_cancelled) {
+    std::stop_source source;
+    if (is_cancelled) source.request_stop();
+    try {
+      runner::train(config(overrides), at_ / "r", {.stop = source.get_token()});
+    } catch (const runner::Interrupted& error) {
+      return cat("cancelled, ", int(error.code));
+    } catch (const runner::Diverged& error) {
+      return cat("diverged, ", int(error.code));
+    } catch (const runner::ConfigError& error) {
+      return cat("wrong, ", int(error.code));
+    } catch (const runner::RunError& error) {
+      return cat("other, ", int(error.code));
+    }
+    return std::string("done");
+  };
+  EXPECT_EQ(ending({}, false), "done");
+  EXPECT_EQ(ending({}, true), cat("cancelled, ", int(runner::kExitInterrupted)));
+  EXPECT_EQ(ending({"optimizer.lr=1e30"}, false), cat("diverged, ", int(runner::kExitData)));
+  EXPECT_EQ(ending({"train.epocs=1"}, false), cat("wrong, ", int(runner::kExitConfig)));
+}
+
+// A callback's exception reaches the program as it is.
+TEST_F(Guest, AnExceptionOfItsOwnCallbackKeepsItsType) {
+  struct Odd : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+  struct Thrower : runner::Observer {
+    bool on_step(int64_t, double, double) override { throw Odd("mine"); }
+  };
+  runner::register_callback<runner::NoOptions>(
+      "thrower", [](const runner::NoOptions&, const auto&) { return std::make_unique<Thrower>(); });
+  EXPECT_THROW(runner::train(config({"callbacks=[thrower]"}), at_ / "r"), Odd);
+}
+
 TEST(GuestThreads, NoneIsLeftAndTheNumberIsTheProgramsToSay) {
   std::thread([] {}).join();  // the thread sanitizer's own begins with the first
   const long before = threads();

@@ -49,6 +49,16 @@ TEST(Beside, ARunFromYaml) {
   EXPECT_EQ(run.predict(pixels).shape(), (taper::Shape{1, 10}));
 }
 
+// The errors of a run are public, and caught by their type across the archive's border.
+TEST(Beside, ErrorsOfARun) {
+  try {
+    (void)taper::runner::load_config(CONFIG, {"train.epochs=0"});
+    FAIL() << "accepted";
+  } catch (const taper::runner::ConfigError& error) {
+    EXPECT_EQ(error.code, taper::runner::kExitConfig);
+  }
+}
+
 TEST(Beside, HelpersOfTests) {
   const taper::Tensor x = taper::ones({2});
   EXPECT_TENSOR_CLOSE(x, x, 0, 0);
