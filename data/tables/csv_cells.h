@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <ranges>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -177,6 +178,31 @@ inline bool detect_header(const std::string& file, const std::vector<Record>& ro
             ": mend the row, or say with data.header whether it is a header");
   }
   return word.has_value();
+}
+
+// Whether a column's first cell is a word unlike the cells below it: these are numbers, or words of
+// which half come more than once while the first never does.
+inline bool is_unlike_the_rest(const std::vector<Record>& rows, size_t column) {
+  const std::string& first = rows[0].fields[column];
+  if (!is_text(first)) return false;
+  std::set<std::string> words;
+  bool has_numbers = false;
+  for (size_t i = 1; i < rows.size(); ++i) {
+    if (rows[i].fields.size() <= column) continue;
+    const std::string& cell = rows[i].fields[column];
+    words.insert(cell);
+    has_numbers = has_numbers || !(is_text(cell) || says_missing(cell));
+  }
+  return !words.contains(first) && (has_numbers || 2 * words.size() <= rows.size() - 1);
+}
+
+// Whether a table that is read without a header seems to begin with one.
+inline bool seems_to_have_header(const std::vector<Record>& rows) {
+  bool is_unlike = rows.size() > 2;
+  for (size_t i = 0; is_unlike && i < rows[0].fields.size(); ++i) {
+    is_unlike = is_unlike_the_rest(rows, i);
+  }
+  return is_unlike;
 }
 
 }  // namespace taper::v0::data::csv

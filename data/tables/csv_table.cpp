@@ -120,6 +120,12 @@ class TableReader {
     }
     const bool had_header = std::exchange(table_.has_header, has_header);
     if (!is_training) return require_columns(first.line, has_header && had_header);
+    if (!has_header && seems_to_have_header(rows_)) {
+      warn(
+          cat(file_, ":", first.line,
+              ": this row is read as data, but each of its cells is a word "
+              "that never comes again in its column; if they are names, set data.header: present"));
+    }
     label_ = find_label(first.line);
     table_.label_column = int64_t(label_);
     table_.label_name = names_[label_];

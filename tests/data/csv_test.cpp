@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/host/hooks.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::data {
@@ -148,6 +149,33 @@ TEST_F(CsvFiles, ARowWithTheLabelsNameIsAHeader) {
   CsvFormat options = with_label("kind");
   options.categories = CsvFormat::Categories::kOneHot;
   EXPECT_EQ(read("colour,kind\nred,a\nblue,b\n", options).rows, 2);
+}
+
+TEST_F(CsvFiles, ARowThatSeemsToBeAHeaderIsNamed) {
+  const struct {
+    std::string text;
+    Header header;
+    bool is_named;
+  } cases[] = {
+      {"x,cls\nred,a\nblue,b\nred,b\nblue,a\n", Header::kAuto, true},
+      {"x,cls\nred,0\nblue,1\nred,1\nblue,0\n", Header::kAbsent, true},
+      {"x,cls\nred,a\nblue,b\nred,b\nblue,a\n", Header::kPresent, false},
+      {"red,a\nblue,b\nred,b\nblue,a\n", Header::kAuto, false},     // its words come again
+      {"green,c\nred,a\nblue,b\nbrown,d\n", Header::kAuto, false},  // no word comes again
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.text);
+    std::string heard;
+    const LogScope scope([&](LogLevel, const std::string& message) {
+      heard += message;
+      return false;
+    });
+    CsvFormat options = with_header(c.header);
+    options.categories = CsvFormat::Categories::kOneHot;
+    read(c.text, options);
+    EXPECT_EQ(heard.find(":1: this row is read as data, but") != std::string::npos, c.is_named)
+        << heard;
+  }
 }
 
 TEST_F(CsvFiles, AWordInTheFirstRowOfNumbersIsNotTakenForAHeader) {
