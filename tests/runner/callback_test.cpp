@@ -73,7 +73,7 @@ TEST_F(Callback, AMistakeIsRefusedAtItsPlace) {
   EXPECT_NE(stock.err.find("unknown key 'callbacks'"), std::string::npos) << stock.err;
 }
 
-// By its place in the config and in the model, whoever threw it, and in exit.json too.
+// By its place in the config and in the model, whoever threw it, before the run has a directory.
 TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
   const auto trained = [&](const std::string& layer, const std::string& out) {
     std::string config = kConfig;
@@ -91,7 +91,7 @@ TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
         "    - faulty"}) {
     EXPECT_NE(theirs.err.find(part), std::string::npos) << part << "\nis not in:\n" << theirs.err;
   }
-  EXPECT_NE(read_bytes(at_ / "theirs/exit.json").find("layer 'faulty'"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(at_ / "theirs"));
   const RunDirectory::Outcome shown = at_.taper({"train", "faulty.yaml", "--validate"});
   EXPECT_NE(shown.err.find("(in module 1.inner, Faulty)"), std::string::npos) << shown.err;
   const RunDirectory::Outcome ours = trained("faulty: {is_ours: true}", "ours");

@@ -33,6 +33,14 @@ void refuse_layer(Module& model, const Component& config, const std::exception& 
 // Returns model(x). Throws as refuse_layer does; also ConfigError for a result that is not of the
 // shape that the data need, or that has no gradient where gradients are recorded.
 Tensor run_model(Module& model, const Component& config, const DataInfo& data, const Tensor& x);
+// Returns f(), which waits for the device. Throws as refuse_layer does for what a GPU has reported
+// late, such as an index out of range.
+template <class F> auto waiting_for(Module& model, const Component& config, F f) try {
+  return f();
+} catch (const std::exception& error) {
+  refuse_layer(model, config, error);
+  throw;
+}
 // Runs a model of a program's own on a sample batch for those errors, and leaves no trace.
 void try_model(Module& model, const Component& config, const DataInfo& data, Device device);
 
@@ -53,6 +61,7 @@ struct Loss {
   std::function<Tensor(const Tensor& outputs, const Tensor& targets, Reduction)> value{};
   // What outputs say: probabilities of classes, or values.
   std::function<Tensor(const Tensor& outputs)> prediction{};
+  bool takes_probabilities = false;  // outputs outside of [0, 1] are refused
 
   Tensor operator()(const Tensor& outputs, const Tensor& targets, Reduction reduction) const {
     return value(outputs, targets, reduction);

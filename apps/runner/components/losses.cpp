@@ -41,7 +41,7 @@ template <bool kLogits> Loss bce_loss(const LossSite& at) {
             if (!kLogits) return bce(x, wanted, r);
             return binary_cross_entropy_with_logits(x, wanted, {.reduction = r});
           },
-          [](const Tensor& x) { return kLogits ? sigmoid(x) : x; }};
+          [](const Tensor& x) { return kLogits ? sigmoid(x) : x; }, !kLogits};
 }
 
 // kLoss gets the values of [N, 1] as [N].

@@ -115,7 +115,7 @@ struct ProfileConfig {
 struct TrainConfig {
   std::optional<int64_t> epochs, steps;  // exactly one is given
   int64_t batch_size = 128;
-  bool shuffle = true;
+  bool shuffle = true, drop_last = false;
   int64_t accumulate = 1;
   std::optional<int64_t> shards;
   std::optional<double> clip_norm, clip_value;
@@ -124,7 +124,7 @@ struct TrainConfig {
   int64_t log_every = 1;
   int64_t eval_every = 0;
   int64_t eval_batches = 0;
-  int64_t eval_batch_size = 1024;
+  std::optional<int64_t> eval_batch_size;  // a run that has begun has it
   std::optional<EarlyStoppingConfig> early_stopping;
   GoalConfig best;
   std::optional<std::string> time_limit;  // seconds_of() reads it
@@ -139,6 +139,7 @@ struct TrainConfig {
     v("steps", steps, kCount, "steps after which the run ends; this or epochs");
     v("batch_size", batch_size, kSamples, "samples a batch");
     v("shuffle", shuffle, "a new order of the samples in every epoch");
+    v("drop_last", drop_last, "leave out an epoch's last batch where it is not full");
     v("accumulate", accumulate, {1, 1 << 20}, "batches a step");
     v("shards", shards, {1, 1 << 16},
       "parts of a batch that are computed by themselves, a power of two: the same numbers for any "
@@ -152,7 +153,10 @@ struct TrainConfig {
     v("eval_every", eval_every, kCountOrNone, "steps between two evaluations; 0: each epoch");
     v("eval_batches", eval_batches, kCountOrNone,
       "random batches an evaluation; 0: the whole split");
-    v("eval_batch_size", eval_batch_size, kSamples, "samples a batch of evaluation");
+    v("eval_batch_size", eval_batch_size, kSamples,
+      "samples a batch of evaluation; without it batch_size for text, otherwise the largest power "
+      "of "
+      "two up to 1024 that half of the device's memory takes");
     v("early_stopping", early_stopping, "end when nothing gets better");
     v("best", best, "which evaluation's weights are kept as best");
     v("time_limit", time_limit, "save and end after this time").of_form(kTime, is_time);
@@ -276,6 +280,9 @@ std::vector<std::string> metrics_of(const RunConfig& config);
 // a number in the path picks a list's entry; the last of two wins). `name` defaults to the file's
 // stem. Throws ConfigError with every problem found, each with its place and its source line.
 RunConfig load_config(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// Returns train.eval_batch_size in the YAML that a run has written, or nothing where it has none.
+std::optional<int64_t> recorded_eval_batch_size(const std::string& yaml);
 
 // The description that everything above follows from, bound to `config`.
 Schema describe(RunConfig& config);

@@ -188,6 +188,13 @@ RunConfig load_config(const fs::path& path, const std::vector<std::string>& over
   return config;
 }
 
+std::optional<int64_t> recorded_eval_batch_size(const std::string& yaml) {
+  const Document document = parse_yaml(yaml, {});
+  const Node* train = document.root ? document.root->find("train") : nullptr;
+  const Node* size = train ? train->find("eval_batch_size") : nullptr;
+  return size ? read_scalar<int64_t>(*size).value : std::nullopt;
+}
+
 std::string to_yaml(const RunConfig& config) {
   RunConfig copy = config;
   return write(describe(copy));

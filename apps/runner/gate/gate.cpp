@@ -83,7 +83,7 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
                        Recording like) {
   Recorder recorder(std::move(like));
   make_again(run, phases, dir, &recorder);
-  recorder.taken.config = to_yaml(phases.back().config);
+  recorder.taken.config = to_yaml(load_run_config(dir));  // with what the run has chosen itself
   recorder.taken.facts = facts_of_run(dir);
   return std::move(recorder.taken);
 }
@@ -116,6 +116,10 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
   const bool is_run = run.extension() != ".json";
   std::vector<Phase> phases;
   if (is_run) phases = phases_of_run(run);
+  for (Phase& phase : phases) {
+    std::optional<int64_t>& size = phase.config.train.eval_batch_size;
+    if (!size) size = recorded_eval_batch_size(golden.config);
+  }
   const Recording got =
       is_run ? record_again(run, phases, again,
                             {{.steps = golden.steps, .state_every = golden.state_every}})

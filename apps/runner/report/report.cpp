@@ -150,6 +150,13 @@ std::string table(const std::vector<RunFiles>& runs,
 // How the run stands: its end, its last training row, its last evaluation.
 Json summary(const RunFiles& run) {
   Json out = {{"end", run.end.contains("reason") ? run.end["reason"] : Json("not yet")}};
+  if (run.end.contains("warnings") && run.end["warnings"].is_array()) {
+    std::string all;
+    for (const Json& each : run.end["warnings"]) {
+      if (each.is_string()) all += cat(all.empty() ? "" : "; ", each.get<std::string>());
+    }
+    out["warnings"] = all;
+  }
   for (const Json& row : run.metrics) {
     const std::string prefix = row.contains("split") ? row["split"].get<std::string>() + " " : "";
     for (const auto& [key, value] : row.items()) {

@@ -1,5 +1,6 @@
 #include "apps/runner/train/batches.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -13,8 +14,11 @@ namespace taper::v0::runner {
 using distributed::Communicator;
 
 static data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
-  data::DataLoaderOptions out{c.train.batch_size, c.train.shuffle, 0, c.data.workers,
-                              c.data.on_device};
+  data::DataLoaderOptions out{.batch_size = c.train.batch_size,
+                              .shuffle = c.train.shuffle,
+                              .workers = c.data.workers,
+                              .on_device = c.data.on_device,
+                              .drop_last = c.train.drop_last};
   if (c.data.transforms.empty()) return out;
   require<ConfigError>(
       sample.size() == 3,
@@ -38,18 +42,45 @@ static data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sa
   return out;
 }
 
+int64_t eval_batch_size_of(const RunConfig& config, const DataInfo& data, int64_t ranks) {
+  constexpr int64_t kMost = 1024;
+  const TrainConfig& c = config.train;
+  if (c.eval_batch_size) return *c.eval_batch_size;
+  if (data.vocab_size() == 0) return kMost;
+  return std::max<int64_t>(1, c.batch_size / c.shards.value_or(ranks));
+}
+
+RunSizes run_sizes(const RunConfig& config, const data::Splits& data, int64_t ranks) {
+  const TrainConfig& c = config.train;
+  RunSizes out{.eval_batch_size = eval_batch_size_of(config, data, ranks), .ranks = ranks};
+  const data::DataLoaderOptions train{.batch_size = c.batch_size, .shuffle = c.shuffle};
+  const int64_t samples = data.train->sampler(train, config.seed)->size();
+  out.train_samples = c.drop_last ? samples - samples % c.batch_size : samples;
+  if (c.drop_last && out.train_samples == 0) {
+    throw ConfigError(
+        located(place_of(config, "train.drop_last"),
+                cat("train.drop_last: leaves no batch, for the ", samples,
+                    " training samples are fewer than train.batch_size, ", c.batch_size)));
+  }
+  const data::DataLoaderOptions test{out.eval_batch_size, c.eval_batches > 0, c.eval_batches};
+  out.test_samples = data.test->sampler(test, config.seed)->size();
+  if (c.eval_batches > 0) {
+    out.test_samples = std::min(out.test_samples, c.eval_batches * out.eval_batch_size);
+  }
+  return out;
+}
+
 Batches::Batches(const RunConfig& config, const data::Splits& data, const Communicator& ranks)
-    : batch_size_(config.train.batch_size) {
+    : batch_size_(config.train.batch_size),
+      samples_(run_sizes(config, data, ranks.size()).train_samples) {
   data::DataLoaderOptions options = whole_batches(config, data.input_shape);
   const int n = ranks.size();
   require<ConfigError>(batch_size_ % n == 0, "train.batch_size: ", batch_size_,
                        " is the batch of all ranks together, and no multiple of the ", n,
                        " that were started");
-  std::shared_ptr<const data::Sampler> all = data.train->sampler(options, config.seed);
-  samples_ = all->size();
   if (n > 1) {
-    options.sampler =
-        std::make_shared<data::DistributedSampler>(std::move(all), batch_size_, ranks.rank(), n);
+    options.sampler = std::make_shared<data::DistributedSampler>(
+        data.train->sampler(options, config.seed), batch_size_, ranks.rank(), n);
     options.batch_size /= n;
     const Batch first = data.train->get(zeros({1}, {.dtype = kInt64}));
     none_ = {first.inputs.narrow(0, 0, 0).to(ranks.device()),
@@ -60,8 +91,8 @@ Batches::Batches(const RunConfig& config, const data::Splits& data, const Commun
 
 DataLoader test_batches(const RunConfig& c, const data::Splits& data, const Communicator& ranks) {
   const int64_t batches = c.train.eval_batches;
-  data::DataLoaderOptions options{c.train.eval_batch_size, batches > 0, batches, c.data.workers,
-                                  c.data.on_device};
+  data::DataLoaderOptions options{eval_batch_size_of(c, data, ranks.size()), batches > 0, batches,
+                                  c.data.workers, c.data.on_device};
   if (const int n = ranks.size(); n > 1) {
     options.sampler = std::make_shared<data::DistributedBatchSampler>(
         data.test->sampler(options, c.seed), options.batch_size, ranks.rank(), n);

@@ -8,9 +8,23 @@
 
 namespace taper::v0::runner {
 
+// How many samples the batches of a run have.
+struct RunSizes {
+  int64_t train_samples = 0;  // of an epoch, without those that train.drop_last leaves out
+  int64_t test_samples = 0;   // of an evaluation
+  int64_t eval_batch_size = 1;
+  int64_t ranks = 1;
+};
+RunSizes run_sizes(const RunConfig& config, const data::Splits& data, int64_t ranks);
+
+// The config's, or what a run begins with that has no memory to look at: as many samples of a text
+// as training takes in one call, 1024 others.
+int64_t eval_batch_size_of(const RunConfig& config, const DataInfo& data, int64_t ranks = 1);
+
 class Batches {
  public:
-  // On the device of the ranks. ConfigError: a batch size that is no multiple of the ranks.
+  // On the device of the ranks. Throws ConfigError for a batch size that is no multiple of the
+  // ranks, and where train.drop_last leaves no batch.
   Batches(const RunConfig& config, const data::Splits& data,
           const distributed::Communicator& ranks);
 

@@ -8,6 +8,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/index/index.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
@@ -30,6 +31,15 @@ Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device devic
     Metric metric = metric_types().make(row, info, device);
     measured_.push_back({std::move(row), std::move(metric)});
   }
+  if (info.task == Task::kClassification && info.outputs >= 2 && info.outputs <= kMostCounted) {
+    counted_classes_ = info.outputs;
+  }
+}
+
+// How many of the samples are predicted to be of each class: [classes] float64.
+static Tensor predicted_classes(const MetricBatch& batch, int64_t classes) {
+  const Tensor best = one_hot(argmax(batch.outputs, 1), classes).to(kFloat64);
+  return sum(best * batch.counts.unsqueeze(1), {0});
 }
 
 // Returns f(), which calls the metric, and names the metric where that throws.
@@ -53,6 +63,7 @@ Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets) {
     m.shape = sums.shape();
     all.push_back(sums.flatten());
   }
+  if (counted_classes_ > 0) all.push_back(predicted_classes(batch, counted_classes_));
   return all.size() == 1 ? all[0] : cat(all);
 }
 
@@ -82,6 +93,7 @@ Metrics Evaluator::read() const {
       out.confusion.emplace_back(row.begin(), row.end());
     }
   }
+  for (const double n : totals.subspan(from)) out.predicted.push_back(int64_t(n));
   return out;
 }
 
@@ -151,7 +163,9 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
     }
   }
   model.train(was_training);
-  return ranks.size() == 1 ? evaluator.read() : of_first(evaluator, ranks);
+  return waiting_for(model, config.model, [&] {
+    return ranks.size() == 1 ? evaluator.read() : of_first(evaluator, ranks);
+  });
 }
 
 std::string to_text(const Metrics& metrics, const DataInfo& info) {

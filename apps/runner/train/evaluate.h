@@ -22,6 +22,9 @@ struct Metrics {
   // "loss", then those that the config names: {"accuracy", 0.97}.
   std::vector<std::pair<std::string, double>> values;
   std::vector<std::vector<int64_t>> confusion;  // [true class][predicted class], where asked for
+  // How many samples are predicted to be of each class, where there are at most 1000 classes; not
+  // kept by checkpoints.
+  std::vector<int64_t> predicted{};
 
   // Throws ConfigError, with the names that there are, for one that was not measured.
   double operator[](const std::string& name) const;
@@ -54,10 +57,13 @@ class Evaluator {
     Metric metric;
     Shape shape{};  // of its sums
   };
+  static constexpr int64_t kMostCounted = 1000;  // classes
+
   Component loss_config_;
   Loss loss_;
   Tensor totals_;  // float64: samples, their losses, and the metrics' sums
   std::vector<Measured> measured_;
+  int64_t counted_classes_ = 0;  // whose predictions are counted, behind the metrics' sums
 };
 
 // Of all batches that the loader gives in `epoch`, with the model in evaluation mode and in the

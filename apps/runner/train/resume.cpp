@@ -92,7 +92,12 @@ std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir
   const std::optional<fs::path> path = checkpoint_for(options.resume, dir);
   if (!path) return std::nullopt;
   Resumed from{load_checkpoint(*path), fs::canonical(*path).parent_path().parent_path()};
-  from.changes = check_same_config(from.checkpoint, config);
+  RunConfig completed = config;
+  if (!config.train.eval_batch_size && from.checkpoint.texts.contains("config.yaml")) {
+    from.eval_batch_size = recorded_eval_batch_size(from.checkpoint.texts.at("config.yaml"));
+    completed.train.eval_batch_size = from.eval_batch_size;
+  }
+  from.changes = check_same_config(from.checkpoint, completed);
   check_same_data(from.run, config, options.allow_changed_data);
   return from;
 }

@@ -15,6 +15,7 @@ struct Resumed {
   Checkpoint checkpoint;
   fs::path run{};         // whose it is
   std::string changes{};  // of the config, those that count, a line each
+  std::optional<int64_t> eval_batch_size{};  // as recorded, where the config gives none
 };
 
 // The checkpoint that the options ask for, if any, once the run may go on from it: its config is

@@ -8,6 +8,7 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
+#include "apps/runner/train/preflight.h"
 #include "modules/layers/norm.h"
 
 namespace taper::v0::runner {
@@ -69,19 +70,21 @@ RunLength length_of(const TrainConfig& c, int64_t batches_per_epoch) {
 }
 
 Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length,
-                 const distributed::Communicator& ranks, const double& lr_scale) {
+                 const RunSizes& sizes, const distributed::Communicator& ranks,
+                 const double& lr_scale) {
   manual_seed(config.seed);
   model = build_model(config.model, data, ranks.device());
+  try_model(*model, config.model, data, ranks.device());
   if (config.distributed.sync_batch_norm) {
     require<ConfigError>(
         !config.train.shards,
         "distributed.sync_batch_norm: the parts of train.shards have statistics of "
         "their own, whatever the number of ranks; leave out one of the two keys");
-    if (ranks.size() > 1) sync_batch_norms(*model, ranks);
   }
+  check_batches(*model, config, data, sizes, ranks.device());
+  if (config.distributed.sync_batch_norm && ranks.size() > 1) sync_batch_norms(*model, ranks);
   params = model->parameters();
   optimizer = build_optimizer(config.optimizer, *model);
-  try_model(*model, config.model, data, ranks.device());
   if (config.distributed.shard_optimizer && ranks.size() > 1) shards.emplace(*optimizer, ranks);
   const optim::Schedule given =
       build_schedule(config.schedule, optimizer->lr(), length.steps, length.per_epoch);

@@ -10,6 +10,7 @@
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/run/checkpoint.h"
+#include "apps/runner/train/batches.h"
 #include "apps/runner/train/evaluate.h"
 #include "framework/random.h"
 #include "modules/module.h"
@@ -30,8 +31,8 @@ RunLength length_of(const TrainConfig& config, int64_t batches_per_epoch);
 // What a run trains, and what moves its weights.
 struct Learner {
   // Draws the weights from the config's seed. `lr_scale` is a factor of the schedule's rates, which
-  // may change meanwhile.
-  Learner(const RunConfig& config, const DataInfo& data, RunLength length,
+  // may change meanwhile. Throws as check_batches does for sizes that the model does not take.
+  Learner(const RunConfig& config, const DataInfo& data, RunLength length, const RunSizes& sizes,
           const distributed::Communicator& ranks, const double& lr_scale);
   Learner& operator=(Learner&&) = delete;  // neither copied nor moved
 

@@ -1,5 +1,6 @@
 #include "apps/runner/train/train.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -13,8 +14,10 @@
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
+#include "apps/runner/train/result_warnings.h"
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/trainer.h"
+#include "apps/runner/train/validate.h"
 #include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
 #include "framework/profiler/profiler.h"
@@ -88,9 +91,33 @@ void note_end(const fs::path& dir, const std::exception& error, int64_t step) tr
   fs::remove(dir / "exit.json", ignored);
 }
 
+// Warns of all that makes the results doubtful, and returns it.
+std::vector<std::string> doubts_about(const Metrics& metrics, const DataInfo& info,
+                                      const fs::path& dir, const RunConfig& config) {
+  std::vector<std::string> out = warnings_about_run(dir, config);
+  std::ranges::move(warnings_about(metrics, info), std::back_inserter(out));
+  for (const std::string& text : out) warn(text);
+  return out;
+}
+
+// The batch size of evaluations on all ranks: that which a run that goes on has recorded, or the
+// least of those that the ranks' devices take.
+int64_t agree_on_eval_batch_size(const Communicator& ranks, std::optional<int64_t> recorded,
+                                 int64_t own) {
+  if (ranks.size() == 1) return recorded.value_or(own);
+  const std::string first = from_first(ranks, recorded ? cat(*recorded) : "");
+  if (!first.empty()) return std::stoll(first);
+  int64_t least = own;
+  for (const std::string& text : ranks.all_gather_text(cat(own))) {
+    least = std::min<int64_t>(least, std::stoll(text));
+  }
+  return least;
+}
+
 }  // namespace
 
-TrainResult train(const RunConfig& config, const fs::path& given, const TrainOptions& options) {
+TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOptions& options) {
+  RunConfig config = asked;
   std::optional<SignalScope> signals;
   if (owns_process()) signals.emplace();
   const ConsoleGuard console(config.log);
@@ -110,11 +137,17 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
     std::optional<data::Splits> data;
     std::optional<Observers> observers;
     std::optional<Trainer> trainer;
+    int64_t eval_batch_size = 0;
     together(ranks, [&] {
       if (is_first) lock_earlier_run(dir, lock);
       if (is_first) from = find_resumed(config, dir, options);
       data = source_of(config.data)->load(config.seed);
       check_stop();
+      eval_batch_size = choose_eval_batch_size(config, *data, ranks);
+    });
+    config.train.eval_batch_size = agree_on_eval_batch_size(
+        ranks, from ? from->eval_batch_size : std::nullopt, eval_batch_size);
+    together(ranks, [&] {
       observers.emplace(options.observer, config.callbacks, CallbackSite{dir, *data, is_first});
       trainer.emplace(config, *data, ranks, dir, observers->any());
     });
@@ -149,11 +182,14 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
       result.is_first_rank = is_first;
       together(ranks, [&] {
         if (!is_first) return;
-        write_exit(dir, {{"code", kExitOk},
-                         {"reason", result.reason.empty() ? "finished" : result.reason},
-                         {"step", result.steps},
-                         {"model_step", result.saved_step},
-                         {"best_step", result.best_step}});
+        Json end = {{"code", kExitOk},
+                    {"reason", result.reason.empty() ? "finished" : result.reason},
+                    {"step", result.steps},
+                    {"model_step", result.saved_step},
+                    {"best_step", result.best_step}};
+        result.warnings = doubts_about(result.metrics, *data, dir, config);
+        if (!result.warnings.empty()) end["warnings"] = result.warnings;
+        write_exit(dir, end);
         write_run_checksums(dir, true);
       });
       observers->on_end(result);
@@ -170,10 +206,12 @@ TrainResult train(const RunConfig& config, const fs::path& given, const TrainOpt
   }
 }
 
-std::string dry_run(const RunConfig& config) {
+std::string dry_run(const RunConfig& asked) {
+  RunConfig config = asked;
   const Device device = set_up(config);
   const Communicator ranks = Communicator::alone(device);
   const data::Splits data = source_of(config.data)->load(config.seed);
+  config.train.eval_batch_size = choose_eval_batch_size(config, data, ranks);
   const TemporaryDirectory dir;
   Trainer trainer(config, data, ranks, dir.path());
   trainer.open_files();

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/train/evaluate.h"
@@ -55,6 +56,7 @@ struct TrainResult {
   int64_t best_step = 0;      // the best evaluation's, by train.best; 0: there was none
   double best = 0;            // its value
   bool is_first_rank = true;  // which alone has to say so
+  std::vector<std::string> warnings{};  // what makes the results doubtful, also in exit.json
 };
 
 // Trains in the directory of a run, which then holds config.yaml, env.json, data.json,

@@ -40,7 +40,8 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
       loader_(config, data, ranks_),
       test_loader_(test_batches(config, data, ranks)),
       length_(length_of(config.train, loader_.steps_per_epoch())),
-      learner_(config, data, length_, ranks_, state_.lr_scale),
+      learner_(config, data, length_, run_sizes(config, data, ranks.size()), ranks_,
+               state_.lr_scale),
       step_(config, data, loader_, learner_, ranks_, observer != nullptr),
       log_(config, dir_, !is_first_),
       window_(zeros({kWindow, 2}, {.device = ranks.device()})) {
@@ -115,7 +116,8 @@ bool Trainer::flush() {
   flushed_ = Clock::now();
   const std::vector<Pending> done = std::exchange(pending_, {});
   if (done.empty()) return true;
-  const std::vector<float> read = window_.cpu().to_floats();
+  const std::vector<float> read =
+      waiting_for(*learner_.model, config_.model, [&] { return window_.cpu().to_floats(); });
   ranks_.check();  // before numbers of a step that was broken off are believed
   step_.forgive();
   int64_t step = state_.step - std::ssize(done);

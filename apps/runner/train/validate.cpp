@@ -1,13 +1,18 @@
 #include "apps/runner/train/validate.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "apps/runner/components/components.h"
+#include "apps/runner/train/batches.h"
 #include "apps/runner/train/evaluate.h"
+#include "apps/runner/train/preflight.h"
 #include "apps/runner/train/state.h"
 #include "autograd/node.h"
 #include "framework/cuda/cuda.h"
@@ -16,8 +21,7 @@
 #include "framework/memory/cpu_allocator.h"
 #include "framework/memory/half_copy.h"
 #include "framework/profiler/profiler.h"
-#include "modules/models/gpt.h"
-#include "modules/models/text_classifiers.h"
+#include "framework/random.h"
 #include "modules/summary.h"
 
 namespace taper::v0::runner {
@@ -39,11 +43,10 @@ struct Amount {
 };
 
 struct Probe {
-  const Precision precision;
-  const Component& config;  // of the model
+  const RunConfig& config;
   const DataInfo& info;
   Module& model;
-  const Loss loss_of;
+  const Loss loss_of = losses().make(config.loss, {info.task});
 
   // Bytes after each op of a batch, above those before it.
   std::vector<int64_t> run(Amount n, bool trains) {
@@ -57,10 +60,13 @@ struct Probe {
     const int64_t before = in_use() - int64_t(x.nbytes() + y.nbytes());
     const GradMode mode(trains);
     Profiler profiler;
+    Evaluator evaluator(config, info, DeviceType::cpu);
     Tensor loss;
     {
-      const Autocast half = autocast_of(precision, DeviceType::cpu);
-      loss = loss_of(run_model(model, config, info, x), y, Reduction::mean);
+      const Autocast half = autocast_of(config.train.precision, DeviceType::cpu);
+      const Tensor outputs = run_model(model, config.model, info, x);
+      if (trains) loss = run_loss(loss_of, config.loss, outputs, y, Reduction::mean);
+      if (!trains) evaluator.add(outputs, y);
     }
     if (trains) loss.backward();
     std::vector<int64_t> bytes = profiler.allocated_bytes();
@@ -77,7 +83,8 @@ struct Probe {
     if (info.vocab_size() > 0) {
       const int64_t block = info.input_shape[0];
       // On the GPU no square of the block is kept, and short texts have little of it.
-      const bool whole = !on_gpu && block * model.num_parameters() < kCheap;
+      const bool whole =
+          !takes_any_length(model) || (!on_gpu && block * model.num_parameters() < kCheap);
       tokens = block;
       shown = whole ? block : std::min(kTokens, block);
       few.tokens = more.tokens = shown;
@@ -134,56 +141,115 @@ struct Forecast {
   }
 };
 
-// From two small steps of the model, which lies on the CPU and loses its gradients: memory after
-// each op grows along a line with the batch. What is not there all the time counts with its most:
-// activations with what a backward pass needs beside gradients, or an evaluation, whichever is
-// more.
-Forecast foretell_memory(const RunConfig& config, const data::Splits& data, Module& model,
-                         bool holds_data, bool on_gpu, int64_t ranks) {
+// What an estimate is made for.
+struct Site {
+  bool holds_data, on_gpu;
+  int64_t ranks;
+};
+
+// What is there all the time, but for the data: a line for each part.
+Forecast foretell_state(const RunConfig& config, Module& model, int64_t optimizer_state,
+                        int64_t ranks) {
   const TrainConfig& c = config.train;
-  const int64_t parts = c.shards.value_or(ranks);
-  const int64_t gradients = bytes_of(model.named_parameters()), averages = c.ema ? gradients : 0;
+  const int64_t parts = c.shards.value_or(ranks), gradients = bytes_of(model.named_parameters());
   int64_t buckets = parts > 1 ? gradients : 0;
   // A sum of each size waits for its fellow; of more than two ranks all send a part of theirs.
   if (c.shards) {
     for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) buckets += gradients;
     if (ranks > 2) buckets += gradients;
   }
-  Probe probe{c.precision, config.model, data, model, losses().make(config.loss, {data.task})};
-  const int64_t rows = (std::min(c.batch_size, data.train->size()) + parts - 1) / parts;
-  const int64_t shown = std::min(c.eval_batch_size, data.test->size());
-  int64_t step = probe.most(rows, true, on_gpu);
-  if (c.accumulate == 1) step -= gradients;
-  // Without a tape no more is needed than with one.
-  const int64_t evaluation = shown > rows ? probe.most(shown, false, on_gpu) : 0;
-  int64_t state = state_bytes(config.optimizer, model);  // after the probes: it moves weights
-  if (config.distributed.shard_optimizer) state /= ranks;
-  // Averages change places with weights, and a checkpoint holds copies of both.
-  const int64_t saved = 3 * averages;
   Forecast out;
   out.add("parameters", gradients + bytes_of(model.named_buffers()));
   out.add("gradients", gradients);
-  out.add("optimizer state", state);
-  if (c.ema) out.add("averages", averages);
+  out.add("optimizer state",
+          config.distributed.shard_optimizer ? optimizer_state / ranks : optimizer_state);
+  if (c.ema) out.add("averages", gradients);
   if (buckets > 0) out.add("buckets", buckets, "  of gradients that travel");
-  out.add("activations", std::max({step, evaluation + averages, saved, int64_t(0)}),
-          cat("  of ", c.batch_size / parts, " samples, or ", c.eval_batch_size, " in evaluation"));
-  out.add("data", holds_data ? int64_t(data.train->nbytes() + data.test->nbytes()) : 0,
+  return out;
+}
+
+// From two small steps of the model, which lies on the CPU and loses its gradients: memory after
+// each op grows along a line with the batch. What is not there all the time counts with its most:
+// activations with what a backward pass needs beside gradients, or an evaluation, whichever is
+// more.
+Forecast foretell_memory(const RunConfig& config, const data::Splits& data, Module& model,
+                         const Site& site) {
+  const TrainConfig& c = config.train;
+  const RunSizes sizes = run_sizes(config, data, site.ranks);
+  const int64_t parts = c.shards.value_or(site.ranks);
+  const int64_t gradients = bytes_of(model.named_parameters()), averages = c.ema ? gradients : 0;
+  Probe probe{config, data, model};
+  const int64_t rows = (std::min(c.batch_size, sizes.train_samples) + parts - 1) / parts;
+  const int64_t shown = std::min(sizes.eval_batch_size, sizes.test_samples);
+  int64_t step = probe.most(rows, true, site.on_gpu);
+  if (c.accumulate == 1) step -= gradients;
+  const int64_t evaluation = probe.most(shown, false, site.on_gpu) + averages;
+  // After the probes: it moves weights.
+  Forecast out = foretell_state(config, model, state_bytes(config.optimizer, model), site.ranks);
+  // Averages change places with weights, and a checkpoint holds copies of both.
+  const int64_t saved = 3 * averages;
+  const auto mib = [](int64_t bytes) {
+    return fmt::format("{:.2f} MiB", double(std::max<int64_t>(bytes, 0)) / (1 << 20));
+  };
+  out.add("activations", std::max({step, evaluation, saved, int64_t(0)}),
+          cat("  of ", rows, " samples in training (", mib(step), ") or ", shown,
+              " in evaluation (", mib(evaluation), ")"));
+  out.add("data", site.holds_data ? int64_t(data.train->nbytes() + data.test->nbytes()) : 0,
           cat("  of ", data.train->size(), " training and ", data.test->size(), " test samples"));
   return out;
 }
+
+// The draws that building a model for an estimate makes leave the generator as it was.
+struct ApartScope {
+  Generator generator{default_generator()};
+  DrawScope draws{generator};
+};
 
 }  // namespace
 
 int64_t foretold_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
                         const distributed::Communicator& ranks) {
-  const PhiloxKey random = default_generator().state();
+  const ApartScope apart;
   const kernels::SkipDraws uninitialised;
   const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
-  const Forecast out =
-      foretell_memory(config, data, *model, holds_data, ranks.device().is_cuda(), ranks.size());
-  default_generator().set_state(random);
-  return out.total;
+  return foretell_memory(config, data, *model, {holds_data, ranks.device().is_cuda(), ranks.size()})
+      .total;
+}
+
+static int64_t total_memory(Device device) {
+  if (device.is_cuda()) return int64_t(cuda::get_device_properties(device.index()).total_memory);
+  return int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
+}
+
+int64_t fitting_eval_batch_size(const RunConfig& config, const DataInfo& info, Module& model,
+                                bool on_gpu, const std::function<int64_t()>& total) {
+  constexpr int64_t kMost = 1024, kAlwaysThere = int64_t(1) << 30;
+  Probe probe{config, info, model};
+  const int64_t one = probe.most(1, false, on_gpu), two = probe.most(2, false, on_gpu);
+  const int64_t fixed =
+      foretell_state(config, model, state_bytes(config.optimizer, model), 1).total;
+  const auto needed = [&](int64_t rows) { return fixed + one + (rows - 1) * (two - one); };
+  if (needed(kMost) <= kAlwaysThere) return kMost;
+  const int64_t room = total() / 2;
+  int64_t rows = kMost;
+  while (rows > 1 && needed(rows) > room) rows /= 2;
+  return rows;
+}
+
+int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
+                               const distributed::Communicator& ranks) {
+  const int64_t usual = eval_batch_size_of(config, info, ranks.size());
+  if (config.train.eval_batch_size || info.vocab_size() > 0) return usual;
+  const ApartScope apart;
+  try {
+    const kernels::SkipDraws uninitialised;
+    const std::unique_ptr<Module> model = build_model(config.model, info, DeviceType::cpu);
+    return fitting_eval_batch_size(config, info, *model, ranks.device().is_cuda(),
+                                   [&] { return total_memory(ranks.device()); });
+  } catch (
+      const std::exception&) {  // a model for GPUs alone, or a wrong one, which the run refuses
+    return std::min(usual, config.train.batch_size);
+  }
 }
 
 int64_t peak_memory(Device device) {
@@ -195,45 +261,70 @@ void reset_peak_memory(Device device) {
   if (device.is_cpu()) cpu::reset_peak();
 }
 
-std::string validate(const RunConfig& config, int64_t ranks) {
+// Shapes, parameters and multiply-adds, module by module.
+static std::string summary_of(Module& model, const RunConfig& config, const DataInfo& data) {
   // Samples that are shown; of a text, tokens of each.
   constexpr int64_t kProbeBatch = 2, kProbeTokens = 8;
+  DataInfo probe = data;
+  if (takes_any_length(model)) {
+    probe.input_shape = {std::min(kProbeTokens, probe.input_shape[0])};
+  }
+  const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::cpu);
+  try {
+    const Autocast half = autocast_of(config.train.precision, DeviceType::cpu);
+    return summary(model, input) + "\n";
+  } catch (const std::exception& error) {
+    refuse_layer(model, config.model, error);
+    throw;
+  }
+}
+
+// Memory by its parts on the config's device, with the batch size of evaluations that a run there
+// would choose.
+static std::string memory_of(RunConfig config, const data::Splits& data, Module& model,
+                             int64_t ranks) {
+  // To ask CUDA would take longer than all the rest.
+  const bool has_gpu = kHasCuda && fs::exists("/dev/nvidiactl");
+  const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
+  if (!config.train.eval_batch_size && data.vocab_size() == 0) {
+    const auto total = [&] {
+      if (on_gpu && !has_gpu) return INT64_MAX;
+      return total_memory(on_gpu ? Device(DeviceType::cuda) : Device());
+    };
+    config.train.eval_batch_size = fitting_eval_batch_size(config, data, model, on_gpu, total);
+  }
+  const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
+  Forecast memory = foretell_memory(config, data, model, {holds_data, on_gpu, ranks});
+  memory.add(
+      "together", memory.total,
+      cat(on_gpu ? "  on the GPU" : "", ranks > 1 ? cat("  of each of ", ranks, " ranks") : ""));
+  return memory.lines;
+}
+
+std::string validate(const RunConfig& config, int64_t ranks) {
   const data::Outline data = source_of(config.data)->outline(config.seed);
-  const DataLoader loader(data.train, {config.train.batch_size, config.train.shuffle},
+  const DataLoader loader(data.train,
+                          {.batch_size = config.train.batch_size,
+                           .shuffle = config.train.shuffle,
+                           .drop_last = config.train.drop_last},
                           DeviceType::cpu, config.seed);
-  const kernels::SkipDraws uninitialised;
+  // A loss that looks at values gets the weights that the run begins with.
+  Generator generator(config.seed);
+  const DrawScope draws(generator);
+  std::optional<kernels::SkipDraws> uninitialised;
+  if (!losses().make(config.loss, {data.task}).takes_probabilities) uninitialised.emplace();
   const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
   const double lr = build_optimizer(config.optimizer, *model)->lr();
   try_model(*model, config.model, data, DeviceType::cpu);
   const Evaluator measurable(config, data, DeviceType::cpu);
-  DataInfo probe = data;
-  const bool takes_any_length = dynamic_cast<const GPT*>(model.get()) != nullptr ||
-                                dynamic_cast<const LSTMClassifier*>(model.get()) != nullptr;
-  if (takes_any_length) probe.input_shape = {std::min(kProbeTokens, probe.input_shape[0])};
-  const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::cpu);
-  std::string out;
-  try {
-    const Autocast half = autocast_of(config.train.precision, DeviceType::cpu);
-    out = summary(*model, input) + "\n";
-  } catch (const std::exception& error) {
-    refuse_layer(*model, config.model, error);
-    throw;
-  }
-  const TrainConfig& c = config.train;
-  // To ask CUDA would take longer than all the rest.
-  const bool has_gpu = kHasCuda && fs::exists("/dev/nvidiactl");
-  const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
-  const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
-  Forecast memory = foretell_memory(config, data, *model, holds_data, on_gpu, ranks);
-  memory.add(
-      "together", memory.total,
-      cat(on_gpu ? "  on the GPU" : "", ranks > 1 ? cat("  of each of ", ranks, " ranks") : ""));
-  out += memory.lines;
-  const auto [steps, per_epoch] = length_of(c, loader.steps_per_epoch());
+  check_batches(*model, config, data, run_sizes(config, data, ranks), DeviceType::cpu);
+  const std::string parts =
+      summary_of(*model, config, data) + memory_of(config, data, *model, ranks);
+  const auto [steps, per_epoch] = length_of(config.train, loader.steps_per_epoch());
   (void)build_schedule(config.schedule, lr, steps, per_epoch);  // says what is odd about it
   const std::string unread = data.unread.empty() ? "" : cat("not checked: ", data.unread, "\n");
   const std::string note = data.note.empty() ? "" : cat("data: ", data.note, "\n");
-  return out + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", note, unread);
+  return parts + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", note, unread);
 }
 
 }  // namespace taper::v0::runner

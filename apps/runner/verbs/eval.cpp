@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "apps/runner/run/facts.h"
+#include "apps/runner/train/batches.h"
 #include "apps/runner/train/evaluate.h"
+#include "apps/runner/train/result_warnings.h"
 #include "apps/runner/verbs/verbs.h"
 #include "framework/host/hooks.h"
 
@@ -25,15 +27,19 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
       warn(cat("the data are not those that the run had (then | now):\n", changed));
     }
   }
-  const TrainConfig& c = run.config.train;
   DataLoader batches(rows,
-                     {.batch_size = c.eval_batch_size, .on_device = run.config.data.on_device},
+                     {.batch_size = eval_batch_size_of(run.config, run.info),
+                      .on_device = run.config.data.on_device},
                      run.device, run.config.seed);
   const std::string weights = run.step < 0 ? "" : cat("weights:         of step ", run.step, "\n");
-  return cat(weights, "samples:         ", rows->size(), "\n",
-             to_text(evaluate(*run.model, batches, 0, run.config, run.info,
-                              distributed::Communicator::alone(run.device)),
-                     run.info));
+  const Metrics metrics = evaluate(*run.model, batches, 0, run.config, run.info,
+                                   distributed::Communicator::alone(run.device));
+  std::string text =
+      cat(weights, "samples:         ", rows->size(), "\n", to_text(metrics, run.info));
+  for (const std::string& warning : warnings_about(metrics, run.info)) {
+    text += cat("warning:         ", warning, "\n");
+  }
+  return text;
 }
 
 Command eval_command() {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "apps/runner/components/components.h"
+#include "apps/runner/train/batches.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
@@ -56,7 +57,7 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   const Loss loss = losses().make(run.config.loss, {run.info.task});
   std::string out = "prediction";
   for (const std::string& name : run.info.class_names) out += cat(",", cell("p_" + name));
-  DataLoader batches(rows, {.batch_size = run.config.train.eval_batch_size}, run.device, 0);
+  DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
   batches.start(0);
   while (const std::optional<Batch> batch = batches.next()) {
     const Tensor y = run_model(*run.model, run.config.model, run.info, batch->inputs).to(kFloat32);

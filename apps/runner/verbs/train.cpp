@@ -81,7 +81,10 @@ struct Train : TrainOptions {
       text += cat("best:            test ", config.train.best.metric, " ", float(result.best),
                   " at step ", result.best_step, ", in checkpoints/best\n");
     }
-    return print(text + to_text(result.metrics, {}));
+    text += to_text(result.metrics, {});
+    for (const std::string& warning : result.warnings)
+      text += cat("warning:         ", warning, "\n");
+    return print(text);
   }
 };
 

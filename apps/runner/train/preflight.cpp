@@ -1,0 +1,212 @@
+#include "apps/runner/train/preflight.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "apps/runner/components/components.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/train/evaluate.h"
+#include "apps/runner/train/parts.h"
+#include "autograd/node.h"
+#include "autograd/ops/binary.h"
+#include "framework/factories.h"
+#include "framework/kernels/matmul/matmul.h"
+#include "framework/random.h"
+#include "modules/models/gpt.h"
+#include "modules/models/text_classifiers.h"
+
+namespace taper::v0::runner {
+namespace {
+
+// The multiply-adds that a call may cost on top of the smallest one: a tenth of a second.
+constexpr int64_t kCheap = 2'000'000'000;
+
+// 0 and most by turns, int64.
+Tensor extremes(const Shape& shape, int64_t most, Device device) {
+  const Tensor numbers = arange(shape.numel(), {.dtype = kInt64, .device = device});
+  return (remainder(numbers, 2) * most).reshape(shape);
+}
+
+class Preflight {
+ public:
+  Preflight(Module& model, const RunConfig& config, const DataInfo& data, Device device)
+      : model_(model),
+        config_(config),
+        data_(data),
+        device_(device),
+        loss_(losses().make(config.loss, {data.task})) {
+    for (const NamedTensor& b : model.named_buffers()) {
+      buffers_.push_back({b.name, b.tensor.clone()});
+    }
+  }
+  ~Preflight() {
+    const NoGradGuard no_grad;
+    for (size_t i = 0; const NamedTensor& b : model_.named_buffers()) {
+      b.tensor.copy_(buffers_[i++].tensor);
+    }
+    model_.train();
+  }
+  Preflight& operator=(Preflight&&) = delete;
+
+  // The smallest call, which tells what a sample costs.
+  void try_smallest() {
+    const int64_t before = kernels::multiply_adds;
+    const Batch batch = batch_of(2);
+    const Tensor outputs = [&] {
+      const Autocast half = autocast_of(config_.train.precision, device_.type());
+      return run_model(model_.train(), config_.model, data_, batch.inputs);
+    }();
+    take_loss(outputs, batch.targets);
+    sample_cost_ = (kernels::multiply_adds - before) / 2;
+  }
+
+  // A call in training of one of the sizes. Throws the error of the model itself.
+  void train_on(int64_t rows) {
+    const Batch batch = batch_of(affordable(rows));
+    const Autocast half = autocast_of(config_.train.precision, device_.type());
+    (void)model_.train()(batch.inputs);
+  }
+
+  void evaluate_on(int64_t rows) {
+    const NoGradGuard no_grad;
+    const Batch batch = batch_of(affordable(rows));
+    const Autocast half = autocast_of(config_.train.precision, device_.type());
+    Evaluator evaluator(config_, data_, device_);
+    evaluator.add(run_model(model_.eval(), config_.model, data_, batch.inputs), batch.targets);
+    (void)evaluator.read();
+  }
+
+ private:
+  int64_t affordable(int64_t rows) const {
+    return std::min(rows, std::max<int64_t>(2, kCheap / std::max<int64_t>(1, sample_cost_)));
+  }
+
+  // A text may be shorter where the model takes every length and a whole one is not cheap.
+  Batch batch_of(int64_t rows) const {
+    constexpr int64_t kFewTokens = 8;
+    Shape shape = data_.input_shape;
+    if (takes_any_length(model_) && shape[0] * model_.num_parameters() > kCheap / 4) {
+      shape[0] = std::min(shape[0], kFewTokens);
+    }
+    shape.insert(0, rows);
+    const bool is_language = data_.task == Task::kLanguage;
+    const Shape targets = is_language ? shape : Shape{rows};
+    Generator numbers(1);
+    return {data_.vocab_size() > 0
+                ? extremes(shape, data_.vocab_size() - 1, device_)
+                : randn(shape, {.device = DeviceType::cpu}, &numbers).to(device_),
+            data_.task == Task::kRegression ? zeros(targets, {.device = device_})
+                                            : extremes(targets, data_.outputs - 1, device_)};
+  }
+
+  // On the CPU, where losses look at values: a GPU would not be waited for.
+  void take_loss(const Tensor& outputs, const Tensor& targets) const {
+    const NoGradGuard no_grad;
+    const Autocast half = autocast_of(config_.train.precision, DeviceType::cpu);
+    (void)run_loss(loss_, config_.loss, outputs.detach().cpu(), targets.cpu(), Reduction::mean);
+  }
+
+  Module& model_;
+  const RunConfig& config_;
+  const DataInfo& data_;
+  const Device device_;
+  const Loss loss_;
+  std::vector<NamedTensor> buffers_;  // as they were
+  int64_t sample_cost_ = 0;           // multiply-adds
+};
+
+std::string samples(int64_t n) { return cat(n, n == 1 ? " sample" : " samples"); }
+
+// Batch norms that are synchronized see the whole batch of all ranks.
+bool sees_whole_batch(const RunConfig& config, const RunSizes& sizes) {
+  return config.distributed.sync_batch_norm && sizes.ranks > 1;
+}
+
+// Which call it is that the model does not take, in words.
+std::string description(const CallSize& call, const RunConfig& config, const RunSizes& sizes) {
+  const TrainConfig& c = config.train;
+  const std::string out = call.is_last
+                              ? cat("the last batch of an epoch has ", samples(call.batch), " (",
+                                    sizes.train_samples, " in batches of ", c.batch_size, ")")
+                              : cat("a batch has ", samples(call.batch));
+  const int64_t parts = c.shards.value_or(sizes.ranks);
+  if (parts == 1 || sees_whole_batch(config, sizes)) return out;
+  return cat(out, ", and one of its ", parts, c.shards ? " parts (train.shards)" : " parts by rank",
+             " has ", call.rows);
+}
+
+[[noreturn]] void refuse_call_size(const CallSize& call, const RunConfig& config,
+                                   const RunSizes& sizes, const std::string& why) {
+  const bool is_cut = config.train.shards || sizes.ranks > 1;
+  const char* remedy =
+      call.is_last ? "; leave that batch out with train.drop_last: true, or take another batch_size"
+      : is_cut     ? "; take a larger batch_size or fewer parts"
+                   : "; take another batch_size";
+  throw ConfigError(
+      located(place_of(config, "train.batch_size"),
+              cat("train.batch_size: ", description(call, config, sizes), "; ", why, remedy)));
+}
+
+void check_call(Preflight& preflight, Module& model, const CallSize& call, const RunConfig& config,
+                const RunSizes& sizes) {
+  try {
+    preflight.train_on(call.rows);
+  } catch (const std::exception& error) {
+    if (is_refusal(error)) {
+      refuse_call_size(call, config, sizes, cat("the model does not take that: ", error.what()));
+    }
+    refuse_layer(model, config.model, error);
+    throw;
+  }
+}
+
+}  // namespace
+
+bool takes_any_length(const Module& model) {
+  return dynamic_cast<const GPT*>(&model) != nullptr ||
+         dynamic_cast<const LSTMClassifier*>(&model) != nullptr;
+}
+
+std::vector<CallSize> training_calls(const RunConfig& config, const RunSizes& sizes) {
+  const int64_t batch_size = config.train.batch_size, rest = sizes.train_samples % batch_size;
+  const int64_t parts =
+      sees_whole_batch(config, sizes) ? 1 : config.train.shards.value_or(sizes.ranks);
+  std::vector<CallSize> out;
+  const auto add = [&](int64_t batch, bool is_last) {
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t rows = begin_of_part(batch, i + 1, parts) - begin_of_part(batch, i, parts);
+      const bool is_known =
+          std::ranges::any_of(out, [&](const CallSize& call) { return call.rows == rows; });
+      if (!is_known && rows > 0) out.push_back({rows, batch, is_last});
+    }
+  };
+  if (sizes.train_samples >= batch_size) add(batch_size, false);
+  if (rest > 0) add(rest, sizes.train_samples > batch_size);
+  return out;
+}
+
+void check_batches(Module& model, const RunConfig& config, const DataInfo& data,
+                   const RunSizes& sizes, Device device) {
+  Generator apart(default_generator());
+  const DrawScope draws(apart);
+  const int64_t last = sizes.train_samples % config.train.batch_size;
+  if (sees_whole_batch(config, sizes) && last > 0 && last < sizes.ranks) {
+    refuse_call_size({last, last, sizes.train_samples > last}, config, sizes,
+                     "some ranks get none of it, and distributed.sync_batch_norm needs all");
+  }
+  Preflight preflight(model, config, data, device);
+  try {
+    preflight.try_smallest();
+    for (const CallSize& call : training_calls(config, sizes)) {
+      check_call(preflight, model, call, config, sizes);
+    }
+    const int64_t rest = sizes.test_samples % sizes.eval_batch_size;
+    if (sizes.test_samples >= sizes.eval_batch_size) preflight.evaluate_on(sizes.eval_batch_size);
+    if (rest > 0) preflight.evaluate_on(rest);
+  } catch (const std::exception& error) {
+    refuse_layer(model, config.model, error);  // what a GPU has reported late
+    throw;
+  }
+}
+
+}  // namespace taper::v0::runner
