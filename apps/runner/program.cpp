@@ -153,6 +153,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
     return print(asked.str());
   }
   console.apply();
+  const HostStateGuard host;
   return chosen->run();
 } catch (const std::exception& error) {
   const ExitCode code = exit_code_of(error);

@@ -83,6 +83,19 @@ std::string driver::unavailable_reason(const State& state) {
          "this user and in this container";
 }
 
+std::string driver::unavailable_summary(const State& state) {
+  if (!state.built) return "built without CUDA";
+  if (state.devices > 0) return "";
+  if (state.too_old && state.driver_version == 0) return "no NVIDIA driver was found";
+  if (state.too_old) return "the NVIDIA driver is too old";
+  if (state.error) return "the NVIDIA driver could not be started";
+  return state.visible ? "CUDA_VISIBLE_DEVICES hides every GPU" : "no GPU is visible";
+}
+
+std::string driver::unavailable_summary() {
+  return is_available() ? "" : unavailable_summary(ask_driver());
+}
+
 void driver::require_device(int index) {
   const int count = device_count();
   if (index >= 0 && index < count) return;

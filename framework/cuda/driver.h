@@ -23,6 +23,9 @@ struct State {
 State probe() noexcept;
 // Why a machine in this state has no GPU to use, and what to do; empty when it has.
 std::string unavailable_reason(const State& state);
+// The same in a few words, for one line of a log: "no NVIDIA driver was found".
+std::string unavailable_summary(const State& state);
+std::string unavailable_summary();  // of this machine
 // Throws AcceleratorError unless 0 <= index < device_count().
 void require_device(int index);
 // The device of an index, where -1 is the current one; throws likewise.

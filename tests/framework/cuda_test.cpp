@@ -30,28 +30,37 @@ template <class E, class F> std::string refusal(F f) {
 struct ReasonCase {
   const char* name;
   driver::State state;
-  const char* says;
+  const char *says, *in_short;
 };
 
 TEST(CudaReason, EachStateHasItsOwnSentence) {
   const ReasonCase cases[] = {
-      {"usable", {.built = true, .devices = 1}, ""},
-      {"not built", {.built = false}, "Taper was built without CUDA"},
+      {"usable", {.built = true, .devices = 1}, "", ""},
+      {"not built", {.built = false}, "Taper was built without CUDA", "built without CUDA"},
       {"no driver",
        {.built = true, .runtime_version = 13000, .too_old = true},
        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
-       "installed a driver from http://www.nvidia.com/Download/index.aspx"},
+       "installed a driver from http://www.nvidia.com/Download/index.aspx",
+       "no NVIDIA driver was found"},
       {"too old",
        {.built = true, .driver_version = 12020, .runtime_version = 13000, .too_old = true},
-       "it serves CUDA up to 12.2, and Taper was built with CUDA 13.0"},
-      {"hidden", {.built = true, .visible = "-1"}, "CUDA_VISIBLE_DEVICES is '-1'"},
-      {"none", {.built = true}, "check that nvidia-smi lists one"},
-      {"broken", {.built = true, .error = "unknown error"}, "could not be started: unknown error"},
+       "it serves CUDA up to 12.2, and Taper was built with CUDA 13.0",
+       "the NVIDIA driver is too old"},
+      {"hidden",
+       {.built = true, .visible = "-1"},
+       "CUDA_VISIBLE_DEVICES is '-1'",
+       "CUDA_VISIBLE_DEVICES hides every GPU"},
+      {"none", {.built = true}, "check that nvidia-smi lists one", "no GPU is visible"},
+      {"broken",
+       {.built = true, .error = "unknown error"},
+       "could not be started: unknown error",
+       "the NVIDIA driver could not be started"},
   };
   for (const ReasonCase& c : cases) {
     const std::string reason = driver::unavailable_reason(c.state);
     EXPECT_TRUE(contains(reason, c.says)) << c.name << ": " << reason;
     EXPECT_EQ(reason.empty(), c.state.devices > 0) << c.name;
+    EXPECT_EQ(driver::unavailable_summary(c.state), c.in_short) << c.name;
   }
 }
 

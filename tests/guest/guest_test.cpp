@@ -5,10 +5,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <stdexcept>
 #include <thread>
 
 #include "apps/runner/runner.h"
+#include "apps/runner/train/validate.h"
 #include "framework/memory/cpu_allocator.h"
 #include "taper.h"
 #include "tests/runner/run_process.h"
@@ -135,6 +138,98 @@ TEST(GuestLog, AScopeHearsItsThreadAlone) {
   set_logger(nullptr);
   EXPECT_EQ(mine, 1);
   EXPECT_EQ(heard, 3);
+}
+
+// What a run may change for its host, as text.
+std::string host_state() {
+  const PhiloxKey draws = default_generator().state();
+  return cat(get_num_threads(), " threads, ", get_float32_matmul_precision(), ", gradients ",
+             is_grad_enabled(), ", autocast ", autocast_state().cpu.has_value(), ", draws ",
+             draws.seed, " ", draws.stream);
+}
+
+TEST_F(Guest, GetsBackWhatARunHasChanged) {
+  struct Watcher : runner::Observer {
+    bool on_step(int64_t, double, double) override {
+      during = host_state();
+      if (throws) throw std::runtime_error("of the host");
+      return true;
+    }
+    bool throws = false;
+    std::string during;
+  } watcher;
+  const auto set = config({"threads=1", "train.precision=tf32", "seed=9"});
+  const int threads = get_num_threads();
+  set_num_threads(2);
+  manual_seed(5);
+  const std::string before = host_state();
+  runner::train(set, at_ / "whole", {.observer = &watcher});
+  EXPECT_EQ(host_state(), before);
+  EXPECT_EQ(watcher.during.rfind("1 threads, high, ", 0), 0u) << watcher.during;
+  watcher.throws = true;
+  EXPECT_ANY_THROW(runner::train(set, at_ / "thrown", {.observer = &watcher}));
+  EXPECT_EQ(host_state(), before);
+  const std::pair<const char*, std::function<void()>> others[] = {
+      {"dry_run", [&] { runner::dry_run(set); }},
+      {"validate", [&] { runner::validate(set); }},
+      {"open_run", [&] { runner::open_run(at_ / "whole"); }},
+      {"predict", [&] {
+         runner::open_run(at_ / "whole").predict(zeros({1, 1, 28, 28}, {.dtype = kUInt8}));
+       }}};
+  for (const auto& [name, call] : others) {
+    call();
+    EXPECT_EQ(host_state(), before) << name;
+  }
+  set_num_threads(threads);
+}
+
+TEST_F(Guest, TrainsWithinItsNoGradGuardAndAutocast) {
+  runner::train(config(), at_ / "plain");
+  {
+    const NoGradGuard no_grad;
+    const Autocast half(DeviceType::cpu, kBFloat16);
+    runner::train(config(), at_ / "guarded");
+    EXPECT_FALSE(is_grad_enabled());
+  }
+  for (const char* file : {"metrics.jsonl", "model.safetensors"}) {
+    EXPECT_EQ(read_bytes(at_ / "plain" / file), read_bytes(at_ / "guarded" / file)) << file;
+  }
+}
+
+TEST_F(Guest, ReadsOfTrainOptionsAndNotOfACommandLine) {
+  struct Stopper : runner::Observer {
+    bool on_step(int64_t, double, double) override { return source.request_stop(), true; }
+    std::stop_source source;
+  } stopper;
+  const auto message = [](const std::function<void()>& f) -> std::string {
+    try {
+      f();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string stopped = message([&] {
+    runner::train(config(), at_ / "r", {.observer = &stopper, .stop = stopper.source.get_token()});
+  });
+  EXPECT_NE(stopped.find("which is saved: TrainOptions.resume = \"auto\" goes on"),
+            std::string::npos)
+      << stopped;
+  write_bytes(at_ / "foreign", "");
+  const std::string messages[] = {
+      stopped,
+      message([&] { config({"train.epochs=no"}); }),
+      message([&] { runner::train(config({"optimizer.lr=1"}), at_ / "r", {.resume = "last"}); }),
+      message([&] { runner::train(config(), at_ / "none", {.resume = "last"}); }),
+      message([&] { runner::train(config(), at_ / "none", {.resume = "best"}); }),
+      message([&] { runner::train(config(), at_ / "foreign"); }),
+      message([&] { runner::train(config(), at_ / ""); }),
+  };
+  for (const std::string& text : messages) {
+    EXPECT_NE(text, "");
+    EXPECT_EQ(text.find("--"), std::string::npos) << text;
+    EXPECT_EQ(text.find("command line"), std::string::npos) << text;
+  }
 }
 
 TEST_F(Guest, TakesNoSignals) {

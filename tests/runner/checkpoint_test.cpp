@@ -197,7 +197,8 @@ TEST_F(CheckpointFiles, WithoutRoomTheOlderOnesStayWhole) {
     } catch (const DiskError& error) {
       EXPECT_EQ(error.code, 74);
       const std::string message = error.what();
-      for (const char* part : {"step-00000002", "it needs about", "bytes", "free", "--resume"}) {
+      for (const char* part :
+           {"step-00000002", "it needs about", "bytes", "free", "TrainOptions.resume"}) {
         EXPECT_NE(message.find(part), std::string::npos) << message;
       }
     }

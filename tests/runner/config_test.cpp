@@ -314,9 +314,9 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "run.yaml:4:28: optimizer.lr: expected a number, above 0, got 'fast'\n"
       "  4 | optimizer: {type: sgd, lr: fast}\n"
       "    |                            ^\n"
-      "command line: train.epochs=no: train.epochs: expected an integer, at least 1 and at "
+      "override: train.epochs=no: train.epochs: expected an integer, at least 1 and at "
       "most 1000000000, got 'no'\n"
-      "command line: train.batch=3: unknown key 'batch' in 'train'; did you mean "
+      "override: train.batch=3: unknown key 'batch' in 'train'; did you mean "
       "'batch_size'?; known keys: epochs, steps, batch_size, shuffle, drop_last, accumulate, "
       "shards, "
       "clip_norm, "
@@ -517,7 +517,7 @@ TEST_F(ConfigTest, IncludedFilesAreLaidBelow) {
   EXPECT_TRUE(c.include.empty());
   const std::string origins = to_yaml_with_origins(c);
   for (const char* line : {"base.yaml:4:17\n", "sub/more.yaml:3:21\n", "run.yaml:3:18\n",
-                           "log_every: 2  # command line: train.log_every=2\n"}) {
+                           "log_every: 2  # override: train.log_every=2\n"}) {
     EXPECT_NE(origins.find(line), std::string::npos) << line << origins;
   }
   EXPECT_EQ(to_yaml(load(origins)), to_yaml(c));
@@ -526,7 +526,7 @@ TEST_F(ConfigTest, IncludedFilesAreLaidBelow) {
       << both;
   EXPECT_EQ(load(text, {"train.steps=9", "train.epochs=null"}).train.steps, 9);
   EXPECT_EQ(error_of(text, {"include=base.yaml"}),
-            "command line: include=base.yaml: include stands in a file");
+            "override: include=base.yaml: include stands in a file");
 }
 
 TEST_F(ConfigTest, WrongIncludesPointAtTheirPlace) {
@@ -590,7 +590,7 @@ TEST_F(ConfigTest, OverridesGoThroughTheSameChecks) {
   EXPECT_EQ(c.optimizer.type, "adam");
   expect_lines(c, {"  betas: [0.5, 0.6]\n"});
   expect_lines(c, {"    - linear: {out_features: 7, bias: true}\n"});
-  EXPECT_EQ(to_string(c.places.at("train.epochs")), "command line: train.epochs=4");
+  EXPECT_EQ(to_string(c.places.at("train.epochs")), "override: train.epochs=4");
 
   struct Row {
     const char* text;
@@ -615,7 +615,7 @@ TEST_F(ConfigTest, OverridesGoThroughTheSameChecks) {
   };
   for (const Row& row : rows) {
     const std::string error = error_of(base, {row.text});
-    EXPECT_EQ(error.find(cat("command line: ", row.text, ": ")), 0u) << error;
+    EXPECT_EQ(error.find(cat("override: ", row.text, ": ")), 0u) << error;
     EXPECT_NE(error.find(row.fragment), std::string::npos) << error;
   }
 }
@@ -676,7 +676,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "distributed:\n  timeout: 600\n  bucket_mb: 25\n  reduce: fp32\n"
             "  shard_optimizer: false\n  sync_batch_norm: false\n");
   const std::string origins = to_yaml_with_origins(c);
-  EXPECT_NE(origins.find("epochs: 2  # command line: train.epochs=2\n"), std::string::npos);
+  EXPECT_NE(origins.find("epochs: 2  # override: train.epochs=2\n"), std::string::npos);
   EXPECT_NE(origins.find("seed: 0  # default\n"), std::string::npos);
   EXPECT_NE(origins.find("run.yaml:2:36\n"), std::string::npos);
 }

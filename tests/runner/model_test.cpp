@@ -319,8 +319,7 @@ TEST_F(ModelTest, AModelOfTheCommandLineIsRefusedThere) {
   const std::string refusal = refusal_of<ConfigError>([&] {
     (void)build_model(c, values({1, 4, 4}, 3), DeviceType::cpu);
   });
-  EXPECT_TRUE(refusal.starts_with("command line: model.type=gpt: this model takes text"))
-      << refusal;
+  EXPECT_TRUE(refusal.starts_with("override: model.type=gpt: this model takes text")) << refusal;
 }
 
 struct WrongOptions {

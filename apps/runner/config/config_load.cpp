@@ -8,6 +8,7 @@
 #include "apps/runner/config/config.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 
 namespace taper::v0::runner {
@@ -71,8 +72,9 @@ std::string put(Node& root, std::string_view keys, Node value) {
 std::vector<Problem> apply(Node& root, const std::string& text, int number) {
   const std::size_t equals = text.find('=');
   const bool has_key = equals != std::string::npos && equals > 0;
-  Document value = parse_yaml(has_key ? std::string_view(text).substr(equals + 1) : "",
-                              {.name = cat("command line: ", text), .number = number});
+  Document value =
+      parse_yaml(has_key ? std::string_view(text).substr(equals + 1) : "",
+                 {.name = cat(for_caller("command line: ", "override: "), text), .number = number});
   if (!value.root) return value.problems;
   Place& place = value.root->key_place;
   place.line = 0;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "apps/runner/run/files.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "framework/host/hooks.h"
 #include "framework/io/safetensors.h"
@@ -83,8 +84,8 @@ fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& ch
     const fs::space_info space = fs::space(run, ignored);
     throw DiskError(cat("cannot save the checkpoint '", final.string(), "': ", error.what(),
                         ": it needs about ", bytes_of(checkpoint), " bytes, ", space.available,
-                        " are free there. Older checkpoints are whole: make room, then go on with "
-                        "--resume auto"));
+                        " are free there. Older checkpoints are whole: make room, then go on with ",
+                        resume_auto()));
   }
   return final;
 }

@@ -13,26 +13,18 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
 #include "framework/cuda/cuda.h"
-#include "framework/cuda/precision.h"
+#include "framework/cuda/driver.h"
 #include "framework/host/hooks.h"
 #include "framework/host/threads.h"
+#include "framework/profiler/profiler.h"
 
 namespace taper::v0::runner {
 namespace {
 
-// "auto" takes the current GPU, or the CPU where no GPU can be used, and logs which and why;
-// anything else is taken as named.
+// "auto" takes the current GPU, or the CPU where no GPU can be used; anything else is taken as
+// named.
 Device choose_device(const std::string& name) {
-  if (name == "auto") {
-    if (!cuda::is_available()) {
-      inform(cat("device: cpu (auto: ", cuda::unavailable_reason(), ")"));
-      return Device();
-    }
-    const Device device = cuda::resolve(DeviceType::cuda);
-    inform(
-        cat("device: ", to_string(device), " (auto: ", cuda::get_device_name(device.index()), ")"));
-    return device;
-  }
+  if (name == "auto") return cuda::is_available() ? cuda::resolve(DeviceType::cuda) : Device();
   const Device device(name);
   if (device.is_cpu()) return Device();
   const std::string head = cat("device '", name, "' cannot be used: ");
@@ -49,6 +41,7 @@ constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXFSZ};
 bool owned = false;
 volatile std::sig_atomic_t last_signal = 0;
 struct sigaction previous[std::size(kSignals)];
+void (*previous_check)() = nullptr;
 
 void note(int number) {
   if (number == SIGINT && last_signal == SIGINT) ::_exit(128 + SIGINT);
@@ -62,14 +55,44 @@ void stop_if_asked() {
 
 }  // namespace
 
-Device set_up(const RunConfig& config) {
-  set_float32_matmul_precision(config.train.precision == Precision::kTf32 ? "high" : "highest");
+std::string matmul_precision_of(const RunConfig& config) {
+  return config.train.precision == Precision::kTf32 ? "high" : "highest";
+}
+
+void apply_settings(const RunConfig& config) {
+  set_float32_matmul_precision(matmul_precision_of(config));
   if (config.threads > 0) set_num_threads(int(config.threads));
+}
+
+Device set_up(const RunConfig& config) {
+  apply_settings(config);
   if (const auto& visible = config.visible_devices) {
     failing_as<DeviceUnavailable>(cat("visible_devices: '", *visible, "' cannot be applied: "),
                                   [&] { cuda::set_visible_devices(*visible); });
   }
   return choose_device(config.device);
+}
+
+void report_device(const RunConfig& config, Device device) {
+  if (config.device != "auto") return;
+  inform(cat("device: ", to_string(device), " (auto: ",
+             device.is_cuda() ? cuda::get_device_name(device.index())
+                              : cuda::driver::unavailable_summary(),
+             ")"));
+}
+
+// Nsight Systems and its like set this variable for the programs that they start.
+static bool begin_nvtx() {
+  const bool is_on = (detail::observers.load() & detail::kMarked) != 0;
+  if (is_on || std::getenv("NVTX_INJECTION64_PATH") == nullptr) return false;
+  emit_nvtx();
+  return true;
+}
+
+HostStateGuard::HostStateGuard() : threads_(get_num_threads()), emits_nvtx_(begin_nvtx()) {}
+HostStateGuard::~HostStateGuard() {
+  if (get_num_threads() != threads_) set_num_threads(threads_);
+  if (emits_nvtx_) emit_nvtx(false);
 }
 
 bool owns_process() { return owned; }
@@ -98,7 +121,7 @@ int64_t peak_resident_memory() {
 
 SignalScope::SignalScope() {
   last_signal = 0;
-  set_stop_check(stop_if_asked);
+  previous_check = detail::stop_check.exchange(stop_if_asked);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction action {};
     action.sa_handler = kSignals[i] == SIGXFSZ ? SIG_IGN : note;
@@ -110,7 +133,7 @@ SignalScope::SignalScope() {
 }
 
 SignalScope::~SignalScope() {
-  set_stop_check(nullptr);
+  set_stop_check(previous_check);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     ::sigaction(kSignals[i], &previous[i], nullptr);
   }

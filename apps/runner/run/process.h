@@ -5,7 +5,11 @@
 #include <vector>
 
 #include "apps/runner/config/config.h"
+#include "autograd/autocast.h"
+#include "autograd/node.h"
+#include "framework/cuda/precision.h"
 #include "framework/device.h"
+#include "framework/random.h"
 
 namespace taper::v0::runner {
 
@@ -13,6 +17,33 @@ namespace taper::v0::runner {
 // current GPU, or the CPU where no GPU can be used. Throws DeviceUnavailable with the reason for a
 // GPU that cannot be used; also where it is too late for `visible_devices`, which is applied first.
 Device set_up(const RunConfig& config);
+// Sets the threads and the precision alone.
+void apply_settings(const RunConfig& config);
+// Logs in one line which device "auto" has chosen and why.
+void report_device(const RunConfig& config, Device device);
+
+// Sets the precision of float32 products until the end of the scope.
+using MatmulPrecisionGuard = Switched<get_float32_matmul_precision, set_float32_matmul_precision>;
+std::string matmul_precision_of(const RunConfig& config);
+
+// Gives a host back what a run changes: the number of threads, the precision of float32 products,
+// and NVTX ranges, which a run emits under a profiler that asks for them. Until the end of the
+// scope gradients are recorded, autocast is off, and draws come from a generator of the scope.
+class HostStateGuard {
+ public:
+  HostStateGuard();
+  ~HostStateGuard();
+  HostStateGuard& operator=(HostStateGuard&&) = delete;  // neither copied nor moved
+
+ private:
+  const int threads_;
+  const bool emits_nvtx_;
+  const MatmulPrecisionGuard precision_{get_float32_matmul_precision()};
+  const GradMode grad_mode_{true};
+  const AutocastScope no_autocast_{AutocastState()};
+  Generator generator_;
+  const DrawScope draws_{generator_};
+};
 
 // Whether a run may use the signals and the terminal of this process: while main() runs. A host
 // that calls train() keeps both to itself.
@@ -26,6 +57,14 @@ class OwnProcessGuard {
  private:
   const bool previous_;
 };
+// How messages name what a caller can set: by the option of the command line while main() runs,
+// else by the member of TrainOptions or the argument of a function.
+inline std::string for_caller(const std::string& option, const std::string& member) {
+  return owns_process() ? option : member;
+}
+inline std::string resume_auto() {
+  return for_caller("--resume auto", "TrainOptions.resume = \"auto\"");
+}
 
 // The words that started this process: a library has no command line of its own.
 std::vector<std::string> command_line();

@@ -14,6 +14,7 @@
 
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/json.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "framework/host/hooks.h"
 
@@ -63,7 +64,8 @@ RunLock::RunLock(const fs::path& dir) {
     const bool is_locked = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
     if (!is_locked && errno == EWOULDBLOCK) {
       throw InputError(cat("'", dir.string(), "' is in use by ", read_file(path, "lock"),
-                           ": wait for its end, or name another directory with --out"));
+                           ": wait for its end, or name another directory",
+                           for_caller(" with --out", "")));
     }
     if (!is_locked) warn(cat("cannot lock '", path.string(), "': ", std::strerror(errno)));
   } while (!is_same_file(file_, path));
@@ -83,7 +85,8 @@ void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
   require<InputError>(fs::is_directory(dir), head, "is a file");
   if (fs::is_empty(dir)) return;
   require<InputError>(is_run(dir), head,
-                      "holds files that no run made; name a new or an empty directory with --out");
+                      "holds files that no run made; name a new or an empty directory",
+                      for_caller(" with --out", ""));
   lock.emplace(dir);
 }
 
@@ -153,8 +156,8 @@ void verify_run(const fs::path& dir) {
   }
   const std::string damage = damage_of_run(dir);
   require<InputError>(damage.empty(), "the run in '", dir.string(),
-                      "' is damaged, or was changed by hand: ", damage,
-                      "; --resume auto makes its files anew from a checkpoint");
+                      "' is damaged, or was changed by hand: ", damage, "; ", resume_auto(),
+                      " makes its files anew from a checkpoint");
 }
 
 std::string verify(const fs::path& path) {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <span>
 #include <tuple>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -27,6 +26,21 @@ static size_t columns_now() {
 
 double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+// --- lines ---
+
+std::string wrapped(const std::vector<std::string>& parts) {
+  constexpr size_t kColumns = 79;
+  std::string out;
+  size_t column = 0;
+  for (const std::string& part : parts) {
+    const bool is_first = out.empty(), fits = column + 1 + part.size() <= kColumns;
+    const char* gap = is_first ? "" : fits ? " " : "\n  ";
+    column = (is_first || fits ? column + !is_first : 2) + part.size();
+    out += gap + part;
+  }
+  return out;
 }
 
 // --- the bar ---
@@ -89,9 +103,12 @@ bool Progress::is_due() const {
 void Progress::show(const Standing& at) {
   last_ = Clock::now();
   if (is_bar_) return show_status_line(bar_of(at, columns_now(), has_colors_));
-  inform(fmt::format("step={} epoch={}{} lr={:.6g} samples_per_second={:.0f} seconds_left={}",
-                     at.step, at.epoch, at.loss ? fmt::format(" loss={:.6g}", *at.loss) : "", at.lr,
-                     at.samples_per_second, at.seconds_left));
+  std::vector<std::string> parts = {cat("step=", at.step), cat("epoch=", at.epoch)};
+  if (at.loss) parts.push_back(fmt::format("loss={:.4g}", *at.loss));
+  parts.push_back(fmt::format("lr={:.4g}", at.lr));
+  parts.push_back(fmt::format("samples_per_second={:.0f}", at.samples_per_second));
+  parts.push_back(cat("seconds_left=", at.seconds_left));
+  inform(wrapped(parts));
 }
 
 void Progress::clear() {
@@ -133,18 +150,20 @@ void Log::step(int64_t step, int64_t epoch, float loss, float norm, double lr) {
   events_->scalar("train/lr", step, lr);
 }
 
-void Log::evaluation(const RunState& state, double lr) {
+void Log::evaluation(const RunState& state) {
   if (is_mute_) return;
   const auto& [step, at, metrics] = std::tie(state.step, state.at, state.metrics);
   std::string fields =
       json_fields("kind", "eval", "step", step, "epoch", at.epoch, "split", "test");
-  std::string line = cat("epoch=", at.epoch, " step=", step);
-  if (loss_count_ > 0) line += cat(" train_loss=", float(loss_sum_ / double(loss_count_)));
+  std::vector<std::string> parts = {cat("epoch=", at.epoch), cat("step=", step)};
+  if (loss_count_ > 0) {
+    parts.push_back(fmt::format("loss={:.4g}", loss_sum_ / double(loss_count_)));
+  }
   loss_sum_ = 0;
   loss_count_ = 0;
   for (const auto& [name, x] : metrics.values) {
     fields += cat(",", json_fields(name.c_str(), x));
-    line += cat(" test_", name, "=", float(x));
+    parts.push_back(fmt::format("test_{}={:.4g}", name, x));
     if (events_) events_->scalar(cat("test/", name), step, x);
   }
   if (!metrics.confusion.empty()) {
@@ -152,7 +171,8 @@ void Log::evaluation(const RunState& state, double lr) {
   }
   metrics_.write(fields);
   if (events_) events_->flush();
-  inform(fmt::format("{} lr={} seconds={:.2f}", line, lr, seconds_since(spent.start)));
+  parts.push_back(fmt::format("{:.1f} s", seconds_since(spent.start)));
+  inform(wrapped(parts));
 }
 
 void Log::begin_epoch(int64_t first_sample) {
@@ -174,9 +194,9 @@ void Log::memory(int64_t step, int64_t peak, int64_t foretold) {
   timing_.write(json_fields("kind", "memory", "step", step, "peak_bytes", peak, "foretold_bytes",
                             foretold, "ratio", ratio, "process_peak_bytes", resident));
   const auto mib = [](int64_t bytes) { return double(bytes) / (1 << 20); };
-  inform(fmt::format("peak memory: {:.1f} MiB training ({:.2f}x the --validate estimate), {:.1f} MiB "
-                     "of the process, reading included",
-                     mib(peak), ratio, mib(resident)));
+  inform(
+      wrapped({fmt::format("peak memory: {:.1f} MiB training ({:.2f}x the estimate),", mib(peak), ratio),
+               fmt::format("{:.1f} MiB of the process, reading included", mib(resident))}));
 }
 
 // The time that is left foresees each evaluation, and checkpoints as often as they came so far.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/report/tensorboard.h"
@@ -27,6 +28,10 @@ struct Standing {
   std::optional<double> loss{};  // none before the first
   double lr = 0;
 };
+
+// Joins the parts by spaces into lines of less than 80 columns, of which those after the first are
+// indented.
+std::string wrapped(const std::vector<std::string>& parts);
 
 // In less than `columns` columns, so that no terminal breaks the line: what matters most where not
 // all has room.
@@ -68,7 +73,7 @@ class Log {
   void go_back(const RunState& state);  // to an earlier one
 
   void step(int64_t step, int64_t epoch, float loss, float norm, double lr);
-  void evaluation(const RunState& state, double lr);
+  void evaluation(const RunState& state);
   // An epoch of training, from its sample of that number on.
   void begin_epoch(int64_t first_sample);
   void end_epoch(const RunState& state, int64_t samples, double data_seconds);

@@ -7,6 +7,7 @@
 
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/state.h"
 #include "framework/host/hooks.h"
@@ -47,11 +48,12 @@ std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path
   if (resume == "auto") return newest_checkpoint(dir);
   if (resume == "last") {
     if (const auto newest = newest_checkpoint(dir)) return newest;
-    throw InputError(cat("--resume last: there is no whole checkpoint in '", dir.string(), "'"));
+    throw InputError(cat(for_caller("--resume", "TrainOptions.resume:"),
+                         " last: there is no whole checkpoint in '", dir.string(), "'"));
   }
   const fs::path path = resume == "best" ? best_checkpoint(dir) : fs::path(resume);
-  require<InputError>(fs::is_directory(path), "--resume ", resume, ": there is no checkpoint '",
-                      path.string(), "'");
+  require<InputError>(fs::is_directory(path), for_caller("--resume", "TrainOptions.resume:"), " ",
+                      resume, ": there is no checkpoint '", path.string(), "'");
   return fs::canonical(path);
 }
 
@@ -71,8 +73,9 @@ std::string check_same_config(const Checkpoint& saved, const RunConfig& config) 
   if (found.empty()) return counts;
   throw ConfigError(
       cat("'", saved.path.string(), "' was saved with another config (saved | now):", found,
-          "\nTake the saved values, or --resume no for a new run; only ",
-          joined(kMayDiffer | std::views::transform(&MayDiffer::key)), " may differ"));
+          "\nTake the saved values, or ", for_caller("--resume no", "TrainOptions.resume = \"no\""),
+          " for a new run; only ", joined(kMayDiffer | std::views::transform(&MayDiffer::key)),
+          " may differ"));
 }
 
 void check_same_data(const fs::path& run, const RunConfig& config, bool is_allowed) {
@@ -80,8 +83,8 @@ void check_same_data(const fs::path& run, const RunConfig& config, bool is_allow
   if (changed.empty()) return;
   const std::string what = cat("the data have changed since the run in '", run.string(),
                                "' began (then | now):\n", changed);
-  require<InputError>(is_allowed, what,
-                      "Bring them back, or go on with others: --allow-changed-data");
+  require<InputError>(is_allowed, what, "Bring them back, or go on with others: ",
+                      for_caller("--allow-changed-data", "TrainOptions.allow_changed_data = true"));
   warn(cat(what, "the run goes on with them; `reproduce` cannot give its numbers again"));
 }
 

@@ -20,7 +20,6 @@
 #include "apps/runner/train/validate.h"
 #include "framework/host/hooks.h"
 #include "framework/io/input_file.h"
-#include "framework/profiler/profiler.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -121,15 +120,13 @@ TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOpti
   std::optional<SignalScope> signals;
   if (owns_process()) signals.emplace();
   const ConsoleGuard console(config.log);
-  Generator generator;
-  const DrawScope draws(generator);
-  // Nsight Systems and its like say so to the programs that they start.
-  if (std::getenv("NVTX_INJECTION64_PATH") != nullptr) emit_nvtx();
+  const HostStateGuard host;
   const Communicator ranks = set_up_ranks(config);
   const bool is_first = ranks.rank() == 0;
   int64_t step = 0;
   try {
     RunLog log(config.log, ranks.rank());
+    report_device(config, ranks.device());
     require_equal_ranks(config, ranks);
     const fs::path dir = from_first(ranks, given.string());
     std::optional<RunLock> lock;
@@ -207,6 +204,8 @@ TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOpti
 }
 
 std::string dry_run(const RunConfig& asked) {
+  const ConsoleGuard console(asked.log);
+  const HostStateGuard host;
   RunConfig config = asked;
   const Device device = set_up(config);
   const Communicator ranks = Communicator::alone(device);

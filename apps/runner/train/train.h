@@ -65,8 +65,10 @@ struct TrainResult {
 // model.safetensors, also when the run was killed and resumed. Throws ConfigError (resumed with
 // another config), InputError (also: the directory is another's, the data have changed),
 // DeviceUnavailable, Diverged, DiskError, or Interrupted once it is saved after a signal
-// or `stop`. Draws come from a generator of its own; threads, float32 products (tf32) and visible
-// devices are set for the process. Signals are only listened to in main().
+// or `stop`. What the host has set comes back at the end: the number of threads and the precision
+// of float32 products, which are set for the whole process meanwhile; its NoGradGuard and Autocast,
+// which do not reach the run; its generators. Visible devices stay set. Only main() listens to
+// signals. Messages go to log.txt and to the host's logger (set_logger), if there is one.
 TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
                   const TrainOptions& options = {});
 

@@ -227,7 +227,7 @@ void Trainer::after_step(bool stops) {
   const bool is_best = evaluates && evaluate_and_log();
   if (saves || is_best || !state_.reason.empty()) save(is_best, !regular && !is_best);
   require<Interrupted>(signal.empty() || run_ends, "ended by ", signal, " at step ", state_.step,
-                       " of ", length_.steps, ", which is saved: --resume auto goes on");
+                       " of ", length_.steps, ", which is saved: ", resume_auto(), " goes on");
   if (stops && state_.reason.empty()) state_.reason = "another config";
   if (!late || run_ends || !state_.reason.empty()) return;
   // This is behind what is saved: a resumed run does not see it.
@@ -239,7 +239,7 @@ bool Trainer::evaluate_and_log() {
   const Clock::time_point start = Clock::now();
   const TrainConfig& c = config_.train;
   state_.metrics = evaluate();
-  log_.evaluation(state_, lr());
+  log_.evaluation(state_);
   if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
   if (c.early_stopping && !state_.note(state_.stopping, *c.early_stopping) &&
       state_.stopping.misses >= c.early_stopping->patience) {
@@ -272,7 +272,9 @@ void Trainer::save(bool is_best, bool is_extra) {
   if (saved_step_ != state_.step || is_best) {
     const Checkpoint whole = checkpoint();
     on_first([&] {
-      save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
+      const fs::path saved =
+          save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
+      log_message(LogLevel::debug, cat("saved ", saved.string(), is_best ? ", the best so far" : ""));
     });
   }
   saved_step_ = state_.step;

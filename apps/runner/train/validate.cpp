@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "apps/runner/components/components.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/preflight.h"
@@ -302,6 +303,7 @@ static std::string memory_of(RunConfig config, const data::Splits& data, Module&
 }
 
 std::string validate(const RunConfig& config, int64_t ranks) {
+  const HostStateGuard host;
   const data::Outline data = source_of(config.data)->outline(config.seed);
   const DataLoader loader(data.train,
                           {.batch_size = config.train.batch_size,

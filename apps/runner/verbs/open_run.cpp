@@ -56,6 +56,7 @@ std::string other_model(const fs::path& dir, const std::vector<std::string>& ove
 }  // namespace
 
 SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides) {
+  const HostStateGuard host;
   verify_run(dir);
   SavedRun run;
   run.config = load_run_config(dir, overrides);
@@ -75,6 +76,13 @@ SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides
                          [&] { run.model->load_state_dict(state); });
   run.model->eval();
   return run;
+}
+
+SavedRun RunArguments::open() const {
+  SavedRun opened = open_run(run, overrides);
+  apply_settings(opened.config);
+  report_device(opened.config, opened.device);
+  return opened;
 }
 
 }  // namespace taper::v0::runner

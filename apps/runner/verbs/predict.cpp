@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "apps/runner/components/components.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
@@ -47,6 +48,8 @@ Tensor of_raw(const SavedRun& run, const Tensor& raw) {
 
 Tensor SavedRun::predict(const Tensor& raw) const {
   const NoGradGuard no_grad;
+  const AutocastScope no_autocast{AutocastState()};
+  const MatmulPrecisionGuard precision(matmul_precision_of(config));
   return of_raw(*this, raw);
 }
 

@@ -8,6 +8,7 @@
 
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/files.h"
+#include "apps/runner/run/process.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
@@ -24,7 +25,9 @@ std::string default_directory(const std::string& name) {
 
 // Writes what a model of text generates, for the report of its run.
 void write_samples(const fs::path& dir) try {
-  write_file(dir / "samples.txt", generate(open_run(dir), {}));
+  const SavedRun run = open_run(dir);
+  apply_settings(run.config);
+  write_file(dir / "samples.txt", generate(run, {}));
 } catch (const Error& error) {  // the run itself is whole
   warn(cat("no samples were written: ", error.what()));
 }

@@ -55,7 +55,8 @@ struct RunArguments {
   void describe_overrides(Schema& v) {
     v("overrides", overrides, "settings over the run's, as device=cpu");
   }
-  SavedRun open() const { return open_run(run, overrides); }
+  // Opens the run and sets threads and precision for the process, which is the command's.
+  SavedRun open() const;
 };
 
 }  // namespace taper::v0::runner
