@@ -126,6 +126,36 @@ TEST_F(LogOfRun, ItsSectionMayDifferOnResumeAndIsNotCompared) {
   }
 }
 
+TEST_F(LogOfRun, NoLineHasEightyColumns) {
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += cat("line ", i, "\n");
+  write_bytes(at_ / "words.txt", words);
+  struct Row {
+    const char *name, *config;
+  };
+  const Row rows[] = {
+      {"digits", kConfig},
+      {"text",
+       "data: {type: text, path: words.txt, block_size: 8}\n"
+       "model: {type: gpt, n_layer: 1, n_head: 2, n_embd: 16}\n"
+       "optimizer: {type: adamw}\ntrain: {epochs: 2, batch_size: 16}\n"},
+      {"metrics",
+       "data: {type: digits, train_size: 64, test_size: 16}\nmodel: {type: mlp}\n"
+       "optimizer: {type: sgd}\ntrain: {epochs: 2}\nmetrics: [accuracy, top5, f1]\n"},
+  };
+  for (const Row& row : rows) {
+    write_bytes(at_ / "run.yaml", row.config);
+    const auto done = train({"device=auto"}, row.name);
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_EQ(count(done.err, "device: "), 1) << done.err;
+    EXPECT_EQ(count(text(cat(row.name, "/log.txt")), " info: device: "), 1);
+    for (const std::string& line : lines_of(done.err)) {
+      const bool is_warning = line.starts_with("warning: ");
+      EXPECT_TRUE(is_warning || line.size() < 80) << line;
+    }
+  }
+}
+
 TEST_F(LogOfRun, NoFileOfTheRunCanBeItsLog) {
   for (const char* name :
        {"metrics.jsonl", "config.yaml", "checkpoints", "../log.txt", "a/b", ""}) {

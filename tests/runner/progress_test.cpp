@@ -37,6 +37,14 @@ TEST(Bar, SaysWhatHasRoom) {
   }
 }
 
+TEST(Wrapped, NoLineHasEightyColumns) {
+  EXPECT_EQ(wrapped({}), "");
+  EXPECT_EQ(wrapped({"epoch=1", "step=2"}), "epoch=1 step=2");
+  const std::string part(38, 'x');
+  EXPECT_EQ(wrapped({part, part + "yy", part}), part + " " + part + "yy\n  " + part);
+  EXPECT_EQ(wrapped({part, part + "yyy"}), part + "\n  " + part + "yyy");
+}
+
 TEST(Bar, BeforeTheFirstLossThereIsNone) {
   const Standing at{.step = 1, .total = 5000};
   EXPECT_EQ(bar_of(at, 200, false).find("loss"), std::string::npos);
