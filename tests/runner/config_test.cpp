@@ -154,6 +154,7 @@ const std::vector<WrongRow> kWrong = {
     {3, "optimizer: {type: sgd, lr: .inf}", "3:28", "it must be finite"},
     {3, "optimizer: {type: sgd, lr: nan}", "3:28", "it must be finite"},
     {3, "optimizer: {type: sgd, lr: 1e999}", "3:28", "does not fit in a double"},
+    {3, "optimizer: {type: sgd, lr: 1e-400}", "3:28", "it is so small that it is 0 as a double"},
     {3, "optimizer: {type: sgd, lr: 1e}", "3:28", "expected a number"},
     {3, "optimizer: {type: sgd, lr: 0.1x}", "3:28", "expected a number"},
     {3, "optimizer: {type: sgd, momentum: 1}", "3:34", "at least 0 and below 1"},
